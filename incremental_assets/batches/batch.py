@@ -1,0 +1,159 @@
+"""What one batch has in hand, and what it gives back; shared by the kinds of batches."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from typing import Any, Protocol
+
+from pyspark.sql import SparkSession
+
+from incremental_assets.errors import ConflictError
+from incremental_assets.lake.delta_log import Commit, find_commit, partition_day
+from incremental_assets.lake.write import Transaction
+from incremental_assets.ledger.entry import Entry, Touched
+from incremental_assets.ledger.view import LedgerView
+from incremental_assets.plan import Work
+from incremental_assets.quality.gate import RuleResult
+from incremental_assets.settings import Settings
+from incremental_assets.table import Table
+
+# What a writer leaves in its commit, per day, so that the outcome can be told from it alone.
+_NOTED = (
+    "state",
+    "rows_read",
+    "rows_quarantined",
+    "rows_late",
+    "rows_counted",
+    "rows_counted_quarantined",
+    "held_by",
+)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A claimed batch: what to load, its number, and what it may use.
+
+    `versions` are the Delta versions of the upstreams, fixed at the claim; `now` is the one clock
+    reading of the load.
+    """
+
+    table: Table
+    number: int
+    work: Work
+    claims: Sequence[Entry]
+    view: LedgerView
+    versions: Mapping[str, int]
+    settings: Settings
+    now: datetime
+    spark: Callable[[], SparkSession]
+
+    @property
+    def path(self) -> str:
+        """Where the table lies."""
+        return f"{self.settings.lake}/{self.table.name}"
+
+    @property
+    def quarantine_path(self) -> str:
+        """Where the rows lie that the table's gate set aside."""
+        return f"{self.settings.lake}/quarantine/{self.table.name.replace('/', '_')}"
+
+    def transaction(self, outcomes: Sequence[Entry] = ()) -> Transaction:
+        """The Delta transaction of the batch; its note tells the outcomes."""
+        return Transaction(self.table.name, self.number, note(self.number, outcomes))
+
+    def commit(self) -> Commit:
+        """The commit that the batch made.
+
+        Raises ConflictError if the write was skipped: somebody settled the batch meanwhile.
+        """
+        found = find_commit(self.path, self.table.name, self.number)
+        if found is None or found.note.get("fence"):
+            raise ConflictError(
+                f"{self.table.name}: batch {self.number} was given up by another run while this "
+                "one was writing. Nothing of it was published; run again."
+            )
+        return found
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a batch: an entry per day, and what each rule said."""
+
+    entries: Sequence[Entry]
+    results: Mapping[date, Sequence[RuleResult]]
+    new_columns: Sequence[str] = ()
+
+
+class BatchKind(Protocol):
+    """How a kind of table reads, gates and writes a batch."""
+
+    def columns(self, table: Table) -> Sequence[tuple[str, str]]:
+        """The columns that the table is created with: names and Delta types."""
+
+    def partition_by(self, table: Table) -> Sequence[str]:
+        """The partition columns."""
+
+    def execute(self, batch: Batch) -> Outcome:
+        """Read, gate, write; the caller claimed and will record."""
+
+    def settled(self, table: Table, claims: Sequence[Entry], commit: Commit) -> Sequence[Entry]:
+        """The outcome of a batch, told from its commit alone."""
+
+
+def note(number: int, outcomes: Sequence[Entry]) -> str:
+    """The note that a commit carries."""
+    days = {str(e.day): {name: getattr(e, name) for name in _NOTED} for e in outcomes}
+    return json.dumps({"batch": number, "days": days}, separators=(",", ":"))
+
+
+def from_commit(
+    claims: Sequence[Entry],
+    commit: Commit,
+    day_of: Callable[[tuple[str | None, ...]], date | None],
+) -> list[Entry]:
+    """The outcome of each day, from what the writer noted and from what the commit did.
+
+    `day_of` gives the day of a partition. Rows inserted, updated and deleted are known for the
+    commit as a whole; they stand at its first published day, the rows per day in `touched`.
+    """
+    noted: Mapping[str, Mapping[str, Any]] = commit.note.get("days", {})
+    touched: dict[date, int] = {}
+    for partition in commit.touched:
+        day = day_of(partition)
+        if day is not None:
+            touched[day] = touched.get(day, 0) + commit.added.get(partition, 0)
+    rest = dict(touched)
+    entries = []
+    for claim in claims:
+        known = noted.get(str(claim.day), {"state": "committed"})
+        entry = replace(claim, **known, target_version=commit.version)
+        if entry.state == "committed":
+            own = rest.pop(claim.day, None)
+            if own is not None:
+                entry = replace(entry, touched=(Touched(claim.day, own),))
+        entries.append(entry)
+    first = next((i for i, e in enumerate(entries) if e.state == "committed"), None)
+    if first is not None:
+        others = tuple(Touched(day, rows) for day, rows in sorted(rest.items()))
+        entries[first] = replace(
+            entries[first],
+            touched=(*entries[first].touched, *others),
+            rows_inserted=_inserted(commit),
+            rows_updated=commit.metrics.get("numTargetRowsUpdated", 0),
+            rows_deleted=commit.metrics.get("numTargetRowsDeleted", 0),
+        )
+    return entries
+
+
+def first_partition(partition: tuple[str | None, ...]) -> date | None:
+    """The day of a table that is partitioned by `dt` alone."""
+    return partition_day(partition[0])
+
+
+def _inserted(commit: Commit) -> int:
+    if "numTargetRowsInserted" in commit.metrics:
+        return commit.metrics["numTargetRowsInserted"]
+    return commit.metrics.get("numOutputRows", sum(commit.added.values()))

@@ -1,0 +1,128 @@
+"""A batch of whole days into a gold table: what is asked, made anew for the days that changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from incremental_assets.batches.batch import Batch, Outcome, first_partition, from_commit
+from incremental_assets.errors import DefinitionError
+from incremental_assets.lake.delta_log import Commit
+from incremental_assets.lake.write import own_session, read_version, replace_where, sql_days
+from incremental_assets.ledger.entry import Entry
+from incremental_assets.quality.gate import RuleResult, judge_day
+from incremental_assets.quality.rules import DayCounts
+from incremental_assets.table import AsOf, Sums, Table
+
+Totals = Mapping[date, Mapping[str, Any]]
+
+
+class DailyBatch:
+    """Reads the changed days of the facts and all versions looked up; replaces the days."""
+
+    def columns(self, table: Table) -> Sequence[tuple[str, str]]:
+        return (("_batch", "long"), ("dt", "date"))
+
+    def partition_by(self, table: Table) -> Sequence[str]:
+        return ("dt",)
+
+    def execute(self, batch: Batch) -> Outcome:
+        session = own_session(batch.spark())
+        days = sql_days(batch.work.days)
+        frames = [_upstream(session, batch, read) for read in batch.table.upstreams]
+        if batch.table.transform is None:
+            raise DefinitionError(f"{batch.table.name}: a gold table needs a transform.")
+        made = batch.table.transform(*frames)
+        own = [name for name in made.columns if not name.startswith("_") and name != "dt"]
+        rows = made.select(
+            F.lit(batch.number).cast("long").alias("_batch"), "dt", *own
+        ).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            entries, results = _judge(batch, frames[0], rows)
+            published = [e.day for e in entries if e.state == "committed"]
+            if not published:
+                return Outcome(entries, results)
+            days = sql_days(published)
+            good = rows.where(f"dt IN ({days})")
+            if len(published) > 1:
+                good = good.hint("rebalance", "dt")
+            replace_where(good, batch.path, f"dt IN ({days})", batch.transaction(entries))
+        finally:
+            rows.unpersist()
+        return Outcome(self.settled(batch.table, entries, batch.commit()), results)
+
+    def settled(self, table: Table, claims: Sequence[Entry], commit: Commit) -> Sequence[Entry]:
+        return from_commit(claims, commit, first_partition)
+
+
+def _upstream(session: SparkSession, batch: Batch, read: Any) -> DataFrame:
+    name = read.table.name
+    path = f"{batch.settings.lake}/{name}"
+    if name not in batch.versions:  # a table that is looked up and was never loaded
+        columns = {read.key: "string", read.valid_from: "timestamp"}
+        schema = ", ".join(f"{column} {kind}" for column, kind in columns.items())
+        return session.createDataFrame([], schema)
+    frame = read_version(session, path, batch.versions[name])
+    if isinstance(read, AsOf):
+        return frame
+    return frame.where(f"dt IN ({sql_days(batch.work.days)})")
+
+
+def _judge(
+    batch: Batch, facts: DataFrame, rows: DataFrame
+) -> tuple[list[Entry], dict[date, list[RuleResult]]]:
+    """Reconcile with the facts, which are read a second time on purpose.
+
+    Sums of the rows that came out of the join would agree with themselves; only the few summed
+    columns are scanned again, in the same job.
+    """
+    sums = batch.table.sums or Sums()
+    left = _totals(facts, {name: sql for name, (sql, _) in sums.sums.items()}, 0)
+    right = _totals(rows, {name: sql for name, (_, sql) in sums.sums.items()}, 1)
+    found: dict[int, dict[date, Mapping[str, Any]]] = {0: {}, 1: {}}
+    for row in left.unionByName(right).collect():
+        found[row["side"]][row["dt"]] = row.asDict()
+    entries: list[Entry] = []
+    results: dict[date, list[RuleResult]] = {}
+    for claim in batch.claims:
+        before, after = found[0].get(claim.day, {}), found[1].get(claim.day, {})
+        read, made = before.get("rows", 0), after.get("rows", 0)
+        differences = _differences(sums, before, after)
+        counts = DayCounts(made, 0, made, 0, differences=differences)
+        results[claim.day] = judge_day(batch.table.rules, counts)
+        failed = [r for r in results[claim.day] if r.severity == "fail" and not r.passed]
+        entries.append(
+            replace(
+                claim,
+                state="held" if failed else "committed",
+                held_by="; ".join(f"{r.rule}: {r.found}" for r in failed),
+                rows_read=read,
+                rows_counted=made,
+            )
+        )
+    return entries, results
+
+
+def _totals(frame: DataFrame, sums: Mapping[str, str], side: int) -> DataFrame:
+    own = [F.expr(sql).cast("decimal(38,4)").alias(name) for name, sql in sums.items()]
+    totals = frame.groupBy("dt").agg(F.count(F.lit(1)).alias("rows"), *own)
+    return totals.withColumn("side", F.lit(side))
+
+
+def _differences(
+    sums: Sums, before: Mapping[str, Any], after: Mapping[str, Any]
+) -> tuple[str, ...]:
+    names = [*(["rows"] if sums.rows else []), *sums.sums]
+    found = []
+    for name in names:
+        expected, got = (side.get(name) or Decimal(0) for side in (before, after))
+        if expected != got:
+            found.append(f"{name} is {got}, upstream has {expected}")
+    return tuple(found)

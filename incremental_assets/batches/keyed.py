@@ -1,0 +1,282 @@
+"""A batch of typed rows into a silver table: one row per key, the latest version."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+
+from pyspark import StorageLevel
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from incremental_assets.batches.batch import Batch, Outcome, first_partition, from_commit
+from incremental_assets.errors import DefinitionError
+from incremental_assets.lake import quarantine
+from incremental_assets.lake.delta_log import Commit, columns_of
+from incremental_assets.lake.write import (
+    Transaction,
+    append,
+    merge,
+    own_session,
+    read_version,
+    replace_keys,
+    replace_where,
+    sql_days,
+)
+from incremental_assets.ledger.entry import Entry
+from incremental_assets.quality.contract import Contract
+from incremental_assets.quality.gate import (
+    Counted,
+    DayGate,
+    RuleResult,
+    count,
+    judge_day,
+    judge_rows,
+    with_reasons,
+)
+from incremental_assets.quality.rules import DayCounts
+from incremental_assets.table import Table
+
+_LOAD_COLUMNS = ("_landing_day", "_file", "_hash")
+
+
+@dataclass(frozen=True)
+class _Judged:
+    entries: list[Entry]
+    results: dict[date, list[RuleResult]]
+    published: list[date]
+
+
+class KeyedBatch:
+    """Types the payload, sets bad rows aside, and publishes the days that pass.
+
+    Where the business day is declared unchanging for a key, a day is a world of its own: MERGE
+    looks only into the days of the batch, and a restated day is replaced whole. Where it is not
+    (the rows lie under their landing day), keys are looked up in the whole table.
+    """
+
+    def columns(self, table: Table) -> Sequence[tuple[str, str]]:
+        return (("_batch", "long"), ("dt", "date"))
+
+    def partition_by(self, table: Table) -> Sequence[str]:
+        return ("dt",)
+
+    def execute(self, batch: Batch) -> Outcome:
+        session = own_session(batch.spark())
+        rows = _typed(session, batch).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            contract = _contract(batch.table)
+            late = F.col("_landing_day") > F.col("_day")
+            counted = count(rows, batch.table.rules, contract.columns, "_day", late)
+            judged = _judge(batch, counted)
+            if any(gate.quarantined for gate in counted.days.values()):
+                quarantine.put(rows, batch.quarantine_path, batch.table.name, batch.number)
+            if not judged.published:
+                return Outcome(judged.entries, judged.results)
+            grown = contract.grown(counted.new_fields, columns_of(batch.path))
+            _publish(session, batch, rows, judged, grown)
+        finally:
+            rows.unpersist()
+        return Outcome(self.settled(batch.table, judged.entries, batch.commit()), judged.results)
+
+    def settled(self, table: Table, claims: Sequence[Entry], commit: Commit) -> Sequence[Entry]:
+        return from_commit(claims, commit, first_partition)
+
+
+def _contract(table: Table) -> Contract:
+    if table.schema is None:
+        raise DefinitionError(f"{table.name}: a table that merges needs a schema contract.")
+    return table.schema
+
+
+def _typed(session: SparkSession, batch: Batch) -> DataFrame:
+    """The windows' rows, typed and transformed, with `_reasons`, `_hash` and `dt`."""
+    table = batch.table
+    landed = _window_rows(session, batch)
+    rows = _contract(table).apply(landed)
+    if table.transform is not None:
+        rows = table.transform(rows)
+    rows = with_reasons(rows, table.rules, _time_reasons(batch))
+    rows = rows.withColumns(
+        {
+            "dt": F.col("_day"),
+            "_hash": _row_hash(rows),
+            "_line": F.when(
+                F.size("_reasons") > 0, F.coalesce(F.col("_raw"), F.to_json("payload"))
+            ),
+        }
+    )
+    return rows.drop("payload", "_raw", "_unreadable", "_batch")
+
+
+def _window_rows(session: SparkSession, batch: Batch) -> DataFrame:
+    upstream = batch.table.upstreams[0].table.name
+    source = read_version(
+        session, f"{batch.settings.lake}/{upstream}", batch.versions[upstream]
+    )
+    by_window: dict[tuple[int, int], list[date]] = {}
+    for work in batch.work.days.values():
+        window = work.windows[0]
+        low = 0 if batch.work.mode == "rebuild" else window.low
+        by_window.setdefault((low, window.high), []).append(work.day)
+    condition = " OR ".join(
+        f"(_day IN ({sql_days(days)}) AND _batch > {low} AND _batch <= {high})"
+        for (low, high), days in by_window.items()
+    )
+    return source.where(condition)
+
+
+def _time_reasons(batch: Batch) -> list[Column]:
+    """Why a row's business day does not belong to the day that judges it."""
+    table = batch.table
+    if table.day is None:
+        return [F.lit(None).cast("string")]
+    business = F.col(table.day).cast("date")
+    early = (business > F.col("_day")) | (business > F.date_add("_landing_day", 1))
+    late: Column = business < F.col("_day")
+    lateness = table.lateness_in(batch.settings.lateness)
+    if lateness is not None:
+        late = late | (business < F.date_sub("_landing_day", lateness.days))
+    return [
+        F.when(business < F.lit(batch.settings.start_date), F.lit("before_start"))
+        .when(late, F.lit("too_late"))
+        .when(early, F.lit("too_early"))
+    ]
+
+
+def _row_hash(rows: DataFrame) -> Column:
+    """128 bits of SHA-256 over the row's own columns, whatever their order.
+
+    JSON keeps null from "" and one column's text from the next one's.
+    """
+    own = sorted(name for name in rows.columns if not name.startswith("_") and name != "payload")
+    content = F.to_json(F.struct(*own, "_extra"))
+    return F.substring(F.sha2(content, 256), 1, 32)
+
+
+def _judge(batch: Batch, counted: Counted) -> _Judged:
+    entries: list[Entry] = []
+    results: dict[date, list[RuleResult]] = {}
+    history = batch.view.table(batch.table.name)
+    for claim in batch.claims:
+        gate = counted.days.get(claim.day) or DayGate(claim.day, 0, 0, 0, 0, 0)
+        before = [] if batch.work.mode == "rebuild" else list(history.since_rebuilt(claim.day))
+        counts = DayCounts(
+            rows=gate.rows,
+            quarantined=gate.quarantined,
+            total_rows=gate.counted + sum(e.rows_counted for e in before),
+            total_quarantined=gate.counted_quarantined
+            + sum(e.rows_counted_quarantined for e in before),
+        )
+        found = judge_rows(gate, batch.table.rules, counted)
+        results[claim.day] = found + judge_day(batch.table.rules, counts)
+        failed = [r for r in results[claim.day] if r.severity == "fail" and not r.passed]
+        entries.append(
+            replace(
+                claim,
+                state="held" if failed else "committed",
+                held_by="; ".join(f"{r.rule}: {r.found}" for r in failed),
+                rows_read=gate.rows,
+                rows_quarantined=gate.quarantined,
+                rows_late=gate.late,
+                rows_counted=gate.counted,
+                rows_counted_quarantined=gate.counted_quarantined,
+            )
+        )
+    published = [e.day for e in entries if e.state == "committed"]
+    return _Judged(entries, results, published)
+
+
+def _publish(
+    session: SparkSession,
+    batch: Batch,
+    rows: DataFrame,
+    judged: _Judged,
+    grown: Sequence[str],
+) -> None:
+    table = batch.table
+    days = sql_days(judged.published)
+    good = rows.where(f"dt IN ({days}) AND size(_reasons) = 0")
+    transaction = batch.transaction(judged.entries)
+    if batch.work.mode == "rebuild" and table.day is None:
+        _rebuild_keys(session, batch, judged.published, grown, transaction)
+        return
+    latest = _columns(_latest(good, table), batch, grown)
+    if len(judged.published) > 1:
+        latest = latest.hint("rebalance", "dt")
+    if batch.work.mode == "append":
+        append(latest, batch.path, transaction)
+    elif batch.work.mode == "rebuild":
+        replace_where(latest, batch.path, f"dt IN ({days})", transaction)
+    else:
+        on = " AND ".join(f"t.`{name}` = s.`{name}`" for name in table.key)
+        order = [*table.order_by, "_hash"]
+        incoming, present = (", ".join(f"{side}.`{n}`" for n in order) for side in "st")
+        newer = f"struct({incoming}) > struct({present})"
+        if table.day is not None:
+            on = f"t.dt IN ({days}) AND t.dt = s.dt AND {on}"
+        else:
+            # Of two equal copies the one that landed first stays, whichever is loaded first.
+            newer = f"({newer} OR (struct({incoming}) = struct({present}) AND s.dt < t.dt))"
+        merge(session, latest, batch.path, on, newer, transaction)
+
+
+def _latest(rows: DataFrame, table: Table) -> DataFrame:
+    """One row per key (and day, where the day is unchanging): the last in the total order."""
+    key = [*table.key, *(["dt"] if table.day is not None else [])]
+    order = [F.col(name).desc_nulls_last() for name in (*table.order_by, "_hash")]
+    window = Window.partitionBy(*key).orderBy(*order, F.col("dt").asc())
+    return rows.withColumn("_rank", F.row_number().over(window)).where("_rank = 1").drop("_rank")
+
+
+def _columns(rows: DataFrame, batch: Batch, grown: Sequence[str]) -> DataFrame:
+    own = [n for n in rows.columns if not n.startswith("_") and n != "dt"]
+    new = [name for name in grown if name.lower() not in {n.lower() for n in own}]
+    return rows.select(
+        F.lit(batch.number).cast("long").alias("_batch"),
+        "dt",
+        *own,
+        *(F.col("_extra")[name].alias(name) for name in new),
+        *_LOAD_COLUMNS,
+    )
+
+
+def _rebuild_keys(
+    session: SparkSession,
+    batch: Batch,
+    days: Sequence[date],
+    grown: Sequence[str],
+    transaction: Transaction,
+) -> None:
+    """Derive anew every key that these landing days hold, or held before they were repaired.
+
+    Another landing day may hold a copy of a key that its own day has lost, so the keys are read
+    from all of bronze; the days of the batch count only if their gate passed.
+    """
+    table = batch.table
+    upstream = table.upstreams[0].table.name
+    source = read_version(
+        session, f"{batch.settings.lake}/{upstream}", batch.versions[upstream]
+    ).where(f"_batch <= {max(w.windows[0].high for w in batch.work.days.values())}")
+    held = sorted(set(batch.work.days) - set(days))
+    if held:
+        source = source.where(f"NOT _day IN ({sql_days(held)})")
+    loaded = batch.view.table(table.name).last_committed
+    source = source.where(f"_day IN ({sql_days({*loaded, *days})})")
+    rows = _contract(table).apply(source)
+    if table.transform is not None:
+        rows = table.transform(rows)
+    rows = with_reasons(rows, table.rules, _time_reasons(batch))
+    rows = rows.withColumns({"dt": F.col("_day"), "_hash": _row_hash(rows)})
+    rows = rows.where("size(_reasons) = 0").drop(
+        "payload", "_raw", "_unreadable", "_batch", "_reasons"
+    )
+    key = list(table.key)
+    before = session.read.format("delta").load(batch.path).where(f"dt IN ({sql_days(days)})")
+    now = rows.where(f"dt IN ({sql_days(days)})")
+    keys = before.select(*key).union(now.select(*key)).distinct()
+    kept = _columns(_latest(rows.join(keys, key, "left_semi"), table), batch, grown)
+    incoming = keys.join(kept, key, "left").withColumn("_gone", F.col("dt").isNull())
+    on = " AND ".join(f"t.`{name}` = s.`{name}`" for name in key)
+    replace_keys(session, incoming, batch.path, on, transaction)

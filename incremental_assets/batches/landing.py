@@ -1,0 +1,176 @@
+"""A batch of landed files into a bronze table: every line, as it landed, exactly once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date, timedelta
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from incremental_assets.batches.batch import Batch, Outcome, note
+from incremental_assets.errors import SourceError
+from incremental_assets.lake.delta_log import Commit, partition_day
+from incremental_assets.lake.write import append, own_session, replace_where, sql_days, sql_strings
+from incremental_assets.ledger.entry import Entry, Touched
+from incremental_assets.quality.gate import RuleResult, judge_day
+from incremental_assets.quality.rules import DayCounts
+from incremental_assets.quality.types import Timestamp
+from incremental_assets.settings import local_path
+from incremental_assets.sources.landed_files import LandedFile, gone
+from incremental_assets.table import Table
+
+_GLOB = str.maketrans({c: f"\\{c}" for c in "{}[]*?\\"})
+
+
+class LandingBatch:
+    """Appends new files; puts the rows of changed files in the place of their old ones.
+
+    The gate of a landing day asks only whether rows came at all, so it is judged by the rows per
+    day that the commit itself counts: a delivery without rows publishes nothing either way, and
+    the files are read once.
+    """
+
+    def columns(self, table: Table) -> Sequence[tuple[str, str]]:
+        """`_raw` holds a line that is not JSON; `payload` any other."""
+        return (
+            ("_batch", "long"),
+            ("_landing_day", "date"),
+            ("_day", "date"),
+            ("_file", "string"),
+            ("payload", "variant"),
+            ("_raw", "string"),
+        )
+
+    def partition_by(self, table: Table) -> Sequence[str]:
+        return ("_landing_day", "_day")
+
+    def execute(self, batch: Batch) -> Outcome:
+        if any(file.size for work in batch.work.days.values() for file in work.files):
+            self._write(batch)
+            commit: Commit | None = batch.commit()
+        else:
+            commit = None
+        entries, results = _judge(batch.table, batch.claims, commit)
+        return Outcome(entries, results)
+
+    def settled(self, table: Table, claims: Sequence[Entry], commit: Commit) -> Sequence[Entry]:
+        return _judge(table, claims, commit)[0]
+
+    def _write(self, batch: Batch) -> None:
+        session = own_session(batch.spark())
+        files = [file for work in batch.work.days.values() for file in work.files]
+        transaction = replace(batch.transaction(), note=note(batch.number, ()))
+        try:
+            rows = _read(session, batch, files)
+            if batch.work.mode == "rebuild":
+                replaced = sql_strings([file.path for file in files])
+                days = sql_days(batch.work.days)
+                where = f"_landing_day IN ({days}) AND _file IN ({replaced})"
+                replace_where(rows, batch.path, where, transaction)
+            else:
+                append(rows, batch.path, transaction)
+        except PySparkException as error:
+            missing = gone(batch.settings.landing, files)
+            if missing or "FAILED_READ_FILE" in str(error):
+                raise SourceError(_unreadable(batch, missing, error)) from error
+            raise
+
+
+def _read(session: SparkSession, batch: Batch, files: Sequence[LandedFile]) -> DataFrame:
+    """Every line that is not blank: its number, days, file, and payload or raw text."""
+    root = batch.settings.landing
+    local = local_path(root)
+    prefix = f"file://{local}" if local is not None else root
+    lines = session.read.text([f"{prefix}/{file.path}".translate(_GLOB) for file in files])
+    text = F.regexp_replace("value", "^\ufeff", "")
+    lines = lines.where(F.trim(F.regexp_replace(text, r"\s", "")) != "")
+    payload = F.try_parse_json(text)
+    rows = lines.select(
+        F.lit(batch.number).cast("long").alias("_batch"),
+        _relative_path(prefix).alias("_file"),
+        payload.alias("payload"),
+        F.when(payload.isNull(), text).alias("_raw"),
+    )
+    rows = rows.withColumn("_landing_day", F.split_part("_file", F.lit("/"), F.lit(2)).cast("date"))
+    return rows.withColumn("_day", _day(batch)).select(
+        "_batch", "_landing_day", "_day", "_file", "payload", "_raw"
+    )
+
+
+def _day(batch: Batch) -> Column:
+    """The day whose silver partition judges the row.
+
+    Its business day, or the landing day where that cannot be read or lies outside the lateness.
+    """
+    table, landed = batch.table, F.col("_landing_day")
+    if table.day is None:
+        return landed
+    business = Timestamp().read(F.col("payload"), table.day).cast("date")
+    lateness = table.lateness_in(batch.settings.lateness) or timedelta.max
+    in_time = (business >= F.date_sub(landed, min(lateness.days, 36_500))) & (
+        business <= F.date_add(landed, 1)
+    )
+    inside = business >= F.lit(batch.settings.start_date)
+    return F.coalesce(F.when(in_time & inside, business), landed)
+
+
+def _relative_path(prefix: str) -> Column:
+    """The file's path below the landing root, as it was listed.
+
+    Spark gives it as a URI: percent-encoded, but with `+` as it is.
+    """
+    root = prefix.split("://", 1)[1]
+    decoded = F.url_decode(F.replace(F.col("_metadata.file_path"), F.lit("+"), F.lit("%2B")))
+    start = F.locate(root, decoded) + F.lit(len(root) + 1)
+    return F.substr(decoded, start)
+
+
+def _judge(
+    table: Table, claims: Sequence[Entry], commit: Commit | None
+) -> tuple[list[Entry], dict[date, list[RuleResult]]]:
+    rows: dict[date, dict[date, int]] = {}
+    for partition in commit.touched if commit else ():
+        landed, day = map(partition_day, partition)
+        if landed is not None and day is not None:
+            added = commit.added.get(partition, 0) if commit else 0
+            rows.setdefault(landed, {})[day] = added
+    entries: list[Entry] = []
+    results: dict[date, list[RuleResult]] = {}
+    for claim in claims:
+        by_day = rows.get(claim.day, {})
+        read = sum(by_day.values())
+        empty = sum(1 for f in claim.files if f.size == 0)
+        counts = DayCounts(read, 0, read, 0, len(claim.files), empty)
+        results[claim.day] = judge_day(table.rules, counts)
+        failed = [r for r in results[claim.day] if r.severity == "fail" and not r.passed]
+        # A repair that leaves a day without rows has still taken the old ones away.
+        held = bool(failed) and not by_day
+        entries.append(
+            replace(
+                claim,
+                state="held" if held else "committed",
+                held_by="; ".join(f"{r.rule}: {r.found}" for r in failed) if held else "",
+                touched=tuple(Touched(d, n) for d, n in sorted(by_day.items())),
+                rows_read=read,
+                rows_inserted=read,
+                rows_late=sum(n for d, n in by_day.items() if d < claim.day),
+                bytes=sum(f.size for f in claim.files),
+                target_version=commit.version if commit else None,
+            )
+        )
+    return entries, results
+
+
+def _unreadable(batch: Batch, missing: Sequence[LandedFile], error: Exception) -> str:
+    if missing:
+        names = ", ".join(f.path for f in missing[:5])
+        what = f"{len(missing)} files vanished or changed while they were read: {names}"
+    else:
+        what = f"a file cannot be read ({str(error).splitlines()[0][:300]})"
+    return (
+        f"{batch.table.name}, {', '.join(map(str, batch.work.days))}: {what}. Nothing was loaded; "
+        "put the files right or remove them, and run again."
+    )

@@ -1,0 +1,53 @@
+"""All tables, found in the packages of the layers: a module of a layer defines one table."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterable
+from functools import cache
+from types import ModuleType
+
+from incremental_assets import bronze, gold, silver
+from incremental_assets.errors import DefinitionError
+from incremental_assets.table import Table
+
+LAYERS = (bronze, silver, gold)
+
+
+@cache
+def tables() -> tuple[Table, ...]:
+    """The project's tables, upstreams before what reads them."""
+    return find_tables(LAYERS)
+
+
+def find_tables(packages: Iterable[ModuleType]) -> tuple[Table, ...]:
+    """The tables that the modules of these packages define, upstreams first.
+
+    A module's own table is the one whose name is `<layer>/<module>`. Raises DefinitionError for
+    a module without one.
+    """
+    found: dict[str, Table] = {}
+    for package in packages:
+        layer = package.__name__.rpartition(".")[2]
+        for info in pkgutil.iter_modules(package.__path__):
+            module = importlib.import_module(f"{package.__name__}.{info.name}")
+            name = f"{layer}/{info.name}"
+            own = [v for v in vars(module).values() if isinstance(v, Table) and v.name == name]
+            if not own:
+                raise DefinitionError(
+                    f"{module.__name__} defines no Table named {name!r}; name the table after its "
+                    "folder and file."
+                )
+            found[name] = own[0]
+    ordered: dict[str, Table] = {}
+    for table in found.values():
+        _visit(table, found, ordered)
+    return tuple(ordered.values())
+
+
+def _visit(table: Table, found: dict[str, Table], ordered: dict[str, Table]) -> None:
+    for read in table.upstreams:
+        if read.table.name not in ordered:
+            _visit(read.table, found, ordered)
+    ordered.setdefault(table.name, table)

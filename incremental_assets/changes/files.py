@@ -1,0 +1,62 @@
+"""Change detector for landed files: which are new, and which changed after they were loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+
+class FileLike(Protocol):
+    """What identifies a file: path, size in bytes, the store's tag, a modification mark."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def tag(self) -> str: ...
+    @property
+    def modified(self) -> str: ...
+
+
+F = TypeVar("F", bound=FileLike)
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Files are known by path, size and tag, never by modification time alone.
+
+    A file whose size and modification mark are as they were is taken as unchanged without
+    reading it; one whose mark moved is compared by its tag. A known file that is gone is no
+    change: it may have been archived.
+    """
+
+    def new_and_changed(
+        self,
+        listed: Sequence[F],
+        known: Mapping[str, FileLike],
+        tagged: Callable[[F], F],
+    ) -> tuple[list[F], list[F]]:
+        """Split what is listed into new files and changed ones, each with its tag.
+
+        `known` are the files as they were loaded, by path; `tagged` gives a file its tag, which
+        may mean reading it.
+        """
+        new: list[F] = []
+        changed: list[F] = []
+        for file in listed:
+            before = known.get(file.path)
+            if before is None:
+                new.append(tagged(file))
+            elif not _looks_same(file, before):
+                now = tagged(file)
+                if (now.size, now.tag) != (before.size, before.tag):
+                    changed.append(now)
+        return new, changed
+
+
+def _looks_same(file: FileLike, before: FileLike) -> bool:
+    if file.size != before.size:
+        return False
+    return file.tag == before.tag if file.tag else file.modified == before.modified

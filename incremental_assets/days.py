@@ -1,0 +1,88 @@
+"""Days and ranges of days, all in UTC."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+
+from incremental_assets.errors import DayError
+
+ONE_DAY = timedelta(days=1)
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class DayRange:
+    """Days from `first` to `last`, both included."""
+
+    first: date
+    last: date
+
+    def __iter__(self) -> Iterator[date]:
+        for offset in range(len(self)):
+            yield self.first + offset * ONE_DAY
+
+    def __len__(self) -> int:
+        return (self.last - self.first).days + 1
+
+    def __contains__(self, day: object) -> bool:
+        return isinstance(day, date) and self.first <= day <= self.last
+
+    def __str__(self) -> str:
+        return str(self.first) if self.first == self.last else f"{self.first}...{self.last}"
+
+
+def parse_day(text: str) -> date:
+    """Read `2017-01-31`; raises DayError for anything else."""
+    try:
+        if _DAY.fullmatch(text):
+            return date.fromisoformat(text)
+    except ValueError:
+        pass
+    raise DayError(f"{text!r} is not a day; expected the form 2017-01-31.")
+
+
+def parse_days(text: str) -> DayRange:
+    """Read a day or a range `A...B`, both ends included; raises DayError, also when reversed."""
+    first, dots, last = text.partition("...")
+    return day_range(parse_day(first), parse_day(last if dots else first))
+
+
+def day_range(first: date, last: date) -> DayRange:
+    """A range that is not empty; raises DayError when it is reversed."""
+    if last < first:
+        raise DayError(
+            f"The range {first}...{last} ends before it begins; did you mean {last}...{first}?"
+        )
+    return DayRange(first, last)
+
+
+def contiguous(days: Iterable[date]) -> list[DayRange]:
+    """The fewest ranges that cover just these days, in order."""
+    ranges: list[DayRange] = []
+    for day in sorted(set(days)):
+        if ranges and ranges[-1].last + ONE_DAY == day:
+            ranges[-1] = DayRange(ranges[-1].first, day)
+        else:
+            ranges.append(DayRange(day, day))
+    return ranges
+
+
+def chunks(days: Sequence[date], size: int) -> Iterator[Sequence[date]]:
+    """The days in order, at most `size` at a time."""
+    for start in range(0, len(days), size):
+        yield days[start : start + size]
+
+
+def utc_today(now: datetime) -> date:
+    """The UTC day of an instant."""
+    return now.astimezone(UTC).date()
+
+
+def named(days: Iterable[date], most: int = 5) -> str:
+    """Days for a message: ranges, at most `most` of them."""
+    ranges = contiguous(days)
+    shown = ", ".join(str(r) for r in ranges[:most])
+    return shown if len(ranges) <= most else f"{shown} and {len(ranges) - most} more"

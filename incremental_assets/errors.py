@@ -1,0 +1,47 @@
+"""The one family of errors: each message says what was found, where, and what to do next."""
+
+from __future__ import annotations
+
+
+class IncrementalAssetsError(Exception):
+    """Base of every error that the project raises on purpose.
+
+    The message alone must be enough for the person who reads it: what was found, where (table,
+    day, batch, file), what was expected, and the remedy.
+    """
+
+
+class SettingsError(IncrementalAssetsError):
+    """An environment variable holds something that cannot be used."""
+
+
+class DayError(IncrementalAssetsError):
+    """A day or a range of days is not what was asked for: unreadable, reversed, out of range."""
+
+
+class DefinitionError(IncrementalAssetsError):
+    """A table, rule or contract is declared in a way that cannot work."""
+
+
+class SparkUnavailableError(IncrementalAssetsError):
+    """Spark cannot be started: Java is missing or too old, or the jars were never resolved."""
+
+
+class SourceError(IncrementalAssetsError):
+    """A source cannot be read: missing, not permitted, or changed while it was being read."""
+
+
+class LakeError(IncrementalAssetsError):
+    """The lake cannot be written or read, or a table in it has an unexpected shape."""
+
+
+class LedgerError(IncrementalAssetsError):
+    """The ledger cannot be read or written, or is of a newer version."""
+
+
+class ConflictError(IncrementalAssetsError):
+    """Another run got in the way: nothing was published, run again."""
+
+
+class DemoFeedError(IncrementalAssetsError):
+    """The demo feed cannot be landed."""

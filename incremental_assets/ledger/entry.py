@@ -1,0 +1,144 @@
+"""One row of the ledger: what one batch of one table did for one day."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import date, datetime
+from typing import Any, Literal
+
+import polars as pl
+
+State = Literal["claimed", "committed", "held", "abandoned"]
+Kind = Literal["advance", "restate", "rewind"]
+Mode = Literal["append", "merge", "rebuild"]
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The positions (low, high] of an upstream that a batch reads for a day.
+
+    Inside the lake a position is the upstream's batch number; 0 is before the first batch.
+    """
+
+    upstream: str
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """A landed file as it was loaded."""
+
+    path: str
+    size: int
+    tag: str
+    modified: str
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """A day of this table's partitions that a batch changed, with the rows written to it."""
+
+    day: date
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A row per table, batch and day.
+
+    A batch is first `claimed`; its outcome, a second row, is final. `touched` are the days whose
+    rows the batch changed (for a bronze table the business days); `affects` the fact days that
+    look these rows up, None when that is not known and every day may be. `rows_counted` and
+    `rows_counted_quarantined` leave out rows that only came at a wrong time. `bytes` are those of
+    the files read, `seconds` the load's wall time, `held_by` why a day was held.
+    """
+
+    table: str
+    batch: int
+    day: date
+    state: State
+    kind: Kind
+    mode: Mode
+    detector: str
+    recorded_at: datetime
+    windows: Sequence[Window] = ()
+    files: Sequence[FileEntry] = ()
+    touched: Sequence[Touched] = ()
+    affects: Sequence[date] | None = None
+    rows_read: int = 0
+    rows_inserted: int = 0
+    rows_updated: int = 0
+    rows_deleted: int = 0
+    rows_quarantined: int = 0
+    rows_late: int = 0
+    rows_counted: int = 0
+    rows_counted_quarantined: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+    target_version: int | None = None
+    held_by: str = ""
+    run_id: str = ""
+    who: str = ""
+    why: str = ""
+    format_version: int = FORMAT_VERSION
+
+
+_WINDOWS = pl.List(pl.Struct({"upstream": pl.String, "low": pl.Int64, "high": pl.Int64}))
+_FILES = pl.List(
+    pl.Struct({"path": pl.String, "size": pl.Int64, "tag": pl.String, "modified": pl.String})
+)
+_TOUCHED = pl.List(pl.Struct({"day": pl.Date, "rows": pl.Int64}))
+
+SCHEMA: Mapping[str, pl.DataType] = {
+    "table": pl.String(),
+    "batch": pl.Int64(),
+    "day": pl.Date(),
+    "state": pl.String(),
+    "kind": pl.String(),
+    "mode": pl.String(),
+    "detector": pl.String(),
+    "recorded_at": pl.Datetime("us", "UTC"),
+    "windows": _WINDOWS,
+    "files": _FILES,
+    "touched": _TOUCHED,
+    "affects": pl.List(pl.Date),
+    "rows_read": pl.Int64(),
+    "rows_inserted": pl.Int64(),
+    "rows_updated": pl.Int64(),
+    "rows_deleted": pl.Int64(),
+    "rows_quarantined": pl.Int64(),
+    "rows_late": pl.Int64(),
+    "rows_counted": pl.Int64(),
+    "rows_counted_quarantined": pl.Int64(),
+    "bytes": pl.Int64(),
+    "seconds": pl.Float64(),
+    "target_version": pl.Int64(),
+    "held_by": pl.String(),
+    "run_id": pl.String(),
+    "who": pl.String(),
+    "why": pl.String(),
+    "format_version": pl.Int32(),
+}
+
+
+def to_frame(entries: Sequence[Entry]) -> pl.DataFrame:
+    """The entries as a frame in the ledger's schema."""
+    columns: dict[str, list[Any]] = {name: [] for name in SCHEMA}
+    for entry in entries:
+        for name, value in asdict(entry).items():
+            columns[name].append(list(value) if isinstance(value, tuple) else value)
+    return pl.DataFrame(columns, schema=dict(SCHEMA))
+
+
+def from_row(row: Mapping[str, Any]) -> Entry:
+    """An entry from a row of the ledger; columns that this version does not know are left out."""
+    values = {f.name: row[f.name] for f in fields(Entry) if f.name in row}
+    values["windows"] = tuple(Window(**w) for w in row["windows"] or ())
+    values["files"] = tuple(FileEntry(**f) for f in row["files"] or ())
+    values["touched"] = tuple(Touched(**t) for t in row["touched"] or ())
+    affects = row["affects"]
+    values["affects"] = None if affects is None else tuple(affects)
+    return Entry(**values)

@@ -1,0 +1,108 @@
+"""Questions to the ledger: how far a table got, what is stale, what is held. Reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from functools import cached_property
+
+from incremental_assets.ledger.entry import Entry, FileEntry
+
+
+@dataclass(frozen=True)
+class TableHistory:
+    """Everything the ledger knows of one table, oldest first."""
+
+    table: str
+    entries: tuple[Entry, ...] = ()
+
+    @cached_property
+    def outcomes(self) -> tuple[Entry, ...]:
+        """The final entries, by batch; a claim is no outcome."""
+        return tuple(e for e in self.entries if e.state != "claimed")
+
+    @cached_property
+    def committed(self) -> tuple[Entry, ...]:
+        """The entries of days that were published."""
+        return tuple(e for e in self.outcomes if e.state == "committed")
+
+    @property
+    def last_batch(self) -> int:
+        """The highest batch number ever claimed; 0 before the first."""
+        return self.entries[-1].batch if self.entries else 0
+
+    @property
+    def high(self) -> int:
+        """The highest batch number that was published; 0 before the first."""
+        return self.committed[-1].batch if self.committed else 0
+
+    @cached_property
+    def unsettled(self) -> tuple[Entry, ...]:
+        """The claims of the last batch if it has no outcome yet."""
+        settled = {e.batch for e in self.outcomes}
+        return tuple(e for e in self.entries if e.batch not in settled)
+
+    @cached_property
+    def last_committed(self) -> Mapping[date, Entry]:
+        """Per day the last batch that was published for it."""
+        return {e.day: e for e in self.committed}
+
+    @cached_property
+    def held(self) -> Mapping[date, Entry]:
+        """The days whose last outcome is a failed gate, with that outcome."""
+        last = {e.day: e for e in self.outcomes if e.state != "abandoned"}
+        return {day: e for day, e in last.items() if e.state == "held"}
+
+    @cached_property
+    def published_days(self) -> frozenset[date]:
+        """The days of this table's partitions that a batch ever wrote to."""
+        return frozenset(t.day for e in self.committed for t in e.touched)
+
+    def watermark(self, upstream: str, day: date) -> int:
+        """How far the table has read an upstream for a day: the high end of its last batch."""
+        last = self.last_committed.get(day)
+        found = (w.high for w in last.windows if w.upstream == upstream) if last else ()
+        return next(iter(found), 0)
+
+    def files(self, day: date) -> Mapping[str, FileEntry]:
+        """The files of a landing day as they were last loaded, by path."""
+        return {f.path: f for e in self.committed if e.day == day for f in e.files}
+
+    @cached_property
+    def touching(self) -> Mapping[date, tuple[Entry, ...]]:
+        """Per day the published batches that changed its rows, oldest first."""
+        found: dict[date, list[Entry]] = {}
+        for entry in self.committed:
+            for touched in entry.touched:
+                found.setdefault(touched.day, []).append(entry)
+        return {day: tuple(entries) for day, entries in found.items()}
+
+    def changes(self, day: date, low: int) -> tuple[Entry, ...]:
+        """The published batches above `low` that changed rows of a day."""
+        return tuple(e for e in self.touching.get(day, ()) if e.batch > low)
+
+    def looked_up_changes(self, day: date, low: int) -> tuple[Entry, ...]:
+        """The published batches above `low` whose rows a fact of this day looks up."""
+        later = (e for e in self.committed if e.batch > low)
+        return tuple(e for e in later if e.affects is None or day in e.affects)
+
+    def since_rebuilt(self, day: date) -> Iterable[Entry]:
+        """The published batches of a day from its last rebuild on, oldest first."""
+        found: list[Entry] = []
+        for entry in self.committed:
+            if entry.day == day:
+                found = [entry] if entry.mode == "rebuild" else [*found, entry]
+        return found
+
+
+@dataclass(frozen=True)
+class LedgerView:
+    """The ledger at one moment."""
+
+    version: int | None
+    tables: Mapping[str, TableHistory] = field(default_factory=dict)
+
+    def table(self, name: str) -> TableHistory:
+        """The history of a table, empty if it was never loaded."""
+        return self.tables.get(name) or TableHistory(name)

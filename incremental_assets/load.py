@@ -1,0 +1,277 @@
+"""One load: claim, read, gate, write, record, in this order only. Knows nothing of Dagster."""
+
+from __future__ import annotations
+
+import getpass
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from typing import Literal
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from incremental_assets.batches.batch import Batch, BatchKind, Outcome
+from incremental_assets.batches.daily import DailyBatch
+from incremental_assets.batches.keyed import KeyedBatch
+from incremental_assets.batches.landing import LandingBatch
+from incremental_assets.batches.lookups import affected_days
+from incremental_assets.days import chunks
+from incremental_assets.errors import ConflictError, IncrementalAssetsError, LakeError
+from incremental_assets.lake import quarantine
+from incremental_assets.lake.delta_log import ensure_table, find_commit, put_fence, version_of
+from incremental_assets.lake.strategy import Append, Merge
+from incremental_assets.ledger.entry import Entry
+from incremental_assets.ledger.ledger import Ledger
+from incremental_assets.ledger.lock import table_lock
+from incremental_assets.ledger.settle import record, settle
+from incremental_assets.ledger.view import LedgerView
+from incremental_assets.plan import Plan, Work, file_entries, plan_table
+from incremental_assets.quality.gate import RuleResult
+from incremental_assets.settings import Settings
+from incremental_assets.table import Table
+
+DAYS_PER_BATCH = 31
+DayState = Literal["committed", "held", "refused", "idle"]
+
+
+@dataclass(frozen=True)
+class DayResult:
+    """What a load did for a day; `entries` are the outcomes of its batches, oldest first."""
+
+    day: date
+    state: DayState
+    reason: str = ""
+    entries: tuple[Entry, ...] = ()
+    checks: Mapping[str, RuleResult] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LoadResult:
+    """What a load of a table did, day by day. `seconds` is wall time."""
+
+    table: str
+    days: Mapping[date, DayResult]
+    seconds: float
+    target_version: int | None = None
+
+    @property
+    def failed(self) -> Mapping[date, DayResult]:
+        """The days that were not published because a gate failed, here or upstream."""
+        return {d: r for d, r in self.days.items() if r.state in ("held", "refused")}
+
+
+class Lakehouse:
+    """Loads tables of a lake, for any days, from wherever it is called.
+
+    `spark` is asked for a session only when there is something to read; `now` is read once per
+    load; `say` takes one line of progress at a time.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        tables: Sequence[Table],
+        spark: Callable[[], SparkSession],
+        now: Callable[[], datetime],
+        say: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        self.settings = settings
+        self.tables = tuple(tables)
+        self.ledger = Ledger(settings.lake)
+        self._spark = spark
+        self._now = now
+        self._say = say
+
+    def load(self, table: Table, days: Sequence[date], run_id: str = "") -> LoadResult:
+        """Advance the table by what is new for these days; restate the days that were restated.
+
+        Days whose gate fails are held and named in the result, not raised. Raises an
+        IncrementalAssetsError if the job could not be done; nothing is then half-written.
+        """
+        started = time.monotonic()
+        results: dict[date, DayResult] = {}
+        with table_lock(self.settings.lake, table.name, run_id or "a load", self._say):
+            for some in chunks(sorted(set(days)), DAYS_PER_BATCH):
+                results |= self._load_days(table, some, run_id)
+        versions = [e.target_version for r in results.values() for e in r.entries]
+        return LoadResult(
+            table.name,
+            results,
+            time.monotonic() - started,
+            max((v for v in versions if v is not None), default=None),
+        )
+
+    def settle(self, table: Table) -> LedgerView:
+        """Give an unfinished batch of the table its outcome; the view after that."""
+        target = _Target(self.settings, table, _kind(table))
+        return settle(self.ledger, table.name, target, self._now(), self._say)
+
+    def _load_days(
+        self, table: Table, days: Sequence[date], run_id: str
+    ) -> Mapping[date, DayResult]:
+        view = self.settle(table)
+        plan = plan_table(table, days, view, self.settings)
+        results = {day: DayResult(day, "idle") for day in plan.idle}
+        results |= {d: DayResult(d, "refused", why) for d, why in plan.refused.items()}
+        for work in plan.work:
+            self._say(_what(table, work))
+            started = time.monotonic()
+            outcome = self._run(table, work, run_id)
+            self._say(_done(table, outcome, time.monotonic() - started))
+            for entry in outcome.entries:
+                checks = {r.rule: r for r in outcome.results.get(entry.day, ())}
+                state: DayState = "held" if entry.state == "held" else "committed"
+                results[entry.day] = DayResult(entry.day, state, entry.held_by, (entry,), checks)
+        return _in_order(plan, results)
+
+    def _run(self, table: Table, work: Work, run_id: str) -> Outcome:
+        started = time.monotonic()
+        kind = _kind(table)
+        path = f"{self.settings.lake}/{table.name}"
+        ensure_table(path, table.name, kind.columns(table), kind.partition_by(table))
+        batch = self._claim(table, work, run_id)
+        try:
+            outcome = kind.execute(batch)
+            entries = self._with_affected(batch, outcome.entries)
+        except IncrementalAssetsError:
+            raise
+        except PySparkException as error:
+            raise LakeError(
+                f"{table.name}, batch {batch.number}: Spark failed: "
+                f"{str(error).splitlines()[0][:500]}. Nothing was published that is not whole; "
+                "run again, and look at the message above if it fails again."
+            ) from error
+        seconds = round(time.monotonic() - started, 3)
+        entries = [replace(e, recorded_at=self._now(), seconds=seconds) for e in entries]
+        _supersede(batch.quarantine_path, batch.view, entries)
+        record(self.ledger, table.name, entries)
+        return replace(outcome, entries=entries)
+
+    def _claim(self, table: Table, work: Work, run_id: str) -> Batch:
+        """Fix the windows and the upstreams' versions, and write the next number to the ledger."""
+        now, who = self._now(), getpass.getuser()
+        planned = self.ledger.view()
+        expected = planned.table(table.name).last_batch
+        claimed: list[Entry] = []
+
+        def decide(view: LedgerView) -> Sequence[Entry]:
+            if view.table(table.name).last_batch != expected:
+                raise ConflictError(
+                    f"{table.name}: another run claimed batch {view.table(table.name).last_batch} "
+                    "meanwhile. Nothing was published by this one; run again."
+                )
+            claimed[:] = [
+                Entry(
+                    table=table.name,
+                    batch=expected + 1,
+                    day=day,
+                    state="claimed",
+                    kind=work.kind,
+                    mode=work.mode,
+                    detector="files" if table.feed else "batches",
+                    recorded_at=now,
+                    windows=todo.windows,
+                    files=file_entries(todo.files),
+                    run_id=run_id,
+                    who=who,
+                    why=todo.why,
+                )
+                for day, todo in sorted(work.days.items())
+            ]
+            return claimed
+
+        versions = {
+            read.table.name: version_of(f"{self.settings.lake}/{read.table.name}")
+            for read in table.upstreams
+            if planned.table(read.table.name).high
+        }
+        view = self.ledger.transact(decide)
+        return Batch(
+            table, expected + 1, work, claimed, view, versions, self.settings, now, self._spark
+        )
+
+    def _with_affected(self, batch: Batch, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """Add to each entry which fact days look up what the batch changed.
+
+        For a table that nobody looks up that is none.
+        """
+        affected = affected_days(batch, self.tables, entries)
+        return [replace(e, affects=affected) for e in entries]
+
+
+@dataclass(frozen=True)
+class _Target:
+    """The settling side of a table: what its log says of a batch."""
+
+    settings: Settings
+    table: Table
+    kind: BatchKind
+
+    @property
+    def path(self) -> str:
+        return f"{self.settings.lake}/{self.table.name}"
+
+    @property
+    def quarantine_path(self) -> str:
+        return f"{self.settings.lake}/quarantine/{self.table.name.replace('/', '_')}"
+
+    def outcome(self, claims: Sequence[Entry]) -> Sequence[Entry] | None:
+        batch = claims[0].batch
+        commit = find_commit(self.path, self.table.name, batch)
+        if commit is None:
+            return None
+        if commit.note.get("fence"):
+            quarantine.drop_batch(self.quarantine_path, batch)
+            return [replace(c, state="abandoned", files=()) for c in claims]
+        entries = self.kind.settled(self.table, claims, commit)
+        _supersede(self.quarantine_path, Ledger(self.settings.lake).view(), entries)
+        return [replace(e, why=f"{e.why} (healed)") for e in entries]
+
+    def fence(self, batch: int) -> bool:
+        if not put_fence(self.path, self.table.name, batch):
+            return False
+        quarantine.drop_batch(self.quarantine_path, batch)
+        return True
+
+
+def _kind(table: Table) -> BatchKind:
+    if isinstance(table.write, Append):
+        return LandingBatch()
+    return KeyedBatch() if isinstance(table.write, Merge) else DailyBatch()
+
+
+def _supersede(path: str, view: LedgerView, entries: Sequence[Entry]) -> None:
+    """Drop from quarantine what these outcomes judged again.
+
+    A held batch over the same window is replaced, and by a rebuild everything before it.
+    """
+    history = view.table(entries[0].table)
+    judged = [e for e in history.outcomes if e.rows_quarantined]
+    replaced: dict[date, int] = {}
+    for entry in entries:
+        last = history.last_committed.get(entry.day)
+        low = 0 if entry.mode == "rebuild" or last is None else last.batch + 1
+        if any(e.day == entry.day and low <= e.batch < entry.batch for e in judged):
+            replaced[entry.day] = low
+    if replaced:
+        quarantine.supersede(path, entries[0].batch, replaced)
+
+
+def _in_order(plan: Plan, results: Mapping[date, DayResult]) -> Mapping[date, DayResult]:
+    return dict(sorted(results.items()))
+
+
+def _what(table: Table, work: Work) -> str:
+    days = sorted(work.days)
+    span = str(days[0]) if len(days) == 1 else f"{days[0]} … {days[-1]} ({len(days)} days)"
+    return f"{table.name}: {work.mode} {span}: {work.days[days[0]].why}"
+
+
+def _done(table: Table, outcome: Outcome, seconds: float) -> str:
+    read = sum(e.rows_read for e in outcome.entries)
+    aside = sum(e.rows_quarantined for e in outcome.entries)
+    held = [str(e.day) for e in outcome.entries if e.state == "held"]
+    tail = f", held: {', '.join(held)}" if held else ""
+    return f"{table.name}: {read} rows read, {aside} set aside, {seconds:.1f} s{tail}"

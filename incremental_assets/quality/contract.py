@@ -1,0 +1,101 @@
+"""The schema contract: which fields of a payload become which typed columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from incremental_assets.errors import DefinitionError
+from incremental_assets.quality.types import FieldType, present
+
+_COLUMN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+RESERVED = frozenset({"dt"})
+MOST_NEW_COLUMNS = 100
+OnNew = Literal["evolve", "discard"]
+
+
+@dataclass(frozen=True, init=False)
+class Contract:
+    """The declared columns of a table and what becomes of fields that nobody declared.
+
+    `evolve`: a new field becomes a new nullable string column, holding the field's JSON text (a
+    later value of another type then still fits). `discard`: it stays in bronze alone.
+    """
+
+    columns: Mapping[str, FieldType]
+    on_new: OnNew
+
+    def __init__(self, on_new: OnNew = "evolve", **columns: FieldType) -> None:
+        for name in columns:
+            if not _COLUMN.fullmatch(name) or name.lower() in RESERVED:
+                raise DefinitionError(
+                    f"Contract column {name!r}: use letters, digits and underscores, beginning "
+                    f"with a letter, and none of {sorted(RESERVED)}."
+                )
+        folded = [name.lower() for name in columns]
+        if len(set(folded)) != len(folded):
+            raise DefinitionError(f"Contract columns differ only in case: {sorted(columns)}.")
+        object.__setattr__(self, "columns", MappingProxyType(dict(columns)))
+        object.__setattr__(self, "on_new", on_new)
+
+    def apply(self, rows: DataFrame) -> DataFrame:
+        """Type the payload.
+
+        Takes rows with `payload: variant`; adds the declared columns, `_unreadable:
+        array<string>` (the declared fields whose value is there but cannot be read) and
+        `_extra: map<string,string>` (the undeclared fields as text, in order of name; empty with
+        `discard`).
+        """
+        payload = F.col("payload")
+        typed = {name: kind.read(payload, name) for name, kind in self.columns.items()}
+        rows = rows.withColumns(typed)
+        unreadable = [
+            F.when(F.col(name).isNull() & present(payload, name), F.lit(name))
+            for name in self.columns
+        ]
+        return rows.withColumns(
+            {
+                "_unreadable": F.array_compact(F.array(*unreadable)),
+                "_extra": self._undeclared(payload),
+            }
+        )
+
+    def grown(self, found: Iterable[str], known: Iterable[str]) -> list[str]:
+        """The undeclared fields that are columns: those of the table, then new ones by name.
+
+        `found` are the undeclared fields of a batch, `known` the columns that the table has.
+        Names that Delta cannot store, that begin with `_` or that differ from another only in
+        case stay in bronze; so does what exceeds `MOST_NEW_COLUMNS`.
+        """
+        if self.on_new == "discard":
+            return []
+        taken = {name.lower() for name in self.columns} | RESERVED
+        grown = [n for n in known if n.lower() not in taken and _COLUMN.fullmatch(n)]
+        taken |= {name.lower() for name in grown}
+        for name in sorted(set(found)):
+            if len(grown) >= MOST_NEW_COLUMNS:
+                break
+            if _COLUMN.fullmatch(name) and name.lower() not in taken:
+                grown.append(name)
+                taken.add(name.lower())
+        return grown
+
+    def _undeclared(self, payload: Column) -> Column:
+        if self.on_new == "discard":
+            return F.create_map().cast("map<string,string>")
+        declared = [name.lower() for name in self.columns]
+        fields = F.map_filter(
+            payload.try_cast("map<string,variant>"),
+            lambda name, _: ~F.lower(name).isin(declared),
+        )
+        texts = F.transform_values(
+            fields, lambda _, value: F.coalesce(value.try_cast("string"), F.to_json(value))
+        )
+        present_only = F.map_filter(texts, lambda _, text: text.isNotNull() & (text != "null"))
+        return F.coalesce(present_only, F.create_map().cast("map<string,string>"))

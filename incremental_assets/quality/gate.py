@@ -1,0 +1,188 @@
+"""The gate: a table's rules, judged in one aggregate before anything is published."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from incremental_assets.quality.rules import (
+    DayCounts,
+    DayRule,
+    RowRule,
+    Rule,
+    Severity,
+    Verdict,
+)
+
+# Reasons that say only that a row came at the wrong time: outside the share that holds a day.
+APART = ("too_late", "too_early", "before_start")
+READABLE = "values_readable"
+IN_TIME = "business_day_in_time"
+LINE = "line_unreadable"
+_STRUCTURAL = {
+    READABLE: "Each line is a JSON object and each declared field can be read as its type.",
+    IN_TIME: "The business day is neither too late nor too early for the landing day, nor "
+    "before the first partition.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RuleResult:
+    """What one rule found on one day: numbers only, so that its history can be plotted."""
+
+    rule: str
+    severity: Severity
+    passed: bool
+    found: str
+    value: float
+    threshold: float
+
+
+@dataclass(frozen=True, slots=True)
+class DayGate:
+    """One day before the gate: its counts, and what each rule says."""
+
+    day: date
+    rows: int
+    quarantined: int
+    counted: int
+    counted_quarantined: int
+    late: int
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    results: tuple[RuleResult, ...] = ()
+
+    @property
+    def failures(self) -> tuple[RuleResult, ...]:
+        """The rules that hold the day."""
+        return tuple(r for r in self.results if r.severity == "fail" and not r.passed)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What the aggregate gives: per day the counts, and the undeclared fields that were seen."""
+
+    days: Mapping[date, DayGate]
+    broken: Mapping[tuple[date, str], int]
+    new_fields: frozenset[str]
+
+
+def structural_rules() -> Mapping[str, str]:
+    """Name and description of what every typed table judges besides its own rules."""
+    return dict(_STRUCTURAL)
+
+
+def with_reasons(rows: DataFrame, rules: Sequence[Rule], structural: Sequence[Column]) -> DataFrame:
+    """Add `_reasons: array<string>`: why a row is to be set aside; empty for a good one.
+
+    `structural` are columns that hold a reason or null. Row rules with severity `quarantine`
+    add their names; a line that is no JSON object breaks no further rule.
+    """
+    own = [
+        F.when(~F.coalesce(rule.condition(), F.lit(False)), F.lit(rule.name))
+        for rule in rules
+        if isinstance(rule, RowRule) and rule.severity == "quarantine"
+    ]
+    unreadable = F.transform("_unreadable", lambda f: F.concat(f, F.lit("_unreadable")))
+    # What cannot be read is null as well; one reason is enough for that.
+    implied = F.transform("_unreadable", lambda f: F.concat(f, F.lit("_not_null")))
+    broken = F.array_except(F.array_compact(F.array(*structural, *own)), implied)
+    reasons = F.concat(broken, unreadable)
+    return rows.withColumn(
+        "_reasons", F.when(F.col("payload").isNull(), F.array(F.lit(LINE))).otherwise(reasons)
+    )
+
+
+def count(
+    rows: DataFrame, rules: Sequence[Rule], fields: Iterable[str], day: str, late: Column
+) -> Counted:
+    """Count everything that the rules need, by day, in one pass over the rows.
+
+    `fields` are the declared ones, `day` names the column to group by and `late` tells a late row.
+    """
+    names = _possible_reasons(rules, fields)
+    rejected = F.size("_reasons") > 0
+    apart = rejected & (F.size(F.array_except("_reasons", F.array(*map(F.lit, APART)))) == 0)
+    watched = [
+        rule for rule in rules if isinstance(rule, RowRule) and rule.severity != "quarantine"
+    ]
+    found = rows.groupBy(F.col(day).alias("day")).agg(
+        F.count(F.lit(1)).alias("rows"),
+        F.count_if(rejected).alias("quarantined"),
+        F.count_if(apart).alias("apart"),
+        F.count_if(late & ~rejected).alias("late"),
+        F.flatten(F.collect_set(F.map_keys("_extra"))).alias("fields"),
+        F.array(*(F.count_if(F.array_contains("_reasons", name)) for name in names)).alias(
+            "reasons"
+        ),
+        *(
+            F.count_if(~F.coalesce(rule.condition(), F.lit(False))).alias(f"broken_{rule.name}")
+            for rule in watched
+        ),
+    )
+    days: dict[date, DayGate] = {}
+    broken: dict[tuple[date, str], int] = {}
+    new_fields: set[str] = set()
+    for row in found.collect():
+        gate = _day_gate(row, names)
+        days[gate.day] = gate
+        new_fields.update(row["fields"])
+        for rule in watched:
+            broken[gate.day, rule.name] = row[f"broken_{rule.name}"]
+    return Counted(days, broken, frozenset(new_fields))
+
+
+def judge_rows(gate: DayGate, rules: Sequence[Rule], counted: Counted) -> list[RuleResult]:
+    """The result of each row rule, and of what every typed table is judged by."""
+    results = [
+        _rows_result(READABLE, "quarantine", _unreadable(gate.reasons), gate.rows),
+        _rows_result(IN_TIME, "quarantine", sum(gate.reasons.get(r, 0) for r in APART), gate.rows),
+    ]
+    for rule in rules:
+        if isinstance(rule, RowRule):
+            by_rule = gate.reasons.get(rule.name, 0)
+            bad = counted.broken.get((gate.day, rule.name), by_rule)
+            results.append(_rows_result(rule.name, rule.severity, bad, gate.rows))
+    return results
+
+
+def judge_day(rules: Iterable[Rule], counts: DayCounts) -> list[RuleResult]:
+    """The result of each day rule."""
+    return [
+        _day_result(rule, rule.judge(counts)) for rule in rules if isinstance(rule, DayRule)
+    ]
+
+
+def _day_result(rule: DayRule, verdict: Verdict) -> RuleResult:
+    return RuleResult(
+        rule.name, rule.severity, verdict.passed, verdict.found, verdict.value, verdict.threshold
+    )
+
+
+def _rows_result(name: str, severity: Severity, bad: int, rows: int) -> RuleResult:
+    return RuleResult(name, severity, bad == 0, f"{bad} of {rows} rows break it", bad, 0)
+
+
+def _unreadable(reasons: Mapping[str, int]) -> int:
+    return sum(n for reason, n in reasons.items() if reason.endswith("_unreadable"))
+
+
+def _day_gate(row: Any, names: Sequence[str]) -> DayGate:
+    return DayGate(
+        day=row["day"],
+        rows=row["rows"],
+        quarantined=row["quarantined"],
+        counted=row["rows"] - row["apart"],
+        counted_quarantined=row["quarantined"] - row["apart"],
+        late=row["late"],
+        reasons={name: n for name, n in zip(names, row["reasons"], strict=True) if n},
+    )
+
+
+def _possible_reasons(rules: Sequence[Rule], fields: Iterable[str]) -> list[str]:
+    own = [r.name for r in rules if isinstance(r, RowRule) and r.severity == "quarantine"]
+    return [*APART, LINE, *own, *(f"{name}_unreadable" for name in fields)]

@@ -1,0 +1,93 @@
+"""One frozen settings object; the environment is read here and nowhere else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from incremental_assets.errors import SettingsError
+
+PREFIX = "INCREMENTAL_ASSETS_"
+PROJECT_ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Where things are and how much is late.
+
+    `lake` and `landing` are absolute local paths or URIs of an object store; neither ends in a
+    slash. `start_date` is the first daily partition (UTC). `lateness` is how long after its
+    business day a fact may land. `spark_remote` and `spark_master` point Spark elsewhere; both
+    None means an embedded Spark. `cache` holds the jars and the class-data archive.
+    """
+
+    lake: str
+    landing: str
+    start_date: date
+    lateness: timedelta
+    cache: Path
+    spark_master: str | None = None
+    spark_remote: str | None = None
+    driver_memory: str = "2g"
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
+        """Read every setting once, each with its default.
+
+        Raises SettingsError that names the variable, what it held and what it should hold.
+        """
+        env = os.environ if environment is None else environment
+        return cls(
+            lake=_location(env, "LAKE", "./lake"),
+            landing=_location(env, "LANDING", "./landing"),
+            start_date=_date(env, "START_DATE", "2017-01-01"),
+            lateness=timedelta(days=_whole_number(env, "LATENESS_DAYS", "7")),
+            cache=Path(env.get(f"{PREFIX}CACHE") or PROJECT_ROOT / ".cache").absolute(),
+            spark_master=env.get("SPARK_MASTER") or None,
+            spark_remote=env.get("SPARK_REMOTE") or None,
+            driver_memory=env.get(f"{PREFIX}DRIVER_MEMORY") or "2g",
+        )
+
+
+def local_path(location: str) -> Path | None:
+    """The path of a location on this machine's disk; None for an object store."""
+    parts = urlsplit(location)
+    if parts.scheme == "file":
+        return Path(location.removeprefix("file://") or "/")
+    return None if "://" in location else Path(location)
+
+
+def _location(env: Mapping[str, str], name: str, default: str) -> str:
+    value = (env.get(PREFIX + name) or default).strip()
+    if any(ord(c) < 32 for c in value) or "`" in value:
+        raise SettingsError(
+            f"{PREFIX}{name} holds a back quote or a control character: {value!r}. "
+            "Give a plain path or URI."
+        )
+    path = local_path(value)
+    if path is not None:
+        return str(Path(os.path.abspath(path.expanduser())))
+    return value.rstrip("/")
+
+
+def _date(env: Mapping[str, str], name: str, default: str) -> date:
+    value = (env.get(PREFIX + name) or default).strip()
+    try:
+        return date.fromisoformat(value)
+    except ValueError:
+        raise SettingsError(
+            f"{PREFIX}{name} is {value!r}; expected a day such as 2017-01-01."
+        ) from None
+
+
+def _whole_number(env: Mapping[str, str], name: str, default: str) -> int:
+    value = (env.get(PREFIX + name) or default).strip()
+    if not value.isascii() or not value.isdigit() or int(value) > 3650:
+        raise SettingsError(
+            f"{PREFIX}{name} is {value!r}; expected a whole number of days from 0 to 3650."
+        )
+    return int(value)

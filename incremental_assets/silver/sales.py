@@ -1,0 +1,50 @@
+"""Sales: one row per line of a basket, on the day it was sold."""
+
+from __future__ import annotations
+
+from incremental_assets.bronze.events import EVENTS
+from incremental_assets.lake.strategy import Merge
+from incremental_assets.quality.contract import Contract
+from incremental_assets.quality.rules import (
+    at_least,
+    fail,
+    not_null,
+    quarantine,
+    quarantined_share,
+)
+from incremental_assets.quality.types import Decimal, Integer, Text, Timestamp
+from incremental_assets.table import ByDay, Table
+
+SALES = Table(
+    name="silver/sales",
+    description="One row per line of a basket, typed, the latest version of each.",
+    reads=(ByDay(EVENTS),),
+    key=("order_id",),
+    order_by=("arrival_ts",),
+    day="event_ts",
+    lateness="default",
+    schema=Contract(
+        on_new="evolve",
+        order_id=Text(required=True),
+        user_id=Text(),
+        store_id=Text(),
+        product_id=Text(),
+        qty=Integer(),
+        unit_price=Decimal(precision=18, scale=4),
+        event_ts=Timestamp(),
+        arrival_ts=Timestamp(),
+    ),
+    rules=(
+        *quarantine(
+            not_null("order_id"),
+            not_null("event_ts"),
+            not_null("qty"),
+            at_least("qty", 0),
+            not_null("unit_price"),
+            at_least("unit_price", 0),
+        ),
+        *fail(quarantined_share(at_most=0.05)),
+    ),
+    write=Merge(),
+    owners=("team:sales",),
+)

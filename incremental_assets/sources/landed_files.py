@@ -1,0 +1,192 @@
+"""Landed files: day folders of newline-delimited JSON, `<landing>/<feed>/YYYY-MM-DD/…`."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from incremental_assets.days import parse_day
+from incremental_assets.errors import DayError, DefinitionError, SourceError
+from incremental_assets.settings import local_path
+
+_FEED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_TAGS = ("ETag", "etag", "md5Hash", "content_md5", "checksum", "generation", "versionId")
+
+
+@dataclass(frozen=True, slots=True)
+class LandedFile:
+    """One file: its path relative to the landing root, and what tells a change of it.
+
+    `size` in bytes; `modified` in nanoseconds since 1970 or "" where the store has a tag. `tag` is
+    the store's own (an ETag, say); a local disk has none, so there it is a digest of the content,
+    and "" until somebody asks for it.
+    """
+
+    path: str
+    size: int
+    tag: str = ""
+    modified: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LandedFiles:
+    """A feed of files in day folders. Names that begin with `.` or `_` are not data."""
+
+    feed: str
+
+    def __post_init__(self) -> None:
+        if not _FEED.fullmatch(self.feed):
+            raise DefinitionError(
+                f"Feed {self.feed!r}: use letters, digits, '_', '-' and '.', no slashes."
+            )
+
+    def days(self, landing: str) -> list[date]:
+        """The landing days that have a folder. Raises SourceError if the root is missing."""
+        return sorted(_day_folders(self._names(landing)))
+
+    def files(self, landing: str, day: date) -> list[LandedFile]:
+        """The files of a landing day, by path; empty where the feed or the day has no folder.
+
+        Raises SourceError if the landing root is missing or something cannot be listed.
+        """
+        _require_root(landing)
+        root = local_path(landing)
+        if root is None:
+            return sorted(_remote_files(landing, self.feed, day), key=lambda f: f.path)
+        try:
+            return sorted(_walk(root, root / self.feed / str(day)), key=lambda f: f.path)
+        except OSError as error:
+            raise _unreadable(error) from error
+
+    def _names(self, landing: str) -> list[str]:
+        _require_root(landing)
+        root = local_path(landing)
+        try:
+            if root is not None:
+                folder = root / self.feed
+                return [entry.name for entry in os.scandir(folder)] if folder.is_dir() else []
+            store, path = _store(landing)
+            folder_path = f"{path}/{self.feed}"
+            if not store.isdir(folder_path):
+                return []
+            return [name.rstrip("/").rsplit("/", 1)[-1] for name in store.ls(folder_path, False)]
+        except OSError as error:
+            raise _unreadable(error) from error
+
+
+def with_content_tag(landing: str, file: LandedFile) -> LandedFile:
+    """The file with a tag: the store's, or on a local disk a digest of its content.
+
+    Raises SourceError if the file is gone or cannot be read.
+    """
+    root = local_path(landing)
+    if root is None or file.tag:
+        return file
+    try:
+        with open(root / file.path, "rb") as stream:
+            tag = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+    except FileNotFoundError as error:
+        raise SourceError(
+            f"{file.path} vanished from {landing} after it was listed. Nothing was loaded; put "
+            "the file back or run again without it."
+        ) from error
+    except OSError as error:
+        raise _unreadable(error) from error
+    return LandedFile(file.path, file.size, tag, file.modified)
+
+
+def gone(landing: str, files: list[LandedFile]) -> list[LandedFile]:
+    """Which of the files are not there any more, or have another size than when they were listed.
+
+    For telling why a read failed.
+    """
+    root = local_path(landing)
+    if root is None:
+        store, path = _store(landing)
+        return [f for f in files if not store.exists(f"{path}/{f.path}")]
+    missing = []
+    for file in files:
+        try:
+            if (root / file.path).stat().st_size != file.size:
+                missing.append(file)
+        except OSError:
+            missing.append(file)
+    return missing
+
+
+def _require_root(landing: str) -> None:
+    root = local_path(landing)
+    if root is not None and not root.is_dir():
+        what = "is not a folder" if root.exists() else "does not exist"
+        raise SourceError(
+            f"The landing root {root} {what}. Set INCREMENTAL_ASSETS_LANDING to the folder that "
+            "holds the feeds, or land the demo feed with `incremental-assets demo land`."
+        )
+
+
+def _day_folders(names: list[str]) -> Iterator[date]:
+    for name in names:
+        try:
+            yield parse_day(name)
+        except DayError:
+            continue  # not a day folder: a temporary folder, a read-me, …
+
+
+def _walk(root: Path, folder: Path) -> Iterator[LandedFile]:
+    if not folder.is_dir():
+        return
+    for entry in os.scandir(folder):
+        if entry.name.startswith((".", "_")):
+            continue
+        path = Path(entry.path)
+        if entry.is_dir():
+            yield from _walk(root, path)
+        else:
+            stat = entry.stat()
+            yield LandedFile(
+                path.relative_to(root).as_posix(), stat.st_size, "", str(stat.st_mtime_ns)
+            )
+
+
+def _remote_files(landing: str, feed: str, day: date) -> Iterator[LandedFile]:
+    store, root = _store(landing)
+    try:
+        found = store.find(f"{root}/{feed}/{day}", detail=True)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise _unreadable(error) from error
+    for path, info in found.items():
+        relative = path.removeprefix(root).lstrip("/")
+        inside_day = relative.split("/")[2:]
+        if any(part.startswith((".", "_")) for part in inside_day):
+            continue
+        tag = next((str(info[key]).strip('"') for key in _TAGS if info.get(key)), "")
+        modified = "" if tag else str(info.get("LastModified") or info.get("mtime") or "")
+        yield LandedFile(relative, int(info.get("size") or 0), tag, modified)
+
+
+def _store(location: str) -> tuple[Any, str]:
+    import fsspec  # deferred: a local landing does not need it
+
+    try:
+        store, path = fsspec.core.url_to_fs(location, use_listings_cache=False)
+    except (ImportError, ValueError) as error:
+        raise SourceError(
+            f"{location}: no client for this kind of store is installed ({error})."
+        ) from error
+    return store, str(path).rstrip("/")
+
+
+def _unreadable(error: OSError) -> SourceError:
+    where = error.filename or "the landing root"
+    return SourceError(
+        f"{where} cannot be read: {error.strerror or error}. Nothing was loaded; give this user "
+        "the right to read it and run again."
+    )

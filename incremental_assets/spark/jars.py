@@ -1,0 +1,115 @@
+"""Resolving the jars once, with checksums, into the project's own cache.
+
+Only the jars named in `jars.lock` are taken: Ivy would bring along older Hadoop and Jackson jars
+than Spark's own. The Ivy that Spark ships does the download, so whatever mirror and certificates
+the machine's Java is set up for are used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from incremental_assets.errors import SparkUnavailableError
+from incremental_assets.spark.java import require_java
+
+LOCK = Path(__file__).with_name("jars.lock")
+
+
+@dataclass(frozen=True, slots=True)
+class Jar:
+    """A jar by its Maven coordinates and the SHA-256 of its bytes."""
+
+    group: str
+    artifact: str
+    version: str
+    sha256: str
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.artifact}-{self.version}.jar"
+
+
+def locked_jars() -> list[Jar]:
+    """The jars of the lock file."""
+    jars = []
+    for line in LOCK.read_text(encoding="utf-8").splitlines():
+        coordinates, _, digest = line.partition(" sha256:")
+        group, artifact, version = coordinates.split(":")
+        jars.append(Jar(group, artifact, version, digest.strip()))
+    return jars
+
+
+def jar_paths(cache: Path) -> list[Path]:
+    """Where the jars are. Raises SparkUnavailableError if they were never resolved."""
+    paths = [cache / "jars" / jar.file_name for jar in locked_jars()]
+    missing = [path.name for path in paths if not path.exists()]
+    if missing:
+        raise SparkUnavailableError(
+            f"The Delta jars are not in {cache / 'jars'} ({missing[0]} is missing). Run "
+            "`make setup`, or `incremental-assets setup` where the package was installed alone."
+        )
+    return paths
+
+
+def resolve_jars(cache: Path) -> list[Path]:
+    """Download what is missing, check every jar against its SHA-256, and give their paths.
+
+    Raises SparkUnavailableError if a jar cannot be had or has other bytes than the lock says.
+    """
+    target = cache / "jars"
+    jars = locked_jars()
+    if not all(_is_right(target / jar.file_name, jar) for jar in jars):
+        require_java()
+        target.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache) as folder:
+            _download(jars, Path(folder))
+            for jar in jars:
+                found = Path(folder) / jar.file_name
+                if not _is_right(found, jar):
+                    raise SparkUnavailableError(
+                        f"{jar.file_name} has other bytes than jars.lock says. Nothing was "
+                        "installed; check the Maven mirror of this machine and run again."
+                    )
+                os.replace(found, target / jar.file_name)
+    return [target / jar.file_name for jar in jars]
+
+
+def _is_right(path: Path, jar: Jar) -> bool:
+    if not path.exists():
+        return False
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest() == jar.sha256
+
+
+def _download(jars: list[Jar], folder: Path) -> None:
+    import pyspark  # deferred: finding Ivy is all it is needed for
+
+    ivy = next(Path(pyspark.__file__).parent.glob("jars/ivy-*.jar"))
+    dependencies = "".join(
+        f'<dependency org="{j.group}" name="{j.artifact}" rev="{j.version}" transitive="false"/>'
+        for j in jars
+    )
+    module = folder / "ivy.xml"
+    module.write_text(
+        '<ivy-module version="2.0"><info organisation="local" module="jars"/>'
+        f"<dependencies>{dependencies}</dependencies></ivy-module>",
+        encoding="utf-8",
+    )
+    java = Path(os.environ["JAVA_HOME"]) / "bin" / "java" if "JAVA_HOME" in os.environ else "java"
+    pattern = str(folder / "[artifact]-[revision].[ext]")
+    command = [str(java), "-jar", str(ivy), "-cache", str(folder / "ivy"), "-ivy", str(module)]
+    done = subprocess.run(
+        [*command, "-types", "jar", "-retrieve", pattern], capture_output=True, text=True
+    )
+    if done.returncode != 0 or not all((folder / jar.file_name).exists() for jar in jars):
+        said = (done.stdout + done.stderr).strip().splitlines()
+        last = next((line.strip() for line in reversed(said) if "::" in line), "no answer")
+        raise SparkUnavailableError(
+            f"The Delta jars cannot be downloaded from Maven ({last}). Check the network and run "
+            "the set-up again; what is there already is kept."
+        )

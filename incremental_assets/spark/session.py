@@ -1,0 +1,96 @@
+"""Starting Spark: an embedded one tuned for one machine, or one that runs elsewhere."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from incremental_assets.errors import SparkUnavailableError
+from incremental_assets.settings import Settings
+from incremental_assets.spark.jars import jar_paths
+from incremental_assets.spark.java import require_java
+
+ARCHIVE = "spark.jsa"
+
+# Settings of any session that writes to the lake, wherever Spark runs.
+SESSION_CONF = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.databricks.delta.replaceWhere.dataColumns.enabled": "true",
+}
+
+# One machine: few partitions, no user interface, fast start. Two of Delta's defaults (50 snapshot
+# partitions) and Spark's (200 shuffle partitions) make a small day three times as slow.
+_EMBEDDED_CONF = {
+    "spark.app.name": "incremental_assets",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
+    "spark.log.level": "ERROR",
+}
+
+
+def session_conf(settings: Settings) -> dict[str, str]:
+    """The settings for Spark as this machine should start it.
+
+    With `spark_remote` only what a session may set: a server refuses a master and static
+    settings. Raises SparkUnavailableError if an embedded Spark cannot be started.
+    """
+    if settings.spark_remote:
+        return dict(SESSION_CONF)
+    if settings.spark_master and not settings.spark_master.startswith("local"):
+        delta = {k: v for k, v in _EMBEDDED_CONF.items() if "delta" in k and "snapshot" not in k}
+        jars = ",".join(str(p) for p in jar_paths(settings.cache))
+        return SESSION_CONF | delta | {"spark.master": settings.spark_master, "spark.jars": jars}
+    require_java()
+    cores = os.cpu_count() or 2
+    return (
+        SESSION_CONF
+        | _EMBEDDED_CONF
+        | {
+            "spark.master": settings.spark_master or "local[*]",
+            "spark.sql.shuffle.partitions": str(cores),
+            "spark.driver.memory": settings.driver_memory,
+            "spark.driver.extraClassPath": ":".join(str(p) for p in jar_paths(settings.cache)),
+            "spark.driver.extraJavaOptions": " ".join(_java_options(settings.cache)),
+        }
+    )
+
+
+def start_session(settings: Settings, extra: dict[str, str] | None = None) -> SparkSession:
+    """Start Spark or connect to it. Raises SparkUnavailableError with the remedy."""
+    builder = SparkSession.builder
+    if settings.spark_remote:
+        builder = builder.remote(settings.spark_remote)
+    for name, value in (session_conf(settings) | (extra or {})).items():
+        builder = builder.config(name, value)
+    try:
+        return builder.getOrCreate()
+    except Exception as error:
+        where = settings.spark_remote or settings.spark_master or "an embedded Spark"
+        raise SparkUnavailableError(
+            f"Spark cannot be started ({where}): {str(error).splitlines()[0]}. Check SPARK_REMOTE, "
+            "SPARK_MASTER and JAVA_HOME."
+        ) from error
+
+
+def archive_classes(cache: Path) -> str:
+    """The Java option that writes the class-data archive at a clean stop."""
+    return f"-XX:ArchiveClassesAtExit={cache / ARCHIVE}"
+
+
+def _java_options(cache: Path) -> list[str]:
+    # The first compiler tier alone and one collector thread: a load is over before more pays off.
+    options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xlog:disable", "-Xlog:all=off"]
+    options.append("-Dlog4j2.level=ERROR")
+    archive = cache / ARCHIVE
+    if archive.exists():
+        options += [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto"]
+    return options

