@@ -1,0 +1,19 @@
+"""The composition root: every table of the catalogue as an asset, one executor, one Spark."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+from incremental_assets.catalog import tables
+from incremental_assets.orchestration.assets import incremental_assets
+from incremental_assets.orchestration.console import console
+from incremental_assets.orchestration.resources import SparkResource
+from incremental_assets.settings import Settings
+
+# In process: the default executor starts a process, and a JVM, for each step.
+defs = dg.Definitions(
+    assets=incremental_assets(tables(), Settings.from_environment()),
+    resources={"spark": SparkResource()},
+    executor=dg.in_process_executor,
+    loggers={"console": console},
+)

@@ -1,0 +1,167 @@
+"""Tables as software-defined assets: a load a step, its rules the asset's own checks."""
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
+from typing import Any
+
+import dagster as dg
+
+from incremental_assets.days import named
+from incremental_assets.errors import IncrementalAssetsError
+from incremental_assets.load import DayResult, LoadResult
+from incremental_assets.orchestration.metadata import (
+    check_metadata,
+    day_metadata,
+    table_metadata,
+)
+from incremental_assets.orchestration.partitions import daily, days_of, mapping
+from incremental_assets.orchestration.resources import SparkResource, lakehouse
+from incremental_assets.plan import stale_days
+from incremental_assets.settings import Settings
+from incremental_assets.table import Table
+
+_VERSION_TAGS = {"dagster/data_version_is_user_provided": "true"}
+
+
+def asset_key(table: Table) -> dg.AssetKey:
+    """`bronze/events` is the asset key ["bronze", "events"]."""
+    return dg.AssetKey(table.name.split("/"))
+
+
+def incremental_assets(tables: Iterable[Table], settings: Settings) -> list[dg.AssetsDefinition]:
+    """One asset a table."""
+    return [_asset(table, settings) for table in tables]
+
+
+def _asset(table: Table, settings: Settings) -> dg.AssetsDefinition:
+    key = asset_key(table)
+    with warnings.catch_warnings():
+        # The backfill policy is Dagster's own answer to ranges, and beta for years.
+        warnings.simplefilter("ignore", dg.BetaWarning)
+
+        @dg.asset(
+            key=key,
+            description=table.description,
+            partitions_def=daily(settings),
+            backfill_policy=dg.BackfillPolicy.single_run(),
+            deps=[
+                dg.AssetDep(
+                    asset_key(read.table), partition_mapping=mapping(table, read, settings)
+                )
+                for read in table.upstreams
+            ],
+            check_specs=[
+                dg.AssetCheckSpec(name, asset=key, description=text, blocking=blocking)
+                for name, (text, blocking) in table.checks().items()
+            ],
+            group_name=table.layer,
+            owners=list(table.owners),
+            kinds={"pyspark", "delta", table.layer},
+            code_version=table.code_version,
+            pool=table.name.replace("/", "_"),
+        )
+        def load(context: dg.AssetExecutionContext, spark: SparkResource) -> Iterator[Any]:
+            yield from _load(context, spark, table)
+
+    return load
+
+
+def _load(
+    context: dg.AssetExecutionContext, spark: SparkResource, table: Table
+) -> Iterator[Any]:
+    try:
+        house = lakehouse(spark, context.log.info)
+        result = house.load(table, days_of(context), context.run_id)
+    except IncrementalAssetsError as error:
+        raise dg.Failure(str(error), allow_retries=False) from error
+    checks = table.checks()
+    yield from _evaluations(table, result, checks)
+    about = table_metadata(f"{house.settings.lake}/{table.name}", table.name)
+    version = about.get("delta_version", 0)
+    _say_stale(context, house.settings, table, house.ledger.view())
+    if result.failed:
+        for day, day_result in result.days.items():
+            if day not in result.failed:
+                yield dg.AssetMaterialization(
+                    asset_key(table),
+                    partition=str(day),
+                    metadata={**day_metadata(day_result), **about},
+                    tags={**_VERSION_TAGS, "dagster/data_version": str(version)},
+                )
+        raise dg.Failure(
+            _failure(table, result.failed),
+            metadata={"held": [str(day) for day in result.failed]},
+            allow_retries=False,
+        )
+    for day, day_result in result.days.items():
+        context.add_asset_metadata(day_metadata(day_result), partition_key=str(day))
+    for check in sorted(context.selected_asset_check_keys):
+        yield dg.Output(None, output_name=f"{check.asset_key.to_python_identifier()}_{check.name}")
+    yield dg.MaterializeResult(data_version=dg.DataVersion(str(version)), metadata=about)
+
+
+def _evaluations(
+    table: Table, result: LoadResult, checks: Mapping[str, tuple[str, bool]]
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """Each rule's result on the partition of its day; a day with nothing to judge keeps its last.
+
+    A day that was refused because its upstream is held fails its blocking checks, so that it is
+    red where one looks.
+    """
+    for day, day_result in result.days.items():
+        for name, (_, blocking) in checks.items():
+            judged = day_result.checks.get(name)
+            if judged is not None:
+                yield dg.AssetCheckEvaluation(
+                    asset_key(table),
+                    name,
+                    judged.passed,
+                    metadata=dict(check_metadata(judged)),
+                    severity=_severity(blocking),
+                    description=judged.found,
+                    blocking=blocking,
+                    partition=str(day),
+                )
+            elif day_result.state == "refused" and blocking:
+                yield dg.AssetCheckEvaluation(
+                    asset_key(table),
+                    name,
+                    False,
+                    severity=_severity(blocking),
+                    description=day_result.reason,
+                    blocking=blocking,
+                    partition=str(day),
+                )
+
+
+def _severity(blocking: bool) -> dg.AssetCheckSeverity:
+    return dg.AssetCheckSeverity.ERROR if blocking else dg.AssetCheckSeverity.WARN
+
+
+def _failure(table: Table, failed: Mapping[date, DayResult]) -> str:
+    lines = [f"{table.name}: {named(failed)} not published."]
+    for day, result in list(failed.items())[:5]:
+        lines.append(f"{day}: {result.reason}.")
+    if len(failed) > 5:
+        lines.append(f"… and {len(failed) - 5} more days.")
+    return " ".join(lines)
+
+
+def _say_stale(
+    context: dg.AssetExecutionContext, settings: Settings, table: Table, view: Any
+) -> None:
+    """Name the other days that this load's upstream made stale; this run does its own only."""
+    last = _last(context.partition_keys)
+    own = set(context.partition_keys)
+    stale = [d for d in stale_days(table, view, settings.start_date, last) if str(d) not in own]
+    if stale:
+        context.log.info(
+            f"{table.name}: {named(stale)} are stale; `incremental-assets run` brings them up to "
+            "date"
+        )
+
+
+def _last(keys: Sequence[str]) -> date:
+    """The last of the partition keys as a day."""
+    return date.fromisoformat(max(keys))

@@ -1,0 +1,46 @@
+"""The console log of a run: one readable line an event, the message of a failure first."""
+
+from __future__ import annotations
+
+import logging
+
+import dagster as dg
+
+class _Lines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        meta = getattr(record, "dagster_meta", {}) or {}
+        event = meta.get("dagster_event")
+        step = meta.get("step_key") or ""
+        if event is not None and event.is_step_failure:
+            failure = event.step_failure_data.user_failure_data
+            said = failure.description if failure else event.step_failure_data.error_display_string
+            return f"FAILED {step}: {said}"
+        message = meta.get("orig_message") or record.getMessage()
+        return f"{self.formatTime(record, '%H:%M:%S')} {message}"
+
+
+class _Events(logging.Filter):
+    """Events that tell a person nothing are left to the event log."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        meta = getattr(record, "dagster_meta", {}) or {}
+        event = meta.get("dagster_event")
+        if event is None or event.is_step_failure:
+            return True
+        if event.event_type_value == "ASSET_CHECK_EVALUATION":
+            return not event.asset_check_evaluation_data.passed
+        return event.event_type_value in ("RUN_FAILURE", "RUN_SUCCESS", "STEP_SKIPPED")
+
+
+@dg.logger(
+    config_schema={"log_level": dg.Field(str, is_required=False, default_value="INFO")},
+    description="Readable lines on the console.",
+)
+def console(init_context: dg.InitLoggerContext) -> logging.Logger:
+    """Progress, failures with their own words, and how the run ended."""
+    logger = logging.Logger("incremental_assets", level="DEBUG")
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Lines())
+    handler.addFilter(_Events())
+    logger.addHandler(handler)
+    return logger

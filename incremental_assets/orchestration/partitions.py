@@ -1,0 +1,49 @@
+"""The one daily partitions definition, and how days of one table map to days of another."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import dagster as dg
+
+from incremental_assets.days import day_range, parse_day
+from incremental_assets.errors import DayError
+from incremental_assets.settings import Settings
+from incremental_assets.table import AsOf, ByDay, Table
+
+
+def daily(settings: Settings) -> dg.DailyPartitionsDefinition:
+    """Every UTC day from the start date up to and including today."""
+    return dg.DailyPartitionsDefinition(
+        start_date=str(settings.start_date), end_offset=1, timezone="UTC"
+    )
+
+
+def mapping(table: Table, read: ByDay | AsOf, settings: Settings) -> dg.PartitionMapping:
+    """Which days of an upstream a day is made from.
+
+    A business day D is fed by the landing days D-1 (a source in another time zone is ahead) to
+    D + lateness; any other day by the same day.
+    """
+    if isinstance(read, ByDay) and read.table.layer == "bronze" and read.table.day is not None:
+        lateness = table.lateness_in(settings.lateness)
+        if lateness is not None:
+            return dg.TimeWindowPartitionMapping(
+                start_offset=-1,
+                end_offset=lateness.days,
+                allow_nonexistent_upstream_partitions=True,
+            )
+    return dg.TimeWindowPartitionMapping(allow_nonexistent_upstream_partitions=True)
+
+
+def days_of(context: dg.AssetExecutionContext) -> list[date]:
+    """The days that a run asks for. Raises DayError for none or a reversed range."""
+    name = context.asset_key.to_user_string()
+    if not (context.has_partition_key or context.has_partition_key_range):
+        raise DayError(
+            f"{name} is loaded by day: give --partition 2017-01-05 or "
+            "--partition-range 2017-01-01...2017-01-31."
+        )
+    asked = context.partition_key_range
+    day_range(parse_day(asked.start), parse_day(asked.end))
+    return [parse_day(key) for key in context.partition_keys]

@@ -1,0 +1,269 @@
+"""What the lakehouse must contain, worked out anew from the landed files.
+
+An oracle for tests: one pass over every line, in plain Python, with no incremental state and no
+code in common with the package. It is slow on purpose in places where that makes it plainer.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from decimal import ROUND_HALF_UP, Decimal, localcontext
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+
+BAD: Final = "bad"
+TOO_LATE: Final = "too_late"
+TOO_EARLY: Final = "too_early"
+BEFORE_START: Final = "before_start"
+
+_NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_MOMENT: Final = re.compile(
+    r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.]\d+)?)?(Z|[+-]\d\d:?\d\d)?)?", re.ASCII
+)
+_HELD_ABOVE: Final = Decimal("0.05")
+_DIGITS_OF_A_SUM: Final = 60
+
+_PRICE: Final = pl.Decimal(18, 4)
+_AMOUNT: Final = pl.Decimal(38, 4)
+_MICROSECONDS: Final = pl.Datetime("us", "UTC")
+_SALES: Final[dict[str, Any]] = {
+    "dt": pl.Date,
+    "order_id": pl.String,
+    "user_id": pl.String,
+    "store_id": pl.String,
+    "product_id": pl.String,
+    "qty": pl.Int32,
+    "unit_price": _PRICE,
+    "event_ts": _MICROSECONDS,
+    "arrival_ts": _MICROSECONDS,
+}
+_DAILY: Final[dict[str, Any]] = {
+    "dt": pl.Date,
+    "product_id": pl.String,
+    "store_id": pl.String,
+    "units": pl.Int64,
+    "revenue": _AMOUNT,
+    "orders": pl.Int64,
+}
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The tables, each sorted by its key; all times are UTC in microseconds.
+
+    sales: dt, order_id, user_id, store_id, product_id, qty, unit_price, event_ts, arrival_ts.
+    quarantined: day, reason_family; a row for each line held back, copies included.
+    users: user_id, updated_at and the attributes as text, in the order they were first seen.
+    mart: sales, total_price, user_updated_at and each attribute as user_<attribute>.
+    daily_product_sales: dt, product_id, store_id, units, revenue, orders.
+    held: the days of which too much was bad; sales, mart and daily_product_sales lack them.
+    ties: orders between whose versions `arrival_ts` does not decide; `sales` has either.
+    moved: orders whose versions disagree about the day; `sales` has the latest.
+    user_ties: users with two contents for one `updated_at`; `users` has the one landed last.
+    """
+
+    sales: pl.DataFrame
+    quarantined: pl.DataFrame
+    users: pl.DataFrame
+    mart: pl.DataFrame
+    daily_product_sales: pl.DataFrame
+    held: frozenset[date]
+    ties: frozenset[str]
+    moved: frozenset[str]
+    user_ties: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Sale:
+    """A good row, typed; the fields are the columns of `Truth.sales`, in their order."""
+
+    dt: date
+    order_id: str
+    user_id: str | None
+    store_id: str | None
+    product_id: str | None
+    qty: int
+    unit_price: Decimal
+    event_ts: datetime
+    arrival_ts: datetime | None
+
+    @property
+    def total_price(self) -> Decimal:
+        """Exact, in the currency of `unit_price`."""
+        return self.qty * self.unit_price
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """One version of a user."""
+
+    user_id: str
+    updated_at: datetime
+    attributes: Mapping[str, str | None]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The verdict on one line: the day that judges it, and a sale or the reason against it."""
+
+    day: date
+    verdict: Sale | str
+
+
+def truth_of(
+    landing: Path, start: date, landing_days: Sequence[date], lateness_days: int = 7
+) -> Truth:
+    """Read these landing days of `events` and `users` below `landing` and say what must be true.
+
+    `start` is the first business day. A row whose business day is before its landing day by more
+    than `lateness_days`, or after it by more than one, is set aside.
+    """
+    lateness = timedelta(days=lateness_days)
+    judged = [
+        _judge(row, landing_day, start, lateness)
+        for landing_day in sorted(set(landing_days))
+        for row in _rows(landing / "events" / f"{landing_day}")
+    ]
+    held = _held_days(judged)
+    good = [each.verdict for each in judged if isinstance(each.verdict, Sale)]
+    versions: defaultdict[str, list[Sale]] = defaultdict(list)
+    for sale in good:
+        if sale.dt not in held:
+            versions[sale.order_id].append(sale)
+    latest = {order_id: _latest(sales) for order_id, sales in versions.items()}
+    sales = [latest[order_id][0] for order_id in sorted(latest)]
+    users, user_ties = _users(landing, landing_days)
+    return Truth(
+        sales=pl.DataFrame([astuple(sale) for sale in sales], _SALES, orient="row"),
+        quarantined=_quarantined(judged),
+        users=_users_frame(users),
+        mart=_mart(sales, users),
+        daily_product_sales=_daily_product_sales(sales),
+        held=held,
+        ties=frozenset(order_id for order_id, tied in latest.items() if len(set(tied)) > 1),
+        moved=frozenset(
+            order_id
+            for order_id, sales_of_it in versions.items()
+            if len({sale.dt for sale in sales_of_it}) > 1
+        ),
+        user_ties=user_ties,
+    )
+
+
+def _rows(folder: Path) -> Iterator[dict[str, Any] | None]:
+    """Yield each line that is not blank: its object, or None where it is not a JSON object."""
+    for file in sorted(folder.rglob("*")):
+        names = file.relative_to(folder).parts
+        if file.is_dir() or any(name.startswith(("_", ".")) for name in names):
+            continue
+        with file.open(encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                if line.strip():
+                    yield _object(line)
+
+
+def _object(line: str) -> dict[str, Any] | None:
+    try:
+        value = json.loads(line, parse_float=Decimal, parse_constant=_not_json)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _not_json(constant: str) -> None:
+    raise ValueError(constant)
+
+
+def _judge(
+    row: dict[str, Any] | None, landing_day: date, start: date, lateness: timedelta
+) -> Judged:
+    event_ts = _moment(row.get("event_ts")) if row else None
+    if row is None or event_ts is None:
+        return Judged(landing_day, BAD)
+    business_day = event_ts.date()
+    if landing_day - business_day > lateness:
+        return Judged(landing_day, TOO_LATE)
+    if business_day - landing_day > timedelta(days=1):
+        return Judged(landing_day, TOO_EARLY)
+    if business_day < start:
+        return Judged(landing_day, BEFORE_START)
+    order_id, qty, price = _text(row.get("order_id")), _qty(row.get("qty")), _price(row)
+    if order_id is None or not order_id.strip() or qty is None or price is None:
+        return Judged(business_day, BAD)
+    if qty < 0 or price < 0:
+        return Judged(business_day, BAD)
+    sale = Sale(
+        business_day,
+        order_id,
+        _text(row.get("user_id")),
+        _text(row.get("store_id")),
+        _text(row.get("product_id")),
+        qty,
+        price,
+        event_ts,
+        _moment(row.get("arrival_ts")),
+    )
+    return Judged(business_day, sale)
+
+
+def _held_days(judged: Sequence[Judged]) -> frozenset[date]:
+    rows: defaultdict[date, int] = defaultdict(int)
+    bad: defaultdict[date, int] = defaultdict(int)
+    for each in judged:
+        if isinstance(each.verdict, Sale) or each.verdict == BAD:
+            rows[each.day] += 1
+            bad[each.day] += each.verdict == BAD
+    return frozenset(day for day in rows if bad[day] > _HELD_ABOVE * rows[day])
+
+
+def _latest(versions: Sequence[Sale]) -> list[Sale]:
+    """Return the versions that arrived last; a missing arrival is before any other."""
+    never = datetime.min.replace(tzinfo=UTC)
+    last = max(sale.arrival_ts or never for sale in versions)
+    return [sale for sale in versions if (sale.arrival_ts or never) == last]
+
+
+def _quarantined(judged: Sequence[Judged]) -> pl.DataFrame:
+    rows = sorted((each.day, each.verdict) for each in judged if isinstance(each.verdict, str))
+    return pl.DataFrame(rows, {"day": pl.Date, "reason_family": pl.String}, orient="row")
+
+
+def _users(
+    landing: Path, landing_days: Sequence[date]
+) -> tuple[dict[str, list[User]], frozenset[str]]:
+    """Return each user's versions by `updated_at`, and the users of whom two contradict."""
+    found: dict[tuple[str, datetime], User] = {}
+    ties: set[str] = set()
+    for landing_day in sorted(set(landing_days)):
+        for row in _rows(landing / "users" / f"{landing_day}"):
+            user = _user(row) if row else None
+            if user is None:
+                continue
+            key = (user.user_id, user.updated_at)
+            if key in found and found[key] != user:
+                ties.add(user.user_id)
+            found[key] = user
+    by_user: dict[str, list[User]] = {}
+    for key in sorted(found):
+        by_user.setdefault(key[0], []).append(found[key])
+    return by_user, frozenset(ties)
+
+
+def _user(row: Mapping[str, Any]) -> User | None:
+    user_id, updated_at = _text(row.get("user_id")), _moment(row.get("updated_at"))
+    if user_id is None or not user_id.strip() or updated_at is None:
+        return None
+    keys = {"user_id", "updated_at"}
+    return User(user_id, updated_at, {k: _text(v) for k, v in row.items() if k not in keys})
+
+
+def _attributes(users: Mapping[str, Sequence[User]]) -> list[str]:
+    return list(dict.fromkeys(a for some in users.values() for user in some for a in user.attributes))
