@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import date
 from functools import partial
 
+from incremental_assets.lake.strategy import Merge
 from incremental_assets.ledger.entry import Entry, FileEntry, Kind, Mode, Window
 from incremental_assets.ledger.view import LedgerView
-from incremental_assets.lake.strategy import Merge
 from incremental_assets.settings import Settings
 from incremental_assets.sources.landed_files import LandedFile, with_content_tag
 from incremental_assets.table import AsOf, Table
@@ -49,9 +49,7 @@ class Plan:
         return tuple(sorted(day for work in self.work for day in work.days))
 
 
-def plan_table(
-    table: Table, days: Sequence[date], view: LedgerView, settings: Settings
-) -> Plan:
+def plan_table(table: Table, days: Sequence[date], view: LedgerView, settings: Settings) -> Plan:
     """What loading these days of a table would do now. Changes nothing.
 
     Raises SourceError if the landing cannot be listed.
@@ -95,9 +93,7 @@ def upstream_held(table: Table, day: date, view: LedgerView) -> str:
     return ""
 
 
-def _plan_landed(
-    table: Table, days: Sequence[date], view: LedgerView, settings: Settings
-) -> Plan:
+def _plan_landed(table: Table, days: Sequence[date], view: LedgerView, settings: Settings) -> Plan:
     feed = table.feed
     assert feed is not None
     history = view.table(table.name)
@@ -217,5 +213,3 @@ def landing_days_with_news(
             if {(f.path, f.size, f.tag) for f in todo.files} != judged:
                 found[day] = todo.why
     return dict(sorted(found.items()))
-
-

@@ -33,6 +33,7 @@ class Settings:
     spark_master: str | None = None
     spark_remote: str | None = None
     driver_memory: str = "2g"
+    dagster_home: Path | None = None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -50,6 +51,7 @@ class Settings:
             spark_master=env.get("SPARK_MASTER") or None,
             spark_remote=env.get("SPARK_REMOTE") or None,
             driver_memory=env.get(f"{PREFIX}DRIVER_MEMORY") or "2g",
+            dagster_home=Path(env["DAGSTER_HOME"]) if env.get("DAGSTER_HOME") else None,
         )
 
 

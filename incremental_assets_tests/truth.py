@@ -11,9 +11,10 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal, localcontext
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,11 +30,9 @@ _MOMENT: Final = re.compile(
     r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.]\d+)?)?(Z|[+-]\d\d:?\d\d)?)?", re.ASCII
 )
 _HELD_ABOVE: Final = Decimal("0.05")
-_DIGITS_OF_A_SUM: Final = 60
 
-_PRICE: Final = pl.Decimal(18, 4)
+_MOMENTS: Final = pl.Datetime("us", "UTC")
 _AMOUNT: Final = pl.Decimal(38, 4)
-_MICROSECONDS: Final = pl.Datetime("us", "UTC")
 _SALES: Final[dict[str, Any]] = {
     "dt": pl.Date,
     "order_id": pl.String,
@@ -41,17 +40,9 @@ _SALES: Final[dict[str, Any]] = {
     "store_id": pl.String,
     "product_id": pl.String,
     "qty": pl.Int32,
-    "unit_price": _PRICE,
-    "event_ts": _MICROSECONDS,
-    "arrival_ts": _MICROSECONDS,
-}
-_DAILY: Final[dict[str, Any]] = {
-    "dt": pl.Date,
-    "product_id": pl.String,
-    "store_id": pl.String,
-    "units": pl.Int64,
-    "revenue": _AMOUNT,
-    "orders": pl.Int64,
+    "unit_price": pl.Decimal(18, 4),
+    "event_ts": _MOMENTS,
+    "arrival_ts": _MOMENTS,
 }
 
 
@@ -61,7 +52,7 @@ class Truth:
 
     sales: dt, order_id, user_id, store_id, product_id, qty, unit_price, event_ts, arrival_ts.
     quarantined: day, reason_family; a row for each line held back, copies included.
-    users: user_id, updated_at and the attributes as text, in the order they were first seen.
+    users: user_id, updated_at and the attributes as text, in the order of their names.
     mart: sales, total_price, user_updated_at and each attribute as user_<attribute>.
     daily_product_sales: dt, product_id, store_id, units, revenue, orders.
     held: the days of which too much was bad; sales, mart and daily_product_sales lack them.
@@ -95,11 +86,6 @@ class Sale:
     event_ts: datetime
     arrival_ts: datetime | None
 
-    @property
-    def total_price(self) -> Decimal:
-        """Exact, in the currency of `unit_price`."""
-        return self.qty * self.unit_price
-
 
 @dataclass(frozen=True, slots=True)
 class User:
@@ -110,12 +96,15 @@ class User:
     attributes: Mapping[str, str | None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Judged:
     """The verdict on one line: the day that judges it, and a sale or the reason against it."""
 
     day: date
     verdict: Sale | str
+
+
+_values: Final = attrgetter(*_SALES)
 
 
 def truth_of(
@@ -135,25 +124,23 @@ def truth_of(
     held = _held_days(judged)
     good = [each.verdict for each in judged if isinstance(each.verdict, Sale)]
     versions: defaultdict[str, list[Sale]] = defaultdict(list)
+    days_of: defaultdict[str, set[date]] = defaultdict(set)
     for sale in good:
+        days_of[sale.order_id].add(sale.dt)
         if sale.dt not in held:
             versions[sale.order_id].append(sale)
     latest = {order_id: _latest(sales) for order_id, sales in versions.items()}
     sales = [latest[order_id][0] for order_id in sorted(latest)]
     users, user_ties = _users(landing, landing_days)
     return Truth(
-        sales=pl.DataFrame([astuple(sale) for sale in sales], _SALES, orient="row"),
+        sales=_frame([_values(sale) for sale in sales], _SALES),
         quarantined=_quarantined(judged),
-        users=_users_frame(users),
+        users=_users_table(users),
         mart=_mart(sales, users),
         daily_product_sales=_daily_product_sales(sales),
         held=held,
         ties=frozenset(order_id for order_id, tied in latest.items() if len(set(tied)) > 1),
-        moved=frozenset(
-            order_id
-            for order_id, sales_of_it in versions.items()
-            if len({sale.dt for sale in sales_of_it}) > 1
-        ),
+        moved=frozenset(order_id for order_id, days in days_of.items() if len(days) > 1),
         user_ties=user_ties,
     )
 
@@ -195,7 +182,8 @@ def _judge(
         return Judged(landing_day, TOO_EARLY)
     if business_day < start:
         return Judged(landing_day, BEFORE_START)
-    order_id, qty, price = _text(row.get("order_id")), _qty(row.get("qty")), _price(row)
+    order_id, qty = _text(row.get("order_id")), _qty(row.get("qty"))
+    price = _price(row.get("unit_price"))
     if order_id is None or not order_id.strip() or qty is None or price is None:
         return Judged(business_day, BAD)
     if qty < 0 or price < 0:
@@ -233,7 +221,7 @@ def _latest(versions: Sequence[Sale]) -> list[Sale]:
 
 def _quarantined(judged: Sequence[Judged]) -> pl.DataFrame:
     rows = sorted((each.day, each.verdict) for each in judged if isinstance(each.verdict, str))
-    return pl.DataFrame(rows, {"day": pl.Date, "reason_family": pl.String}, orient="row")
+    return _frame(rows, {"day": pl.Date, "reason_family": pl.String})
 
 
 def _users(
@@ -265,5 +253,103 @@ def _user(row: Mapping[str, Any]) -> User | None:
     return User(user_id, updated_at, {k: _text(v) for k, v in row.items() if k not in keys})
 
 
+def _users_table(users: Mapping[str, Sequence[User]]) -> pl.DataFrame:
+    names = _attributes(users)
+    rows = [
+        (user.user_id, user.updated_at, *(user.attributes.get(name) for name in names))
+        for versions in users.values()
+        for user in versions
+    ]
+    texts = dict.fromkeys(names, pl.String)
+    return _frame(rows, {"user_id": pl.String, "updated_at": _MOMENTS, **texts})
+
+
+def _mart(sales: Sequence[Sale], users: Mapping[str, Sequence[User]]) -> pl.DataFrame:
+    names = _attributes(users)
+    rows: list[tuple[Any, ...]] = []
+    for sale in sales:
+        user = _version_at(users.get(sale.user_id or "", ()), sale.event_ts)
+        known = [user.attributes.get(name) if user else None for name in names]
+        updated_at = user.updated_at if user else None
+        rows.append((*_values(sale), sale.qty * sale.unit_price, updated_at, *known))
+    texts = {f"user_{name}": pl.String for name in names}
+    columns = {**_SALES, "total_price": _AMOUNT, "user_updated_at": _MOMENTS, **texts}
+    return _frame(rows, columns)
+
+
+def _version_at(versions: Sequence[User], moment: datetime) -> User | None:
+    """Return the version that held at a moment; before the first one, the first."""
+    if not versions:
+        return None
+    held_then = bisect_right(versions, moment, key=attrgetter("updated_at"))
+    return versions[max(held_then - 1, 0)]
+
+
+def _daily_product_sales(sales: Sequence[Sale]) -> pl.DataFrame:
+    groups: defaultdict[tuple[date, str | None, str | None], list[Sale]] = defaultdict(list)
+    for sale in sales:
+        groups[sale.dt, sale.product_id, sale.store_id].append(sale)
+    with localcontext(prec=60):
+        rows = [
+            (
+                *group,
+                sum(sale.qty for sale in sold),
+                sum(sale.qty * sale.unit_price for sale in sold),
+                len(sold),
+            )
+            for group, sold in groups.items()
+        ]
+    columns = {"dt": pl.Date, "product_id": pl.String, "store_id": pl.String}
+    counted = {"units": pl.Int64, "revenue": _AMOUNT, "orders": pl.Int64}
+    return _frame(rows, {**columns, **counted}).sort(*columns)
+
+
+def _frame(rows: Sequence[Sequence[Any]], columns: Mapping[str, Any]) -> pl.DataFrame:
+    return pl.DataFrame(rows, dict(columns), orient="row")
+
+
 def _attributes(users: Mapping[str, Sequence[User]]) -> list[str]:
-    return list(dict.fromkeys(a for some in users.values() for user in some for a in user.attributes))
+    versions = (user for versions in users.values() for user in versions)
+    return sorted({name for user in versions for name in user.attributes})
+
+
+def _text(value: Any) -> str | None:
+    """Return text as it is, anything else as its JSON."""
+    if value is None or isinstance(value, str):
+        return value
+    return str(value) if isinstance(value, Decimal) else json.dumps(value, default=str)
+
+
+def _moment(value: Any) -> datetime | None:
+    """Read ISO 8601, as UTC unless an offset is given."""
+    if not isinstance(value, str) or not _MOMENT.fullmatch(value.strip()):
+        return None
+    try:
+        moment = datetime.fromisoformat(value.strip())
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _number(value: Any) -> Decimal | None:
+    if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
+        return Decimal(value.strip())
+    if isinstance(value, int | Decimal) and not isinstance(value, bool):
+        return Decimal(value)
+    return None
+
+
+def _qty(value: Any) -> int | None:
+    number = _number(value)
+    if number is None or not -(2**31) <= number < 2**31 or number != int(number):
+        return None
+    return int(number)
+
+
+def _price(value: Any) -> Decimal | None:
+    """Read a number as decimal(18,4), half up; None where it has too many digits before it."""
+    number = _number(value)
+    if number is None or abs(number) >= 10**14:
+        return None
+    price = number.quantize(Decimal("0.0001"), ROUND_HALF_UP)
+    return price if abs(price) < 10**14 else None

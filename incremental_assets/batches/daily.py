@@ -41,9 +41,9 @@ class DailyBatch:
             raise DefinitionError(f"{batch.table.name}: a gold table needs a transform.")
         made = batch.table.transform(*frames)
         own = [name for name in made.columns if not name.startswith("_") and name != "dt"]
-        rows = made.select(
-            F.lit(batch.number).cast("long").alias("_batch"), "dt", *own
-        ).persist(StorageLevel.MEMORY_AND_DISK)
+        rows = made.select(F.lit(batch.number).cast("long").alias("_batch"), "dt", *own).persist(
+            StorageLevel.MEMORY_AND_DISK
+        )
         try:
             entries, results = _judge(batch, frames[0], rows)
             published = [e.day for e in entries if e.state == "committed"]

@@ -112,9 +112,7 @@ def _typed(session: SparkSession, batch: Batch) -> DataFrame:
 
 def _window_rows(session: SparkSession, batch: Batch) -> DataFrame:
     upstream = batch.table.upstreams[0].table.name
-    source = read_version(
-        session, f"{batch.settings.lake}/{upstream}", batch.versions[upstream]
-    )
+    source = read_version(session, f"{batch.settings.lake}/{upstream}", batch.versions[upstream])
     by_window: dict[tuple[int, int], list[date]] = {}
     for work in batch.work.days.values():
         window = work.windows[0]

@@ -30,9 +30,7 @@ def affected_days(
         for read in table.upstreams
         if isinstance(read, AsOf) and read.table.name == batch.table.name
     ]
-    loaded = [
-        (table, read) for table, read in readers if batch.view.table(table.name).committed
-    ]
+    loaded = [(table, read) for table, read in readers if batch.view.table(table.name).committed]
     if not loaded or not any(e.touched for e in entries):
         return ()
     if batch.work.mode == "rebuild":

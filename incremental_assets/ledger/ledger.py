@@ -126,7 +126,7 @@ def _load(table: DeltaTable) -> LedgerView:
     newest = frame["format_version"].max() if "format_version" in frame.columns else None
     if missing or (isinstance(newest, int) and newest > FORMAT_VERSION):
         raise LedgerError(
-            f"The ledger {table.table_uri} is of another version (format {newest}, without "
+            f"The ledger {table.table_uri} is of another version (format {newest!r}, without "
             f"{missing or 'nothing'}); this program knows format {FORMAT_VERSION}. Use the "
             "version of incremental_assets that wrote it, or a newer one."
         )

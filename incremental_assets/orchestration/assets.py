@@ -46,9 +46,7 @@ def _asset(table: Table, settings: Settings) -> dg.AssetsDefinition:
             partitions_def=daily(settings),
             backfill_policy=dg.BackfillPolicy.single_run(),
             deps=[
-                dg.AssetDep(
-                    asset_key(read.table), partition_mapping=mapping(table, read, settings)
-                )
+                dg.AssetDep(asset_key(read.table), partition_mapping=mapping(table, read, settings))
                 for read in table.upstreams
             ],
             check_specs=[
@@ -67,9 +65,7 @@ def _asset(table: Table, settings: Settings) -> dg.AssetsDefinition:
     return load
 
 
-def _load(
-    context: dg.AssetExecutionContext, spark: SparkResource, table: Table
-) -> Iterator[Any]:
+def _load(context: dg.AssetExecutionContext, spark: SparkResource, table: Table) -> Iterator[Any]:
     try:
         house = lakehouse(spark, context.log.info)
         result = house.load(table, days_of(context), context.run_id)

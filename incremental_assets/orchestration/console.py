@@ -6,6 +6,7 @@ import logging
 
 import dagster as dg
 
+
 class _Lines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         meta = getattr(record, "dagster_meta", {}) or {}

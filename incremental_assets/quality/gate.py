@@ -152,9 +152,7 @@ def judge_rows(gate: DayGate, rules: Sequence[Rule], counted: Counted) -> list[R
 
 def judge_day(rules: Iterable[Rule], counts: DayCounts) -> list[RuleResult]:
     """The result of each day rule."""
-    return [
-        _day_result(rule, rule.judge(counts)) for rule in rules if isinstance(rule, DayRule)
-    ]
+    return [_day_result(rule, rule.judge(counts)) for rule in rules if isinstance(rule, DayRule)]
 
 
 def _day_result(rule: DayRule, verdict: Verdict) -> RuleResult:

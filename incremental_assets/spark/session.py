@@ -81,16 +81,16 @@ def start_session(settings: Settings, extra: dict[str, str] | None = None) -> Sp
         ) from error
 
 
-def archive_classes(cache: Path) -> str:
-    """The Java option that writes the class-data archive at a clean stop."""
-    return f"-XX:ArchiveClassesAtExit={cache / ARCHIVE}"
+def archive_option(path: Path) -> dict[str, str]:
+    """The setting that makes Java write the class-data archive at a clean stop."""
+    options = [*_java_options(None), f"-XX:ArchiveClassesAtExit={path}"]
+    return {"spark.driver.extraJavaOptions": " ".join(options)}
 
 
-def _java_options(cache: Path) -> list[str]:
+def _java_options(cache: Path | None) -> list[str]:
     # The first compiler tier alone and one collector thread: a load is over before more pays off.
-    options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xlog:disable", "-Xlog:all=off"]
-    options.append("-Dlog4j2.level=ERROR")
-    archive = cache / ARCHIVE
-    if archive.exists():
+    options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xlog:disable"]
+    archive = cache / ARCHIVE if cache else None
+    if archive is not None and archive.exists():
         options += [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto"]
     return options

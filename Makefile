@@ -1,0 +1,57 @@
+# Everything is run in .venv, made from the lock file. `make help` explains.
+SHELL := /bin/bash
+PYTHON ?= python3
+BIN := .venv/bin
+export INCREMENTAL_ASSETS_LAKE ?= $(CURDIR)/lake
+export INCREMENTAL_ASSETS_LANDING ?= $(CURDIR)/landing
+export DAGSTER_HOME ?= $(CURDIR)/.dagster
+DEMO_DAYS ?= 2017-01-01...2017-01-07
+DEMO_FROM = $(firstword $(subst ..., ,$(DEMO_DAYS)))
+DEMO_TO = $(lastword $(subst ..., ,$(DEMO_DAYS)))
+
+.PHONY: help setup demo dev test lint bench-quick lock clean
+
+help:  ## Say what each command does
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+setup: .venv/.installed .cache/spark.jsa  ## Install everything from the lock file; safe to repeat
+	@mkdir -p $(DAGSTER_HOME)
+	@test -e $(DAGSTER_HOME)/dagster.yaml || cp dagster.yaml $(DAGSTER_HOME)/
+
+.venv/.installed: requirements.lock pyproject.toml
+	@$(PYTHON) scripts/check_machine.py
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "Installing the locked packages into .venv …"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.cache/spark.jsa: .venv/.installed incremental_assets/spark/jars.lock
+	@$(BIN)/incremental-assets setup
+	@touch $@
+
+demo: setup  ## Land a week of real retail data, load it, show what happened
+	@$(BIN)/incremental-assets demo land --from $(DEMO_FROM) --to $(DEMO_TO)
+	@$(BIN)/incremental-assets run
+	@$(BIN)/incremental-assets demo show --days $(DEMO_DAYS)
+
+dev: setup  ## Open the Dagster UI on http://127.0.0.1:3000
+	@$(BIN)/dagster dev -h 127.0.0.1 -w workspace.yaml
+
+test: setup  ## Run the tests
+	@$(BIN)/python -m pytest -q
+
+lint: setup  ## Check style, types and import contracts
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench-quick: setup  ## Measure a day and a month against the script that tutorials show
+	@$(BIN)/python -m benchmarks.quick
+
+lock:  ## Resolve the dependencies anew (needs uv)
+	@uv pip compile --quiet --universal --no-strip-extras --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --group demo --group dev pyproject.toml -o requirements.lock
+
+clean:  ## Remove the demo's lake, landing and Dagster history
+	rm -rf lake landing .dagster

@@ -1,0 +1,117 @@
+"""The command line: `incremental-assets run`, `demo`, `setup`."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from incremental_assets.catalog import tables
+from incremental_assets.days import day_range, parse_day, parse_days
+from incremental_assets.errors import IncrementalAssetsError
+from incremental_assets.settings import Settings
+
+OUT = Console(highlight=False)
+ERR = Console(stderr=True, highlight=False)
+
+
+class _Group(click.Group):
+    """Errors that the project raises on purpose are told in their own words, without a trace."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except IncrementalAssetsError as error:
+            ERR.print(f"[bold red]Error:[/] {error}", soft_wrap=True)
+            sys.exit(1)
+
+
+@click.group(cls=_Group)
+@click.version_option(package_name="incremental-assets")
+def main() -> None:
+    """Incremental loading on Spark and Delta Lake, day by day and exactly once."""
+
+
+@main.command()
+@click.argument("names", metavar="[TABLE]...", nargs=-1)
+@click.option("--days", "span", metavar="A...B", help="Only these days, both ends included.")
+def run(names: tuple[str, ...], span: str | None) -> None:
+    """Load whatever is new or stale, through Dagster runs: what a cron line needs.
+
+    The runs go to the instance of DAGSTER_HOME (default ./.dagster). The exit status is 1 if a
+    day is held by its gate or a run failed.
+    """
+    from incremental_assets.definitions import defs
+    from incremental_assets.orchestration.runs import run_what_is_due
+
+    days = parse_days(span) if span else None
+    report = run_what_is_due(defs, Settings.from_environment(), names, days, datetime.now(UTC), OUT)
+    if not report.runs and not report.held:
+        OUT.print("Nothing is new or stale.")
+    for line in report.held:
+        ERR.print(f"[bold red]held[/] {line}", soft_wrap=True)
+    for line in report.failed:
+        ERR.print(f"[bold red]failed[/] {line}", soft_wrap=True)
+    if report.held or report.failed:
+        sys.exit(1)
+
+
+@main.command()
+def setup() -> None:
+    """Resolve the jars into the project's cache and make Spark start fast. Safe to repeat."""
+    from incremental_assets.spark.jars import resolve_jars
+    from incremental_assets.spark.java import require_java
+    from incremental_assets.spark.session import ARCHIVE
+    from incremental_assets.warm_up import make_archive
+
+    settings = Settings.from_environment()
+    java = require_java()
+    with ERR.status("Resolving the Delta jars …"):
+        jars = resolve_jars(settings.cache)
+    ERR.print(f"Java {java}, {len(jars)} jars in {jars[0].parent}")
+    if not (settings.cache / ARCHIVE).exists():
+        ERR.print("Preparing Spark's class archive (once, about a minute) …")
+        make_archive(settings, tables())
+
+
+@main.group()
+def demo() -> None:
+    """A real retail feed, and what became of it."""
+
+
+@demo.command("land")
+@click.option("--from", "first", required=True, metavar="DAY", help="First landing day.")
+@click.option("--to", "last", required=True, metavar="DAY", help="Last landing day.")
+@click.option("--landing", help="Where to land; default INCREMENTAL_ASSETS_LANDING.")
+@click.option("--late", default=0.01, show_default=True, help="Share of rows that come late.")
+@click.option("--duplicate", default=0.002, show_default=True, help="Share that comes twice.")
+@click.option("--bad", default=0.001, show_default=True, help="Share of bad rows.")
+def demo_land(
+    first: str, last: str, landing: str | None, late: float, duplicate: float, bad: float
+) -> None:
+    """Land days of the Complete Journey grocery data as a shop would deliver them."""
+    from incremental_assets.demo import land
+
+    days = day_range(parse_day(first), parse_day(last))
+    where = landing or Settings.from_environment().landing
+    if "://" not in where:
+        where = str(Path(where).absolute())
+    summary = land(where, days.first, days.last, late, duplicate, bad, progress=ERR.print)
+    written = sum(1 for folder in summary.folders if folder.outcome == "written")
+    OUT.print(f"{written} folders landed in {where}; any others were there already.")
+
+
+@demo.command("show")
+@click.option("--days", "span", metavar="A...B", help="Only these days, both ends included.")
+def demo_show(span: str | None) -> None:
+    """What the loads did, per day and table, and the products that sold best."""
+    from incremental_assets.demo.show import show
+
+    show(Settings.from_environment(), tables(), parse_days(span) if span else None, OUT)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""The Dagster instance that runs are kept in."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import dagster as dg
+
+from incremental_assets.errors import SettingsError
+from incremental_assets.settings import PROJECT_ROOT, Settings
+
+DEFAULT_HOME = ".dagster"
+
+
+def open_instance(settings: Settings) -> dg.DagsterInstance:
+    """The instance of DAGSTER_HOME; of `./.dagster` where that is not set.
+
+    A new home gets the project's dagster.yaml. Raises SettingsError for a home that is not
+    absolute or cannot be made.
+    """
+    home = settings.dagster_home or Path(DEFAULT_HOME).absolute()
+    if not home.is_absolute():
+        raise SettingsError(f"DAGSTER_HOME is {home}; Dagster takes an absolute path only.")
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        config = home / "dagster.yaml"
+        if not config.exists():
+            own = PROJECT_ROOT / "dagster.yaml"
+            config.write_text(own.read_text("utf-8") if own.exists() else "", encoding="utf-8")
+    except OSError as error:
+        raise SettingsError(
+            f"DAGSTER_HOME {home} is not writable ({error.strerror}); set it to a folder that is."
+        ) from error
+    os.environ["DAGSTER_HOME"] = str(home)
+    return dg.DagsterInstance.get()
