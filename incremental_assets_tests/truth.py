@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from decimal import ROUND_HALF_UP, Decimal, localcontext
+from decimal import ROUND_HALF_UP, Decimal
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
@@ -96,13 +96,8 @@ class User:
     attributes: Mapping[str, str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """The verdict on one line: the day that judges it, and a sale or the reason against it."""
-
-    day: date
-    verdict: Sale | str
-
+Judged = tuple[date, Sale | str]
+"""The verdict on one line: the day that judges it, and a sale or the reason against it."""
 
 _values: Final = attrgetter(*_SALES)
 
@@ -174,14 +169,14 @@ def _judge(
 ) -> Judged:
     event_ts = _moment(row.get("event_ts")) if row else None
     if row is None or event_ts is None:
-        return Judged(landing_day, BAD)
+        return (landing_day, BAD)
     business_day = event_ts.date()
     if landing_day - business_day > lateness:
-        return Judged(landing_day, TOO_LATE)
+        return (landing_day, TOO_LATE)
     if business_day - landing_day > timedelta(days=1):
-        return Judged(landing_day, TOO_EARLY)
+        return (landing_day, TOO_EARLY)
     if business_day < start:
-        return Judged(landing_day, BEFORE_START)
+        return (landing_day, BEFORE_START)
     order_id, qty = _text(row.get("order_id")), _qty(row.get("qty"))
     price = _price(row.get("unit_price"))
     if order_id is None or not order_id.strip() or qty is None or price is None:
@@ -285,23 +280,15 @@ def _version_at(versions: Sequence[User], moment: datetime) -> User | None:
     return versions[max(held_then - 1, 0)]
 
 
-def _daily_product_sales(sales: Sequence[Sale]) -> pl.DataFrame:
-    groups: defaultdict[tuple[date, str | None, str | None], list[Sale]] = defaultdict(list)
-    for sale in sales:
-        groups[sale.dt, sale.product_id, sale.store_id].append(sale)
-    with localcontext(prec=60):
-        rows = [
-            (
-                *group,
-                sum(sale.qty for sale in sold),
-                sum(sale.qty * sale.unit_price for sale in sold),
-                len(sold),
-            )
-            for group, sold in groups.items()
-        ]
-    columns = {"dt": pl.Date, "product_id": pl.String, "store_id": pl.String}
-    counted = {"units": pl.Int64, "revenue": _AMOUNT, "orders": pl.Int64}
-    return _frame(rows, {**columns, **counted}).sort(*columns)
+def _daily_product_sales(mart: pl.DataFrame) -> pl.DataFrame:
+    """Sum the mart; polars adds decimals as integers, so exactly."""
+    key = ("dt", "product_id", "store_id")
+    sums = {
+        "units": pl.col("qty").cast(pl.Int64).sum(),
+        "revenue": pl.col("total_price").sum(),
+        "orders": pl.len().cast(pl.Int64),
+    }
+    return mart.group_by(key).agg(**sums).sort(key)
 
 
 def _frame(rows: Sequence[Sequence[Any]], columns: Mapping[str, Any]) -> pl.DataFrame:

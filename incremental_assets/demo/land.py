@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
 import polars as pl
-from fsspec.core import url_to_fs  # type: ignore[import-untyped]
-from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
+from fsspec.core import url_to_fs
+from fsspec.implementations.local import LocalFileSystem
 
 from incremental_assets.days import ONE_DAY, DayRange
 from incremental_assets.demo.feed import (
