@@ -54,11 +54,17 @@ def make_archive(settings: Settings, tables: tuple[Table, ...]) -> Path:
 
 
 def _land(landing: Path, name: str = "first") -> None:
-    event = {"order_id": name, "qty": 1, "unit_price": 1.5, "user_id": "u", "store_id": "s"}
+    event: dict[str, object] = {
+        "order_id": name,
+        "qty": 1,
+        "unit_price": 1.5,
+        "user_id": "u",
+        "store_id": "s",
+    }
     event |= {"product_id": "p", "event_ts": f"{DAY}T10:00:00Z", "arrival_ts": f"{DAY}T10:01:00Z"}
     bad = dict(event, order_id=None)
     user = {"user_id": name, "updated_at": f"{DAY}T00:00:00Z", "age": "35"}
-    rows = {"events": [*([event] * 30), bad], "users": [user]}
+    rows: dict[str, list[dict[str, object]]] = {"events": [*([event] * 30), bad], "users": [user]}
     for feed, lines in rows.items():
         folder = landing / feed / str(DAY)
         folder.mkdir(parents=True, exist_ok=True)

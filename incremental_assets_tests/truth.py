@@ -1,7 +1,7 @@
 """What the lakehouse must contain, worked out anew from the landed files.
 
 An oracle for tests: one pass over every line, in plain Python, with no incremental state and no
-code in common with the package. It is slow on purpose in places where that makes it plainer.
+code in common with the package.
 """
 
 from __future__ import annotations
@@ -25,14 +25,12 @@ TOO_LATE: Final = "too_late"
 TOO_EARLY: Final = "too_early"
 BEFORE_START: Final = "before_start"
 
+_HELD_ABOVE: Final = Decimal("0.05")
 _NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _MOMENT: Final = re.compile(
-    r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d([.]\d+)?)?(Z|[+-]\d\d:?\d\d)?)?", re.ASCII
+    r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d(:?\d\d)?)?)?", re.ASCII
 )
-_HELD_ABOVE: Final = Decimal("0.05")
-
-_MOMENTS: Final = pl.Datetime("us", "UTC")
-_AMOUNT: Final = pl.Decimal(38, 4)
+_UTC_TIME: Final = pl.Datetime("us", "UTC")
 _SALES: Final[dict[str, Any]] = {
     "dt": pl.Date,
     "order_id": pl.String,
@@ -41,9 +39,10 @@ _SALES: Final[dict[str, Any]] = {
     "product_id": pl.String,
     "qty": pl.Int32,
     "unit_price": pl.Decimal(18, 4),
-    "event_ts": _MOMENTS,
-    "arrival_ts": _MOMENTS,
+    "event_ts": _UTC_TIME,
+    "arrival_ts": _UTC_TIME,
 }
+_columns_of: Final = attrgetter(*_SALES)
 
 
 @dataclass(frozen=True)
@@ -56,8 +55,8 @@ class Truth:
     mart: sales, total_price, user_updated_at and each attribute as user_<attribute>.
     daily_product_sales: dt, product_id, store_id, units, revenue, orders.
     held: the days of which too much was bad; sales, mart and daily_product_sales lack them.
-    ties: orders between whose versions `arrival_ts` does not decide; `sales` has either.
-    moved: orders whose versions disagree about the day; `sales` has the latest.
+    ties: orders with versions that differ and arrived last at the same time; `sales` has either.
+    moved: orders whose versions disagree about the day; `sales` has the latest of all days.
     user_ties: users with two contents for one `updated_at`; `users` has the one landed last.
     """
 
@@ -74,7 +73,7 @@ class Truth:
 
 @dataclass(frozen=True, slots=True)
 class Sale:
-    """A good row, typed; the fields are the columns of `Truth.sales`, in their order."""
+    """A good row, typed: a row of `Truth.sales`."""
 
     dt: date
     order_id: str
@@ -99,8 +98,6 @@ class User:
 Judged = tuple[date, Sale | str]
 """The verdict on one line: the day that judges it, and a sale or the reason against it."""
 
-_values: Final = attrgetter(*_SALES)
-
 
 def truth_of(
     landing: Path, start: date, landing_days: Sequence[date], lateness_days: int = 7
@@ -110,100 +107,102 @@ def truth_of(
     `start` is the first business day. A row whose business day is before its landing day by more
     than `lateness_days`, or after it by more than one, is set aside.
     """
+    days = sorted(set(landing_days))
     lateness = timedelta(days=lateness_days)
     judged = [
-        _judge(row, landing_day, start, lateness)
-        for landing_day in sorted(set(landing_days))
-        for row in _rows(landing / "events" / f"{landing_day}")
+        _judge(row, day, start, lateness)
+        for day in days
+        for row in _rows(landing / "events" / f"{day}")
     ]
     held = _held_days(judged)
-    good = [each.verdict for each in judged if isinstance(each.verdict, Sale)]
     versions: defaultdict[str, list[Sale]] = defaultdict(list)
     days_of: defaultdict[str, set[date]] = defaultdict(set)
-    for sale in good:
-        days_of[sale.order_id].add(sale.dt)
-        if sale.dt not in held:
-            versions[sale.order_id].append(sale)
+    for day, verdict in judged:
+        if isinstance(verdict, Sale):
+            days_of[verdict.order_id].add(day)
+            if day not in held:
+                versions[verdict.order_id].append(verdict)
     latest = {order_id: _latest(sales) for order_id, sales in versions.items()}
     sales = [latest[order_id][0] for order_id in sorted(latest)]
-    users, user_ties = _users(landing, landing_days)
+    reasons = sorted((day, verdict) for day, verdict in judged if isinstance(verdict, str))
+    users, user_ties = _users(landing, days)
+    mart = _mart(sales, users)
     return Truth(
-        sales=_frame([_values(sale) for sale in sales], _SALES),
-        quarantined=_quarantined(judged),
+        sales=_frame([_columns_of(sale) for sale in sales], _SALES),
+        quarantined=_frame(reasons, {"day": pl.Date, "reason_family": pl.String}),
         users=_users_table(users),
-        mart=_mart(sales, users),
-        daily_product_sales=_daily_product_sales(sales),
+        mart=mart,
+        daily_product_sales=_daily_product_sales(mart),
         held=held,
         ties=frozenset(order_id for order_id, tied in latest.items() if len(set(tied)) > 1),
-        moved=frozenset(order_id for order_id, days in days_of.items() if len(days) > 1),
+        moved=frozenset(order_id for order_id, its_days in days_of.items() if len(its_days) > 1),
         user_ties=user_ties,
     )
 
 
-def _rows(folder: Path) -> Iterator[dict[str, Any] | None]:
-    """Yield each line that is not blank: its object, or None where it is not a JSON object."""
+def _rows(folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield the object of each line that is not blank; an empty one for what is no object."""
     for file in sorted(folder.rglob("*")):
         names = file.relative_to(folder).parts
         if file.is_dir() or any(name.startswith(("_", ".")) for name in names):
             continue
         with file.open(encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                if line.strip():
-                    yield _object(line)
+            yield from (_object(line) for line in lines if line.strip())
 
 
-def _object(line: str) -> dict[str, Any] | None:
+def _object(line: str) -> dict[str, Any]:
     try:
         value = json.loads(line, parse_float=Decimal, parse_constant=_not_json)
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None
+    except (ValueError, ArithmeticError):
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def _not_json(constant: str) -> None:
     raise ValueError(constant)
 
 
-def _judge(
-    row: dict[str, Any] | None, landing_day: date, start: date, lateness: timedelta
-) -> Judged:
-    event_ts = _moment(row.get("event_ts")) if row else None
-    if row is None or event_ts is None:
-        return (landing_day, BAD)
+def _judge(row: dict[str, Any], landing_day: date, start: date, lateness: timedelta) -> Judged:
+    event_ts = _moment(row.get("event_ts"))
+    if event_ts is None:
+        return landing_day, BAD
     business_day = event_ts.date()
     if landing_day - business_day > lateness:
-        return (landing_day, TOO_LATE)
+        return landing_day, TOO_LATE
     if business_day - landing_day > timedelta(days=1):
-        return (landing_day, TOO_EARLY)
+        return landing_day, TOO_EARLY
     if business_day < start:
-        return (landing_day, BEFORE_START)
+        return landing_day, BEFORE_START
+    return business_day, _sale(row, event_ts) or BAD
+
+
+def _sale(row: dict[str, Any], event_ts: datetime) -> Sale | None:
     order_id, qty = _text(row.get("order_id")), _qty(row.get("qty"))
-    price = _price(row.get("unit_price"))
-    if order_id is None or not order_id.strip() or qty is None or price is None:
-        return Judged(business_day, BAD)
-    if qty < 0 or price < 0:
-        return Judged(business_day, BAD)
-    sale = Sale(
-        business_day,
-        order_id,
-        _text(row.get("user_id")),
-        _text(row.get("store_id")),
-        _text(row.get("product_id")),
-        qty,
-        price,
-        event_ts,
-        _moment(row.get("arrival_ts")),
+    unit_price = _price(row.get("unit_price"))
+    if order_id is None or not order_id.strip():
+        return None
+    if qty is None or qty < 0 or unit_price is None or unit_price < 0:
+        return None
+    return Sale(
+        dt=event_ts.date(),
+        order_id=order_id,
+        user_id=_text(row.get("user_id")),
+        store_id=_text(row.get("store_id")),
+        product_id=_text(row.get("product_id")),
+        qty=qty,
+        unit_price=unit_price,
+        event_ts=event_ts,
+        arrival_ts=_moment(row.get("arrival_ts")),
     )
-    return Judged(business_day, sale)
 
 
 def _held_days(judged: Sequence[Judged]) -> frozenset[date]:
     rows: defaultdict[date, int] = defaultdict(int)
     bad: defaultdict[date, int] = defaultdict(int)
-    for each in judged:
-        if isinstance(each.verdict, Sale) or each.verdict == BAD:
-            rows[each.day] += 1
-            bad[each.day] += each.verdict == BAD
+    for day, verdict in judged:
+        if isinstance(verdict, Sale) or verdict == BAD:
+            rows[day] += 1
+            bad[day] += verdict == BAD
     return frozenset(day for day in rows if bad[day] > _HELD_ABOVE * rows[day])
 
 
@@ -214,38 +213,22 @@ def _latest(versions: Sequence[Sale]) -> list[Sale]:
     return [sale for sale in versions if (sale.arrival_ts or never) == last]
 
 
-def _quarantined(judged: Sequence[Judged]) -> pl.DataFrame:
-    rows = sorted((each.day, each.verdict) for each in judged if isinstance(each.verdict, str))
-    return _frame(rows, {"day": pl.Date, "reason_family": pl.String})
-
-
-def _users(
-    landing: Path, landing_days: Sequence[date]
-) -> tuple[dict[str, list[User]], frozenset[str]]:
+def _users(landing: Path, days: Sequence[date]) -> tuple[dict[str, list[User]], frozenset[str]]:
     """Return each user's versions by `updated_at`, and the users of whom two contradict."""
     found: dict[tuple[str, datetime], User] = {}
     ties: set[str] = set()
-    for landing_day in sorted(set(landing_days)):
-        for row in _rows(landing / "users" / f"{landing_day}"):
-            user = _user(row) if row else None
-            if user is None:
-                continue
-            key = (user.user_id, user.updated_at)
-            if key in found and found[key] != user:
-                ties.add(user.user_id)
-            found[key] = user
-    by_user: dict[str, list[User]] = {}
+    for row in (row for day in days for row in _rows(landing / "users" / f"{day}")):
+        user_id, updated_at = _text(row.pop("user_id", None)), _moment(row.pop("updated_at", None))
+        if user_id is None or not user_id.strip() or updated_at is None:
+            continue
+        user = User(user_id, updated_at, {name: _text(value) for name, value in row.items()})
+        if found.get((user_id, updated_at), user) != user:
+            ties.add(user_id)
+        found[user_id, updated_at] = user
+    by_user: defaultdict[str, list[User]] = defaultdict(list)
     for key in sorted(found):
-        by_user.setdefault(key[0], []).append(found[key])
-    return by_user, frozenset(ties)
-
-
-def _user(row: Mapping[str, Any]) -> User | None:
-    user_id, updated_at = _text(row.get("user_id")), _moment(row.get("updated_at"))
-    if user_id is None or not user_id.strip() or updated_at is None:
-        return None
-    keys = {"user_id", "updated_at"}
-    return User(user_id, updated_at, {k: _text(v) for k, v in row.items() if k not in keys})
+        by_user[key[0]].append(found[key])
+    return dict(by_user), frozenset(ties)
 
 
 def _users_table(users: Mapping[str, Sequence[User]]) -> pl.DataFrame:
@@ -256,43 +239,28 @@ def _users_table(users: Mapping[str, Sequence[User]]) -> pl.DataFrame:
         for user in versions
     ]
     texts = dict.fromkeys(names, pl.String)
-    return _frame(rows, {"user_id": pl.String, "updated_at": _MOMENTS, **texts})
+    return _frame(rows, {"user_id": pl.String, "updated_at": _UTC_TIME, **texts})
 
 
 def _mart(sales: Sequence[Sale], users: Mapping[str, Sequence[User]]) -> pl.DataFrame:
     names = _attributes(users)
-    rows: list[tuple[Any, ...]] = []
+    rows = []
     for sale in sales:
         user = _version_at(users.get(sale.user_id or "", ()), sale.event_ts)
-        known = [user.attributes.get(name) if user else None for name in names]
-        updated_at = user.updated_at if user else None
-        rows.append((*_values(sale), sale.qty * sale.unit_price, updated_at, *known))
-    texts = {f"user_{name}": pl.String for name in names}
-    columns = {**_SALES, "total_price": _AMOUNT, "user_updated_at": _MOMENTS, **texts}
-    return _frame(rows, columns)
+        known = (user.updated_at, *map(user.attributes.get, names)) if user else ()
+        missing = (None,) * (1 + len(names) - len(known))
+        rows.append((*_columns_of(sale), sale.qty * sale.unit_price, *known, *missing))
+    texts = dict.fromkeys((f"user_{name}" for name in names), pl.String)
+    added = {"total_price": pl.Decimal(38, 4), "user_updated_at": _UTC_TIME, **texts}
+    return _frame(rows, {**_SALES, **added})
 
 
 def _version_at(versions: Sequence[User], moment: datetime) -> User | None:
     """Return the version that held at a moment; before the first one, the first."""
     if not versions:
         return None
-    held_then = bisect_right(versions, moment, key=attrgetter("updated_at"))
-    return versions[max(held_then - 1, 0)]
-
-
-def _daily_product_sales(mart: pl.DataFrame) -> pl.DataFrame:
-    """Sum the mart; polars adds decimals as integers, so exactly."""
-    key = ("dt", "product_id", "store_id")
-    sums = {
-        "units": pl.col("qty").cast(pl.Int64).sum(),
-        "revenue": pl.col("total_price").sum(),
-        "orders": pl.len().cast(pl.Int64),
-    }
-    return mart.group_by(key).agg(**sums).sort(key)
-
-
-def _frame(rows: Sequence[Sequence[Any]], columns: Mapping[str, Any]) -> pl.DataFrame:
-    return pl.DataFrame(rows, dict(columns), orient="row")
+    count = bisect_right(versions, moment, key=lambda user: user.updated_at)
+    return versions[max(count - 1, 0)]
 
 
 def _attributes(users: Mapping[str, Sequence[User]]) -> list[str]:
@@ -300,11 +268,23 @@ def _attributes(users: Mapping[str, Sequence[User]]) -> list[str]:
     return sorted({name for user in versions for name in user.attributes})
 
 
+def _daily_product_sales(mart: pl.DataFrame) -> pl.DataFrame:
+    """Sum the mart; decimals are added as integers, so exactly."""
+    key = ("dt", "product_id", "store_id")
+    units = pl.col("qty").cast(pl.Int64).sum()
+    revenue, orders = pl.col("total_price").sum(), pl.len().cast(pl.Int64)
+    return mart.group_by(key).agg(units=units, revenue=revenue, orders=orders).sort(key)
+
+
+def _frame(rows: Sequence[Sequence[Any]], columns: dict[str, Any]) -> pl.DataFrame:
+    return pl.DataFrame(rows, columns, orient="row")
+
+
 def _text(value: Any) -> str | None:
     """Return text as it is, anything else as its JSON."""
-    if value is None or isinstance(value, str):
-        return value
-    return str(value) if isinstance(value, Decimal) else json.dumps(value, default=str)
+    if value is None or isinstance(value, str | Decimal):
+        return None if value is None else str(value)
+    return json.dumps(value, default=str)
 
 
 def _moment(value: Any) -> datetime | None:
@@ -319,11 +299,13 @@ def _moment(value: Any) -> datetime | None:
 
 
 def _number(value: Any) -> Decimal | None:
-    if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
-        return Decimal(value.strip())
-    if isinstance(value, int | Decimal) and not isinstance(value, bool):
-        return Decimal(value)
-    return None
+    try:
+        if isinstance(value, str):
+            return Decimal(value.strip()) if _NUMBER.fullmatch(value.strip()) else None
+        readable = isinstance(value, int | Decimal) and not isinstance(value, bool)
+        return Decimal(value) if readable else None
+    except ArithmeticError:
+        return None
 
 
 def _qty(value: Any) -> int | None:
@@ -334,9 +316,9 @@ def _qty(value: Any) -> int | None:
 
 
 def _price(value: Any) -> Decimal | None:
-    """Read a number as decimal(18,4), half up; None where it has too many digits before it."""
+    """Read a number as decimal(18,4), half up; None where it needs more digits."""
     number = _number(value)
-    if number is None or abs(number) >= 10**14:
+    if number is None or not -(10**14) < number < 10**14:
         return None
     price = number.quantize(Decimal("0.0001"), ROUND_HALF_UP)
-    return price if abs(price) < 10**14 else None
+    return price if -(10**14) < price < 10**14 else None

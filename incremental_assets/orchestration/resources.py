@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from dagster_pyspark import LazyPySparkResource
+from pydantic import Field
 from pyspark.sql import SparkSession
 
 from incremental_assets.catalog import tables
@@ -21,15 +23,18 @@ class SparkResource(LazyPySparkResource):
     A run with nothing to do starts none. Raises SparkUnavailableError with the remedy.
     """
 
-    spark_config: dict[str, Any] = {}
+    spark_config: dict[str, Any] = Field(default_factory=dict)
 
     @property
     def spark_session(self) -> SparkSession:
-        if self._spark_session is None:
-            extra = {name: str(value) for name, value in self.spark_config.items()}
-            self._spark_session = start_session(Settings.from_environment(), extra)
-        session: SparkSession = self._spark_session
-        return session
+        extra = tuple(sorted((name, str(value)) for name, value in self.spark_config.items()))
+        return _session(Settings.from_environment(), extra)
+
+
+@lru_cache(maxsize=1)
+def _session(settings: Settings, extra: tuple[tuple[str, str], ...]) -> SparkSession:
+    """One session a process: Dagster copies a resource for each run."""
+    return start_session(settings, dict(extra))
 
 
 def lakehouse(spark: SparkResource, say: Callable[[str], None]) -> Lakehouse:

@@ -104,7 +104,10 @@ def _download(jars: list[Jar], folder: Path) -> None:
     pattern = str(folder / "[artifact]-[revision].[ext]")
     command = [str(java), "-jar", str(ivy), "-cache", str(folder / "ivy"), "-ivy", str(module)]
     done = subprocess.run(
-        [*command, "-types", "jar", "-retrieve", pattern], capture_output=True, text=True
+        [*command, "-types", "jar", "-retrieve", pattern],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode != 0 or not all((folder / jar.file_name).exists() for jar in jars):
         said = (done.stdout + done.stderr).strip().splitlines()

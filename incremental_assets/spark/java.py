@@ -25,7 +25,9 @@ def require_java() -> int:
         where = f"JAVA_HOME is {home} and holds no bin/java" if home else "no java on the PATH"
         raise SparkUnavailableError(f"Java is missing: {where}. {_REMEDY}.")
     try:
-        found = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
+        found = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=60, check=False
+        )
     except OSError as error:
         raise SparkUnavailableError(f"{java} cannot be started: {error}. {_REMEDY}.") from error
     version = re.search(r'version "(\d+)(?:\.(\d+))?', found.stderr + found.stdout)
