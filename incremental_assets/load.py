@@ -27,7 +27,7 @@ from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.ledger.lock import table_lock
 from incremental_assets.ledger.settle import record, settle
 from incremental_assets.ledger.view import LedgerView
-from incremental_assets.plan import Plan, Work, file_entries, plan_table
+from incremental_assets.plan import Work, file_entries, plan_table
 from incremental_assets.quality.gate import RuleResult
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
@@ -75,7 +75,7 @@ class Lakehouse:
         tables: Sequence[Table],
         spark: Callable[[], SparkSession],
         now: Callable[[], datetime],
-        say: Callable[[str], None] = lambda line: None,
+        say: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.settings = settings
         self.tables = tuple(tables)
@@ -124,7 +124,7 @@ class Lakehouse:
                 checks = {r.rule: r for r in outcome.results.get(entry.day, ())}
                 state: DayState = "held" if entry.state == "held" else "committed"
                 results[entry.day] = DayResult(entry.day, state, entry.held_by, (entry,), checks)
-        return _in_order(plan, results)
+        return dict(sorted(results.items()))
 
     def _run(self, table: Table, work: Work, run_id: str) -> Outcome:
         started = time.monotonic()
@@ -257,10 +257,6 @@ def _supersede(path: str, view: LedgerView, entries: Sequence[Entry]) -> None:
             replaced[entry.day] = low
     if replaced:
         quarantine.supersede(path, entries[0].batch, replaced)
-
-
-def _in_order(plan: Plan, results: Mapping[date, DayResult]) -> Mapping[date, DayResult]:
-    return dict(sorted(results.items()))
 
 
 def _what(table: Table, work: Work) -> str:

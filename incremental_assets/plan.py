@@ -164,13 +164,13 @@ def _mode(table: Table, work: DayWork, view: LedgerView) -> Mode:
     history = view.table(table.name)
     if not isinstance(table.write, Merge):
         return "rebuild"
-    if any(_restating(table, work, view)):
+    if _restating(work, view):
         return "rebuild"
     empty = work.day not in history.published_days if table.day else not history.published_days
     return "append" if empty else "merge"
 
 
-def _restating(table: Table, work: DayWork, view: LedgerView) -> list[Entry]:
+def _restating(work: DayWork, view: LedgerView) -> list[Entry]:
     return [
         entry
         for window in work.windows

@@ -63,7 +63,7 @@ def _land(landing: Path, name: str = "first") -> None:
     }
     event |= {"product_id": "p", "event_ts": f"{DAY}T10:00:00Z", "arrival_ts": f"{DAY}T10:01:00Z"}
     bad = dict(event, order_id=None)
-    user = {"user_id": name, "updated_at": f"{DAY}T00:00:00Z", "age": "35"}
+    user: dict[str, object] = {"user_id": name, "updated_at": f"{DAY}T00:00:00Z", "age": "35"}
     rows: dict[str, list[dict[str, object]]] = {"events": [*([event] * 30), bad], "users": [user]}
     for feed, lines in rows.items():
         folder = landing / feed / str(DAY)

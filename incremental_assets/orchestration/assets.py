@@ -21,6 +21,7 @@ from incremental_assets.plan import stale_days
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
+_SEVERITY = {True: dg.AssetCheckSeverity.ERROR, False: dg.AssetCheckSeverity.WARN}
 _VERSION_TAGS = {"dagster/data_version_is_user_provided": "true"}
 
 
@@ -114,7 +115,7 @@ def _evaluations(
                     name,
                     judged.passed,
                     metadata=dict(check_metadata(judged)),
-                    severity=_severity(blocking),
+                    severity=_SEVERITY[blocking],
                     description=judged.found,
                     blocking=blocking,
                     partition=str(day),
@@ -124,15 +125,11 @@ def _evaluations(
                     asset_key(table),
                     name,
                     False,
-                    severity=_severity(blocking),
+                    severity=_SEVERITY[blocking],
                     description=day_result.reason,
                     blocking=blocking,
                     partition=str(day),
                 )
-
-
-def _severity(blocking: bool) -> dg.AssetCheckSeverity:
-    return dg.AssetCheckSeverity.ERROR if blocking else dg.AssetCheckSeverity.WARN
 
 
 def _failure(table: Table, failed: Mapping[date, DayResult]) -> str:
