@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from operator import attrgetter
@@ -26,23 +26,11 @@ TOO_EARLY: Final = "too_early"
 BEFORE_START: Final = "before_start"
 
 _HELD_ABOVE: Final = Decimal("0.05")
-_NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_NUMBER: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,9})?", re.ASCII)
 _MOMENT: Final = re.compile(
     r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d(:?\d\d)?)?)?", re.ASCII
 )
 _UTC_TIME: Final = pl.Datetime("us", "UTC")
-_SALES: Final[dict[str, Any]] = {
-    "dt": pl.Date,
-    "order_id": pl.String,
-    "user_id": pl.String,
-    "store_id": pl.String,
-    "product_id": pl.String,
-    "qty": pl.Int32,
-    "unit_price": pl.Decimal(18, 4),
-    "event_ts": _UTC_TIME,
-    "arrival_ts": _UTC_TIME,
-}
-_columns_of: Final = attrgetter(*_SALES)
 
 
 @dataclass(frozen=True)
@@ -86,6 +74,18 @@ class Sale:
     arrival_ts: datetime | None
 
 
+_COLUMNS: Final = tuple(field.name for field in fields(Sale))
+_TYPES: Final[tuple[Any, ...]] = (
+    pl.Date,
+    *[pl.String] * 4,
+    pl.Int32,
+    pl.Decimal(18, 4),
+    _UTC_TIME,
+    _UTC_TIME,
+)
+_values_of: Final = attrgetter(*_COLUMNS)
+
+
 @dataclass(frozen=True, slots=True)
 class User:
     """One version of a user."""
@@ -126,11 +126,14 @@ def truth_of(
     sales = [latest[order_id][0] for order_id in sorted(latest)]
     reasons = sorted((day, verdict) for day, verdict in judged if isinstance(verdict, str))
     users, user_ties = _users(landing, days)
-    mart = _mart(sales, users)
+    users_table = _users_table(users)
+    mart = _mart(sales, users, users_table.columns[2:])
     return Truth(
-        sales=_frame([_columns_of(sale) for sale in sales], _SALES),
-        quarantined=_frame(reasons, {"day": pl.Date, "reason_family": pl.String}),
-        users=_users_table(users),
+        sales=mart.select(_COLUMNS),
+        quarantined=pl.DataFrame(
+            reasons, {"day": pl.Date, "reason_family": pl.String}, orient="row"
+        ),
+        users=users_table,
         mart=mart,
         daily_product_sales=_daily_product_sales(mart),
         held=held,
@@ -197,13 +200,9 @@ def _sale(row: dict[str, Any], event_ts: datetime) -> Sale | None:
 
 
 def _held_days(judged: Sequence[Judged]) -> frozenset[date]:
-    rows: defaultdict[date, int] = defaultdict(int)
-    bad: defaultdict[date, int] = defaultdict(int)
-    for day, verdict in judged:
-        if isinstance(verdict, Sale) or verdict == BAD:
-            rows[day] += 1
-            bad[day] += verdict == BAD
-    return frozenset(day for day in rows if bad[day] > _HELD_ABOVE * rows[day])
+    bad = Counter(day for day, verdict in judged if verdict == BAD)
+    good = Counter(day for day, verdict in judged if isinstance(verdict, Sale))
+    return frozenset(day for day in bad if bad[day] > _HELD_ABOVE * (bad[day] + good[day]))
 
 
 def _latest(versions: Sequence[Sale]) -> list[Sale]:
@@ -232,27 +231,29 @@ def _users(landing: Path, days: Sequence[date]) -> tuple[dict[str, list[User]], 
 
 
 def _users_table(users: Mapping[str, Sequence[User]]) -> pl.DataFrame:
-    names = _attributes(users)
+    key = {"user_id": pl.String, "updated_at": _UTC_TIME}
     rows = [
-        (user.user_id, user.updated_at, *(user.attributes.get(name) for name in names))
+        {"user_id": user.user_id, "updated_at": user.updated_at, **user.attributes}
         for versions in users.values()
         for user in versions
     ]
-    texts = dict.fromkeys(names, pl.String)
-    return _frame(rows, {"user_id": pl.String, "updated_at": _UTC_TIME, **texts})
+    names = sorted({name for row in rows for name in row} - key.keys())
+    return pl.DataFrame(rows, {**key, **dict.fromkeys(names, pl.String)})
 
 
-def _mart(sales: Sequence[Sale], users: Mapping[str, Sequence[User]]) -> pl.DataFrame:
-    names = _attributes(users)
+def _mart(
+    sales: Sequence[Sale], users: Mapping[str, Sequence[User]], names: Sequence[str]
+) -> pl.DataFrame:
     rows = []
     for sale in sales:
         user = _version_at(users.get(sale.user_id or "", ()), sale.event_ts)
         known = (user.updated_at, *map(user.attributes.get, names)) if user else ()
         missing = (None,) * (1 + len(names) - len(known))
-        rows.append((*_columns_of(sale), sale.qty * sale.unit_price, *known, *missing))
+        rows.append((*_values_of(sale), sale.qty * sale.unit_price, *known, *missing))
+    added = {"total_price": pl.Decimal(38, 4), "user_updated_at": _UTC_TIME}
     texts = dict.fromkeys((f"user_{name}" for name in names), pl.String)
-    added = {"total_price": pl.Decimal(38, 4), "user_updated_at": _UTC_TIME, **texts}
-    return _frame(rows, {**_SALES, **added})
+    columns = {**dict(zip(_COLUMNS, _TYPES, strict=True)), **added, **texts}
+    return pl.DataFrame(rows, columns, orient="row")
 
 
 def _version_at(versions: Sequence[User], moment: datetime) -> User | None:
@@ -263,11 +264,6 @@ def _version_at(versions: Sequence[User], moment: datetime) -> User | None:
     return versions[max(count - 1, 0)]
 
 
-def _attributes(users: Mapping[str, Sequence[User]]) -> list[str]:
-    versions = (user for versions in users.values() for user in versions)
-    return sorted({name for user in versions for name in user.attributes})
-
-
 def _daily_product_sales(mart: pl.DataFrame) -> pl.DataFrame:
     """Sum the mart; decimals are added as integers, so exactly."""
     key = ("dt", "product_id", "store_id")
@@ -276,15 +272,11 @@ def _daily_product_sales(mart: pl.DataFrame) -> pl.DataFrame:
     return mart.group_by(key).agg(units=units, revenue=revenue, orders=orders).sort(key)
 
 
-def _frame(rows: Sequence[Sequence[Any]], columns: dict[str, Any]) -> pl.DataFrame:
-    return pl.DataFrame(rows, columns, orient="row")
-
-
 def _text(value: Any) -> str | None:
     """Return text as it is, anything else as its JSON."""
-    if value is None or isinstance(value, str | Decimal):
-        return None if value is None else str(value)
-    return json.dumps(value, default=str)
+    if value is None or isinstance(value, str):
+        return value
+    return str(value) if isinstance(value, Decimal) else json.dumps(value, default=str)
 
 
 def _moment(value: Any) -> datetime | None:
@@ -299,20 +291,15 @@ def _moment(value: Any) -> datetime | None:
 
 
 def _number(value: Any) -> Decimal | None:
-    try:
-        if isinstance(value, str):
-            return Decimal(value.strip()) if _NUMBER.fullmatch(value.strip()) else None
-        readable = isinstance(value, int | Decimal) and not isinstance(value, bool)
-        return Decimal(value) if readable else None
-    except ArithmeticError:
-        return None
+    text = str(value).strip()
+    readable = isinstance(value, str | int | Decimal) and _NUMBER.fullmatch(text)
+    return Decimal(text) if readable else None
 
 
 def _qty(value: Any) -> int | None:
     number = _number(value)
-    if number is None or not -(2**31) <= number < 2**31 or number != int(number):
-        return None
-    return int(number)
+    in_range = number is not None and -(2**31) <= number < 2**31
+    return int(number) if number is not None and in_range and number == int(number) else None
 
 
 def _price(value: Any) -> Decimal | None:

@@ -1,0 +1,1 @@
+"""Measurements of whole processes against the script that tutorials show."""

@@ -1,0 +1,56 @@
+"""What tests share: an environment of their own, settings in a temporary folder, one Spark."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from incremental_assets.settings import PREFIX, PROJECT_ROOT, Settings
+from incremental_assets.spark.session import start_session
+
+_FOREIGN = ("DAGSTER_HOME", "SPARK_REMOTE", "SPARK_MASTER")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_environment() -> Iterator[None]:
+    """No test sees how the machine or its user set the project up."""
+    with pytest.MonkeyPatch.context() as environment:
+        for name in list(os.environ):
+            if name.startswith(PREFIX) or name in _FOREIGN:
+                environment.delenv(name)
+        yield
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """Settings whose lake and landing lie in the test's own folder; only the landing exists."""
+    landing = tmp_path / "landing"
+    landing.mkdir()
+    return _settings_in(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The embedded Spark of the test run, started as a load starts it."""
+    folder = tmp_path_factory.mktemp("spark")
+    session = start_session(
+        _settings_in(folder), {"spark.sql.warehouse.dir": str(folder / "warehouse")}
+    )
+    yield session
+    session.stop()
+
+
+def _settings_in(folder: Path) -> Settings:
+    return Settings(
+        lake=str(folder / "lake"),
+        landing=str(folder / "landing"),
+        start_date=date(2017, 1, 1),
+        lateness=timedelta(days=7),
+        cache=PROJECT_ROOT / ".cache",
+        driver_memory="1g",
+    )

@@ -1,0 +1,136 @@
+"""Gates: what is bad is set aside with its reasons, and a bad day is not published."""
+
+from __future__ import annotations
+
+import pytest
+
+from incremental_assets_tests.scenarios.world import World, sale, sales
+
+BAD = {
+    "order_id is null": (sale(None, "2017-01-05"), ("order_id_not_null",)),
+    "order_id is blank": (sale("  ", "2017-01-05"), ("order_id_not_null",)),
+    "order_id is missing": (
+        {k: v for k, v in sale("x", "2017-01-05").items() if k != "order_id"},
+        ("order_id_not_null",),
+    ),
+    "order_id is an object": (sale({"a": 1}, "2017-01-05"), ("order_id_unreadable",)),  # type: ignore[arg-type]
+    "qty is a word": (sale("x", "2017-01-05", qty="two"), ("qty_unreadable",)),
+    "qty is a fraction": (sale("x", "2017-01-05", qty=2.5), ("qty_unreadable",)),
+    "qty is negative": (sale("x", "2017-01-05", qty=-1), ("qty_at_least_0",)),
+    "qty is null": (sale("x", "2017-01-05", qty=None), ("qty_not_null",)),
+    "unit_price is negative": (
+        sale("x", "2017-01-05", unit_price=-0.01),
+        ("unit_price_at_least_0",),
+    ),
+    "several at once": (
+        sale(None, "2017-01-05", qty="two", unit_price=-1),
+        ("order_id_not_null", "qty_unreadable", "unit_price_at_least_0"),
+    ),
+    "event_ts is no time": (sale("x", "2017-01-05", event_ts="soon"), ("event_ts_unreadable",)),
+    "event_ts is null": (sale("x", "2017-01-05", event_ts=None), ("event_ts_not_null",)),
+    "arrival_ts is no time": (
+        sale("x", "2017-01-05", arrival_ts="soon"),
+        ("arrival_ts_unreadable",),
+    ),
+    "in the future": (sale("x", "2017-01-07"), ("too_early",)),
+    "later than the lateness": (sale("x", "2017-01-02", event_ts="2017-01-02"), ("too_late",)),
+    "before the first partition": (sale("x", "2016-12-31"), ("before_start",)),
+    "a line cut in half": ('{"order_id": "x", "qty"', ("line_unreadable",)),
+    "not JSON at all": ("order_id,qty", ("line_unreadable",)),
+    "a field twice": ('{"order_id": "x", "order_id": "y"}', ("line_unreadable",)),
+}
+
+
+def test_each_bad_row_is_set_aside_with_all_its_reasons(world: World) -> None:
+    rows = [bad for name, (bad, _) in BAD.items() if name != "later than the lateness"]
+    world.land("events", "2017-01-05", "a.jsonl", [*sales("good", "2017-01-05", 500), *rows])
+
+    world.load("2017-01-05")
+
+    expected = [why for name, (_, why) in BAD.items() if name != "later than the lateness"]
+    found = [tuple(sorted(why)) for _, why in world.quarantine()]
+    assert sorted(found) == sorted(tuple(sorted(why)) for why in expected)
+    assert world.orders() == {f"good{i}" for i in range(500)}
+
+
+def test_row_later_than_the_lateness_is_too_late_and_does_not_count_to_the_share(
+    world: World,
+) -> None:
+    rows = [sale(f"late{i}", "2017-01-02") for i in range(10)]
+    world.land("events", "2017-01-10", "a.jsonl", [*rows, sale("last", "2017-01-03")])
+
+    results = world.load("2017-01-10")
+    world.load_stale()
+
+    assert not results["silver/sales"].failed
+    assert world.quarantine() == [("2017-01-10", ("too_late",))] * 10
+    assert world.orders() == {"last"}
+
+
+def test_day_with_ten_percent_bad_rows_is_held_and_its_neighbours_are_not(world: World) -> None:
+    world.land("events", "2017-01-04", "a.jsonl", sales("a", "2017-01-04", 20))
+    bad = [sale(None, "2017-01-05") for _ in range(2)]
+    path = world.land("events", "2017-01-05", "a.jsonl", [*sales("b", "2017-01-05", 18), *bad])
+    world.land("events", "2017-01-06", "a.jsonl", sales("c", "2017-01-06", 20))
+
+    results = world.load("2017-01-04...2017-01-06")
+
+    held = results["silver/sales"].failed
+    assert [str(day) for day in held] == ["2017-01-05"]
+    assert "2 of 20 rows (10.00%)" in next(iter(held.values())).reason
+    refused = next(iter(results["gold/sales_mart"].failed.values()))
+    assert "silver/sales 2017-01-05 is held since batch 1: quarantined_share" in refused.reason
+    for name in ("silver/sales", "gold/sales_mart", "gold/daily_product_sales"):
+        assert "dt=2017-01-05" not in world.day_files(name)
+        assert len(world.day_files(name)) == 2
+    assert world.quarantine() == [("2017-01-05", ("order_id_not_null",))] * 2
+    assert world.stale() == {}
+
+    again = world.load("2017-01-05")
+    assert again["silver/sales"].failed
+    assert again["gold/sales_mart"].failed
+    assert len(world.quarantine()) == 2
+
+    world.land("events", "2017-01-05", path.name, sales("b", "2017-01-05", 20))
+    repaired = world.load("2017-01-05")
+    assert not any(result.failed for result in repaired.values())
+    assert len(world.orders("gold/sales_mart")) == 60
+    assert world.quarantine() == []
+
+
+def test_share_is_of_all_rows_of_the_day_so_far_not_of_a_late_slice(world: World) -> None:
+    world.land("events", "2017-01-05", "a.jsonl", sales("a", "2017-01-05", 40))
+    world.load("2017-01-05")
+
+    world.land("events", "2017-01-06", "a.jsonl", [sale("x", "2017-01-05", qty=-1)])
+    world.load("2017-01-06")
+    world.load_stale()
+
+    assert world.house.ledger.view().table("silver/sales").held == {}
+    assert world.quarantine() == [("2017-01-05", ("qty_at_least_0",))]
+
+
+@pytest.mark.parametrize("content", [[], ["", "   "]], ids=["zero bytes", "blank lines"])
+def test_landing_day_with_files_but_no_row_is_held_until_rows_come(
+    world: World, content: list[str]
+) -> None:
+    world.land("events", "2017-01-05", "a.jsonl", content)
+
+    first = world.load("2017-01-05")
+
+    assert "rows_delivered: 0 rows in 1 files" in first["bronze/events"].failed.popitem()[1].reason
+    assert first["silver/sales"].failed
+    world.land("events", "2017-01-05", "a.jsonl", sales("a", "2017-01-05", 3))
+    assert not any(result.failed for result in world.load("2017-01-05").values())
+    assert len(world.orders("gold/sales_mart")) == 3
+
+
+def test_empty_file_beside_a_full_one_is_only_a_warning(world: World) -> None:
+    world.land("events", "2017-01-05", "a.jsonl", sales("a", "2017-01-05", 3))
+    world.land("events", "2017-01-05", "empty.jsonl", [])
+
+    result = world.load("2017-01-05")["bronze/events"]
+
+    check = result.days.popitem()[1].checks["no_empty_files"]  # type: ignore[attr-defined]
+    assert (check.passed, check.severity, check.value) == (False, "warn", 1)
+    assert not result.failed

@@ -1,0 +1,161 @@
+"""The environment is read once, with a default for each setting and a message for each mistake."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+
+from incremental_assets.errors import SettingsError
+from incremental_assets.settings import PROJECT_ROOT, Settings, local_path
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_an_empty_environment_gives_every_default(here: Path) -> None:
+    settings = Settings.from_environment({})
+
+    assert settings == Settings(
+        lake=str(here / "lake"),
+        landing=str(here / "landing"),
+        start_date=date(2017, 1, 1),
+        lateness=timedelta(days=7),
+        cache=PROJECT_ROOT / ".cache",
+        spark_master=None,
+        spark_remote=None,
+        driver_memory="2g",
+        dagster_home=None,
+    )
+
+
+def test_an_empty_variable_is_the_same_as_none(here: Path) -> None:
+    names = ("LAKE", "LANDING", "START_DATE", "LATENESS_DAYS", "CACHE", "DRIVER_MEMORY")
+    environment = {f"INCREMENTAL_ASSETS_{name}": "" for name in names}
+    foreign = dict.fromkeys(("SPARK_MASTER", "SPARK_REMOTE", "DAGSTER_HOME"), "")
+
+    assert Settings.from_environment(environment | foreign) == Settings.from_environment({})
+
+
+def test_every_variable_reaches_its_setting() -> None:
+    settings = Settings.from_environment(
+        {
+            "INCREMENTAL_ASSETS_LAKE": "/data/lake",
+            "INCREMENTAL_ASSETS_LANDING": "/data/landing",
+            "INCREMENTAL_ASSETS_START_DATE": "2016-02-29",
+            "INCREMENTAL_ASSETS_LATENESS_DAYS": "0",
+            "INCREMENTAL_ASSETS_CACHE": "/data/cache",
+            "INCREMENTAL_ASSETS_DRIVER_MEMORY": "512m",
+            "SPARK_MASTER": "local[1]",
+            "SPARK_REMOTE": "sc://host:15002",
+            "DAGSTER_HOME": "/data/dagster",
+        }
+    )
+
+    assert settings == Settings(
+        lake="/data/lake",
+        landing="/data/landing",
+        start_date=date(2016, 2, 29),
+        lateness=timedelta(0),
+        cache=Path("/data/cache"),
+        spark_master="local[1]",
+        spark_remote="sc://host:15002",
+        driver_memory="512m",
+        dagster_home=Path("/data/dagster"),
+    )
+
+
+def test_without_an_argument_the_process_environment_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("INCREMENTAL_ASSETS_LAKE", "/somewhere/else")
+
+    assert Settings.from_environment().lake == "/somewhere/else"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param("lake", "{here}/lake", id="relative"),
+        pytest.param("./a/../lake/", "{here}/lake", id="dots and a slash at the end"),
+        pytest.param("  lake ", "{here}/lake", id="blanks around it"),
+        pytest.param("my lake", "{here}/my lake", id="a blank inside"),
+        pytest.param("~/lake", "{home}/lake", id="home"),
+        pytest.param("/abs/lake/", "/abs/lake", id="absolute"),
+        pytest.param("file:///abs/lake/", "/abs/lake", id="file URI"),
+        pytest.param("s3://bucket/lake", "s3://bucket/lake", id="object store"),
+        pytest.param("s3://bucket/lake//", "s3://bucket/lake", id="object store with slashes"),
+        pytest.param("abfss://c@a.dfs.core.windows.net/x/", "abfss://c@a.dfs.core.windows.net/x", id="abfss"),
+        pytest.param("memory://lake", "memory://lake", id="memory"),
+    ],
+)
+def test_a_local_place_becomes_absolute_and_a_uri_stays(
+    here: Path, monkeypatch: pytest.MonkeyPatch, given: str, expected: str
+) -> None:
+    monkeypatch.setenv("HOME", "/home/somebody")
+    names = ("INCREMENTAL_ASSETS_LAKE", "INCREMENTAL_ASSETS_LANDING")
+
+    settings = Settings.from_environment(dict.fromkeys(names, given))
+
+    wanted = expected.format(here=here, home="/home/somebody")
+    assert (settings.lake, settings.landing) == (wanted, wanted)
+
+
+@pytest.mark.parametrize(
+    ("location", "path"),
+    [
+        ("/data/lake", Path("/data/lake")),
+        ("file:///data/lake", Path("/data/lake")),
+        ("file://", Path("/")),
+        ("s3://bucket/lake", None),
+        ("memory://lake", None),
+    ],
+)
+def test_only_a_place_on_this_disk_has_a_local_path(location: str, path: Path | None) -> None:
+    assert local_path(location) == path
+
+
+_A_DAY = "expected a day such as 2017-01-01"
+_A_NUMBER = "expected a whole number of days from 0 to 3650"
+_A_PLACE = "Give a plain path or URI"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "remedy"),
+    [
+        pytest.param("LAKE", "/data/`lake`", _A_PLACE, id="back quote"),
+        pytest.param("LANDING", "/data/new\nline", _A_PLACE, id="line break"),
+        pytest.param("LANDING", "s3://bucket/\x00", _A_PLACE, id="null byte"),
+        pytest.param("START_DATE", "yesterday", _A_DAY, id="no day"),
+        pytest.param("START_DATE", "2017-02-30", _A_DAY, id="no such day"),
+        pytest.param("START_DATE", "2017-01-01T00:00", _A_DAY, id="a time"),
+        pytest.param("LATENESS_DAYS", "-1", _A_NUMBER, id="negative"),
+        pytest.param("LATENESS_DAYS", "1.5", _A_NUMBER, id="a fraction"),
+        pytest.param("LATENESS_DAYS", "a week", _A_NUMBER, id="words"),
+        pytest.param("LATENESS_DAYS", "3651", _A_NUMBER, id="too many"),
+        pytest.param("LATENESS_DAYS", "٧", _A_NUMBER, id="a digit of another script"),
+    ],
+)
+def test_a_bad_value_is_named_with_its_variable_and_what_it_should_be(
+    name: str, value: str, remedy: str
+) -> None:
+    variable = f"INCREMENTAL_ASSETS_{name}"
+
+    with pytest.raises(SettingsError) as raised:
+        Settings.from_environment({variable: value})
+
+    message = str(raised.value)
+    assert message.startswith(variable)
+    assert repr(value) in message
+    assert remedy in message
+
+
+def test_the_largest_lateness_is_ten_years() -> None:
+    settings = Settings.from_environment({"INCREMENTAL_ASSETS_LATENESS_DAYS": "3650"})
+
+    assert settings.lateness == timedelta(days=3650)
