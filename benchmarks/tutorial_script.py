@@ -23,9 +23,10 @@ def main() -> None:
     parser.add_argument("--landing", required=True)
     parser.add_argument("--lake", required=True)
     parser.add_argument("--day", required=True)
+    parser.add_argument("--jars", default=JARS, type=Path, help="The folder of the Delta jars.")
     args = parser.parse_args()
 
-    spark = start_spark()
+    spark = start_spark(args.jars)
     events = load_bronze(spark, args.landing, args.lake, "events", args.day)
     users = load_bronze(spark, args.landing, args.lake, "users", args.day)
     load_silver_sales(events, args.lake, args.day)
@@ -34,12 +35,12 @@ def main() -> None:
     spark.stop()
 
 
-def start_spark() -> SparkSession:
+def start_spark(jars: Path) -> SparkSession:
     """As `configure_spark_with_delta_pip` does, but with the jars of the cache: no network."""
     return (
         SparkSession.builder.appName("sales")
         .master("local[*]")
-        .config("spark.jars", ",".join(str(jar) for jar in sorted(JARS.glob("*.jar"))))
+        .config("spark.jars", ",".join(str(jar) for jar in sorted(jars.glob("*.jar"))))
         .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
         .config(
             "spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog"

@@ -1,0 +1,243 @@
+"""Measure a day and a month against the script that tutorials show: `python -m benchmarks.quick`.
+
+Whole processes, from start to exit, each on a fresh lake and a fresh Dagster home; the contenders
+take turns, and a ratio is the median of the ratios turn by turn. Nothing is asserted: the goals
+stand beside the figures. The figures go to the terminal and to `benchmarks/results/quick.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+import polars as pl
+
+from benchmarks.process import CommandError, Run, adopt_orphans, run
+from benchmarks.report import Row, Table, machine, markdown, show
+from incremental_assets.settings import PREFIX, PROJECT_ROOT, Settings
+
+DAY = "2017-01-05"
+MONTH = ("2017-01-01", "2017-01-31")
+SCRIPT_TABLES = (
+    "bronze/events",
+    "bronze/users",
+    "silver/sales",
+    "silver/users",
+    "gold/sales_mart",
+)
+DAY_GOAL, MONTH_GOAL = 0.40, 3.0
+RESULTS = Path(__file__).with_name("results")
+BIN = Path(sys.executable).parent
+
+SCRIPT = "the tutorial script, one day"
+DAY_ALL = "one day, all tables"
+DAY_SAME = "one day, the script's tables"
+MONTH_ALL = "a month in one run, all tables"
+UP_TO_DATE = "nothing to do"
+SPARK = "starting Spark alone, as the project does"
+
+_START_SPARK = (
+    "from incremental_assets.settings import Settings;"
+    "from incremental_assets.spark.session import start_session;"
+    "start_session(Settings.from_environment()).range(1).count()"
+)
+
+
+@dataclass
+class Bench:
+    """The temporary folder of one benchmark, and what was measured so far."""
+
+    root: Path
+    runs: dict[str, list[Run]] = field(default_factory=lambda: defaultdict(list))
+    lakes: int = 0
+
+    @property
+    def landing(self) -> Path:
+        return self.root / "landing"
+
+    def fresh(self) -> dict[str, str]:
+        """The environment of a new lake and a new Dagster home."""
+        self.lakes += 1
+        home = self.root / f"home{self.lakes}"
+        home.mkdir()
+        shutil.copy(PROJECT_ROOT / "dagster.yaml", home)
+        lake = self.root / f"lake{self.lakes}"
+        return _environment() | {
+            f"{PREFIX}LAKE": str(lake),
+            f"{PREFIX}LANDING": str(self.landing),
+            "DAGSTER_HOME": str(home),
+        }
+
+    def measure(self, what: str, command: list[str | Path], env: dict[str, str]) -> Run:
+        done = run(command, env, self.root)
+        self.runs[what].append(done)
+        _say(f"  {what}: {done.wall:.1f} s ({done.cpu:.1f} s of processor)")
+        return done
+
+    def walls(self, what: str) -> list[float]:
+        return [each.wall for each in self.runs[what]]
+
+    def script(self) -> Path:
+        """One day by the script; its lake."""
+        lake = self.root / f"script{len(self.runs[SCRIPT])}"
+        jars = Settings.from_environment().cache / "jars"
+        command = [sys.executable, "-m", "benchmarks.tutorial_script", "--jars", jars]
+        command += ["--landing", self.landing, "--lake", lake, "--day", DAY]
+        self.measure(SCRIPT, command, _environment() | {"PYTHONPATH": str(PROJECT_ROOT)})
+        return lake
+
+    def materialize(self, what: str, select: str, *days: str) -> dict[str, str]:
+        """Materialize the selected assets on a fresh lake; its environment."""
+        env = self.fresh()
+        command = [BIN / "dagster", "asset", "materialize", "-m", "incremental_assets"]
+        self.measure(what, [*command, "--select", select, *days], env)
+        return env
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measure a day and a month, whole processes.")
+    parser.add_argument("--runs", type=int, default=5, help="turns of a day each (default 5)")
+    parser.add_argument("--month-runs", type=int, default=3, help="months (default 3)")
+    asked = parser.parse_args()
+    adopt_orphans()
+    with tempfile.TemporaryDirectory(prefix="bench-quick-") as folder:
+        bench = Bench(Path(folder))
+        try:
+            tables = list(_measured(bench, asked.runs, min(asked.month_runs, asked.runs)))
+        except CommandError as error:
+            sys.exit(f"A measured command failed, so there is nothing to report.\n{error}")
+    show(tables)
+    facts = machine()
+    RESULTS.mkdir(exist_ok=True)
+    target = RESULTS / "quick.md"
+    target.write_text(markdown(tables, facts), encoding="utf-8")
+    _say(f"Written to {target}")
+
+
+def _measured(bench: Bench, turns: int, months: int) -> Iterator[Table]:
+    first, last = MONTH
+    _say(f"Landing {first} to {last} …")
+    land = [BIN / "incremental-assets", "demo", "land", "--from", first, "--to", last]
+    run(land, bench.fresh(), bench.root)
+    month = {}
+    for turn in range(turns):
+        _say(f"Turn {turn + 1} of {turns}")
+        script_lake = bench.script()
+        day = bench.materialize(DAY_ALL, "*", "--partition", DAY)
+        same = " or ".join(f'key:"{name}"' for name in SCRIPT_TABLES)
+        bench.materialize(DAY_SAME, same, "--partition", DAY)
+        if turn < months:
+            month = bench.materialize(MONTH_ALL, "*", "--partition-range", f"{first}...{last}")
+        bench.measure(SPARK, [sys.executable, "-c", _START_SPARK], _environment())
+    started = _nothing_to_do(bench, month or day, turns)
+    yield _whole_processes(bench, started)
+    yield _where_a_day_goes(bench, Path(day[f"{PREFIX}LAKE"]))
+    yield _what_was_made(script_lake, Path(day[f"{PREFIX}LAKE"]))
+
+
+def _nothing_to_do(bench: Bench, env: dict[str, str], turns: int) -> int:
+    """Measure `run` on a lake that is up to date; how many JVMs were started in all."""
+    command: list[str | Path] = [BIN / "incremental-assets", "run"]
+    run(command, env, bench.root)
+    shim, log = bench.root / "shim" / "bin" / "java", bench.root / "java.log"
+    java = shutil.which("java", path=_java_path())
+    shim.parent.mkdir(parents=True)
+    shim.write_text(f'#!/bin/sh\necho "$@" >> "{log}"\nexec "{java}" "$@"\n')
+    shim.chmod(0o755)
+    env = env | {"PATH": f"{shim.parent}{os.pathsep}{env['PATH']}"}
+    if "JAVA_HOME" in env:
+        env["JAVA_HOME"] = str(shim.parent.parent)
+    for _ in range(turns):
+        bench.measure(UP_TO_DATE, command, env)
+    return len(log.read_text().splitlines()) if log.exists() else 0
+
+
+def _whole_processes(bench: Bench, started: int) -> Table:
+    table = Table(
+        "Whole processes, wall seconds",
+        ("what", "runs", "median", "min", "max", "processor", "ratio", "goal", "met"),
+    )
+    against = {
+        DAY_ALL: (SCRIPT, DAY_GOAL),
+        DAY_SAME: (SCRIPT, DAY_GOAL),
+        MONTH_ALL: (DAY_ALL, MONTH_GOAL),
+    }
+    for what in (SCRIPT, DAY_ALL, DAY_SAME, MONTH_ALL, UP_TO_DATE, SPARK):
+        walls = bench.walls(what)
+        if not walls:
+            continue
+        cells = [what, str(len(walls)), *(f"{f(walls):.1f}" for f in (median, min, max))]
+        cells.append(f"{median(each.cpu for each in bench.runs[what]):.1f}")
+        if what in against:
+            other, goal = against[what]
+            pairs = zip(walls, bench.walls(other), strict=False)
+            ratio = median(own / theirs for own, theirs in pairs)
+            met = "yes" if ratio <= goal else "no"
+            cells += [f"{ratio:.2f} × {other}", f"≤ {goal:.2f}", met]
+        elif what == UP_TO_DATE:
+            cells += [f"{started} JVMs started", "0", "no" if started else "yes"]
+        table.rows.append(Row(cells))
+    return table
+
+
+def _where_a_day_goes(bench: Bench, lake: Path) -> Table:
+    """The last day of all tables, part by part."""
+    last = bench.runs[DAY_ALL][-1]
+    table = Table("Where a day goes (the last one, all tables)", ("what", "seconds"))
+    first_line = last.lines[0][0]
+    seconds = (
+        pl.scan_delta(f"{lake}/_ledger")
+        .filter(pl.col("state") != "claimed")
+        .sort("recorded_at")
+        .select("table", "seconds")
+        .collect()
+    )
+    table.add("process start to the first line of the log", first_line)
+    for name, took in seconds.iter_rows():
+        spark = " (Spark starts in it)" if name == seconds["table"][0] else ""
+        table.add(f"{name}{spark}", took)
+    table.add("the last line to the exit", last.wall - last.lines[-1][0])
+    between = last.wall - sum(float(row.cells[1]) for row in table.rows)
+    table.add("Dagster's steps between the tables", between)
+    table.add("all", last.wall)
+    return table
+
+
+def _what_was_made(script_lake: Path, lake: Path) -> Table:
+    """Both make the mart of the same day; the script keeps negative prices."""
+    table = Table(f"The sales mart of {DAY}", ("made by", "rows", "sum of total_price"))
+    for who, where in (("the script", script_lake), ("incremental_assets", lake)):
+        made = pl.scan_delta(str(where / "gold" / "sales_mart")).filter(
+            pl.col("dt").cast(pl.String) == DAY
+        )
+        rows, total = made.select(pl.len(), pl.col("total_price").sum()).collect().row(0)
+        table.rows.append(Row([who, str(rows), str(total)]))
+    return table
+
+
+def _environment() -> dict[str, str]:
+    """The caller's environment without what would change the measured processes."""
+    ours = (PREFIX, "DAGSTER_", "SPARK_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    return kept | {f"{PREFIX}CACHE": str(Settings.from_environment().cache)}
+
+
+def _java_path() -> str:
+    home = os.environ.get("JAVA_HOME")
+    return f"{home}/bin" if home else os.environ.get("PATH", os.defpath)
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

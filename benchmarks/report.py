@@ -1,0 +1,87 @@
+"""Tables of figures, for the terminal and as Markdown, and the machine they come from."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table as RichTable
+
+PACKAGES = ("pyspark", "delta-spark", "dagster", "deltalake", "polars")
+
+
+@dataclass(frozen=True)
+class Row:
+    """The cells of a row; missing ones at its end are empty."""
+
+    cells: Sequence[str]
+
+
+@dataclass
+class Table:
+    """A table of figures; the first column says what."""
+
+    title: str
+    columns: Sequence[str]
+    rows: list[Row] = field(default_factory=list)
+
+    def add(self, what: str, seconds: float) -> None:
+        self.rows.append(Row([what, f"{seconds:.1f}"]))
+
+    def filled(self) -> list[list[str]]:
+        return [[*row.cells, *[""] * (len(self.columns) - len(row.cells))] for row in self.rows]
+
+
+def show(tables: Sequence[Table]) -> None:
+    console = Console()
+    for table in tables:
+        shown = RichTable(title=table.title, title_justify="left")
+        for index, name in enumerate(table.columns):
+            shown.add_column(name, justify="right" if index else "left")
+        for cells in table.filled():
+            shown.add_row(*cells)
+        console.print(shown)
+
+
+def markdown(tables: Sequence[Table], facts: Mapping[str, str]) -> str:
+    lines = ["# Quick benchmark", ""]
+    lines += ["Written by `make bench-quick`; whole processes on fresh lakes, in turns.", ""]
+    for table in tables:
+        lines += [f"## {table.title}", ""]
+        align = ["---", *["---:"] * (len(table.columns) - 1)]
+        for cells in (table.columns, align, *table.filled()):
+            lines.append(f"| {' | '.join(cells)} |")
+        lines.append("")
+    lines += ["## Machine", "", *(f"- {name}: {value}" for name, value in facts.items()), ""]
+    return "\n".join(lines)
+
+
+def machine() -> Mapping[str, str]:
+    """What the figures depend on, with the load of the machine at the end of the measuring."""
+    return {
+        "when": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        "cores": str(os.cpu_count()),
+        "load average at the end (1, 5, 15 minutes)": _load(),
+        "memory": f"{os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') / 2**30:.0f} GiB",
+        "system": platform.platform(),
+        "Java": _java(),
+        "Python": platform.python_version(),
+    } | {name: version(name) for name in PACKAGES}
+
+
+def _load() -> str:
+    return ", ".join(f"{each:.1f}" for each in os.getloadavg())
+
+
+def _java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else "java"
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    return said.stderr.splitlines()[0] if said.stderr else "unknown"

@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from incremental_assets.settings import Settings
+from incremental_assets_tests.end_to_end.shop import Shop
+
+
+@pytest.fixture
+def shop(tmp_path: Path, settings: Settings) -> Shop:
+    Path(settings.landing).mkdir(parents=True)
+    return Shop(tmp_path, settings)

@@ -1,0 +1,94 @@
+"""A shop with its own landing, lake and Dagster home, and the real command lines over them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import dagster as dg
+from pyspark.sql import SparkSession
+
+from incremental_assets.settings import PROJECT_ROOT, Settings
+from incremental_assets_tests.scenarios.world import World
+
+BIN = Path(sys.executable).parent
+SILVER_SALES = dg.AssetKey(["silver", "sales"])
+
+
+class Shop:
+    """Runs the project's commands as a person or a cron line would: in a process of their own."""
+
+    def __init__(self, folder: Path, settings: Settings) -> None:
+        self.settings = settings
+        self.home = folder / "dagster_home"
+        self.home.mkdir(parents=True)
+        (self.home / "dagster.yaml").write_text((PROJECT_ROOT / "dagster.yaml").read_text())
+        self.env = {
+            **os.environ,
+            "INCREMENTAL_ASSETS_LAKE": settings.lake,
+            "INCREMENTAL_ASSETS_LANDING": settings.landing,
+            "INCREMENTAL_ASSETS_CACHE": str(settings.cache),
+            "DAGSTER_HOME": str(self.home),
+        }
+
+    def world(self, spark: SparkSession) -> World:
+        """The same landing and lake, to land into and to read from."""
+        return World(spark, self.settings)
+
+    def command(self, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+        """`incremental-assets …`"""
+        return self._finished([str(BIN / "incremental-assets"), *words], env)
+
+    def materialize(self, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+        """`dagster asset materialize -m incremental_assets …`"""
+        program = [str(BIN / "dagster"), "asset", "materialize", "-m", "incremental_assets"]
+        return self._finished([*program, *words], env)
+
+    def start(self, *words: str) -> subprocess.Popen[bytes]:
+        """`incremental-assets …` in a process group of its own, not waited for."""
+        return subprocess.Popen(
+            [str(BIN / "incremental-assets"), *words],
+            env=self.env,
+            cwd=self.home,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def instance(self) -> dg.DagsterInstance:
+        """The instance that the commands kept their history in."""
+        return dg.DagsterInstance.from_config(str(self.home))
+
+    def _finished(
+        self, program: Sequence[str], env: dict[str, str]
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            program,
+            env={**self.env, **env},
+            cwd=self.home,
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """`kill -9` of the process and everything that it started."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait(timeout=60)
+
+
+def log_without_a_jvm(folder: Path) -> tuple[Path, Path]:
+    """A `java` that only writes down that it was called, and the file that it writes to."""
+    calls = folder / "java_calls"
+    fake = folder / "no_java" / "bin" / "java"
+    fake.parent.mkdir(parents=True)
+    fake.write_text(f"#!/bin/sh\necho called >> {calls}\nexit 1\n")
+    fake.chmod(0o755)
+    return fake.parent.parent, calls

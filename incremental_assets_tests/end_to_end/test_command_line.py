@@ -1,0 +1,136 @@
+"""The real command lines, in processes of their own, with their exit status."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from pyspark.sql import SparkSession
+
+from incremental_assets_tests.end_to_end.shop import SILVER_SALES, Shop, log_without_a_jvm
+from incremental_assets_tests.scenarios.world import sale, sales
+
+EVERYTHING = ("--select", "*")
+
+
+def materialized(shop: Shop, key: dg.AssetKey) -> set[str]:
+    with shop.instance() as instance:
+        return set(instance.get_materialized_partitions(key))
+
+
+def checks(shop: Shop, name: str) -> dict[str | None, bool]:
+    """Partition → whether the check last passed, of a check of silver/sales."""
+    kind = dg.DagsterEventType.ASSET_CHECK_EVALUATION
+    with shop.instance() as instance:
+        records = instance.get_event_records(dg.EventRecordsFilter(kind), limit=1000)
+    found: dict[str | None, bool] = {}
+    for record in records:  # newest first
+        event = record.event_log_entry.dagster_event
+        assert event is not None
+        data = event.asset_check_evaluation_data
+        if data.asset_key == SILVER_SALES and data.check_name == name:
+            found.setdefault(data.partition, data.passed)
+    return found
+
+
+def test_range_with_a_held_day_publishes_the_others_and_goes_through_once_repaired(
+    shop: Shop, spark: SparkSession
+) -> None:
+    world = shop.world(spark)
+    world.land("events", "2017-01-04", "a.jsonl", sales("a", "2017-01-04", 20))
+    bad = [*sales("b", "2017-01-05", 18), sale(None, "2017-01-05"), sale(None, "2017-01-05")]
+    world.land("events", "2017-01-05", "a.jsonl", bad)
+
+    held = shop.materialize(*EVERYTHING, "--partition-range", "2017-01-04...2017-01-05")
+
+    assert held.returncode != 0
+    assert "silver/sales: 2017-01-05 not published. 2017-01-05: quarantined_share: 2 of 20" in (
+        held.stderr
+    )
+    assert materialized(shop, SILVER_SALES) == {"2017-01-04"}
+    assert checks(shop, "quarantined_share") == {"2017-01-04": True, "2017-01-05": False}
+    assert world.orders() == {f"a{i}" for i in range(20)}
+    assert world.orders("gold/sales_mart") == set()
+
+    due = shop.command("run")
+    assert due.returncode == 1
+    assert "quarantined_share: 2 of 20 rows" in due.stderr
+    assert len(world.orders("gold/sales_mart")) == 20
+
+    world.land("events", "2017-01-05", "a.jsonl", sales("b", "2017-01-05", 20))
+    repaired = shop.materialize(*EVERYTHING, "--partition", "2017-01-05")
+    assert repaired.returncode == 0, repaired.stderr
+    assert checks(shop, "quarantined_share")["2017-01-05"]
+    assert len(world.orders("gold/sales_mart")) == 40
+
+
+def test_run_with_nothing_new_starts_no_jvm_and_one_with_news_needs_it(
+    shop: Shop, spark: SparkSession, tmp_path: Path
+) -> None:
+    world = shop.world(spark)
+    world.land("events", "2017-01-05", "a.jsonl", sales("a", "2017-01-05", 3))
+    world.load("2017-01-05")
+    world.load_stale()
+    java_home, calls = log_without_a_jvm(tmp_path)
+    no_java = {"JAVA_HOME": str(java_home), "PATH": f"{java_home}/bin"}
+
+    idle = shop.command("run", **no_java)
+    also_idle = shop.materialize(*EVERYTHING, "--partition", "2017-01-05", **no_java)
+
+    assert (idle.returncode, also_idle.returncode) == (0, 0), also_idle.stderr
+    assert "Nothing is new or stale." in idle.stdout
+    assert not calls.exists()
+
+    world.land("events", "2017-01-06", "a.jsonl", sales("b", "2017-01-06", 3))
+    missing = shop.command("run", **no_java)
+    assert missing.returncode == 1
+    assert "Install Java 17 or 21" in missing.stderr
+    assert calls.exists()
+    assert world.house.ledger.view().table("bronze/events").unsettled
+
+
+def test_reversed_range_is_an_error_with_the_remedy(shop: Shop) -> None:
+    done = shop.materialize(*EVERYTHING, "--partition-range", "2017-01-05...2017-01-04")
+
+    assert done.returncode != 0
+    assert "did you mean 2017-01-04...2017-01-05?" in done.stderr
+
+
+def test_missing_landing_root_is_an_error_with_the_remedy(shop: Shop) -> None:
+    Path(shop.settings.landing).rmdir()
+
+    done = shop.command("run")
+
+    assert done.returncode == 1
+    assert "does not exist. Set INCREMENTAL_ASSETS_LANDING" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_lake_that_cannot_be_written_is_an_error_with_the_remedy(
+    shop: Shop, tmp_path: Path, spark: SparkSession
+) -> None:
+    shop.world(spark).land("events", "2017-01-05", "a.jsonl", sales("a", "2017-01-05", 3))
+    in_the_way = tmp_path / "file"
+    in_the_way.write_text("a file where the lake should be")
+
+    done = shop.command("run", INCREMENTAL_ASSETS_LAKE=str(in_the_way / "lake"))
+
+    assert done.returncode == 1
+    assert "lake is not writable" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("INCREMENTAL_ASSETS_START_DATE", "first of May", "expected a day such as 2017-01-01"),
+        ("INCREMENTAL_ASSETS_LATENESS_DAYS", "a week", "expected a whole number of days"),
+    ],
+)
+def test_bad_setting_is_named(shop: Shop, name: str, value: str, said: str) -> None:
+    done = shop.command("run", **{name: value})
+
+    assert done.returncode != 0
+    assert name in done.stderr
+    assert said in done.stderr
