@@ -71,8 +71,8 @@ def run(command: Sequence[str | Path], env: Mapping[str, str], cwd: Path) -> Run
 
 def _watch(process: subprocess.Popen[str], lines: list[tuple[float, str]], started: float) -> float:
     def read() -> None:
-        for line in process.stdout or ():
-            lines.append((time.monotonic() - started, line.rstrip("\n")))
+        stamped = ((time.monotonic() - started, line.rstrip("\n")) for line in process.stdout or ())
+        lines.extend(stamped)
 
     reader = threading.Thread(target=read, daemon=True)
     reader.start()

@@ -99,9 +99,8 @@ def truth_of(
     than `lateness_days`, or after it by more than one, is set aside.
     """
     days = sorted(set(landing_days))
-    lateness = timedelta(days=lateness_days)
     judged = [
-        _judge(row, day, start, lateness)
+        _judge(row, day, start, timedelta(days=lateness_days))
         for day in days
         for row in _rows(landing / "events" / f"{day}")
     ]
@@ -136,10 +135,9 @@ def _rows(folder: Path) -> Iterator[dict[str, Any]]:
     """Yield the object of each line that is not blank; an empty one for what is no object."""
     for file in sorted(folder.rglob("*")):
         names = file.relative_to(folder).parts
-        if file.is_dir() or any(name.startswith(("_", ".")) for name in names):
-            continue
-        with file.open(encoding="utf-8", errors="replace") as lines:
-            yield from (_object(line) for line in lines if line.strip())
+        if file.is_file() and not any(name.startswith(("_", ".")) for name in names):
+            with file.open(encoding="utf-8", errors="replace") as lines:
+                yield from (_object(line) for line in lines if line.strip())
 
 
 def _not_json(constant: str) -> None:
@@ -250,10 +248,8 @@ def _mart(
 
 def _version_at(versions: Sequence[User], moment: datetime) -> User | None:
     """Return the version that held at a moment; before the first one, the first."""
-    if not versions:
-        return None
     count = bisect_right(versions, moment, key=lambda user: user.updated_at)
-    return versions[max(count - 1, 0)]
+    return versions[max(count - 1, 0)] if versions else None
 
 
 def _daily_product_sales(mart: pl.DataFrame) -> pl.DataFrame:
@@ -266,9 +262,9 @@ def _daily_product_sales(mart: pl.DataFrame) -> pl.DataFrame:
 
 def _text(value: Any) -> str | None:
     """Return text as it is, anything else as its JSON."""
-    if value is None or isinstance(value, str):
-        return value
-    return str(value) if isinstance(value, Decimal) else json.dumps(value, default=str)
+    if isinstance(value, str | Decimal):
+        return str(value)
+    return None if value is None else json.dumps(value, default=str)
 
 
 def _moment(value: Any) -> datetime | None:
@@ -290,9 +286,8 @@ def _number(value: Any) -> Decimal | None:
 
 def _qty(value: Any) -> int | None:
     number = _number(value)
-    if number is None or not -(2**31) <= number < 2**31:
-        return None
-    return int(number) if number == int(number) else None
+    in_range = number is not None and -(2**31) <= number < 2**31
+    return int(number) if number is not None and in_range and number % 1 == 0 else None
 
 
 def _price(value: Any) -> Decimal | None:

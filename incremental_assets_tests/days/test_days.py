@@ -71,7 +71,9 @@ def test_a_reversed_range_is_refused_and_turned_round_in_the_message() -> None:
         day_range(jan(5), jan(1))
 
 
-@pytest.mark.parametrize("text", ["2017-01-01...", "...2017-01-01", "2017-01-01..2017-01-02", "a...b"])
+@pytest.mark.parametrize(
+    "text", ["2017-01-01...", "...2017-01-01", "2017-01-01..2017-01-02", "a...b"]
+)
 def test_a_range_with_half_an_end_is_refused(text: str) -> None:
     with pytest.raises(DayError, match="is not a day"):
         parse_days(text)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 
-import fsspec  # type: ignore[import-untyped]
+import fsspec
 import pytest
 
 from incremental_assets.demo import LandSummary, land

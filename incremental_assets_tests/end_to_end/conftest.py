@@ -10,5 +10,5 @@ from incremental_assets_tests.end_to_end.shop import Shop
 
 @pytest.fixture
 def shop(tmp_path: Path, settings: Settings) -> Shop:
-    Path(settings.landing).mkdir(parents=True)
+    Path(settings.landing).mkdir(parents=True, exist_ok=True)
     return Shop(tmp_path, settings)

@@ -138,5 +138,3 @@ class World:
             folder, _, file = uri.rpartition("/")
             found.setdefault(folder.rpartition("/")[2], set()).add(file)
         return found
-
-

@@ -90,7 +90,9 @@ def test_without_an_argument_the_process_environment_is_read(
         pytest.param("file:///abs/lake/", "/abs/lake", id="file URI"),
         pytest.param("s3://bucket/lake", "s3://bucket/lake", id="object store"),
         pytest.param("s3://bucket/lake//", "s3://bucket/lake", id="object store with slashes"),
-        pytest.param("abfss://c@a.dfs.core.windows.net/x/", "abfss://c@a.dfs.core.windows.net/x", id="abfss"),
+        pytest.param(
+            "abfss://c@a.dfs.core.windows.net/x/", "abfss://c@a.dfs.core.windows.net/x", id="abfss"
+        ),
         pytest.param("memory://lake", "memory://lake", id="memory"),
     ],
 )

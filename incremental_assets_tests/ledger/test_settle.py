@@ -1,0 +1,184 @@
+"""A batch that its run left behind is healed if it was published, and else fenced and given up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+
+from incremental_assets.errors import ConflictError
+from incremental_assets.ledger.entry import Entry, FileEntry, State
+from incremental_assets.ledger.ledger import Ledger
+from incremental_assets.ledger.settle import LOOKS, settle
+
+SALES = "silver/sales"
+CLAIMED_AT = datetime(2017, 1, 3, 12, tzinfo=UTC)
+NOW = datetime(2017, 1, 4, 12, tzinfo=UTC)
+
+
+def claim(day: int, batch: int = 1) -> Entry:
+    return Entry(
+        table=SALES,
+        batch=batch,
+        day=date(2017, 1, day),
+        state="claimed",
+        kind="advance",
+        mode="merge",
+        detector="batches",
+        recorded_at=CLAIMED_AT,
+        files=(FileEntry("a", 1, "tag", ""),),
+    )
+
+
+@dataclass
+class Published:
+    """A table that has the batch's commit."""
+
+    asked: list[int] = field(default_factory=list)
+
+    def outcome(self, claims: Sequence[Entry]) -> Sequence[Entry] | None:
+        self.asked.append(claims[0].batch)
+        return [replace(c, state="committed", rows_read=5) for c in claims]
+
+    def fence(self, batch: int) -> bool:
+        raise AssertionError("a published batch must not be fenced")
+
+
+@dataclass
+class NeverWritten:
+    """A table without the batch's commit; its fence is put at the `succeeds`-th attempt."""
+
+    succeeds: int = 1
+    fenced: list[int] = field(default_factory=list)
+
+    def outcome(self, claims: Sequence[Entry]) -> Sequence[Entry] | None:
+        return None
+
+    def fence(self, batch: int) -> bool:
+        self.fenced.append(batch)
+        return len(self.fenced) == self.succeeds
+
+
+@dataclass
+class WrittenMeanwhile:
+    """A table to which the writer, still alive, commits just before the fence."""
+
+    committed: bool = False
+
+    def outcome(self, claims: Sequence[Entry]) -> Sequence[Entry] | None:
+        return [replace(c, state="committed") for c in claims] if self.committed else None
+
+    def fence(self, batch: int) -> bool:
+        self.committed = True
+        return False
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return Ledger(str(tmp_path))
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+def states(ledger: Ledger) -> list[State]:
+    return [e.state for e in ledger.view().table(SALES).outcomes]
+
+
+def test_where_nothing_was_left_behind_the_table_is_not_asked(
+    ledger: Ledger, said: list[str]
+) -> None:
+    table = Published()
+
+    view = settle(ledger, SALES, table, NOW, said.append)
+
+    assert view.table(SALES).entries == ()
+    assert (table.asked, said) == ([], [])
+
+
+def test_a_published_batch_is_healed_and_then_left_alone(ledger: Ledger, said: list[str]) -> None:
+    table = Published()
+    ledger.transact(lambda _: [claim(1), claim(2)])
+
+    view = settle(ledger, SALES, table, NOW, said.append)
+    settle(ledger, SALES, table, NOW, said.append)
+
+    outcomes = view.table(SALES).outcomes
+    assert [(e.state, e.day.day, e.rows_read) for e in outcomes] == [
+        ("committed", 1, 5),
+        ("committed", 2, 5),
+    ]
+    assert table.asked == [1]
+    assert said == ["silver/sales: batch 1, which an earlier run left unfinished, is committed"]
+
+
+def test_a_batch_that_was_never_written_is_fenced_and_then_abandoned(
+    ledger: Ledger, said: list[str]
+) -> None:
+    table = NeverWritten()
+    ledger.transact(lambda _: [claim(1)])
+
+    view = settle(ledger, SALES, table, NOW, said.append)
+
+    (outcome,) = view.table(SALES).outcomes
+    assert (outcome.state, outcome.recorded_at, outcome.files) == ("abandoned", NOW, ())
+    assert table.fenced == [1]
+    assert said == ["silver/sales: batch 1, which an earlier run left unfinished, is abandoned"]
+
+
+def test_a_batch_is_not_abandoned_before_its_fence_is_put(ledger: Ledger, said: list[str]) -> None:
+    table = NeverWritten(succeeds=3)
+    ledger.transact(lambda _: [claim(1)])
+
+    settle(ledger, SALES, table, NOW, said.append)
+
+    assert table.fenced == [1, 1, 1]
+    assert states(ledger) == ["abandoned"]
+
+
+def test_a_fence_that_lost_the_race_finds_the_writers_commit(
+    ledger: Ledger, said: list[str]
+) -> None:
+    ledger.transact(lambda _: [claim(1)])
+
+    settle(ledger, SALES, WrittenMeanwhile(), NOW, said.append)
+
+    assert states(ledger) == ["committed"]
+
+
+def test_settling_gives_up_where_others_never_stop_writing(ledger: Ledger, said: list[str]) -> None:
+    table = NeverWritten(succeeds=0)
+    ledger.transact(lambda _: [claim(1)])
+
+    with pytest.raises(ConflictError, match="silver/sales: others kept writing.*run again"):
+        settle(ledger, SALES, table, NOW, said.append)
+
+    assert len(table.fenced) == LOOKS
+    assert states(ledger) == []
+
+
+def test_another_runs_outcome_stands(ledger: Ledger, tmp_path: Path, said: list[str]) -> None:
+    other = Ledger(str(tmp_path))
+    ledger.transact(lambda _: [claim(1)])
+
+    class SettledMeanwhile(NeverWritten):
+        def fence(self, batch: int) -> bool:
+            other.transact(lambda _: [replace(claim(1), state="committed")])
+            return True
+
+    settle(ledger, SALES, SettledMeanwhile(), NOW, said.append)
+
+    assert states(ledger) == ["committed"]
+
+
+def test_another_tables_claim_is_none_of_its_business(ledger: Ledger, said: list[str]) -> None:
+    ledger.transact(lambda _: [replace(claim(1), table="silver/users")])
+
+    settle(ledger, SALES, Published(), NOW, said.append)
+
+    assert len(ledger.view().table("silver/users").unsettled) == 1

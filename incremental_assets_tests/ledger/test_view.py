@@ -1,0 +1,186 @@
+"""Questions to the ledger, each asked of a history that is written out by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, date, datetime
+
+from incremental_assets.ledger.entry import Entry, FileEntry, Mode, State, Touched, Window
+from incremental_assets.ledger.view import LedgerView, TableHistory
+
+NOON = datetime(2017, 1, 9, 12, tzinfo=UTC)
+CLAIMED: State = "claimed"
+HELD: State = "held"
+ABANDONED: State = "abandoned"
+
+
+def jan(day: int) -> date:
+    return date(2017, 1, day)
+
+
+def entry(batch: int, day: int, state: State = "committed", mode: Mode = "merge") -> Entry:
+    return Entry(
+        table="silver/sales",
+        batch=batch,
+        day=jan(day),
+        state=state,
+        kind="restate" if mode == "rebuild" else "advance",
+        mode=mode,
+        detector="batches",
+        recorded_at=NOON,
+    )
+
+
+def reading(batch: int, day: int, high: int, state: State = "committed") -> Entry:
+    return replace(entry(batch, day, state), windows=(Window("bronze/events", 0, high),))
+
+
+def writing(batch: int, day: int, *touched: int) -> Entry:
+    return replace(entry(batch, day), touched=tuple(Touched(jan(d), 1) for d in touched))
+
+
+def history(*entries: Entry) -> TableHistory:
+    return TableHistory("silver/sales", entries)
+
+
+def batches(entries: object) -> list[int]:
+    return [e.batch for e in entries]  # type: ignore[attr-defined]
+
+
+def test_a_table_that_was_never_loaded_answers_everything_with_nothing() -> None:
+    never = LedgerView(None).table("silver/sales")
+
+    assert (never.last_batch, never.high, never.unsettled, never.held) == (0, 0, (), {})
+    assert never.watermark("bronze/events", jan(1)) == 0
+    assert never.published_days == frozenset()
+
+
+def test_the_last_batch_counts_claims_and_the_high_one_only_what_was_published() -> None:
+    sales = history(
+        entry(1, 1, CLAIMED),
+        entry(1, 1),
+        entry(2, 1, CLAIMED),
+        entry(2, 1, HELD),
+        entry(3, 1, CLAIMED),
+    )
+
+    assert (sales.last_batch, sales.high) == (3, 1)
+
+
+def test_a_claim_without_an_outcome_is_unsettled_with_all_its_days() -> None:
+    sales = history(entry(1, 1, CLAIMED), entry(1, 1), entry(2, 1, CLAIMED), entry(2, 2, CLAIMED))
+
+    assert [(e.batch, e.day) for e in sales.unsettled] == [(2, jan(1)), (2, jan(2))]
+
+
+def test_held_and_abandoned_batches_are_settled() -> None:
+    sales = history(
+        entry(1, 1, CLAIMED), entry(1, 1, HELD), entry(2, 1, CLAIMED), entry(2, 1, ABANDONED)
+    )
+
+    assert sales.unsettled == ()
+
+
+def test_the_watermark_of_a_day_is_the_high_end_of_its_last_published_batch() -> None:
+    sales = history(reading(1, 1, high=4), reading(2, 2, high=6), reading(3, 1, high=9))
+
+    assert sales.watermark("bronze/events", jan(1)) == 9
+    assert sales.watermark("bronze/events", jan(2)) == 6
+    assert sales.watermark("bronze/events", jan(3)) == 0
+    assert sales.watermark("silver/users", jan(1)) == 0
+
+
+def test_claimed_held_and_abandoned_batches_move_no_watermark() -> None:
+    sales = history(
+        reading(1, 1, high=4),
+        reading(2, 1, 5, HELD),
+        reading(3, 1, 6, ABANDONED),
+        reading(4, 1, 7, CLAIMED),
+    )
+
+    assert sales.watermark("bronze/events", jan(1)) == 4
+
+
+def test_a_day_is_held_until_it_is_published() -> None:
+    still = history(entry(1, 1, HELD), entry(1, 2))
+    repaired = history(entry(1, 1, HELD), entry(2, 1))
+    again = history(entry(1, 1), entry(2, 1, HELD))
+
+    assert {day: e.batch for day, e in still.held.items()} == {jan(1): 1}
+    assert repaired.held == {}
+    assert {day: e.batch for day, e in again.held.items()} == {jan(1): 2}
+
+
+def test_an_abandoned_attempt_does_not_free_a_held_day() -> None:
+    sales = history(entry(1, 1, HELD), entry(2, 1, ABANDONED), entry(3, 1, CLAIMED))
+
+    assert batches(sales.held.values()) == [1]
+
+
+def test_published_days_are_the_days_that_were_written_to() -> None:
+    sales = history(writing(1, 3, 1, 3), replace(writing(2, 4, 4), state=HELD))
+
+    assert sales.published_days == {jan(1), jan(3)}
+
+
+def test_changes_of_a_day_are_the_batches_above_a_position_that_touched_it() -> None:
+    bronze = history(writing(1, 1, 1), writing(2, 2, 1, 2), writing(3, 3, 3), writing(4, 4, 1))
+
+    assert batches(bronze.changes(jan(1), 0)) == [1, 2, 4]
+    assert batches(bronze.changes(jan(1), 2)) == [4]
+    assert batches(bronze.changes(jan(2), 2)) == []
+    assert batches(bronze.changes(jan(9), 0)) == []
+
+
+def test_a_held_batch_is_no_change() -> None:
+    bronze = history(replace(writing(1, 1, 1), state=HELD))
+
+    assert bronze.changes(jan(1), 0) == ()
+
+
+def test_a_looked_up_batch_concerns_the_days_that_it_affects() -> None:
+    users = history(
+        replace(entry(1, 1), affects=(jan(5),)),
+        replace(entry(2, 2), affects=()),
+        replace(entry(3, 3), affects=(jan(5), jan(6))),
+    )
+
+    assert batches(users.looked_up_changes(jan(5), 0)) == [1, 3]
+    assert batches(users.looked_up_changes(jan(5), 1)) == [3]
+    assert batches(users.looked_up_changes(jan(7), 0)) == []
+
+
+def test_a_looked_up_batch_that_affects_who_knows_what_concerns_every_day() -> None:
+    users = history(replace(entry(1, 1), affects=None))
+
+    assert batches(users.looked_up_changes(jan(7), 0)) == [1]
+    assert batches(users.looked_up_changes(jan(7), 1)) == []
+
+
+def test_a_day_counts_from_its_last_rebuild_on() -> None:
+    sales = history(
+        entry(1, 1), entry(2, 1), entry(3, 1, mode="rebuild"), entry(4, 2), entry(5, 1),
+        entry(6, 1, HELD, "rebuild"),
+    )  # fmt: skip
+
+    assert batches(sales.since_rebuilt(jan(1))) == [3, 5]
+    assert batches(sales.since_rebuilt(jan(2))) == [4]
+    assert batches(sales.since_rebuilt(jan(3))) == []
+
+
+def test_a_file_is_known_as_it_was_last_loaded() -> None:
+    def loaded(batch: int, day: int, path: str, tag: str, state: State = "committed") -> Entry:
+        return replace(entry(batch, day, state), files=(FileEntry(path, 1, tag, ""),))
+
+    bronze = history(
+        loaded(1, 1, "a", "first"),
+        loaded(2, 1, "b", "first"),
+        loaded(3, 1, "a", "second"),
+        loaded(4, 1, "b", "never published", HELD),
+        loaded(5, 2, "c", "first"),
+    )
+
+    assert {path: f.tag for path, f in bronze.files(jan(1)).items()} == {
+        "a": "second",
+        "b": "first",
+    }

@@ -1,0 +1,113 @@
+"""What a contract makes of a payload, which new fields become columns, and what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from incremental_assets.errors import DefinitionError
+from incremental_assets.quality.contract import MOST_NEW_COLUMNS, Contract
+from incremental_assets.quality.types import Integer, Text
+
+
+def landed(spark: SparkSession, *lines: str) -> DataFrame:
+    rows = spark.createDataFrame(list(enumerate(lines)), "i int, line string")
+    return rows.select("i", F.try_parse_json("line").alias("payload"))
+
+
+def test_declared_fields_become_columns_and_the_others_are_kept_as_text(
+    spark: SparkSession,
+) -> None:
+    rows = landed(
+        spark,
+        '{"id":"a","qty":2}',
+        '{"id":5,"qty":"two","note":"hi","size":1.5,"gift":true,"tags":["x"],"at":{"b":1}}',
+        '{"qty":null,"note":null}',
+        '{"id":{"a":1},"qty":[2]}',
+        '{"ID":"other case","QTY":1}',
+        "not json",
+        "[1,2]",
+    )
+
+    typed = Contract(id=Text(), qty=Integer()).apply(rows).orderBy("i").collect()
+
+    assert [(row["id"], row["qty"], row["_unreadable"]) for row in typed] == [
+        ("a", 2, []),
+        ("5", None, ["qty"]),
+        (None, None, []),
+        (None, None, ["id", "qty"]),
+        (None, None, []),
+        (None, None, []),
+        (None, None, []),
+    ]
+    extra = {"note": "hi", "size": "1.5", "gift": "true", "tags": '["x"]', "at": '{"b":1}'}
+    assert [row["_extra"] for row in typed] == [{}, extra, {}, {}, {}, {}, {}]
+
+
+def test_with_discard_undeclared_fields_stay_below(spark: SparkSession) -> None:
+    contract = Contract("discard", id=Text())
+
+    (row,) = contract.apply(landed(spark, '{"id":"a","note":"hi"}')).collect()
+
+    assert (row["id"], row["_extra"]) == ("a", {})
+    assert contract.grown(["note"], ["id", "size"]) == []
+
+
+@pytest.mark.parametrize(
+    ("found", "known", "columns"),
+    [
+        pytest.param([], [], [], id="nothing new"),
+        pytest.param(["b", "a", "b"], [], ["a", "b"], id="new ones by name"),
+        pytest.param(["a"], ["z", "y"], ["z", "y", "a"], id="after those that the table has"),
+        pytest.param([], ["id", "dt", "_batch", "z"], ["z"], id="known ones that are not declared"),
+        pytest.param(["id", "ID", "Id"], [], [], id="declared, in any case"),
+        pytest.param(["note", "Note", "NOTE"], [], ["NOTE"], id="a name in several cases"),
+        pytest.param(["Note"], ["note"], ["note"], id="another case of a known one"),
+        pytest.param(["dt", "DT"], [], [], id="reserved"),
+        pytest.param(["_batch", "_x"], [], [], id="an underscore in front"),
+        pytest.param(["a b", "a.b", "a,b", "ä", "1a", "", "a`", "a\n"], [], [], id="not storable"),
+    ],
+)
+def test_a_new_field_grows_the_table_if_it_can_be_a_column(
+    found: Sequence[str], known: Sequence[str], columns: Sequence[str]
+) -> None:
+    assert Contract(id=Text()).grown(found, known) == columns
+
+
+def test_the_same_fields_grow_the_same_columns_in_whatever_order_they_are_found() -> None:
+    contract = Contract(id=Text())
+
+    assert contract.grown(["b", "A", "a", "c"], []) == contract.grown(["c", "a", "b", "A"], [])
+
+
+def test_no_more_than_so_many_fields_become_columns() -> None:
+    known = [f"k{n:03}" for n in range(MOST_NEW_COLUMNS - 2)]
+    found = [f"f{n:03}" for n in range(10)]
+
+    grown = Contract(id=Text()).grown(found, known)
+
+    assert grown == [*known, "f000", "f001"]
+
+
+@pytest.mark.parametrize("name", ["_batch", "a b", "a.b", "1a", "ä", "a`b", "", "dt", "DT", "a\n"])
+def test_a_contract_column_that_cannot_be_stored_is_refused(name: str) -> None:
+    with pytest.raises(DefinitionError) as raised:
+        Contract(**{name: Text()})
+
+    assert f"Contract column {name!r}: use letters, digits and underscores" in str(raised.value)
+    assert "none of ['dt']" in str(raised.value)
+
+
+def test_contract_columns_that_differ_only_in_case_are_refused() -> None:
+    with pytest.raises(DefinitionError, match=r"differ only in case: \['QTY', 'qty'\]"):
+        Contract(qty=Integer(), QTY=Integer())
+
+
+def test_a_contract_cannot_be_changed() -> None:
+    contract = Contract(qty=Integer())
+
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        contract.columns["id"] = Text()  # type: ignore[index]

@@ -1,0 +1,56 @@
+"""What Spark is told, wherever it runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from pyspark.sql import SparkSession
+
+from incremental_assets.errors import SparkUnavailableError
+from incremental_assets.settings import Settings
+from incremental_assets.spark.session import SESSION_CONF, session_conf
+
+
+def test_a_server_is_told_only_what_a_session_may_set(settings: Settings) -> None:
+    remote = replace(settings, spark_remote="sc://nowhere:15002", cache=settings.cache / "no")
+
+    assert session_conf(remote) == SESSION_CONF
+
+
+def test_a_cluster_gets_its_master_and_the_jars_but_nothing_sized_for_one_machine(
+    settings: Settings,
+) -> None:
+    conf = session_conf(replace(settings, spark_master="spark://head:7077"))
+
+    assert conf["spark.master"] == "spark://head:7077"
+    assert "delta-spark_4.2_2.13-4.4.0.jar" in conf["spark.jars"]
+    assert conf["spark.sql.extensions"] == "io.delta.sql.DeltaSparkSessionExtension"
+    assert not [name for name in conf if "driver" in name or "artitions" in name]
+
+
+def test_an_embedded_spark_is_sized_for_one_machine(settings: Settings) -> None:
+    conf = session_conf(replace(settings, spark_master="local[2]", driver_memory="700m"))
+
+    assert conf["spark.master"] == "local[2]"
+    assert conf["spark.driver.memory"] == "700m"
+    assert conf["spark.databricks.delta.snapshotPartitions"] == "1"
+    assert conf["spark.ui.enabled"] == "false"
+
+
+def test_without_jars_no_spark_is_started(settings: Settings) -> None:
+    with pytest.raises(SparkUnavailableError, match="The Delta jars are not in"):
+        session_conf(replace(settings, cache=settings.cache / "no"))
+
+
+def test_without_java_no_spark_is_started(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+
+    with pytest.raises(SparkUnavailableError, match="Java is missing"):
+        session_conf(settings)
+
+
+def test_every_session_reckons_in_utc_and_refuses_what_does_not_fit(spark: SparkSession) -> None:
+    assert {name: spark.conf.get(name) for name in SESSION_CONF} == SESSION_CONF
