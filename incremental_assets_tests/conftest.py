@@ -39,7 +39,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The embedded Spark of the test run, started as a load starts it."""
     folder = tmp_path_factory.mktemp("spark")
     session = start_session(
-        _settings_in(folder), {"spark.sql.warehouse.dir": str(folder / "warehouse")}
+        _settings_in(folder),
+        {
+            "spark.sql.warehouse.dir": str(folder / "warehouse"),
+            # Tests plan hundreds of queries over a few rows: compiling each costs more than it
+            # saves. The end-to-end tests run the embedded Spark as it is.
+            "spark.sql.codegen.wholeStage": "false",
+            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+            "spark.sql.shuffle.partitions": "1",
+        },
     )
     yield session
     session.stop()

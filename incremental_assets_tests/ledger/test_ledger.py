@@ -172,7 +172,7 @@ def test_who_is_overtaken_for_ever_gives_up_and_says_so(
         claim(other)
         return [entry(99)]
 
-    with pytest.raises(ConflictError, match="changed by others 3 times in a row.*run again"):
+    with pytest.raises(ConflictError, match=r"changed by others 3 times in a row.*run again"):
         mine.transact(too_slow)
 
     assert decided == [0, 1, 2]
@@ -274,7 +274,7 @@ def test_a_table_in_the_ledgers_place_without_its_columns_is_refused(tmp_path: P
     ledger = Ledger(str(tmp_path))
     write_deltalake(ledger.path, pl.DataFrame({"table": ["x"], "batch": [1]}))
 
-    with pytest.raises(LedgerError, match="of another version.*'format_version'"):
+    with pytest.raises(LedgerError, match=r"of another version.*'format_version'"):
         ledger.view()
 
 

@@ -155,7 +155,7 @@ def test_settling_gives_up_where_others_never_stop_writing(ledger: Ledger, said:
     table = NeverWritten(succeeds=0)
     ledger.transact(lambda _: [claim(1)])
 
-    with pytest.raises(ConflictError, match="silver/sales: others kept writing.*run again"):
+    with pytest.raises(ConflictError, match=r"silver/sales: others kept writing.*run again"):
         settle(ledger, SALES, table, NOW, said.append)
 
     assert len(table.fenced) == LOOKS

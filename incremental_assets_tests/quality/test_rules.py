@@ -13,8 +13,8 @@ from incremental_assets.errors import DefinitionError
 from incremental_assets.quality.rules import (
     DayCounts,
     DayRule,
-    Rule,
     RowRule,
+    Rule,
     Verdict,
     at_least,
     fail,

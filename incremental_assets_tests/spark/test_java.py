@@ -32,7 +32,9 @@ def java_that_says(home: Path, text: str, mode: int = 0o755) -> None:
         pytest.param('openjdk version "17.0.9" 2023-10-17', 17, id="17"),
         pytest.param('openjdk version "21" 2023-09-19', 21, id="21"),
         pytest.param('java version "17.0.1-ea" 2021', 17, id="early access"),
-        pytest.param('Picked up JAVA_TOOL_OPTIONS: -Dx=1\nopenjdk version "17.0.9"', 17, id="options"),
+        pytest.param(
+            'Picked up JAVA_TOOL_OPTIONS: -Dx=1\nopenjdk version "17.0.9"', 17, id="options"
+        ),
     ],
 )
 def test_a_java_that_is_new_enough_tells_its_version(home: Path, said: str, version: int) -> None:
@@ -97,7 +99,9 @@ def test_without_a_java_home_the_path_is_searched(
 def test_a_java_that_does_not_start_says_why(home: Path) -> None:
     java_that_says(home, "", mode=0o644)
 
-    with pytest.raises(SparkUnavailableError, match=f"cannot be started.*Permission denied.*{REMEDY}"):
+    with pytest.raises(
+        SparkUnavailableError, match=f"cannot be started.*Permission denied.*{REMEDY}"
+    ):
         require_java()
 
 

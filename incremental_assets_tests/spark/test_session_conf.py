@@ -25,7 +25,6 @@ def test_a_cluster_gets_its_master_and_the_jars_but_nothing_sized_for_one_machin
 
     assert conf["spark.master"] == "spark://head:7077"
     assert "delta-spark_4.2_2.13-4.4.0.jar" in conf["spark.jars"]
-    assert conf["spark.sql.extensions"] == "io.delta.sql.DeltaSparkSessionExtension"
     assert not [name for name in conf if "driver" in name or "artitions" in name]
 
 
