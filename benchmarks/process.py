@@ -40,7 +40,7 @@ def adopt_orphans() -> bool:
     """
     if sys.platform != "linux":
         return False
-    return ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+    return bool(ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
 
 
 def run(command: Sequence[str | Path], env: Mapping[str, str], cwd: Path) -> Run:

@@ -75,7 +75,7 @@ def stale_days(table: Table, view: LedgerView, start: date, today: date) -> dict
         if work is None or upstream_held(table, day, view):
             continue
         held = history.held.get(day)
-        if held is not None and _same_windows(held, work):
+        if held is not None and not _changed_since(held, table, view):
             continue
         found[day] = work.why
     return found
@@ -183,10 +183,16 @@ def _restated(table: Table, mode: Mode) -> bool:
     return mode == "rebuild" and isinstance(table.write, Merge)
 
 
-def _same_windows(held: Entry, work: DayWork) -> bool:
-    return {(w.upstream, w.high) for w in held.windows} == {
-        (w.upstream, w.high) for w in work.windows
-    }
+def _changed_since(held: Entry, table: Table, view: LedgerView) -> bool:
+    """Whether an upstream has changed the day since its gate failed."""
+    judged = {window.upstream: window.high for window in held.windows}
+    return any(
+        upstream.looked_up_changes(held.day, high)
+        if isinstance(read, AsOf)
+        else upstream.changes(held.day, high)
+        for read in table.upstreams
+        for upstream, high in [(view.table(read.table.name), judged.get(read.table.name, 0))]
+    )
 
 
 def file_entries(files: Sequence[LandedFile]) -> tuple[FileEntry, ...]:

@@ -35,7 +35,13 @@ def settings(tmp_path: Path) -> Settings:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def event_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that Spark logs its events to, one JSON object a line."""
+    return tmp_path_factory.mktemp("events")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory, event_log: Path) -> Iterator[SparkSession]:
     """The embedded Spark of the test run, started as a load starts it."""
     folder = tmp_path_factory.mktemp("spark")
     session = start_session(
@@ -47,6 +53,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.sql.codegen.wholeStage": "false",
             "spark.sql.codegen.factoryMode": "NO_CODEGEN",
             "spark.sql.shuffle.partitions": "1",
+            # What a load costs is counted from Spark's own event log.
+            "spark.eventLog.enabled": "true",
+            "spark.eventLog.dir": f"file://{event_log}",
+            "spark.eventLog.rolling.enabled": "false",
+            "spark.eventLog.compress": "false",
         },
     )
     yield session

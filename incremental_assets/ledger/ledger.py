@@ -90,6 +90,8 @@ class Ledger:
             )
             return DeltaTable(self.path)
         except (DeltaError, OSError) as error:
+            if DeltaTable.is_deltatable(self.path):  # another first run was faster
+                return DeltaTable(self.path)
             raise LedgerError(
                 f"The lake is not writable: {self.path} cannot be created ({error}). Set "
                 "INCREMENTAL_ASSETS_LAKE to a place where this user may write."

@@ -15,7 +15,7 @@ from incremental_assets.errors import DefinitionError
 from incremental_assets.quality.types import FieldType, present
 
 _COLUMN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-RESERVED = frozenset({"dt"})
+RESERVED = frozenset({"dt", "payload"})
 MOST_NEW_COLUMNS = 100
 OnNew = Literal["evolve", "discard"]
 

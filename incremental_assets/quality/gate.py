@@ -53,6 +53,7 @@ class DayGate:
     counted: int
     counted_quarantined: int
     late: int
+    unreadable: int = 0
     reasons: Mapping[str, int] = field(default_factory=dict)
     results: tuple[RuleResult, ...] = ()
 
@@ -92,9 +93,8 @@ def with_reasons(rows: DataFrame, rules: Sequence[Rule], structural: Sequence[Co
     implied = F.transform("_unreadable", lambda f: F.concat(f, F.lit("_not_null")))
     broken = F.array_except(F.array_compact(F.array(*structural, *own)), implied)
     reasons = F.concat(broken, unreadable)
-    return rows.withColumn(
-        "_reasons", F.when(F.col("payload").isNull(), F.array(F.lit(LINE))).otherwise(reasons)
-    )
+    no_object = ~F.coalesce(F.schema_of_variant("payload").startswith("OBJECT"), F.lit(False))
+    return rows.withColumn("_reasons", F.when(no_object, F.array(F.lit(LINE))).otherwise(reasons))
 
 
 def count(
@@ -107,6 +107,8 @@ def count(
     names = _possible_reasons(rules, fields)
     rejected = F.size("_reasons") > 0
     apart = rejected & (F.size(F.array_except("_reasons", F.array(*map(F.lit, APART)))) == 0)
+    unread = F.array_contains("_reasons", LINE)
+    unreadable = F.exists("_reasons", lambda reason: reason.endswith("_unreadable"))
     watched = [
         rule for rule in rules if isinstance(rule, RowRule) and rule.severity != "quarantine"
     ]
@@ -115,12 +117,15 @@ def count(
         F.count_if(rejected).alias("quarantined"),
         F.count_if(apart).alias("apart"),
         F.count_if(late & ~rejected).alias("late"),
+        F.count_if(unreadable).alias("unreadable"),
         F.flatten(F.collect_set(F.map_keys("_extra"))).alias("fields"),
         F.array(*(F.count_if(F.array_contains("_reasons", name)) for name in names)).alias(
             "reasons"
         ),
         *(
-            F.count_if(~F.coalesce(rule.condition(), F.lit(False))).alias(f"broken_{rule.name}")
+            F.count_if(~F.coalesce(rule.condition(), F.lit(False)) & ~unread).alias(
+                f"broken_{rule.name}"
+            )
             for rule in watched
         ),
     )
@@ -139,7 +144,7 @@ def count(
 def judge_rows(gate: DayGate, rules: Sequence[Rule], counted: Counted) -> list[RuleResult]:
     """The result of each row rule, and of what every typed table is judged by."""
     results = [
-        _rows_result(READABLE, "quarantine", _unreadable(gate.reasons), gate.rows),
+        _rows_result(READABLE, "quarantine", gate.unreadable, gate.rows),
         _rows_result(IN_TIME, "quarantine", sum(gate.reasons.get(r, 0) for r in APART), gate.rows),
     ]
     for rule in rules:
@@ -165,10 +170,6 @@ def _rows_result(name: str, severity: Severity, bad: int, rows: int) -> RuleResu
     return RuleResult(name, severity, bad == 0, f"{bad} of {rows} rows break it", bad, 0)
 
 
-def _unreadable(reasons: Mapping[str, int]) -> int:
-    return sum(n for reason, n in reasons.items() if reason.endswith("_unreadable"))
-
-
 def _day_gate(row: Any, names: Sequence[str]) -> DayGate:
     return DayGate(
         day=row["day"],
@@ -177,6 +178,7 @@ def _day_gate(row: Any, names: Sequence[str]) -> DayGate:
         counted=row["rows"] - row["apart"],
         counted_quarantined=row["quarantined"] - row["apart"],
         late=row["late"],
+        unreadable=row["unreadable"],
         reasons={name: n for name, n in zip(names, row["reasons"], strict=True) if n},
     )
 

@@ -103,7 +103,7 @@ def not_null(column: str) -> RowRule:
     return RowRule(
         f"{column}_not_null",
         f"{column} is neither null nor blank.",
-        lambda: F.col(column).isNotNull() & (F.trim(F.col(column).cast("string")) != ""),
+        lambda: F.col(column).isNotNull() & F.col(column).cast("string").rlike(r"\S"),
     )
 
 

@@ -17,11 +17,12 @@ _TIMESTAMP = (
     r"(?:[Tt ](\d{2}):?(\d{2})(?::?(\d{2})(?:[.,](\d{1,9}))?)?)?"
     r"\s*(?:([Zz]|UTC)|([+-]\d{2})(?::?(\d{2}))?)?$"
 )
+_NUMBER = r"^\s*[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?\s*$"
 # What almost every feed writes; the cast reads it as it stands, without taking it apart.
 _PLAIN_TIMESTAMP = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,6})?(?:Z|[+-]\d{2}:\d{2})$"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FieldType:
     """Base: what a column of a contract holds. `required` means it may not be null."""
 
@@ -69,7 +70,7 @@ class Integer(FieldType):
         return "bigint" if self.wide else "int"
 
     def parse(self, text: Column) -> Column:
-        number = text.try_cast("decimal(38,10)")
+        number = _number(text, "decimal(38,15)")
         return F.when(number == F.floor(number), number.try_cast(self.sql))
 
 
@@ -85,7 +86,7 @@ class Decimal(FieldType):
         return f"decimal({self.precision},{self.scale})"
 
     def parse(self, text: Column) -> Column:
-        return text.try_cast("decimal(38,18)").try_cast(self.sql)
+        return _number(text, self.sql)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +129,11 @@ def present(payload: Column, field: str) -> Column:
     """Whether the payload holds the field with a value other than JSON null."""
     value = F.try_variant_get(payload, _path(field), "variant")
     return F.coalesce(value.isNotNull() & ~F.is_variant_null(value), F.lit(False))
+
+
+def _number(text: Column, kind: str) -> Column:
+    """Text that is written as a number, cast; the cast alone would spend minutes on 1e-99999999."""
+    return F.when(text.rlike(_NUMBER), text.try_cast(kind))
 
 
 def _path(field: str) -> str:

@@ -122,8 +122,14 @@ def gone(landing: str, files: list[LandedFile]) -> list[LandedFile]:
 
 def _require_root(landing: str) -> None:
     root = local_path(landing)
-    if root is not None and not root.is_dir():
-        what = "is not a folder" if root.exists() else "does not exist"
+    if root is None:
+        return
+    try:
+        there, a_folder = root.exists(), root.is_dir()
+    except OSError as error:
+        raise _unreadable(error) from error
+    if not a_folder:
+        what = "is not a folder" if there else "does not exist"
         raise SourceError(
             f"The landing root {root} {what}. Set INCREMENTAL_ASSETS_LANDING to the folder that "
             "holds the feeds, or land the demo feed with `incremental-assets demo land`."

@@ -21,6 +21,12 @@ SESSION_CONF = {
     "spark.databricks.delta.replaceWhere.dataColumns.enabled": "true",
 }
 
+# What makes Spark know Delta, wherever it is started from here.
+_DELTA_CONF = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
+
 # One machine: few partitions, no user interface, fast start. Two of Delta's defaults (50 snapshot
 # partitions) and Spark's (200 shuffle partitions) make a small day three times as slow.
 _EMBEDDED_CONF = {
@@ -29,8 +35,6 @@ _EMBEDDED_CONF = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.databricks.delta.snapshotPartitions": "1",
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
     "spark.log.level": "ERROR",
@@ -46,17 +50,19 @@ def session_conf(settings: Settings) -> dict[str, str]:
     if settings.spark_remote:
         return dict(SESSION_CONF)
     if settings.spark_master and not settings.spark_master.startswith("local"):
-        delta = {k: v for k, v in _EMBEDDED_CONF.items() if "delta" in k and "snapshot" not in k}
         jars = ",".join(str(p) for p in jar_paths(settings.cache))
-        return SESSION_CONF | delta | {"spark.master": settings.spark_master, "spark.jars": jars}
+        elsewhere = {"spark.master": settings.spark_master, "spark.jars": jars}
+        return SESSION_CONF | _DELTA_CONF | elsewhere
     require_java()
     cores = os.cpu_count() or 2
     return (
         SESSION_CONF
+        | _DELTA_CONF
         | _EMBEDDED_CONF
         | {
             "spark.master": settings.spark_master or "local[*]",
             "spark.sql.shuffle.partitions": str(cores),
+            "spark.sql.warehouse.dir": f"{settings.cache}/warehouse",
             "spark.driver.memory": settings.driver_memory,
             "spark.driver.extraClassPath": ":".join(str(p) for p in jar_paths(settings.cache)),
             "spark.driver.extraJavaOptions": " ".join(_java_options(settings.cache)),

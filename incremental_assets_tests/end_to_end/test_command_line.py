@@ -21,16 +21,13 @@ def materialized(shop: Shop, key: dg.AssetKey) -> set[str]:
 
 def checks(shop: Shop, name: str) -> dict[str | None, bool]:
     """Partition → whether the check last passed, of a check of silver/sales."""
-    kind = dg.DagsterEventType.ASSET_CHECK_EVALUATION
     with shop.instance() as instance:
-        records = instance.get_event_records(dg.EventRecordsFilter(kind), limit=1000)
+        history = instance.event_log_storage.get_asset_check_execution_history(
+            dg.AssetCheckKey(SILVER_SALES, name), limit=100
+        )
     found: dict[str | None, bool] = {}
-    for record in records:  # newest first
-        event = record.event_log_entry.dagster_event
-        assert event is not None
-        data = event.asset_check_evaluation_data
-        if data.asset_key == SILVER_SALES and data.check_name == name:
-            found.setdefault(data.partition, data.passed)
+    for record in history:  # newest first
+        found.setdefault(record.partition, record.status.value == "SUCCEEDED")
     return found
 
 

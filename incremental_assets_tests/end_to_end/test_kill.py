@@ -27,10 +27,11 @@ def test_run_after_kills_at_random_moments_gives_the_tables_of_an_undisturbed_on
     world = shop.world(spark)
     land_week(world)
     whole = world.another("undisturbed")
-    whole.load("2017-01-02...2017-01-08")
+    whole.load("2017-01-02...2017-01-06")
     whole.load_stale()
 
     moments = random.Random(seed)
+    killed = 0
     for _ in range(KILLS):
         before = batches_claimed(world)
         process = shop.start("run")
@@ -41,6 +42,8 @@ def test_run_after_kills_at_random_moments_gives_the_tables_of_an_undisturbed_on
         time.sleep(moments.uniform(0, 6))
         if process.poll() is None:
             kill_group(process)
+            killed += 1
+    assert killed
 
     finished = shop.command("run")
 
