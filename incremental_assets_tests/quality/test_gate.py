@@ -185,4 +185,4 @@ def test_only_a_failed_fail_rule_holds_a_day() -> None:
         replace(held, rule="d", passed=True),
     )
 
-    assert DayGate(JAN_1, 1, 0, 1, 0, 0, {}, results).failures == (held,)
+    assert DayGate(JAN_1, 1, 0, 1, 0, 0, results=results).failures == (held,)
