@@ -100,8 +100,11 @@ def demo_land(
     if "://" not in where:
         where = str(Path(where).absolute())
     summary = land(where, days.first, days.last, late, duplicate, bad, progress=ERR.print)
-    written = sum(1 for folder in summary.folders if folder.outcome == "written")
-    OUT.print(f"{written} folders landed in {where}; any others were there already.")
+    OUT.print(
+        f"{len(summary.written)} folders landed in {where}, {len(summary.left_alone)} were there "
+        "already.",
+        soft_wrap=True,
+    )
 
 
 @demo.command("show")

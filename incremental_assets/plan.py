@@ -14,16 +14,23 @@ from incremental_assets.settings import Settings
 from incremental_assets.sources.landed_files import LandedFile, with_content_tag
 from incremental_assets.table import AsOf, Table
 
+SMALL_ROWS = 200_000
+SMALL_BYTES = 64 * 2**20
+
 
 @dataclass(frozen=True, slots=True)
 class DayWork:
-    """What there is to do for one day: its windows, or its files, and why."""
+    """What there is to do for one day: its windows, or its files, and why.
+
+    `rows` is about how many rows will be read; 0 where the files' sizes say it.
+    """
 
     day: date
     why: str
     windows: tuple[Window, ...] = ()
     files: tuple[LandedFile, ...] = ()
     changed: tuple[LandedFile, ...] = ()
+    rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +40,13 @@ class Work:
     mode: Mode
     kind: Kind
     days: Mapping[date, DayWork]
+
+    @property
+    def small(self) -> bool:
+        """Whether planning and compiling the queries costs more than running them."""
+        rows = sum(day.rows for day in self.days.values())
+        read = sum(file.size for day in self.days.values() for file in day.files)
+        return rows <= SMALL_ROWS and read <= SMALL_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +158,7 @@ def _day_work(table: Table, day: date, view: LedgerView) -> DayWork | None:
     history = view.table(table.name)
     windows: list[Window] = []
     reasons: list[str] = []
+    rows = 0
     for read in table.upstreams:
         upstream = view.table(read.table.name)
         low = history.watermark(read.table.name, day)
@@ -153,11 +168,13 @@ def _day_work(table: Table, day: date, view: LedgerView) -> DayWork | None:
             new = upstream.looked_up_changes(day, low) if known else ()
         else:
             new = upstream.changes(day, low)
+            whole = upstream.touching.get(day, ()) if not isinstance(table.write, Merge) else new
+            rows += sum(t.rows for e in whole for t in e.touched if t.day == day)
         if new:
             last = new[-1].batch
             batches = f"batch {last}" if len(new) == 1 else f"{len(new)} batches up to {last}"
             reasons.append(f"{read.table.name} {batches}")
-    return DayWork(day, ", ".join(reasons), tuple(windows)) if reasons else None
+    return DayWork(day, ", ".join(reasons), tuple(windows), rows=rows) if reasons else None
 
 
 def _mode(table: Table, work: DayWork, view: LedgerView) -> Mode:

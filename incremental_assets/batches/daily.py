@@ -34,7 +34,7 @@ class DailyBatch:
         return ("dt",)
 
     def execute(self, batch: Batch) -> Outcome:
-        session = own_session(batch.spark())
+        session = own_session(batch.spark(), small=batch.work.small)
         days = sql_days(batch.work.days)
         frames = [_upstream(session, batch, read) for read in batch.table.upstreams]
         if batch.table.transform is None:

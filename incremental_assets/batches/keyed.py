@@ -63,7 +63,7 @@ class KeyedBatch:
         return ("dt",)
 
     def execute(self, batch: Batch) -> Outcome:
-        session = own_session(batch.spark())
+        session = own_session(batch.spark(), small=batch.work.small)
         rows = _typed(session, batch).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             contract = _contract(batch.table)

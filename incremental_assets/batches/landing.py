@@ -60,7 +60,7 @@ class LandingBatch:
         return _judge(table, claims, commit)[0]
 
     def _write(self, batch: Batch) -> None:
-        session = own_session(batch.spark())
+        session = own_session(batch.spark(), small=batch.work.small)
         files = [file for work in batch.work.days.values() for file in work.files]
         transaction = replace(batch.transaction(), note=note(batch.number, ()))
         try:

@@ -35,7 +35,7 @@ def affected_days(
         return ()
     if batch.work.mode == "rebuild":
         return None
-    session = own_session(batch.spark())
+    session = own_session(batch.spark(), small=batch.work.small)
     days: set[date] = set()
     for table, read in loaded:
         facts = next(r.table for r in table.upstreams if isinstance(r, ByDay))
