@@ -14,8 +14,9 @@ from incremental_assets.settings import Settings
 from incremental_assets.sources.landed_files import LandedFile, with_content_tag
 from incremental_assets.table import AsOf, Table
 
-SMALL_ROWS = 200_000
-SMALL_BYTES = 64 * 2**20
+# Measured: a day of 4,000 rows is faster interpreted, a month of 130,000 rows is slower.
+SMALL_ROWS = 20_000
+SMALL_BYTES = 8 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
