@@ -223,7 +223,7 @@ class _Target:
         if commit is None:
             return None
         if commit.note.get("fence"):
-            quarantine.drop_batch(self.quarantine_path, batch)
+            quarantine.abandon(self.quarantine_path, self.table.name, batch)
             return [replace(c, state="abandoned", files=()) for c in claims]
         entries = self.kind.settled(self.table, claims, commit)
         _supersede(self.quarantine_path, Ledger(self.settings.lake).view(), entries)
@@ -232,7 +232,7 @@ class _Target:
     def fence(self, batch: int) -> bool:
         if not put_fence(self.path, self.table.name, batch):
             return False
-        quarantine.drop_batch(self.quarantine_path, batch)
+        quarantine.abandon(self.quarantine_path, self.table.name, batch)
         return True
 
 

@@ -1,0 +1,203 @@
+"""A table's Delta log, without a JVM: creating the table, its transactions, what a commit did.
+
+Follows the Delta transaction protocol: a commit is one JSON file of actions, one a line
+(`add`, `remove`, `txn`, `commitInfo`), numbered by the version.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+from urllib.parse import unquote
+
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+
+from incremental_assets.errors import LakeError
+from incremental_assets.settings import local_path
+
+FENCE = "fence"
+_ONCE_NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+PROPERTIES = {"delta.enableDeletionVectors": "false", "delta.enableChangeDataFeed": "false"}
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """What one commit of a table did.
+
+    `added` are the rows added per tuple of partition values, `touched` the partitions of added
+    and removed files alike. `note` is the `userMetadata` that the writer left, as a mapping.
+    """
+
+    version: int
+    note: Mapping[str, Any]
+    added: Mapping[tuple[str | None, ...], int]
+    touched: frozenset[tuple[str | None, ...]]
+    metrics: Mapping[str, int] = field(default_factory=dict)
+
+
+def open_table(path: str) -> DeltaTable | None:
+    """The table, or None where there is none. Raises LakeError if the log cannot be read."""
+    try:
+        return DeltaTable(path)
+    except TableNotFoundError:
+        return None
+    except (DeltaError, OSError) as error:
+        raise LakeError(f"The table {path} cannot be read: {error}") from error
+
+
+def version_of(path: str) -> int:
+    """The table's newest version. Raises LakeError if there is no table."""
+    table = open_table(path)
+    if table is None:
+        raise LakeError(
+            f"{path} should hold a Delta table, and there is none. If the lake was moved, set "
+            "INCREMENTAL_ASSETS_LAKE; if the table was deleted, restore it from a copy."
+        )
+    version: int = table.version()
+    return version
+
+
+def columns_of(path: str) -> list[str]:
+    """The table's column names; empty where there is no table."""
+    table = open_table(path)
+    return [] if table is None else [f.name for f in table.schema().fields]
+
+
+def ensure_table(
+    path: str, name: str, columns: Sequence[tuple[str, str]], partition_by: Sequence[str]
+) -> None:
+    """Create the table if it is not there, so that a fence can always be put into its log.
+
+    `columns` are names and Delta types; further columns come with the first write.
+    """
+    if open_table(path) is not None:
+        return
+    fields = [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in columns]
+    schema = Schema.from_json(json.dumps({"type": "struct", "fields": fields}))
+    try:
+        local = local_path(path)
+        if local is not None:
+            local.mkdir(parents=True, exist_ok=True)
+        DeltaTable.create(
+            path,
+            schema,
+            mode="ignore",
+            partition_by=list(partition_by),
+            name=name,
+            configuration=PROPERTIES,
+        )
+    except (DeltaError, OSError) as error:
+        if open_table(path) is not None:  # another first run was faster
+            return
+        raise LakeError(
+            f"The lake is not writable: {path} cannot be created ({error}). Set "
+            "INCREMENTAL_ASSETS_LAKE to a place where this user may write."
+        ) from error
+
+
+def transaction(path: str, app_id: str) -> int:
+    """The last transaction number of an application in the table; 0 if it has none."""
+    table = open_table(path)
+    return 0 if table is None else table.transaction_version(app_id) or 0
+
+
+def put_fence(path: str, app_id: str, number: int) -> bool:
+    """Commit nothing but the transaction number, so that a late writer of it must fail.
+
+    False if somebody else committed first: look again, it may have been that writer.
+    """
+    table = DeltaTable(path)
+    if (table.transaction_version(app_id) or 0) >= number:
+        return False
+    try:
+        table.create_write_transaction(
+            [],
+            "append",
+            table.schema(),
+            partition_by=table.metadata().partition_columns,
+            commit_properties=CommitProperties(
+                custom_metadata={"userMetadata": json.dumps({"batch": number, FENCE: True})},
+                max_commit_retries=0,
+                app_transactions=[Transaction(app_id, number)],
+            ),
+            post_commithook_properties=_ONCE_NO_HOOKS,
+        )
+    except CommitFailedError:
+        return False
+    return True
+
+
+def find_commit(path: str, app_id: str, number: int, newest: int | None = None) -> Commit | None:
+    """The commit that carries a transaction number, looking back from the newest version.
+
+    None if it is not in the log any more (a log is kept for 30 days unless told otherwise).
+    """
+    version = version_of(path) if newest is None else newest
+    while version >= 0:
+        actions = _actions(path, version)
+        if actions is None:
+            return None
+        numbers = [a["txn"]["version"] for a in actions if _is_txn(a, app_id)]
+        if numbers and numbers[0] == number:
+            return _commit(version, actions, DeltaTable(path))
+        if numbers and numbers[0] < number:
+            return None
+        version -= 1
+    return None
+
+
+def partition_day(value: str | None) -> date | None:
+    """A partition value as a day."""
+    return None if value is None else date.fromisoformat(unquote(value))
+
+
+def _is_txn(action: Mapping[str, Any], app_id: str) -> bool:
+    return "txn" in action and action["txn"]["appId"] == app_id
+
+
+def _actions(path: str, version: int) -> list[dict[str, Any]] | None:
+    file = f"{path}/_delta_log/{version:020d}.json"
+    local = local_path(file)
+    try:
+        if local is not None:
+            text = local.read_text(encoding="utf-8")
+        else:
+            import fsspec  # deferred: a local lake does not need it
+
+            with fsspec.open(file, "r", encoding="utf-8") as stream:
+                text = stream.read()
+    except FileNotFoundError:
+        return None
+    return [json.loads(line) for line in text.splitlines() if line.strip()]
+
+
+def _commit(version: int, actions: list[dict[str, Any]], table: DeltaTable) -> Commit:
+    partition_columns = table.metadata().partition_columns
+    added: dict[tuple[str | None, ...], int] = {}
+    touched: set[tuple[str | None, ...]] = set()
+    info: dict[str, Any] = {}
+    for action in actions:
+        info = action.get("commitInfo", info)
+        file = action.get("add") or action.get("remove")
+        if file is None or not file.get("dataChange", True):
+            continue
+        values = file.get("partitionValues") or {}
+        partition = tuple(values.get(name) or None for name in partition_columns)
+        touched.add(partition)
+        if "add" in action:
+            rows = json.loads(file.get("stats") or "{}").get("numRecords", 0)
+            added[partition] = added.get(partition, 0) + rows
+    metrics = {
+        name: int(value)
+        for name, value in (info.get("operationMetrics") or {}).items()
+        if str(value).isdigit()
+    }
+    try:
+        note = json.loads(info.get("userMetadata") or "{}")
+    except ValueError:
+        note = {}
+    return Commit(version, note, added, frozenset(touched), metrics)

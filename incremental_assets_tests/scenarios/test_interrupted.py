@@ -1,0 +1,90 @@
+"""A load that dies at each step: the next one settles it, and the tables are right."""
+
+from __future__ import annotations
+
+import pytest
+
+from incremental_assets.batches import daily, keyed
+from incremental_assets.lake import quarantine
+from incremental_assets.lake.delta_log import transaction
+from incremental_assets_tests.scenarios.world import World, sale, sales
+
+
+class Died(BaseException):
+    """What a killed process would have been stopped by."""
+
+
+def die(*_: object, **__: object) -> None:
+    raise Died
+
+
+@pytest.fixture
+def landed(world: World) -> World:
+    bad = sale(None, "2017-01-05")
+    world.land("events", "2017-01-05", "a.jsonl", [*sales("a", "2017-01-05", 40), bad])
+    world.load("2017-01-05", "bronze/events")
+    return world
+
+
+def test_batch_that_died_before_its_commit_is_fenced_and_loaded_again(
+    landed: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as broken, pytest.raises(Died):
+        broken.setattr(keyed, "_publish", die)
+        landed.load("2017-01-05", "silver/sales")
+
+    landed.load("2017-01-05", "silver/sales")
+
+    history = landed.house.ledger.view().table("silver/sales")
+    assert [(e.batch, e.state) for e in history.outcomes] == [(1, "abandoned"), (2, "committed")]
+    assert len(landed.orders()) == 40
+    assert landed.quarantine() == [("2017-01-05", ("order_id_not_null",))]
+    place = landed.path("quarantine/silver_sales")
+    assert transaction(place, "quarantine of silver/sales") == 2
+
+
+def test_batch_that_died_after_its_commit_is_healed_and_not_loaded_again(
+    landed: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as broken, pytest.raises(Died):
+        broken.setattr("incremental_assets.load.record", die)
+        landed.load("2017-01-05", "silver/sales")
+    version = landed.version("silver/sales")
+
+    again = landed.load("2017-01-05", "silver/sales")
+
+    assert again["silver/sales"].days.popitem()[1].state == "idle"  # type: ignore[attr-defined]
+    (entry,) = landed.house.ledger.view().table("silver/sales").outcomes
+    assert (entry.state, entry.rows_read, entry.rows_quarantined) == ("committed", 41, 1)
+    assert [(str(t.day), t.rows) for t in entry.touched] == [("2017-01-05", 40)]
+    assert entry.affects is None
+    assert landed.version("silver/sales") == version == entry.target_version
+
+
+def test_gold_that_died_before_its_commit_goes_through_at_the_next_load(
+    landed: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    landed.load("2017-01-05", "silver/sales")
+    with monkeypatch.context() as broken, pytest.raises(Died):
+        broken.setattr(daily, "replace_where", die)
+        landed.load("2017-01-05", "gold/sales_mart")
+
+    landed.load("2017-01-05", "gold/sales_mart")
+
+    assert len(landed.orders("gold/sales_mart")) == 40
+
+
+def test_late_writer_of_an_abandoned_batch_adds_nothing_to_quarantine(landed: World) -> None:
+    landed.load("2017-01-05", "silver/sales")
+    place = landed.path("quarantine/silver_sales")
+    quarantine.abandon(place, "silver/sales", 7)
+
+    spark = landed.house._spark()
+    late = (
+        spark.read.format("delta")
+        .load(place)
+        .selectExpr("_day", "_landing_day", "_file", "row AS _line", "reasons AS _reasons")
+    )
+    quarantine.put(late, place, "silver/sales", 7)
+
+    assert landed.quarantine() == [("2017-01-05", ("order_id_not_null",))]
