@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -48,7 +48,9 @@ class LandingBatch:
         return ("_landing_day", "_day")
 
     def execute(self, batch: Batch) -> Outcome:
-        if any(file.size for work in batch.work.days.values() for file in work.files):
+        landed = any(file.size for work in batch.work.days.values() for file in work.files)
+        # Empty files bring nothing, but one that was repaired to nothing takes its old rows away.
+        if landed or batch.work.mode == "rebuild":
             self._write(batch)
             commit: Commit | None = batch.commit()
         else:
@@ -109,10 +111,10 @@ def _day(batch: Batch) -> Column:
     if table.day is None:
         return landed
     business = Timestamp().read(F.col("payload"), table.day).cast("date")
-    lateness = table.lateness_in(batch.settings.lateness) or timedelta.max
-    in_time = (business >= F.date_sub(landed, min(lateness.days, 36_500))) & (
-        business <= F.date_add(landed, 1)
-    )
+    lateness = table.lateness_in(batch.settings.lateness)
+    in_time = business <= F.date_add(landed, 1)
+    if lateness is not None:
+        in_time &= business >= F.date_sub(landed, lateness.days)
     inside = business >= F.lit(batch.settings.start_date)
     return F.coalesce(F.when(in_time & inside, business), landed)
 

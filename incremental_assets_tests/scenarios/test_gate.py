@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
+
 import pytest
 
 from incremental_assets_tests.scenarios.world import World, sale, sales
@@ -65,6 +68,19 @@ def test_row_later_than_the_lateness_is_too_late_and_does_not_count_to_the_share
     assert not results["silver/sales"].failed
     assert world.quarantine() == [("2017-01-10", ("too_late",))] * 10
     assert world.orders() == {"last"}
+
+
+def test_lateness_of_no_days_lets_no_late_row_in(world: World) -> None:
+    strict = replace(world.settings, lateness=timedelta(0))
+    tight = World(world.house._spark(), strict)
+    rows = [sale("late", "2017-01-04"), sale("on time", "2017-01-05")]
+    tight.land("events", "2017-01-05", "a.jsonl", rows)
+
+    tight.load("2017-01-05")
+    tight.load_stale()
+
+    assert tight.orders() == {"on time"}
+    assert tight.quarantine() == [("2017-01-05", ("too_late",))]
 
 
 def test_day_with_ten_percent_bad_rows_is_held_and_its_neighbours_are_not(world: World) -> None:

@@ -94,6 +94,17 @@ def test_repair_replaces_the_rows_of_its_file_and_no_others(world: World) -> Non
     assert orders == {f"kept{i}" for i in range(10)} | {f"right{i}" for i in range(9)}
 
 
+def test_file_repaired_to_zero_bytes_loses_its_rows_and_no_others(world: World) -> None:
+    world.land("events", "2017-01-05", "kept.jsonl", sales("kept", "2017-01-05", 3))
+    world.land("events", "2017-01-05", "wrong.jsonl", sales("wrong", "2017-01-05", 3))
+    world.load("2017-01-05")
+
+    world.land("events", "2017-01-05", "wrong.jsonl", [])
+    world.load("2017-01-05")
+
+    assert world.orders("gold/sales_mart") == {f"kept{i}" for i in range(3)}
+
+
 def test_file_repaired_to_nothing_empties_its_day(world: World) -> None:
     world.land("events", "2017-01-05", "a.jsonl", sales("a", "2017-01-04", 3))
     world.load("2017-01-04...2017-01-05")
