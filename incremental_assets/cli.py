@@ -74,7 +74,7 @@ def setup() -> None:
     ERR.print(f"Java {java}, {len(jars)} jars in {jars[0].parent}")
     if not (settings.cache / ARCHIVE).exists():
         ERR.print("Preparing Spark's class archive (once, about a minute) …")
-        make_archive(settings, tables())
+        make_archive(settings)
 
 
 @main.group()

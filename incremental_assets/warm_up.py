@@ -9,27 +9,52 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import tempfile
+import time
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+from incremental_assets.catalog import tables as all_tables
+from incremental_assets.errors import SparkUnavailableError
 from incremental_assets.load import Lakehouse
 from incremental_assets.settings import Settings
 from incremental_assets.spark.session import ARCHIVE, archive_option, start_session
 from incremental_assets.table import Table
 
 DAY = date(2017, 1, 2)
+LONGEST_SECONDS = 300
 
 
-def make_archive(settings: Settings, tables: tuple[Table, ...]) -> Path:
+def make_archive(settings: Settings) -> Path:
     """Run a small load of every table and archive the classes; give the archive's path.
 
-    Must be called in a process that has no Spark yet. Raises SparkUnavailableError.
+    The load runs in a process of its own. Java writes the archive while it exits, which is after
+    that process has gone: the group of both is waited for. Raises SparkUnavailableError.
     """
     target = settings.cache / ARCHIVE
     written = settings.cache / f"{ARCHIVE}.new"
     target.unlink(missing_ok=True)
+    load = subprocess.Popen(
+        [sys.executable, "-m", "incremental_assets.warm_up", str(written)], start_new_session=True
+    )
+    status = load.wait()
+    deadline = time.monotonic() + LONGEST_SECONDS
+    while _is_alive(load.pid) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    if status != 0 or not written.exists():
+        raise SparkUnavailableError(
+            f"The small load that prepares Spark ended with status {status} and left no class "
+            "archive. Look at the message above and run the set-up again."
+        )
+    os.replace(written, target)
+    return target
+
+
+def load_and_archive(settings: Settings, tables: tuple[Table, ...], archive: Path) -> None:
+    """Load every table twice into a lake that is thrown away; Java archives when it stops."""
     with tempfile.TemporaryDirectory() as folder:
         own = replace(
             settings,
@@ -40,17 +65,21 @@ def make_archive(settings: Settings, tables: tuple[Table, ...]) -> Path:
             spark_remote=None,
         )
         _land(Path(own.landing))
-        session = start_session(own, archive_option(written))
+        session = start_session(own, archive_option(archive))
         house = Lakehouse(own, tables, lambda: session, lambda: datetime.now(UTC))
         for _ in ("first load", "merge"):
             for table in tables:
                 house.load(table, [DAY])
             _land(Path(own.landing), "again")
         session.stop()
-    _wait_for_java()
-    if written.exists():
-        os.replace(written, target)
-    return target
+
+
+def _is_alive(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def _land(landing: Path, name: str = "first") -> None:
@@ -72,15 +101,5 @@ def _land(landing: Path, name: str = "first") -> None:
         (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
 
 
-def _wait_for_java() -> None:
-    """Java writes the archive while it exits: close its pipe, and wait for the process."""
-    from pyspark import SparkContext  # deferred: private to this one step of the set-up
-
-    gateway = SparkContext._gateway
-    if gateway is None:
-        return
-    gateway.shutdown()
-    process = getattr(gateway, "proc", None)
-    if process is not None:
-        process.stdin.close()
-        process.wait(timeout=300)
+if __name__ == "__main__":
+    load_and_archive(Settings.from_environment(), all_tables(), Path(sys.argv[1]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import date
+from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -126,14 +127,20 @@ def test_undeclared_fields_of_all_days_are_found(two_days: Counted) -> None:
     assert two_days.new_fields == {"colour", "size"}
 
 
-def test_each_row_is_looked_at_once(spark: SparkSession) -> None:
-    looked_at = spark.sparkContext.accumulator(0)
-    seen = F.udf(lambda day: (looked_at.add(1), day)[1], "date", useArrow=False)
+def test_each_row_is_looked_at_once(spark: SparkSession, tmp_path: Path) -> None:
+    looked_at = tmp_path / "looked_at"
+
+    def look(day: date) -> date:
+        with looked_at.open("a") as file:
+            file.write("x")
+        return day
+
+    seen = F.udf(look, "date", useArrow=False)
     two_rows = rows(spark, (JAN_1, GOOD, None), (JAN_2, GOOD, None))
 
     counted(two_rows.withColumn("_day", seen("_day")))
 
-    assert looked_at.value == 2
+    assert looked_at.read_text() == "xx"
 
 
 def test_every_row_rule_has_a_result_for_its_day(two_days: Counted) -> None:
