@@ -21,6 +21,7 @@ from incremental_assets.days import chunks
 from incremental_assets.errors import ConflictError, IncrementalAssetsError, LakeError
 from incremental_assets.lake import quarantine
 from incremental_assets.lake.delta_log import ensure_table, find_commit, put_fence, version_of
+from incremental_assets.lake.stage import discard_batch
 from incremental_assets.lake.strategy import Append, Merge
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger
@@ -223,7 +224,7 @@ class _Target:
         if commit is None:
             return None
         if commit.note.get("fence"):
-            quarantine.abandon(self.quarantine_path, self.table.name, batch)
+            self._abandon(batch)
             return [replace(c, state="abandoned", files=()) for c in claims]
         entries = self.kind.settled(self.table, claims, commit)
         _supersede(self.quarantine_path, Ledger(self.settings.lake).view(), entries)
@@ -232,8 +233,12 @@ class _Target:
     def fence(self, batch: int) -> bool:
         if not put_fence(self.path, self.table.name, batch):
             return False
-        quarantine.abandon(self.quarantine_path, self.table.name, batch)
+        self._abandon(batch)
         return True
+
+    def _abandon(self, batch: int) -> None:
+        quarantine.abandon(self.quarantine_path, self.table.name, batch)
+        discard_batch(self.path, batch)
 
 
 def _kind(table: Table) -> BatchKind:

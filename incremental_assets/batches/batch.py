@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from incremental_assets.errors import ConflictError
 from incremental_assets.lake.delta_log import Commit, find_commit, partition_day
-from incremental_assets.lake.write import Transaction
+from incremental_assets.lake.transaction import Transaction
 from incremental_assets.ledger.entry import Entry, Touched
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import Work
@@ -24,6 +24,9 @@ from incremental_assets.table import Table
 _NOTED = (
     "state",
     "rows_read",
+    "rows_inserted",
+    "rows_updated",
+    "rows_deleted",
     "rows_quarantined",
     "rows_late",
     "rows_counted",
@@ -116,8 +119,8 @@ def from_commit(
 ) -> list[Entry]:
     """The outcome of each day, from what the writer noted and from what the commit did.
 
-    `day_of` gives the day of a partition. Rows inserted, updated and deleted are known for the
-    commit as a whole; they stand at its first published day, the rows per day in `touched`.
+    `day_of` gives the day of a partition. Days that the commit touched beside those of the batch
+    stand in `touched` of its first published day.
     """
     noted: Mapping[str, Mapping[str, Any]] = commit.note.get("days", {})
     touched: dict[date, int] = {}
@@ -141,9 +144,6 @@ def from_commit(
         entries[first] = replace(
             entries[first],
             touched=(*entries[first].touched, *others),
-            rows_inserted=_inserted(commit),
-            rows_updated=commit.metrics.get("numTargetRowsUpdated", 0),
-            rows_deleted=commit.metrics.get("numTargetRowsDeleted", 0),
         )
     return entries
 
@@ -151,9 +151,3 @@ def from_commit(
 def first_partition(partition: tuple[str | None, ...]) -> date | None:
     """The day of a table that is partitioned by `dt` alone."""
     return partition_day(partition[0])
-
-
-def _inserted(commit: Commit) -> int:
-    if "numTargetRowsInserted" in commit.metrics:
-        return commit.metrics["numTargetRowsInserted"]
-    return commit.metrics.get("numOutputRows", sum(commit.added.values()))

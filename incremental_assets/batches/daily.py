@@ -8,14 +8,18 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from incremental_assets.batches.batch import Batch, Outcome, first_partition, from_commit
 from incremental_assets.errors import DefinitionError
 from incremental_assets.lake.delta_log import Commit
-from incremental_assets.lake.write import own_session, read_version, replace_where, sql_days
+from incremental_assets.lake.literals import sql_days
+from incremental_assets.lake.publish import publish
+from incremental_assets.lake.read import DataFile, no_rows, read_staged, read_version
+from incremental_assets.lake.session import own_session
+from incremental_assets.lake.stage import discard, stage
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.quality.gate import RuleResult, judge_day
 from incremental_assets.quality.rules import DayCounts
@@ -34,28 +38,25 @@ class DailyBatch:
         return ("dt",)
 
     def execute(self, batch: Batch) -> Outcome:
-        session = own_session(batch.spark(), small=batch.work.small)
-        days = sql_days(batch.work.days)
-        frames = [_upstream(session, batch, read) for read in batch.table.upstreams]
         if batch.table.transform is None:
             raise DefinitionError(f"{batch.table.name}: a gold table needs a transform.")
+        session = own_session(batch.spark(), small=batch.work.small)
+        frames = [_upstream(session, batch, read) for read in batch.table.upstreams]
         made = batch.table.transform(*frames)
         own = [name for name in made.columns if not name.startswith("_") and name != "dt"]
-        rows = made.select(F.lit(batch.number).cast("long").alias("_batch"), "dt", *own).persist(
-            StorageLevel.MEMORY_AND_DISK
-        )
-        try:
-            entries, results = _judge(batch, frames[0], rows)
-            published = [e.day for e in entries if e.state == "committed"]
-            if not published:
-                return Outcome(entries, results)
-            days = sql_days(published)
-            good = rows.where(f"dt IN ({days})")
-            if len(published) > 1:
-                good = good.hint("rebalance", "dt")
-            replace_where(good, batch.path, f"dt IN ({days})", batch.transaction(entries))
-        finally:
-            rows.unpersist()
+        rows = made.select(F.lit(batch.number).cast("long").alias("_batch"), "dt", *own)
+        if len(batch.work.days) > 1:
+            rows = rows.hint("rebalance", "dt")
+        partition_by = self.partition_by(batch.table)
+        staged = stage(rows, batch.path, batch.number, partition_by)
+        entries, results = _judge(batch, frames[0], read_staged(session, staged, partition_by))
+        published = {e.day for e in entries if e.state == "committed"}
+        good = staged.only("dt", published)
+        if published:
+            publish(good, batch.transaction(entries), replaced_days=published)
+        discard(staged.without(good))
+        if not published:
+            return Outcome(entries, results)
         return Outcome(self.settled(batch.table, entries, batch.commit()), results)
 
     def settled(self, table: Table, claims: Sequence[Entry], commit: Commit) -> Sequence[Entry]:
@@ -66,22 +67,25 @@ def _upstream(session: SparkSession, batch: Batch, read: Any) -> DataFrame:
     name = read.table.name
     path = f"{batch.settings.lake}/{name}"
     if name not in batch.versions:  # a table that is looked up and was never loaded
-        columns = {read.key: "string", read.valid_from: "timestamp"}
-        schema = ", ".join(f"{column} {kind}" for column, kind in columns.items())
-        return session.createDataFrame([], schema)
-    frame = read_version(session, path, batch.versions[name])
+        key, valid_from = (StructField(read.key, StringType()), read.valid_from)
+        return no_rows(session, StructType([key, StructField(valid_from, TimestampType())]))
     if isinstance(read, AsOf):
-        return frame
-    return frame.where(f"dt IN ({sql_days(batch.work.days)})")
+        return read_version(session, path, batch.versions[name])
+
+    def of_these_days(file: DataFile) -> bool:
+        return file.partition["dt"] in batch.work.days
+
+    days = sql_days(batch.work.days)
+    return read_version(session, path, batch.versions[name], of_these_days).where(f"dt IN ({days})")
 
 
 def _judge(
     batch: Batch, facts: DataFrame, rows: DataFrame
 ) -> tuple[list[Entry], dict[date, list[RuleResult]]]:
-    """Reconcile with the facts, which are read a second time on purpose.
+    """Reconcile what was written with the facts, which are read a second time on purpose.
 
-    Sums of the rows that came out of the join would agree with themselves; only the few summed
-    columns are scanned again, in the same job.
+    Sums of the rows that came out of the join would agree with themselves. Only the few summed
+    columns of either side are scanned, in one job.
     """
     sums = batch.table.sums or Sums()
     left = _totals(facts, {name: sql for name, (sql, _) in sums.sums.items()}, 0)
@@ -104,6 +108,7 @@ def _judge(
                 state="held" if failed else "committed",
                 held_by="; ".join(f"{r.rule}: {r.found}" for r in failed),
                 rows_read=read,
+                rows_inserted=made,
                 rows_counted=made,
             )
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -13,19 +13,15 @@ from pyspark.sql import functions as F
 from incremental_assets.batches.batch import Batch, Outcome, first_partition, from_commit
 from incremental_assets.errors import DefinitionError
 from incremental_assets.lake import quarantine
-from incremental_assets.lake.delta_log import Commit, columns_of
-from incremental_assets.lake.write import (
-    Transaction,
-    append,
-    merge,
-    own_session,
-    read_version,
-    replace_keys,
-    replace_where,
-    sql_days,
-)
+from incremental_assets.lake.delta_log import Commit, columns_of, version_of
+from incremental_assets.lake.literals import sql_days
+from incremental_assets.lake.merge import GONE, OLD, Merged, merge
+from incremental_assets.lake.publish import publish
+from incremental_assets.lake.read import DataFile, read_version
+from incremental_assets.lake.session import own_session
+from incremental_assets.lake.stage import stage
 from incremental_assets.ledger.entry import Entry
-from incremental_assets.quality.contract import Contract
+from incremental_assets.quality.contract import FIELDS, Contract
 from incremental_assets.quality.gate import (
     Counted,
     DayGate,
@@ -68,17 +64,26 @@ class KeyedBatch:
         try:
             contract = _contract(batch.table)
             late = F.col("_landing_day") > F.col("_day")
-            counted = count(rows, batch.table.rules, contract.columns, "_day", late)
+            counted = count(rows, batch.table.rules, "_day", late)
             judged = _judge(batch, counted)
             if any(gate.quarantined for gate in counted.days.values()):
                 quarantine.put(rows, batch.quarantine_path, batch.table.name, batch.number)
             if not judged.published:
                 return Outcome(judged.entries, judged.results)
             grown = contract.grown(counted.new_fields, columns_of(batch.path))
-            _publish(session, batch, rows, judged, grown)
+            days = set(judged.published)
+            written = _written(session, batch, rows, days, grown)
         finally:
             rows.unpersist()
-        return Outcome(self.settled(batch.table, judged.entries, batch.commit()), judged.results)
+        entries = _with_changes(judged.entries, written)
+        rebuilt = days if batch.work.mode == "rebuild" and batch.table.day is not None else ()
+        publish(
+            written.staged,
+            batch.transaction(entries),
+            replaced_days=rebuilt,
+            replaced_files=written.replaced,
+        )
+        return Outcome(self.settled(batch.table, entries, batch.commit()), judged.results)
 
     def settled(self, table: Table, claims: Sequence[Entry], commit: Commit) -> Sequence[Entry]:
         return from_commit(claims, commit, first_partition)
@@ -107,12 +112,10 @@ def _typed(session: SparkSession, batch: Batch) -> DataFrame:
             ),
         }
     )
-    return rows.drop("payload", "_raw", "_unreadable", "_batch")
+    return rows.drop("payload", "_raw", FIELDS, "_unreadable", "_batch")
 
 
 def _window_rows(session: SparkSession, batch: Batch) -> DataFrame:
-    upstream = batch.table.upstreams[0].table.name
-    source = read_version(session, f"{batch.settings.lake}/{upstream}", batch.versions[upstream])
     by_window: dict[tuple[int, int], list[date]] = {}
     for work in batch.work.days.values():
         window = work.windows[0]
@@ -122,7 +125,16 @@ def _window_rows(session: SparkSession, batch: Batch) -> DataFrame:
         f"(_day IN ({sql_days(days)}) AND _batch > {low} AND _batch <= {high})"
         for (low, high), days in by_window.items()
     )
-    return source.where(condition)
+
+    def may_be_new(file: DataFile) -> bool:
+        return any(
+            file.partition["_day"] in days and file.may_hold_batches(low, high)
+            for (low, high), days in by_window.items()
+        )
+
+    upstream = batch.table.upstreams[0].table.name
+    path = f"{batch.settings.lake}/{upstream}"
+    return read_version(session, path, batch.versions[upstream], may_be_new).where(condition)
 
 
 def _time_reasons(batch: Batch) -> list[Column]:
@@ -158,7 +170,7 @@ def _judge(batch: Batch, counted: Counted) -> _Judged:
     results: dict[date, list[RuleResult]] = {}
     history = batch.view.table(batch.table.name)
     for claim in batch.claims:
-        gate = counted.days.get(claim.day) or DayGate(claim.day, 0, 0, 0, 0, 0)
+        gate = counted.days.get(claim.day) or DayGate(claim.day)
         before = [] if batch.work.mode == "rebuild" else list(history.since_rebuilt(claim.day))
         counts = DayCounts(
             rows=gate.rows,
@@ -186,38 +198,58 @@ def _judge(batch: Batch, counted: Counted) -> _Judged:
     return _Judged(entries, results, published)
 
 
-def _publish(
+def _written(
     session: SparkSession,
     batch: Batch,
     rows: DataFrame,
-    judged: _Judged,
+    days: Collection[date],
     grown: Sequence[str],
-) -> None:
+) -> Merged:
+    """Stage the rows of the days that passed, merged where the table has rows of their keys."""
     table = batch.table
-    days = sql_days(judged.published)
-    good = rows.where(f"dt IN ({days}) AND size(_reasons) = 0")
-    transaction = batch.transaction(judged.entries)
     if batch.work.mode == "rebuild" and table.day is None:
-        _rebuild_keys(session, batch, judged.published, grown, transaction)
-        return
+        return _rebuilt_keys(session, batch, days, grown)
+    good = rows.where(f"dt IN ({sql_days(days)}) AND size(_reasons) = 0")
     latest = _columns(_latest(good, table), batch, grown)
-    if len(judged.published) > 1:
+    if len(days) > 1:
         latest = latest.hint("rebalance", "dt")
-    if batch.work.mode == "append":
-        append(latest, batch.path, transaction)
-    elif batch.work.mode == "rebuild":
-        replace_where(latest, batch.path, f"dt IN ({days})", transaction)
-    else:
-        on = " AND ".join(f"t.`{name}` = s.`{name}`" for name in table.key)
-        order = [*table.order_by, "_hash"]
-        incoming, present = (", ".join(f"{side}.`{n}`" for n in order) for side in "st")
-        newer = f"struct({incoming}) > struct({present})"
-        if table.day is not None:
-            on = f"t.dt IN ({days}) AND t.dt = s.dt AND {on}"
-        else:
-            # Of two equal copies the one that landed first stays, whichever is loaded first.
-            newer = f"({newer} OR (struct({incoming}) = struct({present}) AND s.dt < t.dt))"
-        merge(session, latest, batch.path, on, newer, transaction)
+    if batch.work.mode in ("append", "rebuild"):
+        staged = stage(latest, batch.path, batch.number, ("dt",))
+        inserted = {day: n for (day,), n in staged.rows.items() if day is not None}
+        return Merged(staged, (), inserted)
+    order = [*table.order_by, "_hash"]
+    incoming = F.struct(*order)
+    present = F.struct(*(F.col(f"{OLD}.{name}") for name in order))
+    if table.day is not None:
+
+        def of_these_days(file: DataFile) -> bool:
+            return file.partition["dt"] in days
+
+        key = (*table.key, "dt")
+        return merge(
+            session, latest, batch.path, batch.number, key, incoming > present, of_these_days
+        )
+    # Of two equal copies the one that landed first stays, whichever is loaded first.
+    earlier = (incoming == present) & (F.col("dt") < F.col(f"{OLD}.dt"))
+    wins = (incoming > present) | earlier
+    return merge(session, latest, batch.path, batch.number, table.key, wins)
+
+
+def _with_changes(entries: Sequence[Entry], written: Merged) -> list[Entry]:
+    """The entries with the rows that the batch inserts, updates and deletes.
+
+    Deletions are not of a day of the batch; they stand at its first published day.
+    """
+    first = next(e.day for e in entries if e.state == "committed")
+    return [
+        replace(
+            e,
+            rows_inserted=written.inserted.get(e.day, 0),
+            rows_updated=written.updated.get(e.day, 0),
+            rows_deleted=written.deleted if e.day == first else 0,
+        )
+        for e in entries
+    ]
 
 
 def _latest(rows: DataFrame, table: Table) -> DataFrame:
@@ -240,13 +272,9 @@ def _columns(rows: DataFrame, batch: Batch, grown: Sequence[str]) -> DataFrame:
     )
 
 
-def _rebuild_keys(
-    session: SparkSession,
-    batch: Batch,
-    days: Sequence[date],
-    grown: Sequence[str],
-    transaction: Transaction,
-) -> None:
+def _rebuilt_keys(
+    session: SparkSession, batch: Batch, days: Collection[date], grown: Sequence[str]
+) -> Merged:
     """Derive anew every key that these landing days hold, or held before they were repaired.
 
     Another landing day may hold a copy of a key that its own day has lost, so the keys are read
@@ -268,13 +296,13 @@ def _rebuild_keys(
     rows = with_reasons(rows, table.rules, _time_reasons(batch))
     rows = rows.withColumns({"dt": F.col("_day"), "_hash": _row_hash(rows)})
     rows = rows.where("size(_reasons) = 0").drop(
-        "payload", "_raw", "_unreadable", "_batch", "_reasons"
+        "payload", "_raw", FIELDS, "_unreadable", "_batch", "_reasons"
     )
     key = list(table.key)
-    before = session.read.format("delta").load(batch.path).where(f"dt IN ({sql_days(days)})")
+    table_now = read_version(session, batch.path, version_of(batch.path))
+    before = table_now.where(f"dt IN ({sql_days(days)})")
     now = rows.where(f"dt IN ({sql_days(days)})")
     keys = before.select(*key).union(now.select(*key)).distinct()
     kept = _columns(_latest(rows.join(keys, key, "left_semi"), table), batch, grown)
-    incoming = keys.join(kept, key, "left").withColumn("_gone", F.col("dt").isNull())
-    on = " AND ".join(f"t.`{name}` = s.`{name}`" for name in key)
-    replace_keys(session, incoming, batch.path, on, transaction)
+    incoming = keys.join(kept, key, "left").withColumn(GONE, F.col("dt").isNull())
+    return merge(session, incoming, batch.path, batch.number, table.key, F.lit(True))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 
@@ -13,16 +14,19 @@ from pyspark.sql import functions as F
 from incremental_assets.batches.batch import Batch, Outcome, note
 from incremental_assets.errors import SourceError
 from incremental_assets.lake.delta_log import Commit, partition_day
-from incremental_assets.lake.write import append, own_session, replace_where, sql_days, sql_strings
+from incremental_assets.lake.merge import replace_files_rows
+from incremental_assets.lake.publish import publish
+from incremental_assets.lake.read import DataFile
+from incremental_assets.lake.session import own_session
+from incremental_assets.lake.stage import stage
 from incremental_assets.ledger.entry import Entry, Touched
 from incremental_assets.quality.gate import RuleResult, judge_day
 from incremental_assets.quality.rules import DayCounts
 from incremental_assets.quality.types import Timestamp
 from incremental_assets.settings import local_path
 from incremental_assets.sources.landed_files import LandedFile, gone
+from incremental_assets.storage import spark_path
 from incremental_assets.table import Table
-
-_GLOB = str.maketrans({c: f"\\{c}" for c in "{}[]*?\\"})
 
 
 class LandingBatch:
@@ -50,52 +54,60 @@ class LandingBatch:
     def execute(self, batch: Batch) -> Outcome:
         landed = any(file.size for work in batch.work.days.values() for file in work.files)
         # Empty files bring nothing, but one that was repaired to nothing takes its old rows away.
-        if landed or batch.work.mode == "rebuild":
-            self._write(batch)
-            commit: Commit | None = batch.commit()
-        else:
-            commit = None
+        restated = batch.work.mode == "rebuild"
+        commit = self._write(batch) if landed or restated else None
         entries, results = _judge(batch.table, batch.claims, commit)
         return Outcome(entries, results)
 
     def settled(self, table: Table, claims: Sequence[Entry], commit: Commit) -> Sequence[Entry]:
         return _judge(table, claims, commit)[0]
 
-    def _write(self, batch: Batch) -> None:
+    def _write(self, batch: Batch) -> Commit | None:
+        """The commit; None if the files hold no line."""
         session = own_session(batch.spark(), small=batch.work.small)
         files = [file for work in batch.work.days.values() for file in work.files]
-        transaction = replace(batch.transaction(), note=note(batch.number, ()))
         try:
             rows = _read(session, batch, files)
             if batch.work.mode == "rebuild":
-                replaced = sql_strings([file.path for file in files])
-                days = sql_days(batch.work.days)
-                where = f"_landing_day IN ({days}) AND _file IN ({replaced})"
-                replace_where(rows, batch.path, where, transaction)
-            else:
-                append(rows, batch.path, transaction)
+                self._replace(session, batch, rows, files)
+                return batch.commit()
+            staged = stage(rows, batch.path, batch.number, self.partition_by(batch.table))
         except PySparkException as error:
             missing = gone(batch.settings.landing, files)
             if missing or "FAILED_READ_FILE" in str(error):
                 raise SourceError(_unreadable(batch, missing, error)) from error
             raise
+        if not staged.files:
+            return None
+        publish(staged, batch.transaction())
+        return batch.commit()
+
+    def _replace(
+        self, session: SparkSession, batch: Batch, rows: DataFrame, files: Sequence[LandedFile]
+    ) -> None:
+        def of_these_days(file: DataFile) -> bool:
+            return file.partition["_landing_day"] in batch.work.days
+
+        doomed = F.col("_file").isin([file.path for file in files])
+        written, carried = replace_files_rows(
+            session, rows, batch.path, batch.number, doomed, of_these_days
+        )
+        transaction = replace(batch.transaction(), note=_note(batch, carried))
+        publish(written.staged, transaction, replaced_files=written.replaced)
 
 
 def _read(session: SparkSession, batch: Batch, files: Sequence[LandedFile]) -> DataFrame:
     """Every line that is not blank: its number, days, file, and payload or raw text."""
     root = batch.settings.landing
-    local = local_path(root)
-    prefix = f"file://{local}" if local is not None else root
-    lines = session.read.text([f"{prefix}/{file.path}".translate(_GLOB) for file in files])
+    lines = session.read.text([spark_path(root, file.path) for file in files])
     text = F.regexp_replace("value", "^\ufeff", "")
-    lines = lines.where(F.trim(F.regexp_replace(text, r"\s", "")) != "")
-    payload = F.try_parse_json(text)
-    rows = lines.select(
+    lines = lines.where(text.rlike(r"\S")).select(
         F.lit(batch.number).cast("long").alias("_batch"),
-        _relative_path(prefix).alias("_file"),
-        payload.alias("payload"),
-        F.when(payload.isNull(), text).alias("_raw"),
+        _relative_path(root).alias("_file"),
+        text.alias("_text"),
+        F.try_parse_json(text).alias("payload"),
     )
+    rows = lines.withColumn("_raw", F.when(F.col("payload").isNull(), F.col("_text")))
     rows = rows.withColumn("_landing_day", F.split_part("_file", F.lit("/"), F.lit(2)).cast("date"))
     return rows.withColumn("_day", _day(batch)).select(
         "_batch", "_landing_day", "_day", "_file", "payload", "_raw"
@@ -119,12 +131,13 @@ def _day(batch: Batch) -> Column:
     return F.coalesce(F.when(in_time & inside, business), landed)
 
 
-def _relative_path(prefix: str) -> Column:
+def _relative_path(landing: str) -> Column:
     """The file's path below the landing root, as it was listed.
 
     Spark gives it as a URI: percent-encoded, but with `+` as it is.
     """
-    root = prefix.split("://", 1)[1]
+    local = local_path(landing)
+    root = str(local) if local is not None else landing.split("://", 1)[1]
     decoded = F.url_decode(F.replace(F.col("_metadata.file_path"), F.lit("+"), F.lit("%2B")))
     start = F.locate(root, decoded) + F.lit(len(root) + 1)
     return F.substr(decoded, start)
@@ -133,12 +146,7 @@ def _relative_path(prefix: str) -> Column:
 def _judge(
     table: Table, claims: Sequence[Entry], commit: Commit | None
 ) -> tuple[list[Entry], dict[date, list[RuleResult]]]:
-    rows: dict[date, dict[date, int]] = {}
-    for partition in commit.touched if commit else ():
-        landed, day = map(partition_day, partition)
-        if landed is not None and day is not None:
-            added = commit.added.get(partition, 0) if commit else 0
-            rows.setdefault(landed, {})[day] = added
+    rows = _rows(commit) if commit else {}
     entries: list[Entry] = []
     results: dict[date, list[RuleResult]] = {}
     for claim in claims:
@@ -164,6 +172,27 @@ def _judge(
             )
         )
     return entries, results
+
+
+def _rows(commit: Commit) -> dict[date, dict[date, int]]:
+    """The rows that came, by landing day and by the day that judges them.
+
+    A repair also writes anew what lay in one data file with the repaired rows; that did not come.
+    """
+    rows: dict[date, dict[date, int]] = {}
+    for partition in commit.touched:
+        landed, day = map(partition_day, partition)
+        if landed is not None and day is not None:
+            carried = commit.note.get("carried", {}).get(f"{landed}/{day}", 0)
+            rows.setdefault(landed, {})[day] = commit.added.get(partition, 0) - carried
+    return rows
+
+
+def _note(batch: Batch, carried: Mapping[tuple[date | None, ...], int]) -> str:
+    """The batch's note with the rows that a repair only carried over."""
+    said = json.loads(note(batch.number, ()))
+    said["carried"] = {f"{landed}/{day}": rows for (landed, day), rows in carried.items() if rows}
+    return json.dumps(said, separators=(",", ":"))
 
 
 def _unreadable(batch: Batch, missing: Sequence[LandedFile], error: Exception) -> str:

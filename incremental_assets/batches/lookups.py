@@ -10,7 +10,8 @@ from pyspark.sql import functions as F
 
 from incremental_assets.batches.batch import Batch
 from incremental_assets.lake.delta_log import version_of
-from incremental_assets.lake.write import own_session, read_version
+from incremental_assets.lake.read import read_version
+from incremental_assets.lake.session import own_session
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.table import AsOf, ByDay, Table
 
@@ -44,7 +45,7 @@ def affected_days(
 
 
 def _days_of(session: SparkSession, batch: Batch, read: AsOf, facts: Table) -> set[date]:
-    versions = session.read.format("delta").load(batch.path)
+    versions = read_version(session, batch.path, version_of(batch.path))
     path = f"{batch.settings.lake}/{facts.name}"
     rows = read_version(session, path, version_of(path)).select("dt", read.key, read.at)
     changed = (

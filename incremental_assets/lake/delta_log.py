@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from typing import Any
 from urllib.parse import unquote
@@ -36,7 +36,6 @@ class Commit:
     note: Mapping[str, Any]
     added: Mapping[tuple[str | None, ...], int]
     touched: frozenset[tuple[str | None, ...]]
-    metrics: Mapping[str, int] = field(default_factory=dict)
 
 
 def open_table(path: str) -> DeltaTable | None:
@@ -191,13 +190,8 @@ def _commit(version: int, actions: list[dict[str, Any]], table: DeltaTable) -> C
         if "add" in action:
             rows = json.loads(file.get("stats") or "{}").get("numRecords", 0)
             added[partition] = added.get(partition, 0) + rows
-    metrics = {
-        name: int(value)
-        for name, value in (info.get("operationMetrics") or {}).items()
-        if str(value).isdigit()
-    }
     try:
         note = json.loads(info.get("userMetadata") or "{}")
     except ValueError:
         note = {}
-    return Commit(version, note, added, frozenset(touched), metrics)
+    return Commit(version, note, added, frozenset(touched))

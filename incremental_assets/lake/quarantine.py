@@ -16,7 +16,9 @@ from pyspark.sql import functions as F
 
 from incremental_assets.errors import LakeError
 from incremental_assets.lake.delta_log import ensure_table, open_table, put_fence, transaction
-from incremental_assets.lake.write import Transaction, append
+from incremental_assets.lake.publish import publish
+from incremental_assets.lake.stage import discard_batch, stage
+from incremental_assets.lake.transaction import Transaction
 
 _COLUMNS = (
     ("_batch", "long"),
@@ -41,7 +43,8 @@ def put(rows: DataFrame, path: str, table: str, batch: int) -> None:
         F.col("_line").alias("row"),
         F.col("_reasons").alias("reasons"),
     )
-    append(rejected, path, Transaction(_app_id(table), batch, f'{{"batch":{batch}}}'))
+    staged = stage(rejected, path, batch, ("_day",))
+    publish(staged, Transaction(_app_id(table), batch, f'{{"batch":{batch}}}'))
 
 
 def abandon(path: str, table: str, batch: int) -> None:
@@ -54,6 +57,7 @@ def abandon(path: str, table: str, batch: int) -> None:
     while transaction(path, _app_id(table)) < batch:
         put_fence(path, _app_id(table), batch)
     _delete(path, f"_batch = {batch}")
+    discard_batch(path, batch)
 
 
 def supersede(path: str, batch: int, replaced_from: Mapping[date, int]) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from incremental_assets.quality.contract import FIELDS
 from incremental_assets.quality.rules import (
     DayCounts,
     DayRule,
@@ -45,22 +45,16 @@ class RuleResult:
 
 @dataclass(frozen=True, slots=True)
 class DayGate:
-    """One day before the gate: its counts, and what each rule says."""
+    """One day before the gate: its rows, and how many have which reasons."""
 
     day: date
-    rows: int
-    quarantined: int
-    counted: int
-    counted_quarantined: int
-    late: int
+    rows: int = 0
+    quarantined: int = 0
+    counted: int = 0
+    counted_quarantined: int = 0
+    late: int = 0
     unreadable: int = 0
     reasons: Mapping[str, int] = field(default_factory=dict)
-    results: tuple[RuleResult, ...] = ()
-
-    @property
-    def failures(self) -> tuple[RuleResult, ...]:
-        """The rules that hold the day."""
-        return tuple(r for r in self.results if r.severity == "fail" and not r.passed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,35 +87,24 @@ def with_reasons(rows: DataFrame, rules: Sequence[Rule], structural: Sequence[Co
     implied = F.transform("_unreadable", lambda f: F.concat(f, F.lit("_not_null")))
     broken = F.array_except(F.array_compact(F.array(*structural, *own)), implied)
     reasons = F.concat(broken, unreadable)
-    no_object = ~F.coalesce(F.schema_of_variant("payload").startswith("OBJECT"), F.lit(False))
+    no_object = F.col(FIELDS).isNull()
     return rows.withColumn("_reasons", F.when(no_object, F.array(F.lit(LINE))).otherwise(reasons))
 
 
-def count(
-    rows: DataFrame, rules: Sequence[Rule], fields: Iterable[str], day: str, late: Column
-) -> Counted:
+def count(rows: DataFrame, rules: Sequence[Rule], day: str, late: Column) -> Counted:
     """Count everything that the rules need, by day, in one pass over the rows.
 
-    `fields` are the declared ones, `day` names the column to group by and `late` tells a late row.
+    `day` names the column to group by and `late` tells a late row. Rows are counted by their
+    reasons, of which there are few combinations, so that a rule more costs nothing here.
     """
-    names = _possible_reasons(rules, fields)
-    rejected = F.size("_reasons") > 0
-    apart = rejected & (F.size(F.array_except("_reasons", F.array(*map(F.lit, APART)))) == 0)
     unread = F.array_contains("_reasons", LINE)
-    unreadable = F.exists("_reasons", lambda reason: reason.endswith("_unreadable"))
     watched = [
         rule for rule in rules if isinstance(rule, RowRule) and rule.severity != "quarantine"
     ]
-    found = rows.groupBy(F.col(day).alias("day")).agg(
+    found = rows.groupBy(F.col(day).alias("day"), F.col("_reasons").alias("reasons")).agg(
         F.count(F.lit(1)).alias("rows"),
-        F.count_if(rejected).alias("quarantined"),
-        F.count_if(apart).alias("apart"),
-        F.count_if(late & ~rejected).alias("late"),
-        F.count_if(unreadable).alias("unreadable"),
+        F.count_if(late).alias("late"),
         F.flatten(F.collect_set(F.map_keys("_extra"))).alias("fields"),
-        F.array(*(F.count_if(F.array_contains("_reasons", name)) for name in names)).alias(
-            "reasons"
-        ),
         *(
             F.count_if(~F.coalesce(rule.condition(), F.lit(False)) & ~unread).alias(
                 f"broken_{rule.name}"
@@ -133,12 +116,33 @@ def count(
     broken: dict[tuple[date, str], int] = {}
     new_fields: set[str] = set()
     for row in found.collect():
-        gate = _day_gate(row, names)
-        days[gate.day] = gate
+        day_so_far = days.get(row["day"]) or DayGate(row["day"])
+        days[row["day"]] = _with_rows(day_so_far, row["reasons"], row["rows"], row["late"])
         new_fields.update(row["fields"])
         for rule in watched:
-            broken[gate.day, rule.name] = row[f"broken_{rule.name}"]
+            key = row["day"], rule.name
+            broken[key] = broken.get(key, 0) + row[f"broken_{rule.name}"]
     return Counted(days, broken, frozenset(new_fields))
+
+
+def _with_rows(gate: DayGate, reasons: Sequence[str], rows: int, late: int) -> DayGate:
+    """The counts of a day with some rows more that have the same reasons."""
+    rejected = rows if reasons else 0
+    apart = rows if reasons and set(reasons) <= set(APART) else 0
+    unreadable = any(reason.endswith("_unreadable") for reason in reasons)
+    by_reason = dict(gate.reasons)
+    for reason in set(reasons):
+        by_reason[reason] = by_reason.get(reason, 0) + rows
+    return replace(
+        gate,
+        rows=gate.rows + rows,
+        quarantined=gate.quarantined + rejected,
+        counted=gate.counted + rows - apart,
+        counted_quarantined=gate.counted_quarantined + rejected - apart,
+        late=gate.late + (0 if reasons else late),
+        unreadable=gate.unreadable + (rows if unreadable else 0),
+        reasons=by_reason,
+    )
 
 
 def judge_rows(gate: DayGate, rules: Sequence[Rule], counted: Counted) -> list[RuleResult]:
@@ -168,21 +172,3 @@ def _day_result(rule: DayRule, verdict: Verdict) -> RuleResult:
 
 def _rows_result(name: str, severity: Severity, bad: int, rows: int) -> RuleResult:
     return RuleResult(name, severity, bad == 0, f"{bad} of {rows} rows break it", bad, 0)
-
-
-def _day_gate(row: Any, names: Sequence[str]) -> DayGate:
-    return DayGate(
-        day=row["day"],
-        rows=row["rows"],
-        quarantined=row["quarantined"],
-        counted=row["rows"] - row["apart"],
-        counted_quarantined=row["quarantined"] - row["apart"],
-        late=row["late"],
-        unreadable=row["unreadable"],
-        reasons={name: n for name, n in zip(names, row["reasons"], strict=True) if n},
-    )
-
-
-def _possible_reasons(rules: Sequence[Rule], fields: Iterable[str]) -> list[str]:
-    own = [r.name for r in rules if isinstance(r, RowRule) and r.severity == "quarantine"]
-    return [*APART, LINE, *own, *(f"{name}_unreadable" for name in fields)]

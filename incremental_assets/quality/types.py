@@ -37,9 +37,15 @@ class FieldType:
         """The typed value of a field's text; null where it cannot be read."""
         raise NotImplementedError
 
+    def typed(self, kind: Column, text: Column) -> Column:
+        """The typed value of a field whose JSON type is `kind` (as `schema_of_variant` says it)."""
+        del kind
+        return self.parse(text)
+
     def read(self, payload: Column, field: str) -> Column:
         """The typed value of a field of a VARIANT object."""
-        return self.parse(_text(payload, field))
+        value = F.try_variant_get(payload, f"$.{field}", "variant")
+        return self.typed(F.schema_of_variant(value), value.try_cast("string"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +59,8 @@ class Text(FieldType):
     def parse(self, text: Column) -> Column:
         return text
 
-    def read(self, payload: Column, field: str) -> Column:
-        value = F.try_variant_get(payload, _path(field), "variant")
-        nested = F.schema_of_variant(value).rlike(r"^(OBJECT|ARRAY)")
-        return F.when(~nested, _text(payload, field))
+    def typed(self, kind: Column, text: Column) -> Column:
+        return F.when(~kind.rlike("^(OBJECT|ARRAY)"), text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,42 +107,20 @@ class Timestamp(FieldType):
 
     def parse(self, text: Column) -> Column:
         trimmed = F.trim(text)
-
-        def group(index: int, default: str) -> Column:
-            part = F.regexp_extract(trimmed, _TIMESTAMP, index)
-            return F.when(part == "", default).otherwise(part)
-
-        offset = F.when(group(9, "") == "", "Z").otherwise(
-            F.concat(group(9, "+00"), F.lit(":"), group(10, "00"))
-        )
-        canonical = F.concat(
-            group(1, ""), F.lit("-"), group(2, ""), F.lit("-"), group(3, ""), F.lit("T"),
-            group(4, "00"), F.lit(":"), group(5, "00"), F.lit(":"), group(6, "00"), F.lit("."),
-            F.substring(group(7, "0"), 1, 6), offset,
-        )  # fmt: skip
+        # Extended form; what is missing leaves `T::` behind, and two more replacements fill it in.
+        extended = F.regexp_replace(trimmed, _TIMESTAMP, "$1-$2-$3T$4:$5:$6.$7|$8$9:$10")
+        filled = F.regexp_replace(F.regexp_replace(extended, "T::", "T00:00:"), r":\.", ":00.")
+        fraction = F.regexp_replace(filled, r"(\.\d{0,6})\d*\|", "$1|")
+        zone = F.regexp_replace(fraction, r"\|([+-]\d{2}):$", "|$1:00")
+        plain = F.regexp_replace(F.regexp_replace(zone, r"\|([Zz]|UTC)?:$", "Z"), r"\.?\|", "")
         return F.when(text.rlike(_PLAIN_TIMESTAMP), text.try_cast("timestamp")).when(
-            trimmed.rlike(_TIMESTAMP), canonical.try_cast("timestamp")
+            trimmed.rlike(_TIMESTAMP), plain.try_cast("timestamp")
         )
 
-    def read(self, payload: Column, field: str) -> Column:
-        value = F.try_variant_get(payload, _path(field), "variant")
-        return F.when(F.schema_of_variant(value) == "STRING", self.parse(_text(payload, field)))
-
-
-def present(payload: Column, field: str) -> Column:
-    """Whether the payload holds the field with a value other than JSON null."""
-    value = F.try_variant_get(payload, _path(field), "variant")
-    return F.coalesce(value.isNotNull() & ~F.is_variant_null(value), F.lit(False))
+    def typed(self, kind: Column, text: Column) -> Column:
+        return F.when(kind == "STRING", self.parse(text))
 
 
 def _number(text: Column, kind: str) -> Column:
     """Text that is written as a number, cast; the cast alone would spend minutes on 1e-99999999."""
     return F.when(text.rlike(_NUMBER), text.try_cast(kind))
-
-
-def _path(field: str) -> str:
-    return f"$.{field}"
-
-
-def _text(payload: Column, field: str) -> Column:
-    return F.try_variant_get(payload, _path(field), "string")

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 from incremental_assets.days import parse_day
 from incremental_assets.errors import DayError, DefinitionError, SourceError
 from incremental_assets.settings import local_path
+from incremental_assets.storage import open_store
 
 _FEED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _TAGS = ("ETag", "etag", "md5Hash", "content_md5", "checksum", "generation", "versionId")
@@ -71,7 +71,7 @@ class LandedFiles:
             if root is not None:
                 folder = root / self.feed
                 return [entry.name for entry in os.scandir(folder)] if folder.is_dir() else []
-            store, path = _store(landing)
+            store, path = open_store(landing)
             folder_path = f"{path}/{self.feed}"
             if not store.isdir(folder_path):
                 return []
@@ -108,7 +108,7 @@ def gone(landing: str, files: list[LandedFile]) -> list[LandedFile]:
     """
     root = local_path(landing)
     if root is None:
-        store, path = _store(landing)
+        store, path = open_store(landing)
         return [f for f in files if not store.exists(f"{path}/{f.path}")]
     missing = []
     for file in files:
@@ -161,7 +161,7 @@ def _walk(root: Path, folder: Path) -> Iterator[LandedFile]:
 
 
 def _remote_files(landing: str, feed: str, day: date) -> Iterator[LandedFile]:
-    store, root = _store(landing)
+    store, root = open_store(landing)
     try:
         found = store.find(f"{root}/{feed}/{day}", detail=True)
     except FileNotFoundError:
@@ -176,18 +176,6 @@ def _remote_files(landing: str, feed: str, day: date) -> Iterator[LandedFile]:
         tag = next((str(info[key]).strip('"') for key in _TAGS if info.get(key)), "")
         modified = "" if tag else str(info.get("LastModified") or info.get("mtime") or "")
         yield LandedFile(relative, int(info.get("size") or 0), tag, modified)
-
-
-def _store(location: str) -> tuple[Any, str]:
-    import fsspec  # deferred: a local landing does not need it
-
-    try:
-        store, path = fsspec.core.url_to_fs(location, use_listings_cache=False)
-    except (ImportError, ValueError) as error:
-        raise SourceError(
-            f"{location}: no client for this kind of store is installed ({error})."
-        ) from error
-    return store, str(path).rstrip("/")
 
 
 def _unreadable(error: OSError) -> SourceError:

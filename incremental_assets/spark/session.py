@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from pathlib import Path
+from threading import Thread
 
 from pyspark.sql import SparkSession
 
@@ -38,6 +40,10 @@ _EMBEDDED_CONF = {
     "spark.databricks.delta.snapshotPartitions": "1",
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
     "spark.log.level": "ERROR",
+    # Class loaders per session are for artifacts that sessions upload; nobody uploads any here.
+    "spark.sql.artifact.isolation.enabled": "false",
+    # The text of each plan, for a user interface that is not there.
+    "spark.sql.ui.explainMode": "simple",
 }
 
 
@@ -75,6 +81,9 @@ def start_session(settings: Settings, extra: dict[str, str] | None = None) -> Sp
     builder = SparkSession.builder
     if settings.spark_remote:
         builder = builder.remote(settings.spark_remote)
+    else:
+        # PySpark imports pandas at its first call to Java; here that goes on while Java starts.
+        Thread(target=import_module, args=("pyspark.testing.utils",), daemon=True).start()
     for name, value in (session_conf(settings) | (extra or {})).items():
         builder = builder.config(name, value)
     try:

@@ -11,13 +11,13 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.types import (
     Decimal,
     FieldType,
     Integer,
     Text,
     Timestamp,
-    present,
 )
 
 UNREADABLE = "unreadable"
@@ -27,14 +27,12 @@ ABSENT = None
 def typed(spark: SparkSession, kind: FieldType, values: Mapping[str, Any]) -> dict[str, Any]:
     """The field `v` of `{"v": <JSON>}` for each of the JSON texts, as the type reads it."""
     lines = [(value, f'{{"v":{value}}}') for value in values]
-    payload = F.parse_json("line")
-    rows = spark.createDataFrame(lines, "value string, line string").select(
-        "value", kind.read(payload, "v").alias("typed"), present(payload, "v").alias("present")
-    )
-    return {
-        row["value"]: UNREADABLE if row["present"] and row["typed"] is None else row["typed"]
-        for row in rows.collect()
-    }
+    frame = spark.createDataFrame(lines, "value string, line string")
+    rows = Contract(v=kind).apply(frame.withColumn("payload", F.parse_json("line")))
+    alone = kind.read(F.col("payload"), "v").alias("alone")
+    found = rows.select("value", "v", "_unreadable", alone).collect()
+    assert [row["alone"] for row in found] == [row["v"] for row in found]
+    return {row["value"]: UNREADABLE if row["_unreadable"] else row["v"] for row in found}
 
 
 INTEGERS: Mapping[str, Any] = {
@@ -212,8 +210,8 @@ def test_a_timestamp_is_a_complete_iso_date_in_utc(spark: SparkSession) -> None:
     class Microseconds(Timestamp):
         """Python would shift the instants to the time zone of the machine."""
 
-        def read(self, payload: Any, field: str) -> Any:
-            return F.unix_micros(Timestamp().read(payload, field))
+        def typed(self, kind: Any, text: Any) -> Any:
+            return F.unix_micros(Timestamp().typed(kind, text))
 
     found = typed(spark, Microseconds(), TIMESTAMPS)
 
@@ -238,22 +236,22 @@ def test_a_wide_integer_has_64_bits(spark: SparkSession) -> None:
     assert typed(spark, Integer(wide=True), expected) == expected
 
 
-def test_a_field_is_present_unless_it_is_missing_or_json_null(spark: SparkSession) -> None:
+def test_a_field_is_unreadable_only_if_it_is_there_and_not_json_null(spark: SparkSession) -> None:
     expected = {
-        '{"v":0}': True,
-        '{"v":""}': True,
-        '{"v":{}}': True,
-        '{"v":null}': False,
-        '{"w":1}': False,
-        "{}": False,
-        "[1]": False,
-        "3": False,
+        '{"v":0.5}': ["v"],
+        '{"v":""}': ["v"],
+        '{"v":{}}': ["v"],
+        '{"v":null}': [],
+        '{"w":1}': [],
+        "{}": [],
+        "[1]": [],
+        "3": [],
     }
     rows = spark.createDataFrame([(line,) for line in expected], "line string")
 
-    found = rows.select("line", present(F.parse_json("line"), "v").alias("present")).collect()
+    found = Contract(v=Integer()).apply(rows.withColumn("payload", F.parse_json("line")))
 
-    assert {row["line"]: row["present"] for row in found} == expected
+    assert {row["line"]: row["_unreadable"] for row in found.collect()} == expected
 
 
 @pytest.mark.parametrize(

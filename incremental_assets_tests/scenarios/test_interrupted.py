@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from incremental_assets.batches import daily, keyed
+from incremental_assets.errors import ConflictError
 from incremental_assets.lake import quarantine
 from incremental_assets.lake.delta_log import transaction
+from incremental_assets.storage import folders_in
 from incremental_assets_tests.scenarios.world import World, sale, sales
 
 
@@ -30,7 +32,7 @@ def test_batch_that_died_before_its_commit_is_fenced_and_loaded_again(
     landed: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as broken, pytest.raises(Died):
-        broken.setattr(keyed, "_publish", die)
+        broken.setattr(keyed, "publish", die)
         landed.load("2017-01-05", "silver/sales")
 
     landed.load("2017-01-05", "silver/sales")
@@ -66,12 +68,14 @@ def test_gold_that_died_before_its_commit_goes_through_at_the_next_load(
 ) -> None:
     landed.load("2017-01-05", "silver/sales")
     with monkeypatch.context() as broken, pytest.raises(Died):
-        broken.setattr(daily, "replace_where", die)
+        broken.setattr(daily, "publish", die)
         landed.load("2017-01-05", "gold/sales_mart")
 
     landed.load("2017-01-05", "gold/sales_mart")
 
     assert len(landed.orders("gold/sales_mart")) == 40
+    folders = [f for f in folders_in(landed.path("gold/sales_mart")) if f.startswith("batch-")]
+    assert [folder[:12] for folder in folders] == ["batch-000002"]  # what batch 1 left is gone
 
 
 def test_late_writer_of_an_abandoned_batch_adds_nothing_to_quarantine(landed: World) -> None:
@@ -85,6 +89,7 @@ def test_late_writer_of_an_abandoned_batch_adds_nothing_to_quarantine(landed: Wo
         .load(place)
         .selectExpr("_day", "_landing_day", "_file", "row AS _line", "reasons AS _reasons")
     )
-    quarantine.put(late, place, "silver/sales", 7)
+    with pytest.raises(ConflictError):
+        quarantine.put(late, place, "silver/sales", 7)
 
     assert landed.quarantine() == [("2017-01-05", ("order_id_not_null",))]

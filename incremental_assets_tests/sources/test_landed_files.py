@@ -13,7 +13,7 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from incremental_assets.errors import DefinitionError, SourceError
+from incremental_assets.errors import DefinitionError, SettingsError, SourceError
 from incremental_assets.sources.landed_files import LandedFile, LandedFiles, gone, with_content_tag
 
 DAY = date(2017, 1, 2)
@@ -279,7 +279,7 @@ def test_what_vanished_from_an_object_store_is_found_out(bucket: str) -> None:
 
 
 def test_a_store_without_a_client_says_so() -> None:
-    with pytest.raises(SourceError, match="no client for this kind of store is installed"):
+    with pytest.raises(SettingsError, match="no client for this kind of store is installed"):
         EVENTS.files("nosuchstore://bucket/landing", DAY)
 
 

@@ -1,0 +1,145 @@
+"""Publishing staged files: one commit of the Delta log, with the batch number in it.
+
+The commit is made by delta-rs without a JVM, through the very `DeltaTable` object from which it was
+decided, and is never retried by the writer: if anybody committed in between, the table is read
+again and the decision is made again.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Collection, Mapping
+from datetime import date
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Field, Schema
+from deltalake import Transaction as DeltaTransaction
+from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.transaction import AddAction, RemoveAction
+
+from incremental_assets.errors import ConflictError, DefinitionError, LakeError
+from incremental_assets.lake.stage import Staged
+from incremental_assets.lake.transaction import Transaction
+
+TRIES = 20
+_PAUSE_SECONDS = 0.02
+
+
+def publish(
+    staged: Staged,
+    transaction: Transaction,
+    *,
+    replaced_days: Collection[date] = (),
+    replaced_files: Collection[str] = (),
+) -> None:
+    """Make the staged files part of the table, in the place of others.
+
+    All files of `replaced_days` go, and those of `replaced_files` (paths as the log has them).
+    New columns are added to the table. Raises ConflictError, and publishes nothing, if the
+    transaction number was used or fenced meanwhile, or if somebody else replaced such a file.
+    """
+    for _ in range(TRIES):
+        try:
+            table = DeltaTable(staged.table_path)
+            if (table.transaction_version(transaction.app_id) or 0) >= transaction.number:
+                raise ConflictError(
+                    f"{transaction.app_id}: batch {transaction.number} was given up by another run "
+                    "while this one was writing. Nothing of it was published; run again."
+                )
+            new = _new_columns(staged, table)
+            if new:
+                table.alter.add_columns(new)
+                continue
+            _commit(table, staged, transaction, _removed(table, replaced_days, replaced_files))
+        except CommitFailedError:
+            time.sleep(_PAUSE_SECONDS)
+            continue
+        except (DeltaError, OSError) as error:
+            raise LakeError(
+                f"{staged.table_path} cannot be written: {error}. Nothing was published."
+            ) from error
+        return
+    raise ConflictError(
+        f"{staged.table_path} was changed by others {TRIES} times in a row. Nothing was published; "
+        "run again."
+    )
+
+
+def _commit(
+    table: DeltaTable, staged: Staged, transaction: Transaction, removed: list[RemoveAction]
+) -> None:
+    added = [
+        AddAction(f.path, f.size, dict(f.partition), f.modified, True, f.statistics)
+        for f in staged.files
+    ]
+    table.create_write_transaction(
+        [*added, *removed],
+        "append",
+        table.schema(),
+        partition_by=table.metadata().partition_columns,
+        commit_properties=CommitProperties(
+            custom_metadata={"userMetadata": transaction.note},
+            max_commit_retries=0,
+            app_transactions=[DeltaTransaction(transaction.app_id, transaction.number)],
+        ),
+    )
+
+
+def _removed(
+    table: DeltaTable, days: Collection[date], files: Collection[str]
+) -> list[RemoveAction]:
+    if not (days or files):
+        return []
+    now = int(time.time() * 1000)
+    partition_by = table.metadata().partition_columns
+    active = pa.table(table.get_add_actions(flatten=True))
+    paths = [unquote(path) for path in active["path"].to_pylist()]
+    sizes = active["size_bytes"].to_pylist()
+    values = {name: active[f"partition.{name}"].to_pylist() for name in partition_by}
+    missing = set(files) - set(paths)
+    if missing:
+        raise ConflictError(
+            f"{table.table_uri}: {min(missing)} was replaced by somebody else (OPTIMIZE, say) "
+            "while it was being written anew. Nothing was published; run again."
+        )
+    found = []
+    for at, path in enumerate(paths):
+        partition = {name: values[name][at] for name in partition_by}
+        if path in files or partition.get("dt") in days:
+            texts = {n: None if v is None else str(v) for n, v in partition.items()}
+            found.append(RemoveAction(path, True, now, sizes[at], texts))
+    return found
+
+
+def _new_columns(staged: Staged, table: DeltaTable) -> list[Field]:
+    """The columns that the table does not have yet. Raises DefinitionError for another type."""
+    have = {f["name"].lower(): f for f in json.loads(table.schema().to_json())["fields"]}
+    new: list[Mapping[str, Any]] = []
+    for field in staged.fields:
+        known = have.get(field["name"].lower())
+        if known is None:
+            new.append(field)
+        elif _plain(known["type"]) != _plain(field["type"]):
+            raise DefinitionError(
+                f"{staged.table_path}: column {field['name']} is {known['type']} in the table and "
+                f"{field['type']} in what was to be written. Give the transform's column the "
+                "table's type, or a new name. Nothing was published."
+            )
+    schema = Schema.from_json(json.dumps({"type": "struct", "fields": new}))
+    return list(schema.fields)
+
+
+def _plain(kind: Any) -> str:
+    """A type without nullability and metadata, which both sides may differ in."""
+    if isinstance(kind, dict):
+        inner = {k: _plain(v) for k, v in kind.items() if k not in _NOT_TYPE}
+        return json.dumps(inner, sort_keys=True)
+    if isinstance(kind, list):
+        return json.dumps([_plain(each) for each in kind])
+    return str(kind)
+
+
+_NOT_TYPE = frozenset({"nullable", "metadata", "containsNull", "valueContainsNull"})

@@ -1,0 +1,177 @@
+"""Reading a table as it was at a version.
+
+Which files a version holds is read from the Delta log by delta-rs, without a JVM, and Spark reads
+just those: planning a scan of a small table through Delta's own reader takes several Spark jobs
+over its log. A table that uses a feature which changes what a file means (deletion vectors, column
+mapping, …) goes through Delta's reader.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
+from incremental_assets.errors import LakeError
+from incremental_assets.lake.delta_log import partition_day
+from incremental_assets.lake.stage import Staged
+from incremental_assets.storage import spark_path
+
+# With these the rows of a file are what its Parquet says, and its partition what its path says.
+_PLAIN_FEATURES = frozenset({"variantType", "variantType-preview", "timestampNtz", "v2Checkpoint"})
+_PLAIN_READER = 1
+_FEATURES_READER = 3
+# Above this, listing the files by name takes longer than planning the scan.
+MOST_FILES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A file of a version: its partition, and the batches of its rows where they are known."""
+
+    path: str
+    partition: dict[str, date | None]
+    first_batch: int | None = None
+    last_batch: int | None = None
+
+    def may_hold_batches(self, low: int, high: int) -> bool:
+        """Whether a row of a batch above `low` and up to `high` may lie in the file."""
+        above = self.last_batch is None or self.last_batch > low
+        return above and (self.first_batch is None or self.first_batch <= high)
+
+
+@dataclass(frozen=True, slots=True)
+class TableFiles:
+    """A version of a table whose files Spark can read as they are."""
+
+    path: str
+    files: tuple[DataFile, ...]
+    schema: StructType
+    partition_by: tuple[str, ...]
+
+
+def every_file(_: DataFile) -> bool:
+    """Keep all files."""
+    return True
+
+
+def read_version(
+    session: SparkSession, path: str, version: int, keep: Callable[[DataFile], bool] = every_file
+) -> DataFrame:
+    """The rows of a version in the files that `keep` keeps, with the columns of the log's schema.
+
+    `keep` only saves reading: the caller still says which rows it wants. Raises LakeError if the
+    version is gone from the log.
+    """
+    table, why_not = _table_files(path, version)
+    if why_not or len(table.files) > MOST_FILES:
+        return session.read.format("delta").option("versionAsOf", version).load(path)
+    return read_files(session, table, [file for file in table.files if keep(file)])
+
+
+def plain_files(path: str, version: int) -> TableFiles:
+    """The files of a version, for writing some of them anew.
+
+    Raises LakeError if a file's rows are not just what its Parquet says.
+    """
+    table, why_not = _table_files(path, version)
+    if why_not:
+        raise LakeError(
+            f"{path} {why_not}, so its files cannot be written anew. Turn that off, rewrite the "
+            "table (REORG TABLE … APPLY (PURGE) for deletion vectors), and run again."
+        )
+    return table
+
+
+def read_staged(session: SparkSession, staged: Staged, names: Sequence[str]) -> DataFrame:
+    """The rows of files that are not published yet."""
+    schema = StructType.fromJson({"type": "struct", "fields": list(staged.fields)})
+    files = tuple(
+        DataFile(f.path, {n: partition_day(v) for n, v in f.partition.items()})
+        for f in staged.files
+    )
+    return read_files(session, TableFiles(staged.table_path, files, schema, tuple(names)), files)
+
+
+def read_files(
+    session: SparkSession,
+    table: TableFiles,
+    files: Sequence[DataFile],
+    file_column: str | None = None,
+) -> DataFrame:
+    """The rows of some files of a table; `file_column` is the name for the URI of each one's."""
+    fields = table.schema.fields
+    named = [StructField(file_column, StringType())] if file_column else []
+    if not files:
+        return no_rows(session, StructType([*fields, *named]))
+    inside = StructType([field for field in fields if field.name not in table.partition_by])
+    rows = session.read.schema(inside).parquet(*(spark_path(table.path, f.path) for f in files))
+    days = {name: _day_column(name, files) for name in table.partition_by}
+    columns = [days[f.name] if f.name in days else F.col(f.name) for f in fields]
+    uri = [F.col("_metadata.file_path").alias(file_column)] if file_column else []
+    return rows.select(*columns, *uri)
+
+
+def no_rows(session: SparkSession, schema: StructType) -> DataFrame:
+    """A frame of these columns without a row; `createDataFrame` would start a Python worker."""
+    columns = (F.lit(None).cast(field.dataType).alias(field.name) for field in schema.fields)
+    return session.range(0).select(*columns)
+
+
+def _day_column(name: str, files: Sequence[DataFile]) -> Column:
+    """The value of a partition column, which a file does not hold, from the file's path."""
+    days = {file.partition[name] for file in files}
+    if len(days) == 1:
+        return F.lit(days.pop()).cast("date").alias(name)
+    pattern = f".*/{name}=([0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}})/"
+    return F.regexp_extract("_metadata.file_path", pattern, 1).cast("date").alias(name)
+
+
+def _files(table: DeltaTable, names: Sequence[str]) -> list[DataFile]:
+    active = pa.table(table.get_add_actions(flatten=True))
+    columns = {name: active[name].to_pylist() for name in active.column_names}
+    nothing: list[Any] = [None] * active.num_rows
+    lows, highs = (columns.get(f"{end}._batch", nothing) for end in ("min", "max"))
+    return [
+        DataFile(unquote(path), {n: columns[f"partition.{n}"][at] for n in names}, low, high)
+        for at, (path, low, high) in enumerate(zip(columns["path"], lows, highs, strict=True))
+    ]
+
+
+def _table_files(path: str, version: int) -> tuple[TableFiles, str]:
+    """The files of a version, and why they are not the whole truth; "" if they are."""
+    try:
+        table = DeltaTable(path, version=version)
+    except (DeltaError, OSError) as error:
+        raise LakeError(f"{path} cannot be read at version {version}: {error}") from error
+    names = tuple(table.metadata().partition_columns)
+    files = tuple(_files(table, names))
+    schema = StructType.fromJson(json.loads(table.schema().to_json()))
+    protocol = table.protocol()
+    features = set(protocol.reader_features or ())
+    if protocol.min_reader_version not in (_PLAIN_READER, _FEATURES_READER):
+        why_not = "uses column mapping"
+    elif features - _PLAIN_FEATURES:
+        why_not = f"uses {', '.join(sorted(features - _PLAIN_FEATURES))}"
+    elif not all(_says_its_partition(file, names) for file in files):
+        why_not = "has files whose path does not say their partition"
+    else:
+        why_not = ""
+    return TableFiles(path, files, schema, names), why_not
+
+
+def _says_its_partition(file: DataFile, names: Sequence[str]) -> bool:
+    folders = file.path.split("/")[:-1]
+    return "://" not in file.path and all(
+        f"{name}={file.partition[name]}" in folders for name in names
+    )

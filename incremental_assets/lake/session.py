@@ -1,0 +1,30 @@
+"""The Spark session of one load, whose settings and views are nobody else's."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+# How files are written, whoever started Spark. Delta knows no shredded VARIANT unless a table says
+# so, and Spark would shred on its own; timestamps of 96 bits have no statistics.
+_FILES = {
+    "spark.sql.variant.inferShreddingSchema": "false",
+    "spark.sql.variant.writeShredding.enabled": "false",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+}
+# With a few rows, each further task or stage takes longer than the rows.
+_SMALL = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.files.minPartitionNum": "1",
+    "spark.sql.files.openCostInBytes": "0",
+}
+
+
+def own_session(spark: SparkSession, *, small: bool = False) -> SparkSession:
+    """A session that shares nothing settable with another load; for a `small` one, few tasks."""
+    session: SparkSession = (
+        spark.cloneSession() if hasattr(spark, "cloneSession") else spark.newSession()
+    )
+    for name, value in (_FILES | (_SMALL if small else {})).items():
+        session.conf.set(name, value)
+    return session

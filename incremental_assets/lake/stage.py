@@ -1,0 +1,111 @@
+"""Writing data files beside a table's own, where no reader sees them until they are published.
+
+A load writes its rows first and is judged then: what its gate holds back is simply not published.
+A writer that outlives its run (a Connect server goes on when its client is killed) leaves files
+that nobody refers to, and VACUUM removes them like any other.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame
+
+from incremental_assets.lake.delta_log import partition_day
+from incremental_assets.lake.statistics import file_statistics
+from incremental_assets.storage import StoredFile, files_below, folders_in, open_file, remove
+
+_NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+_AT_ONCE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    """A data file: its path relative to the table, and what Delta's log says of a file."""
+
+    path: str
+    size: int
+    modified: int
+    partition: Mapping[str, str | None]
+    rows: int
+    statistics: str
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """The files of one write, and the columns they hold (as Spark's and Delta's schema JSON)."""
+
+    table_path: str
+    files: tuple[StagedFile, ...]
+    fields: tuple[Mapping[str, Any], ...]
+
+    @property
+    def rows(self) -> Mapping[tuple[date | None, ...], int]:
+        """Rows per partition; the partition columns of a lake are days."""
+        found: dict[tuple[date | None, ...], int] = {}
+        for file in self.files:
+            key = tuple(partition_day(value) for value in file.partition.values())
+            found[key] = found.get(key, 0) + file.rows
+        return found
+
+    def without(self, others: Staged) -> Staged:
+        """The files that are not among the others."""
+        return replace(self, files=tuple(f for f in self.files if f not in others.files))
+
+    def only(self, column: str, days: Collection[date]) -> Staged:
+        """The files whose partition is one of these days."""
+        wanted = {str(day) for day in days}
+        return replace(self, files=tuple(f for f in self.files if f.partition[column] in wanted))
+
+
+def stage(rows: DataFrame, path: str, batch: int, partition_by: Sequence[str]) -> Staged:
+    """Write the rows into a folder of their own inside the table's folder. One Spark job."""
+    folder = f"{folder_of(batch)}-{secrets.token_hex(4)}"
+    (
+        rows.write.partitionBy(*partition_by)
+        .option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+        .parquet(f"{path}/{folder}")
+    )
+    data = [f for f in files_below(f"{path}/{folder}") if f.path.endswith(".parquet")]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        files = tuple(pool.map(lambda file: _staged(path, folder, file), data))
+    fields = tuple(
+        {"name": f.name, "type": f.jsonValue()["type"], "nullable": True, "metadata": {}}
+        for f in rows.schema.fields
+    )
+    return Staged(path, files, fields)
+
+
+def discard(staged: Staged) -> None:
+    """Remove staged files that will not be published."""
+    for file in staged.files:
+        remove(f"{staged.table_path}/{file.path}")
+
+
+def discard_batch(path: str, batch: int) -> None:
+    """Remove what a batch that was given up had staged; it can never be published any more."""
+    for folder in folders_in(path):
+        if folder.startswith(f"{folder_of(batch)}-"):
+            remove(f"{path}/{folder}")
+
+
+def folder_of(batch: int) -> str:
+    """The beginning of the name of a batch's folder."""
+    return f"batch-{batch:06d}"
+
+
+def _staged(path: str, folder: str, file: StoredFile) -> StagedFile:
+    with open_file(f"{path}/{folder}/{file.path}") as stream:
+        rows, statistics = file_statistics(pq.read_metadata(stream))
+    values = (part.split("=", 1) for part in file.path.split("/")[:-1])
+    partition = {n: None if v == _NO_PARTITION else unquote(v) for n, v in values}
+    return StagedFile(
+        f"{folder}/{file.path}", file.size, file.modified, partition, rows, statistics
+    )

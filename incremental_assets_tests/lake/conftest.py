@@ -1,0 +1,52 @@
+"""What the tests of the lake share: a small table by day, and rows for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from incremental_assets.lake.delta_log import ensure_table
+from incremental_assets.lake.publish import publish
+from incremental_assets.lake.session import own_session
+from incremental_assets.lake.stage import stage
+from incremental_assets.lake.transaction import Transaction
+
+APP = "silver/sales"
+JAN_1, JAN_2 = date(2017, 1, 1), date(2017, 1, 2)
+
+
+class Small:
+    """A table of `id`, `amount` and `_batch` by `dt`."""
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        self.session = own_session(spark, small=True)
+        self.path = path
+        ensure_table(path, APP, (("_batch", "long"), ("dt", "date")), ("dt",))
+
+    def frame(self, batch: int, *rows: Sequence[object]) -> DataFrame:
+        frame = self.session.createDataFrame(list(rows), "id string, dt date, amount int")
+        batch_column = F.lit(batch).cast("long").alias("_batch")
+        return frame.select(batch_column, "dt", "id", "amount").coalesce(1)
+
+    def append(self, batch: int, *rows: Sequence[object]) -> None:
+        staged = stage(self.frame(batch, *rows), self.path, batch, ("dt",))
+        publish(staged, self.transaction(batch))
+
+    def transaction(self, batch: int) -> Transaction:
+        return Transaction(APP, batch, "{}")
+
+    def rows(self) -> list[tuple[str, str, int]]:
+        """Read by Delta itself: id, day, amount."""
+        table = self.session.read.format("delta").load(self.path)
+        found = table.select("id", F.col("dt").cast("string"), "amount").collect()
+        return sorted(tuple(row) for row in found)
+
+
+@pytest.fixture
+def small(spark: SparkSession, tmp_path: Path) -> Small:
+    return Small(spark, str(tmp_path / "lake" / "silver" / "sales"))

@@ -1,0 +1,144 @@
+"""Merging by key: the greater version stays, and only files with a row that changes are touched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import functions as F
+
+from incremental_assets.lake.delta_log import find_commit
+from incremental_assets.lake.merge import GONE, OLD, Merged, merge, replace_files_rows
+from incremental_assets.lake.publish import publish
+from incremental_assets_tests.lake.conftest import APP, JAN_1, JAN_2, Small
+
+
+def upsert(small: Small, batch: int, *rows: Sequence[object]) -> Merged:
+    """Merge by id; the greater amount wins."""
+    wins = F.col("amount") > F.col(f"{OLD}.amount")
+    merged = merge(small.session, small.frame(batch, *rows), small.path, batch, ["id"], wins)
+    publish(merged.staged, small.transaction(batch), replaced_files=merged.replaced)
+    return merged
+
+
+def files(small: Small) -> set[str]:
+    return set(DeltaTable(small.path).file_uris())
+
+
+def test_new_keys_are_added_and_no_file_is_touched(small: Small) -> None:
+    small.append(1, ("a", JAN_1, 1))
+    before = files(small)
+
+    merged = upsert(small, 2, ("b", JAN_1, 2))
+
+    assert small.rows() == [("a", "2017-01-01", 1), ("b", "2017-01-01", 2)]
+    assert (merged.inserted, merged.updated, merged.replaced) == ({JAN_1: 1}, {}, ())
+    assert before < files(small)
+
+
+def test_the_greater_version_stays_whichever_comes_first(small: Small) -> None:
+    small.append(1, ("a", JAN_1, 1), ("b", JAN_1, 9), ("c", JAN_1, 3))
+
+    merged = upsert(small, 2, ("a", JAN_1, 5), ("b", JAN_1, 5))
+
+    assert small.rows() == [("a", "2017-01-01", 5), ("b", "2017-01-01", 9), ("c", "2017-01-01", 3)]
+    assert (merged.inserted, merged.updated) == ({}, {JAN_1: 1})
+
+
+def test_a_version_that_loses_changes_no_file_but_its_batch_is_committed(small: Small) -> None:
+    small.append(1, ("a", JAN_1, 9))
+    before = files(small)
+
+    upsert(small, 2, ("a", JAN_1, 1))
+
+    assert files(small) == before
+    assert find_commit(small.path, APP, 2) is not None
+
+
+def test_only_the_files_with_a_row_that_changes_are_written_anew(small: Small) -> None:
+    small.append(1, ("a", JAN_1, 1), ("b", JAN_2, 2))
+    small.append(2, ("c", JAN_1, 3))
+    before = files(small)
+
+    merged = upsert(small, 3, ("a", JAN_1, 5))
+
+    assert len(merged.replaced) == 1
+    assert len(before & files(small)) == 2
+    assert small.rows() == [("a", "2017-01-01", 5), ("b", "2017-01-02", 2), ("c", "2017-01-01", 3)]
+
+
+def test_a_row_moves_to_another_day_in_the_same_commit(small: Small) -> None:
+    small.append(1, ("a", JAN_1, 1), ("b", JAN_1, 2))
+
+    upsert(small, 2, ("a", JAN_2, 5))
+
+    assert small.rows() == [("a", "2017-01-02", 5), ("b", "2017-01-01", 2)]
+    commit = find_commit(small.path, APP, 2)
+    assert commit is not None
+    assert commit.touched == {("2017-01-01",), ("2017-01-02",)}
+
+
+def test_a_row_that_is_gone_deletes_its_key(small: Small) -> None:
+    small.append(1, ("a", JAN_1, 1), ("b", JAN_1, 2))
+    gone = small.frame(2, ("a", JAN_1, 0), ("never there", JAN_1, 0)).withColumn(GONE, F.lit(True))
+
+    merged = merge(small.session, gone, small.path, 2, ["id"], F.lit(True))
+    publish(merged.staged, small.transaction(2), replaced_files=merged.replaced)
+
+    assert small.rows() == [("b", "2017-01-01", 2)]
+    assert (merged.inserted, merged.updated, merged.deleted) == ({}, {}, 1)
+
+
+def test_the_last_row_of_a_table_can_be_deleted(small: Small) -> None:
+    small.append(1, ("a", JAN_1, 1))
+    gone = small.frame(2, ("a", JAN_1, 0)).withColumn(GONE, F.lit(True))
+
+    merged = merge(small.session, gone, small.path, 2, ["id"], F.lit(True))
+    publish(merged.staged, small.transaction(2), replaced_files=merged.replaced)
+
+    assert small.rows() == []
+
+
+def test_a_merge_into_files_that_delta_wrote_itself(small: Small) -> None:
+    small.append(1, ("a", JAN_1, 1))
+    frame = small.frame(0, ("b", JAN_1, 2), ("c", JAN_1, 3))
+    frame.write.format("delta").mode("append").save(small.path)
+
+    upsert(small, 2, ("b", JAN_1, 5))
+
+    assert small.rows() == [("a", "2017-01-01", 1), ("b", "2017-01-01", 5), ("c", "2017-01-01", 3)]
+
+
+def test_a_column_that_only_one_side_has_is_null_on_the_other(small: Small) -> None:
+    small.append(1, ("a", JAN_1, 1), ("b", JAN_1, 2))
+    grown = small.frame(2, ("a", JAN_1, 5)).withColumn("colour", F.lit("red"))
+    wins = F.col("amount") > F.col(f"{OLD}.amount")
+
+    merged = merge(small.session, grown, small.path, 2, ["id"], wins)
+    publish(merged.staged, small.transaction(2), replaced_files=merged.replaced)
+
+    table = small.session.read.format("delta").load(small.path)
+    rows = sorted(tuple(row) for row in table.select("id", "colour").collect())
+    assert rows == [("a", "red"), ("b", None)]
+
+
+@pytest.mark.parametrize("repaired", [[("a", JAN_1, 7)], []], ids=["to a row", "to nothing"])
+def test_the_rows_of_a_file_are_replaced_and_others_carried_over(
+    small: Small, repaired: list[tuple[object, ...]]
+) -> None:
+    small.append(1, ("a", JAN_1, 1), ("b", JAN_1, 2), ("c", JAN_2, 3))
+
+    merged, carried = replace_files_rows(
+        small.session,
+        small.frame(2, *repaired),
+        small.path,
+        2,
+        F.col("id") == "a",
+        lambda file: file.partition["dt"] == JAN_1,
+    )
+    publish(merged.staged, small.transaction(2), replaced_files=merged.replaced)
+
+    kept = [("b", "2017-01-01", 2), ("c", "2017-01-02", 3)]
+    assert small.rows() == sorted([(i, str(d), n) for i, d, n in repaired] + kept)
+    assert (carried, merged.deleted) == ({(JAN_1,): 1}, 1)

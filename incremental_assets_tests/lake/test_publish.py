@@ -1,0 +1,196 @@
+"""Staged files: seen by nobody before they are published, and then by everybody at once."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from pathlib import Path
+
+import polars as pl
+import pytest
+from deltalake import CommitProperties, DeltaTable
+from deltalake.transaction import RemoveAction
+from pyspark.sql import functions as F
+
+from incremental_assets.errors import ConflictError, DefinitionError
+from incremental_assets.lake.delta_log import put_fence
+from incremental_assets.lake.publish import publish
+from incremental_assets.lake.stage import discard, discard_batch, stage
+from incremental_assets.storage import files_below
+from incremental_assets_tests.lake.conftest import APP, JAN_1, JAN_2, Small
+
+
+def test_staged_rows_are_counted_by_day_and_seen_by_nobody(small: Small) -> None:
+    rows = small.frame(1, ("a", JAN_1, 1), ("b", JAN_1, 2), ("c", JAN_2, 3))
+
+    staged = stage(rows, small.path, 1, ("dt",))
+
+    assert staged.rows == {(JAN_1,): 2, (JAN_2,): 1}
+    assert DeltaTable(small.path).version() == 0
+
+
+def test_published_rows_are_read_by_delta_polars_and_delta_rs_alike(small: Small) -> None:
+    small.append(1, ("a", JAN_1, 1), ("b", JAN_2, 2))
+
+    assert small.rows() == [("a", "2017-01-01", 1), ("b", "2017-01-02", 2)]
+    frame = pl.read_delta(small.path)
+    assert sorted(frame.select("id", "amount").rows()) == [("a", 1), ("b", 2)]
+    assert DeltaTable(small.path).count() == 2
+
+
+def test_only_the_days_that_passed_are_published(small: Small) -> None:
+    staged = stage(small.frame(1, ("a", JAN_1, 1), ("b", JAN_2, 2)), small.path, 1, ("dt",))
+    good = staged.only("dt", {JAN_1})
+
+    publish(good, small.transaction(1))
+    discard(staged.without(good))
+
+    assert small.rows() == [("a", "2017-01-01", 1)]
+    left = [f for f in files_below(small.path) if f.path.endswith(".parquet")]
+    assert [f.path for f in left] == [good.files[0].path]
+
+
+def test_a_day_is_replaced_whole_and_no_other(small: Small) -> None:
+    small.append(1, ("a", JAN_1, 1), ("b", JAN_2, 2))
+    small.append(2, ("c", JAN_1, 3))
+
+    staged = stage(small.frame(3, ("d", JAN_1, 4)), small.path, 3, ("dt",))
+    publish(staged, small.transaction(3), replaced_days=[JAN_1])
+
+    assert small.rows() == [("b", "2017-01-02", 2), ("d", "2017-01-01", 4)]
+
+
+def test_a_number_is_published_once(small: Small) -> None:
+    staged = stage(small.frame(1, ("a", JAN_1, 1)), small.path, 1, ("dt",))
+    publish(staged, small.transaction(1))
+
+    with pytest.raises(ConflictError, match="batch 1 was given up"):
+        publish(staged, small.transaction(1))
+
+    assert small.rows() == [("a", "2017-01-01", 1)]
+
+
+def test_a_commit_of_somebody_else_in_between_is_no_obstacle(
+    small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    staged = stage(small.frame(1, ("a", JAN_1, 1)), small.path, 1, ("dt",))
+    publish(staged, small.transaction(1))
+    later = stage(small.frame(2, ("b", JAN_1, 2)), small.path, 2, ("dt",))
+    opened: list[int] = []
+
+    class Raced(DeltaTable):
+        """Somebody commits after this one has been opened, once."""
+
+        def __init__(self, path: str) -> None:
+            super().__init__(path)
+            if not opened:
+                opened.append(self.version())
+                put_fence(path, "somebody else", 1)
+
+    monkeypatch.setattr("incremental_assets.lake.publish.DeltaTable", Raced)
+    publish(later, small.transaction(2))
+
+    assert small.rows() == [("a", "2017-01-01", 1), ("b", "2017-01-01", 2)]
+    assert DeltaTable(small.path).version() == opened[0] + 2
+
+
+def test_a_file_that_somebody_else_replaced_is_not_replaced_again(small: Small) -> None:
+    small.append(1, ("a", JAN_1, 1))
+    table = DeltaTable(small.path)
+    (old,) = [uri.split("sales/", 1)[1] for uri in table.file_uris()]
+    table.create_write_transaction(
+        [RemoveAction(old, True, 0)],
+        "append",
+        table.schema(),
+        ["dt"],
+        commit_properties=CommitProperties(),
+    )
+    staged = stage(small.frame(2, ("a", JAN_1, 2)), small.path, 2, ("dt",))
+
+    with pytest.raises(ConflictError, match=r"was replaced by somebody else"):
+        publish(staged, small.transaction(2), replaced_files=[old])
+
+
+def test_a_new_column_is_added_and_null_in_what_was_there(small: Small) -> None:
+    small.append(1, ("a", JAN_1, 1))
+    grown = small.frame(2, ("b", JAN_1, 2)).withColumn("colour", F.lit("red"))
+
+    publish(stage(grown, small.path, 2, ("dt",)), small.transaction(2))
+
+    table = small.session.read.format("delta").load(small.path)
+    assert sorted(map(tuple, table.select("id", "colour").collect())) == [("a", None), ("b", "red")]
+
+
+def test_a_column_of_another_type_is_refused_and_nothing_is_published(small: Small) -> None:
+    small.append(1, ("a", JAN_1, 1))
+    other = small.frame(2, ("b", JAN_1, 2)).withColumn("amount", F.col("amount").cast("string"))
+    staged = stage(other, small.path, 2, ("dt",))
+
+    with pytest.raises(DefinitionError, match=r"column amount is integer in the table and string"):
+        publish(staged, small.transaction(2))
+
+    assert small.rows() == [("a", "2017-01-01", 1)]
+
+
+def test_what_an_abandoned_batch_staged_is_removed_and_nothing_else(small: Small) -> None:
+    small.append(1, ("a", JAN_1, 1))
+    stage(small.frame(2, ("b", JAN_1, 2)), small.path, 2, ("dt",))
+
+    discard_batch(small.path, 2)
+
+    assert small.rows() == [("a", "2017-01-01", 1)]
+    left = [f for f in files_below(small.path) if f.path.endswith(".parquet")]
+    assert len(left) == 1
+
+
+def test_statistics_bound_what_is_in_the_file(small: Small) -> None:
+    rows = small.frame(7, ("a", JAN_1, 3), ("c", JAN_1, None)).withColumns(
+        {
+            "at": F.lit("2017-01-01T10:00:00.123456Z").cast("timestamp"),
+            "price": F.lit("2.5").cast("decimal(18,4)"),
+            "long_text": F.lit("x" * 33),
+            "part": F.lit(0.5),
+            "nested": F.struct(F.lit(1).alias("inner")),
+        }
+    )
+
+    (file,) = stage(rows, small.path, 7, ("dt",)).files
+
+    found = json.loads(file.statistics)
+    assert found["numRecords"] == 2
+    assert found["minValues"] == {
+        "_batch": 7,
+        "id": "a",
+        "amount": 3,
+        "at": "2017-01-01T10:00:00.123Z",
+        "price": 2.5,
+    }
+    assert found["maxValues"] == {
+        **found["minValues"],
+        "id": "c",
+        "at": "2017-01-01T10:00:00.124Z",
+    }
+    assert found["nullCount"]["amount"] == 1
+
+
+def test_delta_skips_by_the_statistics_and_finds_what_it_asks_for(small: Small) -> None:
+    at = F.lit("2017-01-01T10:00:00.123456Z").cast("timestamp")
+    price = F.lit("12345678901234.5678").cast("decimal(18,4)")
+    frame = small.frame(1, ("a", JAN_1, 1)).withColumns({"at": at, "price": price})
+    publish(stage(frame, small.path, 1, ("dt",)), small.transaction(1))
+
+    table = small.session.read.format("delta").load(small.path)
+    for condition in ("at = TIMESTAMP'2017-01-01T10:00:00.123456Z'", "price > 12345678901234.5677"):
+        assert table.where(condition).count() == 1
+    assert table.where("_batch > 1").count() == 0
+
+
+def test_a_table_goes_on_after_a_checkpoint_of_its_log(small: Small) -> None:
+    DeltaTable(small.path).alter.set_table_properties({"delta.checkpointInterval": "2"})
+    for batch in range(1, 6):
+        small.append(batch, (f"row {batch}", date(2017, 1, batch), batch))
+
+    log = Path(small.path) / "_delta_log"
+    assert [f for f in log.iterdir() if "checkpoint" in f.name]
+    assert len(small.rows()) == 5
+    assert DeltaTable(small.path).transaction_version(APP) == 5
