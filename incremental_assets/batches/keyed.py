@@ -21,7 +21,7 @@ from incremental_assets.lake.read import DataFile, read_version
 from incremental_assets.lake.session import own_session
 from incremental_assets.lake.stage import stage
 from incremental_assets.ledger.entry import Entry
-from incremental_assets.quality.contract import FIELDS, Contract
+from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.gate import (
     Counted,
     DayGate,
@@ -33,8 +33,6 @@ from incremental_assets.quality.gate import (
 )
 from incremental_assets.quality.rules import DayCounts
 from incremental_assets.table import Table
-
-_LOAD_COLUMNS = ("_landing_day", "_file", "_hash")
 
 
 @dataclass(frozen=True)
@@ -70,7 +68,7 @@ class KeyedBatch:
                 quarantine.put(rows, batch.quarantine_path, batch.table.name, batch.number)
             if not judged.published:
                 return Outcome(judged.entries, judged.results)
-            grown = contract.grown(counted.new_fields, columns_of(batch.path))
+            grown = contract.grown(counted.fields, columns_of(batch.path))
             days = set(judged.published)
             written = _written(session, batch, rows, days, grown)
         finally:
@@ -96,7 +94,7 @@ def _contract(table: Table) -> Contract:
 
 
 def _typed(session: SparkSession, batch: Batch) -> DataFrame:
-    """The windows' rows, typed and transformed, with `_reasons`, `_hash` and `dt`."""
+    """The windows' rows, typed and transformed, with `_reasons`, `_line` and `dt`."""
     table = batch.table
     landed = _window_rows(session, batch)
     rows = _contract(table).apply(landed)
@@ -106,13 +104,12 @@ def _typed(session: SparkSession, batch: Batch) -> DataFrame:
     rows = rows.withColumns(
         {
             "dt": F.col("_day"),
-            "_hash": _row_hash(rows),
             "_line": F.when(
                 F.size("_reasons") > 0, F.coalesce(F.col("_raw"), F.to_json("payload"))
             ),
         }
     )
-    return rows.drop("payload", "_raw", FIELDS, "_unreadable", "_batch")
+    return rows.drop("payload", "_raw", "_unreadable", "_batch")
 
 
 def _window_rows(session: SparkSession, batch: Batch) -> DataFrame:
@@ -155,14 +152,13 @@ def _time_reasons(batch: Batch) -> list[Column]:
     ]
 
 
-def _row_hash(rows: DataFrame) -> Column:
+def _row_hash(own: Sequence[str]) -> Column:
     """128 bits of SHA-256 over the row's own columns, whatever their order.
 
-    JSON keeps null from "" and one column's text from the next one's.
+    JSON keeps one column's text from the next one's; a column that is null counts as not there,
+    so a table that has grown since hashes its rows as before.
     """
-    own = sorted(name for name in rows.columns if not name.startswith("_") and name != "payload")
-    content = F.to_json(F.struct(*own, "_extra"))
-    return F.substring(F.sha2(content, 256), 1, 32)
+    return F.substring(F.sha2(F.to_json(F.struct(*sorted(own))), 256), 1, 32)
 
 
 def _judge(batch: Batch, counted: Counted) -> _Judged:
@@ -210,7 +206,7 @@ def _written(
     if batch.work.mode == "rebuild" and table.day is None:
         return _rebuilt_keys(session, batch, days, grown)
     good = rows.where(f"dt IN ({sql_days(days)}) AND size(_reasons) = 0")
-    latest = _columns(_latest(good, table), batch, grown)
+    latest = _latest(_columns(good, batch, grown), table)
     if len(days) > 1:
         latest = latest.hint("rebalance", "dt")
     if batch.work.mode in ("append", "rebuild"):
@@ -261,14 +257,18 @@ def _latest(rows: DataFrame, table: Table) -> DataFrame:
 
 
 def _columns(rows: DataFrame, batch: Batch, grown: Sequence[str]) -> DataFrame:
+    """The columns of the table: the batch, the day, its own and grown ones, and `_hash`."""
     own = [n for n in rows.columns if not n.startswith("_") and n != "dt"]
     new = [name for name in grown if name.lower() not in {n.lower() for n in own}]
-    return rows.select(
+    undeclared = {name: Contract.undeclared(name) for name in new}
+    return rows.withColumns(undeclared).select(
         F.lit(batch.number).cast("long").alias("_batch"),
         "dt",
         *own,
-        *(F.col("_extra")[name].alias(name) for name in new),
-        *_LOAD_COLUMNS,
+        *new,
+        "_landing_day",
+        "_file",
+        _row_hash([*own, *new]).alias("_hash"),
     )
 
 
@@ -294,15 +294,13 @@ def _rebuilt_keys(
     if table.transform is not None:
         rows = table.transform(rows)
     rows = with_reasons(rows, table.rules, _time_reasons(batch))
-    rows = rows.withColumns({"dt": F.col("_day"), "_hash": _row_hash(rows)})
-    rows = rows.where("size(_reasons) = 0").drop(
-        "payload", "_raw", FIELDS, "_unreadable", "_batch", "_reasons"
-    )
+    rows = rows.withColumn("dt", F.col("_day")).where("size(_reasons) = 0")
+    rows = rows.drop("payload", "_raw", "_unreadable", "_batch", "_reasons")
     key = list(table.key)
     table_now = read_version(session, batch.path, version_of(batch.path))
     before = table_now.where(f"dt IN ({sql_days(days)})")
     now = rows.where(f"dt IN ({sql_days(days)})")
     keys = before.select(*key).union(now.select(*key)).distinct()
-    kept = _columns(_latest(rows.join(keys, key, "left_semi"), table), batch, grown)
+    kept = _latest(_columns(rows.join(keys, key, "left_semi"), batch, grown), table)
     incoming = keys.join(kept, key, "left").withColumn(GONE, F.col("dt").isNull())
     return merge(session, incoming, batch.path, batch.number, table.key, F.lit(True))

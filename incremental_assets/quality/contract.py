@@ -49,9 +49,8 @@ class Contract:
         """Type the payload.
 
         Takes rows with `payload: variant`; adds the declared columns, `_fields:
-        map<string,variant>` (null where the payload is no object), `_unreadable: array<string>`
-        (the declared fields whose value is there but cannot be read) and `_extra:
-        map<string,string>` (the undeclared fields as text, in order of name; empty with `discard`).
+        map<string,variant>` (all fields; null where the payload is no object) and `_unreadable:
+        array<string>` (the declared fields whose value is there but cannot be read).
         """
         rows = rows.withColumn(FIELDS, F.col("payload").try_cast("map<string,variant>"))
         values = {name: F.try_element_at(FIELDS, F.lit(name)) for name in self.columns}
@@ -63,7 +62,7 @@ class Contract:
             name: kind.typed(F.col(f"_kind_{name}"), F.col(f"_text_{name}"))
             for name, kind in self.columns.items()
         }
-        rows = rows.withColumns(typed | {"_extra": self._undeclared()})
+        rows = rows.withColumns(typed)
         unreadable = [
             F.when(F.col(name).isNull() & (F.col(f"_kind_{name}") != "VOID"), F.lit(name))
             for name in self.columns
@@ -74,7 +73,7 @@ class Contract:
     def grown(self, found: Iterable[str], known: Iterable[str]) -> list[str]:
         """The undeclared fields that are columns: those of the table, then new ones by name.
 
-        `found` are the undeclared fields of a batch, `known` the columns that the table has.
+        `found` are the fields of a batch, `known` the columns that the table has.
         Names that Delta cannot store, that begin with `_` or that differ from another only in
         case stay in bronze; so does what exceeds `MOST_NEW_COLUMNS`.
         """
@@ -91,14 +90,9 @@ class Contract:
                 taken.add(name.lower())
         return grown
 
-    def _undeclared(self) -> Column:
-        if self.on_new == "discard":
-            return F.create_map().cast("map<string,string>")
-        # A regular expression, because the first lower() of a JVM loads ICU: two seconds.
-        declared = f"(?i)^({'|'.join(self.columns)})$"
-        fields = F.map_filter(FIELDS, lambda name, _: ~name.rlike(declared))
-        texts = F.transform_values(
-            fields, lambda _, value: F.coalesce(value.try_cast("string"), F.to_json(value))
-        )
-        present_only = F.map_filter(texts, lambda _, text: text.isNotNull() & (text != "null"))
-        return F.coalesce(present_only, F.create_map().cast("map<string,string>"))
+    @staticmethod
+    def undeclared(name: str) -> Column:
+        """The text of a field that is not declared, or null; `apply` made `_fields` for it."""
+        value = F.try_element_at(FIELDS, F.lit(name))
+        text = F.coalesce(value.try_cast("string"), F.to_json(value))
+        return F.when(~F.is_variant_null(value), text)

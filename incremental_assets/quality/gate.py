@@ -59,11 +59,11 @@ class DayGate:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What the aggregate gives: per day the counts, and the undeclared fields that were seen."""
+    """What the aggregate gives: per day the counts, and the names of the fields that were seen."""
 
     days: Mapping[date, DayGate]
     broken: Mapping[tuple[date, str], int]
-    new_fields: frozenset[str]
+    fields: frozenset[str]
 
 
 def structural_rules() -> Mapping[str, str]:
@@ -104,7 +104,7 @@ def count(rows: DataFrame, rules: Sequence[Rule], day: str, late: Column) -> Cou
     found = rows.groupBy(F.col(day).alias("day"), F.col("_reasons").alias("reasons")).agg(
         F.count(F.lit(1)).alias("rows"),
         F.count_if(late).alias("late"),
-        F.flatten(F.collect_set(F.map_keys("_extra"))).alias("fields"),
+        F.flatten(F.collect_set(F.map_keys(FIELDS))).alias("fields"),
         *(
             F.count_if(~F.coalesce(rule.condition(), F.lit(False)) & ~unread).alias(
                 f"broken_{rule.name}"
@@ -114,15 +114,15 @@ def count(rows: DataFrame, rules: Sequence[Rule], day: str, late: Column) -> Cou
     )
     days: dict[date, DayGate] = {}
     broken: dict[tuple[date, str], int] = {}
-    new_fields: set[str] = set()
+    fields: set[str] = set()
     for row in found.collect():
         day_so_far = days.get(row["day"]) or DayGate(row["day"])
         days[row["day"]] = _with_rows(day_so_far, row["reasons"], row["rows"], row["late"])
-        new_fields.update(row["fields"])
+        fields.update(row["fields"])
         for rule in watched:
             key = row["day"], rule.name
             broken[key] = broken.get(key, 0) + row[f"broken_{rule.name}"]
-    return Counted(days, broken, frozenset(new_fields))
+    return Counted(days, broken, frozenset(fields))
 
 
 def _with_rows(gate: DayGate, reasons: Sequence[str], rows: int, late: int) -> DayGate:

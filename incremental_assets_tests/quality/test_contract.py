@@ -43,16 +43,32 @@ def test_declared_fields_become_columns_and_the_others_are_kept_as_text(
         (None, None, []),
         (None, None, []),
     ]
-    extra = {"note": "hi", "size": "1.5", "gift": "true", "tags": '["x"]', "at": '{"b":1}'}
-    assert [row["_extra"] for row in typed] == [{}, extra, {}, {}, {}, {}, {}]
+    assert [sorted(row["_fields"] or ["no object"]) for row in typed] == [
+        ["id", "qty"],
+        ["at", "gift", "id", "note", "qty", "size", "tags"],
+        ["note", "qty"],
+        ["id", "qty"],
+        ["ID", "QTY"],
+        ["no object"],
+        ["no object"],
+    ]
 
 
-def test_with_discard_undeclared_fields_stay_below(spark: SparkSession) -> None:
+def test_an_undeclared_field_is_read_as_its_text(spark: SparkSession) -> None:
+    line = (
+        '{"note":"hi","size":1.5,"gift":true,"tags":["x"],"at":{"b":1},"none":null,"word":"null"}'
+    )
+    names = ["note", "size", "gift", "tags", "at", "none", "word", "missing"]
+    rows = Contract(id=Text()).apply(landed(spark, line))
+
+    (row,) = rows.select(*(Contract.undeclared(name).alias(name) for name in names)).collect()
+
+    assert tuple(row) == ("hi", "1.5", "true", '["x"]', '{"b":1}', None, "null", None)
+
+
+def test_with_discard_undeclared_fields_stay_below() -> None:
     contract = Contract("discard", id=Text())
 
-    (row,) = contract.apply(landed(spark, '{"id":"a","note":"hi"}')).collect()
-
-    assert (row["id"], row["_extra"]) == ("a", {})
     assert contract.grown(["note"], ["id", "size"]) == []
 
 

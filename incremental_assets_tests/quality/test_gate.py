@@ -121,8 +121,8 @@ def test_each_reason_is_counted(two_days: Counted) -> None:
     }
 
 
-def test_undeclared_fields_of_all_days_are_found(two_days: Counted) -> None:
-    assert two_days.new_fields == {"colour", "size"}
+def test_the_fields_of_all_days_are_found(two_days: Counted) -> None:
+    assert two_days.fields == {"id", "qty", "note", "colour", "size"}
 
 
 def test_each_row_is_looked_at_once(spark: SparkSession, tmp_path: Path) -> None:
