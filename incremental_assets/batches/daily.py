@@ -40,24 +40,24 @@ class DailyBatch:
     def execute(self, batch: Batch) -> Outcome:
         if batch.table.transform is None:
             raise DefinitionError(f"{batch.table.name}: a gold table needs a transform.")
-        session = own_session(batch.spark(), small=batch.work.small)
-        frames = [_upstream(session, batch, read) for read in batch.table.upstreams]
-        made = batch.table.transform(*frames)
-        own = [name for name in made.columns if not name.startswith("_") and name != "dt"]
-        rows = made.select(F.lit(batch.number).cast("long").alias("_batch"), "dt", *own)
-        if len(batch.work.days) > 1:
-            rows = rows.hint("rebalance", "dt")
-        partition_by = self.partition_by(batch.table)
-        staged = stage(rows, batch.path, batch.number, partition_by)
-        entries, results = _judge(batch, frames[0], read_staged(session, staged, partition_by))
-        published = {e.day for e in entries if e.state == "committed"}
-        good = staged.only("dt", published)
-        if published:
-            publish(good, batch.transaction(entries), replaced_days=published)
-        discard(staged.without(good))
-        if not published:
-            return Outcome(entries, results)
-        return Outcome(self.settled(batch.table, entries, batch.commit()), results)
+        with own_session(batch.spark(), small=batch.work.small) as session:
+            frames = [_upstream(session, batch, read) for read in batch.table.upstreams]
+            made = batch.table.transform(*frames)
+            own = [name for name in made.columns if not name.startswith("_") and name != "dt"]
+            rows = made.select(F.lit(batch.number).cast("long").alias("_batch"), "dt", *own)
+            if len(batch.work.days) > 1:
+                rows = rows.hint("rebalance", "dt")
+            partition_by = self.partition_by(batch.table)
+            staged = stage(rows, batch.path, batch.number, partition_by)
+            entries, results = _judge(batch, frames[0], read_staged(session, staged, partition_by))
+            published = {e.day for e in entries if e.state == "committed"}
+            good = staged.only("dt", published)
+            if published:
+                publish(good, batch.transaction(entries), replaced_days=published)
+            discard(staged.without(good))
+            if not published:
+                return Outcome(entries, results)
+            return Outcome(self.settled(batch.table, entries, batch.commit()), results)
 
     def settled(self, table: Table, claims: Sequence[Entry], commit: Commit) -> Sequence[Entry]:
         return from_commit(claims, commit, first_partition)

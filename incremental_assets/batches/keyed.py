@@ -57,31 +57,31 @@ class KeyedBatch:
         return ("dt",)
 
     def execute(self, batch: Batch) -> Outcome:
-        session = own_session(batch.spark(), small=batch.work.small)
-        rows = _typed(session, batch).persist(StorageLevel.MEMORY_AND_DISK)
-        try:
-            contract = _contract(batch.table)
-            late = F.col("_landing_day") > F.col("_day")
-            counted = count(rows, batch.table.rules, "_day", late)
-            judged = _judge(batch, counted)
-            if any(gate.quarantined for gate in counted.days.values()):
-                quarantine.put(rows, batch.quarantine_path, batch.table.name, batch.number)
-            if not judged.published:
-                return Outcome(judged.entries, judged.results)
-            grown = contract.grown(counted.fields, columns_of(batch.path))
-            days = set(judged.published)
-            written = _written(session, batch, rows, days, grown)
-        finally:
-            rows.unpersist()
-        entries = _with_changes(judged.entries, written)
-        rebuilt = days if batch.work.mode == "rebuild" and batch.table.day is not None else ()
-        publish(
-            written.staged,
-            batch.transaction(entries),
-            replaced_days=rebuilt,
-            replaced_files=written.replaced,
-        )
-        return Outcome(self.settled(batch.table, entries, batch.commit()), judged.results)
+        with own_session(batch.spark(), small=batch.work.small) as session:
+            rows = _typed(session, batch).persist(StorageLevel.MEMORY_AND_DISK)
+            try:
+                contract = _contract(batch.table)
+                late = F.col("_landing_day") > F.col("_day")
+                counted = count(rows, batch.table.rules, "_day", late)
+                judged = _judge(batch, counted)
+                if any(gate.quarantined for gate in counted.days.values()):
+                    quarantine.put(rows, batch.quarantine_path, batch.table.name, batch.number)
+                if not judged.published:
+                    return Outcome(judged.entries, judged.results)
+                grown = contract.grown(counted.fields, columns_of(batch.path))
+                days = set(judged.published)
+                written = _written(session, batch, rows, days, grown)
+            finally:
+                rows.unpersist()
+            entries = _with_changes(judged.entries, written)
+            rebuilt = days if batch.work.mode == "rebuild" and batch.table.day is not None else ()
+            publish(
+                written.staged,
+                batch.transaction(entries),
+                replaced_days=rebuilt,
+                replaced_files=written.replaced,
+            )
+            return Outcome(self.settled(batch.table, entries, batch.commit()), judged.results)
 
     def settled(self, table: Table, claims: Sequence[Entry], commit: Commit) -> Sequence[Entry]:
         return from_commit(claims, commit, first_partition)
@@ -261,7 +261,8 @@ def _columns(rows: DataFrame, batch: Batch, grown: Sequence[str]) -> DataFrame:
     own = [n for n in rows.columns if not n.startswith("_") and n != "dt"]
     new = [name for name in grown if name.lower() not in {n.lower() for n in own}]
     undeclared = {name: Contract.undeclared(name) for name in new}
-    return rows.withColumns(undeclared).select(
+    grown_rows = rows.withColumns(undeclared) if undeclared else rows
+    return grown_rows.select(
         F.lit(batch.number).cast("long").alias("_batch"),
         "dt",
         *own,

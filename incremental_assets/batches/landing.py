@@ -64,19 +64,19 @@ class LandingBatch:
 
     def _write(self, batch: Batch) -> Commit | None:
         """The commit; None if the files hold no line."""
-        session = own_session(batch.spark(), small=batch.work.small)
         files = [file for work in batch.work.days.values() for file in work.files]
-        try:
-            rows = _read(session, batch, files)
-            if batch.work.mode == "rebuild":
-                self._replace(session, batch, rows, files)
-                return batch.commit()
-            staged = stage(rows, batch.path, batch.number, self.partition_by(batch.table))
-        except PySparkException as error:
-            missing = gone(batch.settings.landing, files)
-            if missing or "FAILED_READ_FILE" in str(error):
-                raise SourceError(_unreadable(batch, missing, error)) from error
-            raise
+        with own_session(batch.spark(), small=batch.work.small) as session:
+            try:
+                rows = _read(session, batch, files)
+                if batch.work.mode == "rebuild":
+                    self._replace(session, batch, rows, files)
+                    return batch.commit()
+                staged = stage(rows, batch.path, batch.number, self.partition_by(batch.table))
+            except PySparkException as error:
+                missing = gone(batch.settings.landing, files)
+                if missing or "FAILED_READ_FILE" in str(error):
+                    raise SourceError(_unreadable(batch, missing, error)) from error
+                raise
         if not staged.files:
             return None
         publish(staged, batch.transaction())

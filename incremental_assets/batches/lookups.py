@@ -36,12 +36,12 @@ def affected_days(
         return ()
     if batch.work.mode == "rebuild":
         return None
-    session = own_session(batch.spark(), small=batch.work.small)
-    days: set[date] = set()
-    for table, read in loaded:
-        facts = next(r.table for r in table.upstreams if isinstance(r, ByDay))
-        days |= _days_of(session, batch, read, facts)
-    return tuple(sorted(days))
+    with own_session(batch.spark(), small=batch.work.small) as session:
+        days: set[date] = set()
+        for table, read in loaded:
+            facts = next(r.table for r in table.upstreams if isinstance(r, ByDay))
+            days |= _days_of(session, batch, read, facts)
+        return tuple(sorted(days))
 
 
 def _days_of(session: SparkSession, batch: Batch, read: AsOf, facts: Table) -> set[date]:

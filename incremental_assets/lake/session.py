@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from pyspark.sql import SparkSession
 
 # How files are written, whoever started Spark. Delta knows no shredded VARIANT unless a table says
@@ -20,11 +23,20 @@ _SMALL = {
 }
 
 
-def own_session(spark: SparkSession, *, small: bool = False) -> SparkSession:
-    """A session that shares nothing settable with another load; for a `small` one, few tasks."""
-    session: SparkSession = (
-        spark.cloneSession() if hasattr(spark, "cloneSession") else spark.newSession()
-    )
-    for name, value in (_FILES | (_SMALL if small else {})).items():
-        session.conf.set(name, value)
-    return session
+@contextmanager
+def own_session(spark: SparkSession, *, small: bool = False) -> Iterator[SparkSession]:
+    """A session that shares nothing settable with another load; for a `small` one, few tasks.
+
+    On a Connect server it is released when the load is over; its client would otherwise be closed
+    by Python's exit, where closing can hang.
+    """
+    clone = getattr(spark, "cloneSession", None)
+    session: SparkSession = clone() if clone else spark.newSession()
+    try:
+        for name, value in (_FILES | (_SMALL if small else {})).items():
+            session.conf.set(name, value)
+        yield session
+    finally:
+        if clone:  # `stop()` of a clone fails in pyspark 4.2.0
+            session.client.release_session()
+            session.client.close()

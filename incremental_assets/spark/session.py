@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import socket
 from importlib import import_module
 from pathlib import Path
 from threading import Thread
+from urllib.parse import urlsplit
 
 from pyspark.sql import SparkSession
 
@@ -15,6 +18,8 @@ from incremental_assets.spark.jars import jar_paths
 from incremental_assets.spark.java import require_java
 
 ARCHIVE = "spark.jsa"
+CONNECT_PORT = 15002
+REACH_SECONDS = 10.0
 
 # Settings of any session that writes to the lake, wherever Spark runs.
 SESSION_CONF = {
@@ -80,6 +85,7 @@ def start_session(settings: Settings, extra: dict[str, str] | None = None) -> Sp
     """Start Spark or connect to it. Raises SparkUnavailableError with the remedy."""
     builder = SparkSession.builder
     if settings.spark_remote:
+        _require_server(settings.spark_remote)
         builder = builder.remote(settings.spark_remote)
     else:
         # PySpark imports pandas at its first call to Java; here that goes on while Java starts.
@@ -87,13 +93,35 @@ def start_session(settings: Settings, extra: dict[str, str] | None = None) -> Sp
     for name, value in (session_conf(settings) | (extra or {})).items():
         builder = builder.config(name, value)
     try:
-        return builder.getOrCreate()
+        session = builder.getOrCreate()
+        if settings.spark_remote:
+            atexit.register(session.stop)
+        return session
     except Exception as error:
-        where = settings.spark_remote or settings.spark_master or "an embedded Spark"
+        where = _place(settings.spark_remote) or settings.spark_master or "an embedded Spark"
         raise SparkUnavailableError(
             f"Spark cannot be started ({where}): {str(error).splitlines()[0]}. Check SPARK_REMOTE, "
             "SPARK_MASTER and JAVA_HOME."
         ) from error
+
+
+def _require_server(url: str) -> None:
+    """Raise SparkUnavailableError where nobody listens: the client alone would try for minutes."""
+    parts = urlsplit(url)
+    try:
+        address = (parts.hostname or "", parts.port or CONNECT_PORT)
+        with socket.create_connection(address, timeout=REACH_SECONDS):
+            return
+    except (OSError, ValueError) as error:
+        raise SparkUnavailableError(
+            f"Spark cannot be reached at {_place(url)} ({error}). Start the Spark Connect server, "
+            "or set SPARK_REMOTE to where it listens: sc://host:15002."
+        ) from error
+
+
+def _place(url: str | None) -> str:
+    """The URL of a server without its parameters, which may hold a token."""
+    return url.partition(";")[0].rstrip("/") if url else ""
 
 
 def archive_option(path: Path) -> dict[str, str]:

@@ -72,7 +72,7 @@ class Shop:
             cwd=self.home,
             capture_output=True,
             text=True,
-            timeout=600,
+            timeout=300,
             check=False,
         )
 

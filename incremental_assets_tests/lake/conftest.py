@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date
 from pathlib import Path
 
@@ -23,8 +23,8 @@ JAN_1, JAN_2 = date(2017, 1, 1), date(2017, 1, 2)
 class Small:
     """A table of `id`, `amount` and `_batch` by `dt`."""
 
-    def __init__(self, spark: SparkSession, path: str) -> None:
-        self.session = own_session(spark, small=True)
+    def __init__(self, session: SparkSession, path: str) -> None:
+        self.session = session
         self.path = path
         ensure_table(path, APP, (("_batch", "long"), ("dt", "date")), ("dt",))
 
@@ -48,5 +48,6 @@ class Small:
 
 
 @pytest.fixture
-def small(spark: SparkSession, tmp_path: Path) -> Small:
-    return Small(spark, str(tmp_path / "lake" / "silver" / "sales"))
+def small(spark: SparkSession, tmp_path: Path) -> Iterator[Small]:
+    with own_session(spark, small=True) as session:
+        yield Small(session, str(tmp_path / "lake" / "silver" / "sales"))

@@ -1,0 +1,82 @@
+"""The same code on a Spark Connect server and on a cluster: the same tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from incremental_assets.spark.jars import jar_paths
+from incremental_assets_tests.end_to_end.servers import cluster, connect_server
+from incremental_assets_tests.end_to_end.shop import Shop
+from incremental_assets_tests.scenarios.world import World, sale, sales
+
+
+def land_two_days(world: World) -> None:
+    bad = sale(None, "2017-01-05")
+    coloured = sale("red", "2017-01-05", colour="red")
+    world.land("events", "2017-01-05", "a.jsonl", [*sales("a", "2017-01-05", 30), bad, coloured])
+    world.land("events", "2017-01-06", "b.jsonl", sales("b", "2017-01-06", 20))
+    world.land("users", "2017-01-05", "u.jsonl", [{"user_id": "u1", "updated_at": "2017-01-01"}])
+
+
+def land_what_came_later(world: World) -> None:
+    """A late row, a newer version of one, a new version of the user, and a repaired file."""
+    newer = sale("a7", "2017-01-05", qty=3, arrival_ts="2017-01-07T00:00:00Z")
+    world.land("events", "2017-01-07", "late.jsonl", [sale("late", "2017-01-05"), newer])
+    world.land("users", "2017-01-07", "u.jsonl", [{"user_id": "u1", "updated_at": "2017-01-05"}])
+    world.land("events", "2017-01-06", "b.jsonl", sales("c", "2017-01-06", 10))
+
+
+def runs_like_an_embedded_spark(shop: Shop, spark: SparkSession, **where: str) -> None:
+    world = shop.world(spark)
+    land_two_days(world)
+    first = shop.command("run", **where)
+    land_what_came_later(world)
+    second = shop.command("run", **where)
+
+    assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
+    embedded = world.another("embedded")
+    embedded.load("2017-01-05...2017-01-07")
+    embedded.load_stale()
+    world.same_tables_as(embedded)
+    assert shop.command("run", **where).stdout.strip() == "Nothing is new or stale."
+
+
+def connect(folder: Path, shop: Shop) -> AbstractContextManager[str]:
+    return connect_server(folder, jar_paths(shop.settings.cache))
+
+
+def standalone(folder: Path, shop: Shop) -> AbstractContextManager[str]:
+    del shop
+    return cluster(folder)
+
+
+@pytest.mark.parametrize(
+    ("server", "setting"),
+    [
+        pytest.param(connect, "SPARK_REMOTE", id="Spark Connect"),
+        pytest.param(standalone, "SPARK_MASTER", id="cluster"),
+    ],
+)
+def test_a_run_elsewhere_makes_the_same_tables(
+    server: Callable[[Path, Shop], AbstractContextManager[str]],
+    setting: str,
+    shop: Shop,
+    spark: SparkSession,
+    tmp_path: Path,
+) -> None:
+    with server(tmp_path, shop) as url:
+        runs_like_an_embedded_spark(shop, spark, **{setting: url, "SPARK_LOCAL_IP": "127.0.0.1"})
+
+
+def test_a_server_that_is_not_there_is_said_at_once(shop: Shop, spark: SparkSession) -> None:
+    land_two_days(shop.world(spark))
+
+    done = shop.command("run", SPARK_REMOTE="sc://127.0.0.1:1")
+
+    assert done.returncode == 1
+    assert "Spark cannot be reached at sc://127.0.0.1:1" in done.stderr
