@@ -266,8 +266,11 @@ def _supersede(path: str, view: LedgerView, entries: Sequence[Entry]) -> None:
 
 def _what(table: Table, work: Work) -> str:
     days = sorted(work.days)
-    span = str(days[0]) if len(days) == 1 else f"{days[0]} … {days[-1]} ({len(days)} days)"
-    return f"{table.name}: {work.mode} {span}: {work.days[days[0]].why}"
+    if len(days) == 1:
+        return f"{table.name}: {work.mode} {days[0]}: {work.days[days[0]].why}"
+    files = sum(len(day.files) for day in work.days.values())
+    why = f"{files} files" if files else f"{work.days[days[0]].why}, …"
+    return f"{table.name}: {work.mode} {days[0]} … {days[-1]} ({len(days)} days): {why}"
 
 
 def _done(table: Table, outcome: Outcome, seconds: float) -> str:

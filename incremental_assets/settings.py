@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from incremental_assets.errors import SettingsError
 
 PREFIX = "INCREMENTAL_ASSETS_"
+_NOT_IN_A_LAKE = "[]^|\\"
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -43,7 +44,7 @@ class Settings:
         """
         env = os.environ if environment is None else environment
         return cls(
-            lake=_location(env, "LAKE", "./lake"),
+            lake=_lake(env),
             landing=_location(env, "LANDING", "./landing"),
             start_date=_date(env, "START_DATE", "2017-01-01"),
             lateness=timedelta(days=_whole_number(env, "LATENESS_DAYS", "7")),
@@ -74,6 +75,17 @@ def _location(env: Mapping[str, str], name: str, default: str) -> str:
     if path is not None:
         return str(Path(os.path.abspath(path.expanduser())))
     return value.rstrip("/")
+
+
+def _lake(env: Mapping[str, str]) -> str:
+    lake = _location(env, "LAKE", "./lake")
+    found = sorted(set(lake) & set(_NOT_IN_A_LAKE))
+    if found:
+        raise SettingsError(
+            f"{PREFIX}LAKE is {lake!r}: delta-rs cannot open a table whose path holds "
+            f"{found[0]!r}. Choose another folder."
+        )
+    return lake
 
 
 def _date(env: Mapping[str, str], name: str, default: str) -> date:

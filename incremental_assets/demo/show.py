@@ -14,6 +14,7 @@ from incremental_assets.lake.delta_log import open_table
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.ledger.view import TableHistory
+from incremental_assets.query import query
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
@@ -90,9 +91,10 @@ def _row(
 
 
 def _best_products(path: str, days: DayRange | None, out: Console) -> None:
-    if open_table(path) is None:
+    table = open_table(path)
+    if table is None:
         return
-    sold = pl.scan_delta(path)
+    sold = query(table, "dt, product_id, revenue, units, orders")
     if days is not None:
         sold = sold.filter(pl.col("dt").is_between(days.first, days.last))
     best = (
@@ -100,7 +102,6 @@ def _best_products(path: str, days: DayRange | None, out: Console) -> None:
         .agg(pl.sum("revenue"), pl.sum("units"), pl.sum("orders"))
         .sort(["revenue", "product_id"], descending=[True, False])
         .head(BEST)
-        .collect()
     )
     grid = RichTable(title=f"The {BEST} products with the most revenue", header_style="bold")
     grid.add_column("product")

@@ -13,12 +13,18 @@ from collections.abc import Callable, Sequence
 from itertools import groupby
 
 import polars as pl
-from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, write_deltalake
+from deltalake import (
+    CommitProperties,
+    DeltaTable,
+    PostCommitHookProperties,
+    write_deltalake,
+)
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from incremental_assets.errors import ConflictError, LedgerError
 from incremental_assets.ledger.entry import FORMAT_VERSION, SCHEMA, Entry, from_row, to_frame
 from incremental_assets.ledger.view import LedgerView, TableHistory
+from incremental_assets.query import query
 from incremental_assets.settings import local_path
 
 TRIES = 60
@@ -123,7 +129,10 @@ class Ledger:
 
 
 def _load(table: DeltaTable) -> LedgerView:
-    frame = pl.scan_delta(table).collect()
+    try:
+        frame = query(table)
+    except (DeltaError, OSError) as error:
+        raise LedgerError(f"The ledger {table.table_uri} cannot be read: {error}") from error
     missing = [name for name in SCHEMA if name not in frame.columns]
     newest = frame["format_version"].max() if "format_version" in frame.columns else None
     if missing or (isinstance(newest, int) and newest > FORMAT_VERSION):
@@ -132,7 +141,7 @@ def _load(table: DeltaTable) -> LedgerView:
             f"{missing or 'nothing'}); this program knows format {FORMAT_VERSION}. Use the "
             "version of incremental_assets that wrote it, or a newer one."
         )
-    frame = frame.sort("table", "batch", "day")
+    frame = frame.cast(pl.Schema(SCHEMA)).sort("table", "batch", "day")
     entries = [from_row(row) for row in frame.iter_rows(named=True)]
     tables = {
         name: TableHistory(name, tuple(rows))

@@ -16,7 +16,12 @@ class _Lines(logging.Formatter):
             failure = event.step_failure_data.user_failure_data
             said = failure.description if failure else event.step_failure_data.error_display_string
             return f"FAILED {step}: {said}"
-        message = meta.get("orig_message") or record.getMessage()
+        if event is not None and event.event_type_value == "ASSET_CHECK_EVALUATION":
+            check = event.asset_check_evaluation_data
+            name = check.asset_key.to_user_string()
+            message = f"{name} {check.partition}: {check.check_name}: {check.description}"
+        else:
+            message = meta.get("orig_message") or record.getMessage()
         return f"{self.formatTime(record, '%H:%M:%S')} {message}"
 
 

@@ -18,6 +18,7 @@ from incremental_assets.spark.jars import jar_paths
 from incremental_assets.spark.java import require_java
 
 ARCHIVE = "spark.jsa"
+LOGGING = Path(__file__).with_name("log4j2.properties")
 CONNECT_PORT = 15002
 REACH_SECONDS = 10.0
 
@@ -126,14 +127,19 @@ def _place(url: str | None) -> str:
 
 def archive_option(path: Path) -> dict[str, str]:
     """The setting that makes Java write the class-data archive at a clean stop."""
-    options = [*_java_options(None), f"-XX:ArchiveClassesAtExit={path}"]
+    options = [*_java_options(None), f'"-XX:ArchiveClassesAtExit={path}"']
     return {"spark.driver.extraJavaOptions": " ".join(options)}
 
 
 def _java_options(cache: Path | None) -> list[str]:
     # The first compiler tier alone and one collector thread: a load is over before more pays off.
-    options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xlog:disable"]
+    options = [
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+UseSerialGC",
+        "-Xlog:disable",
+        f'"-Dlog4j2.configurationFile={LOGGING.as_uri()}"',
+    ]
     archive = cache / ARCHIVE if cache else None
     if archive is not None and archive.exists():
-        options += [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto"]
+        options += [f'"-XX:SharedArchiveFile={archive}"', "-Xshare:auto"]
     return options

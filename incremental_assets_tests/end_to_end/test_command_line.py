@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import dagster as dg
@@ -131,3 +132,18 @@ def test_bad_setting_is_named(shop: Shop, name: str, value: str, said: str) -> N
     assert done.returncode != 0
     assert name in done.stderr
     assert said in done.stderr
+
+
+def test_paths_may_hold_spaces_and_signs(shop: Shop, spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "my shop's 100% {new} lake #1"
+    folder.mkdir()
+    landing = f"{folder}/[landing]*"
+    settings = replace(shop.settings, lake=f"{folder}/lake", landing=landing)
+    odd = Shop(folder, settings)
+    rows = [*sales("a", "2017-01-05", 20), sale(None, "2017-01-05")]
+    odd.world(spark).land("events", "2017-01-05", "a file.jsonl", rows)
+
+    done = odd.command("run")
+
+    assert done.returncode == 0, done.stderr
+    assert "p1" in odd.command("demo", "show").stdout

@@ -131,6 +131,7 @@ _A_PLACE = "Give a plain path or URI"
     ("name", "value", "remedy"),
     [
         pytest.param("LAKE", "/data/`lake`", _A_PLACE, id="back quote"),
+        pytest.param("LAKE", "/data/[lake]", "Choose another folder", id="a sign of delta-rs"),
         pytest.param("LANDING", "/data/new\nline", _A_PLACE, id="line break"),
         pytest.param("LANDING", "s3://bucket/\x00", _A_PLACE, id="null byte"),
         pytest.param("START_DATE", "yesterday", _A_DAY, id="no day"),
