@@ -87,7 +87,6 @@ class Outcome:
 
     entries: Sequence[Entry]
     results: Mapping[date, Sequence[RuleResult]]
-    new_columns: Sequence[str] = ()
 
 
 class BatchKind(Protocol):

@@ -67,8 +67,9 @@ def _upstream(session: SparkSession, batch: Batch, read: Any) -> DataFrame:
     name = read.table.name
     path = f"{batch.settings.lake}/{name}"
     if name not in batch.versions:  # a table that is looked up and was never loaded
-        key, valid_from = (StructField(read.key, StringType()), read.valid_from)
-        return no_rows(session, StructType([key, StructField(valid_from, TimestampType())]))
+        key = StructField(read.key, StringType())
+        valid_from = StructField(read.valid_from, TimestampType())
+        return no_rows(session, StructType([key, valid_from]))
     if isinstance(read, AsOf):
         return read_version(session, path, batch.versions[name])
 

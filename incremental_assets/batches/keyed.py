@@ -45,7 +45,7 @@ class _Judged:
 class KeyedBatch:
     """Types the payload, sets bad rows aside, and publishes the days that pass.
 
-    Where the business day is declared unchanging for a key, a day is a world of its own: MERGE
+    Where the business day is declared unchanging for a key, a day is a world of its own: a merge
     looks only into the days of the batch, and a restated day is replaced whole. Where it is not
     (the rows lie under their landing day), keys are looked up in the whole table.
     """
@@ -222,13 +222,12 @@ def _written(
             return file.partition["dt"] in days
 
         key = (*table.key, "dt")
-        return merge(
-            session, latest, batch.path, batch.number, key, incoming > present, of_these_days
-        )
+        wins = incoming > present
+        return merge(session, latest, batch.path, batch.number, key, wins, order, of_these_days)
     # Of two equal copies the one that landed first stays, whichever is loaded first.
     earlier = (incoming == present) & (F.col("dt") < F.col(f"{OLD}.dt"))
     wins = (incoming > present) | earlier
-    return merge(session, latest, batch.path, batch.number, table.key, wins)
+    return merge(session, latest, batch.path, batch.number, table.key, wins, [*order, "dt"])
 
 
 def _with_changes(entries: Sequence[Entry], written: Merged) -> list[Entry]:

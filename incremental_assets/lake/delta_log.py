@@ -18,6 +18,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 
 from incremental_assets.errors import LakeError
 from incremental_assets.settings import local_path
+from incremental_assets.storage import open_file
 
 FENCE = "fence"
 _ONCE_NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
@@ -160,15 +161,9 @@ def _is_txn(action: Mapping[str, Any], app_id: str) -> bool:
 
 def _actions(path: str, version: int) -> list[dict[str, Any]] | None:
     file = f"{path}/_delta_log/{version:020d}.json"
-    local = local_path(file)
     try:
-        if local is not None:
-            text = local.read_text(encoding="utf-8")
-        else:
-            import fsspec  # deferred: a local lake does not need it
-
-            with fsspec.open(file, "r", encoding="utf-8") as stream:
-                text = stream.read()
+        with open_file(file) as stream:
+            text = stream.read().decode("utf-8")
     except FileNotFoundError:
         return None
     return [json.loads(line) for line in text.splitlines() if line.strip()]

@@ -7,19 +7,19 @@ a merge has the same fence and the same single commit as every other write.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from functools import partial
 from urllib.parse import unquote
 
 from pyspark import StorageLevel
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.lake.delta_log import version_of
 from incremental_assets.lake.read import DataFile, every_file, plain_files, read_files
 from incremental_assets.lake.stage import Staged, stage
+from incremental_assets.settings import local_path
 
 GONE = "_gone"
 OLD = "_old"
@@ -44,20 +44,20 @@ def merge(
     batch: int,
     key: Sequence[str],
     wins: Column,
+    compared: Sequence[str] = (),
     keep: Callable[[DataFile], bool] = every_file,
 ) -> Merged:
     """Stage what the table's changed files hold once `incoming` (one row per key) is merged.
 
     `wins` decides, for a key that the table has, whether the incoming row takes its place; in it
-    `_old` is a struct of the table's row. A row with a true `_gone` deletes its key. `keep` names
-    the files in which the keys may lie. Raises LakeError for a table whose files cannot simply be
-    written anew.
+    `_old` is a struct of the `compared` columns of the table's row; no others are read to find
+    out. A row with a true `_gone` deletes its key. `keep` names the files in which the keys may
+    lie. Raises LakeError for a table whose files cannot simply be written anew.
     """
     table = plain_files(path, version_of(path))
     scope = [file for file in table.files if keep(file)]
     present = read_files(session, table, scope, file_column=_FILE)
-    others = [F.col(n) for n in present.columns if n not in key and n != _FILE]
-    old = present.select(*key, F.struct(*others).alias(OLD), _FILE)
+    old = present.select(*key, F.struct(*(compared or key)).alias(OLD), _FILE)
     gone = F.col(GONE) if GONE in incoming.columns else F.lit(False)
     decided = (
         incoming.join(old, list(key), "left")
@@ -68,7 +68,7 @@ def merge(
     )
     try:
         counts = decided.groupBy("dt", _FILE, GONE).count().collect()
-        touched = _named({row[_FILE] for row in counts if row[_FILE]}, scope)
+        touched = _named(path, scope, {row[_FILE] for row in counts if row[_FILE]})
         new = decided.where(~F.col(GONE)).drop(_FILE, GONE)
         doomed = decided.where(F.col(_FILE).isNotNull()).select(*key)
         rest = read_files(session, table, touched).join(doomed, list(key), "left_anti")
@@ -110,7 +110,7 @@ def replace_files_rows(
         .where("doomed > 0")
         .collect()
     )
-    touched = _named({row[_FILE] for row in found}, scope)
+    touched = _named(path, scope, {row[_FILE] for row in found})
     carried: dict[tuple[date | None, ...], int] = {}
     for row in found:
         place = tuple(row[name] for name in table.partition_by)
@@ -122,18 +122,15 @@ def replace_files_rows(
     return Merged(staged, tuple(f.path for f in touched), deleted=gone), carried
 
 
-def _named(uris: Collection[str], files: Sequence[DataFile]) -> list[DataFile]:
-    """The files that Spark calls by these URIs."""
-    paths = [unquote(uri) for uri in uris]
-    return [file for file in files if any(map(partial(_ends_with, file.path), paths))]
+def _named(path: str, files: Sequence[DataFile], uris: Collection[str]) -> list[DataFile]:
+    """The files of a table that Spark calls by these URIs."""
+    root = str(local_path(path) or path.partition("://")[2])
+    relative = {unquote(uri).partition(f"{root}/")[2] for uri in uris}
+    return [file for file in files if file.path in relative]
 
 
-def _ends_with(path: str, uri: str) -> bool:
-    return uri.endswith(f"/{path}")
-
-
-def _by_day(rows: object) -> Mapping[date, int]:
+def _by_day(rows: Iterable[Row]) -> Mapping[date, int]:
     found: dict[date, int] = {}
-    for row in rows:  # type: ignore[attr-defined]
+    for row in rows:
         found[row["dt"]] = found.get(row["dt"], 0) + row["count"]
     return found

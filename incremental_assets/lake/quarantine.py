@@ -6,7 +6,7 @@ judgement left can be dropped without a JVM, and so that any Delta reader can sh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import date
 
 from deltalake import DeltaTable
@@ -71,17 +71,6 @@ def supersede(path: str, batch: int, replaced_from: Mapping[date, int]) -> None:
     ]
     if conditions:
         _delete(path, " OR ".join(conditions))
-
-
-def count_of(path: str, days: Iterable[date]) -> int:
-    """How many rows of these days are in quarantine, from file statistics alone."""
-    if open_table(path) is None:
-        return 0
-    wanted = {str(day) for day in days}
-    actions = DeltaTable(path).get_add_actions(flatten=True)
-    records = actions.column("num_records").to_pylist()
-    of_day = actions.column("partition._day").to_pylist()
-    return sum(n or 0 for n, day in zip(records, of_day, strict=True) if str(day) in wanted)
 
 
 def _app_id(table: str) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 # How files are written, whoever started Spark. Delta knows no shredded VARIANT unless a table says
@@ -38,5 +39,6 @@ def own_session(spark: SparkSession, *, small: bool = False) -> Iterator[SparkSe
         yield session
     finally:
         if clone:  # `stop()` of a clone fails in pyspark 4.2.0
-            session.client.release_session()
+            with suppress(PySparkException):  # a server that is gone has been told of already
+                session.client.release_session()
             session.client.close()

@@ -34,8 +34,11 @@ def file_statistics(footer: pq.FileMetaData) -> tuple[int, str]:
             nulls[name] = sum(s.null_count for s in found)
         bounded = [s for s in found if s.has_min_max]
         if len(bounded) == sum(1 for s in found if s.num_values) and bounded:
-            low = _json_value(min(s.min for s in bounded), up=False)
-            high = _json_value(max(s.max for s in bounded), up=True)
+            try:
+                low = _json_value(min(s.min for s in bounded), up=False)
+                high = _json_value(max(s.max for s in bounded), up=True)
+            except (OverflowError, ValueError):
+                continue  # an instant that Python cannot say: beyond the year 9999
             if low is not None and high is not None:
                 lows[name], highs[name] = low, high
     parts: Mapping[str, Any] = {
@@ -60,7 +63,8 @@ def _json_value(value: Any, *, up: bool) -> Any:  # noqa: PLR0911 - a case per t
         instant = value if value.tzinfo else value.replace(tzinfo=UTC)
         rest = timedelta(microseconds=instant.microsecond % 1000)
         rounded = instant - rest + (_MILLISECOND if up and rest else timedelta(0))
-        return rounded.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+        utc = rounded.astimezone(UTC).replace(tzinfo=None)
+        return utc.isoformat(timespec="milliseconds") + "Z"
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, Decimal):

@@ -26,7 +26,6 @@ REACH_SECONDS = 10.0
 SESSION_CONF = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
-    "spark.databricks.delta.replaceWhere.dataColumns.enabled": "true",
 }
 
 # What makes Spark know Delta, wherever it is started from here.

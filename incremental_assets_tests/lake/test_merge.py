@@ -17,7 +17,9 @@ from incremental_assets_tests.lake.conftest import APP, JAN_1, JAN_2, Small
 def upsert(small: Small, batch: int, *rows: Sequence[object]) -> Merged:
     """Merge by id; the greater amount wins."""
     wins = F.col("amount") > F.col(f"{OLD}.amount")
-    merged = merge(small.session, small.frame(batch, *rows), small.path, batch, ["id"], wins)
+    merged = merge(
+        small.session, small.frame(batch, *rows), small.path, batch, ["id"], wins, ["amount"]
+    )
     publish(merged.staged, small.transaction(batch), replaced_files=merged.replaced)
     return merged
 
@@ -115,7 +117,7 @@ def test_a_column_that_only_one_side_has_is_null_on_the_other(small: Small) -> N
     grown = small.frame(2, ("a", JAN_1, 5)).withColumn("colour", F.lit("red"))
     wins = F.col("amount") > F.col(f"{OLD}.amount")
 
-    merged = merge(small.session, grown, small.path, 2, ["id"], wins)
+    merged = merge(small.session, grown, small.path, 2, ["id"], wins, ["amount"])
     publish(merged.staged, small.transaction(2), replaced_files=merged.replaced)
 
     table = small.session.read.format("delta").load(small.path)

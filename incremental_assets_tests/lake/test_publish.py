@@ -173,6 +173,27 @@ def test_statistics_bound_what_is_in_the_file(small: Small) -> None:
     assert found["nullCount"]["amount"] == 1
 
 
+@pytest.mark.parametrize("at", ["9999-12-31T23:59:59.999999Z", "9999-12-31T23:00:00-05:00"])
+def test_an_instant_beyond_python_is_published_without_bounds(small: Small, at: str) -> None:
+    rows = small.frame(1, ("a", JAN_1, 1)).withColumn("at", F.lit(at).cast("timestamp"))
+    staged = stage(rows, small.path, 1, ("dt",))
+
+    publish(staged, small.transaction(1))
+
+    assert "at" not in json.loads(staged.files[0].statistics)["minValues"]
+    assert small.rows() == [("a", "2017-01-01", 1)]
+
+
+def test_an_early_year_has_four_digits(small: Small) -> None:
+    at = F.lit("0001-02-03T04:05:06Z").cast("timestamp")
+
+    (file,) = stage(
+        small.frame(1, ("a", JAN_1, 1)).withColumn("at", at), small.path, 1, ("dt",)
+    ).files
+
+    assert json.loads(file.statistics)["minValues"]["at"] == "0001-02-03T04:05:06.000Z"
+
+
 def test_delta_skips_by_the_statistics_and_finds_what_it_asks_for(small: Small) -> None:
     at = F.lit("2017-01-01T10:00:00.123456Z").cast("timestamp")
     price = F.lit("12345678901234.5678").cast("decimal(18,4)")
