@@ -51,7 +51,7 @@ bench-quick: setup  ## Measure a day and a month against the script that tutoria
 	@$(BIN)/python -m benchmarks.quick
 
 lock:  ## Resolve the dependencies anew (needs uv)
-	@uv pip compile --quiet --universal --no-strip-extras --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --group demo --group dev pyproject.toml -o requirements.lock
+	@uv pip compile --quiet --universal --no-strip-extras --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --extra s3 --group demo --group dev pyproject.toml -o requirements.lock
 
 clean:  ## Remove the demo's lake, landing and Dagster history
 	rm -rf lake landing .dagster

@@ -68,9 +68,9 @@ def setup() -> None:
     from incremental_assets.warm_up import make_archive
 
     settings = Settings.from_environment()
-    java = require_java()
+    java = require_java(settings.java_home)
     with ERR.status("Resolving the Delta jars …"):
-        jars = resolve_jars(settings.cache)
+        jars = resolve_jars(settings.cache, settings.java_home)
     ERR.print(f"Java {java}, {len(jars)} jars in {jars[0].parent}")
     if not (settings.cache / ARCHIVE).exists():
         ERR.print("Preparing Spark's class archive (once, about a minute) …")

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import Literal
 
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from incremental_assets.batches.batch import Batch, BatchKind, Outcome
@@ -31,6 +30,7 @@ from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import Work, file_entries, plan_table
 from incremental_assets.quality.gate import RuleResult
 from incremental_assets.settings import Settings
+from incremental_assets.spark.failure import SPARK_ERRORS, what_failed
 from incremental_assets.table import Table
 
 DAYS_PER_BATCH = 31
@@ -138,11 +138,11 @@ class Lakehouse:
             entries = self._with_affected(batch, outcome.entries)
         except IncrementalAssetsError:
             raise
-        except PySparkException as error:
+        except SPARK_ERRORS as error:
             raise LakeError(
-                f"{table.name}, batch {batch.number}: Spark failed: "
-                f"{str(error).splitlines()[0][:500]}. Nothing was published that is not whole; "
-                "run again, and look at the message above if it fails again."
+                f"{table.name}, batch {batch.number}: Spark failed: {what_failed(error)}. Nothing "
+                "was published that is not whole; run again, and if it fails again, look into "
+                "what is said here."
             ) from error
         seconds = round(time.monotonic() - started, 3)
         entries = [replace(e, recorded_at=self._now(), seconds=seconds) for e in entries]

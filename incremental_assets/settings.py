@@ -23,7 +23,8 @@ class Settings:
     `lake` and `landing` are absolute local paths or URIs of an object store; neither ends in a
     slash. `start_date` is the first daily partition (UTC). `lateness` is how long after its
     business day a fact may land. `spark_remote` and `spark_master` point Spark elsewhere; both
-    None means an embedded Spark. `cache` holds the jars and the class-data archive.
+    None means an embedded Spark, run by the Java of `java_home` or else of the PATH. `cache`
+    holds the jars and the class-data archive.
     """
 
     lake: str
@@ -35,6 +36,7 @@ class Settings:
     spark_remote: str | None = None
     driver_memory: str = "2g"
     dagster_home: Path | None = None
+    java_home: Path | None = None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -52,7 +54,8 @@ class Settings:
             spark_master=env.get("SPARK_MASTER") or None,
             spark_remote=env.get("SPARK_REMOTE") or None,
             driver_memory=env.get(f"{PREFIX}DRIVER_MEMORY") or "2g",
-            dagster_home=Path(env["DAGSTER_HOME"]) if env.get("DAGSTER_HOME") else None,
+            dagster_home=_folder(env, "DAGSTER_HOME"),
+            java_home=_folder(env, "JAVA_HOME"),
         )
 
 
@@ -86,6 +89,10 @@ def _lake(env: Mapping[str, str]) -> str:
             f"{found[0]!r}. Choose another folder."
         )
     return lake
+
+
+def _folder(env: Mapping[str, str], name: str) -> Path | None:
+    return Path(env[name]) if env.get(name) else None
 
 
 def _date(env: Mapping[str, str], name: str, default: str) -> date:

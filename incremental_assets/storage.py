@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -12,16 +12,26 @@ from typing import IO, Any
 from incremental_assets.errors import SettingsError
 from incremental_assets.settings import local_path
 
+# What stores call that which changes with a file's content.
+_TAGS = ("ETag", "etag", "md5Hash", "content_md5", "checksum", "generation", "versionId")
 _GLOB = str.maketrans({c: f"\\{c}" for c in "{}[]*?\\"})
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file below a folder: its path relative to it, bytes, milliseconds since 1970."""
+    """A file below a folder: its path relative to it, bytes, nanoseconds since 1970.
+
+    `tag` is what the store says of the content; a local disk says nothing.
+    """
 
     path: str
     size: int
     modified: int
+    tag: str = ""
+
+
+def _nothing(name: str) -> bool:
+    return not name
 
 
 def spark_path(root: str, relative: str) -> str:
@@ -31,10 +41,13 @@ def spark_path(root: str, relative: str) -> str:
     return f"{prefix}/{relative}".translate(_GLOB)
 
 
-def files_below(folder: str) -> list[StoredFile]:
-    """Every file below a folder; none where there is no folder."""
+def files_below(folder: str, skip: Callable[[str], bool] = _nothing) -> list[StoredFile]:
+    """Every file below a folder, without files and folders whose name is to be skipped.
+
+    None where there is no folder. Raises OSError for what cannot be listed.
+    """
     local = local_path(folder)
-    found = _walk(local, local) if local is not None else _find(folder)
+    found = _walk(local, local, skip) if local is not None else _find(folder, skip)
     return sorted(found, key=lambda file: file.path)
 
 
@@ -72,24 +85,34 @@ def remove(path: str) -> None:
         local.unlink(missing_ok=True)
 
 
-def _walk(root: Path, folder: Path) -> Iterator[StoredFile]:
+def _walk(root: Path, folder: Path, skip: Callable[[str], bool]) -> Iterator[StoredFile]:
     if not folder.is_dir():
         return
     for entry in os.scandir(folder):
+        if skip(entry.name):
+            continue
         if entry.is_dir():
-            yield from _walk(root, Path(entry.path))
+            yield from _walk(root, Path(entry.path), skip)
         else:
             stat = entry.stat()
             path = Path(entry.path).relative_to(root).as_posix()
-            yield StoredFile(path, stat.st_size, stat.st_mtime_ns // 1_000_000)
+            yield StoredFile(path, stat.st_size, stat.st_mtime_ns)
 
 
-def _find(folder: str) -> Iterator[StoredFile]:
+def _find(folder: str, skip: Callable[[str], bool]) -> Iterator[StoredFile]:
     store, root = open_store(folder)
-    for path, info in store.find(root, detail=True).items():
+    try:
+        found = store.find(root, detail=True)
+    except FileNotFoundError:
+        return
+    for path, info in found.items():
+        relative = path.removeprefix(root).lstrip("/")
+        if any(skip(part) for part in relative.split("/")):
+            continue
         modified = info.get("LastModified") or info.get("mtime")
-        stamp = int(modified.timestamp() * 1000) if hasattr(modified, "timestamp") else 0
-        yield StoredFile(path.removeprefix(root).lstrip("/"), int(info.get("size") or 0), stamp)
+        stamp = int(modified.timestamp() * 1e9) if hasattr(modified, "timestamp") else 0
+        tag = next((str(info[key]).strip('"') for key in _TAGS if info.get(key)), "")
+        yield StoredFile(relative, int(info.get("size") or 0), stamp, tag)
 
 
 def open_store(location: str) -> tuple[Any, str]:
@@ -100,6 +123,7 @@ def open_store(location: str) -> tuple[Any, str]:
         store, path = fsspec.core.url_to_fs(location, use_listings_cache=False)
     except (ImportError, ValueError) as error:
         raise SettingsError(
-            f"{location}: no client for this kind of store is installed ({error})."
+            f"{location}: no client for this kind of store is installed ({error}). For S3 install "
+            "incremental-assets with its extra `s3`."
         ) from error
     return store, str(path).rstrip("/")

@@ -72,4 +72,5 @@ def _settings_in(folder: Path) -> Settings:
         lateness=timedelta(days=7),
         cache=PROJECT_ROOT / ".cache",
         driver_memory="1g",
+        java_home=Settings.from_environment().java_home,
     )

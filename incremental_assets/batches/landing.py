@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -25,6 +24,7 @@ from incremental_assets.quality.rules import DayCounts
 from incremental_assets.quality.types import Timestamp
 from incremental_assets.settings import local_path
 from incremental_assets.sources.landed_files import LandedFile, gone
+from incremental_assets.spark.failure import SPARK_ERRORS, what_failed
 from incremental_assets.storage import spark_path
 from incremental_assets.table import Table
 
@@ -72,7 +72,7 @@ class LandingBatch:
                     self._replace(session, batch, rows, files)
                     return batch.commit()
                 staged = stage(rows, batch.path, batch.number, self.partition_by(batch.table))
-            except PySparkException as error:
+            except SPARK_ERRORS as error:
                 missing = gone(batch.settings.landing, files)
                 if missing or "FAILED_READ_FILE" in str(error):
                     raise SourceError(_unreadable(batch, missing, error)) from error
@@ -200,7 +200,7 @@ def _unreadable(batch: Batch, missing: Sequence[LandedFile], error: Exception) -
         names = ", ".join(f.path for f in missing[:5])
         what = f"{len(missing)} files vanished or changed while they were read: {names}"
     else:
-        what = f"a file cannot be read ({str(error).splitlines()[0][:300]})"
+        what = f"a file cannot be read ({what_failed(error)})"
     return (
         f"{batch.table.name}, {', '.join(map(str, batch.work.days))}: {what}. Nothing was loaded; "
         "put the files right or remove them, and run again."

@@ -15,20 +15,26 @@ from datetime import date
 from typing import Any
 from urllib.parse import unquote
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
+from incremental_assets.errors import LakeError
 from incremental_assets.lake.delta_log import partition_day
 from incremental_assets.lake.statistics import file_statistics
 from incremental_assets.storage import StoredFile, files_below, folders_in, open_file, remove
 
 _NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _AT_ONCE = 16
+_NANOSECONDS_A_MILLISECOND = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class StagedFile:
-    """A data file: its path relative to the table, and what Delta's log says of a file."""
+    """A data file: its path relative to the table, and what Delta's log says of a file.
+
+    `modified` is in milliseconds since 1970.
+    """
 
     path: str
     size: int
@@ -66,7 +72,10 @@ class Staged:
 
 
 def stage(rows: DataFrame, path: str, batch: int, partition_by: Sequence[str]) -> Staged:
-    """Write the rows into a folder of their own inside the table's folder. One Spark job."""
+    """Write the rows into a folder of their own inside the table's folder. One Spark job.
+
+    Raises LakeError if what Spark wrote cannot be read back.
+    """
     folder = f"{folder_of(batch)}-{secrets.token_hex(4)}"
     (
         rows.write.partitionBy(*partition_by)
@@ -102,10 +111,21 @@ def folder_of(batch: int) -> str:
 
 
 def _staged(path: str, folder: str, file: StoredFile) -> StagedFile:
-    with open_file(f"{path}/{folder}/{file.path}") as stream:
-        rows, statistics = file_statistics(pq.read_metadata(stream))
+    try:
+        with open_file(f"{path}/{folder}/{file.path}") as stream:
+            rows, statistics = file_statistics(pq.read_metadata(stream))
+    except (OSError, pa.ArrowInvalid) as error:
+        raise LakeError(
+            f"{path}/{folder}/{file.path}, which was written just now, cannot be read: {error}. "
+            "Nothing was published; look at the disk or the store, and run again."
+        ) from error
     values = (part.split("=", 1) for part in file.path.split("/")[:-1])
     partition = {n: None if v == _NO_PARTITION else unquote(v) for n, v in values}
     return StagedFile(
-        f"{folder}/{file.path}", file.size, file.modified, partition, rows, statistics
+        f"{folder}/{file.path}",
+        file.size,
+        file.modified // _NANOSECONDS_A_MILLISECOND,
+        partition,
+        rows,
+        statistics,
     )

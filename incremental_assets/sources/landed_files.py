@@ -8,15 +8,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
-from pathlib import Path
 
 from incremental_assets.days import parse_day
 from incremental_assets.errors import DayError, DefinitionError, SourceError
 from incremental_assets.settings import local_path
-from incremental_assets.storage import open_store
+from incremental_assets.storage import files_below, open_store
 
 _FEED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-_TAGS = ("ETag", "etag", "md5Hash", "content_md5", "checksum", "generation", "versionId")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +54,15 @@ class LandedFiles:
         Raises SourceError if the landing root is missing or something cannot be listed.
         """
         _require_root(landing)
-        root = local_path(landing)
-        if root is None:
-            return sorted(_remote_files(landing, self.feed, day), key=lambda f: f.path)
+        folder = f"{self.feed}/{day}"
         try:
-            return sorted(_walk(root, root / self.feed / str(day)), key=lambda f: f.path)
+            found = files_below(f"{landing}/{folder}", skip=_hidden)
         except OSError as error:
             raise _unreadable(error) from error
+        return [
+            LandedFile(f"{folder}/{f.path}", f.size, f.tag, "" if f.tag else str(f.modified))
+            for f in found
+        ]
 
     def _names(self, landing: str) -> list[str]:
         _require_root(landing)
@@ -144,38 +144,8 @@ def _day_folders(names: list[str]) -> Iterator[date]:
             continue  # not a day folder: a temporary folder, a read-me, …
 
 
-def _walk(root: Path, folder: Path) -> Iterator[LandedFile]:
-    if not folder.is_dir():
-        return
-    for entry in os.scandir(folder):
-        if entry.name.startswith((".", "_")):
-            continue
-        path = Path(entry.path)
-        if entry.is_dir():
-            yield from _walk(root, path)
-        else:
-            stat = entry.stat()
-            yield LandedFile(
-                path.relative_to(root).as_posix(), stat.st_size, "", str(stat.st_mtime_ns)
-            )
-
-
-def _remote_files(landing: str, feed: str, day: date) -> Iterator[LandedFile]:
-    store, root = open_store(landing)
-    try:
-        found = store.find(f"{root}/{feed}/{day}", detail=True)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise _unreadable(error) from error
-    for path, info in found.items():
-        relative = path.removeprefix(root).lstrip("/")
-        inside_day = relative.split("/")[2:]
-        if any(part.startswith((".", "_")) for part in inside_day):
-            continue
-        tag = next((str(info[key]).strip('"') for key in _TAGS if info.get(key)), "")
-        modified = "" if tag else str(info.get("LastModified") or info.get("mtime") or "")
-        yield LandedFile(relative, int(info.get("size") or 0), tag, modified)
+def _hidden(name: str) -> bool:
+    return name.startswith((".", "_"))
 
 
 def _unreadable(error: OSError) -> SourceError:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from incremental_assets.errors import SparkUnavailableError
-from incremental_assets.spark.java import require_java
+from incremental_assets.spark.java import java_command, require_java
 
 LOCK = Path(__file__).with_name("jars.lock")
 
@@ -56,7 +56,7 @@ def jar_paths(cache: Path) -> list[Path]:
     return paths
 
 
-def resolve_jars(cache: Path) -> list[Path]:
+def resolve_jars(cache: Path, java_home: Path | None) -> list[Path]:
     """Download what is missing, check every jar against its SHA-256, and give their paths.
 
     Raises SparkUnavailableError if a jar cannot be had or has other bytes than the lock says.
@@ -64,10 +64,10 @@ def resolve_jars(cache: Path) -> list[Path]:
     target = cache / "jars"
     jars = locked_jars()
     if not all(_is_right(target / jar.file_name, jar) for jar in jars):
-        require_java()
+        require_java(java_home)
         target.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache) as folder:
-            _download(jars, Path(folder))
+            _download(jars, Path(folder), str(java_command(java_home)))
             for jar in jars:
                 found = Path(folder) / jar.file_name
                 if not _is_right(found, jar):
@@ -86,7 +86,7 @@ def _is_right(path: Path, jar: Jar) -> bool:
         return hashlib.file_digest(stream, "sha256").hexdigest() == jar.sha256
 
 
-def _download(jars: list[Jar], folder: Path) -> None:
+def _download(jars: list[Jar], folder: Path, java: str) -> None:
     import pyspark  # deferred: finding Ivy is all it is needed for
 
     ivy = next(Path(pyspark.__file__).parent.glob("jars/ivy-*.jar"))
@@ -100,9 +100,8 @@ def _download(jars: list[Jar], folder: Path) -> None:
         f"<dependencies>{dependencies}</dependencies></ivy-module>",
         encoding="utf-8",
     )
-    java = Path(os.environ["JAVA_HOME"]) / "bin" / "java" if "JAVA_HOME" in os.environ else "java"
     pattern = str(folder / "[artifact]-[revision].[ext]")
-    command = [str(java), "-jar", str(ivy), "-cache", str(folder / "ivy"), "-ivy", str(module)]
+    command = [java, "-jar", str(ivy), "-cache", str(folder / "ivy"), "-ivy", str(module)]
     done = subprocess.run(
         [*command, "-types", "jar", "-retrieve", pattern],
         capture_output=True,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -14,14 +13,21 @@ SUPPORTED = (17, 21)
 _REMEDY = "Install Java 17 or 21 (on Debian: apt-get install openjdk-17-jre-headless)"
 
 
-def require_java() -> int:
+def java_command(home: Path | None) -> str | None:
+    """The java of a JAVA_HOME, or of the PATH where there is none; None if it is not there."""
+    if home is None:
+        return shutil.which("java")
+    java = home / "bin" / "java"
+    return str(java) if java.exists() else None
+
+
+def require_java(home: Path | None) -> int:
     """The major version of the Java that Spark will use.
 
     Raises SparkUnavailableError if there is none, or if it is older than 17.
     """
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    if java is None or (home and not Path(java).exists()):
+    java = java_command(home)
+    if java is None:
         where = f"JAVA_HOME is {home} and holds no bin/java" if home else "no java on the PATH"
         raise SparkUnavailableError(f"Java is missing: {where}. {_REMEDY}.")
     try:

@@ -47,6 +47,8 @@ _EMBEDDED_CONF = {
     "spark.log.level": "ERROR",
     # Class loaders per session are for artifacts that sessions upload; nobody uploads any here.
     "spark.sql.artifact.isolation.enabled": "false",
+    # Hadoop knows S3 as s3a; where its client is on the class path, s3 is the same.
+    "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
     # The text of each plan, for a user interface that is not there.
     "spark.sql.ui.explainMode": "simple",
 }
@@ -64,7 +66,7 @@ def session_conf(settings: Settings) -> dict[str, str]:
         jars = ",".join(str(p) for p in jar_paths(settings.cache))
         elsewhere = {"spark.master": settings.spark_master, "spark.jars": jars}
         return SESSION_CONF | _DELTA_CONF | elsewhere
-    require_java()
+    require_java(settings.java_home)
     cores = os.cpu_count() or 2
     return (
         SESSION_CONF
@@ -132,8 +134,10 @@ def archive_option(path: Path) -> dict[str, str]:
 
 def _java_options(cache: Path | None) -> list[str]:
     # The first compiler tier alone and one collector thread: a load is over before more pays off.
+    # What is called a few times is compiled already, on the core that is idle.
     options = [
         "-XX:TieredStopAtLevel=1",
+        "-XX:CompileThresholdScaling=0.3",
         "-XX:+UseSerialGC",
         "-Xlog:disable",
         f'"-Dlog4j2.configurationFile={LOGGING.as_uri()}"',

@@ -31,13 +31,14 @@ def test_an_empty_environment_gives_every_default(here: Path) -> None:
         spark_remote=None,
         driver_memory="2g",
         dagster_home=None,
+        java_home=None,
     )
 
 
 def test_an_empty_variable_is_the_same_as_none(here: Path) -> None:
     names = ("LAKE", "LANDING", "START_DATE", "LATENESS_DAYS", "CACHE", "DRIVER_MEMORY")
     environment = {f"INCREMENTAL_ASSETS_{name}": "" for name in names}
-    foreign = dict.fromkeys(("SPARK_MASTER", "SPARK_REMOTE", "DAGSTER_HOME"), "")
+    foreign = dict.fromkeys(("SPARK_MASTER", "SPARK_REMOTE", "DAGSTER_HOME", "JAVA_HOME"), "")
 
     assert Settings.from_environment(environment | foreign) == Settings.from_environment({})
 
@@ -54,6 +55,7 @@ def test_every_variable_reaches_its_setting() -> None:
             "SPARK_MASTER": "local[1]",
             "SPARK_REMOTE": "sc://host:15002",
             "DAGSTER_HOME": "/data/dagster",
+            "JAVA_HOME": "/data/java",
         }
     )
 
@@ -67,6 +69,7 @@ def test_every_variable_reaches_its_setting() -> None:
         spark_remote="sc://host:15002",
         driver_memory="512m",
         dagster_home=Path("/data/dagster"),
+        java_home=Path("/data/java"),
     )
 
 

@@ -32,12 +32,13 @@ def downloads(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
     """What Maven would give for each jar; asking for another one fails."""
     given: dict[str, bytes] = {}
 
-    def download(wanted: Sequence[Jar], folder: Path) -> None:
+    def download(wanted: Sequence[Jar], folder: Path, java: str) -> None:
+        assert java
         for jar in wanted:
             (folder / jar.file_name).write_bytes(given[jar.file_name])
 
     monkeypatch.setattr(jars, "_download", download)
-    monkeypatch.setattr(jars, "require_java", lambda: 17)
+    monkeypatch.setattr(jars, "require_java", lambda _: 17)
     return given
 
 
@@ -83,7 +84,7 @@ def test_jars_that_are_right_are_not_downloaded_again(
 ) -> None:
     in_cache(cache, dict.fromkeys(NAMES, RIGHT))
 
-    assert resolve_jars(cache) == jar_paths(cache)
+    assert resolve_jars(cache, None) == jar_paths(cache)
 
 
 def test_a_jar_in_the_cache_with_other_bytes_is_replaced(
@@ -92,7 +93,7 @@ def test_a_jar_in_the_cache_with_other_bytes_is_replaced(
     in_cache(cache, {NAMES[0]: RIGHT, NAMES[1]: WRONG})
     downloads.update(dict.fromkeys(NAMES, RIGHT))
 
-    paths = resolve_jars(cache)
+    paths = resolve_jars(cache, None)
 
     assert [path.read_bytes() for path in paths] == [RIGHT, RIGHT]
 
@@ -103,7 +104,7 @@ def test_a_download_with_other_bytes_is_not_installed(
     downloads.update({NAMES[0]: WRONG, NAMES[1]: RIGHT})
 
     with pytest.raises(SparkUnavailableError) as raised:
-        resolve_jars(cache)
+        resolve_jars(cache, None)
 
     assert f"{NAMES[0]} has other bytes than jars.lock says" in str(raised.value)
     assert "Nothing was installed; check the Maven mirror" in str(raised.value)

@@ -13,9 +13,8 @@ REMEDY = r"Install Java 17 or 21 \(on Debian: apt-get install openjdk-17-jre-hea
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path: Path) -> Path:
     """A JAVA_HOME without a java."""
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     (tmp_path / "bin").mkdir()
     return tmp_path
 
@@ -40,7 +39,7 @@ def java_that_says(home: Path, text: str, mode: int = 0o755) -> None:
 def test_a_java_that_is_new_enough_tells_its_version(home: Path, said: str, version: int) -> None:
     java_that_says(home, said)
 
-    assert require_java() == version
+    assert require_java(home) == version
 
 
 @pytest.mark.parametrize(
@@ -57,7 +56,7 @@ def test_a_java_that_is_too_old_is_named_with_the_remedy(
     java_that_says(home, said)
 
     with pytest.raises(SparkUnavailableError) as raised:
-        require_java()
+        require_java(home)
 
     message = str(raised.value)
     assert message.startswith(f"Java {version} is too old ({home}/bin/java)")
@@ -66,34 +65,30 @@ def test_a_java_that_is_too_old_is_named_with_the_remedy(
 
 def test_a_java_home_without_a_java_is_named_with_the_remedy(home: Path) -> None:
     with pytest.raises(SparkUnavailableError, match=f"JAVA_HOME is {home} and holds no.*{REMEDY}"):
-        require_java()
+        require_java(home)
 
 
-def test_a_java_home_that_is_nowhere_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JAVA_HOME", "/nowhere")
-
+def test_a_java_home_that_is_nowhere_is_named() -> None:
     with pytest.raises(SparkUnavailableError, match="JAVA_HOME is /nowhere and holds no bin/java"):
-        require_java()
+        require_java(Path("/nowhere"))
 
 
 def test_no_java_at_all_is_said_with_the_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
 
     with pytest.raises(SparkUnavailableError, match=f"no java on the PATH.*{REMEDY}"):
-        require_java()
+        require_java(None)
 
 
 def test_without_a_java_home_the_path_is_searched(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     java_that_says(home, 'openjdk version "21.0.1"')
-    monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", f"{home / 'bin'}:/usr/bin:/bin")
 
-    assert require_java() == 21
+    assert require_java(None) == 21
 
 
 def test_a_java_that_does_not_start_says_why(home: Path) -> None:
@@ -102,11 +97,11 @@ def test_a_java_that_does_not_start_says_why(home: Path) -> None:
     with pytest.raises(
         SparkUnavailableError, match=f"cannot be started.*Permission denied.*{REMEDY}"
     ):
-        require_java()
+        require_java(home)
 
 
 def test_a_java_that_does_not_tell_its_version_is_no_java(home: Path) -> None:
     java_that_says(home, "hello")
 
     with pytest.raises(SparkUnavailableError, match=f"does not tell its version. {REMEDY}"):
-        require_java()
+        require_java(home)

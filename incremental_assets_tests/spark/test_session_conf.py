@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -42,13 +43,9 @@ def test_without_jars_no_spark_is_started(settings: Settings) -> None:
         session_conf(replace(settings, cache=settings.cache / "no"))
 
 
-def test_without_java_no_spark_is_started(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("JAVA_HOME", "/nowhere")
-
+def test_without_java_no_spark_is_started(settings: Settings) -> None:
     with pytest.raises(SparkUnavailableError, match="Java is missing"):
-        session_conf(settings)
+        session_conf(replace(settings, java_home=Path("/nowhere")))
 
 
 def test_every_session_reckons_in_utc_and_refuses_what_does_not_fit(spark: SparkSession) -> None:

@@ -1,0 +1,195 @@
+"""Everything that goes on without Spark, over the S3 protocol: a real server, in a process."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, date, datetime
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+
+from incremental_assets.demo.land import land
+from incremental_assets.errors import ConflictError, LakeError
+from incremental_assets.lake.delta_log import ensure_table, find_commit, put_fence, version_of
+from incremental_assets.lake.publish import publish
+from incremental_assets.lake.stage import Staged, StagedFile, discard_batch
+from incremental_assets.lake.transaction import Transaction
+from incremental_assets.ledger.entry import Entry
+from incremental_assets.ledger.ledger import Ledger
+from incremental_assets.ledger.view import LedgerView
+from incremental_assets.sources.landed_files import LandedFiles, gone, with_content_tag
+from incremental_assets.storage import files_below, open_file, open_store
+
+APP = "silver/sales"
+DAY = date(2017, 1, 2)
+NOON = datetime(2017, 1, 3, 12, tzinfo=UTC)
+STARTS_WITHIN_SECONDS = 60
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """The address of an S3 server; its credentials are in the environment."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + STARTS_WITHIN_SECONDS
+    while socket.socket().connect_ex(("127.0.0.1", port)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    url = f"http://127.0.0.1:{port}"
+    with pytest.MonkeyPatch.context() as environment:
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            environment.setenv(name, "for-the-test")
+        for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+            environment.setenv(name, "us-east-1")
+        environment.setenv("AWS_ENDPOINT_URL", url)
+        environment.setenv("AWS_ALLOW_HTTP", "true")
+        try:
+            yield url
+        finally:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture(params=["s3", "s3a"])
+def bucket(request: pytest.FixtureRequest, server: str) -> str:
+    """The URI of an empty bucket, by either of its two names."""
+    uri = f"{request.param}://shop-{time.monotonic_ns()}"
+    store, inside = open_store(uri)
+    store.mkdir(inside)
+    return uri
+
+
+def claim(view: LedgerView) -> Sequence[Entry]:
+    number = view.table(APP).last_batch + 1
+    return [
+        Entry(
+            table=APP,
+            batch=number,
+            day=DAY,
+            state="claimed",
+            kind="advance",
+            mode="merge",
+            detector="batches",
+            recorded_at=NOON,
+        )
+    ]
+
+
+def staged(path: str, batch: int) -> Staged:
+    """A file of one row, put where a batch stages its files."""
+    name = f"batch-{batch:06d}-abcd/dt={DAY}/part-0.parquet"
+    store, inside = open_store(path)
+    with store.open(f"{inside}/{name}", "wb") as stream:
+        pq.write_table(pa.table({"_batch": pa.array([batch], pa.int64())}), stream)
+    size = store.info(f"{inside}/{name}")["size"]
+    file = StagedFile(name, size, 0, {"dt": str(DAY)}, 1, json.dumps({"numRecords": 1}))
+    fields = [("_batch", "long"), ("dt", "date")]
+    return Staged(
+        path,
+        (file,),
+        tuple({"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in fields),
+    )
+
+
+@pytest.fixture
+def table(bucket: str) -> str:
+    path = f"{bucket}/lake/silver/sales"
+    ensure_table(path, APP, (("_batch", "long"), ("dt", "date")), ("dt",))
+    return path
+
+
+def test_racing_claims_never_get_the_same_number(bucket: str) -> None:
+    ledger = Ledger(f"{bucket}/lake")
+    ledger.transact(claim)
+
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(Ledger(f"{bucket}/lake").transact, claim) for _ in range(4)]:
+            done.result()
+
+    numbers = [e.batch for e in Ledger(f"{bucket}/lake").view().table(APP).entries]
+    assert sorted(numbers) == [1, 2, 3, 4, 5]
+
+
+def test_of_two_writers_of_a_number_one_publishes(table: str) -> None:
+    first, second = staged(table, 1), staged(table, 1)
+    publish(first, Transaction(APP, 1, "{}"))
+
+    with pytest.raises(ConflictError):
+        publish(second, Transaction(APP, 1, "{}"))
+
+    assert sum(f.num_rows for f in map(_rows, DeltaTable(table).file_uris())) == 1
+
+
+def test_a_fence_keeps_a_late_writer_out_and_what_it_staged_is_removed(table: str) -> None:
+    late = staged(table, 1)
+    assert put_fence(table, APP, 1)
+
+    with pytest.raises(ConflictError):
+        publish(late, Transaction(APP, 1, "{}"))
+    discard_batch(table, 1)
+
+    assert [f for f in files_below(table) if f.path.endswith(".parquet")] == []
+    commit = find_commit(table, APP, 1)
+    assert commit is not None
+    assert commit.note["fence"] is True
+
+
+def test_what_was_published_can_be_told_from_the_log(table: str) -> None:
+    publish(staged(table, 1), Transaction(APP, 1, '{"batch": 1}'))
+
+    commit = find_commit(table, APP, 1)
+
+    assert commit is not None
+    assert commit.version == version_of(table)
+    assert commit.added == {(str(DAY),): 1}
+
+
+def test_a_landed_feed_is_known_by_the_tags_of_the_store(bucket: str) -> None:
+    landing = f"{bucket}/landing"
+    land(landing, DAY, DAY, 0.0, 0.0, 0.0, progress=lambda _: None)
+    feed = LandedFiles("users")
+
+    before = feed.files(landing, DAY)
+    store, inside = open_store(landing)
+    store.pipe(f"{inside}/{before[0].path}", b'{"user_id": "1"}\n')
+    after = feed.files(landing, DAY)
+
+    assert feed.days(landing) == [DAY]
+    assert [f.path for f in before] == [f.path for f in after]
+    assert before[0].tag != after[0].tag != ""
+    assert with_content_tag(landing, after[0]) == after[0]
+    assert gone(landing, after) == []
+
+
+def test_a_day_that_landed_is_left_alone(bucket: str) -> None:
+    landing = f"{bucket}/landing"
+    land(landing, DAY, DAY, 0.0, 0.0, 0.0, progress=lambda _: None)
+
+    again = land(landing, DAY, DAY, 0.0, 0.0, 0.0, progress=lambda _: None)
+
+    assert not again.written
+
+
+def test_a_bucket_that_is_not_there_is_named(server: str) -> None:
+    path = "s3://no-such-bucket/lake/silver/sales"
+
+    with pytest.raises(LakeError, match="no-such-bucket"):
+        ensure_table(path, APP, (("_batch", "long"), ("dt", "date")), ("dt",))
+
+
+def _rows(uri: str) -> pq.FileMetaData:
+    with open_file(uri) as stream:
+        return pq.read_metadata(stream)
