@@ -28,6 +28,10 @@ from incremental_assets.spark.failure import SPARK_ERRORS, what_failed
 from incremental_assets.storage import spark_path
 from incremental_assets.table import Table
 
+_BYTE_ORDER_MARK = "\ufeff"
+_BLANK = " \t\n\x0b\f\r"
+_ALL = 2**31 - 1
+
 
 class LandingBatch:
     """Appends new files; puts the rows of changed files in the place of their old ones.
@@ -100,15 +104,17 @@ def _read(session: SparkSession, batch: Batch, files: Sequence[LandedFile]) -> D
     """Every line that is not blank: its number, days, file, and payload or raw text."""
     root = batch.settings.landing
     lines = session.read.text([spark_path(root, file.path) for file in files])
-    text = F.regexp_replace("value", "^\ufeff", "")
-    lines = lines.where(text.rlike(r"\S")).select(
+    value = F.col("value")
+    text = F.when(value.startswith(_BYTE_ORDER_MARK), F.substring(value, 2, _ALL)).otherwise(value)
+    lines = lines.where(F.ltrim(text, F.lit(_BLANK)) != "").select(
         F.lit(batch.number).cast("long").alias("_batch"),
         _relative_path(root).alias("_file"),
         text.alias("_text"),
         F.try_parse_json(text).alias("payload"),
     )
     rows = lines.withColumn("_raw", F.when(F.col("payload").isNull(), F.col("_text")))
-    rows = rows.withColumn("_landing_day", F.split_part("_file", F.lit("/"), F.lit(2)).cast("date"))
+    folder = F.substring_index("_file", "/", 2)  # <feed>/YYYY-MM-DD
+    rows = rows.withColumn("_landing_day", F.substring(folder, -10, 10).cast("date"))
     return rows.withColumn("_day", _day(batch)).select(
         "_batch", "_landing_day", "_day", "_file", "payload", "_raw"
     )

@@ -67,7 +67,9 @@ class Contract:
             F.when(F.col(name).isNull() & (F.col(f"_kind_{name}") != "VOID"), F.lit(name))
             for name in self.columns
         ]
-        rows = rows.withColumn("_unreadable", F.array_compact(F.array(*unreadable)))
+        # Without the nulls; `array_compact` would call a lambda for each element.
+        present = F.array_except(F.array(*unreadable), F.array(F.lit(None).cast("string")))
+        rows = rows.withColumn("_unreadable", present)
         return rows.drop(*(f"_{part}_{name}" for part in ("kind", "text") for name in self.columns))
 
     def grown(self, found: Iterable[str], known: Iterable[str]) -> list[str]:

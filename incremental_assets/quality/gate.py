@@ -85,7 +85,8 @@ def with_reasons(rows: DataFrame, rules: Sequence[Rule], structural: Sequence[Co
     unreadable = F.transform("_unreadable", lambda f: F.concat(f, F.lit("_unreadable")))
     # What cannot be read is null as well; one reason is enough for that.
     implied = F.transform("_unreadable", lambda f: F.concat(f, F.lit("_not_null")))
-    broken = F.array_except(F.array_compact(F.array(*structural, *own)), implied)
+    nothing = F.array(F.lit(None).cast("string"))
+    broken = F.array_except(F.array(*structural, *own), F.concat(implied, nothing))
     reasons = F.concat(broken, unreadable)
     no_object = F.col(FIELDS).isNull()
     return rows.withColumn("_reasons", F.when(no_object, F.array(F.lit(LINE))).otherwise(reasons))
