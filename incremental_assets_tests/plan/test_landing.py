@@ -1,0 +1,150 @@
+"""What a load of a bronze table would do: which files are new, changed or known."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from incremental_assets.errors import SourceError
+from incremental_assets.ledger.view import LedgerView
+from incremental_assets.plan import (
+    file_entries,
+    landing_days_with_news,
+)
+from incremental_assets.settings import Settings
+from incremental_assets_tests.plan.ledgers import (
+    EMPTY,
+    EVENTS,
+    by_mode,
+    did,
+    jan,
+    ledger,
+    planned,
+)
+
+
+def land(settings: Settings, day: int, name: str, content: str = "{}\n") -> Path:
+    file = Path(settings.landing) / "events" / str(jan(day)) / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(content)
+    return file
+
+
+def loaded(settings: Settings, view: LedgerView, *days: int) -> LedgerView:
+    """The ledger after the days' files were loaded, in one batch for each piece of work."""
+    number = view.table(EVENTS.name).last_batch
+    entries = list(view.table(EVENTS.name).entries)
+    for work in planned(EVENTS, days, view, settings).work:
+        number += 1
+        for day, todo in work.days.items():
+            entry = did(EVENTS, number, day.day, kind=work.kind, mode=work.mode)
+            entries.append(replace(entry, files=file_entries(todo.files)))
+    return ledger(*entries)
+
+
+def test_new_files_are_appended_and_days_without_files_are_idle(settings: Settings) -> None:
+    land(settings, 1, "a.jsonl")
+    land(settings, 1, "b.jsonl")
+    land(settings, 3, "c.jsonl")
+
+    plan = planned(EVENTS, [1, 2, 3], EMPTY, settings)
+
+    assert by_mode(plan) == {("append", "advance"): [1, 3]}
+    assert plan.idle == (jan(2),)
+    assert plan.days == (jan(1), jan(3))
+    work = plan.work[0].days[jan(1)]
+    assert [file.path for file in work.files] == [
+        "events/2017-01-01/a.jsonl",
+        "events/2017-01-01/b.jsonl",
+    ]
+    assert all(file.tag for file in work.files)
+    assert work.why == "2 new files"
+
+
+def test_only_the_days_that_are_asked_for_are_planned(settings: Settings) -> None:
+    land(settings, 1, "a.jsonl")
+    land(settings, 2, "b.jsonl")
+
+    assert planned(EVENTS, [2], EMPTY, settings).days == (jan(2),)
+
+
+def test_loaded_files_are_idle_even_when_touched_or_archived(settings: Settings) -> None:
+    touched, archived = land(settings, 1, "a.jsonl"), land(settings, 1, "b.jsonl")
+    view = loaded(settings, EMPTY, 1)
+    os.utime(touched, (0, 0))
+    archived.unlink()
+
+    plan = planned(EVENTS, [1], view, settings)
+
+    assert (plan.work, plan.idle) == ((), (jan(1),))
+
+
+def test_a_file_that_came_later_is_appended_alone(settings: Settings) -> None:
+    land(settings, 1, "a.jsonl")
+    view = loaded(settings, EMPTY, 1)
+    land(settings, 1, "b.jsonl")
+
+    plan = planned(EVENTS, [1], view, settings)
+
+    assert by_mode(plan) == {("append", "advance"): [1]}
+    assert [f.path for f in plan.work[0].days[jan(1)].files] == ["events/2017-01-01/b.jsonl"]
+
+
+def test_a_repaired_file_restates_its_day_together_with_what_is_new(settings: Settings) -> None:
+    repaired = land(settings, 1, "a.jsonl", "bad\n")
+    land(settings, 1, "same.jsonl")
+    view = loaded(settings, EMPTY, 1)
+    repaired.write_text("{ }\n")
+    os.utime(repaired, (0, 0))
+    land(settings, 1, "b.jsonl")
+    land(settings, 2, "c.jsonl")
+
+    plan = planned(EVENTS, [1, 2], view, settings)
+
+    assert by_mode(plan) == {("append", "advance"): [2], ("rebuild", "restate"): [1]}
+    work = plan.work[1].days[jan(1)]
+    assert [f.path for f in work.changed] == ["events/2017-01-01/a.jsonl"]
+    assert [f.path for f in work.files] == [
+        "events/2017-01-01/b.jsonl",
+        "events/2017-01-01/a.jsonl",
+    ]
+    assert work.why == "1 loaded files changed, 1 new"
+
+
+def test_a_repaired_file_is_known_once_it_was_loaded_again(settings: Settings) -> None:
+    repaired = land(settings, 1, "a.jsonl", "bad\n")
+    view = loaded(settings, EMPTY, 1)
+    repaired.write_text("{ }  \n")
+    view = loaded(settings, view, 1)
+
+    assert planned(EVENTS, [1], view, settings).idle == (jan(1),)
+
+
+def test_planning_without_a_landing_is_an_error(settings: Settings) -> None:
+    with pytest.raises(SourceError, match="does not exist"):
+        planned(EVENTS, [1], EMPTY, replace(settings, landing="/nowhere"))
+
+
+def test_landing_days_with_news_are_those_inside_the_partitions(settings: Settings) -> None:
+    for day in (1, 2, 3):
+        land(settings, day, "a.jsonl")
+    view = loaded(settings, EMPTY, 2)
+
+    found = landing_days_with_news(EVENTS, view, settings, jan(2), jan(31))
+
+    assert found == {jan(3): "1 new files"}
+
+
+def test_a_held_landing_day_is_news_only_when_its_files_change(settings: Settings) -> None:
+    file = land(settings, 1, "a.jsonl", "")
+    files = file_entries(planned(EVENTS, [1], EMPTY, settings).work[0].days[jan(1)].files)
+    view = ledger(replace(did(EVENTS, 1, 1, state="held"), files=files))
+
+    before = landing_days_with_news(EVENTS, view, settings, jan(1), jan(31))
+    file.write_text("{}\n")
+    after = landing_days_with_news(EVENTS, view, settings, jan(1), jan(31))
+
+    assert (before, after) == ({}, {jan(1): "1 new files"})

@@ -1,0 +1,83 @@
+"""Which days are stale: those whose rows changed upstream, and no others."""
+
+from __future__ import annotations
+
+from incremental_assets.plan import (
+    stale_days,
+)
+from incremental_assets_tests.plan.ledgers import (
+    EMPTY,
+    EVENTS,
+    MART,
+    SALES,
+    USERS,
+    did,
+    jan,
+    ledger,
+    stale,
+)
+
+
+def test_a_late_row_makes_only_its_own_day_stale() -> None:
+    days = range(1, 6)
+    view = ledger(
+        *(did(EVENTS, day, day, touched=[day]) for day in days),
+        *(did(SALES, day, day, touched=[day], read={EVENTS.name: day}) for day in days),
+        did(EVENTS, 6, 6, touched=[2]),
+    )
+
+    assert stale(SALES, view) == {2: "bronze/events batch 6"}
+
+
+def test_a_day_that_was_never_loaded_is_stale_and_one_outside_the_partitions_is_not() -> None:
+    view = ledger(did(EVENTS, 1, 3, touched=[1, 2, 3]))
+
+    assert list(stale_days(SALES, view, jan(2), jan(2))) == [jan(2)]
+    assert list(stale_days(SALES, view, jan(2), jan(31))) == [jan(2), jan(3)]
+
+
+def test_nothing_is_stale_where_everything_was_read() -> None:
+    view = ledger(
+        did(EVENTS, 1, 1, touched=[1]), did(SALES, 1, 1, touched=[1], read={EVENTS.name: 1})
+    )
+
+    assert stale(SALES, view) == {}
+    assert stale(SALES, EMPTY) == {}
+
+
+def test_a_changed_lookup_makes_just_the_fact_days_stale_that_it_affects() -> None:
+    seen = {SALES.name: 1, USERS.name: 1}
+    view = ledger(
+        *(did(SALES, 1, day, touched=[day]) for day in (1, 2, 3)),
+        did(USERS, 1, 1, touched=[1]),
+        *(did(MART, 1, day, touched=[day], read=seen) for day in (1, 2, 3)),
+        did(USERS, 2, 4, touched=[4], affects=[2]),
+    )
+
+    assert stale(MART, view) == {2: "silver/users batch 2"}
+
+
+def test_a_lookup_of_which_nobody_knows_whom_it_affects_makes_every_fact_day_stale() -> None:
+    seen = {SALES.name: 1, USERS.name: 1}
+    view = ledger(
+        *(did(SALES, 1, day, touched=[day]) for day in (1, 2)),
+        did(USERS, 1, 1, touched=[1]),
+        *(did(MART, 1, day, touched=[day], read=seen) for day in (1, 2)),
+        did(USERS, 2, 4, touched=[4], affects=None),
+    )
+
+    assert list(stale(MART, view)) == [1, 2]
+
+
+def test_a_held_day_is_not_asked_for_again_until_its_input_changes() -> None:
+    held = (did(EVENTS, 1, 1, touched=[1]), did(SALES, 1, 1, read={EVENTS.name: 1}, state="held"))
+    repaired = did(EVENTS, 2, 1, touched=[1], kind="restate", mode="rebuild")
+
+    assert stale(SALES, ledger(*held)) == {}
+    assert stale(SALES, ledger(*held, repaired)) == {1: "bronze/events 2 batches up to 2"}
+
+
+def test_a_day_whose_upstream_is_held_is_not_stale() -> None:
+    view = ledger(did(EVENTS, 1, 1, touched=[1]), did(EVENTS, 2, 1, state="held"))
+
+    assert stale(SALES, view) == {}
