@@ -1,0 +1,47 @@
+"""What importing the package does, and what it leaves for later."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+
+def python(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *words],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_the_load_and_the_command_line_are_imported_without_dagster() -> None:
+    done = python(
+        "-c",
+        "import sys, incremental_assets.load, incremental_assets.cli; print('dagster' in sys.modules)",
+    )
+
+    assert done.stdout.strip() == "False", done.stderr
+
+
+def test_the_package_gives_its_definitions_when_asked() -> None:
+    done = python(
+        "-c",
+        "import incremental_assets as i; print('defs' in dir(i), type(i.defs).__name__)",
+    )
+
+    assert done.stdout.strip() == "True Definitions", done.stderr
+
+
+@pytest.mark.parametrize("command", [("run",), ("demo", "show")])
+def test_a_setting_that_cannot_be_used_is_told_in_one_line(command: tuple[str, ...]) -> None:
+    done = python("-m", "incremental_assets.cli", *command, INCREMENTAL_ASSETS_START_DATE="soon")
+
+    assert done.returncode == 1
+    assert "INCREMENTAL_ASSETS_START_DATE is 'soon'; expected a day" in done.stderr
+    assert "Traceback" not in done.stderr
