@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -13,6 +14,7 @@ from incremental_assets.errors import SettingsError
 
 PREFIX = "INCREMENTAL_ASSETS_"
 _NOT_IN_A_LAKE = "[]^|\\"
+_PLAIN_ROOT = re.compile(r"/(?!/)")
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -61,10 +63,14 @@ class Settings:
 
 def local_path(location: str) -> Path | None:
     """The path of a location on this machine's disk; None for an object store."""
-    parts = urlsplit(location)
-    if parts.scheme == "file":
-        return Path(location.removeprefix("file://") or "/")
-    return None if "://" in location else Path(location)
+    if urlsplit(location).scheme != "file":
+        return None if "://" in location else Path(location)
+    path = location.partition(":")[2]  # as it is: a URI's `?` and `#` are good names of files
+    if path.startswith("//"):
+        host, _, inside = path[2:].partition("/")
+        if host in ("", "localhost"):
+            return Path(f"/{inside}")
+    return Path(path)
 
 
 def _location(env: Mapping[str, str], name: str, default: str) -> str:
@@ -75,6 +81,11 @@ def _location(env: Mapping[str, str], name: str, default: str) -> str:
             "Give a plain path or URI."
         )
     path = local_path(value)
+    if path is not None and value.startswith("file:") and not _PLAIN_ROOT.match(str(path)):
+        raise SettingsError(
+            f"{PREFIX}{name} is {value!r}; a file URI is absolute and names no other machine: "
+            "file:///data/lake. Files of another machine are reached where they are mounted."
+        )
     if path is not None:
         return str(Path(os.path.abspath(path.expanduser())))
     return value.rstrip("/")

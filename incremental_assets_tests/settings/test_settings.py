@@ -116,6 +116,9 @@ def test_a_local_place_becomes_absolute_and_a_uri_stays(
     [
         ("/data/lake", Path("/data/lake")),
         ("file:///data/lake", Path("/data/lake")),
+        ("file://localhost/data/lake", Path("/data/lake")),
+        ("file:/data/lake", Path("/data/lake")),
+        ("file:///data/a?b#c", Path("/data/a?b#c")),
         ("file://", Path("/")),
         ("s3://bucket/lake", None),
         ("memory://lake", None),
@@ -127,6 +130,7 @@ def test_only_a_place_on_this_disk_has_a_local_path(location: str, path: Path | 
 
 _A_DAY = "expected a day such as 2017-01-01"
 _A_NUMBER = "expected a whole number of days from 0 to 3650"
+_A_FILE_URI = "a file URI is absolute"
 _A_PLACE = "Give a plain path or URI"
 
 
@@ -135,6 +139,8 @@ _A_PLACE = "Give a plain path or URI"
     [
         pytest.param("LAKE", "/data/`lake`", _A_PLACE, id="back quote"),
         pytest.param("LAKE", "/data/[lake]", "Choose another folder", id="a sign of delta-rs"),
+        pytest.param("LAKE", "file://server/lake", _A_FILE_URI, id="another machine"),
+        pytest.param("LANDING", "file:landing", _A_FILE_URI, id="a relative file URI"),
         pytest.param("LANDING", "/data/new\nline", _A_PLACE, id="line break"),
         pytest.param("LANDING", "s3://bucket/\x00", _A_PLACE, id="null byte"),
         pytest.param("START_DATE", "yesterday", _A_DAY, id="no day"),
