@@ -211,8 +211,7 @@ def _written(
         latest = latest.hint("rebalance", "dt")
     if batch.work.mode in ("append", "rebuild"):
         staged = stage(latest, batch.path, batch.number, ("dt",))
-        inserted = {day: n for (day,), n in staged.rows.items() if day is not None}
-        return Merged(staged, (), inserted)
+        return Merged(staged, (), {day: n for (day,), n in staged.rows.items()})
     order = [*table.order_by, "_hash"]
     incoming = F.struct(*order)
     present = F.struct(*(F.col(f"{OLD}.{name}") for name in order))

@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from pyspark.sql.types import StructField
 
 from incremental_assets.errors import LakeError
 from incremental_assets.settings import local_path
@@ -97,6 +98,26 @@ def ensure_table(
             f"The lake is not writable: {path} cannot be created ({error}). Set "
             "INCREMENTAL_ASSETS_LAKE to a place where this user may write."
         ) from error
+
+
+def field_of(column: StructField) -> Mapping[str, Any]:
+    """A column of Spark's as a field of a Delta schema, nullable."""
+    kind = column.dataType.jsonValue()
+    return {"name": column.name, "type": kind, "nullable": True, "metadata": {}}
+
+
+def add_columns(path: str, columns: Sequence[Mapping[str, Any]]) -> None:
+    """Add to a table what it lacks of these columns (fields of Delta's schema)."""
+    table = DeltaTable(path)
+    have = {field.name.lower() for field in table.schema().fields}
+    new = [dict(field) for field in columns if field["name"].lower() not in have]
+    if not new:
+        return
+    try:
+        added = Schema.from_json(json.dumps({"type": "struct", "fields": new}))
+        table.alter.add_columns(list(added.fields))
+    except (DeltaError, OSError) as error:
+        raise LakeError(f"{path} cannot be given columns: {error}") from error
 
 
 def transaction(path: str, app_id: str) -> int:

@@ -17,24 +17,37 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.lake.delta_log import version_of
-from incremental_assets.lake.read import DataFile, every_file, plain_files, read_files
+from incremental_assets.lake.read import (
+    DataFile,
+    TableFiles,
+    column_name,
+    every_file,
+    plain_files,
+    read_files,
+)
 from incremental_assets.lake.stage import Staged, stage
 from incremental_assets.settings import local_path
 
 GONE = "_gone"
 OLD = "_old"
-_FILE = "_old_file"
+FILE = "_old_file"
+_WINS = "_wins"
+_TIE = "_tie"
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What a merge staged, which files it replaces, and rows changed per day of the new rows."""
+    """What a merge staged, which files it replaces, and rows changed per day of the new rows.
+
+    Without days, all stand at None. `scope` are the files in which the keys were looked up.
+    """
 
     staged: Staged
     replaced: tuple[str, ...]
-    inserted: Mapping[date, int] = field(default_factory=dict)
-    updated: Mapping[date, int] = field(default_factory=dict)
+    inserted: Mapping[date | None, int] = field(default_factory=dict)
+    updated: Mapping[date | None, int] = field(default_factory=dict)
     deleted: int = 0
+    scope: tuple[str, ...] = ()
 
 
 def merge(
@@ -46,46 +59,94 @@ def merge(
     wins: Column,
     compared: Sequence[str] = (),
     keep: Callable[[DataFile], bool] = every_file,
+    day: str | None = "dt",
+    ties: Ties | None = None,
 ) -> Merged:
     """Stage what the table's changed files hold once `incoming` (one row per key) is merged.
 
     `wins` decides, for a key that the table has, whether the incoming row takes its place; in it
     `_old` is a struct of the `compared` columns of the table's row; no others are read to find
     out. A row with a true `_gone` deletes its key. `keep` names the files in which the keys may
-    lie. Raises LakeError for a table whose files cannot simply be written anew.
+    lie; `day` the column that the changes are counted by; `ties` what to do about rows of which
+    only the hash decided. Raises LakeError for a table whose files cannot simply be written anew.
     """
     table = plain_files(path, version_of(path))
     scope = [file for file in table.files if keep(file)]
-    present = read_files(session, table, scope, file_column=_FILE)
-    old = present.select(*key, F.struct(*(compared or key)).alias(OLD), _FILE)
+    present = read_files(session, table, scope, file_column=FILE)
+    lookup = _columns(compared or key)
+    old = present.select(*_columns(key), F.struct(*lookup).alias(OLD), FILE)
     gone = F.col(GONE) if GONE in incoming.columns else F.lit(False)
+    there = F.col(OLD).isNotNull()
     decided = (
         incoming.join(old, list(key), "left")
         .withColumn(GONE, gone)
-        .where((F.col(OLD).isNull() & ~F.col(GONE)) | (F.col(OLD).isNotNull() & wins))
-        .drop(OLD)
+        .withColumn(_WINS, (~there & ~F.col(GONE)) | (there & F.coalesce(wins, F.lit(False))))
+        .withColumn(_TIE, F.coalesce(ties.tie, F.lit(False)) if ties else F.lit(False))
+        .where(F.col(_WINS) | F.col(_TIE))
         .persist(StorageLevel.MEMORY_AND_DISK)
     )
     try:
-        counts = decided.groupBy("dt", _FILE, GONE).count().collect()
-        touched = _named(path, scope, {row[_FILE] for row in counts if row[_FILE]})
-        new = decided.where(~F.col(GONE)).drop(_FILE, GONE)
-        doomed = decided.where(F.col(_FILE).isNotNull()).select(*key)
+        by = F.col(day) if day else F.lit(None).cast("date")
+        counts = decided.groupBy(by.alias("day"), FILE, GONE, _WINS, _TIE).count().collect()
+        if ties and any(row[_TIE] for row in counts):
+            ties.record(decided.where(_TIE).drop(_WINS, _TIE, FILE))
+        counts = [row for row in counts if row[_WINS]]
+        touched = files_named(path, scope, {row[FILE] for row in counts if row[FILE]})
+        new = decided.where(F.col(_WINS) & ~F.col(GONE)).drop(FILE, GONE, OLD, _WINS, _TIE)
+        doomed = decided.where(F.col(_WINS) & F.col(FILE).isNotNull()).select(*_columns(key))
         rest = read_files(session, table, touched).join(doomed, list(key), "left_anti")
-        names = [n for n in rest.columns if n in new.columns]
-        names += [n for n in new.columns if n not in names]
-        names += [n for n in rest.columns if n not in names]
-        rows = new.unionByName(rest, allowMissingColumns=True).select(*names)
-        staged = stage(rows, path, batch, table.partition_by)
+        staged = stage_with(new, rest, table, batch)
     finally:
         decided.unpersist()
     return Merged(
         staged,
         tuple(file.path for file in touched),
-        _by_day(row for row in counts if not row[GONE] and row[_FILE] is None),
-        _by_day(row for row in counts if not row[GONE] and row[_FILE] is not None),
+        _by_day(row for row in counts if not row[GONE] and row[FILE] is None),
+        _by_day(row for row in counts if not row[GONE] and row[FILE] is not None),
         sum(row["count"] for row in counts if row[GONE]),
+        tuple(file.path for file in scope),
     )
+
+
+def delete_insert(
+    session: SparkSession, incoming: DataFrame, path: str, batch: int, key: Sequence[str]
+) -> Merged:
+    """Stage `incoming`, any number of rows per key, in the place of the rows of its keys."""
+    table = plain_files(path, version_of(path))
+    keys = incoming.select(*_columns(key)).distinct()
+    present = read_files(session, table, table.files, file_column=FILE)
+    doomed = present.select(*_columns(key), FILE).join(keys, list(key), "left_semi")
+    counts = doomed.groupBy(FILE).count().collect()
+    touched = files_named(path, table.files, {row[FILE] for row in counts})
+    rest = read_files(session, table, touched).join(keys, list(key), "left_anti")
+    staged = stage_with(incoming, rest, table, batch)
+    return Merged(
+        staged,
+        tuple(file.path for file in touched),
+        deleted=sum(row["count"] for row in counts),
+        scope=tuple(file.path for file in table.files),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Ties:
+    """What to do where only the hash decided between two rows of a key.
+
+    `tie` tells such a row among the incoming ones, and may use `_old` as `wins` does; `record` is
+    given these rows, with `_old`.
+    """
+
+    tie: Column
+    record: Callable[[DataFrame], None]
+
+
+def stage_with(new: DataFrame, rest: DataFrame, table: TableFiles, batch: int) -> Staged:
+    """Stage new rows together with what is left of the files that are written anew."""
+    names = [n for n in rest.columns if n in new.columns]
+    names += [n for n in new.columns if n not in names]
+    names += [n for n in rest.columns if n not in names]
+    rows = new.unionByName(rest, allowMissingColumns=True).select(*_columns(names))
+    return stage(rows, table.path, batch, table.partition_by)
 
 
 def replace_files_rows(
@@ -102,15 +163,15 @@ def replace_files_rows(
     """
     table = plain_files(path, version_of(path))
     scope = [file for file in table.files if keep(file)]
-    present = read_files(session, table, scope, file_column=_FILE)
+    present = read_files(session, table, scope, file_column=FILE)
     partition = [F.col(name) for name in table.partition_by]
     found = (
-        present.groupBy(_FILE, *partition)
+        present.groupBy(FILE, *partition)
         .agg(F.count_if(doomed).alias("doomed"), F.count_if(~doomed).alias("rest"))
         .where("doomed > 0")
         .collect()
     )
-    touched = _named(path, scope, {row[_FILE] for row in found})
+    touched = files_named(path, scope, {row[FILE] for row in found})
     carried: dict[tuple[date | None, ...], int] = {}
     for row in found:
         place = tuple(row[name] for name in table.partition_by)
@@ -122,15 +183,19 @@ def replace_files_rows(
     return Merged(staged, tuple(f.path for f in touched), deleted=gone), carried
 
 
-def _named(path: str, files: Sequence[DataFile], uris: Collection[str]) -> list[DataFile]:
+def _columns(names: Iterable[str]) -> list[Column]:
+    return [F.col(column_name(name)) for name in names]
+
+
+def files_named(path: str, files: Sequence[DataFile], uris: Collection[str]) -> list[DataFile]:
     """The files of a table that Spark calls by these URIs."""
     root = str(local_path(path) or path.partition("://")[2])
     relative = {unquote(uri).partition(f"{root}/")[2] for uri in uris}
     return [file for file in files if file.path in relative]
 
 
-def _by_day(rows: Iterable[Row]) -> Mapping[date, int]:
-    found: dict[date, int] = {}
+def _by_day(rows: Iterable[Row]) -> Mapping[date | None, int]:
+    found: dict[date | None, int] = {}
     for row in rows:
-        found[row["dt"]] = found.get(row["dt"], 0) + row["count"]
+        found[row["day"]] = found.get(row["day"], 0) + row["count"]
     return found

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Collection, Mapping
-from datetime import date
+from datetime import date, datetime
 from typing import Any
 from urllib.parse import unquote
 
@@ -34,11 +34,15 @@ def publish(
     *,
     replaced_days: Collection[date] = (),
     replaced_files: Collection[str] = (),
+    replaced_by: tuple[str, Collection[Any]] | None = None,
+    looked_at: Collection[str] | None = None,
 ) -> None:
     """Make the staged files part of the table, in the place of others.
 
-    All files of `replaced_days` go, and those of `replaced_files` (paths as the log has them).
-    New columns are added to the table. Raises ConflictError, and publishes nothing, if the
+    All files of `replaced_days` go, those of `replaced_files` (paths as the log has them), and
+    those of the partitions that `replaced_by` names: a column, and values of it. `looked_at` are
+    all the files in which keys were looked up: a file that is not among them may hold one of the
+    keys. New columns are added to the table. Raises ConflictError, and publishes nothing, if the
     transaction number was used or fenced meanwhile, or if somebody else replaced such a file.
     """
     for _ in range(TRIES):
@@ -53,7 +57,11 @@ def publish(
             if new:
                 table.alter.add_columns(new)
                 continue
-            _commit(table, staged, transaction, _removed(table, replaced_days, replaced_files))
+            if looked_at is not None:
+                _require_known(table, transaction, looked_at)
+            column, values = replaced_by or ("dt", replaced_days)
+            removed = _removed(table, column, values, replaced_files)
+            _commit(table, staged, transaction, removed)
         except CommitFailedError:
             time.sleep(_PAUSE_SECONDS)
             continue
@@ -88,17 +96,27 @@ def _commit(
     )
 
 
+def _require_known(table: DeltaTable, transaction: Transaction, looked_at: Collection[str]) -> None:
+    active = pa.table(table.get_add_actions(flatten=True))["path"].to_pylist()
+    unknown = sorted({unquote(path) for path in active} - set(looked_at))
+    if unknown:
+        raise ConflictError(
+            f"{table.table_uri}: somebody else wrote {unknown[0]} while batch {transaction.number} "
+            f"of {transaction.app_id} was merged. Nothing was published; run again."
+        )
+
+
 def _removed(
-    table: DeltaTable, days: Collection[date], files: Collection[str]
+    table: DeltaTable, column: str, values: Collection[Any], files: Collection[str]
 ) -> list[RemoveAction]:
-    if not (days or files):
+    if not (values or files):
         return []
     now = int(time.time() * 1000)
     partition_by = table.metadata().partition_columns
     active = pa.table(table.get_add_actions(flatten=True))
     paths = [unquote(path) for path in active["path"].to_pylist()]
     sizes = active["size_bytes"].to_pylist()
-    values = {name: active[f"partition.{name}"].to_pylist() for name in partition_by}
+    places = {name: active[f"partition.{name}"].to_pylist() for name in partition_by}
     missing = set(files) - set(paths)
     if missing:
         raise ConflictError(
@@ -107,11 +125,20 @@ def _removed(
         )
     found = []
     for at, path in enumerate(paths):
-        partition = {name: values[name][at] for name in partition_by}
-        if path in files or partition.get("dt") in days:
-            texts = {n: None if v is None else str(v) for n, v in partition.items()}
+        partition = {name: places[name][at] for name in partition_by}
+        if path in files or (column in partition and partition[column] in values):
+            texts = {n: None if v is None else _text(v) for n, v in partition.items()}
             found.append(RemoveAction(path, True, now, sizes[at], texts))
     return found
+
+
+def _text(value: Any) -> str:
+    """A partition value as Delta's protocol writes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=None).isoformat(sep=" ")
+    return str(value)
 
 
 def _new_columns(staged: Staged, table: DeltaTable) -> list[Field]:

@@ -9,16 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import date
 
-from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from incremental_assets.errors import LakeError
-from incremental_assets.lake.delta_log import ensure_table, open_table, put_fence, transaction
-from incremental_assets.lake.publish import publish
-from incremental_assets.lake.stage import discard_batch, stage
-from incremental_assets.lake.transaction import Transaction
+from incremental_assets.lake.beside import abandon_beside, delete_beside, put_beside
 
 _COLUMNS = (
     ("_batch", "long"),
@@ -34,7 +28,6 @@ def put(rows: DataFrame, path: str, table: str, batch: int) -> None:
 
     `row` is the line's JSON, or the line as it landed where it is none.
     """
-    ensure_table(path, f"quarantine of {table}", _COLUMNS, ("_day",))
     rejected = rows.where(F.size("_reasons") > 0).select(
         F.lit(batch).cast("long").alias("_batch"),
         "_day",
@@ -43,21 +36,12 @@ def put(rows: DataFrame, path: str, table: str, batch: int) -> None:
         F.col("_line").alias("row"),
         F.col("_reasons").alias("reasons"),
     )
-    staged = stage(rejected, path, batch, ("_day",))
-    publish(staged, Transaction(_app_id(table), batch, f'{{"batch":{batch}}}'))
+    put_beside(rejected, path, _name(table), batch, _COLUMNS, ("_day",))
 
 
 def abandon(path: str, table: str, batch: int) -> None:
-    """Drop the rows of a batch that was given up, for good.
-
-    Its writer may still be alive, so its number is fenced here, too, before the rows are dropped.
-    """
-    if open_table(path) is None:
-        return
-    while transaction(path, _app_id(table)) < batch:
-        put_fence(path, _app_id(table), batch)
-    _delete(path, f"_batch = {batch}")
-    discard_batch(path, batch)
+    """Drop the rows of a batch that was given up, for good."""
+    abandon_beside(path, _name(table), batch)
 
 
 def supersede(path: str, batch: int, replaced_from: Mapping[date, int]) -> None:
@@ -70,19 +54,8 @@ def supersede(path: str, batch: int, replaced_from: Mapping[date, int]) -> None:
         for day, low in replaced_from.items()
     ]
     if conditions:
-        _delete(path, " OR ".join(conditions))
+        delete_beside(path, " OR ".join(conditions))
 
 
-def _app_id(table: str) -> str:
+def _name(table: str) -> str:
     return f"quarantine of {table}"
-
-
-def _delete(path: str, predicate: str) -> None:
-    if open_table(path) is None:
-        return
-    try:
-        DeltaTable(path).delete(predicate)
-    except DeltaError as error:
-        raise LakeError(
-            f"{path}: rows of an earlier judgement cannot be dropped ({error}). Run again."
-        ) from error

@@ -9,9 +9,10 @@ mapping, …) goes through Delta's reader.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import datetime
 from typing import Any
 from urllib.parse import unquote
 
@@ -20,17 +21,18 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import DataType, DateType, StringType, StructField, StructType
 
 from incremental_assets.errors import LakeError
 from incremental_assets.lake.delta_log import partition_day
-from incremental_assets.lake.stage import Staged
+from incremental_assets.lake.stage import NO_PARTITION, Staged
 from incremental_assets.storage import spark_path
 
 # With these the rows of a file are what its Parquet says, and its partition what its path says.
 _PLAIN_FEATURES = frozenset({"variantType", "variantType-preview", "timestampNtz", "v2Checkpoint"})
 _PLAIN_READER = 1
 _FEATURES_READER = 3
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_]+")
 # Above this, listing the files by name takes longer than planning the scan.
 MOST_FILES = 10_000
 
@@ -40,7 +42,7 @@ class DataFile:
     """A file of a version: its partition, and the batches of its rows where they are known."""
 
     path: str
-    partition: dict[str, date | None]
+    partition: Mapping[str, Any]
     first_batch: int | None = None
     last_batch: int | None = None
 
@@ -116,8 +118,12 @@ def read_files(
         return no_rows(session, StructType([*fields, *named]))
     inside = StructType([field for field in fields if field.name not in table.partition_by])
     rows = session.read.schema(inside).parquet(*(spark_path(table.path, f.path) for f in files))
-    days = {name: _day_column(name, files) for name in table.partition_by}
-    columns = [days[f.name] if f.name in days else F.col(f.name) for f in fields]
+    outside = {
+        field.name: _partition_column(field.name, field.dataType, files)
+        for field in fields
+        if field.name in table.partition_by
+    }
+    columns = [outside.get(f.name, F.col(column_name(f.name))) for f in fields]
     uri = [F.col("_metadata.file_path").alias(file_column)] if file_column else []
     return rows.select(*columns, *uri)
 
@@ -128,14 +134,27 @@ def no_rows(session: SparkSession, schema: StructType) -> DataFrame:
     return session.range(0).select(*columns)
 
 
-def _day_column(name: str, files: Sequence[DataFile]) -> Column:
+def column_name(name: str) -> str:
+    """A column's name as Spark takes it, whatever is in it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _partition_column(name: str, kind: DataType, files: Sequence[DataFile]) -> Column:
     """The value of a partition column, which a file does not hold, from the file's path."""
-    days = {file.partition[name] for file in files}
-    if len(days) == 1:
-        return F.lit(days.pop()).cast("date").alias(name)
+    values = {file.partition[name] for file in files}
+    if len(values) == 1:
+        return F.lit(values.pop()).cast(kind).alias(name)
     # Bytes are compared here; a regular expression over each row's path was a tenth of a load.
     value = F.substring_index("_metadata.file_path", f"/{name}=", -1)
-    return F.substring(value, 1, len("2017-01-01")).cast("date").alias(name)
+    if isinstance(kind, DateType) and None not in values:
+        return F.substring(value, 1, len("2017-01-01")).cast("date").alias(name)
+    text = _decoded(_decoded(F.substring_index(value, "/", 1)))
+    return F.when(text != NO_PARTITION, text).cast(kind).alias(name)
+
+
+def _decoded(text: Column) -> Column:
+    """Percent-encoded text, decoded; a plus is a plus in a path."""
+    return F.url_decode(F.replace(text, F.lit("+"), F.lit("%2B")))
 
 
 def _files(table: DeltaTable, names: Sequence[str]) -> list[DataFile]:
@@ -172,7 +191,14 @@ def _table_files(path: str, version: int) -> tuple[TableFiles, str]:
 
 
 def _says_its_partition(file: DataFile, names: Sequence[str]) -> bool:
-    folders = file.path.split("/")[:-1]
+    folders = [unquote(folder) for folder in file.path.split("/")[:-1]]
     return "://" not in file.path and all(
-        f"{name}={file.partition[name]}" in folders for name in names
+        _PLAIN_NAME.fullmatch(name) and _said(name, file.partition[name], folders) for name in names
     )
+
+
+def _said(name: str, value: Any, folders: Sequence[str]) -> bool:
+    if isinstance(value, datetime):  # written in more than one way
+        return any(folder.startswith(f"{name}=") for folder in folders)
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return f"{name}={NO_PARTITION if value is None else text}" in folders

@@ -24,7 +24,7 @@ from incremental_assets.lake.delta_log import partition_day
 from incremental_assets.lake.statistics import file_statistics
 from incremental_assets.storage import StoredFile, files_below, folders_in, open_file, remove
 
-_NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _AT_ONCE = 16
 _NANOSECONDS_A_MILLISECOND = 1_000_000
 
@@ -84,7 +84,11 @@ def stage(rows: DataFrame, path: str, batch: int, partition_by: Sequence[str]) -
     )
     data = [f for f in files_below(f"{path}/{folder}") if f.path.endswith(".parquet")]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        files = tuple(pool.map(lambda file: _staged(path, folder, file), data))
+        written = tuple(pool.map(lambda file: _staged(path, folder, file), data))
+    files = tuple(file for file in written if file.rows)
+    for file in written:
+        if not file.rows:  # Spark writes one, if only for its columns
+            remove(f"{path}/{file.path}")
     fields = tuple(
         {"name": f.name, "type": f.jsonValue()["type"], "nullable": True, "metadata": {}}
         for f in rows.schema.fields
@@ -120,7 +124,7 @@ def _staged(path: str, folder: str, file: StoredFile) -> StagedFile:
             "Nothing was published; look at the disk or the store, and run again."
         ) from error
     values = (part.split("=", 1) for part in file.path.split("/")[:-1])
-    partition = {n: None if v == _NO_PARTITION else unquote(v) for n, v in values}
+    partition = {n: None if v == NO_PARTITION else unquote(v) for n, v in values}
     return StagedFile(
         f"{folder}/{file.path}",
         file.size,

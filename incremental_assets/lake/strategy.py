@@ -17,4 +17,44 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class ReplaceDay:
-    """A day that changed is written anew, whole."""
+    """A day that changed is written anew, whole.
+
+    `day` is the partition column that holds it; a day that the batch touches is read anew from
+    the source, with all its rows.
+    """
+
+    day: str = "dt"
+
+
+@dataclass(frozen=True, slots=True)
+class OverwriteDays:
+    """The days in the batch are overwritten by the batch's rows; the others stay.
+
+    `day` is a partition column. Unlike `ReplaceDay`, rows of such a day that are not in the batch
+    are gone.
+    """
+
+    day: str = "dt"
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteInsert:
+    """What the table has of the batch's keys is deleted, and all rows of the batch are inserted.
+
+    For keys that have several rows, such as the lines of an order.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Every version of a key, with the half-open interval in which it was valid.
+
+    `valid_from` and `valid_to` are in the units of the order column, `is_current` marks the
+    version without an end. A change in the `unversioned` columns alone makes no new version; the
+    version takes the later value.
+    """
+
+    unversioned: tuple[str, ...] = ()
+
+
+Write = Append | Merge | ReplaceDay | OverwriteDays | DeleteInsert | History
