@@ -23,7 +23,7 @@ from incremental_assets.lake.delta_log import ensure_table, find_commit, put_fen
 from incremental_assets.lake.stage import discard_batch
 from incremental_assets.lake.strategy import Append, Merge
 from incremental_assets.ledger.entry import Entry
-from incremental_assets.ledger.ledger import Ledger
+from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.lock import table_lock
 from incremental_assets.ledger.settle import record, settle
 from incremental_assets.ledger.view import LedgerView
@@ -80,7 +80,7 @@ class Lakehouse:
     ) -> None:
         self.settings = settings
         self.tables = tuple(tables)
-        self.ledger = Ledger(settings.lake)
+        self.ledger = Ledger(ledger_path(settings.lake))
         self._spark = spark
         self._now = now
         self._say = say
@@ -107,7 +107,8 @@ class Lakehouse:
     def settle(self, table: Table) -> LedgerView:
         """Give an unfinished batch of the table its outcome; the view after that."""
         target = _Target(self.settings, table, _kind(table))
-        return settle(self.ledger, table.name, target, self._now(), self._say)
+        settle(self.ledger, table.name, target, self._now(), self._say)
+        return self.ledger.view()
 
     def _load_days(
         self, table: Table, days: Sequence[date], run_id: str
@@ -227,7 +228,7 @@ class _Target:
             self._abandon(batch)
             return [replace(c, state="abandoned", files=()) for c in claims]
         entries = self.kind.settled(self.table, claims, commit)
-        _supersede(self.quarantine_path, Ledger(self.settings.lake).view(), entries)
+        _supersede(self.quarantine_path, Ledger(ledger_path(self.settings.lake)).view(), entries)
         return [replace(e, why=f"{e.why} (healed)") for e in entries]
 
     def fence(self, batch: int) -> bool:

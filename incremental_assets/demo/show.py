@@ -12,7 +12,7 @@ from rich.table import Table as RichTable
 from incremental_assets.days import DayRange
 from incremental_assets.lake.delta_log import open_table
 from incremental_assets.ledger.entry import Entry
-from incremental_assets.ledger.ledger import Ledger
+from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.view import TableHistory
 from incremental_assets.query import query
 from incremental_assets.settings import Settings
@@ -23,7 +23,7 @@ BEST = 10
 
 def show(settings: Settings, tables: Sequence[Table], days: DayRange | None, out: Console) -> None:
     """Print a row per day and table from the ledger, then the best products from gold."""
-    view = Ledger(settings.lake).view()
+    view = Ledger(ledger_path(settings.lake)).view()
     grid = RichTable(title="What was loaded, by day", header_style="bold")
     grid.add_column("day")
     grid.add_column("table")

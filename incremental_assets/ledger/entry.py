@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from datetime import date, datetime
 from typing import Any, Literal
 
@@ -11,8 +11,8 @@ import polars as pl
 
 State = Literal["claimed", "committed", "held", "abandoned"]
 Kind = Literal["advance", "restate", "rewind"]
-Mode = Literal["append", "merge", "rebuild"]
-FORMAT_VERSION = 1
+Mode = Literal["append", "merge", "rebuild", "history", "replace"]
+FORMAT_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,10 @@ class Entry:
     look these rows up, None when that is not known and every day may be. `rows_counted` and
     `rows_counted_quarantined` leave out rows that only came at a wrong time. `bytes` are those of
     the files read, `seconds` the load's wall time, `held_by` why a day was held.
+
+    `low` and `high` are the watermark before and after the batch as a watermark table shows it: ISO
+    8601 UTC with six digits of microseconds and Z, or digits; "" if there is none. `position` is
+    JSON: all that the change detector must know to go on after this batch.
     """
 
     table: str
@@ -83,6 +87,9 @@ class Entry:
     run_id: str = ""
     who: str = ""
     why: str = ""
+    low: str = ""
+    high: str = ""
+    position: str = ""
     format_version: int = FORMAT_VERSION
 
 
@@ -120,8 +127,13 @@ SCHEMA: Mapping[str, pl.DataType] = {
     "run_id": pl.String(),
     "who": pl.String(),
     "why": pl.String(),
+    "low": pl.String(),
+    "high": pl.String(),
+    "position": pl.String(),
     "format_version": pl.Int32(),
 }
+# Columns that came with format 2, all of them text; a ledger of format 1 has none of them.
+SINCE_2 = ("low", "high", "position")
 
 
 def to_frame(entries: Sequence[Entry]) -> pl.DataFrame:
@@ -133,12 +145,10 @@ def to_frame(entries: Sequence[Entry]) -> pl.DataFrame:
     return pl.DataFrame(columns, schema=dict(SCHEMA))
 
 
-def from_row(row: Mapping[str, Any]) -> Entry:
-    """An entry from a row of the ledger; columns that this version does not know are left out."""
-    values = {f.name: row[f.name] for f in fields(Entry) if f.name in row}
-    values["windows"] = tuple(Window(**w) for w in row["windows"] or ())
-    values["files"] = tuple(FileEntry(**f) for f in row["files"] or ())
-    values["touched"] = tuple(Touched(**t) for t in row["touched"] or ())
-    affects = row["affects"]
-    values["affects"] = None if affects is None else tuple(affects)
-    return Entry(**values)
+def from_frame(frame: pl.DataFrame) -> list[Entry]:
+    """The entries in rows of the ledger's schema, in their order."""
+    columns: dict[str, list[Any]] = {name: frame[name].to_list() for name in SCHEMA}
+    for name, kind in (("windows", Window), ("files", FileEntry), ("touched", Touched)):
+        columns[name] = [tuple(kind(**one) for one in some or ()) for some in columns[name]]
+    columns["affects"] = [None if days is None else tuple(days) for days in columns["affects"]]
+    return [Entry(*values) for values in zip(*columns.values(), strict=True)]

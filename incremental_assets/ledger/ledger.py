@@ -10,42 +10,59 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Sequence
+from datetime import date
 from itertools import groupby
+from typing import TypeVar
 
 import polars as pl
-from deltalake import (
-    CommitProperties,
-    DeltaTable,
-    PostCommitHookProperties,
-    write_deltalake,
-)
+from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from incremental_assets.errors import ConflictError, LedgerError
-from incremental_assets.ledger.entry import FORMAT_VERSION, SCHEMA, Entry, from_row, to_frame
-from incremental_assets.ledger.view import LedgerView, TableHistory
-from incremental_assets.query import query
+from incremental_assets.ledger.compaction import HOOKS, ONCE
+from incremental_assets.ledger.entry import SCHEMA, Entry, from_frame, to_frame
+from incremental_assets.ledger.snapshot import LedgerFile, Snapshot
+from incremental_assets.ledger.tail import TableTail, day_watermark, tail_of
+from incremental_assets.ledger.upkeep import configuration, keep_small
+from incremental_assets.ledger.view import Histories, LedgerView, TableHistory
 from incremental_assets.settings import local_path
 
 TRIES = 60
-COMPACT_AT_FILES = 50
-_ONCE = CommitProperties(max_commit_retries=0)
-_NO_HOOKS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
+# Far below the time that the log is kept (see upkeep): were the log since the decision gone, a
+# commit would take a version's number that was given away before.
+DECIDE_WITHIN_SECONDS = 60.0
+_T = TypeVar("_T")
+
+
+def ledger_path(lake: str) -> str:
+    """Where the ledger of a lake lies."""
+    return f"{lake}/_ledger"
 
 
 class Ledger:
     """The batches of all tables of a lake; a row per table, batch and day.
 
-    Raises LedgerError where it cannot be read or written, or was written by a newer version.
+    Its table is made when it is first asked. Every method raises LedgerError where it cannot be
+    read or written, was written by a newer version, or is something else.
     """
 
-    def __init__(self, lake: str) -> None:
-        self.path = f"{lake}/_ledger"
-        self._cached: tuple[int, LedgerView] | None = None
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._frames: dict[str, pl.DataFrame] = {}
+        self._entries: dict[str, tuple[Entry, ...]] = {}
+        self._cached: LedgerView | None = None
 
     def view(self) -> LedgerView:
-        """The ledger as it is now."""
-        return self._read()[1]
+        """The ledger as it is now, all of it: every row is read, if it was not yet."""
+        return self._view_of(self.snapshot())
+
+    def tail(self, table: str) -> TableTail:
+        """Where a table stands now. Costs the same however long the history is."""
+        return tail_of(self.snapshot(), table)
+
+    def watermark(self, table: str, upstream: str, day: date) -> int:
+        """How far a table has read an upstream for a day; 0 if that was never published."""
+        return day_watermark(self.snapshot(), table, upstream, day)
 
     def transact(self, decide: Callable[[LedgerView], Sequence[Entry]]) -> LedgerView:
         """Append what `decide` makes of the ledger; give the view that it decided on.
@@ -53,33 +70,50 @@ class Ledger:
         `decide` is called again whenever somebody else was faster, so it must have no effect of
         its own. It may raise. Raises ConflictError after a bounded number of tries.
         """
+        return self._compare_and_set(self._view_of, decide)
+
+    def transact_on(self, table: str, decide: Callable[[TableTail], Sequence[Entry]]) -> TableTail:
+        """The same, deciding on where one table stands: no history is read.
+
+        Entries of other tables may be appended with it, but are not what was decided on.
+        """
+        return self._compare_and_set(lambda snapshot: tail_of(snapshot, table), decide)
+
+    def snapshot(self) -> Snapshot:
+        """The ledger's files as they are now."""
+        return self._snapshot_of(self._open())
+
+    def _compare_and_set(
+        self, read: Callable[[Snapshot], _T], decide: Callable[[_T], Sequence[Entry]]
+    ) -> _T:
         for attempt in range(TRIES):
-            table, view = self._read()
-            entries = decide(view)
+            opened = time.time()
+            table = self._open()
+            seen = read(self._snapshot_of(table))
+            entries = decide(seen)
             if not entries:
-                return view
+                return seen
+            if abs(time.time() - opened) > DECIDE_WITHIN_SECONDS:
+                continue  # this process, or its machine, was asleep
             try:
                 self._append(table, entries)
             except CommitFailedError:
                 time.sleep(random.uniform(0.001, 0.02) * min(attempt + 1, 10))
                 continue
-            return view
+            keep_small(self._snapshot_of(table), table)
+            return seen
         raise ConflictError(
             f"The ledger {self.path} was changed by others {TRIES} times in a row. Nothing was "
             "published; run again."
         )
 
-    def _read(self) -> tuple[DeltaTable, LedgerView]:
+    def _open(self) -> DeltaTable:
         try:
-            table = DeltaTable(self.path)
+            return DeltaTable(self.path)
         except TableNotFoundError:
-            table = self._create()
+            return self._create()
         except (DeltaError, OSError) as error:
             raise LedgerError(f"The ledger {self.path} cannot be read: {error}") from error
-        version = table.version()
-        if self._cached is None or self._cached[0] != version:
-            self._cached = (version, _load(table))
-        return table, self._cached[1]
 
     def _create(self) -> DeltaTable:
         path = local_path(self.path)
@@ -92,7 +126,7 @@ class Ledger:
                 mode="ignore",
                 partition_by=["table"],
                 name="incremental_assets ledger",
-                configuration={"delta.checkpointInterval": "50"},
+                configuration=configuration(self.path),
             )
             return DeltaTable(self.path)
         except (DeltaError, OSError) as error:
@@ -104,47 +138,56 @@ class Ledger:
             ) from error
 
     def _append(self, table: DeltaTable, entries: Sequence[Entry]) -> None:
+        known = {field.name for field in table.schema().fields}
         try:
             write_deltalake(
                 table,
                 to_frame(entries),
                 mode="append",
-                commit_properties=_ONCE,
-                post_commithook_properties=_NO_HOOKS,
+                schema_mode=None if known >= set(SCHEMA) else "merge",
+                commit_properties=ONCE,
+                post_commithook_properties=HOOKS,
             )
         except CommitFailedError:
             raise
         except (DeltaError, OSError) as error:
             raise LedgerError(f"The ledger {self.path} cannot be written: {error}") from error
-        self._compact_on_the_way()
 
-    def _compact_on_the_way(self) -> None:
-        table = DeltaTable(self.path)
-        if len(table.file_uris()) < COMPACT_AT_FILES:
-            return
-        try:
-            table.optimize.compact(commit_properties=_ONCE)
-        except DeltaError:
-            return  # somebody appended meanwhile; the next append tries again
+    def _snapshot_of(self, table: DeltaTable) -> Snapshot:
+        snapshot = Snapshot(self.path, table, self._frames)
+        self._frames = snapshot.frames
+        return snapshot
+
+    def _view_of(self, snapshot: Snapshot) -> LedgerView:
+        cached = self._cached
+        if cached is not None and cached.version == snapshot.version:
+            return cached
+        # Read now: files that a later compaction replaces do not stay.
+        snapshot.rows(snapshot.files)
+        entries = {f.path: self._entries[f.path] for f in snapshot.files if f.path in self._entries}
+        self._entries = entries
+        files = {
+            name: tuple(some)
+            for name, some in groupby(sorted(snapshot.files, key=_table), key=_table)
+        }
+
+        def history(name: str) -> TableHistory:
+            return TableHistory(name, _in_order(snapshot, files[name], entries))
+
+        self._cached = LedgerView(snapshot.version, Histories(files, history))
+        return self._cached
 
 
-def _load(table: DeltaTable) -> LedgerView:
-    try:
-        frame = query(table)
-    except (DeltaError, OSError) as error:
-        raise LedgerError(f"The ledger {table.table_uri} cannot be read: {error}") from error
-    missing = [name for name in SCHEMA if name not in frame.columns]
-    newest = frame["format_version"].max() if "format_version" in frame.columns else None
-    if missing or (isinstance(newest, int) and newest > FORMAT_VERSION):
-        raise LedgerError(
-            f"The ledger {table.table_uri} is of another version (format {newest!r}, without "
-            f"{missing or 'nothing'}); this program knows format {FORMAT_VERSION}. Use the "
-            "version of incremental_assets that wrote it, or a newer one."
-        )
-    frame = frame.cast(pl.Schema(SCHEMA)).sort("table", "batch", "day")
-    entries = [from_row(row) for row in frame.iter_rows(named=True)]
-    tables = {
-        name: TableHistory(name, tuple(rows))
-        for name, rows in groupby(entries, key=lambda entry: entry.table)
-    }
-    return LedgerView(table.version(), tables)
+def _table(file: LedgerFile) -> str:
+    return file.table
+
+
+def _in_order(
+    snapshot: Snapshot, files: Sequence[LedgerFile], made: dict[str, tuple[Entry, ...]]
+) -> tuple[Entry, ...]:
+    """The entries of these files, oldest first; those of a file are made once."""
+    for file, rows in zip(files, snapshot.rows(files), strict=True):
+        if file.path not in made:
+            made[file.path] = tuple(from_frame(rows))
+    found = [entry for file in files for entry in made[file.path]]
+    return tuple(sorted(found, key=lambda e: (e.batch, e.day, e.state != "claimed")))

@@ -10,7 +10,7 @@ from typing import Protocol
 from incremental_assets.errors import ConflictError
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger
-from incremental_assets.ledger.view import LedgerView
+from incremental_assets.ledger.tail import TableTail
 
 LOOKS = 20
 
@@ -27,17 +27,17 @@ class Target(Protocol):
 
 def settle(
     ledger: Ledger, table: str, target: Target, now: datetime, say: Callable[[str], None]
-) -> LedgerView:
-    """Give the last batch of a table its outcome if a run died before it could.
+) -> TableTail:
+    """Give the last batch of a table its outcome if a run died before it could; the tail then.
 
     The batch's writer may still be alive: a batch is called abandoned only after a fence has made
     its commit impossible. Outcomes are final.
     """
     for _ in range(LOOKS):
-        view = ledger.view()
-        claims = view.table(table).unsettled
+        tail = ledger.tail(table)
+        claims = tail.unsettled
         if not claims:
-            return view
+            return tail
         batch = claims[0].batch
         outcome = target.outcome(claims)
         if outcome is None:
@@ -57,8 +57,7 @@ def record(ledger: Ledger, table: str, outcome: Sequence[Entry]) -> None:
     """Write the outcome of a batch, unless somebody has already settled it."""
     batch = outcome[0].batch
 
-    def decide(view: LedgerView) -> Sequence[Entry]:
-        settled = {e.batch for e in view.table(table).outcomes}
-        return [] if batch in settled else outcome
+    def decide(tail: TableTail) -> Sequence[Entry]:
+        return outcome if any(claim.batch == batch for claim in tail.unsettled) else []
 
-    ledger.transact(decide)
+    ledger.transact_on(table, decide)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
@@ -94,6 +94,28 @@ class TableHistory:
             if entry.day == day:
                 found = [entry] if entry.mode == "rebuild" else [*found, entry]
         return found
+
+
+class Histories(Mapping[str, TableHistory]):
+    """Histories by table, each made when it is first asked for: one does not pay for the others."""
+
+    def __init__(self, names: Iterable[str], make: Callable[[str], TableHistory]) -> None:
+        self._names = frozenset(names)
+        self._make = make
+        self._made: dict[str, TableHistory] = {}
+
+    def __getitem__(self, name: str) -> TableHistory:
+        if name not in self._names:
+            raise KeyError(name)
+        if name not in self._made:
+            self._made[name] = self._make(name)
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._names))
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 @dataclass(frozen=True)

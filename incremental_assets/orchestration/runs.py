@@ -12,7 +12,7 @@ from rich.console import Console
 from incremental_assets.catalog import tables
 from incremental_assets.days import DayRange, contiguous, utc_today
 from incremental_assets.errors import DefinitionError
-from incremental_assets.ledger.ledger import Ledger
+from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.orchestration.assets import asset_key
 from incremental_assets.orchestration.instance import open_instance
@@ -73,7 +73,7 @@ def run_what_is_due(
             )
             report.runs += 1
             report.failed += _failures(result)
-    view = Ledger(settings.lake).view()
+    view = Ledger(ledger_path(settings.lake)).view()
     report.held = [
         f"{table.name} {day} by batch {entry.batch}: {entry.held_by}"
         for table in chosen
@@ -95,7 +95,7 @@ def _due(
     chosen: Sequence[Table], settings: Settings, span: DayRange, today: date
 ) -> list[tuple[list[Table], DayRange]]:
     """What to run next: landing days with everything below them, or else the stale days."""
-    view = Ledger(settings.lake).view()
+    view = Ledger(ledger_path(settings.lake)).view()
     landed = _new_landing_days(chosen, settings, view, span, today)
     if landed:
         return [(list(chosen), days) for days in contiguous(landed)]

@@ -78,7 +78,7 @@ class WrittenMeanwhile:
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
-    return Ledger(str(tmp_path))
+    return Ledger(str(tmp_path / "_ledger"))
 
 
 @pytest.fixture
@@ -95,7 +95,8 @@ def test_where_nothing_was_left_behind_the_table_is_not_asked(
 ) -> None:
     table = Published()
 
-    view = settle(ledger, SALES, table, NOW, said.append)
+    settle(ledger, SALES, table, NOW, said.append)
+    view = ledger.view()
 
     assert view.table(SALES).entries == ()
     assert (table.asked, said) == ([], [])
@@ -105,7 +106,8 @@ def test_a_published_batch_is_healed_and_then_left_alone(ledger: Ledger, said: l
     table = Published()
     ledger.transact(lambda _: [claim(1), claim(2)])
 
-    view = settle(ledger, SALES, table, NOW, said.append)
+    settle(ledger, SALES, table, NOW, said.append)
+    view = ledger.view()
     settle(ledger, SALES, table, NOW, said.append)
 
     outcomes = view.table(SALES).outcomes
@@ -123,7 +125,8 @@ def test_a_batch_that_was_never_written_is_fenced_and_then_abandoned(
     table = NeverWritten()
     ledger.transact(lambda _: [claim(1)])
 
-    view = settle(ledger, SALES, table, NOW, said.append)
+    settle(ledger, SALES, table, NOW, said.append)
+    view = ledger.view()
 
     (outcome,) = view.table(SALES).outcomes
     assert (outcome.state, outcome.recorded_at, outcome.files) == ("abandoned", NOW, ())
@@ -163,7 +166,7 @@ def test_settling_gives_up_where_others_never_stop_writing(ledger: Ledger, said:
 
 
 def test_another_runs_outcome_stands(ledger: Ledger, tmp_path: Path, said: list[str]) -> None:
-    other = Ledger(str(tmp_path))
+    other = Ledger(str(tmp_path / "_ledger"))
     ledger.transact(lambda _: [claim(1)])
 
     class SettledMeanwhile(NeverWritten):

@@ -23,7 +23,7 @@ from incremental_assets.lake.publish import publish
 from incremental_assets.lake.stage import Staged, StagedFile, discard_batch
 from incremental_assets.lake.transaction import Transaction
 from incremental_assets.ledger.entry import Entry
-from incremental_assets.ledger.ledger import Ledger
+from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.sources.landed_files import LandedFiles, gone, with_content_tag
 from incremental_assets.storage import files_below, open_file, open_store
@@ -112,14 +112,16 @@ def table(bucket: str) -> str:
 
 
 def test_racing_claims_never_get_the_same_number(bucket: str) -> None:
-    ledger = Ledger(f"{bucket}/lake")
+    ledger = Ledger(ledger_path(f"{bucket}/lake"))
     ledger.transact(claim)
 
     with ThreadPoolExecutor(4) as pool:
-        for done in [pool.submit(Ledger(f"{bucket}/lake").transact, claim) for _ in range(4)]:
+        for done in [
+            pool.submit(Ledger(ledger_path(f"{bucket}/lake")).transact, claim) for _ in range(4)
+        ]:
             done.result()
 
-    numbers = [e.batch for e in Ledger(f"{bucket}/lake").view().table(APP).entries]
+    numbers = [e.batch for e in Ledger(ledger_path(f"{bucket}/lake")).view().table(APP).entries]
     assert sorted(numbers) == [1, 2, 3, 4, 5]
 
 

@@ -1,0 +1,61 @@
+"""The newest end of one table's history: what its next load must know, without the rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+
+import polars as pl
+
+from incremental_assets.ledger.entry import Entry, from_frame
+from incremental_assets.ledger.snapshot import Snapshot
+
+_COMMITTED = pl.col("state") == "committed"
+
+
+@dataclass(frozen=True, slots=True)
+class TableTail:
+    """Where a table stands.
+
+    `last_batch` is the highest number ever claimed, 0 before the first. `unsettled` are the
+    claims of that batch as long as it has no outcome. `committed` are the published days of the
+    newest batch that has any, by day: held and abandoned batches are passed over, a rewind is not.
+    """
+
+    table: str
+    last_batch: int = 0
+    unsettled: tuple[Entry, ...] = ()
+    committed: tuple[Entry, ...] = ()
+
+    @property
+    def last(self) -> Entry | None:
+        """The newest published entry: its `high` and `position` are the table's watermark."""
+        return self.committed[-1] if self.committed else None
+
+
+def tail_of(snapshot: Snapshot, table: str) -> TableTail:
+    """The tail of a table; it reads the newest files only, as far back as the last commit."""
+    files = snapshot.of(table)
+    last = _entries(snapshot.newest(files, pl.lit(value=True)))
+    if not last:
+        return TableTail(table)
+    committed = tuple(entry for entry in last if entry.state == "committed")
+    if not committed:
+        published = [file for file in files if file.may_hold("committed")]
+        committed = _entries(snapshot.newest(published, _COMMITTED))
+    settled = any(entry.state != "claimed" for entry in last)
+    return TableTail(table, last[0].batch, () if settled else last, committed)
+
+
+def day_watermark(snapshot: Snapshot, table: str, upstream: str, day: date) -> int:
+    """How far a table has read an upstream for a day: the high end of its last batch, or 0."""
+    files = [f for f in snapshot.of(table) if f.may_hold("committed") and f.may_concern(day)]
+    wanted = _COMMITTED & (pl.col("day") == day)
+    found = snapshot.newest(files, wanted, ["batch", "day", "state", "windows"])
+    windows = found["windows"].to_list()[0] if found.height else ()
+    return next((window["high"] for window in windows if window["upstream"] == upstream), 0)
+
+
+def _entries(rows: pl.DataFrame) -> tuple[Entry, ...]:
+    """Entries of one batch, by day."""
+    return tuple(from_frame(rows.sort("day")))

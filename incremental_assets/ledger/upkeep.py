@@ -1,0 +1,72 @@
+"""Keeping the ledger small on the way: few files, a short log, nothing on disk that nobody reads.
+
+After a hundred thousand commits nothing of this may be left to a night job: on a local disk each
+opening of the table lists its whole log folder (0.2 s for 100,000 commits), and every small file
+costs a read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from incremental_assets.errors import LedgerError
+from incremental_assets.ledger.compaction import HOOKS, ONCE, join
+from incremental_assets.ledger.snapshot import STATISTICS, Snapshot
+from incremental_assets.settings import local_path
+
+COMPACT_AT_FILES = 50
+# A larger file is left alone: joining costs what came since, and a file is read in a few ms.
+SMALL_BYTES = 256 * 1024
+_CHECKPOINT_EVERY = 10
+
+
+def configuration(path: str) -> dict[str, str]:
+    """The table properties of a ledger.
+
+    Nobody travels back in a ledger's versions, so its log and the files that compaction has
+    replaced are dropped early: on a local disk, where a long log makes every opening slow, after
+    minutes. Whoever decided on a version longer ago than that decides again (see `Ledger`);
+    whoever reads has listed and read the log within milliseconds. In an object store, where the
+    listing starts at the last checkpoint and clocks may differ, it is a day.
+    """
+    local = local_path(path) is not None
+    return {
+        "delta.checkpointInterval": str(_CHECKPOINT_EVERY),
+        "delta.dataSkippingStatsColumns": ",".join(STATISTICS),
+        "delta.logRetentionDuration": "interval 5 minutes" if local else "interval 1 days",
+        "delta.deletedFileRetentionDuration": "interval 5 minutes" if local else "interval 1 days",
+    }
+
+
+def keep_small(snapshot: Snapshot, table: DeltaTable) -> None:
+    """Join small files once there are enough of them, and drop what is no longer needed.
+
+    `table` is the object that the snapshot was taken of, as new as the last append. It raises
+    nothing, for the append is done: what fails, because somebody else wrote meanwhile, say, is
+    tried again after the next one.
+    """
+    small = [file for file in snapshot.files if file.size < SMALL_BYTES]
+    # One small file of a table has nothing to be joined with.
+    if len(small) - len({file.table for file in small}) + 1 < COMPACT_AT_FILES:
+        return
+    with contextlib.suppress(LedgerError, DeltaError, OSError):
+        join(snapshot, table, small)
+        table = DeltaTable(snapshot.root)
+        _configure(snapshot.root, table)
+        table.cleanup_metadata()
+        # All that is not in the log and older than the retention, not only what the log still
+        # calls removed: a checkpoint forgets that.
+        table.vacuum(dry_run=False, full=True, post_commithook_properties=HOOKS)
+
+
+def _configure(path: str, table: DeltaTable) -> None:
+    """Give a ledger of an older version the properties of today's."""
+    there = table.metadata().configuration
+    missing = {k: v for k, v in configuration(path).items() if k not in there}
+    if there.get("delta.checkpointInterval") != str(_CHECKPOINT_EVERY):
+        missing["delta.checkpointInterval"] = str(_CHECKPOINT_EVERY)
+    if missing:
+        table.alter.set_table_properties(missing, commit_properties=ONCE)

@@ -1,0 +1,204 @@
+"""The ledger stays small by itself: few files, a short log, no entry lost and none twice."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from incremental_assets.ledger.entry import FORMAT_VERSION, Entry
+from incremental_assets.ledger.ledger import Ledger
+from incremental_assets.ledger.upkeep import COMPACT_AT_FILES, configuration, keep_small
+from incremental_assets.ledger.view import LedgerView
+from incremental_assets_tests.ledger.entries import (
+    SALES,
+    USERS,
+    append,
+    claim,
+    compact,
+    entry,
+    files,
+    numbers,
+)
+
+UPKEEP = "incremental_assets.ledger.upkeep"
+
+
+@pytest.fixture
+def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
+    """New ledgers keep nothing that is not needed now, not even for minutes."""
+
+    def at_once(path: str) -> dict[str, str]:
+        return configuration(path) | {
+            "delta.logRetentionDuration": "interval 0 seconds",
+            "delta.deletedFileRetentionDuration": "interval 0 seconds",
+        }
+
+    monkeypatch.setattr("incremental_assets.ledger.ledger.configuration", at_once)
+
+
+def on_disk(ledger: Ledger) -> int:
+    return len(list(Path(ledger.path).rglob("part-*.parquet")))
+
+
+def log(ledger: Ledger) -> int:
+    return len(list((Path(ledger.path) / "_delta_log").glob("*.json")))
+
+
+def test_compaction_keeps_every_entry_and_few_files(ledger: Ledger) -> None:
+    for _ in range(COMPACT_AT_FILES - 1):
+        claim(ledger)
+    before = files(ledger)
+
+    claim(ledger)
+
+    assert before == COMPACT_AT_FILES - 1
+    assert files(ledger) == 1
+    assert numbers(ledger) == list(range(1, COMPACT_AT_FILES + 1))
+    assert claim(ledger) == COMPACT_AT_FILES + 1
+
+
+def test_compaction_waits_for_files_that_can_be_joined(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"{UPKEEP}.COMPACT_AT_FILES", 3)
+    append(ledger, *(entry(1, table=f"table {n}") for n in range(6)))
+    alone = (files(ledger), ledger.view().version)
+
+    append(ledger, entry(2, table="table 0"), entry(3, table="table 0"))
+
+    assert alone == (6, 6)  # a commit each, and no other
+    assert files(ledger) == 6
+    assert numbers(ledger, "table 0") == [1, 2, 3]
+
+
+def test_a_full_file_is_left_alone(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{UPKEEP}.COMPACT_AT_FILES", 3)
+    monkeypatch.setattr(f"{UPKEEP}.SMALL_BYTES", 30_000)
+    append(ledger, entry(1, why=random.Random(1).randbytes(40_000).hex()))
+    (full,) = DeltaTable(ledger.path).file_uris()
+
+    append(ledger, entry(2), entry(3), entry(4))
+
+    left = DeltaTable(ledger.path).file_uris()
+    assert full in left
+    assert len(left) == 2
+    assert numbers(ledger) == [1, 2, 3, 4]
+
+
+def test_a_joined_file_tells_the_bounds_of_its_rows_and_a_single_one_stays(ledger: Ledger) -> None:
+    append(ledger, entry(1, table=USERS))
+    (single,) = ledger.snapshot().files
+    append(ledger, entry(2, "held", day=date(2017, 1, 5)), entry(4, high="7", position="x" * 65))
+
+    compact(ledger)
+
+    (joined,) = ledger.snapshot().of(SALES)
+    assert ledger.snapshot().of(USERS) == [single]
+    assert joined.low == {
+        "batch": 2,
+        "day": date(2017, 1, 2),
+        "state": "claimed",
+        "kind": "advance",
+        "high": "",
+        "position": None,  # too long to tell
+        "format_version": FORMAT_VERSION,
+    }
+    assert joined.high == {
+        **joined.low,
+        "batch": 4,
+        "day": date(2017, 1, 5),
+        "state": "held",
+        "high": "7",
+    }
+
+
+def test_an_append_after_a_compaction_that_it_did_not_see_decides_again(
+    ledger: Ledger, other: Ledger
+) -> None:
+    claim(ledger)
+    claim(ledger)
+    decided: list[int] = []
+
+    def decide(view: LedgerView) -> Sequence[Entry]:
+        decided.append(view.table(SALES).last_batch)
+        if len(decided) == 1:
+            compact(other)
+        return [entry(3)]
+
+    ledger.transact(decide)
+
+    assert decided == [2, 2]
+    assert numbers(ledger) == [1, 2, 3]
+
+
+def test_of_two_compactions_of_the_same_files_one_gives_way(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(ledger, *(entry(n) for n in range(1, 6)))
+    monkeypatch.setattr(f"{UPKEEP}.COMPACT_AT_FILES", 3)
+    mine, others = DeltaTable(ledger.path), DeltaTable(ledger.path)
+    seen = ledger.snapshot()
+
+    keep_small(seen, others)
+    keep_small(seen, mine)
+
+    assert files(ledger) == 1
+    assert numbers(ledger) == [1, 2, 3, 4, 5]
+
+
+def test_a_view_outlives_the_files_that_it_was_read_from(
+    ledger: Ledger, other: Ledger, forgetful: None
+) -> None:
+    append(ledger, *(entry(n) for n in range(1, 5)))
+    view = ledger.view()
+    before = set(Path(ledger.path).rglob("part-*.parquet"))
+
+    for _ in range(COMPACT_AT_FILES):
+        claim(other)
+
+    assert before.isdisjoint(Path(ledger.path).rglob("part-*.parquet"))
+    assert [e.batch for e in view.table(SALES).entries] == [1, 2, 3, 4]
+
+
+@pytest.mark.usefixtures("forgetful")
+def test_old_commits_and_replaced_files_do_not_stay_on_disk(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"{UPKEEP}.COMPACT_AT_FILES", 10)
+    many = 60
+
+    for _ in range(many):
+        claim(ledger)
+
+    assert log(ledger) < many / 2
+    assert on_disk(ledger) < 15
+    assert numbers(Ledger(ledger.path)) == list(range(1, many + 1))
+
+
+def test_what_is_new_stays_for_whoever_still_reads_it(ledger: Ledger) -> None:
+    for _ in range(COMPACT_AT_FILES):
+        claim(ledger)
+
+    assert on_disk(ledger) > COMPACT_AT_FILES
+    assert log(ledger) > COMPACT_AT_FILES
+    assert numbers(Ledger(ledger.path)) == list(range(1, COMPACT_AT_FILES + 1))
+
+
+def test_a_file_that_is_written_but_not_yet_committed_is_not_swept_away(
+    ledger: Ledger,
+) -> None:
+    claim(ledger)
+    (partition,) = Path(ledger.path).glob("table=*")
+    uncommitted = partition / "part-00000-of-another-writer.parquet"
+    uncommitted.write_bytes(b"")
+
+    for _ in range(COMPACT_AT_FILES):
+        claim(ledger)
+
+    assert uncommitted.exists()
+    assert files(ledger) < COMPACT_AT_FILES
