@@ -43,5 +43,17 @@ class ConflictError(IncrementalAssetsError):
     """Another run got in the way: nothing was published, run again."""
 
 
+class WatermarkError(IncrementalAssetsError):
+    """A watermark is of another kind, or would claim more than was read."""
+
+
+class SnapshotError(IncrementalAssetsError):
+    """A full copy is held back: it would delete more than it may."""
+
+
+class GateError(IncrementalAssetsError):
+    """A rule held a load back: nothing was published, and its rows are still in the source."""
+
+
 class DemoFeedError(IncrementalAssetsError):
     """The demo feed cannot be landed."""

@@ -1,0 +1,91 @@
+"""A watermark: how far a source has been read, as a value, as text, and how it moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any, Literal
+
+from incremental_assets.errors import WatermarkError
+
+Nulls = Literal["raise", "include", "quarantine"]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a load found: the lowest and highest value of its good rows, how many, and its clock.
+
+    Rows beyond the clock and its tolerance are not among them.
+    """
+
+    lowest: Any
+    highest: Any
+    rows: int
+    now: datetime
+
+
+Advance = Callable[[Any, Seen], Any]
+
+
+def furthest(before: Any, seen: Seen) -> Any:
+    """The usual watermark: the highest value ever seen."""
+    known = [value for value in (before, seen.highest) if value is not None]
+    return max(known, default=None)
+
+
+def checked(column: str, before: Any, after: Any, seen: Seen) -> Any:
+    """A watermark that somebody's own function gave. Raises WatermarkError if it breaks a promise.
+
+    It never claims more than was read, and never goes back.
+    """
+    most = furthest(before, seen)
+    if after is None and before is None:
+        return None
+    if after is None or (before is not None and after < before) or after > most:
+        raise WatermarkError(
+            f"The watermark of {column} was {before} and the highest value read is {most}; its own "
+            f"function gave {after}. It may lie anywhere from {before} to {most}. Nothing was "
+            "loaded; correct the function."
+        )
+    return after
+
+
+def as_text(value: Any) -> str:
+    """ISO 8601 in UTC with microseconds, or digits; "" for none."""
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        instant = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+        return instant.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    if isinstance(value, Decimal):
+        return str(int(value))
+    return str(value)
+
+
+def instant(text: str) -> datetime | None:
+    """A watermark's text as an instant in UTC. Raises WatermarkError."""
+    if not text:
+        return None
+    try:
+        value = datetime.fromisoformat(text)
+    except ValueError:
+        raise WatermarkError(
+            f"The watermark {text!r} is no instant such as 2024-05-01T00:00:00Z. Was the table "
+            "loaded by a sequence before? Give it another table_name, or another watermark."
+        ) from None
+    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+def number(text: str) -> int | None:
+    """A watermark's text as a whole number. Raises WatermarkError."""
+    if not text:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise WatermarkError(
+            f"The watermark {text!r} is no whole number. Was the table loaded by a timestamp "
+            "before? Give it another table_name, or another watermark."
+        ) from None

@@ -1,0 +1,392 @@
+"""Events of many connectors, each log in the order in which its changes became true."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from incremental_assets.changes.debezium import envelopes
+from incremental_assets.changes.log_position import (
+    POSITION_KINDS,
+    PositionKind,
+    kind_counts,
+    placed,
+    settle_position_kind,
+    with_position,
+)
+from incremental_assets.errors import SourceError
+
+
+def postgres(op: str, lsn: int, commit: int | None, snapshot: str = "false") -> dict[str, Any]:
+    sequence = json.dumps([commit and str(commit), str(lsn)])
+    return {"op": op, "source": {"lsn": lsn, "sequence": sequence, "snapshot": snapshot}}
+
+
+def mysql(op: str, file: str, pos: Any, row: int = 0, **source: Any) -> dict[str, Any]:
+    return {"op": op, "source": {"file": file, "pos": pos, "row": row, "gtid": None, **source}}
+
+
+def change_table(op: str, commit: str, change: str | None, serial: Any = None) -> dict[str, Any]:
+    source = {"commit_lsn": commit, "change_lsn": change, "event_serial_no": serial}
+    return {"op": op, "source": source}
+
+
+def oracle(op: str, commit_scn: str | None, scn: str, **more: Any) -> dict[str, Any]:
+    return {"op": op, "source": {"commit_scn": commit_scn, "scn": scn, "ssn": 0}, **more}
+
+
+def mongodb(op: str, ts_ms: int, ord_: int, **more: Any) -> dict[str, Any]:
+    return {"op": op, "source": {"ts_ms": ts_ms, "ord": ord_, "collection": "c"}, **more}
+
+
+def nth(total_order: Any) -> dict[str, Any]:
+    return {"transaction": {"id": "1", "total_order": total_order, "data_collection_order": "1"}}
+
+
+LOGS: dict[str, tuple[PositionKind, list[dict[str, Any]]]] = {
+    "Postgres": (
+        "lsn",
+        [
+            postgres("r", 1000, None, "last"),
+            postgres("u", 1010, None),
+            postgres("u", 1030, 1020),
+            postgres("r", 1060, 1040, "incremental"),
+            # The commit seen last does not count: this one was written before the transaction's.
+            postgres("u", 1070, 1020),
+            postgres("d", 1090, 1080),
+        ],
+    ),
+    "Postgres, without a sequence until the connector was upgraded": (
+        "lsn",
+        [
+            {"op": "c", "source": {"lsn": "999"}},
+            {"op": "u", "source": {"lsn": 1000}},
+            postgres("u", 1050, 1040),
+        ],
+    ),
+    "Postgres, read where a change was": (
+        "lsn",
+        # Debezium's own create and update events have one lsn.
+        [
+            {"op": "c", "source": {"lsn": 24023128, "snapshot": True}},
+            {"op": "u", "source": {"lsn": 24023128}},
+        ],
+    ),
+    "MySQL": (
+        "binlog",
+        [
+            mysql("r", "mysql-bin.000003", 154, snapshot="true"),
+            mysql("c", "mysql-bin.000003", 154),
+            mysql("u", "mysql-bin.000003", 484, 9),
+            mysql("u", "mysql-bin.000003", "484", 10),
+            mysql("u", "mysql-bin.000003", 1000),
+            mysql("u", "mysql-bin.000009", 4),
+            mysql("u", "mysql-bin.000010", 4),
+            mysql("u", "db-1.log.1000000", 4),
+            mysql("d", "db-1.log.1000000", 4294967295),
+        ],
+    ),
+    "SQL Server": (
+        "commit_lsn",
+        [
+            change_table("r", "00000025:00000d98:00a2", None),
+            change_table("c", "00000025:00000d98:00a2", "00000025:00000d98:0002", 1),
+            change_table("u", "00000027:00000ac0:0007", "00000027:00000ac0:0002", "1"),
+            change_table("u", "00000027:00000ac0:0007", "00000027:00000ac0:0002", "2"),
+            change_table("u", "00000027:00000ac0:0007", "00000027:00000ac0:000a", "1"),
+            change_table("u", "00000027:00000ac0:0010", "00000026:00000000:0001", "1"),
+            change_table("d", "0000002A:00000001:0000", "00000027:00000db0:0005", "1"),
+        ],
+    ),
+    "Db2": (
+        "commit_lsn",
+        [
+            change_table(
+                "c", "00000000:00001e36:000000000004a1b4", "00000000:00000000:000000000446140f"
+            ),
+            change_table(
+                "u", "00000000:00001e36:000000000004a1b4", "00000000:00000000:ffffffff00000000"
+            ),
+            change_table(
+                "u", "00000000:00001e37:0000000000000001", "00000000:00000000:0000000000000001"
+            ),
+            change_table(
+                "u", "00000001:00000000:0000000000000000", "00000000:00000000:0000000000000001"
+            ),
+        ],
+    ),
+    "Informix": (
+        "commit_lsn",
+        [
+            change_table("r", "0", "0"),
+            change_table("c", "99", "-1"),
+            change_table("u", "99", "9"),
+            change_table("u", "99", "10"),
+            change_table("u", "100", "8"),
+        ],
+    ),
+    "Oracle": (
+        "scn",
+        [
+            oracle("r", None, "2122180"),
+            oracle("c", "2122185", "2122182"),
+            oracle("u", "2122185", "2122184", **nth(2)),
+            oracle("u", "2122185", "2122184", **nth("10")),
+            oracle("u", "2122190", "2122181"),
+        ],
+    ),
+    "MongoDB": (
+        "oplog",
+        [
+            mongodb("r", 1558965508000, 31),
+            mongodb("c", 1558965508000, 31, **nth(1)),
+            mongodb("u", 1558965508000, 31, **nth(2)),
+            mongodb("u", 1558965508000, 100),
+            mongodb("d", 1558965509000, 1),
+        ],
+    ),
+    "a log that has only times": (
+        "time",
+        [
+            {"op": "r", "source": {"ts_ms": 0}, "ts_ms": 1},
+            {"op": "c", "source": {"ts_ms": 1559033904000}, "ts_ms": 1559033905500},
+            {"op": "u", "source": {"ts_ms": 1559033904000}, "ts_us": 1559033905500001},
+            {"op": "u", "source": {"ts_ms": 1559033904000}, "ts_us": 1559033905500001, **nth(2)},
+            {"op": "u", "source": {"ts_ms": "1559033904863"}, "ts_ms": 1},
+            {"op": "u", "source": {"ts_us": 1559033904863001}, "ts_ms": 1},
+            {"op": "u", "source": {"ts_ns": 1559033904863001002, "ts_ms": 1}, "ts_ms": 1},
+            {"op": "u", "source": {}, "ts_ms": 1559033904864},
+        ],
+    ),
+    "flattened Postgres": (
+        "lsn",
+        [
+            {"__op": "r", "__lsn": 30, "__source_sequence": '[null,"30"]'},
+            {"__op": "u", "__lsn": "40", "__sequence": '["35","40"]'},
+            {"__op": "u", "__source_lsn": 48, "__source_sequence": '["35","48"]'},
+        ],
+    ),
+    "flattened MySQL": (
+        "binlog",
+        [
+            {"__op": "u", "__file": "b.000009", "__pos": 9},
+            {"__op": "u", "__file": "b.000009", "__pos": "10"},
+        ],
+    ),
+    "flattened, with times": (
+        "time",
+        [
+            {"__op": "u", "__source_ts_ms": 1559033904863, "__ts_ms": 7},
+            {
+                "__op": "u",
+                "__source_ts_ms": 1559033904863,
+                "__ts_ms": 8,
+                "__transaction_total_order": 1,
+            },
+            {
+                "__op": "u",
+                "__source_ts_ms": 1559033904863,
+                "__ts_ms": 8,
+                "__transaction_total_order": 2,
+            },
+            {"__op": "u", "__ts_ms": 1559033904864},
+        ],
+    ),
+}
+
+POSITIONS: dict[str, tuple[dict[str, Any], tuple[str | None, Decimal | None]]] = {
+    "the event's own lsn": (postgres("u", 1025, 1080), ("lsn", Decimal(1025))),
+    "file and position": (
+        mysql("u", "mysql-bin.000003", 484),
+        ("binlog", Decimal(3_00000000000000000484)),
+    ),
+    "a time in nanoseconds": (
+        {"op": "u", "source": {"ts_ms": 1559033904863}},
+        ("time", Decimal(1559033904863000000)),
+    ),
+    "a flattened document whose own time is missing": (
+        {"__op": "u", "__ord": 3, "__ts_ms": 5},
+        ("time", Decimal(5_000_000)),
+    ),
+    "a negative position": (mysql("u", "b.000001", -5), (None, None)),
+    "a negative time": ({"op": "u", "source": {"ts_ms": -1}}, (None, None)),
+    "a time beyond all calendars": ({"op": "u", "source": {"ts_ms": 2**62}}, (None, None)),
+    "a file that is not numbered": (
+        mysql("u", "CommitLog-6-1.log", 4, ts_ms=1),
+        ("time", Decimal(10**6)),
+    ),
+    "a file number without end": (mysql("u", "b." + "9" * 30, 4), (None, None)),
+    "a position that is no number": ({"op": "u", "source": {"lsn": "1:4::0:0"}}, (None, None)),
+    "no position": ({"op": "u", "source": {}}, (None, None)),
+    "a message, which has one but does not count": (
+        {"op": "m", "source": {"lsn": 7}},
+        (None, None),
+    ),
+}
+
+
+def read(spark: SparkSession, events: Sequence[dict[str, Any]]) -> DataFrame:
+    """The events of row 1, in an order that is not the log's; `n` is their place in the log."""
+    lines = [
+        (
+            n,
+            json.dumps(
+                ({"id": 1} if "__op" in event else {"after": {"id": 1}, "before": {"id": 1}})
+                | event
+            ),
+        )
+        for n, event in enumerate(events)
+    ]
+    rows = spark.createDataFrame(lines[::-1], "n int, line string")
+    return envelopes(rows.select("n", F.parse_json("line").alias("payload")), ["id"])
+
+
+@pytest.fixture(scope="module")
+def logs(spark: SparkSession) -> dict[str, list[Any]]:
+    events = [event for _, log in LOGS.values() for event in log]
+    rows = sorted(read(spark, events).collect(), key=lambda row: row["n"])
+    assert len(rows) == len(events)
+    return {name: [rows.pop(0) for _ in log] for name, (_, log) in LOGS.items()}
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_positions_order_a_log_as_it_became_true(logs: dict[str, list[Any]], name: str) -> None:
+    rows = logs[name]
+
+    assert {row["_position_kind"] for row in rows} == {LOGS[name][0]}
+    positions = [(row["_order"], row["_within"]) for row in rows]
+    assert None not in [number for position in positions for number in position]
+    assert positions == sorted(set(positions))
+
+
+def test_a_position_is_this_number(spark: SparkSession) -> None:
+    rows = read(spark, [event for event, _ in POSITIONS.values()]).orderBy("n").collect()
+
+    found = [(row["_position_kind"], row["_order"]) for row in rows]
+    assert dict(zip(POSITIONS, found, strict=True)) == {
+        name: position for name, (_, position) in POSITIONS.items()
+    }
+
+
+def test_the_same_event_has_the_same_position_whenever_it_is_sent(spark: SparkSession) -> None:
+    event = postgres("u", 1025, 1080)
+    first, again = read(spark, [event | {"ts_ms": 1}, event | {"ts_ms": 2}]).collect()
+
+    assert (first["_order"], first["_within"]) == (again["_order"], again["_within"])
+
+
+SETTLED: list[tuple[dict[PositionKind, int], PositionKind | None, PositionKind | None]] = [
+    ({}, None, None),
+    ({}, "lsn", "lsn"),
+    ({"lsn": 3, "time": 0}, None, "lsn"),
+    ({"lsn": 3}, "lsn", "lsn"),
+    ({"lsn": 3, "time": 2}, None, "lsn"),
+    ({"time": 2}, "lsn", "lsn"),
+    ({"time": 2}, None, "time"),
+    ({"time": 2}, "time", "time"),
+    ({}, "time", "time"),
+]
+UNSETTLED: list[tuple[dict[PositionKind, int], PositionKind | None, str]] = [
+    (
+        {"lsn": 3, "binlog": 1},
+        None,
+        r"log shop has events of 2 logs: 3 of kind 'lsn', 1 of kind 'binlog'",
+    ),
+    ({"binlog": 1}, "lsn", r"1 of kind 'binlog'; earlier loads ordered it by 'lsn'"),
+    ({"lsn": 1}, "time", r"1 of kind 'lsn'; earlier loads ordered it by 'time'"),
+    ({"lsn": 1, "scn": 1}, "binlog", r"events of 3 logs"),
+]
+
+
+@pytest.mark.parametrize(("counts", "remembered", "kind"), SETTLED, ids=str)
+def test_a_log_is_ordered_in_one_way_from_its_first_load_on(
+    counts: dict[PositionKind, int], remembered: PositionKind | None, kind: PositionKind | None
+) -> None:
+    assert settle_position_kind(counts, remembered, "shop") == kind
+
+
+@pytest.mark.parametrize(("counts", "remembered", "message"), UNSETTLED, ids=str)
+def test_positions_of_two_logs_are_refused(
+    counts: dict[PositionKind, int], remembered: PositionKind | None, message: str
+) -> None:
+    with pytest.raises(SourceError, match=message):
+        settle_position_kind(counts, remembered, "shop")
+
+
+MIXED = {
+    "change": postgres("u", 1000, 990),
+    "read": postgres("r", 1000, None, "true"),
+    "read without position": {"op": "r", "source": {"ts_ms": 5}},
+    "read without anything": {"op": "r", "source": {}},
+    "change with a time": {"op": "u", "source": {"ts_ms": 5}},
+    "change without anything": {"op": "u", "source": {}},
+    "message": {"op": "m", "source": {"file": "b.000001", "pos": 4}},
+}
+
+
+@pytest.fixture(scope="module")
+def mixed(spark: SparkSession) -> DataFrame:
+    return read(spark, list(MIXED.values()))
+
+
+def test_one_aggregate_counts_what_fixes_the_kind(mixed: DataFrame) -> None:
+    found = mixed.agg(*(count.alias(kind) for kind, count in kind_counts().items())).collect()[0]
+
+    assert found.asDict() == {**dict.fromkeys(POSITION_KINDS, 0), "lsn": 2, "time": 1}
+
+
+def test_reads_without_a_position_come_first_and_changes_without_one_nowhere(
+    mixed: DataFrame,
+) -> None:
+    found = dict(zip(MIXED, placed(mixed, "lsn").orderBy("n").collect(), strict=True))
+
+    assert {name: row["_order"] for name, row in found.items()} == {
+        "change": 1000,
+        "read": 1000,
+        "read without position": 0,
+        "read without anything": 0,
+        "change with a time": None,
+        "change without anything": None,
+        "message": None,
+    }
+    assert found["read"]["_within"] < found["change"]["_within"]
+    assert found["read without position"]["_within"] == 5_000_000
+    assert found["read without anything"]["_within"] == 0
+    assert found["change with a time"]["_within"] is None
+
+
+def test_a_log_of_times_orders_its_reads_by_time_too(mixed: DataFrame) -> None:
+    found = dict(zip(MIXED, placed(mixed, "time").orderBy("n").collect(), strict=True))
+
+    assert found["read without position"]["_order"] == 5_000_000
+    assert found["change with a time"]["_order"] == 5_000_000
+    assert found["read without position"]["_within"] < found["change with a time"]["_within"]
+    assert found["change"]["_order"] is None
+
+
+def test_before_anything_is_settled_only_reads_have_a_place(mixed: DataFrame) -> None:
+    found = dict(zip(MIXED, placed(mixed, None).orderBy("n").collect(), strict=True))
+
+    assert [name for name, row in found.items() if row["_order"] is not None] == [
+        "read without position",
+        "read without anything",
+    ]
+
+
+def test_numbers_too_long_for_their_place_count_as_missing(spark: SparkSession) -> None:
+    rows = spark.range(1)
+    fields = {
+        "source.commit_scn": "7L",
+        "source.scn": "5L",
+        "transaction.total_order": "1234567890123456789L",
+    }
+
+    (row,) = with_position(rows, lambda path: fields.get(path, "NULL"), F.lit(False)).collect()
+
+    assert row["_within"] == Decimal("1" + "0000000000000000005" + "0" * 17 + "1")

@@ -1,0 +1,235 @@
+"""The sequence columns of flat logs: which kind they are, and that they order as the log does."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    BinaryType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    LongType,
+    StringType,
+    TimestampType,
+)
+
+from incremental_assets.changes.log_sequence import (
+    SequenceKind,
+    sequence_kind,
+    sequence_number,
+    settle_sequence_kind,
+)
+from incremental_assets.errors import SourceError
+
+KINDS: dict[str | None, str | None] = {
+    "9": "number",
+    " 10 ": "number",
+    "-1": "number",
+    "+7": "number",
+    "20190115164834690000000000000000005": "number",
+    "0" * 40 + "5": "number",
+    "9" * 38: "number",
+    "9" * 39: None,
+    "1.5": None,
+    "1e3": None,
+    "16/B374D848": "wal_lsn",
+    "0/0": "wal_lsn",
+    "16/B374D848/1": None,
+    "G/1": None,
+    "00000027:00000758:0005": "cdc_lsn",
+    "00000000:00001e36:000000000004a1b4": "cdc_lsn",
+    "0x00000027000007580005": "cdc_lsn",
+    "27:758:5": None,
+    "2024-02-29": "time",
+    "2024-02-29 10:00": "time",
+    "2024-02-29T10:00:00.123456789Z": "time",
+    "2024-02-29 10:00:00+02": "time",
+    "2024": "number",
+    "10:00:00": None,
+    "2024-02-29T10": None,
+    "": None,
+    "n/a": None,
+    None: None,
+}
+
+# Of each kind, texts in the order of their log; as text they would come in another.
+IN_ORDER: dict[SequenceKind, list[str]] = {
+    "number": ["-10", "-9", "0", "009", "9 ", "10", "9" * 38],
+    "wal_lsn": [
+        "0/0",
+        "0/9",
+        "0/10",
+        "0/FFFFFFFF",
+        "1/0",
+        "9/FFFFFFFF",
+        "16/b374d848",
+        "16/B374D849",
+    ],
+    "cdc_lsn": [
+        "00000027:00000758:0005",
+        "00000027:00000758:000a",
+        "00000027:00000ac0:0001",
+        "0x000000280000000a0001",
+        "0000002A:00000001:0000",
+        "000443d8:0073d0da:0005",
+        "ffffffff:ffffffff:ffff",
+    ],
+    "time": [
+        "2024-02-28",
+        "2024-02-28 00:00:00.000001",
+        "2024-02-28T23:00:00Z",
+        "2024-02-29 00:30:00+01:00",
+        "2024-02-28 23:45",
+        "2024-02-29",
+    ],
+}
+
+
+def test_the_kind_of_a_text_is_told_from_what_it_is(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([(text,) for text in KINDS], "text string")
+
+    found = frame.select("text", sequence_kind(F.col("text")).alias("kind")).collect()
+
+    assert {row["text"]: row["kind"] for row in found} == KINDS
+
+
+def test_one_aggregate_tells_the_kind_of_a_batch(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([("9",), ("10",), ("",), (None,)], "text string")
+
+    found = frame.agg(F.collect_set(sequence_kind(F.col("text"))).alias("found")).collect()[0]
+
+    assert settle_sequence_kind(found["found"], None, "seq") == "number"
+
+
+@pytest.mark.parametrize("kind", IN_ORDER)
+def test_text_orders_as_its_log_does(spark: SparkSession, kind: SequenceKind) -> None:
+    texts = IN_ORDER[kind]
+    frame = spark.createDataFrame([(text,) for text in reversed(texts)], "text string")
+    ordered = frame.withColumn("n", sequence_number(F.col("text"), kind)).orderBy("n", "text")
+
+    rows = ordered.collect()
+
+    assert None not in {row["n"] for row in rows}
+    assert [row["text"] for row in rows] == texts
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "number"),
+    [
+        (
+            "number",
+            "20190115164834690000000000000000005",
+            Decimal(20190115164834690000000000000000005),
+        ),
+        ("number", "n/a", None),
+        ("number", "9" * 39, None),
+        ("wal_lsn", "16/B374D848", Decimal(0x16B374D848)),
+        ("wal_lsn", "FFFFFFFF/FFFFFFFF", Decimal(2**64 - 1)),
+        ("wal_lsn", "16", None),
+        ("cdc_lsn", "00000027:00000758:0005", Decimal(39_0000001880_00005)),
+        ("cdc_lsn", "00000000:00001e36:000000000004a1b4", Decimal(7734_00000000000000303540)),
+        ("cdc_lsn", "00000027", None),
+        ("time", "2024-02-29T10:00:00.123456789+02:00", datetime(2024, 2, 29, 8, 0, 0, 123456)),
+        ("time", "2024", None),
+    ],
+)
+def test_a_text_is_exactly_its_number(
+    spark: SparkSession, kind: SequenceKind, text: str, number: Any
+) -> None:
+    frame = spark.createDataFrame([(text,)], "text string")
+    value = sequence_number(F.col("text"), kind)
+    if kind == "time":
+        value = value.cast("timestamp_ntz")
+
+    assert frame.select(value).collect()[0][0] == number
+
+
+TYPED: list[tuple[DataType, Any, SequenceKind, Any]] = [
+    (LongType(), 9, "number", 9),
+    (DecimalType(20, 0), Decimal(10), "number", Decimal(10)),
+    (DateType(), date(2024, 2, 29), "time", datetime(2024, 2, 29, tzinfo=UTC)),
+    (TimestampType(), datetime(2024, 2, 29, tzinfo=UTC), "time", datetime(2024, 2, 29, tzinfo=UTC)),
+    (BinaryType(), bytes.fromhex("00000027000007580005"), "cdc_lsn", Decimal(39_0000001880_00005)),
+]
+
+
+@pytest.mark.parametrize(("data_type", "value", "kind", "number"), TYPED, ids=lambda v: str(v)[:20])
+def test_a_typed_column_is_taken_as_its_type_says(
+    spark: SparkSession, data_type: DataType, value: Any, kind: SequenceKind, number: Any
+) -> None:
+    frame = spark.createDataFrame([(value,), (None,)], f"v {data_type.simpleString()}")
+    column = F.col("v")
+    expected = number.timestamp() if kind == "time" else number
+
+    rows = frame.select(
+        sequence_kind(column, data_type).alias("kind"),
+        (
+            sequence_number(column, kind, data_type).cast("double")
+            if kind == "time"
+            else sequence_number(column, kind, data_type)
+        ).alias("number"),
+    ).collect()
+
+    assert [(row["kind"], row["number"]) for row in rows] == [(kind, expected), (None, None)]
+
+
+def test_an_integer_column_stays_an_integer(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([(9,)], "v bigint")
+
+    assert (
+        frame.select(sequence_number(F.col("v"), "number", LongType())).schema[0].dataType
+        == LongType()
+    )
+
+
+@pytest.mark.parametrize("data_type", [DoubleType(), DecimalType(10, 2)], ids=str)
+def test_a_type_that_does_not_order_a_log_is_refused(data_type: DataType) -> None:
+    with pytest.raises(SourceError, match=r"does not order a log"):
+        sequence_kind(F.lit(None), data_type)
+
+
+def test_a_column_that_changed_its_type_is_not_read_as_before() -> None:
+    with pytest.raises(SourceError, match=r"bigint and so of kind 'number'.* as 'time'"):
+        sequence_number(F.lit(1), "time", LongType())
+
+
+@pytest.mark.parametrize(
+    ("found", "remembered", "settled"),
+    [
+        ([], None, None),
+        ([], "time", "time"),
+        (["number"], None, "number"),
+        (["number"], "number", "number"),
+    ],
+)
+def test_the_kind_is_settled_once_and_remembered(
+    found: list[str], remembered: SequenceKind | None, settled: SequenceKind | None
+) -> None:
+    assert settle_sequence_kind(found, remembered, "seq") == settled
+
+
+@pytest.mark.parametrize(
+    ("found", "remembered"), [(["number", "time"], None), (["wal_lsn"], "number")]
+)
+def test_two_kinds_are_refused(found: list[str], remembered: SequenceKind | None) -> None:
+    with pytest.raises(
+        SourceError, match=r"'seq' holds values of kinds \['number', '(time|wal_lsn)'\]"
+    ):
+        settle_sequence_kind(found, remembered, "seq")
+
+
+def test_text_is_the_type_unless_another_is_said(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([("9",)], "v string")
+    told, default = (
+        frame.select(sequence_number(F.col("v"), "number", *types)).collect()
+        for types in ([StringType()], [])
+    )
+
+    assert told == default
