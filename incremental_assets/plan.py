@@ -11,7 +11,7 @@ from incremental_assets.lake.strategy import Merge
 from incremental_assets.ledger.entry import Entry, FileEntry, Kind, Mode, Window
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.settings import Settings
-from incremental_assets.sources.landed_files import LandedFile, with_content_tag
+from incremental_assets.sources.source_file import SourceFile, with_content_tag
 from incremental_assets.table import AsOf, Table
 
 # Up to this much one task is faster than several; a day of the demo is 4,000 rows and 1 MiB.
@@ -29,8 +29,8 @@ class DayWork:
     day: date
     why: str
     windows: tuple[Window, ...] = ()
-    files: tuple[LandedFile, ...] = ()
-    changed: tuple[LandedFile, ...] = ()
+    files: tuple[SourceFile, ...] = ()
+    changed: tuple[SourceFile, ...] = ()
     rows: int = 0
 
 
@@ -213,7 +213,7 @@ def _changed_since(held: Entry, table: Table, view: LedgerView) -> bool:
     )
 
 
-def file_entries(files: Sequence[LandedFile]) -> tuple[FileEntry, ...]:
+def file_entries(files: Sequence[SourceFile]) -> tuple[FileEntry, ...]:
     """Landed files as the ledger records them."""
     return tuple(FileEntry(f.path, f.size, f.tag, f.modified) for f in files)
 

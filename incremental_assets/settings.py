@@ -74,16 +74,20 @@ def local_path(location: str) -> Path | None:
 
 
 def _location(env: Mapping[str, str], name: str, default: str) -> str:
-    value = (env.get(PREFIX + name) or default).strip()
+    return location(PREFIX + name, (env.get(PREFIX + name) or default).strip())
+
+
+def location(name: str, value: str) -> str:
+    """A path or URI that somebody gave, checked and absolute. Raises SettingsError by its name."""
     if any(ord(c) < 32 for c in value) or "`" in value:
         raise SettingsError(
-            f"{PREFIX}{name} holds a back quote or a control character: {value!r}. "
+            f"{name} holds a back quote or a control character: {value!r}. "
             "Give a plain path or URI."
         )
     path = local_path(value)
     if path is not None and value.startswith("file:") and not _PLAIN_ROOT.match(str(path)):
         raise SettingsError(
-            f"{PREFIX}{name} is {value!r}; a file URI is absolute and names no other machine: "
+            f"{name} is {value!r}; a file URI is absolute and names no other machine: "
             "file:///data/lake. Files of another machine are reached where they are mounted."
         )
     if path is not None:

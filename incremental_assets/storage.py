@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -49,6 +49,15 @@ def files_below(folder: str, skip: Callable[[str], bool] = _nothing) -> list[Sto
     local = local_path(folder)
     found = _walk(local, local, skip) if local is not None else _find(folder, skip)
     return sorted(found, key=lambda file: file.path)
+
+
+def file_at(root: str, path: str) -> StoredFile | None:
+    """One file of an object store; None where it is not there."""
+    store, inside = open_store(root)
+    try:
+        return _stored(path, store.info(f"{inside}/{path}"))
+    except FileNotFoundError:
+        return None
 
 
 def open_file(path: str) -> IO[bytes]:
@@ -109,10 +118,14 @@ def _find(folder: str, skip: Callable[[str], bool]) -> Iterator[StoredFile]:
         relative = path.removeprefix(root).lstrip("/")
         if any(skip(part) for part in relative.split("/")):
             continue
-        modified = info.get("LastModified") or info.get("mtime")
-        stamp = int(modified.timestamp() * 1e9) if hasattr(modified, "timestamp") else 0
-        tag = next((str(info[key]).strip('"') for key in _TAGS if info.get(key)), "")
-        yield StoredFile(relative, int(info.get("size") or 0), stamp, tag)
+        yield _stored(relative, info)
+
+
+def _stored(path: str, info: Mapping[str, Any]) -> StoredFile:
+    modified: Any = info.get("LastModified") or info.get("mtime")
+    stamp = int(modified.timestamp() * 1e9) if hasattr(modified, "timestamp") else 0
+    tag = next((str(info[key]).strip('"') for key in _TAGS if info.get(key)), "")
+    return StoredFile(path, int(info.get("size") or 0), stamp, tag)
 
 
 def open_store(location: str) -> tuple[Any, str]:

@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from incremental_assets.batches.batch import Batch, Outcome, first_partition, from_commit
+from incremental_assets.changes.row_hash import row_hash
 from incremental_assets.errors import DefinitionError
 from incremental_assets.lake import quarantine
 from incremental_assets.lake.delta_log import Commit, columns_of, version_of
@@ -152,15 +153,6 @@ def _time_reasons(batch: Batch) -> list[Column]:
     ]
 
 
-def _row_hash(own: Sequence[str]) -> Column:
-    """128 bits of SHA-256 over the row's own columns, whatever their order.
-
-    JSON keeps one column's text from the next one's; a column that is null counts as not there,
-    so a table that has grown since hashes its rows as before.
-    """
-    return F.substring(F.sha2(F.to_json(F.struct(*sorted(own))), 256), 1, 32)
-
-
 def _judge(batch: Batch, counted: Counted) -> _Judged:
     entries: list[Entry] = []
     results: dict[date, list[RuleResult]] = {}
@@ -260,6 +252,7 @@ def _columns(rows: DataFrame, batch: Batch, grown: Sequence[str]) -> DataFrame:
     new = [name for name in grown if name.lower() not in {n.lower() for n in own}]
     undeclared = {name: Contract.undeclared(name) for name in new}
     grown_rows = rows.withColumns(undeclared) if undeclared else rows
+    types = {f.name: f.dataType for f in grown_rows.schema.fields if f.name in {*own, *new}}
     return grown_rows.select(
         F.lit(batch.number).cast("long").alias("_batch"),
         "dt",
@@ -267,7 +260,7 @@ def _columns(rows: DataFrame, batch: Batch, grown: Sequence[str]) -> DataFrame:
         *new,
         "_landing_day",
         "_file",
-        _row_hash([*own, *new]).alias("_hash"),
+        row_hash(types).alias("_hash"),
     )
 
 

@@ -23,7 +23,8 @@ from incremental_assets.quality.gate import RuleResult, judge_day
 from incremental_assets.quality.rules import DayCounts
 from incremental_assets.quality.types import Timestamp
 from incremental_assets.settings import local_path
-from incremental_assets.sources.landed_files import LandedFile, gone
+from incremental_assets.sources.landed_files import gone
+from incremental_assets.sources.source_file import SourceFile
 from incremental_assets.spark.failure import SPARK_ERRORS, what_failed
 from incremental_assets.storage import spark_path
 from incremental_assets.table import Table
@@ -87,7 +88,7 @@ class LandingBatch:
         return batch.commit()
 
     def _replace(
-        self, session: SparkSession, batch: Batch, rows: DataFrame, files: Sequence[LandedFile]
+        self, session: SparkSession, batch: Batch, rows: DataFrame, files: Sequence[SourceFile]
     ) -> None:
         def of_these_days(file: DataFile) -> bool:
             return file.partition["_landing_day"] in batch.work.days
@@ -100,7 +101,7 @@ class LandingBatch:
         publish(written.staged, transaction, replaced_files=written.replaced)
 
 
-def _read(session: SparkSession, batch: Batch, files: Sequence[LandedFile]) -> DataFrame:
+def _read(session: SparkSession, batch: Batch, files: Sequence[SourceFile]) -> DataFrame:
     """Every line that is not blank: its number, days, file, and payload or raw text."""
     root = batch.settings.landing
     lines = session.read.text([spark_path(root, file.path) for file in files])
@@ -201,7 +202,7 @@ def _note(batch: Batch, carried: Mapping[tuple[date | None, ...], int]) -> str:
     return json.dumps(said, separators=(",", ":"))
 
 
-def _unreadable(batch: Batch, missing: Sequence[LandedFile], error: Exception) -> str:
+def _unreadable(batch: Batch, missing: Sequence[SourceFile], error: Exception) -> str:
     if missing:
         names = ", ".join(f.path for f in missing[:5])
         what = f"{len(missing)} files vanished or changed while they were read: {names}"

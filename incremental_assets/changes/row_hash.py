@@ -20,6 +20,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from incremental_assets.frames import quoted
+
 HASH_VERSION = 1
 
 
@@ -29,11 +31,6 @@ def row_hash(types: Mapping[str, DataType], ignore: Collection[str] = ()) -> Col
     values = [_exact(F.col(quoted(name)), types[name]).alias(name) for name in names]
     text = F.to_json(F.struct(*values)) if values else F.lit("{}")
     return F.concat(F.lit(f"{HASH_VERSION}:"), F.substring(F.sha2(text, 256), 1, 32))
-
-
-def quoted(name: str) -> str:
-    """A column's name as Spark takes it, whatever is in it."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _exact(value: Column, kind: DataType) -> Column:

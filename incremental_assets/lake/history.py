@@ -17,9 +17,10 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.window import WindowSpec
 
+from incremental_assets.frames import quoted
 from incremental_assets.lake.delta_log import version_of
 from incremental_assets.lake.merge import FILE, Merged, files_named, stage_with
-from incremental_assets.lake.read import column_name, plain_files, read_files
+from incremental_assets.lake.read import plain_files, read_files
 
 VALIDITY = ("valid_from", "valid_to", "is_current")
 DELETED = "_deleted"
@@ -94,7 +95,7 @@ def merge_history(
         new = derived.where("_visible AND NOT _same").select(*_columns(own))
         new = new.withColumn("_batch", F.lit(batch).cast("long"))
         gone = derived.where(doomed).select(
-            *(F.col(column_name(n)).alias(f"_gone_{n}") for n in versions.identity)
+            *(F.col(quoted(n)).alias(f"_gone_{n}") for n in versions.identity)
         )
         rest = read_files(session, table, touched).join(gone, _is_gone(versions), "left_anti")
         staged = stage_with(new, rest, table, batch)
@@ -208,12 +209,9 @@ def _same_as_winner(decided_by: Sequence[str], place: WindowSpec) -> Column:
 def _is_gone(versions: Versions) -> Column:
     return reduce(
         Column.__and__,
-        (
-            F.col(column_name(n)).eqNullSafe(F.col(column_name(f"_gone_{n}")))
-            for n in versions.identity
-        ),
+        (F.col(quoted(n)).eqNullSafe(F.col(quoted(f"_gone_{n}"))) for n in versions.identity),
     )
 
 
 def _columns(names: Sequence[str]) -> list[Column]:
-    return [F.col(column_name(name)) for name in names]
+    return [F.col(quoted(name)) for name in names]

@@ -16,11 +16,11 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from incremental_assets.frames import quoted
 from incremental_assets.lake.delta_log import version_of
 from incremental_assets.lake.read import (
     DataFile,
     TableFiles,
-    column_name,
     every_file,
     plain_files,
     read_files,
@@ -184,7 +184,7 @@ def replace_files_rows(
 
 
 def _columns(names: Iterable[str]) -> list[Column]:
-    return [F.col(column_name(name)) for name in names]
+    return [F.col(quoted(name)) for name in names]
 
 
 def files_named(path: str, files: Sequence[DataFile], uris: Collection[str]) -> list[DataFile]:

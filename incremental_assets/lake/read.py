@@ -24,6 +24,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DateType, StringType, StructField, StructType
 
 from incremental_assets.errors import LakeError
+from incremental_assets.frames import quoted
 from incremental_assets.lake.delta_log import partition_day
 from incremental_assets.lake.stage import NO_PARTITION, Staged
 from incremental_assets.storage import spark_path
@@ -123,7 +124,7 @@ def read_files(
         for field in fields
         if field.name in table.partition_by
     }
-    columns = [outside.get(f.name, F.col(column_name(f.name))) for f in fields]
+    columns = [outside.get(f.name, F.col(quoted(f.name))) for f in fields]
     uri = [F.col("_metadata.file_path").alias(file_column)] if file_column else []
     return rows.select(*columns, *uri)
 
@@ -132,11 +133,6 @@ def no_rows(session: SparkSession, schema: StructType) -> DataFrame:
     """A frame of these columns without a row; `createDataFrame` would start a Python worker."""
     columns = (F.lit(None).cast(field.dataType).alias(field.name) for field in schema.fields)
     return session.range(0).select(*columns)
-
-
-def column_name(name: str) -> str:
-    """A column's name as Spark takes it, whatever is in it."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _partition_column(name: str, kind: DataType, files: Sequence[DataFile]) -> Column:

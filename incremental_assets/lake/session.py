@@ -10,7 +10,11 @@ from pyspark.sql import SparkSession
 
 # How files are written, whoever started Spark. Delta knows no shredded VARIANT unless a table says
 # so, and Spark would shred on its own; timestamps of 96 bits have no statistics.
-_FILES = {
+_ALWAYS = {
+    # Whoever started the session: instants without a zone are UTC, and what does not fit fails.
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "false",
     "spark.sql.variant.inferShreddingSchema": "false",
     "spark.sql.variant.writeShredding.enabled": "false",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -34,7 +38,7 @@ def own_session(spark: SparkSession, *, small: bool = False) -> Iterator[SparkSe
     clone = getattr(spark, "cloneSession", None)
     session: SparkSession = clone() if clone else spark.newSession()
     try:
-        for name, value in (_FILES | (_SMALL if small else {})).items():
+        for name, value in (_ALWAYS | (_SMALL if small else {})).items():
             session.conf.set(name, value)
         yield session
     finally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Iterator
@@ -12,24 +11,10 @@ from datetime import date
 from incremental_assets.days import parse_day
 from incremental_assets.errors import DayError, DefinitionError, SourceError
 from incremental_assets.settings import local_path
+from incremental_assets.sources.source_file import SourceFile, not_readable
 from incremental_assets.storage import files_below, open_store
 
 _FEED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-
-
-@dataclass(frozen=True, slots=True)
-class LandedFile:
-    """One file: its path relative to the landing root, and what tells a change of it.
-
-    `size` in bytes; `modified` in nanoseconds since 1970 or "" where the store has a tag. `tag` is
-    the store's own (an ETag, say); a local disk has none, so there it is a digest of the content,
-    and "" until somebody asks for it.
-    """
-
-    path: str
-    size: int
-    tag: str = ""
-    modified: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +33,7 @@ class LandedFiles:
         """The landing days that have a folder. Raises SourceError if the root is missing."""
         return sorted(_day_folders(self._names(landing)))
 
-    def files(self, landing: str, day: date) -> list[LandedFile]:
+    def files(self, landing: str, day: date) -> list[SourceFile]:
         """The files of a landing day, by path; empty where the feed or the day has no folder.
 
         Raises SourceError if the landing root is missing or something cannot be listed.
@@ -58,11 +43,8 @@ class LandedFiles:
         try:
             found = files_below(f"{landing}/{folder}", skip=_hidden)
         except OSError as error:
-            raise _unreadable(error) from error
-        return [
-            LandedFile(f"{folder}/{f.path}", f.size, f.tag, "" if f.tag else str(f.modified))
-            for f in found
-        ]
+            raise not_readable(error.filename or landing, error) from error
+        return [SourceFile.of(file, folder) for file in found]
 
     def _names(self, landing: str) -> list[str]:
         _require_root(landing)
@@ -77,31 +59,10 @@ class LandedFiles:
                 return []
             return [name.rstrip("/").rsplit("/", 1)[-1] for name in store.ls(folder_path, False)]
         except OSError as error:
-            raise _unreadable(error) from error
+            raise not_readable(error.filename or landing, error) from error
 
 
-def with_content_tag(landing: str, file: LandedFile) -> LandedFile:
-    """The file with a tag: the store's, or on a local disk a digest of its content.
-
-    Raises SourceError if the file is gone or cannot be read.
-    """
-    root = local_path(landing)
-    if root is None or file.tag:
-        return file
-    try:
-        with open(root / file.path, "rb") as stream:
-            tag = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
-    except FileNotFoundError as error:
-        raise SourceError(
-            f"{file.path} vanished from {landing} after it was listed. Nothing was loaded; put "
-            "the file back or run again without it."
-        ) from error
-    except OSError as error:
-        raise _unreadable(error) from error
-    return LandedFile(file.path, file.size, tag, file.modified)
-
-
-def gone(landing: str, files: list[LandedFile]) -> list[LandedFile]:
+def gone(landing: str, files: list[SourceFile]) -> list[SourceFile]:
     """Which of the files are not there any more, or have another size than when they were listed.
 
     For telling why a read failed.
@@ -127,7 +88,7 @@ def _require_root(landing: str) -> None:
     try:
         there, a_folder = root.exists(), root.is_dir()
     except OSError as error:
-        raise _unreadable(error) from error
+        raise not_readable(error.filename or landing, error) from error
     if not a_folder:
         what = "is not a folder" if there else "does not exist"
         raise SourceError(
@@ -146,11 +107,3 @@ def _day_folders(names: list[str]) -> Iterator[date]:
 
 def _hidden(name: str) -> bool:
     return name.startswith((".", "_"))
-
-
-def _unreadable(error: OSError) -> SourceError:
-    where = error.filename or "the landing root"
-    return SourceError(
-        f"{where} cannot be read: {error.strerror or error}. Nothing was loaded; give this user "
-        "the right to read it and run again."
-    )

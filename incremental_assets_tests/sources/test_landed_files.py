@@ -14,7 +14,8 @@ import fsspec
 import pytest
 
 from incremental_assets.errors import DefinitionError, SettingsError, SourceError
-from incremental_assets.sources.landed_files import LandedFile, LandedFiles, gone, with_content_tag
+from incremental_assets.sources.landed_files import LandedFiles, gone
+from incremental_assets.sources.source_file import SourceFile, with_content_tag
 
 DAY = date(2017, 1, 2)
 EVENTS = LandedFiles("events")
@@ -28,7 +29,7 @@ def put(landing: Path, path: str, content: str = "{}\n") -> Path:
     return file
 
 
-def paths(files: list[LandedFile]) -> list[str]:
+def paths(files: list[SourceFile]) -> list[str]:
     return [file.path for file in files]
 
 
@@ -117,7 +118,7 @@ def test_files_are_listed_by_path_with_size_and_modification_mark(tmp_path: Path
     files = EVENTS.files(str(tmp_path), DAY)
 
     assert paths(files) == ["events/2017-01-02/a.jsonl", "events/2017-01-02/b.jsonl"]
-    assert files[0] == LandedFile(files[0].path, 5, "", "1483315200123456789")
+    assert files[0] == SourceFile(files[0].path, 5, "", "1483315200123456789")
     assert files[1].size == 0
 
 
@@ -161,12 +162,12 @@ def test_the_tag_of_a_local_file_is_a_digest_of_its_content(tmp_path: Path) -> N
     first, second = (with_content_tag(str(tmp_path), file) for file in files)
 
     assert first.tag == hashlib.blake2b(b"one", digest_size=16).hexdigest()
-    assert first == LandedFile(files[0].path, 3, first.tag, files[0].modified)
+    assert first == SourceFile(files[0].path, 3, first.tag, files[0].modified)
     assert second.tag != first.tag
 
 
 def test_a_tag_that_is_known_is_not_worked_out_again(tmp_path: Path) -> None:
-    not_there = LandedFile("events/2017-01-02/a.jsonl", 1, tag="known")
+    not_there = SourceFile("events/2017-01-02/a.jsonl", 1, tag="known")
 
     assert with_content_tag(str(tmp_path), not_there) == not_there
 

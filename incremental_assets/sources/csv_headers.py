@@ -1,0 +1,168 @@
+"""The headers of CSV files, and what must be known of a file before Spark takes it apart."""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import csv
+import gzip
+import io
+import re
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO, Any
+
+import pyarrow as pa
+
+from incremental_assets.errors import SourceError
+from incremental_assets.settings import local_path
+from incremental_assets.sources.source_file import not_readable
+from incremental_assets.storage import open_file
+
+_AT_ONCE = 8
+_CHUNK = 1 << 20
+_LONGEST_VALUE = 2**31 - 1
+_OTHER_SEPARATORS = ";\t|"
+_VALUE = re.compile(
+    r"[+-]?[0-9]+([.,][0-9]+)?([eE][+-]?[0-9]+)?|[0-9]{4}-[0-9]{2}-[0-9]{2}([T ].*)?|true|false",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CsvFile:
+    """A file: the names in its header, and whether it may hold a quote, and so a line break.
+
+    `names` is empty for a file without a line.
+    """
+
+    path: str
+    names: tuple[str, ...]
+    quoted: bool
+
+
+def csv_files(root: str, paths: Sequence[str]) -> list[CsvFile]:
+    """The files with their headers, in the order of the paths.
+
+    Files on a local disk are read through, at the speed of the disk; from an object store only
+    the header comes. Raises SourceError for a file without a header, with a quotation that never
+    ends, that is not UTF-8 or cannot be read.
+    """
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(lambda path: _csv_file(root, path), paths))
+
+
+def _csv_file(root: str, path: str) -> CsvFile:
+    where = f"{root}/{path}"
+    try:
+        names = _header(where)
+        quotes = _quotes(where) if names and local_path(root) is not None else None
+        if quotes:
+            _require_closed(where)
+    except UnicodeError as error:
+        raise SourceError(
+            f"{where} is not UTF-8 ({error}). Nothing was loaded; convert the file, for example "
+            "with `iconv -f latin1 -t utf-8`, and run again."
+        ) from error
+    except (EOFError, csv.Error, gzip.BadGzipFile, pa.ArrowException, ValueError) as error:
+        raise SourceError(
+            f"{where} cannot be read as CSV: {error}. Nothing was loaded; put the file right or "
+            "take it away, and run again."
+        ) from error
+    except OSError as error:
+        raise not_readable(where, error) from error
+    return CsvFile(path, names, quoted=quotes is None or quotes > 0)
+
+
+def _header(where: str) -> tuple[str, ...]:
+    with _open(where) as stream, _text(stream) as text:
+        first = next((record for record in csv.reader(text) if record), None)
+    if first is None:
+        return ()
+    names = tuple(name.strip() for name in first)
+    _require_header(where, names)
+    # Spark's names for columns that have none, such as the index that pandas writes.
+    return tuple(name or f"_c{at}" for at, name in enumerate(names))
+
+
+def _require_header(where: str, names: Sequence[str]) -> None:
+    start = ",".join(names)[:80]
+    if not any(names):
+        wrong = "is empty"
+    elif _VALUE.fullmatch(names[0]):
+        wrong = "looks like data, not like the names of columns"
+    elif len(names) == 1 and any(sign in names[0] for sign in _OTHER_SEPARATORS):
+        wrong = "has no commas between the names"
+    else:
+        twice = sorted({name for name in names if name and names.count(name) > 1})
+        if not twice:
+            return
+        wrong = f"has the name {twice[0]!r} twice"
+    raise SourceError(
+        f"{where}: the first line ({start!r}) {wrong}. A CSV source needs a header line, names "
+        "with commas between them. Nothing was loaded; put the file right and run again."
+    )
+
+
+def _quotes(where: str) -> int:
+    """How many quotes a file holds, of which each is known to be UTF-8."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    quotes = 0
+    with _open(where) as stream:
+        while chunk := stream.read(_CHUNK):
+            quotes += chunk.count(b'"')
+            decoder.decode(chunk)
+    decoder.decode(b"", final=True)
+    return quotes
+
+
+def _require_closed(where: str) -> None:
+    """Raise SourceError if the last record ends inside a quotation.
+
+    Spark would take all that follows the quote, line after line, for one value, and lose those
+    records. The number of quotes does not tell: a quote inside a plain value counts, too.
+    """
+    csv.field_size_limit(_LONGEST_VALUE)  # what is swallowed may be the rest of the file
+    record: list[str] = []
+
+    def remembered(lines: Iterator[str]) -> Iterator[str]:
+        for line in lines:
+            record.append(line)
+            yield line
+
+    with _open(where) as stream, _text(stream) as text:
+        reader = csv.reader(remembered(text))
+        last: list[str] = []
+        for _ in reader:
+            last = list(record)
+            record.clear()
+    try:
+        list(csv.reader(last, strict=True))
+    except csv.Error as error:
+        if "unexpected end" in str(error):
+            line = reader.line_num - len(last) + 1
+            raise SourceError(
+                f"{where}: a quote in the record that begins on line {line} is never closed. "
+                "Nothing was loaded; put the file right (it may be cut off) and run again."
+            ) from error
+
+
+def _text(stream: IO[bytes]) -> io.TextIOWrapper:
+    return io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+
+
+@contextmanager
+def _open(where: str) -> Iterator[IO[bytes]]:
+    """The content of a file, without its compression."""
+    with open_file(where) as stream:
+        unpacked: Any = stream
+        match where.lower().rpartition(".")[2]:
+            case "gz":
+                unpacked = gzip.GzipFile(fileobj=stream)
+            case "bz2":
+                unpacked = bz2.BZ2File(stream)
+            case "zst":
+                unpacked = pa.CompressedInputStream(pa.PythonFile(stream), "zstd")
+        yield unpacked

@@ -1,0 +1,215 @@
+"""CSV files with a header as a table: columns by name, with the types that every value fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from enum import IntFlag
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DateType,
+    DoubleType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from incremental_assets.frames import persisted, quoted
+from incremental_assets.sources.csv_headers import csv_files
+from incremental_assets.sources.path_columns import folder_columns, folder_values, relative_path
+from incremental_assets.sources.rows import (
+    OwnColumn,
+    Reading,
+    no_rows,
+    require_names,
+    with_facts,
+)
+from incremental_assets.sources.stored_files import DataFiles
+from incremental_assets.sources.typed_text import is_text, read_text
+
+# RFC 4180: a quote inside quotes is doubled. Without a text for null of their own, Spark reads
+# `""` as null too; nobody's data holds this one.
+_OPTIONS = {
+    "header": "true",
+    "quote": '"',
+    "escape": '"',
+    "nullValue": "\ue000null",
+    "mode": "PERMISSIVE",
+    "columnNameOfCorruptRecord": "_raw",
+    "columnPruning": "false",  # with it, a record of the wrong length may pass
+}
+# What a value that is not text begins with; most text is told by it alone.
+_MAY_BE_TYPED = [ord(sign) for sign in "-.0123456789tTfFNI"]
+_LETTERS = [ord(sign) for sign in "tTfF"]
+_WHOLE = r"^-?(?:0|[1-9][0-9]{0,18})$"
+_SURELY_64_BITS = 18
+_NUMBER = (
+    r"^-?(?:(?:0|[1-9][0-9]*)\.[0-9]*|\.[0-9]+|(?:0|[1-9][0-9]*)(?=[eE]))(?:[eE][+-]?[0-9]{1,3})?$"
+)
+_NOT_FINITE = ("NaN", "Infinity", "-Infinity")
+_DAY = r"^\d{4}-\d{2}-\d{2}$"
+_SHORTEST_MOMENT = len("20170102T1011")
+
+
+class Kinds(IntFlag):
+    """What occurs in a column."""
+
+    NOTHING = 0
+    WHOLE = 1
+    NUMBER = 2
+    BOOLEAN = 4
+    MOMENT = 8
+    DAY = 16
+    TEXT = 32
+
+
+@contextmanager
+def csv_rows(session: SparkSession, reading: Reading) -> Iterator[DataFrame]:
+    """The records as rows; a record of the wrong length is in `_raw`.
+
+    If the target knows all columns, the files are read when the caller asks for rows; if not, they
+    are read once for both, and kept until the end of the block. Raises SourceError for a file
+    without a header or columns that a table cannot have.
+    """
+    records, names = _records(session, reading)
+    folders = folder_columns(reading, names)
+    told = {
+        name: _told_column(name, kind)
+        for name in names
+        if (kind := reading.known_type(name)) is not None
+    }
+    untold = [name for name in names if name not in told]
+    if not untold:
+        yield with_facts(records, [*told.values(), *folders])
+        return
+    with persisted(records) as kept:
+        columns = told | _found_columns(kept, untold)
+        yield with_facts(kept, [*(columns[name] for name in names), *folders])
+
+
+def csv_texts(session: SparkSession, reading: Reading) -> DataFrame:
+    """The records as rows whose columns are all text."""
+    records, names = _records(session, reading)
+    columns = [OwnColumn(name, F.col(quoted(name))) for name in names]
+    return with_facts(records, [*columns, *folder_columns(reading, names)])
+
+
+def _records(session: SparkSession, reading: Reading) -> tuple[DataFrame, list[str]]:
+    """The records as text, `_raw` and `_file`, and the names of their columns.
+
+    Files are read together with those that have the same header, and put together by name.
+    """
+    data = reading.data
+    files = [f for f in csv_files(data.root, [f.path for f in data.files]) if f.names]
+    names = list(dict.fromkeys(name for file in files for name in file.names))
+    require_names([*names, *folder_values(reading.paths)], reading.source)
+    groups: dict[tuple[tuple[str, ...], bool], set[str]] = {}
+    for file in files:
+        groups.setdefault((file.names, file.quoted), set()).add(file.path)
+    frames = [
+        _same_header(session, data.only(paths), header, names, multiline=in_quotes)
+        for (header, in_quotes), paths in groups.items()
+    ]
+    if not frames:
+        return no_rows(session).select("_raw", "_file"), []
+    return reduce(DataFrame.union, frames), names
+
+
+def _same_header(
+    session: SparkSession,
+    data: DataFiles,
+    header: Sequence[str],
+    names: Sequence[str],
+    *,
+    multiline: bool,
+) -> DataFrame:
+    """The records of files with one header, with the columns of all of them.
+
+    A file without quotes has no line break in a record, and Spark may split it.
+    """
+    text = StructType([StructField(name, StringType()) for name in (*header, "_raw")])
+    options = _OPTIONS | {"multiLine": str(multiline).lower()}
+    records = session.read.schema(text).options(**options).csv(data.spark_paths())
+    here = set(header)
+    columns = [
+        F.col(quoted(name)) if name in here else F.lit(None).cast("string").alias(name)
+        for name in names
+    ]
+    return records.select(*columns, "_raw", relative_path(records, data).alias("_file"))
+
+
+def _told_column(name: str, kind: DataType) -> OwnColumn:
+    """A column as the target has it; an empty text is no value of any type but text."""
+    text = F.col(quoted(name))
+    if is_text(kind):
+        return OwnColumn(name, text)
+    return OwnColumn(name, read_text(text, kind), written=text != "")
+
+
+def _found_columns(records: DataFrame, names: Sequence[str]) -> dict[str, OwnColumn]:
+    """Columns with the types that all their values have: one aggregate.
+
+    Every value becomes a row of its own, so that one expression looks at all of them: one for each
+    column took Spark longer to compile than to run.
+    """
+    texts = F.posexplode(F.array(*(F.col(quoted(name)) for name in names))).alias("at", "text")
+    values = records.where(F.col("_raw").isNull()).select(texts)
+    kinds = F.bit_or(_kind_of(F.col("text"))).alias("kinds")
+    rows = values.where(F.col("text") != "").groupBy("at").agg(kinds).collect()
+    found = {row["at"]: Kinds(row["kinds"]) for row in rows}
+    return {
+        name: OwnColumn(name, _read(F.col(quoted(name)), _type_for(found.get(at, Kinds.NOTHING))))
+        for at, name in enumerate(names)
+    }
+
+
+def _read(text: Column, kind: DataType) -> Column:
+    """The value of a text that is known to fit; only times have more forms than the cast reads."""
+    return read_text(text, kind) if isinstance(kind, TimestampType) else text.try_cast(kind)
+
+
+def _kind_of(text: Column) -> Column:
+    """The kind of a value, as one bit; what is cheap to ask comes first.
+
+    `007` is text: as a number it would lose its zeros. A cast is tried last, since one that fails
+    takes a hundred times as long as a regular expression.
+    """
+    start, length = F.ascii(text), F.length(text)
+    fits = (length <= _SURELY_64_BITS) | text.try_cast("bigint").isNotNull()
+    day = (length == len("2017-01-02")) & text.rlike(_DAY) & text.try_cast("date").isNotNull()
+    moment = (length >= _SHORTEST_MOMENT) & read_text(text, TimestampType()).isNotNull()
+    return (
+        F.when(~start.isin(_MAY_BE_TYPED), Kinds.TEXT.value)
+        .when(text.rlike(_WHOLE) & fits, Kinds.WHOLE.value)
+        .when(
+            start.isin(_LETTERS),
+            F.when(F.lower(text).isin("true", "false"), Kinds.BOOLEAN.value).otherwise(
+                Kinds.TEXT.value
+            ),
+        )
+        .when(day, Kinds.DAY.value)
+        .when(text.rlike(_NUMBER) | text.isin(*_NOT_FINITE), Kinds.NUMBER.value)
+        .when(moment, Kinds.MOMENT.value)
+        .otherwise(Kinds.TEXT.value)
+    )
+
+
+def _type_for(kinds: Kinds) -> DataType:
+    if kinds == Kinds.WHOLE:
+        return LongType()
+    if kinds and not kinds & ~(Kinds.WHOLE | Kinds.NUMBER):
+        return DoubleType()
+    if kinds == Kinds.BOOLEAN:
+        return BooleanType()
+    if kinds == Kinds.DAY:
+        return DateType()
+    if kinds and not kinds & ~(Kinds.DAY | Kinds.MOMENT):
+        return TimestampType()
+    return StringType()

@@ -1,0 +1,231 @@
+"""What commits of a Delta table brought, read from its log without Spark.
+
+Follows the Delta transaction protocol: a commit is one JSON file of actions, one a line, numbered
+by the version. The log is read as files; delta-rs cannot open a path that holds a `%`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+from pyspark.sql.types import StructType
+
+from incremental_assets.errors import SourceError
+from incremental_assets.settings import local_path
+from incremental_assets.sources.path_columns import folder_values
+from incremental_assets.sources.source_file import not_readable
+from incremental_assets.sources.stored_files import DELTA_LOG
+from incremental_assets.storage import files_below, open_file, open_store
+
+_COMMIT = re.compile(r"(\d{20})\.json")
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\..*")
+# With these, the rows of a file without a deletion vector are what its Parquet says.
+_PLAIN_FEATURES = frozenset(
+    {
+        "deletionVectors",
+        "timestampNtz",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+        "variantType",
+        "variantType-preview",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaFile:
+    """A data file that a commit added: its path relative to the table, and its size in bytes.
+
+    `partition` are the log's own texts. Of some rows of a file, a deletion vector may say that
+    they are deleted; and a later commit may have put the same rows into another file.
+    """
+
+    path: str
+    size: int
+    partition: tuple[tuple[str, str | None], ...] = ()
+    has_deletions: bool = False
+    rewritten: bool = False
+
+    @property
+    def path_says_partition(self) -> bool:
+        """Whether the folders of the path name the values that the log gives."""
+        said = folder_values([self.path])
+        return all(
+            name in said and said[name][self.path] == value for name, value in self.partition
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaNews:
+    """What commits added: files whose rows are new, if nothing was removed.
+
+    `complete` is False where the files are not all of it: commits are gone from the log, or a
+    file can no longer be read by itself. `removed` says that a commit also deleted or changed
+    rows. In both cases only the table as a whole tells what is new.
+    """
+
+    files: tuple[DeltaFile, ...]
+    complete: bool
+    removed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaShape:
+    """The columns of a version, and whether its files can be read as plain Parquet."""
+
+    columns: StructType
+    partition_by: tuple[str, ...]
+    plain: bool
+
+
+def table_root(path: str) -> str:
+    """The folder of a table, absolute on a local disk."""
+    local = local_path(path)
+    return path.rstrip("/") if local is None else os.path.abspath(local.expanduser())
+
+
+def newest_version(path: str) -> int:
+    """The newest version of a table. Raises SourceError if its log cannot be read."""
+    root = table_root(path)
+    try:
+        names = [file.path for file in files_below(f"{root}/{DELTA_LOG}")]
+    except OSError as error:
+        raise not_readable(error.filename or root, error) from error
+    commits = {int(m[1]) for name in names if (m := _COMMIT.fullmatch(name))}
+    checkpoints = {int(m[1]) for name in names if (m := _CHECKPOINT.fullmatch(name))}
+    newest = max(commits | checkpoints, default=None)
+    if newest is None:
+        raise _broken(root, "it holds no commit")
+    first = newest  # the oldest version from which the log has every commit
+    while first in commits and first not in checkpoints:
+        first -= 1
+    if first not in checkpoints | {-1}:
+        raise _broken(root, f"version {first} is missing, and no checkpoint follows it")
+    if newest in commits:
+        _actions(root, newest)
+    return newest
+
+
+def delta_files_since(path: str, low_version: int, high_version: int) -> DeltaNews:
+    """The files that the commits after `low_version`, up to `high_version`, added with new data.
+
+    Commits that only rearrange rows (OPTIMIZE) add nothing. Raises SourceError if a commit cannot
+    be read.
+    """
+    root = table_root(path)
+    files: dict[str, DeltaFile] = {}
+    removed = False
+    complete = low_version <= high_version
+    for version in range(low_version + 1, high_version + 1):
+        actions = _actions(root, version)
+        if actions is None:
+            complete = False
+            continue
+        # A deletion vector replaces a file by itself, in any order of the two actions.
+        for gone in (action["remove"] for action in actions if "remove" in action):
+            removed |= bool(gone["dataChange"])
+            _take_out(files, gone)
+        for added in (action["add"] for action in actions if "add" in action):
+            _put_in(files, added)
+    found = tuple(sorted(files.values(), key=lambda file: file.path))
+    complete &= all("://" not in file.path and not file.path.startswith("/") for file in found)
+    lost = complete and any(file.rewritten for file in found)
+    if lost and not _still_there(root, high_version, found):
+        complete = False
+    return DeltaNews(found, complete, removed)
+
+
+def shape_of(path: str, version: int) -> DeltaShape | None:
+    """The columns of a version; None where delta-rs cannot open it."""
+    try:
+        table = DeltaTable(table_root(path), version=version)
+        metadata, protocol = table.metadata(), table.protocol()
+        columns = StructType.fromJson(json.loads(table.schema().to_json()))
+    except (DeltaError, OSError, ValueError):
+        return None
+    mapped = metadata.configuration.get("delta.columnMapping.mode", "none") != "none"
+    plain = not mapped and not set(protocol.reader_features or ()) - _PLAIN_FEATURES
+    return DeltaShape(columns, tuple(metadata.partition_columns), plain)
+
+
+def version_size(path: str, version: int) -> int:
+    """Bytes of a version's data files; beyond all bounds where delta-rs cannot open it."""
+    try:
+        files = DeltaTable(table_root(path), version=version).get_add_actions()
+        return sum(pa.table(files)["size_bytes"].to_pylist())
+    except (DeltaError, OSError, ValueError):
+        return 2**62
+
+
+def can_be_read_alone(shape: DeltaShape | None, files: tuple[DeltaFile, ...]) -> bool:
+    """Whether Spark can read the files as Parquet, without Delta's reader."""
+    return (
+        shape is not None
+        and shape.plain
+        and all(not file.has_deletions and file.path_says_partition for file in files)
+    )
+
+
+def _take_out(files: dict[str, DeltaFile], gone: Mapping[str, Any]) -> None:
+    path = unquote(gone["path"])
+    if path not in files:
+        return
+    if gone["dataChange"]:
+        del files[path]
+    else:
+        files[path] = replace(files[path], rewritten=True)
+
+
+def _put_in(files: dict[str, DeltaFile], added: Mapping[str, Any]) -> None:
+    path = unquote(added["path"])
+    if not added["dataChange"] and path not in files:
+        return
+    values = added.get("partitionValues") or {}
+    files[path] = DeltaFile(
+        path,
+        int(added["size"]),
+        tuple((name, value or None) for name, value in values.items()),
+        has_deletions=bool(added.get("deletionVector")),
+    )
+
+
+def _still_there(root: str, version: int, files: tuple[DeltaFile, ...]) -> bool:
+    """Whether files that are no part of the table any more can be read nevertheless."""
+    if not can_be_read_alone(shape_of(root, version), files):
+        return False
+    local = local_path(root)
+    if local is not None:
+        return all((local / file.path).exists() for file in files)
+    store, inside = open_store(root)
+    return all(store.exists(f"{inside}/{file.path}") for file in files if file.rewritten)
+
+
+def _actions(root: str, version: int) -> list[dict[str, Any]] | None:
+    """The actions of a commit; None where the commit is gone from the log."""
+    where = f"{root}/{DELTA_LOG}/{version:020d}.json"
+    try:
+        with open_file(where) as stream:
+            text = stream.read().decode("utf-8")
+        return [json.loads(line) for line in text.splitlines() if line.strip()]
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise not_readable(where, error) from error
+    except ValueError as error:
+        raise _broken(root, f"its commit {version} is not JSON ({error})") from error
+
+
+def _broken(root: str, what: str) -> SourceError:
+    return SourceError(
+        f"The Delta log of {root} cannot be read: {what}. Nothing was loaded; restore "
+        f"{root}/{DELTA_LOG} from a copy, or write the table anew, and run again."
+    )

@@ -1,0 +1,241 @@
+"""JSON lines as a table: the fields of all objects are the columns, with types that hold them.
+
+A line is parsed to `VARIANT`, which is strict, and tells of each value what it is. Once every
+kind that occurs in a field is known, a field of one plain kind is read by Spark's JSON reader,
+which is twice as fast as casting out of the `VARIANT` value by value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntFlag
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    VariantType,
+)
+
+from incremental_assets.errors import SourceError
+from incremental_assets.frames import persisted
+from incremental_assets.sources.path_columns import folder_columns, relative_path
+from incremental_assets.sources.rows import (
+    OwnColumn,
+    Reading,
+    require_names,
+    with_facts,
+)
+from incremental_assets.sources.stored_files import DataFiles
+from incremental_assets.sources.typed_text import is_text, read_text
+
+MOST_FIELDS = 2_000
+_BYTE_ORDER_MARK = "\ufeff"
+_BLANK = " \t\n\x0b\f\r"
+_ALL = 2**31 - 1
+_BROKEN = "\ue000broken"  # no field of anybody's data is called that
+_TEXT = StringType()
+_WIDE = DecimalType(38, 0)
+
+
+class Kinds(IntFlag):
+    """What occurs in a field. A number without fraction beyond 64 bits is WIDE."""
+
+    NOTHING = 0
+    WHOLE = 1
+    WIDE = 2
+    FRACTION = 4
+    FLOAT = 8
+    BOOLEAN = 16
+    TEXT = 32
+    NESTED = 64
+
+
+_NUMBER = Kinds.WHOLE | Kinds.WIDE | Kinds.FRACTION | Kinds.FLOAT
+
+
+def parsed_lines(session: SparkSession, data: DataFiles) -> DataFrame:
+    """Every line that is not blank: `text`, `payload` (null where it is not JSON), `_file`.
+
+    A byte order mark is no part of a line.
+    """
+    lines = session.read.text(data.spark_paths())
+    value = F.col("value")
+    text = F.when(value.startswith(_BYTE_ORDER_MARK), F.substring(value, 2, _ALL)).otherwise(value)
+    file = relative_path(lines, data).alias("_file")
+    blank = F.ltrim(text, F.lit(_BLANK)) == ""
+    values = in_brackets(text).alias("values")
+    found = lines.where(~blank).select(F.make_valid_utf8(text).alias("text"), values, file)
+    return found.select("text", only_value(F.col("values")).alias("payload"), "_file")
+
+
+def in_brackets(text: Column) -> Column:
+    """A text as a `VARIANT` array of the JSON values in it; null where it is not JSON.
+
+    The parser alone would pass over whatever follows the first value: `{"a":1}{"b":2}` is two
+    lines run together, and not JSON. Bytes that are not UTF-8 would become question marks.
+    """
+    array = F.try_parse_json(F.concat(F.lit("["), text, F.lit("]")))
+    return F.when(F.is_valid_utf8(text), array)
+
+
+def only_value(values: Column) -> Column:
+    """The value of an array of one; null of any other."""
+    one = F.try_variant_get(values, "$[1]", "variant").isNull()
+    return F.when(one, F.try_variant_get(values, "$[0]", "variant"))
+
+
+@contextmanager
+def json_rows(session: SparkSession, reading: Reading) -> Iterator[DataFrame]:
+    """The objects of the lines as rows; a line that is no object is in `_raw`.
+
+    The files are read once, when the columns are found out, and kept until the end of the block.
+    Raises SourceError if a table cannot have the columns.
+    """
+    is_object = F.ltrim(F.col("text"), F.lit(_BLANK)).startswith("{")
+    payload = F.when(is_object, F.col("payload")).alias("payload")
+    parsed = parsed_lines(session, reading.data).select("text", payload, "_file")
+    with persisted(parsed) as lines:
+        fields = fields_of(lines, reading.source)
+        folders = folder_columns(reading, fields)
+        require_names([*fields, *(c.name for c in folders)], reading.source)
+        known = {name: reading.known_type(name) for name in fields}
+        plain = {
+            name: kind
+            for name, kinds in fields.items()
+            if (kind := _plain_type(kinds, known[name])) is not None
+        }
+        shape = StructType([StructField(name, kind) for name, kind in plain.items()])
+        object_text = F.when(F.col("payload").isNotNull(), F.col("text"))
+        read = F.from_json(object_text, shape, {"columnNameOfCorruptRecord": _BROKEN})
+        # A text is looked at several times, so what it takes to get it is done before.
+        others = {name: f"other{at}" for at, name in enumerate(fields) if name not in plain}
+        texts = [_field(F.col("payload"), name, "string").alias(c) for name, c in others.items()]
+        raw = F.when(F.col("payload").isNull(), F.col("text")).alias("_raw")
+        staged = lines.select(*([read.alias("plain")] if plain else []), *texts, "_file", raw)
+        columns = [
+            _column(name, kinds, F.col("plain").getField(name), known[name], plain[name])
+            if name in plain
+            else _column(name, kinds, F.col(others[name]), known[name])
+            for name, kinds in fields.items()
+        ]
+        yield with_facts(staged, [*columns, *folders])
+
+
+def fields_of(lines: DataFrame, source: str) -> dict[str, Kinds]:
+    """The fields of the objects by name, each with the kinds of its values: one aggregate."""
+    fields = F.explode(F.col("payload").cast("map<string,variant>")).alias("name", "value")
+    kinds = F.bit_or(_kind_of(F.col("value"))).alias("kinds")
+    # In order, since the first so many of no order would take Spark several jobs.
+    found = lines.select(fields).groupBy("name").agg(kinds).orderBy("name")
+    rows = found.limit(MOST_FIELDS + 1).collect()
+    if len(rows) > MOST_FIELDS:
+        raise SourceError(
+            f"{source} has objects with more than {MOST_FIELDS:,} different fields; such keys are "
+            "data rather than names of columns. Put them into a nested object, or load the "
+            "objects as they are, as a payload."
+        )
+    return {row["name"]: Kinds(row["kinds"]) for row in rows}
+
+
+def _kind_of(value: Column) -> Column:
+    """The kind of a value, as one bit."""
+    name = F.schema_of_variant(value)
+    digits = F.substring_index(F.substring(name, len("DECIMAL(") + 1, 5), ",", 1)
+    whole = name.endswith(",0)") & (digits.try_cast("int") > 18)
+    number = F.when(whole, Kinds.WIDE.value).otherwise(Kinds.FRACTION.value)
+    return (
+        F.when(name == "STRING", Kinds.TEXT.value)
+        .when(name == "BIGINT", Kinds.WHOLE.value)
+        .when(name.startswith("DECIMAL"), number)
+        .when(name == "BOOLEAN", Kinds.BOOLEAN.value)
+        .when(name == "VOID", Kinds.NOTHING.value)
+        .when(name.isin("DOUBLE", "FLOAT"), Kinds.FLOAT.value)
+        .otherwise(Kinds.NESTED.value)
+    )
+
+
+def _own_type(kinds: Kinds) -> DataType:
+    """The type that holds all these kinds without asking a target."""
+    if kinds == Kinds.WHOLE:
+        return LongType()
+    if kinds and not kinds & ~(Kinds.WHOLE | Kinds.WIDE):
+        return _WIDE
+    if kinds and not kinds & ~_NUMBER:
+        return DoubleType()
+    return BooleanType() if kinds == Kinds.BOOLEAN else StringType()
+
+
+def _plain_type(kinds: Kinds, known: DataType | None) -> DataType | None:
+    """The type by which Spark's JSON reader reads the field; None if it would not be exact."""
+    if not kinds:
+        return None
+    if isinstance(known, VariantType):
+        return known
+    if kinds == Kinds.TEXT:
+        return StringType()
+    own = _own_type(kinds)
+    fits = known is None or known == own
+    fits |= isinstance(known, DoubleType) and not kinds & ~_NUMBER
+    fits |= known == _WIDE and not kinds & ~(Kinds.WHOLE | Kinds.WIDE)
+    if not fits or is_text(own):
+        return None
+    return own if known is None else known
+
+
+def column_of(
+    name: str,
+    kinds: Kinds,
+    plain: DataType | None,
+    known: DataType | None,
+    objects: Column | None = None,
+) -> OwnColumn:
+    """A field as a column: read by Spark's JSON reader (`plain`), or from the objects."""
+    if plain is not None:
+        return _column(name, kinds, F.col("plain").getField(name), known, plain)
+    objects = F.col("payload") if objects is None else objects
+    if isinstance(known, VariantType):
+        return OwnColumn(name, _field(objects, name, "variant"))
+    return _column(name, kinds, _field(objects, name, "string"), known)
+
+
+def _column(
+    name: str,
+    kinds: Kinds,
+    read: Column,
+    known: DataType | None,
+    plain: DataType = _TEXT,
+) -> OwnColumn:
+    """A field as a column, of which every value is read as the plain type: as a text, if not."""
+    kind = _own_type(kinds) if known is None else known
+    if not kinds:
+        return OwnColumn(name, F.lit(None).cast(kind))
+    if plain == kind or is_text(kind):
+        return OwnColumn(name, read)
+    return OwnColumn(name, read_text(read, kind), written=read.isNotNull())
+
+
+def _field(objects: Column, name: str, kind: str) -> Column:
+    """A field's value; as text, strings are as they are, and what is nested is JSON."""
+    path = _path(name)
+    if path is None:
+        return objects.cast("map<string,variant>").getItem(name).try_cast(kind)
+    return F.try_variant_get(objects, path, kind)
+
+
+def _path(name: str) -> str | None:
+    """The path of a field; None for a name that Spark's paths have no way to spell."""
+    if not re.search(r"['?]", name):
+        return f"$['{name}']"
+    if not re.search(r'["?]', name):
+        return f'$["{name}"]'
+    return None if re.search(r"[.\[]", name) else f"$.{name}"

@@ -1,0 +1,110 @@
+"""Parquet files as a table: the columns of all files, with the types that the files have."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StructField, StructType
+
+from incremental_assets.errors import SourceError
+from incremental_assets.frames import quoted
+from incremental_assets.sources.path_columns import folder_columns, relative_path
+from incremental_assets.sources.rows import (
+    OwnColumn,
+    Reading,
+    require_names,
+    with_facts,
+)
+from incremental_assets.sources.stored_files import DataFiles
+from incremental_assets.storage import open_file
+
+# What Spark says of timestamps in nanoseconds, which is what pandas writes, and the one setting
+# with which it sees them at all: as numbers.
+_NANOSECONDS = "TIMESTAMP(NANOS"
+_AS_NUMBERS = "spark.sql.legacy.parquet.nanosAsLong"
+
+
+def parquet_rows(session: SparkSession, reading: Reading) -> DataFrame:
+    """The rows of the files; a column that a file lacks is null there.
+
+    Timestamps in nanoseconds are cut to microseconds. Raises SourceError if a table cannot have
+    the columns; files that contradict each other are an error of Spark.
+    """
+    data = reading.data
+    moments: dict[str, bool] = {}
+    try:
+        rows = _read(session, data)
+        shape = rows.schema  # over Connect, this is where the files are looked at
+    except PySparkException as error:
+        if _NANOSECONDS not in str(error):
+            raise
+        shape = _shape_with_numbers(session, data)
+        rows = session.read.schema(shape).parquet(*data.spark_paths())
+        moments = _moments(data)
+    folders = folder_columns(reading, shape.names)
+    require_names([*shape.names, *(c.name for c in folders)], reading.source)
+    columns = [OwnColumn(field.name, _value(field, moments)) for field in shape.fields]
+    facts = (relative_path(rows, data).alias("_file"), F.lit(None).cast("string").alias("_raw"))
+    return with_facts(rows.select("*", *facts), [*columns, *folders])
+
+
+def _value(field: StructField, moments: Mapping[str, bool]) -> Column:
+    value = F.col(quoted(field.name))
+    if field.name in moments and field.dataType == LongType():
+        return _moment(value, in_utc=moments[field.name])
+    return value
+
+
+def _read(session: SparkSession, data: DataFiles) -> DataFrame:
+    merge = str(len(data.files) > 1).lower()
+    return session.read.option("mergeSchema", merge).parquet(*data.spark_paths())
+
+
+def _shape_with_numbers(session: SparkSession, data: DataFiles) -> StructType:
+    """The columns, with nanoseconds as numbers. Only finding out the columns needs the setting."""
+    before = session.conf.get(_AS_NUMBERS)
+    session.conf.set(_AS_NUMBERS, "true")
+    try:
+        return _read(session, data).schema
+    finally:
+        session.conf.set(_AS_NUMBERS, before or "false")
+
+
+def _moments(data: DataFiles) -> dict[str, bool]:
+    """The columns that hold timestamps in nanoseconds, each with whether they are in UTC."""
+    found: dict[str, bool] = {}
+    for file in data.files:
+        where = f"{data.root}/{file.path}"
+        try:
+            with open_file(where) as stream:
+                schema = pq.read_metadata(stream).schema
+        except (pa.ArrowException, OSError) as error:
+            raise SourceError(
+                f"{where} cannot be read as Parquet: {error}. Nothing was loaded; put the file "
+                "right or take it away, and run again."
+            ) from error
+        for at in range(len(schema)):
+            column = schema.column(at)
+            said = json.loads(column.logical_type.to_json())
+            if said.get("timeUnit") != "nanoseconds" or said["Type"] != "Timestamp":
+                continue
+            if column.path != column.name:
+                raise SourceError(
+                    f"{where}: {column.path} holds timestamps in nanoseconds inside a nested "
+                    "column, which Spark cannot read. Write them in microseconds (with pyarrow: "
+                    'coerce_timestamps="us"), and run again.'
+                )
+            found[column.name] = bool(said["isAdjustedToUTC"])
+    return found
+
+
+def _moment(nanoseconds: Column, *, in_utc: bool) -> Column:
+    whole = nanoseconds - F.pmod(nanoseconds, F.lit(1000))  # `div` alone would round towards 1970
+    moment = F.timestamp_micros(F.call_function("div", whole, F.lit(1000)))
+    return moment if in_utc else moment.cast("timestamp_ntz")

@@ -1,0 +1,68 @@
+"""Rows as `VARIANT` payloads, for tables that keep what arrived as it arrived."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, StringType, StructField
+
+from incremental_assets.frames import quoted
+from incremental_assets.sources.json_columns import in_brackets, only_value, parsed_lines
+from incremental_assets.sources.rows import FACTS
+from incremental_assets.sources.stored_files import DataFiles
+
+_SHAPE = ("payload", "_key", "_raw", "_file")
+
+
+def line_payloads(session: SparkSession, data: DataFiles) -> DataFrame:
+    """Every line that is not blank: its JSON as `payload`, or the line in `_raw`."""
+    lines = parsed_lines(session, data)
+    raw = F.when(F.col("payload").isNull(), F.col("text")).alias("_raw")
+    return lines.select("payload", _nothing("variant").alias("_key"), raw, "_file")
+
+
+def row_payloads(rows: DataFrame) -> DataFrame:
+    """Typed rows with `_file` and `_raw` as payloads.
+
+    A row is an object of its columns. But of a message with a text or binary column `value`, as a
+    topic is dumped, `payload` is the JSON in it and `_key` that in `key`: a value of null is JSON
+    null, one that is not JSON goes to `_raw`, and a key that is not JSON is a text.
+    """
+    own = [field for field in rows.schema.fields if field.name not in FACTS]
+    value = _text_column(own, "value")
+    if value is None:
+        names = [F.col(quoted(field.name)) for field in own]
+        row = F.to_variant_object(F.struct(*names)) if names else _nothing("variant")
+        payload = F.when(F.col("_raw").isNull(), row).alias("payload")
+        return rows.select(payload, _nothing("variant").alias("_key"), "_raw", "_file")
+    key = _text_column(own, "key")
+    key = _nothing("string") if key is None else key
+    read = rows.select(
+        in_brackets(value).alias("values"),
+        value.alias("value"),
+        in_brackets(key).alias("keys"),
+        F.make_valid_utf8(key).alias("key"),
+        F.col("_raw").alias("broken"),
+        "_file",
+    )
+    found = only_value(F.col("values"))
+    null = F.when(F.col("broken").isNull() & F.col("value").isNull(), F.parse_json(F.lit("null")))
+    raw = F.when(found.isNull(), F.make_valid_utf8("value"))
+    return read.select(
+        F.coalesce(found, null).alias("payload"),
+        F.coalesce(only_value(F.col("keys")), F.col("key").cast("variant")).alias("_key"),
+        F.coalesce("broken", raw).alias("_raw"),
+        "_file",
+    ).select(*_SHAPE)
+
+
+def _text_column(own: list[StructField], name: str) -> Column | None:
+    """The column of that name as text, if it holds texts or bytes."""
+    for field in own:
+        if field.name.lower() == name and isinstance(field.dataType, StringType | BinaryType):
+            return F.col(quoted(field.name)).cast("string")
+    return None
+
+
+def _nothing(kind: str) -> Column:
+    return F.lit(None).cast(kind)

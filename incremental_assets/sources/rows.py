@@ -1,0 +1,105 @@
+"""The shape of rows that a source gives: its own columns, and what is to be said of each row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
+
+from incremental_assets.errors import SourceError
+from incremental_assets.sources.stored_files import DataFiles, named
+
+FACTS = ("_file", "_raw", "_unreadable")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is asked of a reader: some files of a source, and the types that the target has.
+
+    `source` is its path, for messages, and `paths` those of all its files.
+    """
+
+    source: str
+    data: DataFiles
+    paths: tuple[str, ...]
+    known: Mapping[str, DataType]
+
+    def known_type(self, name: str) -> DataType | None:
+        """The type that the target has for a column; as in Spark, case is no difference."""
+        if name in self.known:
+            return self.known[name]
+        same = (kind for other, kind in self.known.items() if other.lower() == name.lower())
+        return next(same, None)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnColumn:
+    """A column of the source as it is read.
+
+    `written` says whether the row has a value there, where that value may not fit the column's
+    type and then reads as null; None where every value fits.
+    """
+
+    name: str
+    value: Column
+    written: Column | None = None
+
+
+def with_facts(rows: DataFrame, columns: Sequence[OwnColumn]) -> DataFrame:
+    """The columns, and `_file`, `_raw` and `_unreadable`; the rows have `_file` and `_raw`.
+
+    Where `_raw` holds a text, the columns are null.
+    """
+    whole = F.col("_raw").isNull()
+    values = [F.when(whole, c.value).alias(f"value{at}") for at, c in enumerate(columns)]
+    strict = [(at, c.written) for at, c in enumerate(columns) if c.written is not None]
+    written = [(whole & value).alias(f"written{at}") for at, value in strict]
+    read = rows.select(*values, *written, "_file", "_raw")
+    misfits = [
+        F.when(F.col(f"written{at}") & F.col(f"value{at}").isNull(), F.lit(columns[at].name))
+        for at, _ in strict
+    ]
+    return read.select(
+        *(F.col(f"value{at}").alias(c.name) for at, c in enumerate(columns)),
+        "_file",
+        "_raw",
+        _unreadable(misfits),
+    )
+
+
+def all_readable(rows: DataFrame, file: Column | None = None) -> DataFrame:
+    """Rows that cannot be broken, from typed files, with the same facts."""
+    path = (F.lit(None).cast("string") if file is None else file).alias("_file")
+    raw = F.lit(None).cast("string").alias("_raw")
+    return rows.select("*", path, raw, _unreadable([]))
+
+
+def no_rows(session: SparkSession) -> DataFrame:
+    """A source without files: its facts, no column of its own, no row."""
+    return all_readable(session.range(0).select())
+
+
+def require_names(names: Sequence[str], source: str) -> None:
+    """Raise SourceError if a table cannot have all of these columns."""
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name.lower(), name)
+        if other != name:
+            raise SourceError(
+                f"{source} has columns that differ only by case: {other!r} and {name!r}. A table "
+                "has one of them; rename one in the source, and run again."
+            )
+    taken = sorted(set(FACTS) & seen.keys())
+    if taken:
+        raise SourceError(
+            f"{source} has columns named {named(taken)}, which the load adds itself. Rename them "
+            "in the source, and run again."
+        )
+
+
+def _unreadable(names: Sequence[Column]) -> Column:
+    found = F.array_compact(F.array(*names)) if names else F.array()
+    return found.cast("array<string>").alias("_unreadable")

@@ -1,0 +1,60 @@
+"""A file of a source: what tells a change of it, and what is said where it cannot be read."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+
+from incremental_assets.errors import SourceError
+from incremental_assets.settings import local_path
+from incremental_assets.storage import StoredFile
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """One file: its path relative to the root that it was listed below.
+
+    `size` in bytes; `modified` in nanoseconds since 1970, or "" where the store has a tag. `tag`
+    is the store's own (an ETag, say); a local disk has none, so there it is a digest of the
+    content, and "" until somebody asks for it.
+    """
+
+    path: str
+    size: int
+    tag: str = ""
+    modified: str = ""
+
+    @classmethod
+    def of(cls, file: StoredFile, folder: str = "") -> SourceFile:
+        """A file that was listed, below a folder of the root."""
+        path = f"{folder}/{file.path}" if folder else file.path
+        return cls(path, file.size, file.tag, "" if file.tag else str(file.modified))
+
+
+def with_content_tag(root: str, file: SourceFile) -> SourceFile:
+    """The file with a tag: the store's, or on a local disk a digest of its content.
+
+    Raises SourceError if the file is gone or cannot be read.
+    """
+    folder = local_path(root)
+    if folder is None or file.tag:
+        return file
+    try:
+        with open(folder / file.path, "rb") as stream:
+            tag = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+    except FileNotFoundError as error:
+        raise SourceError(
+            f"{file.path} vanished from {root} after it was listed. Nothing was loaded; put the "
+            "file back or run again without it."
+        ) from error
+    except OSError as error:
+        raise not_readable(error.filename or root, error) from error
+    return replace(file, tag=tag)
+
+
+def not_readable(where: str, error: OSError) -> SourceError:
+    """What to say of something that the system does not let us read."""
+    return SourceError(
+        f"{where} cannot be read: {error.strerror or error}. Nothing was loaded; give this user "
+        "the right to read it, or correct the path, and run again."
+    )

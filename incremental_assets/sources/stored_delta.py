@@ -1,0 +1,95 @@
+"""Reading a Delta table that is a source: a version of it, or just some of its files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from incremental_assets.errors import SourceError
+from incremental_assets.frames import quoted
+from incremental_assets.settings import local_path
+from incremental_assets.sources.delta_news import (
+    DeltaFile,
+    DeltaShape,
+    can_be_read_alone,
+    shape_of,
+    table_root,
+)
+from incremental_assets.sources.path_columns import folder_text, relative_path
+from incremental_assets.sources.rows import all_readable, require_names
+from incremental_assets.sources.source_file import SourceFile
+from incremental_assets.sources.stored_files import DataFiles, named
+
+
+def delta_version(session: SparkSession, path: str, version: int) -> DataFrame:
+    """The rows of a version, with the facts of rows from a typed source.
+
+    Raises SourceError if a table cannot have the columns.
+    """
+    table = _table(session, table_root(path), version)
+    require_names(table.columns, path)
+    return all_readable(table)
+
+
+def delta_rows(
+    session: SparkSession, path: str, version: int, files: Sequence[DeltaFile]
+) -> DataFrame:
+    """The rows of some files of a table, with the columns and facts of `delta_version`.
+
+    The files are read as they are: planning a scan through Delta's reader takes several Spark
+    jobs over the log. A table that uses what changes the meaning of a file (deletion vectors,
+    column mapping, …) goes through Delta's reader. Raises SourceError if that cannot give a file
+    any more, and if a table cannot have the columns.
+    """
+    root, chosen = table_root(path), tuple(files)
+    shape = shape_of(path, version)
+    if shape is not None and (not chosen or can_be_read_alone(shape, chosen)):
+        require_names(shape.columns.names, path)
+        return all_readable(_alone(session, root, shape, chosen))
+    rewritten = [file.path for file in chosen if file.rewritten]
+    if rewritten:
+        raise SourceError(
+            f"{path}: the rows of {named(rewritten)} lie in other files by version {version}. "
+            "Read the whole table."
+        )
+    table = _table(session, root, version)
+    require_names(table.columns, path)
+    here = relative_path(table, _data(root, chosen)).isin([file.path for file in chosen])
+    return all_readable(table.where(here) if chosen else table.where(F.lit(False)))
+
+
+def _table(session: SparkSession, root: str, version: int) -> DataFrame:
+    where = root if local_path(root) is None else f"file://{root}"
+    return session.read.format("delta").option("versionAsOf", version).load(where)
+
+
+def _alone(
+    session: SparkSession, root: str, shape: DeltaShape, files: tuple[DeltaFile, ...]
+) -> DataFrame:
+    fields = shape.columns.fields
+    if not files:
+        nothing = (F.lit(None).cast(field.dataType).alias(field.name) for field in fields)
+        return session.range(0).select(*nothing)
+    inside = StructType([field for field in fields if field.name not in shape.partition_by])
+    data = _data(root, files)
+    rows = session.read.schema(inside).parquet(*data.spark_paths())
+    if not shape.partition_by:
+        return rows
+    # The file's path is a column of its own first: each partition column is taken from it.
+    placed = rows.select("*", relative_path(rows, data).alias("_file"))
+    paths = [file.path for file in files]
+    return placed.select(
+        *(
+            folder_text(paths, field.name).cast(field.dataType).alias(field.name)
+            if field.name in shape.partition_by
+            else F.col(quoted(field.name))
+            for field in fields
+        )
+    )
+
+
+def _data(root: str, files: Sequence[DeltaFile]) -> DataFiles:
+    return DataFiles(root, tuple(SourceFile(file.path, file.size) for file in files))

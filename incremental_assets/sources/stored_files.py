@@ -1,0 +1,238 @@
+"""The files of a stored source: which are data, and which format their names say."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from incremental_assets.errors import SourceError
+from incremental_assets.settings import local_path
+from incremental_assets.sources.source_file import SourceFile, not_readable
+from incremental_assets.storage import file_at, files_below, open_store, spark_path
+
+Format = Literal["delta", "parquet", "json", "csv"]
+
+DELTA_LOG = "_delta_log"
+_EXTENSIONS: dict[str, Format] = {
+    ".parquet": "parquet",
+    ".parq": "parquet",
+    ".pq": "parquet",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".csv": "csv",
+}
+COMPRESSED = (".gz", ".bz2", ".zst")
+# Spark does not know the first ones, and takes the last ones only as Hadoop frames them: any other
+# Snappy file made it ask for all memory there is.
+_UNKNOWN_COMPRESSED = (".zip", ".xz", ".7z", ".z", ".br", ".lzo", ".deflate", ".lz4", ".snappy")
+_EXAMPLES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class DataFiles:
+    """Files that are read together, and the folder that their paths are relative to."""
+
+    root: str
+    files: tuple[SourceFile, ...]
+
+    def spark_paths(self) -> list[str]:
+        """The files as Spark takes them."""
+        return [spark_path(self.root, file.path) for file in self.files]
+
+    def only(self, paths: Collection[str] | None) -> DataFiles:
+        """Just these files. Raises ValueError if one of them is not there."""
+        if paths is None:
+            return self
+        wanted = set(paths)
+        unknown = sorted(wanted - {file.path for file in self.files})
+        if unknown:
+            raise ValueError(f"{self.root} was fixed without {named(unknown)}")
+        return replace(self, files=tuple(f for f in self.files if f.path in wanted))
+
+    def gone(self) -> list[SourceFile]:
+        """Which files are not there any more, or are not what they were when they were listed."""
+        local = local_path(self.root)
+        if local is not None:
+            now = {file.path: _on_disk(local, file.path) for file in self.files}
+        elif len(self.files) == 1:
+            now = {file.path: _in_store(self.root, file.path) for file in self.files}
+        else:
+            now = {file.path: file for file in _listed(self.root)}
+        return [file for file in self.files if _mark(now.get(file.path)) != _mark(file)]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What lies at a path: data files, or a Delta table."""
+
+    data: DataFiles
+    is_delta: bool = False
+
+
+def look(path: str) -> Found:
+    """What lies at a path. Raises SourceError if nothing does, or if it cannot be listed."""
+    try:
+        local = local_path(path)
+        return _look_on_disk(local) if local is not None else _look_in_store(path.rstrip("/"))
+    except OSError as error:
+        raise not_readable(error.filename or path, error) from error
+
+
+def of_format(path: str, found: Found, wanted: Format | None) -> tuple[Format | None, DataFiles]:
+    """The format, and the files of it; None where there is no file to tell it by.
+
+    With a format wanted, what says by its name that it is of another one is left out. Raises
+    SourceError where the names say no format or several.
+    """
+    if found.is_delta or wanted == "delta":
+        return _delta(path, found, wanted), found.data
+    if wanted is not None:
+        chosen = tuple(f for f in found.data.files if format_of(f.path) in (wanted, None))
+    else:
+        chosen = found.data.files
+        wanted = _told_by_names(path, [file.path for file in chosen])
+    if wanted in ("json", "csv"):
+        _require_known_compression(path, [file.path for file in chosen])
+    return wanted, replace(found.data, files=chosen)
+
+
+def format_of(name: str) -> Format | None:
+    """The format that a file's name says; None if it says none."""
+    stem = name.lower()
+    for ending in (*COMPRESSED, *_UNKNOWN_COMPRESSED):
+        stem = stem.removesuffix(ending)
+    return next((kind for ending, kind in _EXTENSIONS.items() if stem.endswith(ending)), None)
+
+
+def named(names: Sequence[str]) -> str:
+    """A few names, for a message."""
+    more = f", … ({len(names)} in all)" if len(names) > _EXAMPLES else ""
+    return ", ".join(names[:_EXAMPLES]) + more
+
+
+def _look_on_disk(path: Path) -> Found:
+    path = Path(os.path.abspath(path.expanduser()))
+    if path.is_file():
+        if _hidden(path.name):
+            # Spark would read it as if it were empty.
+            raise SourceError(
+                f"{path}: Spark takes a file whose name begins with '.' or '_' for no data. "
+                "Rename it, and run again."
+            )
+        file = _on_disk(path.parent, path.name)
+        return Found(DataFiles(str(path.parent), (file,) if file else ()))
+    if not path.is_dir():
+        raise _missing(str(path))
+    if (path / DELTA_LOG).is_dir():
+        return Found(DataFiles(str(path), ()), is_delta=True)
+    return _folder(str(path))
+
+
+def _look_in_store(path: str) -> Found:
+    store, inside = open_store(path)
+    if store.isfile(inside):
+        folder, _, name = path.rpartition("/")
+        file = _in_store(folder, name)
+        return Found(DataFiles(folder, (file,) if file else ()))
+    if store.isdir(f"{inside}/{DELTA_LOG}"):
+        return Found(DataFiles(path, ()), is_delta=True)
+    if not store.isdir(inside):
+        raise _missing(path)
+    return _folder(path)
+
+
+def _folder(path: str) -> Found:
+    logs: set[str] = set()
+
+    def skip(name: str) -> bool:
+        if name == DELTA_LOG:
+            logs.add(name)
+        return _hidden(name)
+
+    files = _listed(path, skip)
+    if logs:
+        raise SourceError(
+            f"{path} is not a table, but folders below it are Delta tables; read as plain files, "
+            "they would give rows that were deleted. Pass the path of one of the tables."
+        )
+    return Found(DataFiles(path, files))
+
+
+def _hidden(name: str) -> bool:
+    """What Spark passes over without a word: but for `_a=b`, a partition column's folder."""
+    begins = name.startswith(".") or (name.startswith("_") and "=" not in name)
+    return begins or name.endswith("._COPYING_")
+
+
+def _listed(folder: str, skip: Callable[[str], bool] = _hidden) -> tuple[SourceFile, ...]:
+    return tuple(SourceFile.of(file) for file in files_below(folder, skip))
+
+
+def _on_disk(root: Path, path: str) -> SourceFile | None:
+    try:
+        stat = (root / path).stat()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise not_readable(str(root / path), error) from error
+    return SourceFile(path, stat.st_size, "", str(stat.st_mtime_ns))
+
+
+def _in_store(root: str, path: str) -> SourceFile | None:
+    file = file_at(root, path)
+    return SourceFile.of(file) if file is not None else None
+
+
+def _mark(file: SourceFile | None) -> tuple[int, str] | None:
+    """What tells two states of a file apart: the time on a disk, the tag in a store."""
+    return (file.size, file.modified or file.tag) if file else None
+
+
+def _delta(path: str, found: Found, wanted: Format | None) -> Format:
+    if not found.is_delta:
+        raise SourceError(
+            f"{path} is no Delta table: it has no folder {DELTA_LOG}. Correct the path, or pass "
+            "the source_format that the files have."
+        )
+    if wanted not in (None, "delta"):
+        raise SourceError(
+            f"{path} is a Delta table; read as {wanted}, it would give rows that were deleted. "
+            'Pass source_format="delta", or leave it out.'
+        )
+    return "delta"
+
+
+def _told_by_names(path: str, names: Sequence[str]) -> Format | None:
+    examples = {format_of(name): name for name in reversed(names)}
+    if len(examples) == 1:
+        kind = next(iter(examples))
+        if kind is not None:
+            return kind
+    if not examples:
+        return None
+    several = len(examples.keys() - {None}) > 1
+    found = "files of several formats" if several else "files whose names say no format"
+    raise SourceError(
+        f"{path} holds {found}, such as {named(sorted(examples.values()))}. Pass source_format "
+        "(parquet, json or csv): files whose names say another format are then left out."
+    )
+
+
+def _require_known_compression(path: str, names: Sequence[str]) -> None:
+    for name in names:
+        if name.lower().endswith(_UNKNOWN_COMPRESSED):
+            raise SourceError(
+                f"{path}: {name} is compressed in a way that Spark cannot read here. Store it "
+                f"plain or as one of {', '.join(COMPRESSED)}."
+            )
+
+
+def _missing(path: str) -> SourceError:
+    return SourceError(
+        f"There is nothing at {path}. Nothing was loaded; correct the path of the source, or put "
+        "the data there (an object store has no empty folders), and run again."
+    )

@@ -1,0 +1,467 @@
+"""JSON lines as columns: which, of what type, and what becomes of what does not fit."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VariantType,
+)
+
+from incremental_assets.errors import SourceError
+from incremental_assets.sources import json_columns
+from incremental_assets_tests.sources.reading import Table, fix, payloads, put, read
+
+
+def lines(spark: SparkSession, folder: Path, *texts: str | bytes, **known: DataType) -> Table:
+    data = b"".join((t.encode() if isinstance(t, str) else t) + b"\n" for t in texts)
+    put(folder / "a.json", data)
+    return read(spark, folder, known)
+
+
+# name: values of its field, its type, the values that are read
+FIELDS: Mapping[str, tuple[list[str], str, list[Any]]] = {
+    "whole": (["1", "-9223372036854775808"], "bigint", [1, -(2**63)]),
+    "beyond 64 bits": (
+        ["1", "12345678901234567890"],
+        "decimal(38,0)",
+        [Decimal(1), Decimal(12345678901234567890)],
+    ),
+    "beyond 38 digits": (["1", "1" + "0" * 40], "double", [1.0, 1e40]),
+    "fraction": (["1.5", "-0.25"], "double", [1.5, -0.25]),
+    "fraction of nothing": (["1.0", "20.00"], "double", [1.0, 20.0]),
+    "power": (["1e3", "2E-2"], "double", [1000.0, 0.02]),
+    "whole and fraction": (["1", "2.5"], "double", [1.0, 2.5]),
+    "whole and fraction of nothing": (["1", "2.0"], "double", [1.0, 2.0]),
+    "boolean": (["true", "false"], "boolean", [True, False]),
+    "text": (['"a"', '""'], "string", ["a", ""]),
+    "number as text": (['"007"', '"1.50"'], "string", ["007", "1.50"]),
+    "moment": (['"2017-01-02T10:11:12Z"', '"x"'], "string", ["2017-01-02T10:11:12Z", "x"]),
+    "only null": (["null", "null"], "string", [None, None]),
+    "null and number": (["null", "3"], "bigint", [None, 3]),
+    "number and text": (["1", '"a"'], "string", ["1", "a"]),
+    "boolean and number": (["true", "2"], "string", ["true", "2"]),
+    "object": (['{"b": [1, {"c": null}]}', "{}"], "string", ['{"b":[1,{"c":null}]}', "{}"]),
+    "array": (["[]", "[1, 2.5]"], "string", ["[]", "[1,2.5]"]),
+    "object and text": (['{"a":1}', '"a"'], "string", ['{"a":1}', "a"]),
+    "exact digits inside": (
+        ['{"n":12345678901234567890.123}', "[]"],
+        "string",
+        ['{"n":12345678901234567890.123}', "[]"],
+    ),
+}
+ODD_NAMES = (
+    "",
+    " ",
+    "a b",
+    "a.b",
+    "a,b",
+    "a=b",
+    "a`b",
+    "it's",
+    'say "x"',
+    "both ' and \"",
+    "both ' and \" and .",
+    "a[0]",
+    "$",
+    "what?",
+    "what? a.b",
+    "a\\b",
+    "a\nb\tc",
+    "größe",
+    "数",
+    "🙂",
+    "(a);{b}",
+    "_corrupt_record",
+    "value0",
+    "plain",
+    "payload",
+    "text",
+    "_metadata",
+    "kinds",
+    "name",
+)
+
+
+def test_every_kind_of_value_gets_a_column_that_holds_it(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    rows = [
+        "{" + ", ".join(f'"{name}": {FIELDS[name][0][at]}' for name in FIELDS) + "}"
+        for at in range(2)
+    ]
+
+    found = lines(spark, tmp_path, *rows)
+
+    assert found.own == {name: FIELDS[name][1] for name in sorted(FIELDS)}
+    assert {name: found.column(name) for name in FIELDS} == {n: f[2] for n, f in FIELDS.items()}
+    assert found.column("_unreadable") == [[], []]
+    assert found.column("_raw") == [None, None]
+
+
+def test_any_name_of_a_field_is_the_name_of_a_column(tmp_path: Path, spark: SparkSession) -> None:
+    row = {name: at for at, name in enumerate(ODD_NAMES)}
+    other = dict.fromkeys(ODD_NAMES, "text")
+
+    plain = lines(spark, tmp_path / "1", json.dumps(row, ensure_ascii=False))
+    mixed = lines(spark, tmp_path / "2", json.dumps(row), json.dumps(other))
+
+    assert plain.own == dict.fromkeys(sorted(ODD_NAMES), "bigint")
+    assert {name: plain.rows[0][name] for name in ODD_NAMES} == row
+    assert mixed.own == dict.fromkeys(sorted(ODD_NAMES), "string")
+    assert {name: mixed.rows[0][name] for name in ODD_NAMES} == {n: str(v) for n, v in row.items()}
+    assert {name: mixed.rows[1][name] for name in ODD_NAMES} == other
+
+
+NOT_OBJECTS = (
+    "not json",
+    "[]",
+    '[{"a": 1}]',
+    "null",
+    "17",
+    '"text"',
+    '{"a": 1',
+    '{"a": 1}}',
+    '{"a": 1} {"a": 2}',
+    '{"a": 1}{"a": 2}',
+    '{"a": 1},',
+    '{"a": 1},{"a": 2}',
+    '{"a": 1} trailing',
+    '{"a": NaN}',
+    "{'a': 1}",
+    "{a: 1}",
+    '{"a": 1,}',
+    '{"a": 01}',
+    '{"a": 1, "a": 2}',
+    '{"b": {"a": 1, "a": 2}}',
+    '{"a": "\\ud800"}',
+    "{}{}",
+    "}",
+)
+
+
+def test_a_line_that_is_no_object_is_kept_as_its_text(tmp_path: Path, spark: SparkSession) -> None:
+    found = lines(spark, tmp_path, '{"a": 1}', *NOT_OBJECTS)
+
+    assert found.own == {"a": "bigint"}
+    assert found.column("_raw") == [None, *NOT_OBJECTS]
+    assert found.column("a") == [1, *(None for _ in NOT_OBJECTS)]
+    assert found.column("_file") == ["a.json"] * len(found.rows)
+
+
+def test_bytes_that_are_no_utf8_are_not_turned_into_values(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    found = lines(spark, tmp_path, '{"a": "é"}', '{"a": "é"}'.encode("latin-1"))
+
+    assert found.column("a") == ["é", None]
+    assert found.column("_raw") == [None, '{"a": "\ufffd"}']
+
+
+def test_blank_lines_and_byte_order_marks_are_no_rows(tmp_path: Path, spark: SparkSession) -> None:
+    put(tmp_path / "1.json", '\ufeff{"a": 1}\r\n\r\n \t \n  {"a": 2}  \n\n')
+    put(tmp_path / "2.json", '\ufeff\ufeff{"a": 3}\n\ufeff{"a": 4}')
+    put(tmp_path / "3.json", "")
+    put(tmp_path / "4.json", "\ufeff\n")
+
+    found = read(spark, tmp_path)
+
+    assert sorted(found.column("a")) == [1, 2, 3, 4]
+    assert found.column("_raw") == [None] * 4
+
+
+def test_compressed_lines_are_read(tmp_path: Path, spark: SparkSession) -> None:
+    put(tmp_path / "a.json.gz", gzip.compress(b'{"a": 1}\n'))
+    put(tmp_path / "b.JSON.GZ", gzip.compress(b'{"a": 2}\n'))
+
+    assert sorted(read(spark, tmp_path).column("a")) == [1, 2]
+
+
+def test_objects_without_fields_are_rows_without_columns(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    found = lines(spark, tmp_path, "{}", "{ }", "x")
+
+    assert found.own == {}
+    assert found.column("_raw") == [None, None, "x"]
+
+
+def test_fields_that_differ_only_by_case_are_named(tmp_path: Path, spark: SparkSession) -> None:
+    with pytest.raises(SourceError, match="differ only by case: 'Id' and 'id'"):
+        lines(spark, tmp_path, '{"Id": 1}', '{"id": 2}')
+
+
+def test_a_field_named_as_the_load_names_its_own_is_refused(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    with pytest.raises(SourceError, match="columns named _raw, which the load adds itself"):
+        lines(spark, tmp_path, '{"a": 1, "_RAW": 2}')
+
+
+def test_keys_that_are_data_are_not_made_columns(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(json_columns, "MOST_FIELDS", 10)
+    row = {f"k{at}": at for at in range(10)}
+    lines(spark, tmp_path, json.dumps(row))
+
+    with pytest.raises(SourceError, match="more than 10 different fields"):
+        lines(spark, tmp_path, json.dumps(row), '{"k10": 1}')
+
+
+# type of the target: JSON values with what is read; UNREADABLE for what does not fit
+UNREADABLE = object()
+NANOSECOND = datetime(2017, 1, 2, 10, 11, 12, 123456, UTC).replace(tzinfo=None)
+ELEVEN = datetime(2017, 1, 2, 11, 0)
+KNOWN: Mapping[str, tuple[DataType, dict[str, Any]]] = {
+    "bigint": (
+        LongType(),
+        {
+            "1": 1,
+            '"2"': 2,
+            '" +2 "': 2,
+            "2.0": 2,
+            "2e3": 2000,
+            "2.5": UNREADABLE,
+            '"x"': UNREADABLE,
+            '""': UNREADABLE,
+            "true": UNREADABLE,
+            "{}": UNREADABLE,
+            "9223372036854775808": UNREADABLE,
+            '"1e-99999999"': UNREADABLE,
+            "null": None,
+        },
+    ),
+    "smallint": (ShortType(), {"32767": 32767, "32768": UNREADABLE, "-1": -1}),
+    "int": (IntegerType(), {"2147483647": 2147483647, "2147483648": UNREADABLE}),
+    "double": (
+        DoubleType(),
+        {"1": 1.0, "1.5": 1.5, '"2.5"': 2.5, '"Infinity"': float("inf"), '"x"': UNREADABLE},
+    ),
+    "decimal": (
+        DecimalType(10, 2),
+        {
+            "1": Decimal("1.00"),
+            "1.005": Decimal("1.01"),
+            '"-7.10"': Decimal("-7.10"),
+            "123456789": UNREADABLE,
+            "[1]": UNREADABLE,
+        },
+    ),
+    "wide": (
+        DecimalType(38, 0),
+        {
+            "12345678901234567890": Decimal(12345678901234567890),
+            "1.0": Decimal(1),
+            "1.5": UNREADABLE,
+            '"12345678901234567890123456"': Decimal("12345678901234567890123456"),
+        },
+    ),
+    "exact decimal": (
+        DecimalType(38, 3),
+        {"12345678901234567890.123": Decimal("12345678901234567890.123")},
+    ),
+    "boolean": (
+        BooleanType(),
+        {"true": True, '"FALSE"': False, "1": UNREADABLE, '"yes"': UNREADABLE},
+    ),
+    "string": (
+        StringType(),
+        {"1": "1", "true": "true", '"a"': "a", '{"a": [1]}': '{"a":[1]}', "null": None},
+    ),
+    "timestamp": (
+        TimestampType(),
+        {
+            '"2017-01-02T11:00:00"': ELEVEN,
+            '"2017-01-02 11:00"': ELEVEN,
+            '"2017-01-02T13:00:00+02:00"': ELEVEN,
+            '"2017-01-02T13:00:00+02"': ELEVEN,
+            '"20170102T110000Z"': ELEVEN,
+            '"2017-01-02T11:00Z"': ELEVEN,
+            '" 2017-01-02t11:00:00z "': ELEVEN,
+            '"2017-01-02T10:11:12.123456789Z"': NANOSECOND,
+            '"2017-01-02T10:11:12,123456Z"': NANOSECOND,
+            '"2017-01-02"': datetime(2017, 1, 2),
+            '"2017"': UNREADABLE,
+            '"11:00:00"': UNREADABLE,
+            '"2017-02-30T11:00:00"': UNREADABLE,
+            '"2017-01-02T25:00:00"': UNREADABLE,
+            '"2017-01-02T11"': UNREADABLE,
+            '"2017-01-02T11:00:00 Europe/Berlin"': UNREADABLE,
+            '"02.01.2017"': UNREADABLE,
+            "1483351872": UNREADABLE,
+            "true": UNREADABLE,
+        },
+    ),
+    "timestamp_ntz": (
+        TimestampNTZType(),
+        {'"2017-01-02T11:00:00"': ELEVEN, '"2017-01-02T13:00:00+02:00"': ELEVEN, '"x"': UNREADABLE},
+    ),
+    "date": (
+        DateType(),
+        {
+            '"2017-01-02"': date(2017, 1, 2),
+            '"20170102"': date(2017, 1, 2),
+            '"2017-01-02T00:00:00Z"': date(2017, 1, 2),
+            '"2017-01-02T00:00:01Z"': UNREADABLE,
+            '"2017-0102"': UNREADABLE,
+            '"2017-02-30"': UNREADABLE,
+            '"2017"': UNREADABLE,
+            "17": UNREADABLE,
+        },
+    ),
+    "binary": (BinaryType(), {'"aGk="': b"hi", '"%"': UNREADABLE}),
+    "array": (
+        ArrayType(LongType()),
+        {"[1, null]": [1, None], '[1, "x"]': UNREADABLE, '{"a": 1}': UNREADABLE, "1": UNREADABLE},
+    ),
+    "struct": (
+        StructType().add("b", IntegerType()).add("t", TimestampType()),
+        {
+            '{"b": 1, "t": "2017-01-02T11:00:00Z"}': (1, ELEVEN),
+            '{"b": "x"}': UNREADABLE,
+            '"text"': UNREADABLE,
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_the_targets_type_decides_and_what_does_not_fit_is_named(
+    tmp_path: Path, spark: SparkSession, name: str
+) -> None:
+    kind, cases = KNOWN[name]
+
+    found = lines(spark, tmp_path, *(f'{{"c": {value}}}' for value in cases), c=kind)
+
+    assert found.types["c"] == kind.simpleString()
+    expected = [None if value is UNREADABLE else value for value in cases.values()]
+    assert dict(zip(cases, found.column("c"), strict=True)) == dict(
+        zip(cases, expected, strict=True)
+    )
+    unreadable = [["c"] if value is UNREADABLE else [] for value in cases.values()]
+    assert dict(zip(cases, found.column("_unreadable"), strict=True)) == dict(
+        zip(cases, unreadable, strict=True)
+    )
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_value_alone_is_read_as_it_is_among_others(
+    tmp_path: Path, spark: SparkSession, name: str
+) -> None:
+    """Which way a value is read depends on the kinds beside it, what is read does not."""
+    kind, cases = KNOWN[name]
+    value, expected = next(iter(cases.items()))
+
+    found = lines(spark, tmp_path, f'{{"c": {value}}}', "{}", c=kind)
+
+    assert found.column("c") == [expected, None]
+    assert found.column("_unreadable") == [[], []]
+
+
+def test_several_values_that_do_not_fit_are_all_named(tmp_path: Path, spark: SparkSession) -> None:
+    found = lines(
+        spark,
+        tmp_path,
+        '{"a": "x", "b.c": "y", "d": 1}',
+        "x",
+        a=LongType(),
+        d=LongType(),
+        **{"b.c": DateType()},
+    )
+
+    assert found.column("_unreadable") == [["a", "b.c"], []]
+    assert found.column("d") == [1, None]
+
+
+def test_a_known_column_is_found_whatever_its_case_and_not_added(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    found = lines(spark, tmp_path, '{"Id": 1}', id=StringType(), other=LongType())
+
+    assert found.own == {"Id": "string"}
+
+
+def test_a_known_field_that_is_only_null_keeps_its_type(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    found = lines(spark, tmp_path, '{"a": null}', a=DateType())
+
+    assert (found.own, found.column("_unreadable")) == ({"a": "date"}, [[]])
+
+
+@pytest.mark.parametrize("others", ["{}", '{"a": 1}'])
+def test_a_variant_column_takes_any_value_as_it_is(
+    tmp_path: Path, spark: SparkSession, others: str
+) -> None:
+    put(tmp_path / "a.json", f'{{"a": "17"}}\n{others}\n')
+
+    with fix(tmp_path).rows(spark, {"a": VariantType()}) as rows:
+        kinds = [r[0] for r in rows.selectExpr("schema_of_variant(a)").collect()]
+
+    assert kinds[0] == "STRING"
+
+
+def test_columns_cost_one_pass_over_the_files(tmp_path: Path, spark: SparkSession) -> None:
+    for at in range(3):
+        put(tmp_path / f"{at}.json", '{"a": 1, "b": "x"}\n')
+    source, session = fix(tmp_path), spark.newSession()
+    session.conf.set("spark.sql.adaptive.enabled", "false")  # it makes each stage a job
+    spark.sparkContext.setJobGroup("json columns", "")
+
+    with source.rows(session) as rows:
+        jobs = spark.sparkContext.statusTracker().getJobIdsForGroup("json columns")
+        for at in range(3):
+            (tmp_path / f"{at}.json").unlink()
+        assert rows.count() == 3  # the files are not needed any more
+
+    assert len(jobs) == 1
+
+
+def test_nothing_is_kept_when_the_block_ends(tmp_path: Path, spark: SparkSession) -> None:
+    put(tmp_path / "a.json", '{"a": 1}\n')
+
+    with fix(tmp_path).rows(spark) as rows:
+        assert rows.count() == 1
+        kept = len(spark.sparkContext._jsc.getPersistentRDDs())
+
+    assert len(spark.sparkContext._jsc.getPersistentRDDs()) == kept - 1
+
+
+def test_lines_are_payloads_as_they_are(tmp_path: Path, spark: SparkSession) -> None:
+    put(
+        tmp_path / "a.json",
+        '\ufeff{"key": 1, "value": {"a": 1.5}}\nnull\n[1]\n"x"\n\nx\n{"a":1}{"a":2}\n{"a":1,"a":2}\n',
+    )
+
+    assert payloads(spark, tmp_path) == [
+        ('{"key":1,"value":{"a":1.5}}', None, None),
+        ("null", None, None),
+        ("[1]", None, None),
+        ('"x"', None, None),
+        (None, None, "x"),
+        (None, None, '{"a":1}{"a":2}'),
+        (None, None, '{"a":1,"a":2}'),
+    ]

@@ -1,0 +1,188 @@
+"""Parquet files as a table: types as they are, columns of all files, and payloads of rows."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.types import LongType, StringType
+
+from incremental_assets.errors import SourceError
+from incremental_assets.spark.failure import SPARK_ERRORS, what_failed
+from incremental_assets_tests.sources.reading import payloads, read
+
+MOMENT = datetime(2017, 1, 2, 10, 11, 12, 123456)
+NANOSECONDS = 1483351872123456789
+
+
+def parquet(path: Path, table: pa.Table, **options: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(table, path, **options)
+
+
+def test_types_are_the_files_own_whatever_the_target_has(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    table = pa.table(
+        {
+            "i": pa.array([1], pa.int32()),
+            "dec": pa.array([Decimal("1.50")], pa.decimal128(5, 2)),
+            "d": [date(2017, 1, 2)],
+            "local": pa.array([MOMENT], pa.timestamp("us")),
+            "utc": pa.array([MOMENT], pa.timestamp("us", "UTC")),
+            "b": [b"x"],
+            "l": [[1, None]],
+            "s": [{"x y": "z"}],
+            "odd, name.": ["o"],
+        }
+    )
+    parquet(tmp_path / "a.parquet", table)
+
+    found = read(spark, tmp_path, {"i": StringType(), "d": LongType()})
+
+    assert found.own == {
+        "i": "int",
+        "dec": "decimal(5,2)",
+        "d": "date",
+        "local": "timestamp_ntz",
+        "utc": "timestamp",
+        "b": "binary",
+        "l": "array<bigint>",
+        "s": "struct<x y:string>",
+        "odd, name.": "string",
+    }
+    assert found.rows[0]["dec"] == Decimal("1.50")
+    assert (found.rows[0]["local"], found.rows[0]["utc"]) == (MOMENT, MOMENT)
+    assert [found.rows[0][fact] for fact in ("_file", "_raw", "_unreadable")] == [
+        "a.parquet",
+        None,
+        [],
+    ]
+
+
+def test_files_with_other_columns_are_put_together(tmp_path: Path, spark: SparkSession) -> None:
+    parquet(tmp_path / "a.parquet", pa.table({"id": [1], "name": ["a"]}))
+    parquet(tmp_path / "deep" / "b.parquet", pa.table({"more": [2.5], "id": [2]}))
+
+    found = read(spark, tmp_path)
+
+    assert found.own == {"id": "bigint", "name": "string", "more": "double"}
+    assert sorted(
+        ((r["id"], r["name"], r["more"]) for r in found.rows), key=lambda row: row[0]
+    ) == [(1, "a", None), (2, None, 2.5)]
+
+
+def test_timestamps_in_nanoseconds_are_cut_to_microseconds(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    """pandas writes its timestamps so."""
+    values = [NANOSECONDS, -1, None, 0]
+    local, utc = pa.timestamp("ns"), pa.timestamp("ns", "UTC")
+    table = pa.table({"l": pa.array(values, local), "u": pa.array(values, utc), "n": values})
+    parquet(tmp_path / "a.parquet", table)
+    parquet(tmp_path / "b.parquet", pa.table({"l": pa.array([0], local), "x": ["x"]}))
+    expected = [MOMENT, datetime(1969, 12, 31, 23, 59, 59, 999999), None, datetime(1970, 1, 1)]
+    before = spark.conf.get("spark.sql.legacy.parquet.nanosAsLong")
+
+    found = read(spark, tmp_path)
+
+    assert found.own == {"l": "timestamp_ntz", "u": "timestamp", "n": "bigint", "x": "string"}
+    rows = [row for row in found.rows if row["_file"] == "a.parquet"]
+    assert [row["l"] for row in rows] == expected
+    assert [row["u"] for row in rows] == expected
+    assert [row["n"] for row in rows] == values
+    assert spark.conf.get("spark.sql.legacy.parquet.nanosAsLong") == before
+
+
+def test_nanoseconds_inside_a_column_are_refused_with_the_remedy(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    nested = pa.array([[NANOSECONDS]], pa.list_(pa.timestamp("ns")))
+    parquet(tmp_path / "a.parquet", pa.table({"a": nested}))
+
+    with pytest.raises(SourceError, match=r"a\.list\.element holds .* coerce_timestamps"):
+        read(spark, tmp_path)
+
+
+def test_timestamps_of_96_bits_are_read(tmp_path: Path, spark: SparkSession) -> None:
+    table = pa.table({"t": pa.array([MOMENT.replace(tzinfo=UTC)], pa.timestamp("us", "UTC"))})
+    parquet(tmp_path / "a.parquet", table, use_deprecated_int96_timestamps=True)
+
+    found = read(spark, tmp_path)
+
+    assert (found.own, found.column("t")) == ({"t": "timestamp"}, [MOMENT])
+
+
+def test_files_that_contradict_each_other_are_an_error_of_spark(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    parquet(tmp_path / "a.parquet", pa.table({"a": [1]}))
+    parquet(tmp_path / "b.parquet", pa.table({"a": ["x"]}))
+
+    with pytest.raises(SPARK_ERRORS) as caught:
+        read(spark, tmp_path)
+    assert "CANNOT_MERGE" in what_failed(caught.value)
+
+
+def test_a_column_named_as_the_load_names_its_own_is_refused(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    parquet(tmp_path / "a.parquet", pa.table({"_file": ["x"]}))
+
+    with pytest.raises(SourceError, match="columns named _file, which the load adds itself"):
+        read(spark, tmp_path)
+
+
+def test_columns_that_differ_only_by_case_are_an_error(tmp_path: Path, spark: SparkSession) -> None:
+    parquet(tmp_path / "a.parquet", pa.table({"a": [1], "A": [2]}))
+
+    with pytest.raises(PySparkException, match="COLUMN_ALREADY_EXISTS"):
+        read(spark, tmp_path)
+
+
+def test_a_column_may_be_called_as_sparks_own_metadata(tmp_path: Path, spark: SparkSession) -> None:
+    parquet(tmp_path / "a.parquet", pa.table({"_metadata": [1]}))
+
+    found = read(spark, tmp_path)
+
+    assert (found.column("_metadata"), found.column("_file")) == ([1], ["a.parquet"])
+
+
+def test_rows_are_payloads_with_their_types(tmp_path: Path, spark: SparkSession) -> None:
+    table = pa.table({"id": [1], "t": pa.array([MOMENT], pa.timestamp("us")), "n": [None]})
+    parquet(
+        tmp_path / "day=2017-01-02" / "a.parquet",
+        table.cast(table.schema.set(2, pa.field("n", pa.string()))),
+    )
+
+    assert payloads(spark, tmp_path) == [
+        ('{"day":"2017-01-02","id":1,"n":null,"t":"2017-01-02 10:11:12.123456"}', None, None)
+    ]
+
+
+def test_messages_are_payloads_by_what_is_in_them(tmp_path: Path, spark: SparkSession) -> None:
+    messages = {
+        "key": [b'{"id": 1}', b"plain", None, None],
+        "value": [b'{"a": 1}', b'{"a": 1}{"a": 2}', None, b"\xff\xfe"],
+        "topic": ["t"] * 4,
+    }
+    parquet(tmp_path / "a.parquet", pa.table(messages))
+
+    assert payloads(spark, tmp_path) == [
+        ('{"a":1}', '{"id":1}', None),
+        (None, '"plain"', '{"a": 1}{"a": 2}'),
+        ("null", None, None),
+        (None, None, "\ufffd\ufffd"),
+    ]
+
+
+def test_a_number_called_value_is_no_message(tmp_path: Path, spark: SparkSession) -> None:
+    parquet(tmp_path / "a.parquet", pa.table({"key": ["a"], "value": [1.5]}))
+
+    assert payloads(spark, tmp_path) == [('{"key":"a","value":1.5}', None, None)]
