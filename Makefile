@@ -9,7 +9,7 @@ DEMO_DAYS ?= 2017-01-01...2017-01-07
 DEMO_FROM = $(firstword $(subst ..., ,$(DEMO_DAYS)))
 DEMO_TO = $(lastword $(subst ..., ,$(DEMO_DAYS)))
 
-.PHONY: help setup demo dev test lint bench-quick lock clean
+.PHONY: help setup demo dev test lint bench-quick bench-ledger lock clean
 
 help:  ## Say what each command does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -49,6 +49,9 @@ lint: setup  ## Check style, types and import contracts
 
 bench-quick: setup  ## Measure a day and a month against the script that tutorials show
 	@$(BIN)/python -m benchmarks.quick
+
+bench-ledger: setup  ## Measure the ledger after 100,000 batches
+	@$(BIN)/python -m benchmarks.ledger
 
 lock:  ## Resolve the dependencies anew (needs uv)
 	@uv pip compile --quiet --universal --no-strip-extras --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --extra s3 --group demo --group dev pyproject.toml -o requirements.lock

@@ -25,7 +25,7 @@ from incremental_assets.settings import local_path
 from incremental_assets.storage import open_file
 
 # Kept per file in the log; every further column would make each commit and checkpoint longer.
-STATISTICS = ("batch", "day", "state", "kind", "high", "position", "format_version")
+STATISTICS = ("batch", "day", "state", "kind", "high", "format_version")
 _CLASSIC = ("table_name", "watermark_value")
 _UNBOUNDED = 2**63
 _EMPTY = pl.Schema(SCHEMA).to_frame()
@@ -59,8 +59,7 @@ class LedgerFile:
     @property
     def may_be_marked(self) -> bool:
         """Whether an entry may carry a watermark, or be a rewind, which may take it away."""
-        texts = (self.high.get("high"), self.high.get("position"))
-        return any(texts) or None in texts or self._may_be("kind", "rewind")
+        return self.high.get("high") != "" or self._may_be("kind", "rewind")
 
     def _may_be(self, column: str, value: Any) -> bool:
         low, high = self.low.get(column), self.high.get(column)

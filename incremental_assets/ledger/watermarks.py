@@ -6,8 +6,8 @@ import polars as pl
 
 from incremental_assets.ledger.ledger import Ledger
 
-_READ = ["table", "batch", "day", "state", "kind", "high", "position", "recorded_at"]
-_MARKED = (pl.col("high") != "") | (pl.col("position") != "") | (pl.col("kind") == "rewind")
+_READ = ["table", "batch", "day", "state", "kind", "high", "recorded_at"]
+_MARKED = (pl.col("high") != "") | (pl.col("kind") == "rewind")
 
 
 def watermark_rows(ledger: Ledger) -> pl.DataFrame:

@@ -146,7 +146,7 @@ def test_instants_as_spark_writes_them_are_read(ledger: Ledger) -> None:
     (file,) = Path(ledger.path).rglob("part-*.parquet")
     rows = pq.ParquetFile(file).read()
 
-    pq.write_table(rows, file, use_deprecated_int96_timestamps=True)
+    pq.write_table(rows, file, use_deprecated_int96_timestamps=True, store_schema=False)
 
     assert Ledger(ledger.path).view().table(SALES).entries == (entry(1),)
 

@@ -57,8 +57,12 @@ def test_each_table_has_one_row_of_its_newest_commit(ledger: Ledger) -> None:
 def test_what_was_not_published_moves_no_watermark(ledger: Ledger, state: State) -> None:
     append(ledger, entry(1, "committed", high=NINTH))
     append(ledger, entry(2, state, high=TENTH))
+    before = rows(ledger)
 
-    assert rows(ledger) == [(SALES, NINTH, NOON)]
+    compact(ledger)
+
+    assert before == [(SALES, NINTH, NOON)]
+    assert rows(ledger) == before
 
 
 def test_after_a_rewind_the_lower_watermark_stands(ledger: Ledger) -> None:
@@ -111,6 +115,14 @@ def test_files_that_nothing_is_told_of_are_read(ledger: Ledger) -> None:
     append(ledger, entry(1, "committed", high=NINTH), entry(2, "committed", high=TENTH), entry(3))
 
     assert rows(ledger) == [(SALES, TENTH, NOON)]
+
+
+def test_a_watermark_that_is_too_long_for_the_log_is_read(ledger: Ledger) -> None:
+    append(ledger, entry(1, "committed", high="1" * 99), entry(2, "committed", high="9" * 99))
+
+    compact(ledger)
+
+    assert rows(ledger) == [(SALES, "9" * 99, NOON)]
 
 
 def test_compaction_changes_no_watermark(ledger: Ledger) -> None:

@@ -125,6 +125,20 @@ def test_racing_claims_never_get_the_same_number(bucket: str) -> None:
     assert sorted(numbers) == [1, 2, 3, 4, 5]
 
 
+def test_a_ledger_joins_its_files_and_tells_where_a_table_stands(
+    bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("incremental_assets.ledger.upkeep.COMPACT_AT_FILES", 5)
+    path = ledger_path(f"{bucket}/lake")
+
+    for _ in range(6):
+        Ledger(path).transact(claim)
+
+    assert len(DeltaTable(path).file_uris()) == 2
+    assert Ledger(path).tail(APP).last_batch == 6
+    assert [e.batch for e in Ledger(path).view().table(APP).entries] == [1, 2, 3, 4, 5, 6]
+
+
 def test_of_two_writers_of_a_number_one_publishes(table: str) -> None:
     first, second = staged(table, 1), staged(table, 1)
     publish(first, Transaction(APP, 1, "{}"))
