@@ -1,0 +1,290 @@
+"""New events of a change log: those of files, or of a Delta table's commits, not read before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
+
+from incremental_assets.changes.by_log import ChangeLog
+from incremental_assets.changes.debezium import envelopes
+from incremental_assets.changes.log_position import (
+    POSITION_KINDS,
+    kind_counts,
+    placed,
+    settle_position_kind,
+)
+from incremental_assets.changes.log_sequence import (
+    sequence_kind,
+    sequence_number,
+    settle_sequence_kind,
+)
+from incremental_assets.changes.operations import operation_of
+from incremental_assets.changes.row_hash import row_hash
+from incremental_assets.changes.watermark import Seen, as_text, instant, number
+from incremental_assets.errors import SourceError
+from incremental_assets.frames import persisted, quoted
+from incremental_assets.intake.found import Found, Position
+from incremental_assets.intake.gate import Judged, is_good, judge, with_reasons
+from incremental_assets.intake.intake import HASH, ORDER, WITHIN, Intake
+from incremental_assets.intake.new_files import LogFiles, bounded, new_files
+from incremental_assets.intake.rows import own_types, require_columns, unseen
+from incremental_assets.intake.target import Target
+from incremental_assets.lake.history import DELETED
+from incremental_assets.sources.object_columns import infer_columns, with_columns_of
+from incremental_assets.sources.stored import FixedSource
+
+OPERATION = "_operation"
+_WORD = "_op_word"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class _Events:
+    """The events of a log: own columns, `_operation`, `_op_word`, the order, `_deleted`."""
+
+    rows: DataFrame
+    own: Mapping[str, DataType]
+    kind: str | None
+    reasons: tuple[Column, ...] = ()
+
+
+@contextmanager
+def new_by_log(
+    session: SparkSession,
+    intake: Intake,
+    fixed: FixedSource,
+    changes: ChangeLog,
+    target: Target,
+    now: datetime,
+) -> Iterator[Found | None]:
+    """The events of what has not been read yet; None where there are none.
+
+    Raises SourceError for an operation that nobody knows.
+    """
+    column = changes.sequence or "log position"
+    before = target.position(Position("change log", column))
+    log = new_files(fixed, target, before, one_by_one=intake.max_records is not None)
+    if log.nothing:
+        yield None
+        return
+    log = bounded(session, log, intake.max_records)
+    with _events(session, intake, changes, target, before, log) as events:
+        if events is None:
+            yield None
+            return
+        rows = events.rows.withColumns(
+            {DELETED: F.col(OPERATION) == "delete", HASH: _hash(events.own)}
+        )
+        rows = unseen(rows, target.set_aside(session))
+        with persisted(
+            with_reasons(rows, (), intake.rules, _reasons(intake, events))
+        ) as judged_rows:
+            order = judged_rows.schema[ORDER].dataType.typeName()
+            place = F.unix_micros(ORDER) if order == "timestamp" else F.col(ORDER)
+            judged = judge(
+                judged_rows,
+                intake.name,
+                intake.rules,
+                {
+                    "highest": F.max(F.when(is_good(), place)),
+                    "deletes": F.count_if(F.col(DELETED) & is_good()),
+                    "unknown": F.collect_set(F.when(_unknown(), F.coalesce(_WORD, F.lit("null")))),
+                    "truncates": F.collect_set(F.when(_truncate(), _place(intake, place))),
+                    "counted": F.count_if(F.col(OPERATION) != "ignore"),
+                },
+            )
+            _refuse_unknown(intake, changes, judged.values["unknown"])
+            truncates = _truncates(before, judged.values["truncates"])
+            good = judged_rows.where(
+                F.col(OPERATION).isNull() | F.col(OPERATION).isin("upsert", "delete")
+            )
+            expanded = _with_truncates(
+                session, intake, target, good, events.own, truncates, judged.values["truncates"]
+            )
+            high = _watermark(changes, before.high, judged, order, now)
+            state: dict[str, Any] = {"kind": events.kind}
+            if truncates:
+                state["truncates"] = truncates
+            if log.version is not None:
+                state["version"] = log.version
+            yield Found(
+                expanded,
+                events.own,
+                Position("change log", column, high, state),
+                judged.rows,
+                judged.quarantined,
+                judged.values["deletes"] + len(truncates),
+                log.files,
+                judged.notes,
+            )
+
+
+@contextmanager
+def _events(
+    session: SparkSession,
+    intake: Intake,
+    changes: ChangeLog,
+    target: Target,
+    before: Position,
+    log: LogFiles,
+) -> Iterator[_Events | None]:
+    if changes.envelope == "debezium":
+        with log.payloads(session) as payloads, persisted(envelopes(payloads, intake.key)) as rows:
+            yield _debezium(intake, target, before, rows)
+    else:
+        with log.rows(session, target.known_types()) as rows:
+            yield _flat(intake, changes, before, rows)
+
+
+def _flat(intake: Intake, changes: ChangeLog, before: Position, rows: DataFrame) -> _Events | None:
+    every = own_types(rows)
+    if not every:
+        return None
+    require_columns(intake, every, (changes.operation, changes.sequence, *intake.key))
+    own = {n: t for n, t in every.items() if n not in (changes.operation, changes.sequence)}
+    sequence, type_of = F.col(quoted(changes.sequence)), every[changes.sequence]
+    kinds = rows.agg(F.collect_set(sequence_kind(sequence, type_of)).alias("kinds")).collect()[0]
+    kind = settle_sequence_kind(kinds["kinds"], before.state.get("kind"), changes.sequence)
+    order = sequence_number(sequence, kind or "number", type_of)
+    word = F.col(quoted(changes.operation)).cast("string")
+    operation = operation_of(word, changes.operations)
+    unreadable = F.when(
+        F.col(ORDER).isNull() & F.col("_raw").isNull() & (F.col(OPERATION) != "ignore"),
+        F.when(sequence.isNull(), F.lit(f"{changes.sequence}_null")).otherwise(
+            F.lit(f"{changes.sequence}_unreadable")
+        ),
+    )
+    return _Events(
+        rows.withColumns({ORDER: order, OPERATION: operation, _WORD: word}),
+        own,
+        kind,
+        (unreadable,),
+    )
+
+
+def _debezium(intake: Intake, target: Target, before: Position, rows: DataFrame) -> _Events | None:
+    found = rows.agg(*(c.alias(kind) for kind, c in kind_counts().items())).collect()[0]
+    counts = {kind: found[kind] for kind in POSITION_KINDS}
+    kind = settle_position_kind(counts, before.state.get("kind"), intake.name)
+    in_place = placed(rows, kind)
+    columns = infer_columns(in_place, "_row", target.known_types(), intake.source.path)
+    if not columns and not any(counts.values()):
+        return None  # nothing but tombstones
+    typed = with_columns_of(in_place, columns)
+    own = {c.name: typed.schema[c.name].dataType for c in columns}
+    missing = {n: F.lit(None).cast(t) for n, t in target.known_types().items() if n not in own}
+    if not columns:  # truncates alone
+        typed, own = typed.withColumns(missing), target.known_types()
+    require_columns(intake, own, intake.key)
+    counts_for = F.col(OPERATION).isin("upsert", "delete", "truncate")
+    return _Events(
+        typed,
+        own,
+        kind,
+        (
+            F.when(F.col("_raw").isNull(), F.col("_reason")),
+            F.when(counts_for & F.col(ORDER).isNull(), F.lit("log_position_missing")),
+        ),
+    )
+
+
+def _reasons(intake: Intake, events: _Events) -> list[Column]:
+    """What sets an event aside; a truncate has no key, and what is ignored needs none."""
+    row = F.col(OPERATION).isin("upsert", "delete")
+    keys = [
+        F.when(row & F.col(quoted(name)).isNull(), F.lit(f"{name}_null")) for name in intake.key
+    ]
+    return [*events.reasons, *keys]
+
+
+def _hash(own: Mapping[str, DataType]) -> Column:
+    """The row's hash; of a line that could not be taken apart, the line's."""
+    line = F.concat(F.lit("line:"), F.substring(F.sha2(F.col("_raw"), 256), 1, 32))
+    return F.when(F.col("_raw").isNotNull(), line).otherwise(row_hash(own))
+
+
+def _unknown() -> Column:
+    return F.col(OPERATION).isNull() & is_good()
+
+
+def _truncate() -> Column:
+    return (F.col(OPERATION) == "truncate") & is_good()
+
+
+def _place(intake: Intake, number: Column) -> Column:
+    within = F.col(WITHIN) if WITHIN in intake.order else F.lit(0)
+    return F.struct(number.cast("string").alias("order"), within.cast("string").alias("within"))
+
+
+def _refuse_unknown(intake: Intake, changes: ChangeLog, words: Sequence[str]) -> None:
+    if words:
+        shown = ", ".join(repr(word) for word in sorted(words)[:5])
+        raise SourceError(
+            f"{intake.name}: the change log {intake.source.path} has operations that nobody knows: "
+            f"{shown} (column {changes.operation!r}). Nothing was loaded; say what they mean with "
+            "operations={'word': 'upsert' | 'delete' | 'truncate' | 'ignore'}."
+        )
+
+
+def _truncates(before: Position, new: Sequence[Any]) -> list[list[str]]:
+    """Every truncate that the log ever had: its order and its place within, as digits."""
+    known = {tuple(each) for each in before.state.get("truncates", ())}
+    known |= {(row["order"], row["within"]) for row in new}
+    return [list(each) for each in sorted(known, key=lambda t: (Decimal(t[0]), Decimal(t[1])))]
+
+
+def _with_truncates(
+    session: SparkSession,
+    intake: Intake,
+    target: Target,
+    rows: DataFrame,
+    own: Mapping[str, DataType],
+    truncates: Sequence[Sequence[str]],
+    new: Sequence[Any],
+) -> DataFrame:
+    """The events, and a delete of each key that a truncate found.
+
+    Those are the keys of the events, which may lie before it, and for a new one the target's.
+    """
+    if not truncates:
+        return rows
+    key = [quoted(name) for name in intake.key]
+    keys = rows.where(is_good()).select(*key)
+    if new and target.version is not None:
+        there = target.read(session, intake.target).select(*key)
+        keys = keys.unionByName(there)
+    order_type = rows.schema[ORDER].dataType
+    is_time = order_type.typeName() == "timestamp"
+    deletes = keys.distinct()
+    for at, within in truncates:
+        order = F.timestamp_micros(F.lit(int(at))) if is_time else F.lit(at).cast(order_type)
+        marks = {
+            ORDER: order,
+            DELETED: F.lit(True),
+            OPERATION: F.lit("delete"),
+            HASH: F.lit(""),
+            "_reasons": F.array().cast("array<string>"),
+        }
+        if WITHIN in intake.order:
+            marks[WITHIN] = F.lit(within).cast("decimal(38,0)")
+        rows = rows.unionByName(deletes.withColumns(marks), allowMissingColumns=True)
+    return rows
+
+
+def _watermark(changes: ChangeLog, before: str, judged: Judged, order: str, now: datetime) -> str:
+    """The highest place in the log that was ever read, for people: it decides nothing."""
+    found = judged.values["highest"]
+    if order == "timestamp":
+        top = None if found is None else _EPOCH + timedelta(microseconds=int(found))
+        return as_text(changes.advanced(instant(before), Seen(top, top, judged.rows, now)))
+    top_number = None if found is None else int(found)
+    seen = Seen(top_number, top_number, judged.rows, now)
+    return as_text(changes.advanced(number(before), seen))

@@ -1,0 +1,105 @@
+"""What of a change log was not read yet: its files, or the files of a Delta table's commits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import DataType
+
+from incremental_assets.changes.files import Files
+from incremental_assets.intake.found import Position
+from incremental_assets.intake.target import Target
+from incremental_assets.ledger.entry import FileEntry
+from incremental_assets.sources.delta_news import DeltaFile, delta_files_since
+from incremental_assets.sources.payloads import row_payloads
+from incremental_assets.sources.stored import FixedSource
+from incremental_assets.sources.stored_delta import delta_rows
+
+
+@dataclass(frozen=True)
+class LogFiles:
+    """The part of a log that is new.
+
+    Of files, those in `files`; of a Delta table, what its commits up to `version` added, or the
+    whole table where the log does not tell any more (`added` is None). Events that come twice
+    change nothing, so to read too much is safe.
+    """
+
+    fixed: FixedSource
+    files: tuple[FileEntry, ...] = ()
+    version: int | None = None
+    added: tuple[DeltaFile, ...] | None = None
+    nothing: bool = False
+
+    @contextmanager
+    def rows(self, session: SparkSession, known: Mapping[str, DataType]) -> Iterator[DataFrame]:
+        """The new events as rows of columns."""
+        if self.added is not None and self.version is not None:
+            yield delta_rows(session, self.fixed.root, self.version, self.added)
+            return
+        only = None if self.version is not None else [file.path for file in self.files]
+        with self.fixed.rows(session, known, only) as rows:
+            yield rows
+
+    @contextmanager
+    def payloads(self, session: SparkSession) -> Iterator[DataFrame]:
+        """The new events as JSON values."""
+        if self.added is not None and self.version is not None:
+            yield row_payloads(delta_rows(session, self.fixed.root, self.version, self.added))
+            return
+        only = None if self.version is not None else [file.path for file in self.files]
+        with self.fixed.payloads(session, only) as rows:
+            yield rows
+
+
+def bounded(session: SparkSession, log: LogFiles, most: int | None) -> LogFiles:
+    """No more than so many events, in whole files by their path; one file at least.
+
+    They are counted in a pass of their own: how many a file holds, only reading it tells. Of a
+    Delta table's commits one is taken at a time.
+    """
+    if most is None or len(log.files) < 2:
+        return log
+    names = {file.path: file for file in log.files}
+    with log.payloads(session) as events:
+        counts = {r["_file"]: r["count"] for r in events.groupBy("_file").count().collect()}
+    taken: list[FileEntry] = []
+    total = 0
+    for path in sorted(names):
+        total += counts.get(path, 0)
+        if taken and total > most:
+            break
+        taken.append(names[path])
+    return replace(log, files=tuple(taken))
+
+
+def new_files(
+    fixed: FixedSource, target: Target, before: Position, *, one_by_one: bool
+) -> LogFiles:
+    """Look what is new, without Spark; of a table's commits all, or the next one.
+
+    Raises SourceError if the log cannot be listed.
+    """
+    if fixed.version is not None:
+        return _commits(fixed, before.state.get("version"), one_by_one=one_by_one)
+    new, changed = Files().new_and_changed(fixed.files, target.files, fixed.tagged)
+    files = tuple(FileEntry(f.path, f.size, f.tag, f.modified) for f in (*new, *changed))
+    return LogFiles(fixed, files, nothing=not files)
+
+
+def _commits(fixed: FixedSource, read: int | None, *, one_by_one: bool) -> LogFiles:
+    version = fixed.version
+    assert version is not None
+    if read is None:
+        return LogFiles(fixed, version=version)
+    if read == version:
+        return LogFiles(fixed, version=version, nothing=True)
+    if one_by_one and version > read + 1:
+        version = read + 1
+    news = delta_files_since(fixed.root, read, version)
+    if not news.complete:
+        return LogFiles(fixed, version=version)
+    return LogFiles(fixed, version=version, added=news.files)

@@ -1,0 +1,183 @@
+"""The table that an intake fills: its columns, what it holds already, and how it is settled."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, StructType
+
+from incremental_assets.errors import LakeError
+from incremental_assets.frames import quoted
+from incremental_assets.intake.found import Position
+from incremental_assets.intake.intake import HASH, ORDER, TABLE, VALIDITY, Intake
+from incremental_assets.lake.beside import abandon_beside
+from incremental_assets.lake.delta_log import find_commit, open_table, put_fence, transaction
+from incremental_assets.lake.read import plain_files, read_files
+from incremental_assets.lake.stage import discard_batch
+from incremental_assets.lake.strategy import Append, History, Merge, ReplaceDay
+from incremental_assets.ledger.entry import Entry, FileEntry
+from incremental_assets.ledger.view import TableHistory
+from incremental_assets.storage import files_below
+
+
+@dataclass(frozen=True)
+class Target:
+    """The target of an intake at one moment, and what the ledger knows of it.
+
+    `last` is the last committed batch, `moments` the watermarks of all of them, and `files` what
+    was read of a change log's files.
+    """
+
+    intake: Intake
+    columns: Mapping[str, DataType]
+    version: int | None
+    last: Entry | None
+    moments: tuple[str, ...] = ()
+    files: Mapping[str, FileEntry] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, intake: Intake, last: Entry | None, history: TableHistory | None) -> Target:
+        """Look at the target. Raises LakeError if there is something that is not a Delta table."""
+        committed = history.committed if history else ()
+        moments = tuple(e.high for e in committed)
+        files = {f.path: f for e in committed for f in e.files}
+        table = open_table(intake.target)
+        if table is None:
+            _refuse_other_files(intake)
+            return cls(intake, {}, None, last, moments, files)
+        schema = StructType.fromJson(json.loads(table.schema().to_json()))
+        types = {f.name: f.dataType for f in schema.fields}
+        return cls(intake, types, table.version(), last, moments, files)
+
+    def again(self) -> Target:
+        """The same, looked at again: a table that was just made, or given columns."""
+        now = Target.of(self.intake, self.last, None)
+        return replace(self, columns=now.columns, version=now.version)
+
+    def known_types(self) -> dict[str, DataType]:
+        """The columns that rows of the source went to before, with their types."""
+        own = VALIDITY if isinstance(self.intake.write, History) else ()
+        return {n: t for n, t in self.columns.items() if n not in own and not n.startswith("_")}
+
+    def position(self, first: Position) -> Position:
+        """Where the last load left off; `first` before the first one."""
+        if self.last is None:
+            return first
+        return Position.after(self.last.position, self.last.high, first, self.intake.name)
+
+    def known_rows(self, session: SparkSession, low: datetime | None) -> list[DataFrame]:
+        """Hashes of rows that were loaded or set aside, from a place in the order on."""
+        known = [self.intake.target] if HASH in self.columns else []
+        if not isinstance(self.intake.write, Append | ReplaceDay):
+            known.append(self.intake.beside)
+        found = self.set_aside(session)
+        near = F.lit(True) if low is None else F.col(ORDER).isNull() | (F.col(ORDER) >= F.lit(low))
+        for path in known:
+            found += [rows.where(near).select(HASH) for rows in self.side(session, path)]
+        return found
+
+    def without_beaten(
+        self, session: SparkSession, rows: DataFrame, low: datetime | None
+    ) -> DataFrame:
+        """The rows without those that a later one of their key, in the target, has replaced."""
+        if not isinstance(self.intake.write, Merge) or ORDER not in self.columns:
+            return rows
+        there = self.read(session, self.intake.target)
+        if low is not None:
+            there = there.where(F.col(ORDER) >= F.lit(low))
+        key = [quoted(name) for name in self.intake.key]
+        later = there.select(*key, F.col(ORDER).alias("_later"))
+        beaten = F.col(ORDER).isNull() | (F.col(ORDER) < F.col("_later"))
+        joined = rows.join(later, list(self.intake.key), "left")
+        return joined.where(F.col("_later").isNull() | ~beaten).drop("_later")
+
+    def set_aside(self, session: SparkSession) -> list[DataFrame]:
+        """Hashes of the rows that were set aside before."""
+        return [rows.select(HASH) for rows in self.side(session, self.intake.quarantine)]
+
+    def side(self, session: SparkSession, path: str) -> list[DataFrame]:
+        """The rows of a table beside the target, if it is there."""
+        return [] if open_table(path) is None else [self.read(session, path)]
+
+    @staticmethod
+    def read(session: SparkSession, path: str) -> DataFrame:
+        """A table of the load as it is now."""
+        table = plain_files(path, DeltaTable(path).version())
+        return read_files(session, table, table.files)
+
+    def numbers(self) -> int:
+        """The highest batch number that the target or a table beside it has ever had."""
+        intake = self.intake
+        sides = (
+            (intake.target, intake.name),
+            (intake.beside, intake.beside_app),
+            (intake.beside, intake.ties_app),
+            (intake.quarantine, intake.quarantine_app),
+        )
+        return max(transaction(path, app) for path, app in sides)
+
+
+@dataclass(frozen=True)
+class Settling:
+    """The settling side of an intake: what the target's log says of a batch."""
+
+    intake: Intake
+    undo: Callable[[int], None]
+
+    def outcome(self, claims: Sequence[Entry]) -> Sequence[Entry] | None:
+        """The outcome of a batch as its commit tells it; None if the target does not have it."""
+        claim = claims[0]
+        if open_table(self.intake.target) is None:
+            return None
+        commit = find_commit(self.intake.target, self.intake.name, claim.batch)
+        if commit is None:
+            return None
+        if commit.note.get("fence"):
+            self._abandon(claim.batch)
+            return [replace(claim, state="abandoned", high=claim.low)]
+        metrics = commit.note.get("metrics", {})
+        why = f"{claim.why} (healed)".strip()
+        return [
+            replace(claim, **metrics, state="committed", target_version=commit.version, why=why)
+        ]
+
+    def fence(self, batch: int) -> bool:
+        """Make the batch impossible; False if somebody committed first."""
+        if open_table(self.intake.target) is not None and not put_fence(
+            self.intake.target, self.intake.name, batch
+        ):
+            return False
+        self._abandon(batch)
+        return True
+
+    def _abandon(self, batch: int) -> None:
+        intake = self.intake
+        own = {TABLE: intake.name}
+        abandon_beside(intake.quarantine, intake.quarantine_app, batch, own)
+        abandon_beside(intake.beside, intake.beside_app, batch, own)
+        abandon_beside(intake.beside, intake.ties_app, batch, own)
+        self.undo(batch)
+        if open_table(intake.target) is not None:
+            discard_batch(intake.target, batch)
+
+
+def _refuse_other_files(intake: Intake) -> None:
+    """Raise LakeError where the target holds files of something else."""
+    own = (intake.snapshot, intake.ledger)
+    others = [
+        f.path
+        for f in files_below(intake.target, skip=lambda name: name.startswith(("_", ".")))
+        if not any(f"{intake.target}/{f.path}".startswith(f"{path}/") for path in own if path)
+    ]
+    if others:
+        raise LakeError(
+            f"{intake.name}: the target {intake.target} is no Delta table, but holds {others[0]} "
+            f"({len(others)} files). Nothing was loaded; choose an empty place, or make it a Delta "
+            "table (CONVERT TO DELTA)."
+        )

@@ -1,0 +1,278 @@
+"""How the good rows of a batch are staged and published, by the write strategy of the intake."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, assert_never
+
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, DecimalType
+
+from incremental_assets.changes.row_hash import row_hash
+from incremental_assets.errors import DefinitionError
+from incremental_assets.frames import quoted
+from incremental_assets.intake.found import Found
+from incremental_assets.intake.gate import is_good
+from incremental_assets.intake.intake import BATCH, HASH, ORDER, TABLE, Intake
+from incremental_assets.intake.target import Target
+from incremental_assets.lake.beside import put_beside
+from incremental_assets.lake.delta_log import version_of
+from incremental_assets.lake.history import DELETED, WHY, Versions, merge_history
+from incremental_assets.lake.merge import GONE, OLD, Merged, Ties, delete_insert, merge
+from incremental_assets.lake.read import plain_files
+from incremental_assets.lake.stage import stage
+from incremental_assets.lake.strategy import (
+    Append,
+    DeleteInsert,
+    History,
+    Merge,
+    OverwriteDays,
+    ReplaceDay,
+)
+
+_BESIDE = ((BATCH, "long"), (TABLE, "string"), (DELETED, "boolean"), (WHY, "string"))
+_LOST = "_lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What was staged, and which partitions of a column it replaces, if it replaces any."""
+
+    merged: Merged
+    replaced_by: tuple[str, tuple[Any, ...]] | None = None
+
+    @property
+    def changes(self) -> bool:
+        """Whether publishing it would change the table at all."""
+        return bool(self.merged.staged.files or self.merged.replaced or self.replaced_by)
+
+
+def write(
+    session: SparkSession, intake: Intake, target: Target, found: Found, batch: int
+) -> Written:
+    """Stage the good rows as the intake's strategy says."""
+    good = conformed(found.rows.where(is_good()), found.own, target.columns)
+    strategy = intake.write
+    match strategy:
+        case Append():
+            staged = stage(_columns(good, intake, found, batch), *_place(intake, batch))
+            return Written(Merged(staged, (), {None: found.read - found.quarantined}))
+        case Merge():
+            return Written(_merge(session, intake, target, found, good, batch))
+        case History():
+            return Written(_history(session, intake, target, found, good, batch))
+        case DeleteInsert():
+            _remember(intake, found, good, batch)
+            rows = _columns(good, intake, found, batch)
+            merged = delete_insert(session, rows, intake.target, batch, intake.key)
+            return Written(replace(merged, inserted={None: found.read - found.quarantined}))
+        case OverwriteDays() | ReplaceDay():
+            days = _days(good, strategy.day)
+            rows = good
+            if isinstance(strategy, OverwriteDays):
+                _remember(intake, found, good, batch)
+            if isinstance(strategy, ReplaceDay) and found.whole is not None:
+                every = found.whole(strategy.day, days).where(is_good())
+                rows = conformed(every, found.own, target.columns)
+            staged = stage(_columns(rows, intake, found, batch), *_place(intake, batch))
+            inserted = sum(file.rows for file in staged.files)
+            replaced_by = (strategy.day, days) if days else None
+            return Written(Merged(staged, (), {None: inserted}), replaced_by)
+        case _:
+            assert_never(strategy)
+
+
+def _merge(
+    session: SparkSession,
+    intake: Intake,
+    target: Target,
+    found: Found,
+    good: DataFrame,
+    batch: int,
+) -> Merged:
+    place = list(intake.order[:-1])  # without the hash
+    rows = _ranked(good, intake)
+    markers = _markers(session, intake, target)
+    if markers is not None:
+        rows = rows.join(markers, list(intake.key), "left")
+        here, marked = F.struct(*place), F.col("_marker")
+        later = marked.isNull() | (here > marked) | (~F.col(DELETED) & (here == marked))
+        rows = rows.where(later | F.col(_LOST)).drop("_marker")
+    if found.deletes:
+        deletes = rows.where(F.col(DELETED) & ~F.col(_LOST)).drop(_LOST)
+        _put_beside(intake, found, deletes.withColumn(WHY, F.lit("deleted")), batch)
+    deleted = F.col(DELETED)
+    columns = [quoted(n) for n in (*found.own, *intake.order)]
+    incoming = rows.select(
+        F.lit(batch).cast("long").alias(BATCH),
+        *columns,
+        DELETED,
+        _LOST,
+        (deleted | F.col(_LOST)).alias(GONE),
+    )
+    new, old = (_struct(place, prefix) for prefix in ("", f"{OLD}."))
+    hash_now, hash_then = F.col(HASH), F.col(f"{OLD}.{HASH}")
+    same_place = new.eqNullSafe(old)
+    beats = (new > old) | (~deleted & same_place & (hash_now > F.coalesce(hash_then, F.lit(""))))
+    tie = F.col(_LOST) | (F.col(OLD).isNotNull() & ~deleted & same_place & (hash_now != hash_then))
+
+    def record(pairs: DataFrame) -> None:
+        lost = F.when(F.col(_LOST) | (hash_now < hash_then), hash_now).otherwise(hash_then)
+        names = [quoted(n) for n in (*intake.key, *place)]
+        ties = pairs.select(*names, lost.alias(HASH), F.lit(False).alias(DELETED))
+        why = F.lit("lost by its hash alone")
+        _put_beside(intake, found, ties.withColumn(WHY, why), batch, intake.ties_app)
+
+    return merge(
+        session,
+        incoming,
+        intake.target,
+        batch,
+        intake.key,
+        beats & ~F.col(_LOST),
+        intake.order,
+        day=None,
+        ties=Ties(tie, record),
+    )
+
+
+def _history(
+    session: SparkSession,
+    intake: Intake,
+    target: Target,
+    found: Found,
+    good: DataFrame,
+    batch: int,
+) -> Merged:
+    assert isinstance(intake.write, History)
+    if DELETED not in good.columns:
+        good = good.withColumn(DELETED, F.lit(False))
+    names = [quoted(n) for n in (*found.own, *intake.order)]
+    own = dict(target.known_types()) | dict(found.own)
+    ignored = {name.lower() for name in intake.write.unversioned}
+    shown = row_hash({n: t for n, t in own.items() if n.lower() not in ignored})
+    beside = target.side(session, intake.beside)
+    return merge_history(
+        session,
+        good.select(*names, DELETED),
+        beside[0] if beside else None,
+        intake.target,
+        batch,
+        Versions(intake.key, intake.order, shown),
+        lambda hidden: _put_beside(intake, found, hidden, batch),
+    )
+
+
+def _remember(intake: Intake, found: Found, good: DataFrame, batch: int) -> None:
+    """Note the rows that are loaded: the target may lose them, and they must not come again."""
+    rows = good.select(ORDER, HASH, F.lit("loaded").alias(WHY), F.lit(False).alias(DELETED))
+    _put_beside(intake, found, rows, batch)
+
+
+def _ranked(good: DataFrame, intake: Intake) -> DataFrame:
+    """The last change of each key, and the rows that only their hash made lose against it."""
+    if DELETED not in good.columns:
+        good = good.withColumn(DELETED, F.lit(False))
+    place = [F.col(name) for name in intake.order[:-1]]
+    last = Window.partitionBy(*(quoted(n) for n in intake.key)).orderBy(
+        *(c.desc_nulls_last() for c in place), F.col(DELETED).asc(), F.col(HASH).desc()
+    )
+    ranked = good.withColumns(
+        {
+            "_rank": F.row_number().over(last),
+            "_first": F.first(F.struct(*place, DELETED)).over(last),
+            "_first_hash": F.first(HASH).over(last),
+        }
+    )
+    tied = F.col("_first").eqNullSafe(F.struct(*place, DELETED)) & (
+        F.col("_first_hash") != F.col(HASH)
+    )
+    lost = (F.col("_rank") > 1) & tied & ~F.col(DELETED)
+    return (
+        ranked.withColumn(_LOST, lost)
+        .where((F.col("_rank") == 1) | F.col(_LOST))
+        .drop("_rank", "_first", "_first_hash")
+    )
+
+
+def _markers(session: SparkSession, intake: Intake, target: Target) -> DataFrame | None:
+    """The last delete of each key that was ever deleted, as a struct of its place."""
+    for rows in target.side(session, intake.beside):
+        place = F.struct(*intake.order[:-1])
+        deletes = rows.where(DELETED)
+        return deletes.groupBy(*(quoted(n) for n in intake.key)).agg(F.max(place).alias("_marker"))
+    return None
+
+
+def _put_beside(intake: Intake, found: Found, rows: DataFrame, batch: int, app: str = "") -> None:
+    there = {*found.own, *intake.order, DELETED, WHY}
+    named = rows.select(
+        *(quoted(n) for n in rows.columns if n in there),
+        F.lit(batch).cast("long").alias(BATCH),
+        F.lit(intake.name).alias(TABLE),
+    )
+    put_beside(named, intake.beside, app or intake.beside_app, batch, _BESIDE)
+
+
+def _columns(rows: DataFrame, intake: Intake, found: Found, batch: int) -> DataFrame:
+    number = F.lit(batch).cast("long").alias(BATCH)
+    return rows.select(number, *(quoted(n) for n in (*found.own, *intake.order)))
+
+
+def _place(intake: Intake, batch: int) -> tuple[str, int, tuple[str, ...]]:
+    """Where a table that may have been there before is partitioned as it is."""
+    table = plain_files(intake.target, version_of(intake.target))
+    return intake.target, batch, table.partition_by
+
+
+def _days(rows: DataFrame, day: str) -> tuple[Any, ...]:
+    kind = rows.schema[day].dataType.typeName()
+    if kind.startswith("timestamp"):
+        raise DefinitionError(
+            f"{day!r} is a {kind}, and a partition that is replaced has to be a day; use a date "
+            "column."
+        )
+    return tuple(row[0] for row in rows.select(quoted(day)).distinct().collect())
+
+
+def _struct(names: list[str], prefix: str) -> Column:
+    return F.struct(*(F.col(f"{prefix}{name}").alias(name) for name in names))
+
+
+def conformed(
+    rows: DataFrame, own: Mapping[str, DataType], columns: Mapping[str, DataType]
+) -> DataFrame:
+    """The rows in the types and spelling of the target's columns, where nothing is lost by it.
+
+    Others are left as they are; publishing refuses them and names both types.
+    """
+    there = {name.lower(): (name, kind) for name, kind in columns.items()}
+    changed: dict[str, Column] = {}
+    for name, kind in {f.name: f.dataType for f in rows.schema.fields}.items():
+        known = there.get(name.lower())
+        if known is not None and known[1] != kind and _fits(kind, known[1]):
+            changed[name] = F.col(quoted(name)).cast(known[1])
+    return rows.withColumns(changed) if changed else rows
+
+
+_WIDER = (
+    "byte",
+    "short",
+    "integer",
+    "long",
+)
+
+
+def _fits(kind: DataType, into: DataType) -> bool:
+    """Whether every value of a type is also one of another."""
+    a, b = kind.typeName(), into.typeName()
+    if a in _WIDER and b in _WIDER:
+        return _WIDER.index(a) < _WIDER.index(b)
+    if isinstance(into, DecimalType):
+        digits = into.precision - into.scale
+        if isinstance(kind, DecimalType):
+            return kind.scale <= into.scale and kind.precision - kind.scale <= digits
+        return a in _WIDER and digits >= (3, 5, 10, 19)[_WIDER.index(a)]
+    return (a, b) in {("float", "double"), ("date", "timestamp"), ("void", b)}

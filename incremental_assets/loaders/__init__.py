@@ -1,0 +1,36 @@
+"""The four classic incremental loaders as plain classes; Dagster is not needed."""
+
+from incremental_assets.lake.strategy import (
+    Append,
+    DeleteInsert,
+    History,
+    Merge,
+    OverwriteDays,
+    ReplaceDay,
+)
+from incremental_assets.loaders.base import IncrementalLoader
+from incremental_assets.loaders.cdc import CDCLoader
+from incremental_assets.loaders.delta_diff import DeltaDiffLoader, DetectedChanges
+from incremental_assets.loaders.result import LoadResult
+from incremental_assets.loaders.sequence import SequenceBasedLoader
+from incremental_assets.loaders.session import local_session
+from incremental_assets.loaders.timestamp import TimestampBasedLoader
+from incremental_assets.loaders.watermarks import read_watermarks
+
+__all__ = [
+    "Append",
+    "CDCLoader",
+    "DeleteInsert",
+    "DeltaDiffLoader",
+    "DetectedChanges",
+    "History",
+    "IncrementalLoader",
+    "LoadResult",
+    "Merge",
+    "OverwriteDays",
+    "ReplaceDay",
+    "SequenceBasedLoader",
+    "TimestampBasedLoader",
+    "local_session",
+    "read_watermarks",
+]

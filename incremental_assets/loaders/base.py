@@ -1,0 +1,105 @@
+"""What the four loaders share: a session, a clock, and how a load is put together."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from incremental_assets.changes.watermark import Advance, Seen, furthest
+from incremental_assets.errors import DefinitionError
+from incremental_assets.intake.intake import Intake
+from incremental_assets.intake.load import Loaded, load
+from incremental_assets.lake.strategy import Append, History, Merge, Write
+from incremental_assets.loaders.result import LoadResult
+from incremental_assets.quality.rules import Rule
+from incremental_assets.settings import location
+
+_LOG = logging.getLogger("incremental_assets")
+Names = str | Iterable[str]
+RuleOrRules = Rule | Iterable["RuleOrRules"]
+
+
+class IncrementalLoader:
+    """Base of the loaders.
+
+    `spark` is any session, embedded or of Spark Connect; `clock` gives the time that a load fixes
+    once; `say` is told one line of progress at a time (the log of `incremental_assets` by
+    default).
+
+    For watermark logic of one's own, override `next_watermark`:
+
+        class Cautious(TimestampBasedLoader):
+            def next_watermark(self, before, seen):
+                found = super().next_watermark(before, seen)
+                late = found and found - timedelta(minutes=10)
+                return max(filter(None, (before, late)), default=None)
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        say: Callable[[str], None] = _LOG.info,
+    ) -> None:
+        self.spark = spark
+        self.clock = clock
+        self.say = say
+
+    def next_watermark(self, before: Any, seen: Seen) -> Any:
+        """The watermark after a load; by default the highest value ever seen.
+
+        `before` is the one before (a datetime in UTC or an int, None at first), `seen` the lowest
+        and highest value of the rows that were read, how many there were, and `now`. What is
+        given may lie anywhere from `before` to the highest value: rows above it are read again
+        and not loaded twice. Anything else is a WatermarkError, and nothing is loaded.
+        """
+        return furthest(before, seen)
+
+    def _advance(self, function: Advance | None) -> Advance | None:
+        """A function that was given, or the hook where somebody has overridden it."""
+        own = type(self).next_watermark is not IncrementalLoader.next_watermark
+        return function or (self.next_watermark if own else None)
+
+    def _run(self, intake: Intake) -> Loaded:
+        now = self.clock()
+        if now.tzinfo is None:
+            raise DefinitionError("The clock of a loader gives instants with their time zone.")
+        return load(intake, self.spark, now.astimezone(UTC), self.say)
+
+    def _load(self, intake: Intake) -> LoadResult:
+        return LoadResult.of(intake.name, self._run(intake))
+
+
+def path_of(name: str, value: str | Path) -> str:
+    """A path that was given, checked: absolute, or the URI of an object store."""
+    if not str(value).strip():
+        raise DefinitionError(f"{name} is empty; expected a path or the URI of an object store.")
+    return location(name, str(value))
+
+
+def names_of(value: Names | None) -> tuple[str, ...]:
+    """One name or several."""
+    return () if value is None else (value,) if isinstance(value, str) else tuple(value)
+
+
+def rules_of(rules: RuleOrRules) -> tuple[Rule, ...]:
+    """Rules, however nested: `rules=[*quarantine(…)]` and `rules=[quarantine(…)]` alike."""
+    if isinstance(rules, Iterable):
+        return tuple(rule for each in rules for rule in rules_of(each))
+    return (rules,)
+
+
+def write_of(
+    write: Write | None, key: tuple[str, ...], unversioned: tuple[str, ...], *, history: bool
+) -> Write:
+    """How the rows land: as `write` says, or else by whether there is a key and a history."""
+    if write is not None:
+        return write
+    if history:
+        return History(unversioned)
+    return Merge() if key else Append()

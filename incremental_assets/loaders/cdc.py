@@ -1,0 +1,85 @@
+"""Loading a change log: inserts, updates and deletes, flat or in Debezium's envelopes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from incremental_assets.changes.by_log import ChangeLog
+from incremental_assets.changes.operations import Operation
+from incremental_assets.changes.watermark import Advance
+from incremental_assets.intake.intake import Intake
+from incremental_assets.lake.strategy import Write
+from incremental_assets.loaders.base import (
+    IncrementalLoader,
+    Names,
+    RuleOrRules,
+    names_of,
+    path_of,
+    rules_of,
+    write_of,
+)
+from incremental_assets.loaders.result import LoadResult
+from incremental_assets.sources.stored import Format, StoredSource
+
+
+class CDCLoader(IncrementalLoader):
+    """Applies the events of a change log that have not been read yet."""
+
+    def process_cdc(
+        self,
+        cdc_source_path: str | Path,
+        target_path: str | Path,
+        watermark_path: str | Path,
+        primary_key: Names,
+        table_name: str,
+        *,
+        cdc_format: Literal["flat", "debezium"] = "flat",
+        operation_column: str = "operation",
+        sequence_column: str = "sequence_num",
+        operations: Mapping[str, Operation] | None = None,
+        source_format: Format | None = None,
+        partition_by: Names = (),
+        rules: RuleOrRules = (),
+        max_records: int | None = None,
+        history: bool = False,
+        unversioned: Names = (),
+        write: Write | None = None,
+        watermark: Advance | None = None,
+    ) -> LoadResult:
+        """Bring the target to what the log says; its rows are the live ones.
+
+        What is new are the log's files, or the commits of a Delta log, that were not read yet; an
+        event with a lower number that comes later is put in its place. Operations are named as
+        most systems name them (INSERT, U, update_postimage, …); `operations` adds words of one's
+        own. The target holds the source's own columns without those of the log, and what begins
+        with `_`; delete markers are kept beside it, so that nothing older brings a row back. With
+        `history` it holds every version. `max_records` takes whole files, at least one.
+        """
+        key = names_of(primary_key)
+        debezium = cdc_format == "debezium"
+        changes = (
+            ChangeLog.debezium(watermark=self._advance(watermark))
+            if debezium
+            else ChangeLog(
+                operation_column,
+                sequence_column,
+                operations or {},
+                watermark=self._advance(watermark),
+            )
+        )
+        return self._load(
+            Intake(
+                table_name,
+                StoredSource(path_of("cdc_source_path", cdc_source_path), source_format),
+                path_of("target_path", target_path),
+                path_of("watermark_path", watermark_path),
+                changes,
+                write_of(write, key, names_of(unversioned), history=history),
+                key,
+                names_of(partition_by),
+                rules_of(rules),
+                max_records,
+            )
+        )

@@ -1,0 +1,109 @@
+"""Loading a full copy by what differs from the copy before it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypedDict
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from incremental_assets.changes.by_snapshot import SnapshotDiff
+from incremental_assets.changes.watermark import Advance
+from incremental_assets.errors import DefinitionError
+from incremental_assets.intake.intake import Intake
+from incremental_assets.intake.snapshot import CHANGE, changes_of
+from incremental_assets.lake.strategy import Write
+from incremental_assets.loaders.base import (
+    IncrementalLoader,
+    Names,
+    RuleOrRules,
+    names_of,
+    path_of,
+    rules_of,
+    write_of,
+)
+from incremental_assets.loaders.result import LoadResult
+from incremental_assets.sources.stored import Format, StoredSource
+
+
+class DetectedChanges(TypedDict):
+    """The changes between two copies: frames of the source's own columns, and the result.
+
+    Deleted rows are as they were in the copy before, updated ones as they are now.
+    """
+
+    inserts: DataFrame
+    updates: DataFrame
+    deletes: DataFrame
+    result: LoadResult
+
+
+class DeltaDiffLoader(IncrementalLoader):
+    """Finds inserts, updates and deletes between full copies by a hash of each row."""
+
+    def detect_changes(
+        self,
+        source_path: str | Path,
+        target_path: str | Path,
+        snapshot_path: str | Path,
+        primary_key: Names,
+        table_name: str,
+        watermark_path: str | Path | None = None,
+        *,
+        ignore: Names = (),
+        most_deleted: float = 0.2,
+        snapshot_at: datetime | None = None,
+        source_format: Format | None = None,
+        partition_by: Names = (),
+        rules: RuleOrRules = (),
+        history: bool = False,
+        unversioned: Names = (),
+        write: Write | None = None,
+        watermark: Advance | None = None,
+    ) -> DetectedChanges:
+        """Compare the source with the snapshot, and bring the target and the snapshot up to it.
+
+        Columns to `ignore` make no change. A copy that would delete more than `most_deleted` (a
+        share) is a SnapshotError. `snapshot_at` is the moment that the copy stands for, the
+        load's by default; with `history` a copy that comes late is put in its place. Without a
+        `watermark_path` the ledger lies beside the snapshot. The frames read what the load wrote
+        down (`<snapshot_path>/_changes`), so they stay right when the source is gone.
+        """
+        key = names_of(primary_key)
+        if snapshot_at is not None and snapshot_at.tzinfo is None:
+            snapshot_at = snapshot_at.replace(tzinfo=UTC)
+        snapshot = path_of("snapshot_path", snapshot_path)
+        ledger = path_of("watermark_path", watermark_path) if watermark_path else ""
+        target = path_of("target_path", target_path)
+        if target == snapshot:
+            raise DefinitionError(
+                f"target_path and snapshot_path are both {target}; give each a place of its own."
+            )
+        changes = SnapshotDiff(key, names_of(ignore), most_deleted, self._advance(watermark))
+        intake = Intake(
+            table_name,
+            StoredSource(path_of("source_path", source_path), source_format),
+            target,
+            ledger or f"{snapshot}/_ledger",
+            changes,
+            write_of(write, key, names_of(unversioned), history=history),
+            key,
+            names_of(partition_by),
+            rules_of(rules),
+            snapshot=snapshot,
+            at=snapshot_at,
+        )
+        loaded = self._run(intake)
+        found = changes_of(self.spark, intake, loaded.entry.batch if loaded.entry else 0)
+
+        def of(kind: str) -> DataFrame:
+            return found.where(F.col(CHANGE) == kind).drop(CHANGE)
+
+        return {
+            "inserts": of("insert"),
+            "updates": of("update"),
+            "deletes": of("delete"),
+            "result": LoadResult.of(table_name, loaded),
+        }

@@ -1,0 +1,133 @@
+"""The demo's scenes: what each loader is given, and how it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from incremental_assets.loaders.cdc import CDCLoader
+from incremental_assets.loaders.delta_diff import DeltaDiffLoader
+from incremental_assets.loaders.demo_data import (
+    Delivery,
+    land_customers,
+    land_orders,
+    land_payments,
+    land_products,
+)
+from incremental_assets.loaders.result import LoadResult
+from incremental_assets.loaders.sequence import SequenceBasedLoader
+from incremental_assets.loaders.timestamp import TimestampBasedLoader
+
+Clock = Callable[[], datetime]
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a scene's source and target lie, and the ledger that all of them share."""
+
+    folder: Path
+    table: str
+
+    @property
+    def source(self) -> Path:
+        return self.folder / self.table / "source"
+
+    @property
+    def target(self) -> Path:
+        return self.folder / self.table / "target"
+
+    @property
+    def snapshot(self) -> Path:
+        return self.folder / self.table / "snapshot"
+
+    @property
+    def watermarks(self) -> Path:
+        return self.folder / "watermarks"
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """One loader at work: what lands, how it is loaded, and what of the target is shown."""
+
+    table: str
+    loader: str
+    news: str
+    columns: tuple[str, ...]
+    land: Callable[[Path, Delivery], None]
+    load: Callable[[SparkSession, Place, Clock, Say], LoadResult]
+
+
+def load_orders(spark: SparkSession, place: Place, clock: Clock, say: Say) -> LoadResult:
+    return TimestampBasedLoader(spark, clock, say).load_incremental(
+        place.source,
+        place.target,
+        place.watermarks,
+        "updated_at",
+        place.table,
+        primary_key="order_id",
+        lookback=timedelta(minutes=30),
+        nulls="quarantine",
+    )
+
+
+def load_payments(spark: SparkSession, place: Place, clock: Clock, say: Say) -> LoadResult:
+    return SequenceBasedLoader(spark, clock, say).load_incremental(
+        place.source, place.target, place.watermarks, "payment_id", place.table
+    )
+
+
+def load_customers(spark: SparkSession, place: Place, clock: Clock, say: Say) -> LoadResult:
+    return CDCLoader(spark, clock, say).process_cdc(
+        place.source, place.target, place.watermarks, "customer_id", place.table
+    )
+
+
+def load_products(spark: SparkSession, place: Place, clock: Clock, say: Say) -> LoadResult:
+    found = DeltaDiffLoader(spark, clock, say).detect_changes(
+        place.source, place.target, place.snapshot, "sku", place.table, place.watermarks
+    )
+    return found["result"]
+
+
+SCENES = (
+    Scene(
+        "orders",
+        "TimestampBasedLoader",
+        "Order 1 is paid. Order 4 has the watermark's own timestamp, order 5 is late but inside "
+        "the lookback of 30 minutes: both are loaded. Order 6 lies below it and is not seen. "
+        "Order 7 has no timestamp and is set aside.",
+        ("order_id", "status", "updated_at"),
+        land_orders,
+        load_orders,
+    ),
+    Scene(
+        "payments",
+        "SequenceBasedLoader",
+        "The first load finds a gap, 4 to 5. Payment 4 comes later and fills half of it.",
+        ("payment_id", "method"),
+        land_payments,
+        load_payments,
+    ),
+    Scene(
+        "customers",
+        "CDCLoader",
+        "Ann is renamed, Bob is deleted, Dan is new. An event of Cleo has a lower number than "
+        "the one that is loaded, and changes nothing.",
+        ("customer_id", "name"),
+        land_customers,
+        load_customers,
+    ),
+    Scene(
+        "products",
+        "DeltaDiffLoader",
+        "In the second copy figs are new, apples cost more, and dates are gone.",
+        ("sku", "name", "price"),
+        land_products,
+        load_products,
+    ),
+)

@@ -1,0 +1,84 @@
+"""Loading what has a higher number than the last load has seen."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Literal
+
+from incremental_assets.changes.by_sequence import Sequence
+from incremental_assets.changes.watermark import Advance, Nulls, as_text
+from incremental_assets.intake.intake import Intake
+from incremental_assets.lake.strategy import Write
+from incremental_assets.loaders.base import (
+    IncrementalLoader,
+    Names,
+    RuleOrRules,
+    names_of,
+    path_of,
+    rules_of,
+    write_of,
+)
+from incremental_assets.loaders.result import LoadResult
+from incremental_assets.sources.stored import Format, StoredSource
+
+
+class SequenceBasedLoader(IncrementalLoader):
+    """Loads the rows whose number is above the highest of the last load, and those in its gaps."""
+
+    def load_incremental(
+        self,
+        source_path: str | Path,
+        target_path: str | Path,
+        watermark_path: str | Path,
+        sequence_column: str,
+        table_name: str,
+        *,
+        primary_key: Names | None = None,
+        source_format: Format | None = None,
+        on_gap: Literal["report", "wait", "fail"] = "report",
+        gap_deadline: timedelta = timedelta(hours=1),
+        most_gaps: int = 1000,
+        lookback: int = 0,
+        nulls: Nulls = "raise",
+        partition_by: Names = (),
+        rules: RuleOrRules = (),
+        max_records: int | None = None,
+        history: bool = False,
+        unversioned: Names = (),
+        write: Write | None = None,
+        watermark: Advance | None = None,
+        start_from: int | None = None,
+    ) -> LoadResult:
+        """Append what is new, or with a `primary_key` merge the row with the highest number.
+
+        The sequence column holds whole numbers, also as text. Gaps are named in the log and in
+        the result's notes; `on_gap` says what becomes of the rows after one, and `gap_deadline`
+        how long `wait` waits. `lookback` reads again so many numbers below the watermark. The
+        rest is as for `TimestampBasedLoader`.
+        """
+        key = names_of(primary_key)
+        changes = Sequence(
+            sequence_column,
+            on_gap,
+            nulls,
+            gap_deadline,
+            most_gaps,
+            lookback,
+            self._advance(watermark),
+        )
+        return self._load(
+            Intake(
+                table_name,
+                StoredSource(path_of("source_path", source_path), source_format),
+                path_of("target_path", target_path),
+                path_of("watermark_path", watermark_path),
+                changes,
+                write_of(write, key, names_of(unversioned), history=history),
+                key,
+                names_of(partition_by),
+                rules_of(rules),
+                max_records,
+                start=as_text(start_from),
+            )
+        )

@@ -1,0 +1,81 @@
+"""Loading what changed since a timestamp."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Literal
+
+from incremental_assets.changes.by_timestamp import Timestamp
+from incremental_assets.changes.watermark import Advance, Nulls, as_text
+from incremental_assets.intake.intake import Intake
+from incremental_assets.lake.strategy import Write
+from incremental_assets.loaders.base import (
+    IncrementalLoader,
+    Names,
+    RuleOrRules,
+    names_of,
+    path_of,
+    rules_of,
+    write_of,
+)
+from incremental_assets.loaders.result import LoadResult
+from incremental_assets.sources.stored import Format, StoredSource
+
+
+class TimestampBasedLoader(IncrementalLoader):
+    """Loads the rows whose timestamp is above the watermark of the last load."""
+
+    def load_incremental(
+        self,
+        source_path: str | Path,
+        target_path: str | Path,
+        watermark_path: str | Path,
+        timestamp_column: str,
+        table_name: str,
+        *,
+        primary_key: Names | None = None,
+        source_format: Format | None = None,
+        lookback: timedelta = timedelta(0),
+        nulls: Nulls = "raise",
+        tolerance: timedelta = timedelta(minutes=5),
+        future: Literal["quarantine", "include"] = "quarantine",
+        partition_by: Names = (),
+        rules: RuleOrRules = (),
+        max_records: int | None = None,
+        history: bool = False,
+        unversioned: Names = (),
+        write: Write | None = None,
+        watermark: Advance | None = None,
+        start_from: datetime | None = None,
+    ) -> LoadResult:
+        """Append what is new, or with a `primary_key` merge the latest row of each key.
+
+        The source is Delta, Parquet, JSON lines or CSV with a header, a file or a folder. Its
+        timestamp column is a timestamp, a date or ISO 8601 text, UTC unless an offset is given.
+        `lookback` reads again what lies so far below the watermark, for rows that become visible
+        late. `nulls` and `future` say what becomes of rows without a timestamp and of those more
+        than `tolerance` ahead of the clock. `history` keeps every version with `valid_from`,
+        `valid_to` and `is_current`. `start_from` is the watermark of a target that was filled by
+        other means; the load begins above it. `watermark` is a function like `next_watermark`.
+        Raises an IncrementalAssetsError; the watermark is then where it was.
+        """
+        key = names_of(primary_key)
+        changes = Timestamp(
+            timestamp_column, lookback, nulls, tolerance, future, self._advance(watermark)
+        )
+        return self._load(
+            Intake(
+                table_name,
+                StoredSource(path_of("source_path", source_path), source_format),
+                path_of("target_path", target_path),
+                path_of("watermark_path", watermark_path),
+                changes,
+                write_of(write, key, names_of(unversioned), history=history),
+                key,
+                names_of(partition_by),
+                rules_of(rules),
+                max_records,
+                start=as_text(start_from),
+            )
+        )

@@ -1,0 +1,291 @@
+"""What cannot be loaded says what, where and what to do, and loses nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any
+
+import polars as pl
+import pytest
+
+from incremental_assets.errors import (
+    DefinitionError,
+    GateError,
+    IncrementalAssetsError,
+    LakeError,
+    LedgerError,
+    SourceError,
+    WatermarkError,
+)
+from incremental_assets.loaders import (
+    LoadResult,
+    SequenceBasedLoader,
+    TimestampBasedLoader,
+    read_watermarks,
+)
+from incremental_assets.quality.rules import at_least, fail, quarantine
+from incremental_assets_tests.loaders.conftest import NOON, Place
+
+SCHEMA = {"id": pl.Int64, "amount": pl.Int64, "at": pl.Datetime("us", "UTC")}
+
+
+def rows(*found: tuple[int | None, int, int | None]) -> list[Mapping[str, Any]]:
+    """Rows of an id, an amount and how many minutes before the load they changed."""
+    return [
+        {"id": i, "amount": a, "at": None if m is None else NOON - timedelta(minutes=m)}
+        for i, a, m in found
+    ]
+
+
+def load(place: Place, **options: Any) -> LoadResult:
+    return TimestampBasedLoader(place.spark, place.clock).load_incremental(
+        **(place.paths | {"timestamp_column": "at", "table_name": "orders"} | options)
+    )
+
+
+Prepare = Callable[[Place], Mapping[str, Any]]
+
+
+def _nothing(_: Place) -> Mapping[str, Any]:
+    return {}
+
+
+def _classic_watermarks(place: Place) -> Mapping[str, Any]:
+    classic = {"table_name": ["orders"], "watermark_value": ["1"], "last_updated": [NOON]}
+    pl.DataFrame(classic).write_delta(str(place.watermarks))
+    return {}
+
+
+def _a_target_of_csv(place: Place) -> Mapping[str, Any]:
+    place.target.mkdir()
+    (place.target / "old.csv").write_text("id\n1\n")
+    return {}
+
+
+def _a_filled_target(place: Place) -> Mapping[str, Any]:
+    pl.DataFrame(rows((1, 1, 1)), schema=SCHEMA).write_delta(str(place.target))
+    return {}
+
+
+BAD = [
+    pytest.param(SourceError, "nothing at", lambda p: {"source_path": p.folder / "gone"}, id="no source"),
+    pytest.param(SourceError, "no column 'when'", lambda _: {"timestamp_column": "when"}, id="no cursor column"),
+    pytest.param(SourceError, "no column 'key'", lambda _: {"primary_key": "key"}, id="no key column"),
+    pytest.param(SourceError, "'id' is bigint.*cannot be ordered", lambda _: {"timestamp_column": "id"}, id="a cursor of another type"),
+    pytest.param(SourceError, "1 of 2 new rows have no at", _nothing, id="a null cursor"),
+    pytest.param(LedgerError, "plain watermark table", _classic_watermarks, id="a classic watermark table"),
+    pytest.param(LakeError, "no Delta table, but holds old.csv", _a_target_of_csv, id="a target of another kind"),
+    pytest.param(LakeError, "holds rows already", _a_filled_target, id="a filled target to append to"),
+    pytest.param(DefinitionError, "table_name is ''", lambda _: {"table_name": ""}, id="no table name"),
+    pytest.param(DefinitionError, "needs a primary_key", lambda _: {"history": True}, id="history without key"),
+    pytest.param(SourceError, "no column 'dt'", lambda _: {"partition_by": "dt", "nulls": "include"}, id="no partition column"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "message", "prepare"), BAD)
+def test_it_is_refused_in_words_and_moves_no_watermark(
+    place: Place, kind: type[Exception], message: str, prepare: Prepare
+) -> None:
+    place.land(rows((1, 10, 5), (2, 20, None)), SCHEMA)
+    options = prepare(place)
+
+    with pytest.raises(kind, match=message) as refused:
+        load(place, **options)
+
+    assert isinstance(refused.value, IncrementalAssetsError)
+    if kind is not LedgerError:
+        assert read_watermarks(place.spark, place.watermarks).count() == 0
+
+
+def test_rows_from_the_future_are_set_aside_and_do_not_silence_the_source(place: Place) -> None:
+    place.land(rows((1, 10, 5), (2, 20, -60 * 24 * 365)), SCHEMA)
+    first = load(place)
+    place.land(rows((3, 30, 2)), SCHEMA)
+    second = load(place)
+
+    assert (first.records_read, first.records_quarantined, first.records_loaded) == (2, 1, 1)
+    assert first.watermark_after == "2024-05-10T11:55:00.000000Z"
+    assert (second.records_read, second.records_quarantined) == (1, 0)
+    assert place.rows("id") == [(1,), (3,)]
+    assert place.quarantined() == [["at_in_future"]]
+    assert "beyond" in " ".join(first.notes)
+
+
+def test_rows_from_the_future_can_be_loaded_once_without_moving_the_watermark(
+    place: Place,
+) -> None:
+    place.land(rows((1, 10, 5), (2, 20, -60 * 24)), SCHEMA)
+    first = load(place, future="include")
+    again = load(place, future="include")
+
+    assert (first.records_loaded, again.records_read) == (2, 0)
+    assert first.watermark_after == "2024-05-10T11:55:00.000000Z"
+
+
+def test_null_cursors_can_be_included_each_once(place: Place) -> None:
+    place.land(rows((1, 10, 5), (2, 20, None)), SCHEMA)
+
+    assert load(place, nulls="include").records_loaded == 2
+    assert load(place, nulls="include").records_read == 0
+
+
+def test_an_empty_first_load_is_a_success_without_watermark(place: Place) -> None:
+    place.land([], SCHEMA)
+    result = load(place)
+    place.land(rows((1, 10, 5)), SCHEMA)
+
+    assert (result.records_read, result.watermark_after) == (0, None)
+    assert load(place).records_loaded == 1
+
+
+def test_a_filled_target_is_merged_into_by_key(place: Place) -> None:
+    _a_filled_target(place)
+    place.land(rows((1, 11, 5), (2, 20, 4)), SCHEMA)
+
+    load(place, primary_key="id")
+
+    assert place.rows("id", "amount") == [(1, 11), (2, 20)]
+
+
+def test_a_filled_target_is_appended_to_from_a_given_watermark(place: Place) -> None:
+    _a_filled_target(place)
+    place.land(rows((1, 1, 30), (2, 20, 4)), SCHEMA)
+
+    result = load(place, start_from=NOON - timedelta(minutes=10))
+
+    assert place.rows("id", "amount") == [(1, 1), (2, 20)]
+    assert result.watermark_before == "2024-05-10T11:50:00.000000Z"
+
+
+def test_timestamps_of_mixed_zones_are_ordered_as_instants(place: Place) -> None:
+    place.land_lines(
+        [
+            {"id": 1, "at": "2024-05-10T13:30:00+02:00"},  # 11:30 in UTC
+            {"id": 1, "at": "2024-05-10T11:45:00"},
+            {"id": 1, "at": "2024-05-10T06:00:00-05:00"},  # 11:00 in UTC
+        ]
+    )
+    result = load(place, primary_key="id")
+
+    assert place.rows("at") == [("2024-05-10T11:45:00",)]
+    assert result.watermark_after == "2024-05-10T11:45:00.000000Z"
+
+
+def test_text_that_is_no_timestamp_is_set_aside(place: Place) -> None:
+    place.land_lines([{"id": 1, "at": "2024-05-10T11:00:00Z"}, {"id": 2, "at": "yesterday"}])
+
+    assert load(place).records_quarantined == 1
+    assert place.quarantined() == [["at_unreadable"]]
+    assert load(place).records_read == 0
+
+
+def test_a_null_key_is_set_aside_and_the_rest_goes_on(place: Place) -> None:
+    place.land(rows((1, 10, 5), (None, 20, 4)), SCHEMA)
+
+    result = load(place, primary_key="id")
+
+    assert (result.records_loaded, result.records_quarantined) == (1, 1)
+    assert place.quarantined() == [["id_null"]]
+
+
+def test_a_broken_rule_sets_rows_aside_or_holds_the_load(place: Place) -> None:
+    place.land(rows((1, 10, 5), (2, -1, 4)), SCHEMA)
+
+    with pytest.raises(GateError, match="amount_at_least_0: 1 of 2 rows"):
+        load(place, rules=[fail(at_least("amount", 0))])
+    assert not place.target.exists()
+    load(place, rules=quarantine(at_least("amount", 0)))
+
+    assert place.rows("id") == [(1,)]
+    assert place.quarantined() == [["amount_at_least_0"]]
+
+
+def test_no_more_than_max_records_are_taken_at_a_time_and_none_is_skipped(place: Place) -> None:
+    place.land(rows((1, 1, 9), (2, 2, 8), (3, 3, 8), (4, 4, 7), (5, 5, 6)), SCHEMA)
+
+    taken = [load(place, max_records=2).records_loaded for _ in range(4)]
+
+    assert taken == [2, 2, 1, 0]
+    assert place.rows("id") == [(1,), (2,), (3,), (4,), (5,)]
+
+
+def test_a_row_at_the_given_watermark_is_taken_to_be_there(place: Place) -> None:
+    place.land(rows((1, 1, 10), (2, 2, 9)), SCHEMA)
+
+    result = load(place, start_from=NOON - timedelta(minutes=10))
+
+    assert (result.records_read, place.rows("id")) == (1, [(2,)])
+
+
+def test_versions_that_a_later_one_has_replaced_are_not_read_again(place: Place) -> None:
+    place.land(rows((1, 1, 9), (2, 2, 5)), SCHEMA)
+    load(place, primary_key="id", lookback=timedelta(hours=1))
+    place.land(rows((1, 11, 4)), SCHEMA)
+    load(place, primary_key="id", lookback=timedelta(hours=1))
+
+    assert load(place, primary_key="id", lookback=timedelta(hours=1)).records_read == 0
+
+
+def test_a_clock_without_a_time_zone_is_refused(place: Place) -> None:
+    place.land(rows((1, 1, 9)), SCHEMA)
+    place.now = place.now.replace(tzinfo=None)
+
+    with pytest.raises(DefinitionError, match="with their time zone"):
+        load(place)
+
+
+def test_the_zone_of_a_session_decides_nothing(place: Place) -> None:
+    place.land_lines([{"id": 1, "at": "2024-05-10T11:45:00"}])
+    place.spark = place.spark.newSession()
+    place.spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+
+    assert load(place).watermark_after == "2024-05-10T11:45:00.000000Z"
+
+
+def test_another_detector_than_before_is_refused(place: Place) -> None:
+    place.land(rows((1, 10, 5)), SCHEMA)
+    load(place)
+
+    with pytest.raises(WatermarkError, match="loaded by timestamp of 'at' so far"):
+        SequenceBasedLoader(place.spark, place.clock).load_incremental(
+            **place.paths, sequence_column="id", table_name="orders"
+        )
+
+
+def test_new_columns_grow_the_target_and_a_changed_type_is_refused(place: Place) -> None:
+    place.land(rows((1, 10, 5)), SCHEMA)
+    load(place)
+    more = SCHEMA | {"note": pl.String}
+    place.land([{**rows((2, 20, 4))[0], "note": "new"}], more)
+    load(place)
+    assert place.rows("id", "note") == [(1, None), (2, "new")]
+
+    for file in place.source.iterdir():
+        file.unlink()
+    place.land([{**rows((3, 30, 3))[0], "amount": "thirty"}], SCHEMA | {"amount": pl.String})
+    before = place.version()
+
+    with pytest.raises(IncrementalAssetsError, match="amount"):
+        load(place)
+    assert place.version() == before
+
+
+def test_the_watermarks_are_shown_as_the_classic_table(place: Place) -> None:
+    place.land(rows((1, 10, 5)), SCHEMA)
+    load(place)
+    SequenceBasedLoader(place.spark, place.clock).load_incremental(
+        place.source, place.folder / "other", place.watermarks, "id", "by number"
+    )
+
+    shown = read_watermarks(place.spark, place.watermarks)
+
+    assert shown.dtypes == [
+        ("table_name", "string"),
+        ("watermark_value", "string"),
+        ("last_updated", "timestamp"),
+    ]
+    assert sorted((r["table_name"], r["watermark_value"]) for r in shown.collect()) == [
+        ("by number", "1"),
+        ("orders", "2024-05-10T11:55:00.000000Z"),
+    ]

@@ -1,0 +1,150 @@
+"""Debezium's events through a load: from envelopes to live rows and histories."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import polars as pl
+import pytest
+
+from incremental_assets.errors import SourceError
+from incremental_assets.loaders import CDCLoader, LoadResult
+from incremental_assets_tests.loaders.conftest import Place
+
+Json = Mapping[str, Any]
+ANNE = {"id": 1004, "first_name": "Anne", "email": "annek@noanswer.org"}
+MARIE = ANNE | {"first_name": "Anne Marie"}
+
+
+def postgres(op: str, lsn: int, before: Json | None = None, after: Json | None = None) -> Json:
+    source = {"connector": "postgresql", "lsn": lsn, "ts_ms": 1559033904863, "snapshot": "false"}
+    return {"before": before, "after": after, "source": source, "op": op, "ts_ms": 1559033904900}
+
+
+def mysql(op: str, file: str, pos: int, after: Json) -> Json:
+    source = {"connector": "mysql", "file": file, "pos": pos, "row": 0}
+    return {"before": None, "after": after, "source": source, "op": op, "ts_ms": 1}
+
+
+def wrapped(event: Json | None) -> Json:
+    return {"schema": {"type": "struct", "name": "dbserver1.inventory"}, "payload": event}
+
+
+def process(place: Place, **options: Any) -> LoadResult:
+    return CDCLoader(place.spark, place.clock).process_cdc(
+        place.source,
+        place.target,
+        place.watermarks,
+        primary_key="id",
+        table_name="customers",
+        cdc_format="debezium",
+        **options,
+    )
+
+
+def names(place: Place) -> list[tuple[Any, ...]]:
+    return place.rows("id", "first_name")
+
+
+@pytest.mark.parametrize("wrap", [lambda e: e, wrapped], ids=["bare", "with schema"])
+def test_the_tutorials_customer_comes_changes_and_goes(place: Place, wrap: Any) -> None:
+    place.land_lines([wrap(postgres("r", 10, after={**ANNE, "id": 1001}))])
+    place.land_lines([wrap(postgres("c", 20, after=ANNE)), wrap(postgres("u", 30, ANNE, MARIE))])
+    process(place)
+    assert names(place) == [(1001, "Anne"), (1004, "Anne Marie")]
+
+    place.land_lines([wrap(postgres("d", 40, MARIE)), "null"])
+    result = process(place)
+
+    assert names(place) == [(1001, "Anne")]
+    assert (result.records_deleted, result.watermark_after) == (1, "40")
+    assert [c for c in place.columns() if not c.startswith("_")] == ["email", "first_name", "id"]
+
+
+def test_events_are_ordered_by_the_log_and_not_by_their_time_or_place(place: Place) -> None:
+    late = postgres("u", 25, ANNE, {**ANNE, "first_name": "older"}) | {"ts_ms": 9999999999999}
+    place.land_lines([postgres("u", 30, ANNE, MARIE), postgres("c", 20, after=ANNE)])
+    process(place)
+    place.land_lines([late])
+    process(place)
+
+    assert names(place) == [(1004, "Anne Marie")]
+
+
+def test_a_later_binlog_file_is_later_whatever_its_position(place: Place) -> None:
+    place.land_lines(
+        [
+            mysql("u", "mysql-bin.000010", 4, MARIE),
+            mysql("c", "mysql-bin.000009", 99999, ANNE),
+        ]
+    )
+
+    process(place)
+
+    assert names(place) == [(1004, "Anne Marie")]
+
+
+def test_a_changed_primary_key_moves_the_row(place: Place) -> None:
+    place.land_lines([postgres("c", 10, after=ANNE)])
+    process(place)
+    place.land_lines([postgres("u", 20, ANNE, {**MARIE, "id": 7})])
+    process(place)
+
+    assert names(place) == [(7, "Anne Marie")]
+
+
+def test_a_truncate_empties_the_table_up_to_its_place(place: Place) -> None:
+    place.land_lines([postgres("c", 10, after=ANNE)])
+    process(place)
+    place.land_lines([postgres("t", 20), postgres("c", 30, after={**ANNE, "id": 5})])
+    process(place)
+
+    assert names(place) == [(5, "Anne")]
+
+
+def test_a_history_counts_in_the_logs_positions(place: Place) -> None:
+    place.land_lines([postgres("c", 10, after=ANNE), postgres("d", 40, MARIE)])
+    process(place, history=True)
+    place.land_lines([postgres("u", 30, ANNE, MARIE)])
+    process(place, history=True)
+
+    shown = place.rows("valid_from", "valid_to", "first_name", "is_current")
+    assert [(n, int(a), int(b), c) for a, b, n, c in shown] == [
+        ("Anne", 10, 30, False),
+        ("Anne Marie", 30, 40, False),
+    ]
+
+
+def test_a_topic_dumped_as_key_and_value_is_read_from_its_values(place: Place) -> None:
+    place.source.mkdir()
+    pl.DataFrame(
+        {
+            "key": [json.dumps({"id": 1004})] * 2,
+            "value": [json.dumps(wrapped(postgres("c", 10, after=ANNE))), None],
+        }
+    ).write_parquet(place.source / "topic.parquet")
+
+    process(place)
+
+    assert names(place) == [(1004, "Anne")]
+
+
+def test_what_is_no_event_is_set_aside_with_its_reason(place: Place) -> None:
+    place.land_lines([postgres("c", 10, after=ANNE), '{"cut": ', {"hello": "world"}])
+
+    result = process(place)
+
+    assert place.quarantined() == [["line_unreadable"], ["no_envelope"]]
+    assert (result.records_quarantined, names(place)) == (2, [(1004, "Anne")])
+    assert process(place).records_read == 0
+
+
+def test_positions_of_two_logs_are_refused(place: Place) -> None:
+    place.land_lines([postgres("c", 10, after=ANNE)])
+    process(place)
+    place.land_lines([mysql("u", "mysql-bin.000001", 4, MARIE)])
+
+    with pytest.raises(SourceError, match="land the events of each source"):
+        process(place)

@@ -1,0 +1,163 @@
+"""The demo of the loaders: what it shows, how it ends, and that it leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+from incremental_assets.errors import LakeError, SparkUnavailableError
+from incremental_assets.loaders import __main__ as demo
+from incremental_assets.settings import PROJECT_ROOT
+
+TABLES = ("orders", "payments", "customers", "products")
+
+
+def cells(text: str) -> list[list[str]]:
+    """The rows of all tables that were printed."""
+    lines = [line for line in text.splitlines() if line.startswith("│")]
+    return [[cell.strip() for cell in line.strip("│").split("│")] for line in lines]
+
+
+def console(*, terminal: bool = False) -> tuple[Console, StringIO]:
+    text = StringIO()
+    return Console(file=text, width=120, force_terminal=terminal, highlight=False), text
+
+
+def test_each_load_is_counted_and_the_target_shown(spark: SparkSession, tmp_path: Path) -> None:
+    out, text = console()
+
+    demo.run(spark, tmp_path, out)
+
+    rows = cells(text.getvalue())
+    loads = [row[:-1] for row in rows if row[0] in ("1", "2") and len(row) == 8]
+    assert loads == [
+        ["1", "3", "3", "0", "0", "0", "none → 2024-05-10T09:45:00Z"],
+        ["2", "4", "2", "1", "0", "1", "2024-05-10T09:45:00Z → 2024-05-10T10:20:00Z"],
+        ["1", "4", "4", "0", "0", "0", "none → 6"],
+        ["2", "3", "3", "0", "0", "0", "6 → 8"],
+        ["1", "3", "3", "0", "0", "0", "none → 6"],
+        ["2", "4", "1", "1", "1", "0", "6 → 9"],
+        ["1", "5", "5", "0", "0", "0", "none → 2024-05-10T10:00:00Z"],
+        ["2", "5", "1", "1", "1", "0", "2024-05-10T10:00:00Z → 2024-05-10T11:00:00Z"],
+    ]
+    assert ["1", "paid", "2024-05-10T10:20:00Z"] in rows
+    assert ["5", "placed", "2024-05-10T09:20:00Z"] in rows
+    assert "payment_id has gaps: 4…5" in text.getvalue()
+    assert [row for row in rows if len(row) == 2 and row[0] in "1234"][-3:] == [
+        ["1", "Anna"],
+        ["3", "Cleo"],
+        ["4", "Dan"],
+    ]
+    assert ["a", "apple", "2"] in rows
+    assert ["d", "dates", "5"] not in rows
+    assert ["payments", "8", "2024-05-10T11:00:00Z"] in rows
+
+
+@pytest.mark.parametrize("terminal", [True, False], ids=["terminal", "elsewhere"])
+def test_progress_goes_to_the_terminal_or_to_the_log(
+    terminal: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    out, text = console(terminal=terminal)
+
+    with caplog.at_level("INFO", "incremental_assets"), demo._steps(out) as steps:
+        steps.begin("orders, load 1")
+        steps.say("orders: 1 rows set aside [why]")
+        steps.end()
+
+    told = ["orders, load 1", "orders: 1 rows set aside [why]"]
+    assert caplog.messages == ([] if terminal else told)
+    assert all((line in text.getvalue()) == terminal for line in told)
+
+
+class _Session:
+    """Stands for a Spark that was started."""
+
+    stopped = False
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+def _fails(*_: object) -> None:
+    raise LakeError("the table [x]\ncannot be written")
+
+
+@pytest.mark.parametrize("terminal", [True, False], ids=["terminal", "elsewhere"])
+def test_an_error_of_the_project_is_one_line_and_leaves_nothing(
+    terminal: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    session = _Session()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(demo, "local_session", lambda: session)
+    monkeypatch.setattr(demo, "run", _fails)
+
+    status = demo.main(console(terminal=terminal)[0])
+
+    assert status == 1
+    assert capsys.readouterr().err.splitlines()[-1:] == ["Error: the table [x] cannot be written"]
+    assert session.stopped
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_spark_that_does_not_start_is_told_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def none() -> None:
+        raise SparkUnavailableError("Java is missing")
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(demo, "local_session", none)
+
+    assert demo.main(console(terminal=True)[0]) == 1
+
+    assert capsys.readouterr().err.splitlines() == ["Error: Java is missing"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_anything_else_that_fails_still_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = _Session()
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(demo, "local_session", lambda: session)
+    monkeypatch.setattr(demo, "run", interrupted)
+
+    with pytest.raises(KeyboardInterrupt):
+        demo.main(console(terminal=True)[0])
+
+    assert session.stopped
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_command_runs_by_itself_and_removes_its_folder(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "incremental_assets.loaders"],
+        cwd=PROJECT_ROOT,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    last = cells(done.stdout)[-len(TABLES) :]
+    assert sorted(row[0] for row in last) == sorted(TABLES)
+    assert "orders, load 1" in done.stderr
+    assert "WARN" not in done.stderr
+    assert list(tmp_path.glob("incremental-assets-*")) == []
