@@ -47,7 +47,7 @@ def sequence_kind(column: Column, data_type: DataType = _TEXT) -> Column:
     number is equal to its neighbours beyond 2^53).
     """
     if not isinstance(data_type, StringType):
-        return F.when(column.isNotNull(), F.lit(_kind_of_type(data_type)))
+        return F.when(column.isNotNull(), F.lit(kind_of_type(data_type)))
     text = F.trim(column)
     return (
         F.when(text.rlike(_NUMBER), F.lit("number"))
@@ -89,7 +89,7 @@ def sequence_number(column: Column, kind: SequenceKind, data_type: DataType = _T
       is given; text with nanoseconds is cut off).
     """
     if not isinstance(data_type, StringType):
-        own = _kind_of_type(data_type)
+        own = kind_of_type(data_type)
         if own != kind:
             raise SourceError(
                 f"The sequence column is {data_type.simpleString()} and so of kind {own!r}, but is "
@@ -138,7 +138,8 @@ def _hexadecimal(text: Column) -> Column:
     return _decimal_text(text).try_cast("decimal(10,0)")
 
 
-def _kind_of_type(data_type: DataType) -> SequenceKind:
+def kind_of_type(data_type: DataType) -> SequenceKind:
+    """The kind that a type other than text has; SourceError where it does not order a log."""
     if isinstance(data_type, IntegralType):
         return "number"
     if isinstance(data_type, DecimalType) and data_type.scale == 0:

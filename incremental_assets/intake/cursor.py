@@ -25,6 +25,7 @@ from incremental_assets.intake.rows import (
     number_of,
     own_types,
     require_columns,
+    require_no_lines,
     unseen,
     with_order,
 )
@@ -54,6 +55,7 @@ def new_by_timestamp(
     with fixed.rows(session, target.known_types()) as source:
         own = own_types(source)
         if not own:  # a source without a file has no columns, either
+            require_no_lines(intake, source)
             yield None
             return
         require_columns(intake, own, (changes.column, *intake.key, *intake.partition_by))
@@ -75,6 +77,7 @@ def new_by_timestamp(
                 values["ahead"] = F.count_if(ahead)
                 judged = judge(rows, intake.name, intake.rules, values)
                 _refuse_nulls(intake, changes.column, changes.nulls, judged)
+                _refuse_unreadable(intake, changes.column, "ISO 8601", target, judged)
                 if not judged.rows:
                     yield None
                     return
@@ -119,6 +122,7 @@ def new_by_sequence(
     with fixed.rows(session, target.known_types()) as source:
         own = own_types(source)
         if not own:
+            require_no_lines(intake, source)
             yield None
             return
         require_columns(intake, own, (changes.column, *intake.key, *intake.partition_by))
@@ -143,6 +147,7 @@ def new_by_sequence(
                     rows = bounded.where(cursor.isNull() | (cursor <= decided.stop))
                 judged = judge(rows, intake.name, intake.rules, _counted(changes.column, cursor))
                 _refuse_nulls(intake, changes.column, changes.nulls, judged)
+                _refuse_unreadable(intake, changes.column, "a whole number", target, judged)
                 after, high = decided.after, decided.after.high
                 if not judged.rows and after == progress:
                     yield None
@@ -199,9 +204,10 @@ def _null_reason(name: str, nulls: Nulls) -> Column:
 
 def _counted(name: str, value: Column) -> dict[str, Column]:
     unreadable = F.col("_raw").isNotNull() | F.array_contains("_unreadable", name)
-    null = F.col(ORDER).isNull() & F.col(quoted(name)).isNull() & ~unreadable
+    gone = F.col(ORDER).isNull()
     return {
-        "nulls": F.count_if(null),
+        "nulls": F.count_if(gone & F.col(quoted(name)).isNull() & ~unreadable),
+        "odd": F.min(F.when(gone, F.col(quoted(name)).cast("string"))),
         "lowest": F.min(value),
         "highest": F.max(value),
     }
@@ -214,6 +220,20 @@ def _refuse_nulls(intake: Intake, column: str, nulls: Nulls, judged: Judged) -> 
             f"so nobody can say whether they are new ({intake.source.path}). Nothing was loaded "
             "and the watermark did not move; repair them, or say nulls='quarantine' to set them "
             "aside or nulls='include' to load each of them once."
+        )
+
+
+def _refuse_unreadable(
+    intake: Intake, column: str, expected: str, target: Target, judged: Judged
+) -> None:
+    """Raise SourceError for a first load that cannot read a single cursor: all would go aside."""
+    odd, none = judged.values["odd"], judged.values["highest"] is None
+    first = target.last is None and intake.max_records is None  # with a bound, odd ones come first
+    if first and odd is not None and none and not judged.values.get("ahead"):
+        raise SourceError(
+            f"{intake.name}: not one value of {column} is {expected}, such as {odd[:60]!r} "
+            f"({intake.source.path}). Nothing was loaded; convert the column at the source, or "
+            "name another one."
         )
 
 

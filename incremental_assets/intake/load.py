@@ -11,9 +11,9 @@ import getpass
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, assert_never
 
 import pyarrow as pa
@@ -54,7 +54,7 @@ from incremental_assets.lake.publish import publish
 from incremental_assets.lake.session import own_session
 from incremental_assets.lake.strategy import DeleteInsert, History, Merge
 from incremental_assets.lake.transaction import Transaction
-from incremental_assets.ledger.entry import Entry, Mode
+from incremental_assets.ledger.entry import Entry, Mode, Touched, Window
 from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.ledger.lock import table_lock
 from incremental_assets.ledger.settle import record, settle
@@ -116,7 +116,7 @@ def load(
                     return Loaded(before, before, None, version, time.monotonic() - started)
                 for note in found.notes:
                     say(f"{intake.name}: {note}")
-                entry = _publish(session, intake, target, found, ledger, tail, before, now)
+                entry = _publish(session, intake, fixed, target, found, ledger, tail, before, now)
                 entry = replace(entry, seconds=round(time.monotonic() - started, 3))
                 record(ledger, intake.name, [entry])
                 version = entry.target_version or target.version
@@ -155,6 +155,7 @@ def _found(
 def _publish(
     session: SparkSession,
     intake: Intake,
+    fixed: FixedSource,
     target: Target,
     found: Found,
     ledger: Ledger,
@@ -164,16 +165,21 @@ def _publish(
 ) -> Entry:
     _ensure(intake, found)
     target = target.again()
-    claim = _claim(intake, found, target, ledger, tail, before, now)
+    claim = _claim(intake, fixed, found, target, ledger, tail, before, now)
     if found.quarantined:
         _set_aside(intake, found, claim.batch)
     if found.prepare is not None:
         found.prepare(claim.batch)
     written = write(session, intake, target, found, claim.batch)
-    done = replace(claim, state="committed", recorded_at=now, **_metrics(found, written))
+    touched = _touched(intake, written)
+    done = replace(claim, state="committed", touched=touched, **_metrics(found, written))
     if not written.changes:
         return done
-    note = {"batch": claim.batch, "metrics": {name: getattr(done, name) for name in _METRICS}}
+    note = {
+        "batch": claim.batch,
+        "metrics": {name: getattr(done, name) for name in _METRICS},
+        "touched": {str(each.day): each.rows for each in touched},
+    }
     merges = isinstance(intake.write, Merge | History | DeleteInsert)
     publish(
         written.merged.staged,
@@ -188,6 +194,7 @@ def _publish(
 
 def _claim(
     intake: Intake,
+    fixed: FixedSource,
     found: Found,
     target: Target,
     ledger: Ledger,
@@ -207,7 +214,9 @@ def _claim(
         mode=_mode(intake),
         detector=found.after.detector,
         recorded_at=now,
+        windows=(Window(intake.source.path, 0, fixed.version or 0),),
         files=found.files,
+        bytes=sum(file.size for file in found.files) or fixed.size(),
         who=getpass.getuser(),
         low=before,
         high=found.after.high,
@@ -269,6 +278,19 @@ def _metrics(found: Found, written: Written) -> dict[str, Any]:
         "rows_deleted": merged.deleted,
         "rows_quarantined": found.quarantined,
     }
+
+
+def _touched(intake: Intake, written: Written) -> tuple[Touched, ...]:
+    """The days that were written to, with their rows, where the target is partitioned by one."""
+    if len(intake.partition_by) != 1:
+        return ()
+    replaced = written.replaced_by[1] if written.replaced_by else ()
+    days = {day: 0 for day in replaced if isinstance(day, date)}
+    for file in written.merged.staged.files:
+        with suppress(ValueError):  # the column is no day
+            day = date.fromisoformat(file.partition[intake.partition_by[0]] or "")
+            days[day] = days.get(day, 0) + file.rows
+    return tuple(Touched(day, rows) for day, rows in sorted(days.items()))
 
 
 def _mode(intake: Intake) -> Mode:

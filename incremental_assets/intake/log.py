@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -11,7 +11,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType
+from pyspark.sql.types import DataType, StringType
 
 from incremental_assets.changes.by_log import ChangeLog
 from incremental_assets.changes.debezium import envelopes
@@ -22,6 +22,7 @@ from incremental_assets.changes.log_position import (
     settle_position_kind,
 )
 from incremental_assets.changes.log_sequence import (
+    kind_of_type,
     sequence_kind,
     sequence_number,
     settle_sequence_kind,
@@ -35,7 +36,7 @@ from incremental_assets.intake.found import Found, Position
 from incremental_assets.intake.gate import Judged, is_good, judge, with_reasons
 from incremental_assets.intake.intake import HASH, ORDER, WITHIN, Intake
 from incremental_assets.intake.new_files import LogFiles, bounded, new_files
-from incremental_assets.intake.rows import own_types, require_columns, unseen
+from incremental_assets.intake.rows import own_types, require_columns, require_no_lines, unseen
 from incremental_assets.intake.target import Target
 from incremental_assets.lake.history import DELETED
 from incremental_assets.sources.object_columns import infer_columns, with_columns_of
@@ -141,18 +142,31 @@ def _events(
             yield _debezium(intake, target, before, rows)
     else:
         with log.rows(session, target.known_types()) as rows:
-            yield _flat(intake, changes, before, rows)
+            text = isinstance(_type_of(rows, changes.sequence), StringType)
+            # Of text only the values tell how they count: they are looked at before they are read.
+            with persisted(rows) if text else nullcontext(rows) as kept:
+                yield _flat(intake, changes, before, kept)
+
+
+def _type_of(rows: DataFrame, column: str) -> DataType | None:
+    return next((f.dataType for f in rows.schema.fields if f.name == column), None)
 
 
 def _flat(intake: Intake, changes: ChangeLog, before: Position, rows: DataFrame) -> _Events | None:
     every = own_types(rows)
     if not every:
+        require_no_lines(intake, rows)
         return None
     require_columns(intake, every, (changes.operation, changes.sequence, *intake.key))
     own = {n: t for n, t in every.items() if n not in (changes.operation, changes.sequence)}
     sequence, type_of = F.col(quoted(changes.sequence)), every[changes.sequence]
-    kinds = rows.agg(F.collect_set(sequence_kind(sequence, type_of)).alias("kinds")).collect()[0]
-    kind = settle_sequence_kind(kinds["kinds"], before.state.get("kind"), changes.sequence)
+    if isinstance(type_of, StringType):
+        found = rows.agg(F.collect_set(sequence_kind(sequence)).alias("kinds")).collect()[0][
+            "kinds"
+        ]
+    else:
+        found = [kind_of_type(type_of)]
+    kind = settle_sequence_kind(found, before.state.get("kind"), changes.sequence)
     order = sequence_number(sequence, kind or "number", type_of)
     word = F.col(quoted(changes.operation)).cast("string")
     operation = operation_of(word, changes.operations)
@@ -176,12 +190,13 @@ def _debezium(intake: Intake, target: Target, before: Position, rows: DataFrame)
     kind = settle_position_kind(counts, before.state.get("kind"), intake.name)
     in_place = placed(rows, kind)
     columns = infer_columns(in_place, "_row", target.known_types(), intake.source.path)
-    if not columns and not any(counts.values()):
+    if not columns and target.version is None:
+        _refuse_foreign(intake, rows)
         return None  # nothing but tombstones
     typed = with_columns_of(in_place, columns)
     own = {c.name: typed.schema[c.name].dataType for c in columns}
     missing = {n: F.lit(None).cast(t) for n, t in target.known_types().items() if n not in own}
-    if not columns:  # truncates alone
+    if not columns:  # truncates, tombstones or broken lines alone
         typed, own = typed.withColumns(missing), target.known_types()
     require_columns(intake, own, intake.key)
     counts_for = F.col(OPERATION).isin("upsert", "delete", "truncate")
@@ -194,6 +209,18 @@ def _debezium(intake: Intake, target: Target, before: Position, rows: DataFrame)
             F.when(counts_for & F.col(ORDER).isNull(), F.lit("log_position_missing")),
         ),
     )
+
+
+def _refuse_foreign(intake: Intake, rows: DataFrame) -> None:
+    """Raise SourceError for a log without a row in which there is something, but no event."""
+    odd = rows.where(F.col("_raw").isNotNull() | F.col("_reason").isNotNull())
+    found = odd.select(F.coalesce("_raw", F.to_json("payload")).alias("line"), "_reason").limit(1)
+    for row in found.collect():
+        raise SourceError(
+            f"{intake.name}: the source {intake.source.path} holds no row of a Debezium event, but "
+            f"lines such as {row['line'][:60]!r} ({row['_reason'] or 'no JSON'}). Nothing was "
+            "loaded; is it a flat log (cdc_format='flat')?"
+        )
 
 
 def _reasons(intake: Intake, events: _Events) -> list[Column]:

@@ -40,6 +40,20 @@ def own_types(rows: DataFrame) -> dict[str, DataType]:
     return {f.name: f.dataType for f in rows.schema.fields if f.name not in MARKS}
 
 
+def require_no_lines(intake: Intake, rows: DataFrame) -> None:
+    """Raise SourceError for a source without a column that holds lines nevertheless.
+
+    Otherwise it would look like one in which nothing is new.
+    """
+    line = next(iter(rows.select("_raw").limit(1).collect()), None)
+    if line is not None:
+        raise SourceError(
+            f"{intake.name}: the source {intake.source.path} holds lines, such as "
+            f"{str(line['_raw'])[:60]!r}, and none of them is a JSON object. Nothing was loaded; "
+            "write one object a line (an array becomes that by `jq -c '.[]'`)."
+        )
+
+
 def require_columns(intake: Intake, own: Mapping[str, DataType], needed: Collection[str]) -> None:
     """Raise SourceError for a column that is missing, reserved, or there twice."""
     place = f"{intake.name}: the source {intake.source.path}"

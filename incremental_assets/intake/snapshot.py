@@ -26,7 +26,13 @@ from incremental_assets.intake.found import Found, Position
 from incremental_assets.intake.gate import is_good, judge, with_reasons
 from incremental_assets.intake.intake import BATCH, HASH, ORDER, Intake
 from incremental_assets.intake.late_snapshot import late_changes
-from incremental_assets.intake.rows import own_types, require_columns, unseen, with_order
+from incremental_assets.intake.rows import (
+    own_types,
+    require_columns,
+    require_no_lines,
+    unseen,
+    with_order,
+)
 from incremental_assets.intake.target import Target
 from incremental_assets.lake.beside import abandon_beside, put_beside
 from incremental_assets.lake.delta_log import (
@@ -73,6 +79,10 @@ def new_by_snapshot(
         return
     with fixed.rows(session, target.known_types()) as source:
         own = own_types(source)
+        if not own:
+            require_no_lines(intake, source)
+            yield None
+            return
         require_columns(intake, own, (*changes.key, *changes.ignore, *intake.partition_by))
         rows = with_order(source, own, F.lit(at).cast("timestamp"))
         rows = with_reasons(rows, intake.key, intake.rules, [])

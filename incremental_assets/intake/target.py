@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import date, datetime
 
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
@@ -21,7 +21,7 @@ from incremental_assets.lake.delta_log import find_commit, open_table, put_fence
 from incremental_assets.lake.read import plain_files, read_files
 from incremental_assets.lake.stage import discard_batch
 from incremental_assets.lake.strategy import Append, History, Merge, ReplaceDay
-from incremental_assets.ledger.entry import Entry, FileEntry
+from incremental_assets.ledger.entry import Entry, FileEntry, Touched
 from incremental_assets.ledger.view import TableHistory
 from incremental_assets.storage import files_below
 
@@ -92,10 +92,11 @@ class Target:
         if low is not None:
             there = there.where(F.col(ORDER) >= F.lit(low))
         key = [quoted(name) for name in self.intake.key]
-        later = there.select(*key, F.col(ORDER).alias("_later"))
-        beaten = F.col(ORDER).isNull() | (F.col(ORDER) < F.col("_later"))
+        later = there.selectExpr(*key, f"{ORDER} AS _later")
         joined = rows.join(later, list(self.intake.key), "left")
-        return joined.where(F.col("_later").isNull() | ~beaten).drop("_later")
+        return joined.where(f"_later IS NULL OR NOT ({ORDER} IS NULL OR {ORDER} < _later)").drop(
+            "_later"
+        )
 
     def set_aside(self, session: SparkSession) -> list[DataFrame]:
         """Hashes of the rows that were set aside before."""
@@ -142,9 +143,18 @@ class Settling:
             self._abandon(claim.batch)
             return [replace(claim, state="abandoned", high=claim.low)]
         metrics = commit.note.get("metrics", {})
+        days = commit.note.get("touched", {}).items()
+        touched = tuple(Touched(date.fromisoformat(day), rows) for day, rows in days)
         why = f"{claim.why} (healed)".strip()
         return [
-            replace(claim, **metrics, state="committed", target_version=commit.version, why=why)
+            replace(
+                claim,
+                **metrics,
+                state="committed",
+                touched=touched,
+                target_version=commit.version,
+                why=why,
+            )
         ]
 
     def fence(self, batch: int) -> bool:

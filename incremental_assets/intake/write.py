@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DecimalType
 
@@ -92,38 +92,37 @@ def _merge(
     good: DataFrame,
     batch: int,
 ) -> Merged:
-    place = list(intake.order[:-1])  # without the hash
+    place = intake.order[:-1]  # without the hash
     rows = _ranked(good, intake)
     markers = _markers(session, intake, target)
+    here, there = _struct(place), _struct(place, f"{OLD}.")
     if markers is not None:
         rows = rows.join(markers, list(intake.key), "left")
-        here, marked = F.struct(*place), F.col("_marker")
-        later = marked.isNull() | (here > marked) | (~F.col(DELETED) & (here == marked))
-        rows = rows.where(later | F.col(_LOST)).drop("_marker")
+        later = f"_marker IS NULL OR {here} > _marker OR (NOT {DELETED} AND {here} = _marker)"
+        rows = rows.where(f"{later} OR {_LOST}").drop("_marker")
     if found.deletes:
-        deletes = rows.where(F.col(DELETED) & ~F.col(_LOST)).drop(_LOST)
+        deletes = rows.where(f"{DELETED} AND NOT {_LOST}").drop(_LOST)
         _put_beside(intake, found, deletes.withColumn(WHY, F.lit("deleted")), batch)
-    deleted = F.col(DELETED)
-    columns = [quoted(n) for n in (*found.own, *intake.order)]
-    incoming = rows.select(
-        F.lit(batch).cast("long").alias(BATCH),
-        *columns,
+    incoming = rows.selectExpr(
+        f"CAST({batch} AS bigint) AS {BATCH}",
+        *(quoted(n) for n in (*found.own, *intake.order)),
         DELETED,
         _LOST,
-        (deleted | F.col(_LOST)).alias(GONE),
+        f"{DELETED} OR {_LOST} AS {GONE}",
     )
-    new, old = (_struct(place, prefix) for prefix in ("", f"{OLD}."))
-    hash_now, hash_then = F.col(HASH), F.col(f"{OLD}.{HASH}")
-    same_place = new.eqNullSafe(old)
-    beats = (new > old) | (~deleted & same_place & (hash_now > F.coalesce(hash_then, F.lit(""))))
-    tie = F.col(_LOST) | (F.col(OLD).isNotNull() & ~deleted & same_place & (hash_now != hash_then))
+    # Among changes at one place a row beats a delete, then the greater hash wins.
+    tied = f"NOT {DELETED} AND {here} <=> {there}"
+    beats = f"{here} > {there} OR ({tied} AND {HASH} > coalesce({OLD}.{HASH}, ''))"
+    tie = f"{_LOST} OR ({OLD} IS NOT NULL AND {tied} AND {HASH} != {OLD}.{HASH})"
 
     def record(pairs: DataFrame) -> None:
-        lost = F.when(F.col(_LOST) | (hash_now < hash_then), hash_now).otherwise(hash_then)
-        names = [quoted(n) for n in (*intake.key, *place)]
-        ties = pairs.select(*names, lost.alias(HASH), F.lit(False).alias(DELETED))
-        why = F.lit("lost by its hash alone")
-        _put_beside(intake, found, ties.withColumn(WHY, why), batch, intake.ties_app)
+        ties = pairs.selectExpr(
+            *(quoted(n) for n in (*intake.key, *place)),
+            f"if({_LOST}, {HASH}, least({HASH}, {OLD}.{HASH})) AS {HASH}",
+            f"false AS {DELETED}",
+            f"'lost by its hash alone' AS {WHY}",
+        )
+        _put_beside(intake, found, ties, batch, intake.ties_app)
 
     return merge(
         session,
@@ -131,10 +130,10 @@ def _merge(
         intake.target,
         batch,
         intake.key,
-        beats & ~F.col(_LOST),
+        F.expr(f"({beats}) AND NOT {_LOST}"),
         intake.order,
         day=None,
-        ties=Ties(tie, record),
+        ties=Ties(F.expr(tie), record),
     )
 
 
@@ -175,24 +174,21 @@ def _ranked(good: DataFrame, intake: Intake) -> DataFrame:
     """The last change of each key, and the rows that only their hash made lose against it."""
     if DELETED not in good.columns:
         good = good.withColumn(DELETED, F.lit(False))
-    place = [F.col(name) for name in intake.order[:-1]]
-    last = Window.partitionBy(*(quoted(n) for n in intake.key)).orderBy(
-        *(c.desc_nulls_last() for c in place), F.col(DELETED).asc(), F.col(HASH).desc()
-    )
-    ranked = good.withColumns(
-        {
-            "_rank": F.row_number().over(last),
-            "_first": F.first(F.struct(*place, DELETED)).over(last),
-            "_first_hash": F.first(HASH).over(last),
-        }
-    )
-    tied = F.col("_first").eqNullSafe(F.struct(*place, DELETED)) & (
-        F.col("_first_hash") != F.col(HASH)
-    )
-    lost = (F.col("_rank") > 1) & tied & ~F.col(DELETED)
+    place = intake.order[:-1]
+    by = ", ".join(quoted(n) for n in intake.key)
+    latest = ", ".join(f"{name} DESC NULLS LAST" for name in place)
+    last = f"OVER (PARTITION BY {by} ORDER BY {latest}, {DELETED}, {HASH} DESC)"
+    change = _struct((*place, DELETED))
+    tied = f"_first <=> {change} AND _first_hash != {HASH}"
     return (
-        ranked.withColumn(_LOST, lost)
-        .where((F.col("_rank") == 1) | F.col(_LOST))
+        good.selectExpr(
+            "*",
+            f"row_number() {last} AS _rank",
+            f"first({change}) {last} AS _first",
+            f"first({HASH}) {last} AS _first_hash",
+        )
+        .withColumn(_LOST, F.expr(f"_rank > 1 AND {tied} AND NOT {DELETED}"))
+        .where(f"_rank = 1 OR {_LOST}")
         .drop("_rank", "_first", "_first_hash")
     )
 
@@ -237,8 +233,9 @@ def _days(rows: DataFrame, day: str) -> tuple[Any, ...]:
     return tuple(row[0] for row in rows.select(quoted(day)).distinct().collect())
 
 
-def _struct(names: list[str], prefix: str) -> Column:
-    return F.struct(*(F.col(f"{prefix}{name}").alias(name) for name in names))
+def _struct(names: Sequence[str], prefix: str = "") -> str:
+    """The SQL of a struct of these columns, which are the load's own."""
+    return f"struct({', '.join(f'{prefix}{name} AS {name}' for name in names)})"
 
 
 def conformed(

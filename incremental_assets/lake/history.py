@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 from pyspark import StorageLevel
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.window import WindowSpec
 
 from incremental_assets.frames import quoted
 from incremental_assets.lake.delta_log import version_of
@@ -76,8 +74,7 @@ def merge_history(
     events = _events(incoming, present, beside, keys, versions)
     derived = _derived(events, versions).persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        doomed = F.col("_there") & ~F.col("_same")
-        hidden = ~F.col("_visible") & ~F.col("_kept")
+        hidden = F.expr("NOT _visible AND NOT _kept")
         counts = (
             derived.groupBy(FILE, "_visible", "_there", "_same")
             .agg(
@@ -94,8 +91,8 @@ def merge_history(
         own = [name for name in derived.columns if name not in (*_FLAGS, *_DERIVED, DELETED, WHY)]
         new = derived.where("_visible AND NOT _same").select(*_columns(own))
         new = new.withColumn("_batch", F.lit(batch).cast("long"))
-        gone = derived.where(doomed).select(
-            *(F.col(quoted(n)).alias(f"_gone_{n}") for n in versions.identity)
+        gone = derived.where("_there AND NOT _same").selectExpr(
+            *(f"{quoted(n)} AS {quoted(f'_gone_{n}')}" for n in versions.identity)
         )
         rest = read_files(session, table, touched).join(gone, _is_gone(versions), "left_anti")
         staged = stage_with(new, rest, table, batch)
@@ -122,96 +119,84 @@ def _events(
     versions: Versions,
 ) -> DataFrame:
     """Every change that is known of the keys, once, with where it is known from."""
-    yes, no = F.lit(True), F.lit(False)
-    new = incoming.withColumns({"_there": no, "_kept": no})
     key = list(versions.key)
+    new = incoming.selectExpr("*", "false AS _there", "false AS _kept")
     known = (
         present.join(keys, key, "left_semi")
-        .withColumns(
-            {
-                "_there": yes,
-                "_kept": no,
-                DELETED: no,
-                "_old_from": F.col("valid_from"),
-                "_old_to": F.col("valid_to"),
-            }
+        .selectExpr(
+            "*",
+            "true AS _there",
+            "false AS _kept",
+            f"false AS {DELETED}",
+            "valid_from AS _old_from",
+            "valid_to AS _old_to",
         )
         .drop(*VALIDITY, "_batch")
     )
     events = new.unionByName(known, allowMissingColumns=True)
     if beside is not None:
-        kept = beside.join(keys, key, "left_semi").withColumns({"_there": no, "_kept": yes})
-        events = events.unionByName(kept.drop("_batch", WHY), allowMissingColumns=True)
-    same = Window.partitionBy(*_columns(versions.identity), DELETED)
-    events = events.withColumn(
-        "_copy", F.row_number().over(same.orderBy(F.col("_there").desc(), F.col("_kept").desc()))
+        kept = beside.join(keys, key, "left_semi")
+        kept = kept.selectExpr("*", "false AS _there", "true AS _kept").drop("_batch", WHY)
+        events = events.unionByName(kept, allowMissingColumns=True)
+    same = ", ".join((*_columns(versions.identity), DELETED))
+    copy = f"OVER (PARTITION BY {same} ORDER BY _there DESC, _kept DESC)"
+    flags = (f"max({name}) OVER (PARTITION BY {same}) AS {name}" for name in _FLAGS)
+    others = [quoted(name) for name in events.columns if name not in _FLAGS]
+    return (
+        events.selectExpr(*others, *flags, f"row_number() {copy} AS _copy")
+        .where("_copy = 1")
+        .drop("_copy")
     )
-    flags = {name: F.max(name).over(same) for name in _FLAGS}
-    return events.withColumns(flags).where("_copy = 1").drop("_copy")
 
 
 def _derived(events: DataFrame, versions: Versions) -> DataFrame:
     """Each change with the interval that it shows, if it shows one, and why if it does not."""
-    key, at = _columns(versions.key), F.col(versions.at)
-    rest = versions.order[1:]
+    key, at = ", ".join(map(quoted, versions.key)), quoted(versions.at)
+    *between, by_hash = map(quoted, versions.order[1:])
     # At one place of the order a row beats a delete, so that a pair of both is an update.
-    later = [F.col(n).desc_nulls_last() for n in rest[:-1]]
-    later += [F.col(DELETED).asc(), F.col(rest[-1]).desc_nulls_last()]
-    place = Window.partitionBy(*key, at).orderBy(*later)
-    ranked = events.withColumns(
-        {
-            "_shown": versions.shown,
-            "_last": F.row_number().over(place) == 1,
-            "_tie": _same_as_winner(rest[:-1], place),
-        }
+    later = ", ".join((*(f"{n} DESC NULLS LAST" for n in between), DELETED))
+    place = f"OVER (PARTITION BY {key}, {at} ORDER BY {later}, {by_hash} DESC NULLS LAST)"
+    same = " AND ".join(f"first({n}) {place} <=> {n}" for n in (*between, DELETED))
+    in_order = f"PARTITION BY {key}, _last ORDER BY {at} NULLS FIRST"
+    run = f"OVER ({in_order})"
+    since = f"OVER ({in_order} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
+    return (
+        events.withColumn("_shown", versions.shown)
+        .selectExpr(
+            "*",
+            f"row_number() {place} = 1 AS _last",
+            f"row_number() {place} > 1 AND {same} AS _tie",
+            f"if({DELETED}, 'deleted', _shown) AS _state",
+        )
+        .selectExpr(
+            "*",
+            f"NOT (lag(_state) {run} <=> _state) AS _starts",
+            f"coalesce(NOT lag({DELETED}) {run}, false) AS _after_row",
+            f"NOT (lead(_state) {run} <=> _state) AS _ended",
+            f"lead(_state) {run} IS NULL AS is_current",
+            f"lead({at}) {run} AS valid_to",
+        )
+        .selectExpr(
+            "*",
+            f"_last AND _ended AND NOT {DELETED} AS _visible",
+            f"(last(CASE WHEN _starts THEN struct({at} AS at) END, true) {since}).at AS valid_from",
+            f"{DELETED} AND _last AND _starts AND _after_row AS _ends",
+        )
+        .selectExpr(
+            "*",
+            "_visible AND _there AND _old_from <=> valid_from AND _old_to <=> valid_to AS _same",
+            f"CASE WHEN {DELETED} THEN 'deleted' WHEN _tie THEN 'lost by its hash alone' "
+            "WHEN NOT _last THEN 'replaced at the same moment' ELSE 'no visible change' END "
+            f"AS {WHY}",
+        )
+        .drop("_last", "_tie", "_state", "_starts", "_after_row", "_ended")
     )
-    run = Window.partitionBy(*key, "_last").orderBy(at.asc_nulls_first())
-    state = F.when(F.col(DELETED), F.lit("deleted")).otherwise(F.col("_shown"))
-    runs = ranked.withColumn("_state", state).withColumns(
-        {
-            "_starts": ~F.lag("_state").over(run).eqNullSafe(F.col("_state")),
-            "_after_row": F.coalesce(~F.lag(DELETED).over(run), F.lit(False)),
-            "_ended": ~F.lead("_state").over(run).eqNullSafe(F.col("_state")),
-            "_is_last": F.lead("_state").over(run).isNull(),
-            "valid_to": F.lead(versions.at).over(run),
-        }
-    )
-    began = F.last(F.when(F.col("_starts"), F.struct(at)), ignorenulls=True)
-    since = began.over(run.rowsBetween(Window.unboundedPreceding, 0))
-    visible = F.col("_last") & F.col("_ended") & ~F.col(DELETED)
-    shown = runs.withColumns(
-        {
-            "_visible": visible,
-            "valid_from": since.getField(versions.at),
-            "is_current": F.col("_is_last"),
-            "_ends": F.col(DELETED) & F.col("_last") & F.col("_starts") & F.col("_after_row"),
-        }
-    )
-    unmoved = F.col("_old_from").eqNullSafe(F.col("valid_from"))
-    unended = F.col("_old_to").eqNullSafe(F.col("valid_to"))
-    why = (
-        F.when(F.col(DELETED), F.lit("deleted"))
-        .when(F.col("_tie"), F.lit("lost by its hash alone"))
-        .when(~F.col("_last"), F.lit("replaced at the same moment"))
-        .otherwise(F.lit("no visible change"))
-    )
-    return shown.withColumns(
-        {"_same": F.col("_visible") & F.col("_there") & unmoved & unended, WHY: why}
-    ).drop("_last", "_tie", "_state", "_starts", "_after_row", "_ended", "_is_last")
-
-
-def _same_as_winner(decided_by: Sequence[str], place: WindowSpec) -> Column:
-    """Whether only the hash decided against a change."""
-    same = [F.first(n).over(place).eqNullSafe(F.col(n)) for n in (*decided_by, DELETED)]
-    return (F.row_number().over(place) > 1) & reduce(Column.__and__, same)
 
 
 def _is_gone(versions: Versions) -> Column:
-    return reduce(
-        Column.__and__,
-        (F.col(quoted(n)).eqNullSafe(F.col(quoted(f"_gone_{n}"))) for n in versions.identity),
-    )
+    pairs = ((quoted(n), quoted(f"_gone_{n}")) for n in versions.identity)
+    return F.expr(" AND ".join(f"{now} <=> {gone}" for now, gone in pairs))
 
 
-def _columns(names: Sequence[str]) -> list[Column]:
-    return [F.col(quoted(name)) for name in names]
+def _columns(names: Sequence[str]) -> list[str]:
+    return [quoted(name) for name in names]

@@ -73,16 +73,17 @@ def merge(
     table = plain_files(path, version_of(path))
     scope = [file for file in table.files if keep(file)]
     present = read_files(session, table, scope, file_column=FILE)
-    lookup = _columns(compared or key)
-    old = present.select(*_columns(key), F.struct(*lookup).alias(OLD), FILE)
-    gone = F.col(GONE) if GONE in incoming.columns else F.lit(False)
-    there = F.col(OLD).isNotNull()
+    lookup = ", ".join(_columns(compared or key))
+    old = present.selectExpr(*_columns(key), f"struct({lookup}) AS {OLD}", FILE)
+    if GONE not in incoming.columns:
+        incoming = incoming.withColumn(GONE, F.lit(False))
+    known = F.coalesce(wins, F.lit(False))
+    tie = F.coalesce(ties.tie, F.lit(False)) if ties else F.lit(False)
+    there = F.expr(f"{OLD} IS NOT NULL")
     decided = (
         incoming.join(old, list(key), "left")
-        .withColumn(GONE, gone)
-        .withColumn(_WINS, (~there & ~F.col(GONE)) | (there & F.coalesce(wins, F.lit(False))))
-        .withColumn(_TIE, F.coalesce(ties.tie, F.lit(False)) if ties else F.lit(False))
-        .where(F.col(_WINS) | F.col(_TIE))
+        .withColumns({_WINS: F.when(there, known).otherwise(F.expr(f"NOT {GONE}")), _TIE: tie})
+        .where(f"{_WINS} OR {_TIE}")
         .persist(StorageLevel.MEMORY_AND_DISK)
     )
     try:
@@ -92,8 +93,8 @@ def merge(
             ties.record(decided.where(_TIE).drop(_WINS, _TIE, FILE))
         counts = [row for row in counts if row[_WINS]]
         touched = files_named(path, scope, {row[FILE] for row in counts if row[FILE]})
-        new = decided.where(F.col(_WINS) & ~F.col(GONE)).drop(FILE, GONE, OLD, _WINS, _TIE)
-        doomed = decided.where(F.col(_WINS) & F.col(FILE).isNotNull()).select(*_columns(key))
+        new = decided.where(f"{_WINS} AND NOT {GONE}").drop(FILE, GONE, OLD, _WINS, _TIE)
+        doomed = decided.where(f"{_WINS} AND {FILE} IS NOT NULL").select(*_columns(key))
         rest = read_files(session, table, touched).join(doomed, list(key), "left_anti")
         staged = stage_with(new, rest, table, batch)
     finally:
@@ -183,8 +184,8 @@ def replace_files_rows(
     return Merged(staged, tuple(f.path for f in touched), deleted=gone), carried
 
 
-def _columns(names: Iterable[str]) -> list[Column]:
-    return [F.col(quoted(name)) for name in names]
+def _columns(names: Iterable[str]) -> list[str]:
+    return [quoted(name) for name in names]
 
 
 def files_named(path: str, files: Sequence[DataFile], uris: Collection[str]) -> list[DataFile]:

@@ -124,9 +124,10 @@ def read_files(
         for field in fields
         if field.name in table.partition_by
     }
-    columns = [outside.get(f.name, F.col(quoted(f.name))) for f in fields]
+    # Names as text, not as columns: each of those takes ten calls to the JVM.
+    columns = [outside.get(f.name, quoted(f.name)) for f in fields]
     uri = [F.col("_metadata.file_path").alias(file_column)] if file_column else []
-    return rows.select(*columns, *uri)
+    return rows.select(*columns, *uri) if outside or uri else rows
 
 
 def no_rows(session: SparkSession, schema: StructType) -> DataFrame:

@@ -19,8 +19,9 @@ _ALWAYS = {
     "spark.sql.variant.writeShredding.enabled": "false",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
-# With a few rows, each further task or stage takes longer than the rows.
+# With a few rows, each further task, stage or job (a broadcast is one) takes longer than the rows.
 _SMALL = {
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.files.minPartitionNum": "1",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,6 +15,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from incremental_assets.errors import SourceError
 from incremental_assets.frames import quoted
+from incremental_assets.settings import local_path
 from incremental_assets.sources.path_columns import folder_columns, relative_path
 from incremental_assets.sources.rows import (
     OwnColumn,
@@ -38,15 +40,12 @@ def parquet_rows(session: SparkSession, reading: Reading) -> DataFrame:
     """
     data = reading.data
     moments: dict[str, bool] = {}
-    try:
-        rows = _read(session, data)
-        shape = rows.schema  # over Connect, this is where the files are looked at
-    except PySparkException as error:
-        if _NANOSECONDS not in str(error):
-            raise
+    rows = _without_nanoseconds(session, data)
+    if rows is None:
         shape = _shape_with_numbers(session, data)
         rows = session.read.schema(shape).parquet(*data.spark_paths())
         moments = _moments(data)
+    shape = rows.schema
     folders = folder_columns(reading, shape.names)
     require_names([*shape.names, *(c.name for c in folders)], reading.source)
     columns = [OwnColumn(field.name, _value(field, moments)) for field in shape.fields]
@@ -59,6 +58,23 @@ def _value(field: StructField, moments: Mapping[str, bool]) -> Column:
     if field.name in moments and field.dataType == LongType():
         return _moment(value, in_utc=moments[field.name])
     return value
+
+
+def _without_nanoseconds(session: SparkSession, data: DataFiles) -> DataFrame | None:
+    """The rows as Spark reads them; None where timestamps in nanoseconds are in its way.
+
+    Spark is not asked where the first file has them: it would log the failure of a task.
+    """
+    if local_path(data.root) is not None and _moments(replace(data, files=data.files[:1])):
+        return None
+    try:
+        rows = _read(session, data)
+        _ = rows.schema  # over Connect, this is where the files are looked at
+    except PySparkException as error:
+        if _NANOSECONDS not in str(error):
+            raise
+        return None
+    return rows
 
 
 def _read(session: SparkSession, data: DataFiles) -> DataFrame:

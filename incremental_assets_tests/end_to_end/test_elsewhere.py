@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -10,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from incremental_assets.spark.jars import jar_paths
+from incremental_assets_tests.end_to_end import loaders_smoke
 from incremental_assets_tests.end_to_end.servers import cluster, connect_server
 from incremental_assets_tests.end_to_end.shop import Shop
 from incremental_assets_tests.scenarios.world import World, sale, sales
@@ -80,3 +85,35 @@ def test_a_server_that_is_not_there_is_said_at_once(shop: Shop, spark: SparkSess
 
     assert done.returncode == 1
     assert "Spark cannot be reached at sc://127.0.0.1:1" in done.stderr
+
+
+SMOKE = {
+    "counts": [[2, 2, 2, 2, 2], [2, 0, 0], [2, 2, 2, 3, 3], [1, 1, 1]],
+    "by time": [[1, "n1"], [2, "n2"], [9, "x2"]],
+    "by number": [[1, "n1"], [2, "n2"], [9, "x1"], [9, "x2"]],
+    "log": [[1, "n1"], [2, "n2"], [9, "x2"]],
+    "versions": [[1, "n1"], [2, "n2"], [9, "x1"], [9, "x2"]],
+    "copy": [[2, "n2"], [9, "x2"]],
+    "watermarks": 4,
+}
+
+
+def test_the_loaders_do_the_same_on_a_connect_server(
+    shop: Shop, spark: SparkSession, tmp_path: Path
+) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    with connect_server(tmp_path, jar_paths(shop.settings.cache)) as url:
+        done = subprocess.run(
+            [sys.executable, "-m", "incremental_assets_tests.end_to_end.loaders_smoke", str(there)],
+            env={**os.environ, "SPARK_REMOTE": url},
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == SMOKE
+    assert loaders_smoke.run(here) == SMOKE

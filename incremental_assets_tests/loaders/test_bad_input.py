@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
@@ -178,6 +179,25 @@ def test_text_that_is_no_timestamp_is_set_aside(place: Place) -> None:
     assert load(place).records_quarantined == 1
     assert place.quarantined() == [["at_unreadable"]]
     assert load(place).records_read == 0
+
+
+def test_a_first_load_that_can_read_no_timestamp_is_refused(place: Place) -> None:
+    place.land_lines([{"id": 1, "at": "12/1/2010 8:26"}, {"id": 2, "at": "12/13/2010 8:34"}])
+
+    with pytest.raises(
+        SourceError, match=r"not one value of at is ISO 8601, such as '12/1/2010 8:26'"
+    ):
+        load(place)
+
+    assert not place.target.exists()
+
+
+@pytest.mark.parametrize("indent", [None, 2], ids=["one line", "pretty"])
+def test_a_first_load_of_a_json_array_is_refused(place: Place, indent: int | None) -> None:
+    place.land_lines([json.dumps([{"id": 1, "at": "2024-05-10T11:00:00Z"}], indent=indent)])
+
+    with pytest.raises(SourceError, match="none of them is a JSON object"):
+        load(place)
 
 
 def test_a_null_key_is_set_aside_and_the_rest_goes_on(place: Place) -> None:

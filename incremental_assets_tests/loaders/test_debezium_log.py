@@ -148,3 +148,31 @@ def test_positions_of_two_logs_are_refused(place: Place) -> None:
 
     with pytest.raises(SourceError, match="land the events of each source"):
         process(place)
+
+
+@pytest.mark.parametrize("line", ["{broken", json.dumps(ANNE)], ids=["broken", "no envelope"])
+def test_lines_that_are_no_event_are_refused_at_first_and_set_aside_later(
+    place: Place, line: str
+) -> None:
+    file = place.land_lines([line])
+    with pytest.raises(SourceError, match="holds no row of a Debezium event, but lines such as"):
+        process(place)
+    file.unlink()
+    place.land_lines([postgres("c", 10, after=ANNE)])
+    process(place)
+    place.land_lines([line])
+
+    result = process(place)
+
+    assert (result.records_quarantined, names(place)) == (1, [(1004, "Anne")])
+    assert process(place).records_read == 0
+
+
+def test_tombstones_alone_are_read_once(place: Place) -> None:
+    place.land_lines([postgres("c", 10, after=ANNE)])
+    process(place)
+    place.land_lines(["null", "null"])
+    process(place)
+
+    assert process(place).records_read == 0
+    assert names(place) == [(1004, "Anne")]

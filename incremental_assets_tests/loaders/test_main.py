@@ -10,13 +10,13 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 from rich.console import Console
 
 from incremental_assets.errors import LakeError, SparkUnavailableError
 from incremental_assets.loaders import __main__ as demo
 from incremental_assets.settings import PROJECT_ROOT
 
+Demonstrated = tuple[subprocess.CompletedProcess[str], Path]
 TABLES = ("orders", "payments", "customers", "products")
 
 
@@ -31,12 +31,37 @@ def console(*, terminal: bool = False) -> tuple[Console, StringIO]:
     return Console(file=text, width=120, force_terminal=terminal, highlight=False), text
 
 
-def test_each_load_is_counted_and_the_target_shown(spark: SparkSession, tmp_path: Path) -> None:
-    out, text = console()
+@pytest.fixture(scope="module")
+def demonstrated(tmp_path_factory: pytest.TempPathFactory) -> Demonstrated:
+    """The command, run once in a process of its own."""
+    folder = tmp_path_factory.mktemp("demo")
+    done = subprocess.run(
+        [sys.executable, "-m", "incremental_assets.loaders"],
+        cwd=PROJECT_ROOT,
+        env={**os.environ, "TMPDIR": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    return done, folder
 
-    demo.run(spark, tmp_path, out)
 
-    rows = cells(text.getvalue())
+def test_the_command_runs_by_itself_and_removes_its_folder(demonstrated: Demonstrated) -> None:
+    done, folder = demonstrated
+
+    assert done.returncode == 0, done.stderr
+    last = cells(done.stdout)[-len(TABLES) :]
+    assert sorted(row[0] for row in last) == sorted(TABLES)
+    assert "orders, load 1" in done.stderr
+    assert "WARN" not in done.stderr
+    assert list(folder.glob("incremental-assets-*")) == []
+
+
+def test_each_load_is_counted_and_the_target_shown(demonstrated: Demonstrated) -> None:
+    text = demonstrated[0].stdout
+
+    rows = cells(text)
     loads = [row[:-1] for row in rows if row[0] in ("1", "2") and len(row) == 8]
     assert loads == [
         ["1", "3", "3", "0", "0", "0", "none → 2024-05-10T09:45:00Z"],
@@ -50,7 +75,7 @@ def test_each_load_is_counted_and_the_target_shown(spark: SparkSession, tmp_path
     ]
     assert ["1", "paid", "2024-05-10T10:20:00Z"] in rows
     assert ["5", "placed", "2024-05-10T09:20:00Z"] in rows
-    assert "payment_id has gaps: 4…5" in text.getvalue()
+    assert "payment_id has gaps: 4…5" in text
     assert [row for row in rows if len(row) == 2 and row[0] in "1234"][-3:] == [
         ["1", "Anna"],
         ["3", "Cleo"],
@@ -142,22 +167,3 @@ def test_anything_else_that_fails_still_leaves_nothing(
 
     assert session.stopped
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_command_runs_by_itself_and_removes_its_folder(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "incremental_assets.loaders"],
-        cwd=PROJECT_ROOT,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-
-    assert done.returncode == 0, done.stderr
-    last = cells(done.stdout)[-len(TABLES) :]
-    assert sorted(row[0] for row in last) == sorted(TABLES)
-    assert "orders, load 1" in done.stderr
-    assert "WARN" not in done.stderr
-    assert list(tmp_path.glob("incremental-assets-*")) == []

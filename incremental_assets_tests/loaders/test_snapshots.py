@@ -212,8 +212,10 @@ def _killed(*_: object, **__: object) -> None:
     raise Killed
 
 
-@pytest.mark.parametrize("history", [False, True], ids=["state", "history"])
-@pytest.mark.parametrize("where", ["prepare", "write", "publish", "record"])
+@pytest.mark.parametrize(
+    ("where", "history"),
+    [("prepare", True), ("write", False), ("publish", True), ("record", False)],
+)
 def test_a_load_that_dies_and_runs_on_another_copy_misses_nothing(
     place: Place, where: str, history: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,10 +14,10 @@ from datetime import UTC, date, datetime
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from incremental_assets.demo.land import land
-from incremental_assets.errors import ConflictError, LakeError
+from incremental_assets.errors import ConflictError, LakeError, SourceError
 from incremental_assets.lake.delta_log import ensure_table, find_commit, put_fence, version_of
 from incremental_assets.lake.publish import publish
 from incremental_assets.lake.stage import Staged, StagedFile, discard_batch
@@ -25,7 +25,10 @@ from incremental_assets.lake.transaction import Transaction
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.view import LedgerView
-from incremental_assets.sources.landed_files import LandedFiles, gone, with_content_tag
+from incremental_assets.sources.delta_news import delta_files_since
+from incremental_assets.sources.landed_files import LandedFiles, gone
+from incremental_assets.sources.source_file import with_content_tag
+from incremental_assets.sources.stored import StoredSource
 from incremental_assets.storage import files_below, open_file, open_store
 
 APP = "silver/sales"
@@ -209,3 +212,41 @@ def test_a_bucket_that_is_not_there_is_named(server: str) -> None:
 def _rows(uri: str) -> pq.FileMetaData:
     with open_file(uri) as stream:
         return pq.read_metadata(stream)
+
+
+def put(path: str, content: bytes) -> None:
+    store, inside = open_store(path)
+    with store.open(inside, "wb") as stream:
+        stream.write(content)
+
+
+def test_a_source_of_files_is_fixed_with_the_stores_tags(bucket: str) -> None:
+    folder = f"{bucket}/feed"
+    put(f"{folder}/1.json", b'{"id": 1}\n')
+    put(f"{folder}/_temporary/2.json", b'{"id": 2}\n')
+
+    fixed = StoredSource(folder).fix()
+
+    assert (fixed.format, [file.path for file in fixed.files]) == ("json", ["1.json"])
+    assert fixed.tagged(fixed.files[0]).tag == fixed.files[0].tag != ""
+    assert (fixed.size(), fixed.gone()) == (10, [])
+    put(f"{folder}/1.json", b'{"id": 9}\n')
+    assert fixed.gone() == list(fixed.files)
+
+
+def test_a_single_file_and_a_delta_table_are_told_apart(bucket: str) -> None:
+    put(f"{bucket}/one.csv", b"id\n1\n")
+    write_deltalake(f"{bucket}/table", pa.table({"id": [1]}))
+    write_deltalake(f"{bucket}/table", pa.table({"id": [2]}), mode="append")
+
+    file, table = StoredSource(f"{bucket}/one.csv").fix(), StoredSource(f"{bucket}/table").fix()
+
+    assert (file.format, [f.path for f in file.files]) == ("csv", ["one.csv"])
+    assert (table.format, table.version) == ("delta", 1)
+    news = delta_files_since(f"{bucket}/table", 0, 1)
+    assert (news.complete, len(news.files)) == (True, 1)
+
+
+def test_a_source_that_is_not_there_is_said(bucket: str) -> None:
+    with pytest.raises(SourceError, match="There is nothing at"):
+        StoredSource(f"{bucket}/nowhere").fix()

@@ -1,0 +1,66 @@
+"""What the ledger says of a load, also where a later one had to find it out."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import polars as pl
+import pytest
+
+from incremental_assets.intake import load as load_module
+from incremental_assets.ledger.entry import Entry, Touched, Window
+from incremental_assets.ledger.ledger import Ledger
+from incremental_assets.loaders import OverwriteDays, TimestampBasedLoader
+from incremental_assets_tests.loaders.conftest import NOON, Place
+from incremental_assets_tests.loaders.stories import MAY_1, MAY_2
+
+SCHEMA = {"id": pl.Int64, "day": pl.Date, "at": pl.Datetime("us", "UTC")}
+
+
+def load(place: Place) -> None:
+    TimestampBasedLoader(place.spark, place.clock).load_incremental(
+        **place.paths,
+        timestamp_column="at",
+        table_name="orders",
+        write=OverwriteDays("day"),
+        partition_by="day",
+    )
+
+
+def land(place: Place) -> int:
+    days = (MAY_1, MAY_1, MAY_2)
+    rows = [{"id": n, "day": day, "at": NOON - timedelta(hours=1)} for n, day in enumerate(days)]
+    return place.land(rows, SCHEMA).stat().st_size
+
+
+def entry_of(place: Place) -> Entry:
+    last = Ledger(str(place.watermarks)).tail("orders").last
+    assert last is not None
+    return last
+
+
+def _killed(*_: object, **__: object) -> Any:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("healed", [False, True], ids=["recorded", "healed"])
+def test_an_entry_says_what_was_read_and_what_it_touched(
+    place: Place, healed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = land(place)
+    if healed:
+        with monkeypatch.context() as dying, pytest.raises(KeyboardInterrupt):
+            dying.setattr(load_module, "record", _killed)
+            load(place)
+
+    load(place)
+
+    entry = entry_of(place)
+    assert (entry.state, entry.kind, entry.detector) == ("committed", "advance", "timestamp")
+    assert (entry.low, entry.high) == ("", "2024-05-10T11:00:00.000000Z")
+    assert entry.windows == (Window(str(place.source), 0, 0),)
+    assert (entry.rows_read, entry.rows_inserted, entry.bytes) == (3, 3, size)
+    assert entry.touched == (Touched(MAY_1, 2), Touched(MAY_2, 1))
+    assert entry.why == ("(healed)" if healed else "")
+    assert entry.who

@@ -1,0 +1,240 @@
+"""The detectors that bring deletes, with each way of writing that can, through all that can happen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import polars as pl
+import pytest
+
+from incremental_assets.intake import load as load_module
+from incremental_assets.loaders import CDCLoader, DeltaDiffLoader, LoadResult
+from incremental_assets_tests.loaders.conftest import NOON, Place
+
+EVENTS = {"id": pl.Int64, "amount": pl.Int64, "operation": pl.String, "seq": pl.Int64}
+COPY = {"id": pl.Int64, "amount": pl.Int64}
+Shown = list[tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class Event:
+    """What became of a key at a place in the order; no amount is a delete."""
+
+    id: int
+    amount: int | None
+    at: Any
+
+
+@dataclass(frozen=True)
+class Step:
+    """What lands, what a load reads and sets aside of it, and what really happened in it."""
+
+    name: str
+    lands: Sequence[Mapping[str, Any]] | None
+    reads: int
+    happened: Sequence[Event] = ()
+    aside: int = 0
+    at: datetime | None = None
+
+
+def _log(name: str, *events: tuple[int, int | None, int | None], known: bool = False) -> Step:
+    """Events of a flat log: the key, the amount (none: a delete) and the number."""
+    rows = [
+        {"id": i, "amount": a, "operation": "UPDATE" if a else "DELETE", "seq": n}
+        for i, a, n in events
+    ]
+    readable = [Event(i, a, n) for i, a, n in events if n is not None]
+    happened = () if known else readable
+    return Step(name, rows or None, len(rows), happened, len(rows) - len(readable))
+
+
+NEW_EVENTS = ((1, 11, 4), (4, 40, 8), (2, None, 7))
+BY_LOG = (
+    _log("first load", (1, 10, 1), (2, 20, 2), (3, 30, 3)),
+    _log("nothing new"),
+    _log("new rows and a delete", *NEW_EVENTS),
+    _log("the same rows again", *NEW_EVENTS, known=True),
+    _log("late rows, one before a delete", (3, 33, 2), (2, 22, 6), (5, None, 5)),
+    _log("equal numbers of other keys", (6, 60, 8), (7, 70, 8)),
+    _log("a row without a number", (8, 80, None)),
+    _log("a rerun"),
+    _log("a row that comes back", (2, 23, 9), (4, None, 10)),
+)
+
+
+def _moment(hours: int) -> datetime:
+    return NOON - timedelta(days=1) + timedelta(hours=hours)
+
+
+def _copy(name: str, hours: int, rows: Mapping[int | None, int], *happened: Event) -> Step:
+    """A full copy of a table for a moment."""
+    lands = [{"id": i, "amount": a} for i, a in rows.items()]
+    return Step(name, lands, len(lands) if happened else 0, happened, at=_moment(hours))
+
+
+FIRST_COPY = {1: 10, 2: 20, 3: 30}
+SECOND_COPY = {1: 11, 3: 30, 4: 40}
+BY_COPY = (
+    _copy("first load", 1, FIRST_COPY, *(Event(i, a, _moment(1)) for i, a in FIRST_COPY.items())),
+    Step("nothing new", None, 3, at=_moment(2)),
+    _copy(
+        "new rows and a delete",
+        5,
+        SECOND_COPY,
+        *(Event(1, 11, _moment(5)), Event(4, 40, _moment(5)), Event(2, None, _moment(5))),
+    ),
+    Step("the same rows again", None, 3, at=_moment(6)),
+    Step(
+        "a row without a key",
+        [{"id": None, "amount": 9}, *({"id": i, "amount": a} for i, a in SECOND_COPY.items())],
+        4,
+        aside=1,
+        at=_moment(7),
+    ),
+    _copy(
+        "a row that comes back",
+        8,
+        {**SECOND_COPY, 2: 23},
+        Event(2, 23, _moment(8)),
+    ),
+)
+
+
+def load_log(place: Place, step: Step, *, history: bool) -> LoadResult:
+    if step.lands is not None:
+        place.land(step.lands, EVENTS)
+    return CDCLoader(place.spark, place.clock).process_cdc(
+        place.source,
+        place.target,
+        place.watermarks,
+        "id",
+        "orders",
+        sequence_column="seq",
+        history=history,
+    )
+
+
+def load_copy(place: Place, step: Step, *, history: bool) -> LoadResult:
+    if step.lands is not None:
+        for old in place.source.glob("*"):
+            old.unlink()
+        place.land(step.lands, COPY)
+    return DeltaDiffLoader(place.spark, place.clock).detect_changes(
+        place.source,
+        place.target,
+        place.snapshot,
+        "id",
+        "orders",
+        history=history,
+        snapshot_at=step.at,
+        most_deleted=0.5,
+    )["result"]
+
+
+@dataclass
+class Truth:
+    """What a table should hold, by the plainest means."""
+
+    events: list[Event] = field(default_factory=list)
+
+    def live(self) -> Shown:
+        last = {e.id: e for e in sorted(self.events, key=lambda e: e.at)}
+        return sorted(((e.id, e.amount) for e in last.values() if e.amount), key=str)
+
+    def versions(self) -> Shown:
+        found: Shown = []
+        for id_ in {e.id for e in self.events}:
+            of_key = sorted((e for e in self.events if e.id == id_), key=lambda e: e.at)
+            ends = [*(e.at for e in of_key[1:]), None]
+            found += [
+                (id_, e.amount, e.at, end, end is None)
+                for e, end in zip(of_key, ends, strict=True)
+                if e.amount
+            ]
+        return sorted(found, key=str)
+
+
+def shown(place: Place, *, history: bool) -> Shown:
+    versions = ("valid_from", "valid_to", "is_current") if history else ()
+    return place.rows("id", "amount", *versions)
+
+
+Load = Callable[..., LoadResult]
+DETECTORS: Mapping[str, tuple[Load, Sequence[Step]]] = {
+    "change log": (load_log, BY_LOG),
+    "snapshot diff": (load_copy, BY_COPY),
+}
+COMBINATIONS = [
+    pytest.param(*DETECTORS[name], history, id=f"{name}, {'history' if history else 'merge'}")
+    for name in DETECTORS
+    for history in (False, True)
+]
+
+
+@pytest.mark.parametrize(("load", "story", "history"), COMBINATIONS)
+def test_each_step_of_the_story_changes_just_what_it_should(
+    place: Place, load: Load, story: Sequence[Step], history: bool
+) -> None:
+    truth = Truth()
+    for step in story:
+        before = place.version() if place.target.exists() else None
+
+        result = load(place, step, history=history)
+
+        truth.events += step.happened
+        wanted = truth.versions() if history else truth.live()
+        assert shown(place, history=history) == wanted, step.name
+        assert result.records_quarantined == step.aside, step.name
+        if step.happened:
+            assert result.records_read == step.reads, step.name
+        else:
+            assert (result.records_loaded, place.version()) == (0, before), step.name
+
+
+class Killed(BaseException):
+    """The process is gone: nothing in it can catch that."""
+
+
+def _before_the_write(*_: object, **__: object) -> None:
+    raise Killed
+
+
+def _after_the_write(*args: object, **named: object) -> None:
+    publish(*args, **named)  # type: ignore[arg-type]
+    raise Killed
+
+
+publish = load_module.publish
+CRASHES = {
+    "before the write": ("write", _before_the_write),
+    "when its rows are staged": ("publish", _before_the_write),
+    "after the write": ("publish", _after_the_write),
+}
+
+
+@pytest.mark.parametrize("crash", CRASHES)
+@pytest.mark.parametrize(("load", "story", "history"), COMBINATIONS)
+def test_a_load_that_dies_and_runs_again_is_as_one_that_did_not(
+    place: Place,
+    load: Load,
+    story: Sequence[Step],
+    history: bool,
+    crash: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first, _, new, *_ = story
+    load(place, first, history=history)
+    with monkeypatch.context() as dying, pytest.raises(Killed):
+        dying.setattr(load_module, *CRASHES[crash])
+        load(place, new, history=history)
+
+    again = Step("again", None, 0, at=new.at)
+    load(place, again, history=history)
+
+    truth = Truth([*first.happened, *new.happened])
+    wanted = truth.versions() if history else truth.live()
+    assert shown(place, history=history) == wanted
+    assert load(place, again, history=history).records_loaded == 0
