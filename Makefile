@@ -39,7 +39,7 @@ dev: setup  ## Open the Dagster UI on http://127.0.0.1:3000
 	@$(BIN)/dagster dev -h 127.0.0.1 -w workspace.yaml
 
 test: setup  ## Run the tests
-	@$(BIN)/python -m pytest -q
+	@$(BIN)/python scripts/run_tests.py
 
 lint: setup  ## Check style, types and import contracts
 	@$(BIN)/ruff format --check .

@@ -214,7 +214,7 @@ def _killed(*_: object, **__: object) -> None:
 
 @pytest.mark.parametrize(
     ("where", "history"),
-    [("prepare", True), ("write", False), ("publish", True), ("record", False)],
+    [("prepare", True), ("publish", False)],
 )
 def test_a_load_that_dies_and_runs_on_another_copy_misses_nothing(
     place: Place, where: str, history: bool, monkeypatch: pytest.MonkeyPatch

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from incremental_assets.changes.files import F, FileLike, Files
 from incremental_assets.errors import SourceError
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import (
@@ -148,3 +150,27 @@ def test_a_held_landing_day_is_news_only_when_its_files_change(settings: Setting
     after = landing_days_with_news(EVENTS, view, settings, jan(1), jan(31))
 
     assert (before, after) == ({}, {jan(1): "1 new files"})
+
+
+class Announced(Files):
+    """A file counts once a second one beside it says that it is whole."""
+
+    def new_and_changed(
+        self, listed: Sequence[F], known: Mapping[str, FileLike], tagged: Callable[[F], F]
+    ) -> tuple[list[F], list[F]]:
+        there = {file.path for file in listed}
+        ready = [file for file in listed if f"{file.path}.done" in there]
+        return super().new_and_changed(ready, known, tagged)
+
+
+def test_a_detector_of_ones_own_decides_which_files_are_new(settings: Settings) -> None:
+    table = replace(EVENTS, changes=Announced())
+    land(settings, 1, "a.jsonl")
+
+    assert planned(table, [1], EMPTY, settings).idle == (jan(1),)
+
+    land(settings, 1, "b.jsonl")
+    land(settings, 1, "a.jsonl.done", "")
+
+    work = planned(table, [1], EMPTY, settings).work[0].days[jan(1)]
+    assert [file.path for file in work.files] == ["events/2017-01-01/a.jsonl"]
