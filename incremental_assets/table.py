@@ -91,6 +91,11 @@ class Table:
             raise DefinitionError(
                 f"Table name {self.name!r}: expected bronze/…, silver/… or gold/… in lower case."
             )
+        if not isinstance(self.changes, Files):
+            raise DefinitionError(
+                f"{self.name}: changes is {self.changes!r}; a table of the lake is fed by landed "
+                "files, so it takes Files() or a subclass. The other detectors are for the loaders."
+            )
         names = [rule.name for rule in self.rules]
         if len(set(names)) != len(names):
             raise DefinitionError(f"{self.name}: two rules have the same name: {sorted(names)}.")

@@ -1,0 +1,9 @@
+"""Change detectors: the values that say how a source tells what is new."""
+
+from incremental_assets.changes.by_log import ChangeLog
+from incremental_assets.changes.by_sequence import Sequence
+from incremental_assets.changes.by_snapshot import SnapshotDiff
+from incremental_assets.changes.by_timestamp import Timestamp
+from incremental_assets.changes.files import Files
+
+__all__ = ["ChangeLog", "Files", "Sequence", "SnapshotDiff", "Timestamp"]
