@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -76,6 +76,14 @@ def instant(text: str) -> datetime | None:
             "loaded by a sequence before? Give it another table_name, or another watermark."
         ) from None
     return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+def instant_at(micros: int) -> datetime:
+    """The instant so many microseconds after 1970, in UTC.
+
+    Instants are collected as numbers: Spark would give them in this process's own time zone.
+    """
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
 
 
 def number(text: str) -> int | None:

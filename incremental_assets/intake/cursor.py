@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import reduce
 from typing import Any
 
@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets.changes.by_sequence import Progress, Sequence, Step, step
 from incremental_assets.changes.by_timestamp import Timestamp
-from incremental_assets.changes.watermark import Nulls, Seen, as_text, instant, number
+from incremental_assets.changes.watermark import Nulls, Seen, as_text, instant, instant_at, number
 from incremental_assets.errors import SourceError
 from incremental_assets.frames import persisted, quoted
 from incremental_assets.intake.found import Found, Position
@@ -31,8 +31,6 @@ from incremental_assets.intake.rows import (
 )
 from incremental_assets.intake.target import Target
 from incremental_assets.sources.stored import FixedSource
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @contextmanager
@@ -81,7 +79,7 @@ def new_by_timestamp(
                 if not judged.rows:
                     yield None
                     return
-                seen = _seen(judged, now, _from_micros)
+                seen = _seen(judged, now, instant_at)
                 after = as_text(changes.advanced(watermark, seen))
                 notes = list(judged.notes)
                 if judged.values["ahead"]:
@@ -241,11 +239,6 @@ def _seen(judged: Judged, now: datetime, value: Callable[[Any], Any]) -> Seen:
     found = (judged.values[end] for end in ("lowest", "highest"))
     low, high = (None if each is None else value(each) for each in found)
     return Seen(low, high, judged.rows, now)
-
-
-def _from_micros(micros: int) -> datetime:
-    """Collected as a number: Spark would give an instant in this process's own time zone."""
-    return _EPOCH + timedelta(microseconds=micros)
 
 
 def _ahead(changes: Timestamp, judged: Judged, limit: datetime) -> str:

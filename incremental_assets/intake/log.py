@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -28,15 +28,20 @@ from incremental_assets.changes.log_sequence import (
     settle_sequence_kind,
 )
 from incremental_assets.changes.operations import operation_of
-from incremental_assets.changes.row_hash import row_hash
-from incremental_assets.changes.watermark import Seen, as_text, instant, number
+from incremental_assets.changes.watermark import Seen, as_text, instant, instant_at, number
 from incremental_assets.errors import SourceError
 from incremental_assets.frames import persisted, quoted
 from incremental_assets.intake.found import Found, Position
 from incremental_assets.intake.gate import Judged, is_good, judge, with_reasons
 from incremental_assets.intake.intake import HASH, ORDER, WITHIN, Intake
 from incremental_assets.intake.new_files import LogFiles, bounded, new_files
-from incremental_assets.intake.rows import own_types, require_columns, require_no_lines, unseen
+from incremental_assets.intake.rows import (
+    hash_of,
+    own_types,
+    require_columns,
+    require_no_lines,
+    unseen,
+)
 from incremental_assets.intake.target import Target
 from incremental_assets.lake.history import DELETED
 from incremental_assets.sources.object_columns import infer_columns, with_columns_of
@@ -44,7 +49,6 @@ from incremental_assets.sources.stored import FixedSource
 
 OPERATION = "_operation"
 _WORD = "_op_word"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,7 @@ def new_by_log(
             yield None
             return
         rows = events.rows.withColumns(
-            {DELETED: F.col(OPERATION) == "delete", HASH: _hash(events.own)}
+            {DELETED: F.col(OPERATION) == "delete", HASH: hash_of(events.own)}
         )
         rows = unseen(rows, target.set_aside(session))
         with persisted(
@@ -99,7 +103,6 @@ def new_by_log(
                     "deletes": F.count_if(F.col(DELETED) & is_good()),
                     "unknown": F.collect_set(F.when(_unknown(), F.coalesce(_WORD, F.lit("null")))),
                     "truncates": F.collect_set(F.when(_truncate(), _place(intake, place))),
-                    "counted": F.count_if(F.col(OPERATION) != "ignore"),
                 },
             )
             _refuse_unknown(intake, changes, judged.values["unknown"])
@@ -161,9 +164,8 @@ def _flat(intake: Intake, changes: ChangeLog, before: Position, rows: DataFrame)
     own = {n: t for n, t in every.items() if n not in (changes.operation, changes.sequence)}
     sequence, type_of = F.col(quoted(changes.sequence)), every[changes.sequence]
     if isinstance(type_of, StringType):
-        found = rows.agg(F.collect_set(sequence_kind(sequence)).alias("kinds")).collect()[0][
-            "kinds"
-        ]
+        kinds = rows.agg(F.collect_set(sequence_kind(sequence)).alias("found")).collect()
+        found = kinds[0]["found"]
     else:
         found = [kind_of_type(type_of)]
     kind = settle_sequence_kind(found, before.state.get("kind"), changes.sequence)
@@ -230,12 +232,6 @@ def _reasons(intake: Intake, events: _Events) -> list[Column]:
         F.when(row & F.col(quoted(name)).isNull(), F.lit(f"{name}_null")) for name in intake.key
     ]
     return [*events.reasons, *keys]
-
-
-def _hash(own: Mapping[str, DataType]) -> Column:
-    """The row's hash; of a line that could not be taken apart, the line's."""
-    line = F.concat(F.lit("line:"), F.substring(F.sha2(F.col("_raw"), 256), 1, 32))
-    return F.when(F.col("_raw").isNotNull(), line).otherwise(row_hash(own))
 
 
 def _unknown() -> Column:
@@ -310,7 +306,7 @@ def _watermark(changes: ChangeLog, before: str, judged: Judged, order: str, now:
     """The highest place in the log that was ever read, for people: it decides nothing."""
     found = judged.values["highest"]
     if order == "timestamp":
-        top = None if found is None else _EPOCH + timedelta(microseconds=int(found))
+        top = None if found is None else instant_at(int(found))
         return as_text(changes.advanced(instant(before), Seen(top, top, judged.rows, now)))
     top_number = None if found is None else int(found)
     seen = Seen(top_number, top_number, judged.rows, now)

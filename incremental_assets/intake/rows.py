@@ -117,10 +117,14 @@ def number_of(name: str, kind: DataType) -> Column:
 
 
 def with_order(rows: DataFrame, own: Mapping[str, DataType], order: Column) -> DataFrame:
-    """Add `_order` and `_hash`, which is the line's where it could not be taken apart."""
+    """Add `_order` and `_hash`."""
+    return rows.withColumns({ORDER: order, HASH: hash_of(own)})
+
+
+def hash_of(own: Mapping[str, DataType]) -> Column:
+    """The row's hash; of a line that could not be taken apart, the line's."""
     line = F.concat(F.lit("line:"), F.substring(F.sha2(F.col("_raw"), 256), 1, 32))
-    hashed = F.when(F.col("_raw").isNotNull(), line).otherwise(row_hash(own))
-    return rows.withColumns({ORDER: order, HASH: hashed})
+    return F.when(F.col("_raw").isNotNull(), line).otherwise(row_hash(own))
 
 
 def unseen(rows: DataFrame, known: Sequence[DataFrame]) -> DataFrame:

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 from incremental_assets.errors import LakeError
-from incremental_assets.lake.delta_log import partition_day
+from incremental_assets.lake.delta_log import field_of, partition_day
 from incremental_assets.lake.statistics import file_statistics
 from incremental_assets.storage import StoredFile, files_below, folders_in, open_file, remove
 
@@ -89,11 +89,7 @@ def stage(rows: DataFrame, path: str, batch: int, partition_by: Sequence[str]) -
     for file in written:
         if not file.rows:  # Spark writes one, if only for its columns
             remove(f"{path}/{file.path}")
-    fields = tuple(
-        {"name": f.name, "type": f.jsonValue()["type"], "nullable": True, "metadata": {}}
-        for f in rows.schema.fields
-    )
-    return Staged(path, files, fields)
+    return Staged(path, files, tuple(map(field_of, rows.schema.fields)))
 
 
 def discard(staged: Staged) -> None:

@@ -11,6 +11,7 @@ from incremental_assets.intake import load as load_module
 from incremental_assets.lake.strategy import OverwriteDays, ReplaceDay, Write
 from incremental_assets.loaders import LoadResult, SequenceBasedLoader, TimestampBasedLoader
 from incremental_assets_tests.loaders.conftest import Place
+from incremental_assets_tests.loaders.crashes import CRASHES, Killed
 from incremental_assets_tests.loaders.stories import (
     BY_SEQUENCE,
     BY_TIMESTAMP,
@@ -82,27 +83,6 @@ def test_each_step_of_the_story_changes_just_what_it_should(
         assert place.rows(*columns_of(write)) == model.shows(), step.name
         if not step.takes:
             assert place.version() == before, step.name
-
-
-class Killed(BaseException):
-    """The process is gone: nothing in it can catch that."""
-
-
-def _before_the_write(*_: object, **__: object) -> None:
-    raise Killed
-
-
-def _after_the_write(*args: object, **named: object) -> None:
-    publish(*args, **named)  # type: ignore[arg-type]
-    raise Killed
-
-
-publish = load_module.publish
-CRASHES = {
-    "before the write": ("write", _before_the_write),
-    "when its rows are staged": ("publish", _before_the_write),
-    "after the write": ("publish", _after_the_write),
-}
 
 
 # What a crash leaves depends on the write; of the detectors one is enough.

@@ -13,6 +13,7 @@ import pytest
 from incremental_assets.intake import load as load_module
 from incremental_assets.loaders import CDCLoader, DeltaDiffLoader, LoadResult
 from incremental_assets_tests.loaders.conftest import NOON, Place
+from incremental_assets_tests.loaders.crashes import CRASHES, Killed
 
 EVENTS = {"id": pl.Int64, "amount": pl.Int64, "operation": pl.String, "seq": pl.Int64}
 COPY = {"id": pl.Int64, "amount": pl.Int64}
@@ -192,27 +193,6 @@ def test_each_step_of_the_story_changes_just_what_it_should(
             assert result.records_read == step.reads, step.name
         else:
             assert (result.records_loaded, place.version()) == (0, before), step.name
-
-
-class Killed(BaseException):
-    """The process is gone: nothing in it can catch that."""
-
-
-def _before_the_write(*_: object, **__: object) -> None:
-    raise Killed
-
-
-def _after_the_write(*args: object, **named: object) -> None:
-    publish(*args, **named)  # type: ignore[arg-type]
-    raise Killed
-
-
-publish = load_module.publish
-CRASHES = {
-    "before the write": ("write", _before_the_write),
-    "when its rows are staged": ("publish", _before_the_write),
-    "after the write": ("publish", _after_the_write),
-}
 
 
 @pytest.mark.parametrize("crash", CRASHES)

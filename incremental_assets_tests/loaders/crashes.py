@@ -1,0 +1,26 @@
+"""The moments at which a load may die, for tests that let it."""
+
+from __future__ import annotations
+
+from incremental_assets.intake import load as load_module
+
+
+class Killed(BaseException):
+    """The process is gone: nothing in it can catch that."""
+
+
+def _before_the_write(*_: object, **__: object) -> None:
+    raise Killed
+
+
+def _after_the_write(*args: object, **named: object) -> None:
+    publish(*args, **named)  # type: ignore[arg-type]
+    raise Killed
+
+
+publish = load_module.publish
+CRASHES = {
+    "before the write": ("write", _before_the_write),
+    "when its rows are staged": ("publish", _before_the_write),
+    "after the write": ("publish", _after_the_write),
+}
