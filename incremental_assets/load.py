@@ -11,17 +11,23 @@ from typing import Literal
 
 from pyspark.sql import SparkSession
 
-from incremental_assets.batches.batch import Batch, BatchKind, Outcome
+from incremental_assets.batches.batch import Batch, BatchKind, Outcome, quarantine_path
+from incremental_assets.batches.changes import supersede_beside
+from incremental_assets.batches.copies import CopyBatch
 from incremental_assets.batches.daily import DailyBatch
 from incremental_assets.batches.keyed import KeyedBatch
 from incremental_assets.batches.landing import LandingBatch
 from incremental_assets.batches.lookups import affected_days
-from incremental_assets.days import chunks
+from incremental_assets.batches.stored import StoredBatch
+from incremental_assets.changes import ChangeLog, Files, SnapshotDiff, Timestamp
+from incremental_assets.changes import Sequence as SequenceChanges
+from incremental_assets.days import chunks, utc_today
 from incremental_assets.errors import ConflictError, IncrementalAssetsError, LakeError
 from incremental_assets.lake import quarantine
+from incremental_assets.lake.beside import abandon_beside
 from incremental_assets.lake.delta_log import ensure_table, find_commit, put_fence, version_of
 from incremental_assets.lake.stage import discard_batch
-from incremental_assets.lake.strategy import Append, Merge
+from incremental_assets.lake.strategy import Append, History, Merge
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.lock import table_lock
@@ -114,13 +120,16 @@ class Lakehouse:
         self, table: Table, days: Sequence[date], run_id: str
     ) -> Mapping[date, DayResult]:
         view = self.settle(table)
-        plan = plan_table(table, days, view, self.settings)
+        today = utc_today(self._now())
+        plan = plan_table(table, days, view, self.settings, today)
         results = {day: DayResult(day, "idle") for day in plan.idle}
         results |= {d: DayResult(d, "refused", why) for d, why in plan.refused.items()}
         for work in plan.work:
             self._say(_what(table, work))
             started = time.monotonic()
             outcome = self._run(table, work, run_id)
+            for said in outcome.notes:
+                self._say(f"{table.name}: {said}")
             self._say(_done(table, outcome, time.monotonic() - started))
             for entry in outcome.entries:
                 checks = {r.rule: r for r in outcome.results.get(entry.day, ())}
@@ -147,7 +156,7 @@ class Lakehouse:
             ) from error
         seconds = round(time.monotonic() - started, 3)
         entries = [replace(e, recorded_at=self._now(), seconds=seconds) for e in entries]
-        _supersede(batch.quarantine_path, batch.view, entries)
+        _supersede(self.settings, table, batch.view, entries)
         record(self.ledger, table.name, entries)
         return replace(outcome, entries=entries)
 
@@ -172,7 +181,7 @@ class Lakehouse:
                     state="claimed",
                     kind=work.kind,
                     mode=work.mode,
-                    detector="files" if table.feed else "batches",
+                    detector=_detector(table),
                     recorded_at=now,
                     windows=todo.windows,
                     files=file_entries(todo.files),
@@ -215,10 +224,6 @@ class _Target:
     def path(self) -> str:
         return f"{self.settings.lake}/{self.table.name}"
 
-    @property
-    def quarantine_path(self) -> str:
-        return f"{self.settings.lake}/quarantine/{self.table.name.replace('/', '_')}"
-
     def outcome(self, claims: Sequence[Entry]) -> Sequence[Entry] | None:
         batch = claims[0].batch
         commit = find_commit(self.path, self.table.name, batch)
@@ -228,7 +233,8 @@ class _Target:
             self._abandon(batch)
             return [replace(c, state="abandoned", files=()) for c in claims]
         entries = self.kind.settled(self.table, claims, commit)
-        _supersede(self.quarantine_path, Ledger(ledger_path(self.settings.lake)).view(), entries)
+        view = Ledger(ledger_path(self.settings.lake)).view()
+        _supersede(self.settings, self.table, view, entries)
         return [replace(e, why=f"{e.why} (healed)") for e in entries]
 
     def fence(self, batch: int) -> bool:
@@ -238,22 +244,43 @@ class _Target:
         return True
 
     def _abandon(self, batch: int) -> None:
-        quarantine.abandon(self.quarantine_path, self.table.name, batch)
+        quarantine.abandon(quarantine_path(self.settings, self.table), self.table.name, batch)
+        for name in ("beside", "ties of"):
+            abandon_beside(f"{self.path}/_beside", f"{name} {self.table.name}", batch)
         discard_batch(self.path, batch)
 
 
 def _kind(table: Table) -> BatchKind:
     if isinstance(table.write, Append):
-        return LandingBatch()
-    return KeyedBatch() if isinstance(table.write, Merge) else DailyBatch()
+        if isinstance(table.changes, SnapshotDiff):
+            return CopyBatch()
+        return LandingBatch() if table.feed is not None else StoredBatch()
+    return KeyedBatch() if isinstance(table.write, Merge | History) else DailyBatch()
 
 
-def _supersede(path: str, view: LedgerView, entries: Sequence[Entry]) -> None:
-    """Drop from quarantine what these outcomes judged again.
+def _detector(table: Table) -> str:
+    """How the ledger calls the way in which the table is told what is new."""
+    names = {
+        Files: "files",
+        Timestamp: "timestamp",
+        SequenceChanges: "sequence",
+        ChangeLog: "change log",
+        SnapshotDiff: "snapshot diff",
+    }
+    if table.layer != "bronze":
+        return "batches"
+    return next(name for kind, name in names.items() if isinstance(table.changes, kind))
 
-    A held batch over the same window is replaced, and by a rebuild everything before it.
+
+def _supersede(
+    settings: Settings, table: Table, view: LedgerView, entries: Sequence[Entry]
+) -> None:
+    """Drop from beside the table what these outcomes say anew.
+
+    In quarantine a held batch over the same window is replaced, and by a rebuild everything before
+    it; of a day that was rebuilt, so is what the table does not show of it.
     """
-    history = view.table(entries[0].table)
+    history = view.table(table.name)
     judged = [e for e in history.outcomes if e.rows_quarantined]
     replaced: dict[date, int] = {}
     for entry in entries:
@@ -262,7 +289,10 @@ def _supersede(path: str, view: LedgerView, entries: Sequence[Entry]) -> None:
         if any(e.day == entry.day and low <= e.batch < entry.batch for e in judged):
             replaced[entry.day] = low
     if replaced:
-        quarantine.supersede(path, entries[0].batch, replaced)
+        quarantine.supersede(quarantine_path(settings, table), entries[0].batch, replaced)
+    rebuilt = [e.day for e in entries if e.mode == "rebuild" and e.state == "committed"]
+    if isinstance(table.write, Merge | History):
+        supersede_beside(table, settings.lake, entries[0].batch, rebuilt)
 
 
 def _what(table: Table, work: Work) -> str:

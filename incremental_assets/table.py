@@ -10,13 +10,19 @@ from typing import Literal
 
 from pyspark.sql import DataFrame
 
+from incremental_assets.changes.by_log import ChangeLog
+from incremental_assets.changes.by_sequence import Sequence as SequenceChanges
+from incremental_assets.changes.by_snapshot import SnapshotDiff
+from incremental_assets.changes.by_timestamp import Timestamp
 from incremental_assets.changes.files import Files
 from incremental_assets.errors import DefinitionError
-from incremental_assets.lake.strategy import Append, Merge, ReplaceDay
+from incremental_assets.lake.history import VALIDITY
+from incremental_assets.lake.strategy import Append, History, Merge, ReplaceDay
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.gate import structural_rules
 from incremental_assets.quality.rules import DayRule, RowRule, Rule
 from incremental_assets.sources.landed_files import LandedFiles
+from incremental_assets.sources.stored_feed import Stored
 
 Layer = Literal["bronze", "silver", "gold"]
 Transform = Callable[..., DataFrame]
@@ -44,7 +50,8 @@ class AsOf:
     valid_from: str
 
 
-Read = LandedFiles | ByDay | AsOf
+Read = LandedFiles | Stored | ByDay | AsOf
+Detector = Files | Timestamp | SequenceChanges | ChangeLog | SnapshotDiff
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +74,20 @@ class Table:
     which version is the later one. `day` is the timestamp whose UTC date is the business day,
     declared unchanging for a key; None partitions by the landing day instead. `lateness` is how
     long after its business day a row may land ("default": the setting; None: for ever).
+    `changes` says how the source of a bronze table tells what is new, and so what its rows mean
+    to the silver table above it: with a change log or full copies, inserts, updates and deletes.
     `transform` is a pure function from the frames that are read to the rows that are written.
     """
 
     name: str
     description: str
     reads: tuple[Read, ...]
-    write: Append | Merge | ReplaceDay
+    write: Append | Merge | History | ReplaceDay
     key: tuple[str, ...] = ()
     order_by: tuple[str, ...] = ()
     day: str | None = None
     lateness: timedelta | Literal["default"] | None = None
-    changes: Files = field(default_factory=Files)
+    changes: Detector = field(default_factory=Files)
     schema: Contract | None = None
     rules: tuple[Rule, ...] = ()
     sums: Sums | None = None
@@ -91,23 +100,18 @@ class Table:
             raise DefinitionError(
                 f"Table name {self.name!r}: expected bronze/…, silver/… or gold/… in lower case."
             )
-        if not isinstance(self.changes, Files):
-            raise DefinitionError(
-                f"{self.name}: changes is {self.changes!r}; a table of the lake is fed by landed "
-                "files, so it takes Files() or a subclass. The other detectors are for the loaders."
-            )
         names = [rule.name for rule in self.rules]
         if len(set(names)) != len(names):
             raise DefinitionError(f"{self.name}: two rules have the same name: {sorted(names)}.")
-        if isinstance(self.write, Merge) and not (self.key and self.schema):
-            raise DefinitionError(f"{self.name}: Merge() needs a key and a schema contract.")
-        missing = {*self.key, *self.order_by, *([self.day] if self.day else [])}
-        if isinstance(self.write, Merge) and self.schema is not None:
-            missing -= set(self.schema.columns)
-            if missing:
-                raise DefinitionError(
-                    f"{self.name}: {sorted(missing)} are used but not in the contract."
-                )
+        if self.layer == "bronze":
+            _check_source(self)
+        elif not isinstance(self.changes, Files):
+            raise DefinitionError(
+                f"{self.name}: changes is {self.changes!r}; inside the lake what is new is told by "
+                "batches. Give it to the bronze table that reads the source."
+            )
+        if isinstance(self.write, Merge | History):
+            _check_keyed(self)
 
     @property
     def layer(self) -> Layer:
@@ -121,9 +125,34 @@ class Table:
         return next((read for read in self.reads if isinstance(read, LandedFiles)), None)
 
     @property
+    def stored(self) -> Stored | None:
+        """The stored source that the table reads, if it is a bronze table."""
+        return next((read for read in self.reads if isinstance(read, Stored)), None)
+
+    @property
+    def landing_column(self) -> str | None:
+        """The column of a stored source whose date is a row's landing day."""
+        if self.stored is None:
+            return None
+        cursor = self.changes.column if isinstance(self.changes, Timestamp) else None
+        return self.stored.day or cursor
+
+    @property
+    def files(self) -> Files:
+        """How files are told apart, where the source is files."""
+        return self.changes if isinstance(self.changes, Files) else Files()
+
+    @property
+    def log(self) -> ChangeLog | SnapshotDiff | None:
+        """The change log or the full copies whose events this table makes into rows."""
+        facts = self.facts
+        found = facts.changes if facts is not None and facts.layer == "bronze" else None
+        return found if isinstance(found, ChangeLog | SnapshotDiff) else None
+
+    @property
     def upstreams(self) -> Sequence[ByDay | AsOf]:
         """The tables that it reads, in the order of the transform's arguments."""
-        return [read for read in self.reads if not isinstance(read, LandedFiles)]
+        return [read for read in self.reads if isinstance(read, ByDay | AsOf)]
 
     @property
     def facts(self) -> Table | None:
@@ -147,7 +176,68 @@ class Table:
     def checks(self) -> Mapping[str, tuple[str, bool]]:
         """Every check of the table: its description, and whether it blocks."""
         found = {rule.name: (rule.description, rule.severity == "fail") for rule in self.rules}
-        if isinstance(self.write, Merge):
+        if isinstance(self.write, Merge | History):
             structural = structural_rules()
             found |= {name: (text, False) for name, text in structural.items()}
         return found
+
+
+def _check_source(table: Table) -> None:
+    name, changes = table.name, table.changes
+    if len(table.reads) != 1 or not (table.feed or table.stored):
+        raise DefinitionError(f"{name}: a bronze table reads one LandedFiles(…) or Stored(…).")
+    if not isinstance(table.write, Append):
+        raise DefinitionError(f"{name}: a bronze table keeps what arrived; use Append().")
+    if table.feed is not None and not isinstance(changes, Files | ChangeLog | SnapshotDiff):
+        raise DefinitionError(
+            f"{name}: changes is {changes!r}, but in day folders the files tell what is new: use "
+            "Files(), ChangeLog(…) or SnapshotDiff(…). Timestamp and Sequence read a Stored(…)."
+        )
+    if table.stored is not None and isinstance(changes, Files):
+        raise DefinitionError(
+            f"{name}: a stored source needs to be told how it shows what is new: changes="
+            "Timestamp(…), Sequence(…), ChangeLog(…) or SnapshotDiff(…)."
+        )
+    if isinstance(changes, SnapshotDiff) and table.stored is not None and table.stored.day:
+        raise DefinitionError(f"{name}: a full copy stands for a moment; it has no day column.")
+    if isinstance(changes, SnapshotDiff | ChangeLog) and table.day is not None:
+        raise DefinitionError(
+            f"{name}: what a log or a copy changes may change for ever, so it has no business day; "
+            "leave `day` out."
+        )
+    rows = [rule.name for rule in table.row_rules]
+    if rows:
+        raise DefinitionError(
+            f"{name}: {rows} judge rows, and bronze keeps every row; give them to silver."
+        )
+
+
+def _check_keyed(table: Table) -> None:
+    name, log = table.name, table.log
+    if not (table.key and table.schema):
+        raise DefinitionError(
+            f"{name}: {type(table.write).__name__}() needs a key and a schema contract."
+        )
+    used = {*table.key, *table.order_by, *([table.day] if table.day else [])}
+    missing = sorted(used - set(table.schema.columns))
+    if missing:
+        raise DefinitionError(f"{name}: {missing} are used but not in the contract.")
+    if log is not None and (table.order_by or table.day):
+        raise DefinitionError(
+            f"{name}: its changes have an order of their own, and its rows may change for ever; "
+            "leave order_by and day out."
+        )
+    if isinstance(log, SnapshotDiff) and set(log.key) != set(table.key):
+        raise DefinitionError(
+            f"{name}: the copies are compared by {log.key}; the key has to be the same."
+        )
+    if isinstance(table.write, History) and log is None and len(table.order_by) != 1:
+        raise DefinitionError(f"{name}: a history is measured in one column; name it in order_by.")
+    own = sorted(set(VALIDITY) & {column.lower() for column in table.schema.columns})
+    if isinstance(table.write, History) and own:
+        raise DefinitionError(
+            f"{name}: a history has the columns {', '.join(VALIDITY)} of its own; the contract "
+            f"names {own}. Rename them in a transform."
+        )
+    if isinstance(table.write, History) and table.day is not None:
+        raise DefinitionError(f"{name}: the versions of a key lie on many days; leave day out.")

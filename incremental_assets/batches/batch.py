@@ -33,6 +33,8 @@ _NOTED = (
     "rows_counted_quarantined",
     "held_by",
 )
+# Likewise, but only where there is something to say.
+_NOTED_IF_ANY = ("low", "high", "position")
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class Batch:
     @property
     def quarantine_path(self) -> str:
         """Where the rows lie that the table's gate set aside."""
-        return f"{self.settings.lake}/quarantine/{self.table.name.replace('/', '_')}"
+        return quarantine_path(self.settings, self.table)
 
     def transaction(self, outcomes: Sequence[Entry] = ()) -> Transaction:
         """The Delta transaction of the batch; its note tells the outcomes."""
@@ -83,10 +85,16 @@ class Batch:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a batch: an entry per day, and what each rule said."""
+    """What came of a batch: an entry per day, what each rule said, and what is to be told."""
 
     entries: Sequence[Entry]
     results: Mapping[date, Sequence[RuleResult]]
+    notes: Sequence[str] = ()
+
+
+def quarantine_path(settings: Settings, table: Table) -> str:
+    """Where the rows lie that a table's gate set aside."""
+    return f"{settings.lake}/quarantine/{table.name.replace('/', '_')}"
 
 
 class BatchKind(Protocol):
@@ -107,7 +115,11 @@ class BatchKind(Protocol):
 
 def note(number: int, outcomes: Sequence[Entry]) -> str:
     """The note that a commit carries."""
-    days = {str(e.day): {name: getattr(e, name) for name in _NOTED} for e in outcomes}
+    days = {
+        str(e.day): {name: getattr(e, name) for name in _NOTED}
+        | {name: getattr(e, name) for name in _NOTED_IF_ANY if getattr(e, name)}
+        for e in outcomes
+    }
     return json.dumps({"batch": number, "days": days}, separators=(",", ":"))
 
 

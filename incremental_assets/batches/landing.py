@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.batches.batch import Batch, Outcome, note
+from incremental_assets.batches.bronze import COLUMNS, PARTITIONS, landed_lines
 from incremental_assets.errors import SourceError
 from incremental_assets.lake.delta_log import Commit, partition_day
 from incremental_assets.lake.merge import replace_files_rows
@@ -21,17 +22,10 @@ from incremental_assets.lake.stage import stage
 from incremental_assets.ledger.entry import Entry, Touched
 from incremental_assets.quality.gate import RuleResult, judge_day
 from incremental_assets.quality.rules import DayCounts
-from incremental_assets.quality.types import Timestamp
-from incremental_assets.settings import local_path
 from incremental_assets.sources.landed_files import gone
 from incremental_assets.sources.source_file import SourceFile
 from incremental_assets.spark.failure import SPARK_ERRORS, what_failed
-from incremental_assets.storage import spark_path
 from incremental_assets.table import Table
-
-_BYTE_ORDER_MARK = "\ufeff"
-_BLANK = " \t\n\x0b\f\r"
-_ALL = 2**31 - 1
 
 
 class LandingBatch:
@@ -43,18 +37,10 @@ class LandingBatch:
     """
 
     def columns(self, table: Table) -> Sequence[tuple[str, str]]:
-        """`_raw` holds a line that is not JSON; `payload` any other."""
-        return (
-            ("_batch", "long"),
-            ("_landing_day", "date"),
-            ("_day", "date"),
-            ("_file", "string"),
-            ("payload", "variant"),
-            ("_raw", "string"),
-        )
+        return COLUMNS
 
     def partition_by(self, table: Table) -> Sequence[str]:
-        return ("_landing_day", "_day")
+        return PARTITIONS
 
     def execute(self, batch: Batch) -> Outcome:
         landed = any(file.size for work in batch.work.days.values() for file in work.files)
@@ -72,7 +58,7 @@ class LandingBatch:
         files = [file for work in batch.work.days.values() for file in work.files]
         with own_session(batch.spark(), small=batch.work.small) as session:
             try:
-                rows = _read(session, batch, files)
+                rows = landed_lines(session, batch, files)
                 if batch.work.mode == "rebuild":
                     self._replace(session, batch, rows, files)
                     return batch.commit()
@@ -99,55 +85,6 @@ class LandingBatch:
         )
         transaction = replace(batch.transaction(), note=_note(batch, carried))
         publish(written.staged, transaction, replaced_files=written.replaced)
-
-
-def _read(session: SparkSession, batch: Batch, files: Sequence[SourceFile]) -> DataFrame:
-    """Every line that is not blank: its number, days, file, and payload or raw text."""
-    root = batch.settings.landing
-    lines = session.read.text([spark_path(root, file.path) for file in files])
-    value = F.col("value")
-    text = F.when(value.startswith(_BYTE_ORDER_MARK), F.substring(value, 2, _ALL)).otherwise(value)
-    lines = lines.where(F.ltrim(text, F.lit(_BLANK)) != "").select(
-        F.lit(batch.number).cast("long").alias("_batch"),
-        _relative_path(root).alias("_file"),
-        text.alias("_text"),
-        F.try_parse_json(text).alias("payload"),
-    )
-    rows = lines.withColumn("_raw", F.when(F.col("payload").isNull(), F.col("_text")))
-    folder = F.substring_index("_file", "/", 2)  # <feed>/YYYY-MM-DD
-    rows = rows.withColumn("_landing_day", F.substring(folder, -10, 10).cast("date"))
-    return rows.withColumn("_day", _day(batch)).select(
-        "_batch", "_landing_day", "_day", "_file", "payload", "_raw"
-    )
-
-
-def _day(batch: Batch) -> Column:
-    """The day whose silver partition judges the row.
-
-    Its business day, or the landing day where that cannot be read or lies outside the lateness.
-    """
-    table, landed = batch.table, F.col("_landing_day")
-    if table.day is None:
-        return landed
-    business = Timestamp().read(F.col("payload"), table.day).cast("date")
-    lateness = table.lateness_in(batch.settings.lateness)
-    in_time = business <= F.date_add(landed, 1)
-    if lateness is not None:
-        in_time &= business >= F.date_sub(landed, lateness.days)
-    inside = business >= F.lit(batch.settings.start_date)
-    return F.coalesce(F.when(in_time & inside, business), landed)
-
-
-def _relative_path(landing: str) -> Column:
-    """The file's path below the landing root, as it was listed.
-
-    Spark gives it as a URI: percent-encoded, but with `+` as it is.
-    """
-    local = local_path(landing)
-    root = str(local) if local is not None else landing.split("://", 1)[1]
-    decoded = F.url_decode(F.replace(F.col("_metadata.file_path"), F.lit("+"), F.lit("%2B")))
-    start = F.locate(root, decoded) + F.lit(len(root) + 1)
-    return F.substr(decoded, start)
 
 
 def _judge(

@@ -33,6 +33,21 @@ def row_hash(types: Mapping[str, DataType], ignore: Collection[str] = ()) -> Col
     return F.concat(F.lit(f"{HASH_VERSION}:"), F.substring(F.sha2(text, 256), 1, 32))
 
 
+def payload_hash(payload: str, ignore: Collection[str] = ()) -> Column:
+    """The hash of a JSON value in a `VARIANT` column.
+
+    Of an object it is over what is neither null nor ignored in it, in order of name, in which
+    a variant keeps them.
+    """
+    fields = F.col(payload).try_cast("map<string,variant>")
+    ignored = list(ignore)
+    there = F.map_filter(
+        fields, lambda name, value: ~F.is_variant_null(value) & ~name.isin(ignored)
+    )
+    text = F.coalesce(F.to_json(there), F.to_json(F.col(payload)))
+    return F.concat(F.lit(f"{HASH_VERSION}:"), F.substring(F.sha2(text, 256), 1, 32))
+
+
 def _exact(value: Column, kind: DataType) -> Column:
     """What JSON says of a value without losing anything: it cuts an instant to milliseconds.
 

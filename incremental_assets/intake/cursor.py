@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from incremental_assets.changes.by_sequence import Progress, Sequence, Step, step
+from incremental_assets.changes.by_sequence import Progress, Sequence
 from incremental_assets.changes.by_timestamp import Timestamp
 from incremental_assets.changes.watermark import Nulls, Seen, as_text, instant, instant_at, number
 from incremental_assets.errors import SourceError
@@ -19,7 +19,7 @@ from incremental_assets.frames import persisted, quoted
 from incremental_assets.intake.found import Found, Position
 from incremental_assets.intake.gate import Judged, judge, with_reasons
 from incremental_assets.intake.intake import HASH, ORDER, Intake
-from incremental_assets.intake.islands import islands
+from incremental_assets.intake.progress import next_step, progress_from, state_of_progress
 from incremental_assets.intake.rows import (
     instant_of,
     number_of,
@@ -116,7 +116,7 @@ def new_by_sequence(
     `fail`.
     """
     before = target.position(Position("sequence", changes.column, intake.start))
-    progress = _progress(before)
+    progress = progress_from(before.state, number(before.high))
     with fixed.rows(session, target.known_types()) as source:
         own = own_types(source)
         if not own:
@@ -134,12 +134,7 @@ def new_by_sequence(
             rest = target.without_beaten(session, unseen(again, known), None)
             new = candidates.where(certain).unionByName(rest)
             with persisted(_bounded(new, intake, reasons)) as bounded:
-                there, dense = islands(bounded, ORDER)
-                decided = (
-                    step(changes, progress, there, now, intake.name)
-                    if dense
-                    else _too_sparse(changes, progress, there)
-                )
+                decided = next_step(changes, progress, bounded, ORDER, now, intake.name)
                 rows = bounded
                 if decided.stop is not None:
                     rows = bounded.where(cursor.isNull() | (cursor <= decided.stop))
@@ -162,7 +157,9 @@ def new_by_sequence(
                 yield Found(
                     rows,
                     own,
-                    _position(changes.column, after, high),
+                    Position(
+                        "sequence", changes.column, as_text(high), state_of_progress(after, high)
+                    ),
                     judged.rows,
                     judged.quarantined,
                     notes=(*judged.notes, *decided.notes),
@@ -253,33 +250,3 @@ def _among(day: str, days: Collection[Any]) -> Column:
     column = F.col(quoted(day))
     found = column.isin([each for each in days if each is not None])
     return found | column.isNull() if None in days else found
-
-
-def _progress(before: Position) -> Progress:
-    gaps = tuple((low, high) for low, high in before.state.get("gaps", ()))
-    since = before.state.get("waiting_since")
-    top = before.state.get("top", number(before.high))
-    return Progress(top, gaps, datetime.fromisoformat(since) if since else None)
-
-
-def _position(column: str, progress: Progress, watermark: int | None) -> Position:
-    state: dict[str, Any] = {}
-    if watermark != progress.high:
-        state["top"] = progress.high
-    if progress.gaps:
-        state["gaps"] = [list(gap) for gap in progress.gaps]
-    if progress.waiting_since:
-        state["waiting_since"] = progress.waiting_since.isoformat()
-    return Position("sequence", column, as_text(watermark), state)
-
-
-def _too_sparse(changes: Sequence, before: Progress, there: list[tuple[int, int]]) -> Step:
-    if changes.on_gap != "report":
-        raise SourceError(
-            f"{changes.column} has so many gaps that it is no sequence; with on_gap="
-            f"{changes.on_gap!r} nothing can be loaded. Use on_gap='report'."
-        )
-    low, high = there[0]
-    top = high if before.high is None else max(high, before.high)
-    note = f"{changes.column} has too many gaps from {low} to {high} to remember them; none is"
-    return Step(None, Progress(top, before.gaps), (note,))

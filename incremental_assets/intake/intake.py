@@ -42,7 +42,7 @@ class Intake:
     `target`, `ledger` and `snapshot` are paths or URIs of Delta tables; several intakes may share
     a ledger, under different names. `at` is the moment a snapshot stands for (None: the load's).
     `start` is the watermark to begin above where the ledger knows none. `max_records` bounds what
-    one load takes.
+    one load takes. Of rows that are equal in all else, that with the lowest `first_by` stays.
     """
 
     name: str
@@ -58,6 +58,7 @@ class Intake:
     snapshot: str = ""
     at: datetime | None = None
     start: str = ""
+    first_by: str = ""
 
     def __post_init__(self) -> None:
         if not self.name.strip() or len(self.name) > _LONGEST_NAME or not self.name.isprintable():

@@ -19,7 +19,6 @@ from typing import Any, assert_never
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, LongType, StructField
 
 from incremental_assets.changes.by_log import ChangeLog
 from incremental_assets.changes.by_sequence import Sequence as SequenceChanges
@@ -33,20 +32,15 @@ from incremental_assets.intake.gate import REASONS, is_good
 from incremental_assets.intake.intake import (
     BATCH,
     HASH,
-    ORDER,
     TABLE,
-    VALIDITY,
     Intake,
 )
 from incremental_assets.intake.log import new_by_log
 from incremental_assets.intake.snapshot import new_by_snapshot, undo_snapshot
-from incremental_assets.intake.target import Settling, Target
+from incremental_assets.intake.target import Settling, Target, ensure_columns
 from incremental_assets.intake.write import Written, write
 from incremental_assets.lake.beside import put_beside
 from incremental_assets.lake.delta_log import (
-    add_columns,
-    ensure_table,
-    field_of,
     find_commit,
     open_table,
 )
@@ -163,7 +157,7 @@ def _publish(
     before: str,
     now: datetime,
 ) -> Entry:
-    _ensure(intake, found)
+    ensure_columns(intake, found)
     target = target.again()
     claim = _claim(intake, fixed, found, target, ledger, tail, before, now)
     if found.quarantined:
@@ -233,27 +227,6 @@ def _claim(
 
     ledger.transact_on(intake.name, decide)
     return entry
-
-
-def _ensure(intake: Intake, found: Found) -> None:
-    """Make the target with its columns, or give it those that it lacks."""
-    rows = found.rows.schema
-    columns = [StructField(BATCH, LongType()), *(rows[n] for n in (*found.own, *intake.order))]
-    if isinstance(intake.write, History):
-        at = rows[ORDER].dataType
-        columns += map(StructField, VALIDITY, (at, at, BooleanType()))
-    fields = [field_of(column) for column in columns]
-    if open_table(intake.target) is None:
-        missing = sorted(set(intake.partition_by) - set(found.own))
-        if missing:
-            raise LakeError(
-                f"{intake.name}: partition_by names {missing}, which the source does not have; it "
-                f"has {sorted(found.own)}. Nothing was loaded."
-            )
-        named = [(str(field["name"]), field["type"]) for field in fields]
-        ensure_table(intake.target, intake.name, named, intake.partition_by)
-    else:
-        add_columns(intake.target, fields)
 
 
 def _set_aside(intake: Intake, found: Found, batch: int) -> None:

@@ -43,6 +43,7 @@ from incremental_assets.intake.rows import (
     unseen,
 )
 from incremental_assets.intake.target import Target
+from incremental_assets.intake.truncates import with_deletes
 from incremental_assets.lake.history import DELETED
 from incremental_assets.sources.object_columns import infer_columns, with_columns_of
 from incremental_assets.sources.stored import FixedSource
@@ -286,20 +287,14 @@ def _with_truncates(
         keys = keys.unionByName(there)
     order_type = rows.schema[ORDER].dataType
     is_time = order_type.typeName() == "timestamp"
-    deletes = keys.distinct()
+    places = []
     for at, within in truncates:
         order = F.timestamp_micros(F.lit(int(at))) if is_time else F.lit(at).cast(order_type)
-        marks = {
-            ORDER: order,
-            DELETED: F.lit(True),
-            OPERATION: F.lit("delete"),
-            HASH: F.lit(""),
-            "_reasons": F.array().cast("array<string>"),
-        }
+        place = {ORDER: order}
         if WITHIN in intake.order:
-            marks[WITHIN] = F.lit(within).cast("decimal(38,0)")
-        rows = rows.unionByName(deletes.withColumns(marks), allowMissingColumns=True)
-    return rows
+            place[WITHIN] = F.lit(within).cast("decimal(38,0)")
+        places.append(place)
+    return with_deletes(rows, keys.distinct(), places)
 
 
 def _watermark(changes: ChangeLog, before: str, judged: Judged, order: str, now: datetime) -> str:

@@ -14,7 +14,7 @@ from incremental_assets.intake.found import Position
 from incremental_assets.intake.target import Target
 from incremental_assets.ledger.entry import FileEntry
 from incremental_assets.sources.delta_news import DeltaFile, delta_files_since
-from incremental_assets.sources.payloads import row_payloads
+from incremental_assets.sources.payloads import row_objects, row_payloads
 from incremental_assets.sources.stored import FixedSource
 from incremental_assets.sources.stored_delta import delta_rows
 
@@ -42,6 +42,16 @@ class LogFiles:
             return
         only = None if self.version is not None else [file.path for file in self.files]
         with self.fixed.rows(session, known, only) as rows:
+            yield rows
+
+    @contextmanager
+    def objects(self, session: SparkSession) -> Iterator[DataFrame]:
+        """The new events as they are written: JSON values, or objects of their columns."""
+        if self.added is not None and self.version is not None:
+            yield row_objects(delta_rows(session, self.fixed.root, self.version, self.added))
+            return
+        only = None if self.version is not None else [file.path for file in self.files]
+        with self.fixed.objects(session, only) as rows:
             yield rows
 
     @contextmanager
@@ -84,13 +94,14 @@ def new_files(
     Raises SourceError if the log cannot be listed.
     """
     if fixed.version is not None:
-        return _commits(fixed, before.state.get("version"), one_by_one=one_by_one)
+        return commits_since(fixed, before.state.get("version"), one_by_one=one_by_one)
     new, changed = Files().new_and_changed(fixed.files, target.files, fixed.tagged)
     files = tuple(FileEntry(f.path, f.size, f.tag, f.modified) for f in (*new, *changed))
     return LogFiles(fixed, files, nothing=not files)
 
 
-def _commits(fixed: FixedSource, read: int | None, *, one_by_one: bool) -> LogFiles:
+def commits_since(fixed: FixedSource, read: int | None, *, one_by_one: bool = False) -> LogFiles:
+    """What a Delta table's commits after version `read` brought: all, or the next one's."""
     version = fixed.version
     assert version is not None
     if read is None:

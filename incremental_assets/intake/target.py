@@ -10,14 +10,29 @@ from datetime import date, datetime
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, StructType
+from pyspark.sql.types import BooleanType, DataType, LongType, StructField, StructType
 
 from incremental_assets.errors import LakeError
 from incremental_assets.frames import quoted
-from incremental_assets.intake.found import Position
-from incremental_assets.intake.intake import HASH, ORDER, TABLE, VALIDITY, Intake
+from incremental_assets.intake.found import Found, Position
+from incremental_assets.intake.intake import (
+    BATCH,
+    HASH,
+    ORDER,
+    TABLE,
+    VALIDITY,
+    Intake,
+)
 from incremental_assets.lake.beside import abandon_beside
-from incremental_assets.lake.delta_log import find_commit, open_table, put_fence, transaction
+from incremental_assets.lake.delta_log import (
+    add_columns,
+    ensure_table,
+    field_of,
+    find_commit,
+    open_table,
+    put_fence,
+    transaction,
+)
 from incremental_assets.lake.read import plain_files, read_files
 from incremental_assets.lake.stage import discard_batch
 from incremental_assets.lake.strategy import Append, History, Merge, ReplaceDay
@@ -191,3 +206,24 @@ def _refuse_other_files(intake: Intake) -> None:
             f"({len(others)} files). Nothing was loaded; choose an empty place, or make it a Delta "
             "table (CONVERT TO DELTA)."
         )
+
+
+def ensure_columns(intake: Intake, found: Found) -> None:
+    """Make the target with its columns, or give it those that it lacks."""
+    rows = found.rows.schema
+    columns = [StructField(BATCH, LongType()), *(rows[n] for n in (*found.own, *intake.order))]
+    if isinstance(intake.write, History):
+        at = rows[ORDER].dataType
+        columns += map(StructField, VALIDITY, (at, at, BooleanType()))
+    fields = [field_of(column) for column in columns]
+    if open_table(intake.target) is None:
+        missing = sorted(set(intake.partition_by) - set(found.own))
+        if missing:
+            raise LakeError(
+                f"{intake.name}: partition_by names {missing}, which the source does not have; it "
+                f"has {sorted(found.own)}. Nothing was loaded."
+            )
+        named = [(str(field["name"]), field["type"]) for field in fields]
+        ensure_table(intake.target, intake.name, named, intake.partition_by)
+    else:
+        add_columns(intake.target, fields)

@@ -32,8 +32,8 @@ from incremental_assets.lake.strategy import (
     ReplaceDay,
 )
 
-_BESIDE = ((BATCH, "long"), (TABLE, "string"), (DELETED, "boolean"), (WHY, "string"))
-_LOST = "_lost"
+BESIDE = ((BATCH, "long"), (TABLE, "string"), (DELETED, "boolean"), (WHY, "string"))
+LOST = "_lost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def write(
         case Merge():
             return Written(_merge(session, intake, target, found, good, batch))
         case History():
-            return Written(_history(session, intake, target, found, good, batch))
+            return Written(write_history(session, intake, target, found, good, batch))
         case DeleteInsert():
             _remember(intake, found, good, batch)
             rows = _columns(good, intake, found, batch)
@@ -93,36 +93,39 @@ def _merge(
     batch: int,
 ) -> Merged:
     place = intake.order[:-1]  # without the hash
-    rows = _ranked(good, intake)
+    rows = ranked(good, intake)
     markers = _markers(session, intake, target)
     here, there = _struct(place), _struct(place, f"{OLD}.")
     if markers is not None:
         rows = rows.join(markers, list(intake.key), "left")
         later = f"_marker IS NULL OR {here} > _marker OR (NOT {DELETED} AND {here} = _marker)"
-        rows = rows.where(f"{later} OR {_LOST}").drop("_marker")
+        rows = rows.where(f"{later} OR {LOST}").drop("_marker")
     if found.deletes:
-        deletes = rows.where(f"{DELETED} AND NOT {_LOST}").drop(_LOST)
-        _put_beside(intake, found, deletes.withColumn(WHY, F.lit("deleted")), batch)
+        deletes = rows.where(f"{DELETED} AND NOT {LOST}").drop(LOST)
+        keep_beside(intake, found, deletes.withColumn(WHY, F.lit("deleted")), batch)
     incoming = rows.selectExpr(
         f"CAST({batch} AS bigint) AS {BATCH}",
         *(quoted(n) for n in (*found.own, *intake.order)),
         DELETED,
-        _LOST,
-        f"{DELETED} OR {_LOST} AS {GONE}",
+        LOST,
+        f"{DELETED} OR {LOST} AS {GONE}",
     )
     # Among changes at one place a row beats a delete, then the greater hash wins.
     tied = f"NOT {DELETED} AND {here} <=> {there}"
     beats = f"{here} > {there} OR ({tied} AND {HASH} > coalesce({OLD}.{HASH}, ''))"
-    tie = f"{_LOST} OR ({OLD} IS NOT NULL AND {tied} AND {HASH} != {OLD}.{HASH})"
+    if intake.first_by:
+        copy = f"{tied} AND {HASH} = {OLD}.{HASH}"
+        beats = f"{beats} OR ({copy} AND {intake.first_by} < {OLD}.{intake.first_by})"
+    tie = f"{LOST} OR ({OLD} IS NOT NULL AND {tied} AND {HASH} != {OLD}.{HASH})"
 
     def record(pairs: DataFrame) -> None:
         ties = pairs.selectExpr(
             *(quoted(n) for n in (*intake.key, *place)),
-            f"if({_LOST}, {HASH}, least({HASH}, {OLD}.{HASH})) AS {HASH}",
+            f"if({LOST}, {HASH}, least({HASH}, {OLD}.{HASH})) AS {HASH}",
             f"false AS {DELETED}",
             f"'lost by its hash alone' AS {WHY}",
         )
-        _put_beside(intake, found, ties, batch, intake.ties_app)
+        keep_beside(intake, found, ties, batch, intake.ties_app)
 
     return merge(
         session,
@@ -130,21 +133,30 @@ def _merge(
         intake.target,
         batch,
         intake.key,
-        F.expr(f"({beats}) AND NOT {_LOST}"),
-        intake.order,
+        F.expr(f"({beats}) AND NOT {LOST}"),
+        (*intake.order, *([intake.first_by] if intake.first_by else [])),
         day=None,
         ties=Ties(F.expr(tie), record),
+        marks=(DELETED, LOST),
     )
 
 
-def _history(
+def write_history(
     session: SparkSession,
     intake: Intake,
     target: Target,
     found: Found,
     good: DataFrame,
     batch: int,
+    *,
+    anew: str = "",
+    keys: DataFrame | None = None,
 ) -> Merged:
+    """Stage the versions of the changes' keys.
+
+    With `anew`, those of the `keys` are derived from `good` and from what lies beside the target
+    and does not meet this condition, whatever the target held.
+    """
     assert isinstance(intake.write, History)
     if DELETED not in good.columns:
         good = good.withColumn(DELETED, F.lit(False))
@@ -152,32 +164,36 @@ def _history(
     own = dict(target.known_types()) | dict(found.own)
     ignored = {name.lower() for name in intake.write.unversioned}
     shown = row_hash({n: t for n, t in own.items() if n.lower() not in ignored})
-    beside = target.side(session, intake.beside)
+    beside = next(iter(target.side(session, intake.beside)), None)
+    if beside is not None and anew:
+        beside = beside.where(f"NOT ({anew})")
     return merge_history(
         session,
         good.select(*names, DELETED),
-        beside[0] if beside else None,
+        beside,
         intake.target,
         batch,
-        Versions(intake.key, intake.order, shown),
-        lambda hidden: _put_beside(intake, found, hidden, batch),
+        Versions(intake.key, intake.order, shown, intake.first_by),
+        lambda hidden: keep_beside(intake, found, hidden, batch),
+        anew=keys if anew else None,
     )
 
 
 def _remember(intake: Intake, found: Found, good: DataFrame, batch: int) -> None:
     """Note the rows that are loaded: the target may lose them, and they must not come again."""
     rows = good.select(ORDER, HASH, F.lit("loaded").alias(WHY), F.lit(False).alias(DELETED))
-    _put_beside(intake, found, rows, batch)
+    keep_beside(intake, found, rows, batch)
 
 
-def _ranked(good: DataFrame, intake: Intake) -> DataFrame:
+def ranked(good: DataFrame, intake: Intake) -> DataFrame:
     """The last change of each key, and the rows that only their hash made lose against it."""
     if DELETED not in good.columns:
         good = good.withColumn(DELETED, F.lit(False))
     place = intake.order[:-1]
     by = ", ".join(quoted(n) for n in intake.key)
     latest = ", ".join(f"{name} DESC NULLS LAST" for name in place)
-    last = f"OVER (PARTITION BY {by} ORDER BY {latest}, {DELETED}, {HASH} DESC)"
+    first = f", {intake.first_by}" if intake.first_by else ""
+    last = f"OVER (PARTITION BY {by} ORDER BY {latest}, {DELETED}, {HASH} DESC{first})"
     change = _struct((*place, DELETED))
     tied = f"_first <=> {change} AND _first_hash != {HASH}"
     return (
@@ -187,8 +203,8 @@ def _ranked(good: DataFrame, intake: Intake) -> DataFrame:
             f"first({change}) {last} AS _first",
             f"first({HASH}) {last} AS _first_hash",
         )
-        .withColumn(_LOST, F.expr(f"_rank > 1 AND {tied} AND NOT {DELETED}"))
-        .where(f"_rank = 1 OR {_LOST}")
+        .withColumn(LOST, F.expr(f"_rank > 1 AND {tied} AND NOT {DELETED}"))
+        .where(f"_rank = 1 OR {LOST}")
         .drop("_rank", "_first", "_first_hash")
     )
 
@@ -202,14 +218,15 @@ def _markers(session: SparkSession, intake: Intake, target: Target) -> DataFrame
     return None
 
 
-def _put_beside(intake: Intake, found: Found, rows: DataFrame, batch: int, app: str = "") -> None:
+def keep_beside(intake: Intake, found: Found, rows: DataFrame, batch: int, app: str = "") -> None:
+    """Put rows that the target does not show beside it, with the batch and why."""
     there = {*found.own, *intake.order, DELETED, WHY}
     named = rows.select(
         *(quoted(n) for n in rows.columns if n in there),
         F.lit(batch).cast("long").alias(BATCH),
         F.lit(intake.name).alias(TABLE),
     )
-    put_beside(named, intake.beside, app or intake.beside_app, batch, _BESIDE)
+    put_beside(named, intake.beside, app or intake.beside_app, batch, BESIDE)
 
 
 def _columns(rows: DataFrame, intake: Intake, found: Found, batch: int) -> DataFrame:

@@ -23,7 +23,7 @@ from incremental_assets.lake.read import plain_files, read_files
 VALIDITY = ("valid_from", "valid_to", "is_current")
 DELETED = "_deleted"
 WHY = "_why"
-_FLAGS = ("_there", "_kept", "_old_from", "_old_to", FILE)
+_FLAGS = ("_there", "_kept", "_said", "_old_from", "_old_to", "_old_first", FILE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +32,14 @@ class Versions:
 
     `order` are columns that decide between changes of a key, the first of which gives the units
     of the intervals and the last of which is the row hash. `shown` is a hash of the columns whose
-    change makes a new version.
+    change makes a new version. Of copies of one change, that with the lowest value in `first_by`
+    stays, if such a column is named.
     """
 
     key: tuple[str, ...]
     order: tuple[str, ...]
     shown: Column
+    first_by: str = ""
 
     @property
     def at(self) -> str:
@@ -58,6 +60,8 @@ def merge_history(
     batch: int,
     versions: Versions,
     keep_beside: Callable[[DataFrame], None],
+    *,
+    anew: DataFrame | None = None,
 ) -> Merged:
     """Stage the versions of the keys that `incoming` touches; counts stand at no day.
 
@@ -65,16 +69,17 @@ def merge_history(
     Intervals are half-open, [valid_from, valid_to), without an end for the current version; a
     delete ends one. Of changes at the same place in the order the last one shows. What shows no
     version goes to `keep_beside` (with `_deleted` and `_why`), and `beside` is all that went there
-    before. Inserted are new versions, updated those whose interval or values changed, deleted the
-    deletes that ended a version.
+    before. What the table holds of the keys in `anew`, and neither of the two says, is gone.
+    Inserted are new versions, updated those whose interval or values changed, deleted the deletes
+    that ended a version.
     """
     table = plain_files(path, version_of(path))
     present = read_files(session, table, table.files, file_column=FILE)
-    keys = incoming.select(*_columns(versions.key)).distinct()
-    events = _events(incoming, present, beside, keys, versions)
+    keys = incoming.select(*_columns(versions.key)).distinct() if anew is None else anew
+    events = _events(incoming, present, beside, keys, versions, anew=anew is not None)
     derived = _derived(events, versions).persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        hidden = F.expr("NOT _visible AND NOT _kept")
+        hidden = F.expr("NOT _visible AND NOT _kept AND NOT _void")
         counts = (
             derived.groupBy(FILE, "_visible", "_there", "_same")
             .agg(
@@ -108,7 +113,7 @@ def merge_history(
     )
 
 
-_DERIVED = ("_visible", "_same", "_ends", "_shown")
+_DERIVED = ("_visible", "_same", "_ends", "_shown", "_void")
 
 
 def _events(
@@ -117,16 +122,21 @@ def _events(
     beside: DataFrame | None,
     keys: DataFrame,
     versions: Versions,
+    *,
+    anew: bool,
 ) -> DataFrame:
     """Every change that is known of the keys, once, with where it is known from."""
     key = list(versions.key)
-    new = incoming.selectExpr("*", "false AS _there", "false AS _kept")
+    first = quoted(versions.first_by) if versions.first_by else "CAST(NULL AS date)"
+    new = incoming.selectExpr("*", "false AS _there", "false AS _kept", "true AS _said")
     known = (
         present.join(keys, key, "left_semi")
         .selectExpr(
             "*",
             "true AS _there",
             "false AS _kept",
+            f"{'false' if anew else 'true'} AS _said",
+            f"{first} AS _old_first",
             f"false AS {DELETED}",
             "valid_from AS _old_from",
             "valid_to AS _old_to",
@@ -136,15 +146,17 @@ def _events(
     events = new.unionByName(known, allowMissingColumns=True)
     if beside is not None:
         kept = beside.join(keys, key, "left_semi")
-        kept = kept.selectExpr("*", "false AS _there", "true AS _kept").drop("_batch", WHY)
+        kept = kept.selectExpr("*", "false AS _there", "true AS _kept", "true AS _said")
+        kept = kept.drop("_batch", WHY)
         events = events.unionByName(kept, allowMissingColumns=True)
     same = ", ".join((*_columns(versions.identity), DELETED))
-    copy = f"OVER (PARTITION BY {same} ORDER BY _there DESC, _kept DESC)"
+    copy = f"OVER (PARTITION BY {same} ORDER BY {first} NULLS LAST, _there DESC, _kept DESC)"
     flags = (f"max({name}) OVER (PARTITION BY {same}) AS {name}" for name in _FLAGS)
     others = [quoted(name) for name in events.columns if name not in _FLAGS]
     return (
         events.selectExpr(*others, *flags, f"row_number() {copy} AS _copy")
         .where("_copy = 1")
+        .withColumn("_void", F.expr("NOT _said"))
         .drop("_copy")
     )
 
@@ -155,9 +167,10 @@ def _derived(events: DataFrame, versions: Versions) -> DataFrame:
     *between, by_hash = map(quoted, versions.order[1:])
     # At one place of the order a row beats a delete, so that a pair of both is an update.
     later = ", ".join((*(f"{n} DESC NULLS LAST" for n in between), DELETED))
-    place = f"OVER (PARTITION BY {key}, {at} ORDER BY {later}, {by_hash} DESC NULLS LAST)"
+    place = f"OVER (PARTITION BY {key}, _void, {at} ORDER BY {later}, {by_hash} DESC NULLS LAST)"
     same = " AND ".join(f"first({n}) {place} <=> {n}" for n in (*between, DELETED))
-    in_order = f"PARTITION BY {key}, _last ORDER BY {at} NULLS FIRST"
+    first = f"_old_first <=> {quoted(versions.first_by)}" if versions.first_by else "true"
+    in_order = f"PARTITION BY {key}, _void, _last ORDER BY {at} NULLS FIRST"
     run = f"OVER ({in_order})"
     since = f"OVER ({in_order} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
     return (
@@ -178,13 +191,14 @@ def _derived(events: DataFrame, versions: Versions) -> DataFrame:
         )
         .selectExpr(
             "*",
-            f"_last AND _ended AND NOT {DELETED} AS _visible",
+            f"_last AND _ended AND NOT {DELETED} AND NOT _void AS _visible",
             f"(last(CASE WHEN _starts THEN struct({at} AS at) END, true) {since}).at AS valid_from",
-            f"{DELETED} AND _last AND _starts AND _after_row AS _ends",
+            f"{DELETED} AND _last AND _starts AND _after_row AND NOT _void AS _ends",
         )
         .selectExpr(
             "*",
-            "_visible AND _there AND _old_from <=> valid_from AND _old_to <=> valid_to AS _same",
+            "_visible AND _there AND _old_from <=> valid_from AND _old_to <=> valid_to "
+            f"AND {first} AS _same",
             f"CASE WHEN {DELETED} THEN 'deleted' WHEN _tie THEN 'lost by its hash alone' "
             "WHEN NOT _last THEN 'replaced at the same moment' ELSE 'no visible change' END "
             f"AS {WHY}",

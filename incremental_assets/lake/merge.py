@@ -33,6 +33,7 @@ OLD = "_old"
 FILE = "_old_file"
 _WINS = "_wins"
 _TIE = "_tie"
+_DECIDING = (FILE, GONE, OLD, _WINS, _TIE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,7 @@ def merge(
     keep: Callable[[DataFile], bool] = every_file,
     day: str | None = "dt",
     ties: Ties | None = None,
+    marks: Sequence[str] = (),
 ) -> Merged:
     """Stage what the table's changed files hold once `incoming` (one row per key) is merged.
 
@@ -68,7 +70,8 @@ def merge(
     `_old` is a struct of the `compared` columns of the table's row; no others are read to find
     out. A row with a true `_gone` deletes its key. `keep` names the files in which the keys may
     lie; `day` the column that the changes are counted by; `ties` what to do about rows of which
-    only the hash decided. Raises LakeError for a table whose files cannot simply be written anew.
+    only the hash decided; `marks` are columns that decide and are not kept. Raises LakeError for a
+    table whose files cannot simply be written anew.
     """
     table = plain_files(path, version_of(path))
     scope = [file for file in table.files if keep(file)]
@@ -93,7 +96,7 @@ def merge(
             ties.record(decided.where(_TIE).drop(_WINS, _TIE, FILE))
         counts = [row for row in counts if row[_WINS]]
         touched = files_named(path, scope, {row[FILE] for row in counts if row[FILE]})
-        new = decided.where(f"{_WINS} AND NOT {GONE}").drop(FILE, GONE, OLD, _WINS, _TIE)
+        new = decided.where(f"{_WINS} AND NOT {GONE}").drop(*marks, *_DECIDING)
         doomed = decided.where(f"{_WINS} AND {FILE} IS NOT NULL").select(*_columns(key))
         rest = read_files(session, table, touched).join(doomed, list(key), "left_anti")
         staged = stage_with(new, rest, table, batch)

@@ -118,7 +118,7 @@ def _new_landing_days(
 ) -> set[date]:
     found: set[date] = set()
     for table in chosen:
-        if table.feed is not None:
+        if table.layer == "bronze":
             news = landing_days_with_news(table, view, settings, settings.start_date, today)
             found |= {day for day in news if day in span}
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from types import MappingProxyType
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -59,11 +60,12 @@ class DayGate:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What the aggregate gives: per day the counts, and the names of the fields that were seen."""
+    """What the aggregate gives: counts per day, the names of all fields, and counts of flags."""
 
     days: Mapping[date, DayGate]
     broken: Mapping[tuple[date, str], int]
     fields: frozenset[str]
+    flags: Mapping[str, int] = field(default_factory=dict)
 
 
 def structural_rules() -> Mapping[str, str]:
@@ -92,11 +94,18 @@ def with_reasons(rows: DataFrame, rules: Sequence[Rule], structural: Sequence[Co
     return rows.withColumn("_reasons", F.when(no_object, F.array(F.lit(LINE))).otherwise(reasons))
 
 
-def count(rows: DataFrame, rules: Sequence[Rule], day: str, late: Column) -> Counted:
+def count(
+    rows: DataFrame,
+    rules: Sequence[Rule],
+    day: str,
+    late: Column,
+    flags: Mapping[str, Column] = MappingProxyType({}),
+) -> Counted:
     """Count everything that the rules need, by day, in one pass over the rows.
 
-    `day` names the column to group by and `late` tells a late row. Rows are counted by their
-    reasons, of which there are few combinations, so that a rule more costs nothing here.
+    `day` names the column to group by, `late` tells a late row, and the good rows with each of the
+    `flags` are counted. Rows are counted by their reasons, of which there are few combinations, so
+    that a rule more costs nothing here.
     """
     unread = F.array_contains("_reasons", LINE)
     watched = [
@@ -106,6 +115,7 @@ def count(rows: DataFrame, rules: Sequence[Rule], day: str, late: Column) -> Cou
         F.count(F.lit(1)).alias("rows"),
         F.count_if(late).alias("late"),
         F.flatten(F.collect_set(F.map_keys(FIELDS))).alias("fields"),
+        *(F.count_if(flag).alias(f"flag_{name}") for name, flag in flags.items()),
         *(
             F.count_if(~F.coalesce(rule.condition(), F.lit(False)) & ~unread).alias(
                 f"broken_{rule.name}"
@@ -116,14 +126,17 @@ def count(rows: DataFrame, rules: Sequence[Rule], day: str, late: Column) -> Cou
     days: dict[date, DayGate] = {}
     broken: dict[tuple[date, str], int] = {}
     fields: set[str] = set()
+    flagged = dict.fromkeys(flags, 0)
     for row in found.collect():
         day_so_far = days.get(row["day"]) or DayGate(row["day"])
         days[row["day"]] = _with_rows(day_so_far, row["reasons"], row["rows"], row["late"])
         fields.update(row["fields"])
+        for name in flags:
+            flagged[name] += 0 if row["reasons"] else row[f"flag_{name}"]
         for rule in watched:
             key = row["day"], rule.name
             broken[key] = broken.get(key, 0) + row[f"broken_{rule.name}"]
-    return Counted(days, broken, frozenset(fields))
+    return Counted(days, broken, frozenset(fields), flagged)
 
 
 def _with_rows(gate: DayGate, reasons: Sequence[str], rows: int, late: int) -> DayGate:

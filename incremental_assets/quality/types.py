@@ -118,7 +118,8 @@ class Timestamp(FieldType):
         )
 
     def typed(self, kind: Column, text: Column) -> Column:
-        return F.when(kind == "STRING", self.parse(text))
+        # A row of a typed source brings a timestamp or a date, whose text is ISO 8601 in UTC.
+        return F.when(kind.isin("STRING", "TIMESTAMP", "TIMESTAMP_NTZ", "DATE"), self.parse(text))
 
 
 def _number(text: Column, kind: str) -> Column:

@@ -21,6 +21,18 @@ def line_payloads(session: SparkSession, data: DataFiles) -> DataFrame:
     return lines.select("payload", _nothing("variant").alias("_key"), raw, "_file")
 
 
+def row_objects(rows: DataFrame) -> DataFrame:
+    """Typed rows with `_file` and `_raw` as `payload` objects of their columns."""
+    return rows.select(payload_of(rows).alias("payload"), "_raw", "_file")
+
+
+def payload_of(rows: DataFrame) -> Column:
+    """A row as an object of its own columns; null where `_raw` holds a line instead."""
+    own = [F.col(quoted(f.name)) for f in rows.schema.fields if f.name not in FACTS]
+    row = F.to_variant_object(F.struct(*own)) if own else _nothing("variant")
+    return F.when(F.col("_raw").isNull(), row)
+
+
 def row_payloads(rows: DataFrame) -> DataFrame:
     """Typed rows with `_file` and `_raw` as payloads.
 
@@ -31,10 +43,7 @@ def row_payloads(rows: DataFrame) -> DataFrame:
     own = [field for field in rows.schema.fields if field.name not in FACTS]
     value = _text_column(own, "value")
     if value is None:
-        names = [F.col(quoted(field.name)) for field in own]
-        row = F.to_variant_object(F.struct(*names)) if names else _nothing("variant")
-        payload = F.when(F.col("_raw").isNull(), row).alias("payload")
-        return rows.select(payload, _nothing("variant").alias("_key"), "_raw", "_file")
+        return row_objects(rows).withColumn("_key", _nothing("variant")).select(*_SHAPE)
     key = _text_column(own, "key")
     key = _nothing("string") if key is None else key
     read = rows.select(

@@ -6,6 +6,8 @@ Delta version, or the list of files), and `FixedSource` reads exactly that.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +21,7 @@ from incremental_assets.sources.delta_news import newest_version, version_size
 from incremental_assets.sources.file_checks import require_as_fixed
 from incremental_assets.sources.json_columns import json_rows
 from incremental_assets.sources.parquet_rows import parquet_rows
-from incremental_assets.sources.payloads import line_payloads, row_payloads
+from incremental_assets.sources.payloads import line_payloads, row_objects, row_payloads
 from incremental_assets.sources.rows import Reading, no_rows
 from incremental_assets.sources.source_file import SourceFile, with_content_tag
 from incremental_assets.sources.stored_delta import delta_version
@@ -70,6 +72,15 @@ class FixedSource:
     version: int | None = None
     files: tuple[SourceFile, ...] = ()
     root: str = ""
+
+    @property
+    def mark(self) -> str:
+        """What tells that the source is as it was: its version, or a digest of its file list."""
+        if self.version is not None:
+            return f"version {self.version}"
+        listed = [(f.path, f.size, f.tag or f.modified) for f in self.files]
+        digest = hashlib.blake2b(json.dumps(listed).encode(), digest_size=16).hexdigest()
+        return f"files {digest}"
 
     @contextmanager
     def rows(
@@ -124,6 +135,23 @@ class FixedSource:
         else:
             with self.rows(session, only=only) as rows:
                 yield row_payloads(rows)
+
+    @contextmanager
+    def objects(
+        self, session: SparkSession, only: Collection[str] | None = None
+    ) -> Iterator[DataFrame]:
+        """Each line or row as a `VARIANT` `payload`, with `_raw` and `_file`: as it was written.
+
+        As `payloads`, but no row is taken for a message.
+        """
+        reading = self._reading(_NOTHING_KNOWN, only)
+        if self.format == "json" and reading.data.files:
+            yield line_payloads(session, reading.data).drop("_key")
+        elif self.format == "csv" and reading.data.files:
+            yield row_objects(csv_texts(session, reading))
+        else:
+            with self.rows(session, only=only) as rows:
+                yield row_objects(rows)
 
     def size(self) -> int:
         """Bytes of the files; of a Delta table, of those that the version holds."""

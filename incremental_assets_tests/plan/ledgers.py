@@ -93,7 +93,7 @@ def by_mode(plan: Plan) -> dict[tuple[Mode, Kind], list[int]]:
 
 
 def planned(table: Table, days: Sequence[int], view: LedgerView, settings: Settings) -> Plan:
-    return plan_table(table, [jan(day) for day in days], view, settings)
+    return plan_table(table, [jan(day) for day in days], view, settings, jan(31))
 
 
 def stale(table: Table, view: LedgerView) -> dict[int, str]:

@@ -7,13 +7,82 @@ from typing import Any
 
 import pytest
 
-from incremental_assets.changes.by_timestamp import Timestamp
+from incremental_assets.changes import ChangeLog, Files, Sequence, SnapshotDiff, Timestamp
 from incremental_assets.errors import DefinitionError
-from incremental_assets_tests.plan.ledgers import EVENTS
+from incremental_assets.lake.strategy import Append, History, Merge
+from incremental_assets.quality.contract import Contract
+from incremental_assets.quality.rules import not_null
+from incremental_assets.quality.types import Text
+from incremental_assets.sources.landed_files import LandedFiles
+from incremental_assets.sources.stored_feed import Stored
+from incremental_assets.table import ByDay, Table
+from incremental_assets_tests.plan.ledgers import EVENTS, USERS
+
+LANDED, STORED = (LandedFiles("events"),), (Stored("events"),)
+COPIES = Table("bronze/c", "", reads=LANDED, write=Append(), changes=SnapshotDiff(("id",)))
+LOG = Table("bronze/l", "", reads=LANDED, write=Append(), changes=ChangeLog())
 
 
-def test_a_table_of_the_lake_refuses_a_detector_that_only_the_loaders_know() -> None:
-    timestamp: Any = Timestamp("updated_at")
+@pytest.mark.parametrize(
+    ("table", "changed", "message"),
+    [
+        (EVENTS, {"changes": Timestamp("at")}, r"in day folders the files tell what is new"),
+        (EVENTS, {"changes": Sequence("n")}, r"Timestamp and Sequence read a Stored"),
+        (EVENTS, {"reads": STORED}, r"needs to be told how it shows what is new"),
+        (EVENTS, {"reads": ()}, r"reads one LandedFiles"),
+        (EVENTS, {"reads": (*LANDED, *STORED)}, r"reads one LandedFiles"),
+        (EVENTS, {"write": Merge()}, r"keeps what arrived; use Append"),
+        (EVENTS, {"rules": (not_null("id"),)}, r"'id_not_null'.* judge rows"),
+        (EVENTS, {"changes": ChangeLog()}, r"may change for ever, so it has no business day"),
+        (
+            COPIES,
+            {"reads": (Stored("c", day="at"),)},
+            r"stands for a moment; it has no day column",
+        ),
+        (USERS, {"changes": Timestamp("at")}, r"Give it to the bronze table"),
+        (USERS, {"key": ()}, r"Merge\(\) needs a key"),
+        (USERS, {"key": ("other",)}, r"\['other'\] are used but not in the contract"),
+        (USERS, {"reads": (ByDay(LOG),), "order_by": ("at",)}, r"leave order_by and day out"),
+        (USERS, {"reads": (ByDay(COPIES),)}, r"compared by \('id',\); the key has to be the same"),
+        (USERS, {"write": History()}, r"name it in order_by"),
+        (
+            USERS,
+            {"write": History(), "order_by": ("at",), "day": "at"},
+            r"lie on many days; leave day out",
+        ),
+        (
+            USERS,
+            {
+                "write": History(),
+                "order_by": ("valid_from",),
+                "schema": Contract(user_id=Text(), valid_from=Text()),
+            },
+            r"a history has the columns",
+        ),
+    ],
+)
+def test_a_table_that_cannot_be_loaded_is_refused_with_the_remedy(
+    table: Table, changed: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(DefinitionError, match=message):
+        replace(table, **changed)
 
-    with pytest.raises(DefinitionError, match=r"takes Files\(\) or a subclass"):
-        replace(EVENTS, changes=timestamp)
+
+def test_what_a_silver_table_makes_of_its_rows_is_told_by_its_bronze_table() -> None:
+    silver = replace(USERS, reads=(ByDay(LOG),))
+
+    assert silver.log == ChangeLog()
+    assert USERS.log is None
+    assert COPIES.files == Files()
+
+
+@pytest.mark.parametrize("path", ["../orders", "a//b", "or ders", "", "a/.hidden", "x`y"])
+def test_a_stored_path_that_leaves_the_landing_or_is_odd_is_refused(path: str) -> None:
+    with pytest.raises(DefinitionError, match="below the landing root"):
+        Stored(path)
+
+
+def test_a_stored_path_stands_alone_or_lies_below_the_landing_root() -> None:
+    assert Stored("shop/orders").source("/data").path == "/data/shop/orders"
+    assert Stored("/other/orders").source("/data").path == "/other/orders"
+    assert Stored("s3://bucket/orders").source("/data").path == "s3://bucket/orders"

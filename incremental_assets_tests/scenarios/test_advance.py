@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 import polars as pl
+from deltalake import DeltaTable
 
 from incremental_assets_tests.scenarios.world import World, sale, sales
 
@@ -164,3 +165,47 @@ def test_bronze_keeps_every_line_and_file_names_may_hold_anything(world: World) 
     assert world.orders() == set(names)
     stored = pl.read_delta(world.path("silver/sales"))["_file"].to_list()
     assert sorted(stored) == sorted(f"events/2017-01-05/{n}" for n in names)
+
+
+def lost(world: World, name: str = "silver/sales") -> list[tuple[str, str]]:
+    """Key and day of the versions that only their hash made lose."""
+    beside = world.path(f"{name}/_beside")
+    if not DeltaTable.is_deltatable(beside):
+        return []
+    rows = pl.read_delta(beside).filter(pl.col("_why") == "lost by its hash alone")
+    key = "order_id" if "order_id" in rows.columns else "user_id"
+    return sorted((r[key], str(r["dt"])) for r in rows.iter_rows(named=True))
+
+
+def test_versions_that_only_their_hash_tells_apart_are_written_down(world: World) -> None:
+    same_moment = [sale("o1", "2017-01-05", qty=qty) for qty in (1, 2)]
+    later = sale("o2", "2017-01-05", arrival_ts="2017-01-05T11:00:00Z")
+    world.land("events", "2017-01-05", "a.jsonl", [*same_moment, sale("o2", "2017-01-05"), later])
+    world.load("2017-01-05", "bronze/events", "silver/sales")
+    assert lost(world) == [("o1", "2017-01-05")]  # the first load of a day
+
+    world.land("events", "2017-01-05", "b.jsonl", [sale("o1", "2017-01-05", qty=3)])
+    world.load("2017-01-05", "bronze/events", "silver/sales")
+    assert lost(world) == [("o1", "2017-01-05")] * 2  # a merge into it
+
+    world.land("events", "2017-01-05", "b.jsonl", [sale("o3", "2017-01-05")])
+    world.load("2017-01-05", "bronze/events", "silver/sales")
+    assert lost(world) == [("o1", "2017-01-05")]  # restated: only what is still said
+    assert world.orders() == {"o1", "o2", "o3"}
+
+
+def test_versions_of_a_user_of_one_moment_are_written_down_wherever_they_landed(
+    world: World,
+) -> None:
+    def user(income: str) -> dict[str, str]:
+        return {"user_id": "u1", "updated_at": "2017-01-05T10:00:00Z", "income": income}
+
+    world.land("users", "2017-01-05", "a.jsonl", [user("low")])
+    world.land("users", "2017-01-06", "a.jsonl", [user("high")])
+    world.load("2017-01-05", "bronze/users", "silver/users")
+    world.load("2017-01-06", "bronze/users", "silver/users")
+
+    assert len(world.rows("silver/users")) == 1
+    assert [user for user, _ in lost(world, "silver/users")] == ["u1"]
+    columns = world.frame("silver/users").columns
+    assert not {"_lost", "_deleted", "_gone"} & set(columns)

@@ -112,6 +112,9 @@ class World:
         key = [c for c in ("dt", "order_id", "user_id", "updated_at", "product_id") if c in own]
         return frame.select(own).sort(key)
 
+    def frame(self, name: str) -> pl.DataFrame:
+        return pl.read_delta(self.path(name))
+
     def orders(self, name: str = "silver/sales") -> set[str]:
         rows = self.rows(name)
         return set(rows["order_id"]) if len(rows) else set()

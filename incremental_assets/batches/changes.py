@@ -1,0 +1,208 @@
+"""Writing changes into a silver table: inserts, updates and deletes, merged or kept as history.
+
+The table is an intake whose source is bronze: the same merge, history and delete markers as where
+a source is loaded straight into a table. What the table does not show (deletes, truncates, losers
+by hash alone) lies beside it with its day, so that a day that is restated takes its own away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from incremental_assets.batches.batch import Batch
+from incremental_assets.batches.events import OPERATION
+from incremental_assets.batches.typed import Typed, all_rows, typed
+from incremental_assets.changes.by_log import ChangeLog
+from incremental_assets.changes.by_timestamp import Timestamp
+from incremental_assets.changes.row_hash import row_hash
+from incremental_assets.frames import persisted, quoted
+from incremental_assets.intake.found import Found, Position
+from incremental_assets.intake.intake import HASH, ORDER, WITHIN, Intake
+from incremental_assets.intake.rewrite import rewrite
+from incremental_assets.intake.target import Target, ensure_columns
+from incremental_assets.intake.truncates import with_deletes
+from incremental_assets.intake.write import write
+from incremental_assets.lake.beside import delete_beside
+from incremental_assets.lake.history import DELETED
+from incremental_assets.lake.literals import sql_days
+from incremental_assets.lake.merge import Merged
+from incremental_assets.lake.strategy import History
+from incremental_assets.quality.contract import Contract
+from incremental_assets.sources.stored import StoredSource
+from incremental_assets.table import Table
+
+Place = Mapping[str, Column]
+_LINEAGE = ("_landing_day", "_file")
+
+
+def intake_of(table: Table, lake: str, order: tuple[str, ...]) -> Intake:
+    """The table as an intake: its keys, its order, how it is written, what lies beside it."""
+    write_as = table.write
+    if isinstance(write_as, History):
+        write_as = History((*write_as.unversioned, "dt", *_LINEAGE))
+    log = table.log is not None
+    changes = ChangeLog.debezium() if WITHIN in order else ChangeLog() if log else Timestamp(ORDER)
+    return Intake(
+        table.name,
+        StoredSource(f"{lake}/{table.upstreams[0].table.name}"),
+        f"{lake}/{table.name}",
+        f"{lake}/_ledger",
+        changes,
+        write_as,
+        table.key,
+        ("dt",),
+        first_by="dt",
+    )
+
+
+def write_changes(
+    session: SparkSession,
+    batch: Batch,
+    rows: Typed,
+    days: Sequence[date],
+    grown: Sequence[str],
+    *,
+    truncated: bool,
+) -> Merged:
+    """Stage what the table holds once these days' changes are merged into it."""
+    intake = intake_of(batch.table, batch.settings.lake, rows.order)
+    good = rows.rows.where(f"dt IN ({sql_days(days)}) AND size(_reasons) = 0")
+    changes = _columns(good, batch, grown, rows.order)
+    found = _found(changes, rows)
+    ensure_columns(intake, found)
+    target = Target.of(intake, None, None)
+    if batch.work.mode == "rebuild":
+        return _anew(session, batch, intake, target, rows, days, grown)
+    places = _truncates(session, intake, target, changes, rows.order)
+    if places:
+        key = [quoted(name) for name in intake.key]
+        keys = changes.where(f"{OPERATION} != 'truncate'").select(*key)
+        if truncated:
+            keys = keys.unionByName(target.read(session, intake.target).select(*key))
+        changes = with_deletes(changes, keys.distinct(), places)
+    with persisted(changes) as kept:
+        return write(session, intake, target, _found(kept, rows), batch.number).merged
+
+
+def supersede_beside(table: Table, lake: str, batch: int, days: Sequence[date]) -> None:
+    """Drop what earlier batches kept beside the table of days that `batch` has restated."""
+    if days:
+        path = f"{lake}/{table.name}/_beside"
+        delete_beside(path, f"dt IN ({sql_days(days)}) AND _batch < {batch}")
+
+
+def _anew(
+    session: SparkSession,
+    batch: Batch,
+    intake: Intake,
+    target: Target,
+    rows: Typed,
+    days: Sequence[date],
+    grown: Sequence[str],
+) -> Merged:
+    """Derive anew every key that these days hold, or held before they were repaired.
+
+    What other days say of a key counts as well, so bronze is read whole.
+    """
+    held = sorted(set(batch.work.days) - set(days))
+    here = f"dt IN ({sql_days(days)})"
+    key = [quoted(name) for name in intake.key]
+    with typed(all_rows(session, batch, held, list(days)), batch) as every:
+        good = every.rows.where("size(_reasons) = 0")
+        with persisted(_columns(good, batch, grown, every.order)) as events:
+            keys = events.where(here).select(*key)
+            keys = keys.unionByName(target.read(session, intake.target).where(here).select(*key))
+            for beside in target.side(session, intake.beside):
+                keys = keys.unionByName(beside.where(here).select(*key))
+            touched = keys.distinct()
+            if _has_truncates(session, intake, target, events, here):
+                touched = events.select(*key).unionByName(
+                    target.read(session, intake.target).select(*key)
+                )
+            touched = touched.where(f"{key[0]} IS NOT NULL").distinct()
+            places = _places(events, every.order)
+            wanted = events.join(touched, list(intake.key), "left_semi")
+            if places:
+                wanted = with_deletes(wanted, touched, places)
+                truncates = events.where(f"{OPERATION} = 'truncate' AND {here}")
+                wanted = wanted.unionByName(truncates)
+            with persisted(wanted) as kept:
+                found = _found(kept, every)
+                return rewrite(session, intake, target, found, touched, batch.number, here)
+
+
+def _found(changes: DataFrame, rows: Typed) -> Found:
+    types = {f.name: f.dataType for f in changes.schema.fields}
+    hidden = {*rows.order, HASH, DELETED, OPERATION, "_reasons"}
+    own = {name: kind for name, kind in types.items() if name not in hidden}
+    deletes = 1 if OPERATION in types else 0
+    return Found(changes, own, Position("batches", ""), 0, deletes=deletes)
+
+
+def _columns(
+    rows: DataFrame, batch: Batch, grown: Sequence[str], order: Sequence[str]
+) -> DataFrame:
+    """Own and grown columns, the day, lineage, order, hash, and what is done to the row."""
+    own = [n for n in rows.columns if not n.startswith("_") and n != "dt"]
+    new = [name for name in grown if name.lower() not in {n.lower() for n in own}]
+    rows = rows.withColumns({name: Contract.undeclared(name) for name in new}) if new else rows
+    types = {f.name: f.dataType for f in rows.schema.fields if f.name in {*own, *new}}
+    marks = [name for name in (OPERATION, DELETED, "_reasons") if name in rows.columns]
+    names = [quoted(name) for name in (*own, *new, "dt", *_LINEAGE, *order, *marks)]
+    return rows.select(*names, row_hash(types).alias(HASH))
+
+
+def _truncates(
+    session: SparkSession,
+    intake: Intake,
+    target: Target,
+    changes: DataFrame,
+    order: tuple[str, ...],
+) -> list[Place]:
+    """The places of all truncates: those that were loaded before, and new ones."""
+    if OPERATION not in changes.columns:
+        return []
+    places = _places(changes, order)
+    for beside in target.side(session, intake.beside):
+        places += _rows_as_places(beside.where(_is_truncate(intake)), order)
+    return places
+
+
+def _places(changes: DataFrame, order: tuple[str, ...]) -> list[Place]:
+    if OPERATION not in changes.columns:
+        return []
+    return _rows_as_places(changes.where(f"{OPERATION} = 'truncate'"), order)
+
+
+def _rows_as_places(rows: DataFrame, order: tuple[str, ...]) -> list[Place]:
+    kinds = {name: rows.schema[name].dataType for name in order}
+    texts = (F.col(name).cast("string").alias(name) for name in order)
+    found = rows.select(*texts, F.col("dt").cast("string").alias("dt")).distinct().collect()
+    return [
+        {name: F.lit(row[name]).cast(kind) for name, kind in kinds.items()}
+        | {"dt": F.lit(row["dt"]).cast("date")}
+        for row in found
+    ]
+
+
+def _is_truncate(intake: Intake) -> str:
+    """A delete of no key in particular is of all."""
+    return f"{DELETED} AND {quoted(intake.key[0])} IS NULL"
+
+
+def _has_truncates(
+    session: SparkSession, intake: Intake, target: Target, events: DataFrame, here: str
+) -> bool:
+    """Whether one of the days holds a truncate, or held one."""
+    if OPERATION not in events.columns:
+        return False
+    found = [events.where(f"{OPERATION} = 'truncate' AND {here}")]
+    found += [
+        beside.where(f"{_is_truncate(intake)} AND {here}")
+        for beside in target.side(session, intake.beside)
+    ]
+    return any(rows.limit(1).collect() for rows in found)

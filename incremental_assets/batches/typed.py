@@ -1,0 +1,144 @@
+"""Bronze rows as a silver table's typed rows, each with what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from incremental_assets.batches.batch import Batch
+from incremental_assets.batches.events import EVENT, events_of, reasons_of
+from incremental_assets.errors import DefinitionError
+from incremental_assets.intake.intake import ORDER
+from incremental_assets.lake.history import DELETED
+from incremental_assets.lake.literals import sql_days
+from incremental_assets.lake.read import DataFile, read_version
+from incremental_assets.lake.strategy import History
+from incremental_assets.plan.stored import state_of
+from incremental_assets.quality.contract import Contract
+from incremental_assets.quality.gate import with_reasons
+from incremental_assets.table import Table
+
+
+@dataclass(frozen=True)
+class Typed:
+    """Typed rows, their order, and what is to be remembered of it.
+
+    They have the table's own columns, `_fields`, `_landing_day`, `_day`, `_file`, `dt`, `_reasons`
+    and `_line`; changes also `_operation`, `_deleted` and the columns of `order`. `kind` is how a
+    log tells the places of its events.
+    """
+
+    rows: DataFrame
+    order: tuple[str, ...] = ()
+    kind: str | None = None
+
+
+@contextmanager
+def typed(landed: DataFrame, batch: Batch) -> Iterator[Typed]:
+    """Type bronze rows by the contract, transform them, and say why a row is to be set aside.
+
+    Raises SourceError where the places of a log's events have no order between them.
+    """
+    table = batch.table
+    if table.log is None:
+        rows = _judged(landed, batch, F.col("payload"))
+        order: tuple[str, ...] = ()
+        if isinstance(table.write, History):
+            rows = rows.withColumns({ORDER: F.col(table.order_by[0]), DELETED: F.lit(False)})
+            order = (ORDER,)
+        yield Typed(_bare(rows), order)
+        return
+    kind = _kind_before(batch)
+    with events_of(landed, table.log, table.key, kind, table.name) as events:
+        rows = _judged(events.rows, batch, F.col(EVENT))
+        rows = rows.withColumn("_reasons", reasons_of(F.col("_reasons"), table.key))
+        yield Typed(_bare(rows), events.order, events.kind)
+
+
+def contract_of(table: Table) -> Contract:
+    """The table's schema contract."""
+    if table.schema is None:
+        raise DefinitionError(f"{table.name}: a table that merges needs a schema contract.")
+    return table.schema
+
+
+def window_rows(session: SparkSession, batch: Batch) -> DataFrame:
+    """The upstream's rows in the batch's windows."""
+    by_window: dict[tuple[int, int], list[Any]] = {}
+    for work in batch.work.days.values():
+        window = work.windows[0]
+        low = 0 if batch.work.mode == "rebuild" else window.low
+        by_window.setdefault((low, window.high), []).append(work.day)
+    condition = " OR ".join(
+        f"(_day IN ({sql_days(days)}) AND _batch > {low} AND _batch <= {high})"
+        for (low, high), days in by_window.items()
+    )
+
+    def may_be_new(file: DataFile) -> bool:
+        return any(
+            file.partition["_day"] in days and file.may_hold_batches(low, high)
+            for (low, high), days in by_window.items()
+        )
+
+    upstream = batch.table.upstreams[0].table.name
+    path = f"{batch.settings.lake}/{upstream}"
+    return read_version(session, path, batch.versions[upstream], may_be_new).where(condition)
+
+
+def all_rows(session: SparkSession, batch: Batch, held: list[Any], days: list[Any]) -> DataFrame:
+    """The upstream's rows of every day that is or was loaded, up to the batch's windows."""
+    table = batch.table
+    upstream = table.upstreams[0].table.name
+    high = max(work.windows[0].high for work in batch.work.days.values())
+    path = f"{batch.settings.lake}/{upstream}"
+    rows = read_version(session, path, batch.versions[upstream]).where(f"_batch <= {high}")
+    loaded = {*batch.view.table(table.name).last_committed, *days} - set(held)
+    return rows.where(f"_day IN ({sql_days(loaded)})")
+
+
+def _judged(landed: DataFrame, batch: Batch, said: Column) -> DataFrame:
+    table = batch.table
+    rows = contract_of(table).apply(landed)
+    if table.transform is not None:
+        rows = table.transform(rows)
+    rows = with_reasons(rows, table.rules, _time_reasons(batch))
+    line = F.coalesce(F.col("_raw"), F.to_json(said))
+    return rows.withColumns({"dt": F.col("_day"), "_line": line})
+
+
+def _bare(rows: DataFrame) -> DataFrame:
+    line = F.when(F.size("_reasons") > 0, F.col("_line"))
+    rows = rows.withColumn("_line", line)
+    return rows.drop("payload", EVENT, "_raw", "_unreadable", "_batch", "_hash", "_key", "_reason")
+
+
+def _kind_before(batch: Batch) -> str | None:
+    """How earlier loads read the places of the log."""
+    for entry in reversed(batch.view.table(batch.table.name).committed):
+        if entry.position:
+            kind: str | None = state_of(entry).get("kind")
+            return kind
+    return None
+
+
+def _time_reasons(batch: Batch) -> list[Column]:
+    """Why a row's business day does not belong to the day that judges it."""
+    table = batch.table
+    if table.day is None:
+        return [F.lit(None).cast("string")]
+    business = F.col(table.day).cast("date")
+    early = (business > F.col("_day")) | (business > F.date_add("_landing_day", 1))
+    late: Column = business < F.col("_day")
+    lateness = table.lateness_in(batch.settings.lateness)
+    if lateness is not None:
+        late = late | (business < F.date_sub("_landing_day", lateness.days))
+    return [
+        F.when(business < F.lit(batch.settings.start_date), F.lit("before_start"))
+        .when(late, F.lit("too_late"))
+        .when(early, F.lit("too_early"))
+    ]

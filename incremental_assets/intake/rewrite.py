@@ -1,0 +1,49 @@
+"""Deriving keys of a target anew from all that is known of them, whatever it held."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from incremental_assets.frames import quoted
+from incremental_assets.intake.found import Found
+from incremental_assets.intake.intake import BATCH, Intake
+from incremental_assets.intake.target import Target
+from incremental_assets.intake.write import LOST, conformed, keep_beside, ranked, write_history
+from incremental_assets.lake.history import DELETED, WHY
+from incremental_assets.lake.merge import GONE, Merged, merge
+from incremental_assets.lake.strategy import History
+
+
+def rewrite(
+    session: SparkSession,
+    intake: Intake,
+    target: Target,
+    found: Found,
+    keys: DataFrame,
+    batch: int,
+    here: str,
+) -> Merged:
+    """Stage what the target holds of the keys, given every change that is known of them.
+
+    `here` is the condition of what this batch says anew: what lies beside the target of that does
+    not count any more, and is kept beside it again.
+    """
+    good = conformed(found.rows, found.own, target.columns)
+    if isinstance(intake.write, History):
+        return write_history(session, intake, target, found, good, batch, anew=here, keys=keys)
+    changes = ranked(good, intake)
+    deletes = changes.where(f"{DELETED} AND NOT {LOST}")
+    ties = changes.where(f"{LOST} AND {here}")
+    hidden = deletes.withColumn(WHY, F.lit("deleted")).unionByName(
+        ties.withColumn(WHY, F.lit("lost by its hash alone"))
+    )
+    keep_beside(intake, found, hidden.drop(LOST), batch)
+    last = changes.where(f"NOT {LOST} AND NOT {DELETED}").selectExpr(
+        f"CAST({batch} AS bigint) AS {BATCH}",
+        *(quoted(name) for name in (*found.own, *intake.order)),
+        "true AS _there",
+    )
+    incoming = keys.join(last, list(intake.key), "left")
+    incoming = incoming.withColumn(GONE, F.col("_there").isNull()).drop("_there")
+    return merge(session, incoming, intake.target, batch, intake.key, F.lit(True), day=None)

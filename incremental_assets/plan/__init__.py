@@ -1,0 +1,17 @@
+"""What a load of given days would do, found out from listings and the ledger, without Spark."""
+
+from incremental_assets.plan.derived import stale_days, upstream_held
+from incremental_assets.plan.news import landing_days_with_news
+from incremental_assets.plan.plan import plan_table
+from incremental_assets.plan.work import DayWork, Plan, Work, file_entries
+
+__all__ = [
+    "DayWork",
+    "Plan",
+    "Work",
+    "file_entries",
+    "landing_days_with_news",
+    "plan_table",
+    "stale_days",
+    "upstream_held",
+]

@@ -1,0 +1,132 @@
+"""What the tables of the lake have to offer to those that read them, told by the ledger alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+
+from incremental_assets.lake.strategy import History, Merge
+from incremental_assets.ledger.entry import Entry, Mode, Window
+from incremental_assets.ledger.view import LedgerView
+from incremental_assets.plan.work import DayWork, Plan, Work
+from incremental_assets.table import AsOf, Table
+
+
+def stale_days(table: Table, view: LedgerView, start: date, today: date) -> dict[date, str]:
+    """The days of a table whose upstream has batches that it has not read, with why.
+
+    Held days are left out as long as nothing new came for them; so are days outside the
+    partitions `start` to `today`.
+    """
+    found: dict[date, str] = {}
+    history = view.table(table.name)
+    candidates = {
+        day for read in table.upstreams for day in view.table(read.table.name).touching
+    } | set(history.last_committed)
+    for day in sorted(d for d in candidates if start <= d <= today):
+        work = _day_work(table, day, view)
+        if work is None or upstream_held(table, day, view):
+            continue
+        held = history.held.get(day)
+        if held is not None and not _changed_since(held, table, view):
+            continue
+        found[day] = work.why
+    return found
+
+
+def upstream_held(table: Table, day: date, view: LedgerView) -> str:
+    """Why a day cannot be built: an upstream's gate failed for the same date; else ""."""
+    for read in table.upstreams:
+        held = view.table(read.table.name).held.get(day)
+        if held is not None:
+            return (
+                f"{read.table.name} {day} is held since batch {held.batch}: {held.held_by}. "
+                "Repair its input and run that day again"
+            )
+    return ""
+
+
+def plan_derived(table: Table, days: Sequence[date], view: LedgerView) -> Plan:
+    by_mode: dict[Mode, dict[date, DayWork]] = {}
+    refused: dict[date, str] = {}
+    idle: list[date] = []
+    for day in days:
+        reason = upstream_held(table, day, view)
+        if reason:
+            refused[day] = reason
+            continue
+        work = _day_work(table, day, view)
+        if work is None:
+            idle.append(day)
+        else:
+            by_mode.setdefault(_mode(table, work, view), {})[day] = work
+    order: tuple[Mode, ...] = ("append", "merge", "rebuild")
+    works = [
+        Work(mode, "restate" if mode == "rebuild" and _restated(table, mode) else "advance", by)
+        for mode in order
+        if (by := by_mode.get(mode))
+    ]
+    return Plan(tuple(works), refused, tuple(idle))
+
+
+def _day_work(table: Table, day: date, view: LedgerView) -> DayWork | None:
+    """The windows of a day, or None if no upstream has anything new for it."""
+    history = view.table(table.name)
+    windows: list[Window] = []
+    reasons: list[str] = []
+    rows = 0
+    for read in table.upstreams:
+        upstream = view.table(read.table.name)
+        low = history.watermark(read.table.name, day)
+        windows.append(Window(read.table.name, low, upstream.high))
+        if isinstance(read, AsOf):
+            known = day in history.last_committed
+            new = upstream.looked_up_changes(day, low) if known else ()
+        else:
+            new = upstream.changes(day, low)
+            whole = upstream.touching.get(day, ()) if not _merges(table) else new
+            rows += sum(t.rows for e in whole for t in e.touched if t.day == day)
+        if new:
+            last = new[-1].batch
+            batches = f"batch {last}" if len(new) == 1 else f"{len(new)} batches up to {last}"
+            reasons.append(f"{read.table.name} {batches}")
+    return DayWork(day, ", ".join(reasons), tuple(windows), rows=rows) if reasons else None
+
+
+def _mode(table: Table, work: DayWork, view: LedgerView) -> Mode:
+    history = view.table(table.name)
+    if not _merges(table):
+        return "rebuild"
+    if _restating(work, view):
+        return "rebuild"
+    empty = work.day not in history.published_days if table.day else not history.published_days
+    return "append" if empty else "merge"
+
+
+def _restating(work: DayWork, view: LedgerView) -> list[Entry]:
+    return [
+        entry
+        for window in work.windows
+        for entry in view.table(window.upstream).changes(work.day, window.low)
+        if entry.kind == "restate"
+    ]
+
+
+def _merges(table: Table) -> bool:
+    return isinstance(table.write, Merge | History)
+
+
+def _restated(table: Table, mode: Mode) -> bool:
+    return mode == "rebuild" and _merges(table)
+
+
+def _changed_since(held: Entry, table: Table, view: LedgerView) -> bool:
+    """Whether an upstream has changed the day since its gate failed."""
+    judged = {window.upstream: window.high for window in held.windows}
+    return any(
+        upstream.looked_up_changes(held.day, high)
+        if isinstance(read, AsOf)
+        else upstream.changes(held.day, high)
+        for read in table.upstreams
+        for upstream, high in [(view.table(read.table.name), judged.get(read.table.name, 0))]
+    )

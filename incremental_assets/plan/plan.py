@@ -1,0 +1,28 @@
+"""What loading given days of any table would do now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+
+from incremental_assets.ledger.view import LedgerView
+from incremental_assets.plan.derived import plan_derived
+from incremental_assets.plan.landed import plan_landed
+from incremental_assets.plan.stored import plan_stored
+from incremental_assets.plan.work import Plan
+from incremental_assets.settings import Settings
+from incremental_assets.table import Table
+
+
+def plan_table(
+    table: Table, days: Sequence[date], view: LedgerView, settings: Settings, today: date
+) -> Plan:
+    """What loading these days of a table would do now. Changes nothing.
+
+    Raises SourceError if the landing or a stored source cannot be listed.
+    """
+    if table.feed is not None:
+        return plan_landed(table, table.feed, days, view, settings)
+    if table.stored is not None:
+        return plan_stored(table, table.stored, days, view, settings, today)
+    return plan_derived(table, days, view)

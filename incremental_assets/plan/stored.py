@@ -1,0 +1,141 @@
+"""What a stored source has to offer: which days may hold rows that were not read yet.
+
+Only reading tells what is new in a table, but whether it changed at all since a day was loaded is
+told by its version, or by the list of its files. A day of a source that did not change is idle; in
+one that did, so is a day whose rows, counted with their cursor, are those that were there before.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+from typing import Any
+
+from incremental_assets.changes.by_log import ChangeLog
+from incremental_assets.changes.by_sequence import Sequence as SequenceChanges
+from incremental_assets.changes.by_snapshot import SnapshotDiff
+from incremental_assets.changes.by_timestamp import Timestamp
+from incremental_assets.days import DayRange
+from incremental_assets.ledger.entry import Entry, FileEntry, Window
+from incremental_assets.ledger.view import LedgerView, TableHistory
+from incremental_assets.plan.landed import copy_work
+from incremental_assets.plan.work import DayWork, Plan, Work
+from incremental_assets.settings import Settings
+from incremental_assets.sources.source_file import SourceFile
+from incremental_assets.sources.stored import FixedSource
+from incremental_assets.sources.stored_days import rows_by_day
+from incremental_assets.sources.stored_feed import Stored
+from incremental_assets.table import Table
+
+
+def plan_stored(
+    table: Table,
+    stored: Stored,
+    days: Sequence[date],
+    view: LedgerView,
+    settings: Settings,
+    today: date,
+) -> Plan:
+    """The days that have to be looked at, of those that are asked for.
+
+    Rows whose day is not known land on the day of the load. Raises SourceError if there is
+    nothing at the source's place.
+    """
+    fixed = stored.source(settings.landing).fix()
+    history = view.table(table.name)
+    own = table.landing_column is not None
+    due = [
+        day
+        for day in days
+        if (day <= today if own else day == today) and not _as_it_was(table, history, fixed, day)
+    ]
+    seen = _seen(table, fixed, due, today)
+    found: dict[date, DayWork] = {}
+    for day in due:
+        work = _day_work(table, history, fixed, day, seen)
+        if work is not None:
+            found[day] = work
+    idle = tuple(day for day in days if day not in found)
+    if isinstance(table.changes, SnapshotDiff):
+        return Plan(tuple(copy_work(history, work) for work in found.values()), {}, idle)
+    return Plan((Work("append", "advance", found),) if found else (), {}, idle)
+
+
+def state_of(entry: Entry | None) -> Mapping[str, Any]:
+    """What the detector left in an entry of the ledger."""
+    state: Mapping[str, Any] = json.loads(entry.position) if entry and entry.position else {}
+    return state
+
+
+def last_look(table: Table, history: TableHistory, day: date) -> Entry | None:
+    """The batch that last looked at the source for a day; without days of its own, for any."""
+    if table.landing_column is not None:
+        return history.last_committed.get(day)
+    return history.committed[-1] if history.committed else None
+
+
+def _as_it_was(table: Table, history: TableHistory, fixed: FixedSource, day: date) -> bool:
+    """Whether the source is what it was when the day was last looked at; no row waits there."""
+    state = state_of(last_look(table, history, day))
+    return state.get("source") == fixed.mark and not state.get("waiting_since")
+
+
+def _seen(
+    table: Table, fixed: FixedSource, days: Sequence[date], today: date
+) -> Mapping[date, str] | None:
+    """What the source has for each day, with rows of no day or one to come under today's."""
+    column, changes = table.landing_column, table.changes
+    if column is None or not days or not isinstance(changes, Timestamp | SequenceChanges):
+        return None
+    counted = rows_by_day(fixed, column, changes.column, DayRange(min(days), max(days)))
+    if counted is None:
+        return None
+    seen = {day: text for day, text in counted.items() if day is not None and day <= today}
+    rest = sorted(f"{day}={text}" for day, text in counted.items() if day not in seen)
+    if rest:
+        seen[today] = ",".join((seen.get(today, ""), *rest))
+    return seen
+
+
+def _day_work(
+    table: Table,
+    history: TableHistory,
+    fixed: FixedSource,
+    day: date,
+    seen: Mapping[date, str] | None,
+) -> DayWork | None:
+    last = last_look(table, history, day)
+    state = state_of(last)
+    here = "" if seen is None else seen.get(day, "")
+    if seen is not None and here == state.get("seen", "") and not state.get("waiting_since"):
+        return None
+    if isinstance(table.changes, SnapshotDiff) and fixed.version is None and not fixed.files:
+        return None  # a copy that is missing is no deletion of everything
+    low = next((w.high for w in last.windows if w.upstream == fixed.path), 0) if last else 0
+    windows = (Window(fixed.path, low, fixed.version or 0),)
+    why = f"{fixed.path} changed" if last else f"{fixed.path} was not read for it"
+    files: tuple[SourceFile, ...] = ()
+    if isinstance(table.changes, ChangeLog) and fixed.version is None:
+        files = _unread(table, history, fixed, day)
+        if not files:
+            return None
+        why = f"{len(files)} new files"
+    since = state.get("version")
+    return DayWork(day, why, windows, files, source=fixed, since=since, seen=here)
+
+
+def _unread(
+    table: Table, history: TableHistory, fixed: FixedSource, day: date
+) -> tuple[SourceFile, ...]:
+    known: Mapping[str, FileEntry] = (
+        history.files(day)
+        if table.landing_column is not None
+        else {f.path: f for f in _files(history.committed)}
+    )
+    new, changed = table.files.new_and_changed(fixed.files, known, fixed.tagged)
+    return (*new, *changed)
+
+
+def _files(entries: Iterable[Entry]) -> Iterable[FileEntry]:
+    return (file for entry in entries for file in entry.files)

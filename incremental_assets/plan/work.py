@@ -1,0 +1,77 @@
+"""What there is to do: for one day, for the days of one batch, and for all that were asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+
+from incremental_assets.ledger.entry import FileEntry, Kind, Mode, Window
+from incremental_assets.sources.source_file import SourceFile
+from incremental_assets.sources.stored import FixedSource
+
+# Up to this much one task is faster than several; a day of the demo is 4,000 rows and 1 MiB.
+SMALL_ROWS = 20_000
+SMALL_BYTES = 8 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class DayWork:
+    """What there is to do for one day: its windows, its files, or its stored source, and why.
+
+    `rows` is about how many rows will be read; 0 where the files' sizes say it. `source` is what a
+    stored feed holds now; of a log in a Delta table, the version `since` was read before. `seen`
+    tells the rows that it has for the day, where that can be told without reading them.
+    """
+
+    day: date
+    why: str
+    windows: tuple[Window, ...] = ()
+    files: tuple[SourceFile, ...] = ()
+    changed: tuple[SourceFile, ...] = ()
+    rows: int = 0
+    source: FixedSource | None = None
+    since: int | None = None
+    seen: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The days that one batch can do together: they are written in the same mode."""
+
+    mode: Mode
+    kind: Kind
+    days: Mapping[date, DayWork]
+
+    @property
+    def source(self) -> FixedSource | None:
+        """The stored source that all of the days are read from, if they are."""
+        return next((day.source for day in self.days.values()), None)
+
+    @property
+    def small(self) -> bool:
+        """Whether starting further tasks costs more than they save."""
+        rows = sum(day.rows for day in self.days.values())
+        read = sum(file.size for day in self.days.values() for file in day.files)
+        if self.source is not None:
+            read = self.source.size()
+        return rows <= SMALL_ROWS and read <= SMALL_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to do, and what is not done: `refused` days with the reason, `idle` ones without."""
+
+    work: tuple[Work, ...] = ()
+    refused: Mapping[date, str] = field(default_factory=dict)
+    idle: tuple[date, ...] = ()
+
+    @property
+    def days(self) -> tuple[date, ...]:
+        """The days that there is something to do for."""
+        return tuple(sorted(day for work in self.work for day in work.days))
+
+
+def file_entries(files: Sequence[SourceFile]) -> tuple[FileEntry, ...]:
+    """Landed files as the ledger records them."""
+    return tuple(FileEntry(f.path, f.size, f.tag, f.modified) for f in files)

@@ -1,0 +1,217 @@
+"""Tables of the lake over full copies: a catalogue that lands whole every day."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import polars as pl
+import pytest
+
+from incremental_assets.changes import SnapshotDiff
+from incremental_assets.errors import SourceError
+from incremental_assets.lake.strategy import Append, History, Merge
+from incremental_assets.quality.contract import Contract
+from incremental_assets.quality.rules import fail, rows_delivered
+from incremental_assets.quality.types import Decimal, Text
+from incremental_assets.sources.landed_files import LandedFiles
+from incremental_assets.sources.stored_feed import Stored
+from incremental_assets.table import ByDay, Read, Table
+from incremental_assets_tests.feeds.conftest import Lakes
+from incremental_assets_tests.feeds.world import Lake, states
+
+COLUMNS = ("sku", "name", "valid_from", "valid_to")
+
+
+def tables(write: Merge | History, *reads: Read, **changes: Any) -> tuple[Table, Table]:
+    bronze = Table(
+        name="bronze/products",
+        description="What changes in the catalogue.",
+        reads=reads or (LandedFiles("products"),),
+        changes=SnapshotDiff(("sku",), **{"most_deleted": 0.5, **changes}),
+        rules=fail(rows_delivered()),
+        write=Append(),
+    )
+    silver = Table(
+        name="silver/products",
+        description="The products.",
+        reads=(ByDay(bronze),),
+        key=("sku",),
+        schema=Contract(sku=Text(required=True), name=Text(), price=Decimal()),
+        write=write,
+    )
+    return bronze, silver
+
+
+def copy(**names: str) -> list[dict[str, Any]]:
+    return [{"sku": sku, "name": name, "price": 1.5} for sku, name in names.items()]
+
+
+def changes(lake: Lake) -> list[tuple[Any, ...]]:
+    """Landing day, operation and key of what bronze holds."""
+    return lake.bronze("bronze/products", "sku")
+
+
+def operations(lake: Lake) -> list[tuple[str, str, str]]:
+    path = lake.path("bronze/products")
+    rows = lake.spark.read.format("delta").load(path)
+    found = rows.selectExpr("CAST(_landing_day AS string)", "_operation", "_key").collect()
+    return sorted((r[0][-2:], r[1], str(r[2])) for r in found)
+
+
+def test_only_what_differs_from_the_copy_before_is_kept(lake: Lakes) -> None:
+    shop = lake(*tables(History()))
+    shop.land("products", "2017-01-05", "1.jsonl", copy(a="A", b="B", c="C", d="D"))
+    shop.land("products", "2017-01-06", "1.jsonl", copy(a="A", b="B2", d="D", e="E"))
+    shop.land("products", "2017-01-07", "1.jsonl", copy(a="A", b="B2", d="D", e="E"))
+
+    results = shop.load("2017-01-05...2017-01-07")
+
+    assert operations(shop)[4:] == [
+        ("06", "delete", '["c"]'),
+        ("06", "insert", '["e"]'),
+        ("06", "update", '["b"]'),
+    ]
+    day = list(results["bronze/products"].days.values())[1].entries[0]
+    assert (day.rows_read, day.rows_inserted, day.rows_updated, day.rows_deleted) == (4, 1, 1, 1)
+    assert shop.rows("silver/products", *COLUMNS) == [
+        ("a", "A", "01-05 00:00", None),
+        ("b", "B", "01-05 00:00", "01-06 00:00"),
+        ("b", "B2", "01-06 00:00", None),
+        ("c", "C", "01-05 00:00", "01-06 00:00"),
+        ("d", "D", "01-05 00:00", None),
+        ("e", "E", "01-06 00:00", None),
+    ]
+
+
+def test_order_of_columns_and_null_columns_are_no_change_and_ignored_ones_neither(
+    lake: Lakes,
+) -> None:
+    shop = lake(*tables(Merge(), ignore=("seen",)))
+    shop.land("products", "2017-01-05", "1.jsonl", [{"sku": "a", "name": "A", "seen": 1}])
+    again = [{"seen": 2, "name": "A", "price": None, "sku": "a"}]
+    shop.land("products", "2017-01-06", "1.jsonl", again)
+
+    shop.load("2017-01-05...2017-01-06")
+
+    assert changes(shop) == [("2017-01-05", "a")]
+
+
+def test_a_copy_that_would_delete_too_much_is_held_and_the_next_one_is_compared_without_it(
+    lake: Lakes,
+) -> None:
+    shop = lake(*tables(Merge()))
+    shop.land("products", "2017-01-05", "1.jsonl", copy(a="A", b="B", c="C"))
+    half = shop.land("products", "2017-01-06", "1.jsonl", copy(a="A"))
+    shop.land("products", "2017-01-07", "1.jsonl", copy(a="A", b="B", d="D"))
+
+    results = shop.load("2017-01-05...2017-01-07")
+
+    held = results["bronze/products"].failed
+    assert [str(day) for day in held] == ["2017-01-06"]
+    reason = next(iter(held.values())).reason
+    assert "would delete 2 of 3 rows (66.7%), and at most 50.0%" in reason
+    assert [sku for (sku,) in shop.rows("silver/products", "sku")] == ["a", "b", "d"]
+    assert shop.news("bronze/products") == []  # the same half copy is not asked for again
+
+    half.write_text(half.read_text() + '{"sku": "c", "name": "C", "price": 1.5}\n')
+    shop.load("2017-01-06")
+    shop.load_stale()
+    assert [sku for (sku,) in shop.rows("silver/products", "sku")] == ["a", "b", "d"]
+
+
+def test_an_empty_copy_and_a_missing_one_delete_nothing(lake: Lakes) -> None:
+    shop = lake(*tables(Merge()))
+    shop.land("products", "2017-01-05", "1.jsonl", copy(a="A", b="B"))
+    shop.land("products", "2017-01-06", "1.jsonl", [])
+
+    results = shop.load("2017-01-05...2017-01-08")
+
+    assert states(results, "bronze/products") == ["committed", "held", "idle", "idle"]
+    assert [sku for (sku,) in shop.rows("silver/products", "sku")] == ["a", "b"]
+
+
+def test_a_copy_with_a_key_twice_is_refused_and_nothing_is_loaded(lake: Lakes) -> None:
+    shop = lake(*tables(Merge()))
+    shop.land("products", "2017-01-05", "1.jsonl", [*copy(a="A"), *copy(a="B", c="C")])
+
+    with pytest.raises(SourceError, match=r'more than once: \["a"\]'):
+        shop.load("2017-01-05")
+    assert changes(shop) == []
+
+
+def test_rows_without_a_key_are_kept_and_quarantined_and_delete_nothing(lake: Lakes) -> None:
+    shop = lake(*tables(Merge()))
+    shop.land("products", "2017-01-05", "1.jsonl", copy(a="A", b="B"))
+    shop.land("products", "2017-01-06", "1.jsonl", [*copy(a="A"), {"name": "B"}, "{half"])
+    shop.land("products", "2017-01-07", "1.jsonl", copy(a="A"))
+
+    shop.load("2017-01-05...2017-01-06")
+    assert [sku for (sku,) in shop.rows("silver/products", "sku")] == ["a", "b"]
+    assert shop.reasons("silver/products") == [("line_unreadable",), ("sku_null",)]
+    assert any("nothing is deleted" in line for line in shop.said)
+
+    shop.load("2017-01-07")
+    assert [sku for (sku,) in shop.rows("silver/products", "sku")] == ["a"]
+
+
+def catalogue(seed: int) -> dict[str, list[dict[str, Any]]]:
+    """Four copies of a catalogue in which products come, change, go and come again."""
+    rng = random.Random(seed)
+    days: dict[str, list[dict[str, Any]]] = {}
+    for day in range(4, 8):
+        there = {sku: rng.choice("XYZ") for sku in "abcdefg" if rng.random() < 0.8}
+        days[f"2017-01-{day:02d}"] = copy(keep="K", **there)
+    return days
+
+
+@pytest.mark.parametrize("write", [Merge(), History()], ids=["merge", "history"])
+def test_copies_in_any_order_and_a_repaired_one_end_in_the_same_products(
+    lake: Lakes, write: Merge | History
+) -> None:
+    whole = lake(*tables(write, most_deleted=1.0))
+    copies = catalogue(5)
+    for day, rows in copies.items():
+        whole.land("products", day, "1.jsonl", rows)
+    whole.load("2017-01-04...2017-01-07")
+
+    parts = whole.another("parts")
+    third = parts.source("products") / "2017-01-06" / "1.jsonl"
+    right = third.read_text()
+    parts.land("products", "2017-01-06", "1.jsonl", copy(keep="K", z="wrong"))
+    for day in ("2017-01-04", "2017-01-07", "2017-01-06", "2017-01-05"):
+        parts.load(day)
+    third.write_text(right)
+    parts.load("2017-01-06")
+    parts.load_stale()
+
+    columns = ["sku", "name"] + (["valid_from", "valid_to"] if isinstance(write, History) else [])
+    assert operations(parts) == operations(whole)
+    assert parts.rows("silver/products", *columns) == whole.rows("silver/products", *columns)
+    assert "wrong" not in {name for _, name in whole.rows("silver/products", "sku", "name")}
+    if isinstance(write, Merge):
+        expected = sorted(row["sku"] for row in copies["2017-01-07"])
+        assert [sku for (sku,) in whole.rows("silver/products", "sku")] == expected
+
+
+def test_a_table_that_is_overwritten_is_compared_on_the_day_of_the_load(lake: Lakes) -> None:
+    bronze, silver = tables(Merge(), Stored("catalogue"))
+    shop = lake(replace(bronze, rules=()), silver)
+
+    def put(**names: str) -> None:
+        shop.put_delta("catalogue", pl.DataFrame(copy(**names)))
+
+    put(a="A", b="B")
+    shop.load("2017-01-10")
+    assert states(shop.load("2017-01-10"), "bronze/products") == ["idle"]
+    put(a="A2", b="B")
+    shop.load("2017-01-10")  # a second copy of the day takes the first one's place
+    assert operations(shop) == [("10", "insert", '["a"]'), ("10", "insert", '["b"]')]
+    shop.now = datetime(2017, 1, 11, 3, tzinfo=UTC)
+    put(a="A2", c="C")
+    shop.load("2017-01-11")
+
+    assert operations(shop)[2:] == [("11", "delete", '["b"]'), ("11", "insert", '["c"]')]
+    assert shop.rows("silver/products", "sku", "name") == [("a", "A2"), ("c", "C")]
