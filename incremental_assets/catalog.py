@@ -3,22 +3,45 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import pkgutil
 from collections.abc import Iterable
 from functools import cache
 from types import ModuleType
 
-from incremental_assets import bronze, gold, silver
 from incremental_assets.errors import DefinitionError
+from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
-LAYERS = (bronze, silver, gold)
+LAYERS = ("bronze", "silver", "gold")
+
+
+def tables() -> tuple[Table, ...]:
+    """The tables of the package that the settings name, upstreams before what reads them."""
+    return tables_of(Settings.from_environment().tables)
 
 
 @cache
-def tables() -> tuple[Table, ...]:
-    """The project's tables, upstreams before what reads them."""
-    return find_tables(LAYERS)
+def tables_of(package: str) -> tuple[Table, ...]:
+    """The tables in the layers of a package. Raises DefinitionError if it has none."""
+    try:
+        found = importlib.util.find_spec(package)
+    except ModuleNotFoundError:
+        found = None
+    if found is None:
+        raise DefinitionError(
+            f"The package {package!r}, which INCREMENTAL_ASSETS_TABLES names, cannot be imported. "
+            "Install it, or put its folder on PYTHONPATH."
+        )
+    names = [f"{package}.{layer}" for layer in LAYERS]
+    layers = [importlib.import_module(n) for n in names if importlib.util.find_spec(n)]
+    made = find_tables(layers)
+    if not made:
+        raise DefinitionError(
+            f"The package {package!r} defines no table: it needs packages named bronze, silver and "
+            "gold, in which a module defines one table."
+        )
+    return made
 
 
 def find_tables(packages: Iterable[ModuleType]) -> tuple[Table, ...]:

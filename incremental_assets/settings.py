@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 from incremental_assets.errors import SettingsError
 
 PREFIX = "INCREMENTAL_ASSETS_"
+OWN_TABLES = "incremental_assets"
+_PACKAGE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 _NOT_IN_A_LAKE = "[]^|\\"
 _PLAIN_ROOT = re.compile(r"/(?!/)")
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
@@ -26,7 +28,8 @@ class Settings:
     slash. `start_date` is the first daily partition (UTC). `lateness` is how long after its
     business day a fact may land. `spark_remote` and `spark_master` point Spark elsewhere; both
     None means an embedded Spark, run by the Java of `java_home` or else of the PATH. `cache`
-    holds the jars and the class-data archive.
+    holds the jars and the class-data archive. `tables` is the package whose folders `bronze`,
+    `silver` and `gold` define the tables.
     """
 
     lake: str
@@ -39,6 +42,7 @@ class Settings:
     driver_memory: str = "2g"
     dagster_home: Path | None = None
     java_home: Path | None = None
+    tables: str = OWN_TABLES
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -58,6 +62,7 @@ class Settings:
             driver_memory=env.get(f"{PREFIX}DRIVER_MEMORY") or "2g",
             dagster_home=_folder(env, "DAGSTER_HOME"),
             java_home=_folder(env, "JAVA_HOME"),
+            tables=_package(env, "TABLES"),
         )
 
 
@@ -104,6 +109,16 @@ def _lake(env: Mapping[str, str]) -> str:
             f"{found[0]!r}. Choose another folder."
         )
     return lake
+
+
+def _package(env: Mapping[str, str], name: str) -> str:
+    value = (env.get(PREFIX + name) or OWN_TABLES).strip()
+    if not _PACKAGE.fullmatch(value):
+        raise SettingsError(
+            f"{PREFIX}{name} is {value!r}; expected the name of a Python package that can be "
+            "imported, such as shop.tables."
+        )
+    return value
 
 
 def _folder(env: Mapping[str, str], name: str) -> Path | None:

@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+from incremental_assets.changes import Sequence
+from incremental_assets.lake.strategy import Append
+from incremental_assets.sources.stored_feed import Stored
+from incremental_assets.table import Table
+
+MOVEMENTS = Table(
+    name="bronze/movements",
+    description="Movements of the stock.",
+    reads=(Stored("movements", day="moved_at"),),
+    changes=Sequence("id"),
+    write=Append(),
+)

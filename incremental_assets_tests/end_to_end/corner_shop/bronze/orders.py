@@ -1,0 +1,14 @@
+from __future__ import annotations
+
+from incremental_assets.changes import Timestamp
+from incremental_assets.lake.strategy import Append
+from incremental_assets.sources.stored_feed import Stored
+from incremental_assets.table import Table
+
+ORDERS = Table(
+    name="bronze/orders",
+    description="Orders as the shop's table had them.",
+    reads=(Stored("orders"),),
+    changes=Timestamp("updated_at"),
+    write=Append(),
+)

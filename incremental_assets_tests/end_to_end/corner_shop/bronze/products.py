@@ -1,0 +1,16 @@
+from __future__ import annotations
+
+from incremental_assets.changes import SnapshotDiff
+from incremental_assets.lake.strategy import Append
+from incremental_assets.quality.rules import fail, rows_delivered
+from incremental_assets.sources.landed_files import LandedFiles
+from incremental_assets.table import Table
+
+PRODUCTS = Table(
+    name="bronze/products",
+    description="What changes in the catalogue from copy to copy.",
+    reads=(LandedFiles("products"),),
+    changes=SnapshotDiff(("sku",), most_deleted=0.5),
+    rules=fail(rows_delivered()),
+    write=Append(),
+)
