@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import random
 import time
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from incremental_assets.catalog import tables_of
 from incremental_assets.settings import PROJECT_ROOT
+from incremental_assets.spark.jars import jar_paths
+from incremental_assets_tests.end_to_end.servers import connect_server
 from incremental_assets_tests.end_to_end.shop import Shop, kill_group
 from incremental_assets_tests.feeds.test_change_log import envelope
 from incremental_assets_tests.feeds.test_copies import copy
@@ -62,8 +65,8 @@ def contents(lake: Lake) -> dict[str, list[tuple[object, ...]]]:
     return found
 
 
-def test_dagster_materializes_tables_of_every_kind_and_runs_only_what_is_due(
-    corner: Shop, spark: SparkSession
+def test_tables_of_every_kind_are_materialized_and_then_brought_up_to_date_on_a_connect_server(
+    corner: Shop, spark: SparkSession, tmp_path: Path
 ) -> None:
     lake = Lake(spark, corner.settings, *tables_of(PACKAGE))
     deliver(lake, 0)
@@ -75,7 +78,8 @@ def test_dagster_materializes_tables_of_every_kind_and_runs_only_what_is_due(
     assert (idle.returncode, idle.stdout.strip()) == (0, "Nothing is new or stale."), idle.stdout
 
     deliver(lake, 1)
-    due = corner.command("run")
+    with connect_server(tmp_path, jar_paths(corner.settings.cache)) as url:
+        due = corner.command("run", SPARK_REMOTE=url, SPARK_LOCAL_IP="127.0.0.1")
 
     assert due.returncode == 0, due.stderr
     assert lake.rows("gold/daily_orders", "dt", "status", "orders") == [
@@ -99,7 +103,7 @@ def test_kills_at_random_moments_leave_the_tables_of_an_undisturbed_run(
     lake = Lake(spark, corner.settings, *tables_of(PACKAGE))
     whole = lake.another("undisturbed")
     moments, killed = random.Random(seed), 0
-    for round_ in range(3):
+    for round_ in range(2):
         deliver(lake, round_)
         whole.load("2017-01-05...2017-01-08")
         whole.load_stale()
