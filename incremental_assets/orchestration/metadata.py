@@ -32,6 +32,7 @@ def day_metadata(result: DayResult) -> Mapping[str, Any]:
         "files": len(entry.files),
         "seconds": entry.seconds,
         "watermark": {w.upstream: [w.low, w.high] for w in entry.windows},
+        **({"watermark_value": entry.high} if entry.high else {}),
         "days_touched": {str(t.day): t.rows for t in entry.touched},
     }
 

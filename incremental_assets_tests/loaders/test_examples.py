@@ -13,7 +13,7 @@ from incremental_assets import loaders
 from incremental_assets.settings import PROJECT_ROOT
 
 DOCS = PROJECT_ROOT / "docs"
-PAGES = [*sorted((DOCS / "patterns").glob("*.md")), DOCS / "loaders.md"]
+PAGES = [*sorted((DOCS / "patterns").glob("*.md")), DOCS / "loaders.md", DOCS / "lake-sources.md"]
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -48,5 +48,5 @@ def test_every_pattern_has_its_page() -> None:
 
     assert names == {
         *("files", "timestamp", "sequence", "change-log", "snapshot-diff"),
-        "loaders",
+        *("loaders", "lake-sources"),
     }
