@@ -64,8 +64,9 @@ def envelopes(rows: DataFrame, key: Sequence[str]) -> DataFrame:
     """Read each payload as a Debezium event.
 
     Takes rows with `payload: variant` and any further columns, which are kept; where there is a
-    column `_raw` and it is not null, the line was no JSON and nothing is read from it. `key` are
-    the fields of the row that identify it. A payload is
+    column `_raw` and it is not null, the line was no JSON and nothing is read from it; a column
+    `_key: variant` is the message's key. `key` are the fields of the row that identify it. A
+    payload is
 
     - an envelope (`before`, `after`, `source`, `op`), or a row flattened by
       ExtractNewRecordState with at least `__op` or `__deleted`;
@@ -121,7 +122,10 @@ def _unwrapped(rows: DataFrame) -> DataFrame:
     value, event = F.col("_dbz_value"), F.col("_dbz_event")
     rows = rows.withColumn("_dbz_value", F.col("payload"))
     rows = rows.withColumn("_dbz_event", value.try_cast(_EVENT))
-    rows = rows.withColumn("_dbz_key", F.when(~_is_event(), _opened(event["key"])))
+    named = F.when(~_is_event(), _opened(event["key"]))
+    # Of a topic that was dumped as a table, the key has come beside the value.
+    beside = "_key" in rows.columns
+    rows = rows.withColumn("_dbz_key", F.coalesce(F.col("_key"), named) if beside else named)
     of_connect = F.col("_dbz_key").try_cast(_WRAPPER)
     is_wrapper = of_connect["schema"].isNotNull() & of_connect["payload"].isNotNull()
     unwrapped = F.when(is_wrapper, of_connect["payload"]).otherwise(F.col("_dbz_key"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Mapping
 from dataclasses import replace
@@ -372,3 +373,22 @@ def test_a_log_of_files_without_day_folders_is_read_by_its_files(lake: Lakes) ->
 
     assert users.rows("silver/users", "id", "name") == [(2, "Bob")]
     assert len(users.bronze("bronze/users")) == 3
+
+
+def test_a_topic_that_was_dumped_as_keys_and_values_tells_its_deletes(lake: Lakes) -> None:
+    users = debezium(lake, Merge(), Stored("topic"))
+
+    def topic(file: str, *values: dict[str, Any] | None) -> None:
+        pairs = [(json.dumps({"id": 1}), json.dumps(value) if value else None) for value in values]
+        rows = pl.DataFrame(pairs, schema=["key", "value"], orient="row")
+        users.put_parquet("topic", file, rows.cast(pl.Binary))
+
+    topic("1.parquet", envelope("c", 10, None, {"id": 1, "name": "A", "age": 1}))
+    users.load("2017-01-10")
+    assert users.rows("silver/users", "id") == [(1,)]
+
+    topic("2.parquet", envelope("d", 20, None, None), None)
+    users.load("2017-01-10")
+
+    assert users.rows("silver/users", "id") == []
+    assert users.reasons("silver/users") == []

@@ -177,3 +177,26 @@ def test_tombstones_alone_are_read_once(place: Place) -> None:
 
     assert process(place).records_read == 0
     assert names(place) == [(1004, "Anne")]
+
+
+@pytest.mark.parametrize("binary", [False, True], ids=["text", "bytes"])
+def test_a_delete_that_only_the_key_of_its_message_names_is_found(
+    place: Place, *, binary: bool
+) -> None:
+    def message(event: Json | None) -> tuple[str, str | None]:
+        return json.dumps({"id": 1004}), json.dumps(event) if event else None
+
+    def topic(name: str, *messages: tuple[str, str | None]) -> None:
+        rows = pl.DataFrame(messages, schema=["key", "value"], orient="row")
+        rows = rows.cast(pl.Binary) if binary else rows
+        place.source.mkdir(exist_ok=True)
+        rows.write_parquet(place.source / name)
+
+    topic("1.parquet", message(postgres("c", 10, after=ANNE)))
+    process(place)
+    assert names(place) == [(1004, "Anne")]
+
+    topic("2.parquet", message(postgres("d", 40)), message(None))
+    result = process(place)
+
+    assert (names(place), result.records_deleted, result.records_quarantined) == ([], 1, 0)
