@@ -15,9 +15,9 @@ from incremental_assets.batches.batch import Batch, BatchKind, Outcome, quaranti
 from incremental_assets.batches.changes import supersede_beside
 from incremental_assets.batches.copies import CopyBatch
 from incremental_assets.batches.daily import DailyBatch
-from incremental_assets.batches.keyed import KeyedBatch
 from incremental_assets.batches.landing import LandingBatch
 from incremental_assets.batches.lookups import affected_days
+from incremental_assets.batches.silver import TypedBatch
 from incremental_assets.batches.stored import StoredBatch
 from incremental_assets.changes import ChangeLog, Files, SnapshotDiff, Timestamp
 from incremental_assets.changes import Sequence as SequenceChanges
@@ -27,7 +27,6 @@ from incremental_assets.lake import quarantine
 from incremental_assets.lake.beside import abandon_beside
 from incremental_assets.lake.delta_log import ensure_table, find_commit, put_fence, version_of
 from incremental_assets.lake.stage import discard_batch
-from incremental_assets.lake.strategy import Append, History, Merge
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.lock import table_lock
@@ -251,11 +250,11 @@ class _Target:
 
 
 def _kind(table: Table) -> BatchKind:
-    if isinstance(table.write, Append):
+    if table.layer == "bronze":
         if isinstance(table.changes, SnapshotDiff):
             return CopyBatch()
         return LandingBatch() if table.feed is not None else StoredBatch()
-    return KeyedBatch() if isinstance(table.write, Merge | History) else DailyBatch()
+    return TypedBatch() if table.is_typed else DailyBatch()
 
 
 def _detector(table: Table) -> str:
@@ -291,7 +290,7 @@ def _supersede(
     if replaced:
         quarantine.supersede(quarantine_path(settings, table), entries[0].batch, replaced)
     rebuilt = [e.day for e in entries if e.mode == "rebuild" and e.state == "committed"]
-    if isinstance(table.write, Merge | History):
+    if table.is_typed:
         supersede_beside(table, settings.lake, entries[0].batch, rebuilt)
 
 

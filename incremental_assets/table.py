@@ -110,8 +110,12 @@ class Table:
                 f"{self.name}: changes is {self.changes!r}; inside the lake what is new is told by "
                 "batches. Give it to the bronze table that reads the source."
             )
-        if isinstance(self.write, Merge | History):
-            _check_keyed(self)
+        elif self.is_typed:
+            _check_typed(self)
+        elif not isinstance(self.write, ReplaceDay):
+            raise DefinitionError(
+                f"{self.name}: what is made of typed tables is made anew by day; use ReplaceDay()."
+            )
 
     @property
     def layer(self) -> Layer:
@@ -143,10 +147,15 @@ class Table:
         return self.changes if isinstance(self.changes, Files) else Files()
 
     @property
+    def is_typed(self) -> bool:
+        """Whether the table types what bronze holds."""
+        return self.facts is not None and self.facts.layer == "bronze"
+
+    @property
     def log(self) -> ChangeLog | SnapshotDiff | None:
         """The change log or the full copies whose events this table makes into rows."""
         facts = self.facts
-        found = facts.changes if facts is not None and facts.layer == "bronze" else None
+        found = facts.changes if facts is not None and self.is_typed else None
         return found if isinstance(found, ChangeLog | SnapshotDiff) else None
 
     @property
@@ -176,7 +185,7 @@ class Table:
     def checks(self) -> Mapping[str, tuple[str, bool]]:
         """Every check of the table: its description, and whether it blocks."""
         found = {rule.name: (rule.description, rule.severity == "fail") for rule in self.rules}
-        if isinstance(self.write, Merge | History):
+        if self.is_typed:
             structural = structural_rules()
             found |= {name: (text, False) for name, text in structural.items()}
         return found
@@ -212,11 +221,18 @@ def _check_source(table: Table) -> None:
         )
 
 
-def _check_keyed(table: Table) -> None:
+def _check_typed(table: Table) -> None:
     name, log = table.name, table.log
-    if not (table.key and table.schema):
+    if isinstance(table.write, ReplaceDay):
+        raise DefinitionError(f"{name}: a table over bronze is an Append, a Merge or a History.")
+    if table.schema is None or not (table.key or isinstance(table.write, Append)):
         raise DefinitionError(
             f"{name}: {type(table.write).__name__}() needs a key and a schema contract."
+        )
+    if isinstance(table.write, Append) and (log is not None or table.key or table.order_by):
+        raise DefinitionError(
+            f"{name}: Append() keeps every row, so nothing is deleted and no version decides; "
+            "leave key and order_by out, or use Merge() or History()."
         )
     used = {*table.key, *table.order_by, *([table.day] if table.day else [])}
     missing = sorted(used - set(table.schema.columns))

@@ -1,5 +1,7 @@
 """Writing versions into a silver table: one row per key stays, the last in the total order.
 
+Without a key every row stays.
+
 Of two versions that only their hash tells apart, the greater one stays by convention and not by
 what anybody said, so the other is written down beside the table.
 """
@@ -25,6 +27,7 @@ from incremental_assets.lake.literals import sql_days
 from incremental_assets.lake.merge import GONE, OLD, Merged, Ties, merge
 from incremental_assets.lake.read import DataFile, read_version
 from incremental_assets.lake.stage import stage
+from incremental_assets.lake.strategy import Append, Merge
 from incremental_assets.quality.contract import Contract
 from incremental_assets.table import Table
 
@@ -40,9 +43,12 @@ def write_versions(
 ) -> Merged:
     """Stage the rows of these days, merged where the table has rows of their keys."""
     table = batch.table
-    if batch.work.mode == "rebuild" and table.day is None:
+    if batch.work.mode == "rebuild" and table.day is None and isinstance(table.write, Merge):
         return _rebuilt_keys(session, batch, days, grown)
     good = rows.where(f"dt IN ({sql_days(days)}) AND size(_reasons) = 0")
+    if isinstance(table.write, Append):
+        every = _columns(good, batch, grown).withColumn(_LOST, F.lit(False))
+        return _staged(batch, every, spread=len(days) > 1)
     latest = _ranked(_columns(good, batch, grown), table)
     if batch.work.mode in ("append", "rebuild"):
         return _staged(batch, latest, spread=len(days) > 1)

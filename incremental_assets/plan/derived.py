@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date
 
-from incremental_assets.lake.strategy import History, Merge
+from incremental_assets.lake.strategy import Append
 from incremental_assets.ledger.entry import Entry, Mode, Window
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.work import DayWork, Plan, Work
@@ -84,7 +84,7 @@ def _day_work(table: Table, day: date, view: LedgerView) -> DayWork | None:
             new = upstream.looked_up_changes(day, low) if known else ()
         else:
             new = upstream.changes(day, low)
-            whole = upstream.touching.get(day, ()) if not _merges(table) else new
+            whole = upstream.touching.get(day, ()) if not table.is_typed else new
             rows += sum(t.rows for e in whole for t in e.touched if t.day == day)
         if new:
             last = new[-1].batch
@@ -95,10 +95,12 @@ def _day_work(table: Table, day: date, view: LedgerView) -> DayWork | None:
 
 def _mode(table: Table, work: DayWork, view: LedgerView) -> Mode:
     history = view.table(table.name)
-    if not _merges(table):
+    if not table.is_typed:
         return "rebuild"
     if _restating(work, view):
         return "rebuild"
+    if isinstance(table.write, Append):
+        return "append"
     empty = work.day not in history.published_days if table.day else not history.published_days
     return "append" if empty else "merge"
 
@@ -112,12 +114,8 @@ def _restating(work: DayWork, view: LedgerView) -> list[Entry]:
     ]
 
 
-def _merges(table: Table) -> bool:
-    return isinstance(table.write, Merge | History)
-
-
 def _restated(table: Table, mode: Mode) -> bool:
-    return mode == "rebuild" and _merges(table)
+    return mode == "rebuild" and table.is_typed
 
 
 def _changed_since(held: Entry, table: Table, view: LedgerView) -> bool:

@@ -62,16 +62,18 @@ def whole(shop: Lake, name: str, fields: tuple[str, ...]) -> list[Any]:
     ]
 
 
-BEFORE_COMMIT = ("stored", "copies", "landing", "keyed")
+BEFORE_COMMIT = ("stored", "copies", "landing", "silver")
 
 
-@pytest.mark.parametrize("step", ["beside", "commit", "record"])
 @pytest.mark.parametrize(
-    ("feed", "make", "fields"),
+    ("feed", "make", "fields", "step"),
     [
-        ("orders", orders, ("order_id", "status")),
-        ("users", users, ("id", "name")),
-        ("products", products, ("sku", "name")),
+        ("orders", orders, ("order_id", "status"), "commit"),
+        ("orders", orders, ("order_id", "status"), "record"),
+        ("users", users, ("id", "name"), "beside"),
+        ("users", users, ("id", "name"), "commit"),
+        ("products", products, ("sku", "name"), "beside"),
+        ("products", products, ("sku", "name"), "record"),
     ],
 )
 def test_a_load_that_died_is_settled_and_ends_as_if_nothing_had_happened(

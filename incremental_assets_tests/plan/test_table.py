@@ -9,14 +9,14 @@ import pytest
 
 from incremental_assets.changes import ChangeLog, Files, Sequence, SnapshotDiff, Timestamp
 from incremental_assets.errors import DefinitionError
-from incremental_assets.lake.strategy import Append, History, Merge
+from incremental_assets.lake.strategy import Append, History, Merge, ReplaceDay
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import not_null
 from incremental_assets.quality.types import Text
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.stored_feed import Stored
 from incremental_assets.table import ByDay, Table
-from incremental_assets_tests.plan.ledgers import EVENTS, USERS
+from incremental_assets_tests.plan.ledgers import EVENTS, MART, USERS
 
 LANDED, STORED = (LandedFiles("events"),), (Stored("events"),)
 COPIES = Table("bronze/c", "", reads=LANDED, write=Append(), changes=SnapshotDiff(("id",)))
@@ -45,6 +45,9 @@ LOG = Table("bronze/l", "", reads=LANDED, write=Append(), changes=ChangeLog())
         (USERS, {"reads": (ByDay(LOG),), "order_by": ("at",)}, r"leave order_by and day out"),
         (USERS, {"reads": (ByDay(COPIES),)}, r"compared by \('id',\); the key has to be the same"),
         (USERS, {"write": History()}, r"name it in order_by"),
+        (USERS, {"write": Append()}, r"keeps every row, so nothing is deleted"),
+        (USERS, {"write": ReplaceDay()}, r"over bronze is an Append, a Merge or a History"),
+        (MART, {"write": Merge()}, r"made anew by day; use ReplaceDay"),
         (
             USERS,
             {"write": History(), "order_by": ("at",), "day": "at"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from incremental_assets.batches import daily, keyed
+from incremental_assets.batches import daily, silver
 from incremental_assets.errors import ConflictError
 from incremental_assets.lake import quarantine
 from incremental_assets.lake.delta_log import transaction
@@ -32,7 +32,7 @@ def test_batch_that_died_before_its_commit_is_fenced_and_loaded_again(
     landed: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as broken, pytest.raises(Died):
-        broken.setattr(keyed, "publish", die)
+        broken.setattr(silver, "publish", die)
         landed.load("2017-01-05", "silver/sales")
 
     landed.load("2017-01-05", "silver/sales")

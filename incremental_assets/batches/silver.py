@@ -1,4 +1,4 @@
-"""A batch of typed rows into a silver table: merged by key, or kept as a history of each key."""
+"""A batch of typed rows into a silver table: added, merged by key, or kept as a history."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from incremental_assets.lake.history import VALIDITY
 from incremental_assets.lake.merge import Merged
 from incremental_assets.lake.publish import publish
 from incremental_assets.lake.session import own_session
-from incremental_assets.lake.strategy import History
+from incremental_assets.lake.strategy import Append, History
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.quality.gate import (
     Counted,
@@ -42,12 +42,13 @@ class _Judged:
     published: list[date]
 
 
-class KeyedBatch:
+class TypedBatch:
     """Types the payload, sets bad rows aside, and publishes the days that pass.
 
     Where the business day is declared unchanging for a key, a day is a world of its own: a merge
     looks only into the days of the batch, and a restated day is replaced whole. Where it is not
-    (the rows lie under their landing day), keys are looked up in the whole table.
+    (the rows lie under their landing day), keys are looked up in the whole table. Without a key
+    every row stays, and a restated day is replaced, too.
     """
 
     def columns(self, table: Table) -> Sequence[tuple[str, str]]:
@@ -85,7 +86,8 @@ class KeyedBatch:
             else:
                 written = write_versions(session, batch, rows, days, grown)
         entries = _with_changes(judged.entries, written)
-        rebuilt = days if batch.work.mode == "rebuild" and batch.table.day is not None else ()
+        alone = batch.table.day is not None or isinstance(batch.table.write, Append)
+        rebuilt = days if batch.work.mode == "rebuild" and alone else ()
         publish(
             written.staged,
             batch.transaction(entries),
