@@ -76,7 +76,7 @@ def write_changes(
     ensure_columns(intake, found)
     target = Target.of(intake, None, None)
     if batch.work.mode == "rebuild":
-        return _anew(session, batch, intake, target, rows, days, grown)
+        return _anew(session, batch, intake, target, days, grown)
     places = _truncates(session, intake, target, changes, rows.order)
     if places:
         key = [quoted(name) for name in intake.key]
@@ -100,7 +100,6 @@ def _anew(
     batch: Batch,
     intake: Intake,
     target: Target,
-    rows: Typed,
     days: Sequence[date],
     grown: Sequence[str],
 ) -> Merged:

@@ -3,54 +3,49 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
-from functools import reduce
+from datetime import date
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType
 
 from incremental_assets.batches.batch import Batch, Outcome, from_commit
-from incremental_assets.batches.bronze import COLUMNS, PARTITIONS, judging_day
+from incremental_assets.batches.bronze import COLUMNS, PARTITIONS
+from incremental_assets.batches.stored_news import (
+    GOOD,
+    LOAD_DAY,
+    is_ahead,
+    is_null,
+    is_unreadable,
+    last_looks,
+    new_rows,
+    sequence_step,
+)
 from incremental_assets.batches.stored_rows import (
     AT,
     HASH,
-    LANDED,
-    WRITTEN,
-    reach_of,
-    reach_of_numbers,
-    stored_rows,
 )
 from incremental_assets.changes.by_log import ChangeLog
-from incremental_assets.changes.by_sequence import Progress, Step
 from incremental_assets.changes.by_sequence import Sequence as SequenceChanges
+from incremental_assets.changes.by_sequence import Step
 from incremental_assets.changes.by_timestamp import Timestamp
 from incremental_assets.changes.watermark import Seen, as_text, instant, instant_at, number
-from incremental_assets.days import utc_today
 from incremental_assets.errors import SourceError, WatermarkError
-from incremental_assets.frames import persisted
-from incremental_assets.intake.progress import next_step, progress_from, state_of_progress
-from incremental_assets.intake.rows import unseen
+from incremental_assets.intake.progress import state_of_progress
 from incremental_assets.lake import quarantine
-from incremental_assets.lake.delta_log import Commit, open_table, partition_day, version_of
+from incremental_assets.lake.delta_log import Commit, partition_day
 from incremental_assets.lake.publish import publish
-from incremental_assets.lake.read import DataFile, read_version
 from incremental_assets.lake.session import own_session
 from incremental_assets.lake.stage import stage
 from incremental_assets.ledger.entry import Entry
-from incremental_assets.plan.stored import last_look, state_of
+from incremental_assets.plan.stored import state_of
 from incremental_assets.quality.gate import RuleResult, judge_day
 from incremental_assets.quality.rules import DayCounts
 from incremental_assets.sources.stored import FixedSource
 from incremental_assets.spark.failure import SPARK_ERRORS
 from incremental_assets.table import Table
-
-_LOAD_DAY = "_load_day"
-_GOOD = "size(_reasons) = 0"
 
 
 class StoredBatch:
@@ -87,14 +82,14 @@ class StoredBatch:
         return from_commit(claims, commit, lambda partition: partition_day(partition[1]))
 
     def _load(self, session: SparkSession, batch: Batch, fixed: FixedSource) -> Outcome:
-        step = _sequence_step(session, batch, fixed)
-        with _new_rows(session, batch, fixed, step) as rows:
+        step = sequence_step(session, batch, fixed)
+        with new_rows(session, batch, fixed, step) as rows:
             days = _by_day(rows, batch)
             entries, results = _judge(batch, fixed, days, step)
             if any(found.aside for found in days.values()):
                 quarantine.put(rows, batch.quarantine_path, batch.table.name, batch.number)
             published = [e.day for e in entries if e.state == "committed"]
-            good = rows.where(F.expr(_GOOD) & F.col(_LOAD_DAY).isin(published))
+            good = rows.where(F.expr(GOOD) & F.col(LOAD_DAY).isin(published))
             notes = _notes(batch, days, step)
             if not sum(days[day].good for day in published if day in days):
                 return Outcome(entries, results, notes)
@@ -121,151 +116,20 @@ class _Found:
         return self.rows - self.aside
 
 
-@contextmanager
-def _new_rows(
-    session: SparkSession, batch: Batch, fixed: FixedSource, step: Step | None
-) -> Iterator[DataFrame]:
-    """The rows of the days that the table does not have, as it keeps them, with `_reasons`."""
-    table, today = batch.table, utc_today(batch.now)
-    with stored_rows(session, batch, fixed, lambda own: _reach(batch, own)) as source:
-        landed, day = F.col(LANDED), F.lit(today)
-        if table.landing_column is not None:
-            day = F.when(landed.isNull() | (landed > F.lit(today)), F.lit(today)).otherwise(landed)
-            rows = source.withColumn("_landing_day", landed)
-        else:
-            rows = source.withColumn("_landing_day", F.lit(today))
-        rows = rows.withColumn(_LOAD_DAY, day).where(_window(batch, step))
-        rows = unseen(rows, _known(session, batch, fixed))
-        rows = rows.withColumns(
-            {
-                "_batch": F.lit(batch.number).cast("long"),
-                "_day": judging_day(batch, F.col(_LOAD_DAY)),
-                "_reasons": _reasons(batch),
-                "_line": F.coalesce(F.col("_raw"), F.to_json("payload")),
-            }
-        )
-        if open_table(batch.quarantine_path) is not None:
-            aside = read_version(session, batch.quarantine_path, version_of(batch.quarantine_path))
-            lines = aside.selectExpr("row AS _line").distinct()
-            rows = rows.where(_GOOD).unionByName(
-                rows.where(f"NOT {_GOOD}").join(lines, "_line", "left_anti")
-            )
-        with persisted(rows) as kept:
-            yield kept
-
-
-def _window(batch: Batch, step: Step | None) -> Column:
-    """Which rows may be new: those of the batch's days, by what each of them was read up to."""
-    changes, at = batch.table.changes, F.col(AT)
-    by_low: dict[datetime | None, list[date]] = {}
-    for day, last in _last_looks(batch).items():
-        low = None
-        if isinstance(changes, Timestamp) and last is not None:
-            low = changes.read_from(instant(last.high))
-        by_low.setdefault(low, []).append(day)
-    parts = []
-    for low, days in by_low.items():
-        here = F.col(_LOAD_DAY).isin(days)
-        parts.append(here if low is None else here & (at.isNull() | (at >= F.lit(low))))
-    found = reduce(Column.__or__, parts)
-    if isinstance(changes, SequenceChanges):
-        if batch.table.landing_column is None:
-            before = _progress(batch)
-            if before.high is not None:
-                gaps = [at.between(low, high) for low, high in before.gaps]
-                above = at > F.lit(before.high - changes.lag)
-                found &= at.isNull() | reduce(Column.__or__, gaps, above)
-        if step is not None and step.stop is not None:
-            found &= at.isNull() | (at <= F.lit(step.stop))
-    if isinstance(changes, Timestamp | SequenceChanges) and changes.nulls == "raise":
-        found |= _is_null()
-    return found
-
-
-def _reach(batch: Batch, own: Mapping[str, DataType]) -> Column | None:
-    """The same as far as it can be said of the columns in the files, so that most are skipped."""
-    column, changes = batch.table.landing_column, batch.table.changes
-    if column is None and isinstance(changes, SequenceChanges) and changes.column in own:
-        return reach_of_numbers(changes.column, own[changes.column], _lowest_number(batch))
-    if column is None or column not in own:
-        return None
-    days = sorted(batch.work.days)
-    first = datetime(days[0].year, days[0].month, days[0].day, tzinfo=UTC)
-    last = datetime(days[-1].year, days[-1].month, days[-1].day, tzinfo=UTC)
-    if isinstance(changes, Timestamp) and changes.column == column:
-        looks = _last_looks(batch)
-        lows = [changes.read_from(instant(e.high)) if e else None for e in looks.values()]
-        if all(low is not None for low in lows):
-            first = max(first, min(low for low in lows if low is not None))
-    # Rows without a day are today's, and where they are an error, everybody's.
-    rest = utc_today(batch.now) in batch.work.days
-    nulls = rest or getattr(changes, "nulls", "") == "raise"
-    return reach_of(column, own[column], first, last + timedelta(days=1), rest=rest, nulls=nulls)
-
-
-def _known(session: SparkSession, batch: Batch, fixed: FixedSource) -> list[DataFrame]:
-    """Hashes of the rows that the table holds, where one of the new ones may be among them."""
-    table, today = batch.table, utc_today(batch.now)
-    if not batch.view.table(table.name).committed:
-        return []
-
-    def keep(file: DataFile) -> bool:
-        landed = file.partition["_landing_day"]
-        if table.landing_column is None or landed in batch.work.days:
-            return True
-        return today in batch.work.days and (landed is None or landed > today)
-
-    if table.landing_column is None and isinstance(table.changes, ChangeLog):
-        known = {f.path for e in batch.view.table(table.name).committed for f in e.files}
-        again = any(file.path in known for work in batch.work.days.values() for file in work.files)
-        if not again and fixed.version is None:
-            return []
-    return [read_version(session, batch.path, version_of(batch.path), keep).select(HASH)]
-
-
-def _reasons(batch: Batch) -> Column:
-    """What sets a row aside: a cursor that says nothing. Bronze judges nothing else."""
-    changes = batch.table.changes
-    found: list[Column] = []
-    if isinstance(changes, Timestamp | SequenceChanges):
-        found.append(F.when(_is_unreadable(), F.lit(f"{changes.column}_unreadable")))
-        if changes.nulls == "quarantine":
-            found.append(F.when(_is_null(), F.lit(f"{changes.column}_null")))
-    if isinstance(changes, Timestamp) and changes.future == "quarantine":
-        found.append(F.when(_is_ahead(batch), F.lit(f"{changes.column}_in_future")))
-    nothing = F.array(F.lit(None).cast("string"))
-    return F.array_except(F.array(*found), nothing) if found else F.array().cast("array<string>")
-
-
-def _is_null() -> Column:
-    return F.col(AT).isNull() & ~F.col(WRITTEN) & F.col("_raw").isNull()
-
-
-def _is_unreadable() -> Column:
-    return F.col(AT).isNull() & F.col(WRITTEN)
-
-
-def _is_ahead(batch: Batch) -> Column:
-    changes = batch.table.changes
-    if not isinstance(changes, Timestamp):
-        return F.lit(False)
-    return F.coalesce(F.col(AT) > F.lit(batch.now + changes.tolerance), F.lit(False))
-
-
 def _by_day(rows: DataFrame, batch: Batch) -> Mapping[date, _Found]:
-    ahead = _is_ahead(batch)
+    ahead = is_ahead(batch)
     timed = isinstance(batch.table.changes, Timestamp)
     at = F.when(~ahead, F.unix_micros(AT) if timed else F.col(AT))
-    found = rows.groupBy(_LOAD_DAY).agg(
+    found = rows.groupBy(LOAD_DAY).agg(
         F.count(F.lit(1)).alias("rows"),
-        F.count_if(~F.expr(_GOOD)).alias("aside"),
+        F.count_if(~F.expr(GOOD)).alias("aside"),
         F.min(at).alias("lowest"),
         F.max(at).alias("highest"),
-        F.count_if(_is_null()).alias("nulls"),
-        F.count_if(_is_unreadable()).alias("unreadable"),
+        F.count_if(is_null()).alias("nulls"),
+        F.count_if(is_unreadable()).alias("unreadable"),
         F.count_if(ahead).alias("ahead"),
     )
-    days = {row[_LOAD_DAY]: _Found(*row[1:]) for row in found.collect()}
+    days = {row[LOAD_DAY]: _Found(*row[1:]) for row in found.collect()}
     changes = batch.table.changes
     nulls = sum(each.nulls for each in days.values())
     if nulls and isinstance(changes, Timestamp | SequenceChanges) and changes.nulls == "raise":
@@ -283,7 +147,7 @@ def _judge(
 ) -> tuple[list[Entry], dict[date, list[RuleResult]]]:
     entries: list[Entry] = []
     results: dict[date, list[RuleResult]] = {}
-    looks = _last_looks(batch)
+    looks = last_looks(batch)
     for claim in batch.claims:
         found = days.get(claim.day, _Found())
         counts = DayCounts(found.rows, found.aside, found.rows, found.aside)
@@ -333,43 +197,6 @@ def _position(batch: Batch, fixed: FixedSource, day: date, step: Step | None) ->
     if step is not None:
         state |= {"top": step.after.high, **state_of_progress(step.after, step.after.high)}
     return json.dumps(state)
-
-
-def _sequence_step(session: SparkSession, batch: Batch, fixed: FixedSource) -> Step | None:
-    """How far a sequence may be read.
-
-    Gaps are of the source, whatever days are loaded, so its numbers are read for all of them: one
-    column, above what is known to be without a gap.
-    """
-    changes = batch.table.changes
-    if not isinstance(changes, SequenceChanges):
-        return None
-    before, low = _progress(batch), _lowest_number(batch)
-
-    def above(own: Mapping[str, DataType]) -> Column | None:
-        return reach_of_numbers(changes.column, own.get(changes.column), low)
-
-    with stored_rows(session, batch, fixed, above) as rows:
-        numbers = rows.select(AT) if low is None else rows.select(AT).where(F.col(AT) > F.lit(low))
-        return next_step(changes, before, numbers, AT, batch.now, batch.table.name)
-
-
-def _lowest_number(batch: Batch) -> int | None:
-    """Above this number something may be new."""
-    changes, before = batch.table.changes, _progress(batch)
-    if before.high is None or not isinstance(changes, SequenceChanges):
-        return None
-    return min(before.high - changes.lag, *(low - 1 for low, _ in before.gaps), before.high)
-
-
-def _progress(batch: Batch) -> Progress:
-    committed = batch.view.table(batch.table.name).committed
-    return progress_from(state_of(committed[-1] if committed else None), None)
-
-
-def _last_looks(batch: Batch) -> Mapping[date, Entry | None]:
-    history = batch.view.table(batch.table.name)
-    return {day: last_look(batch.table, history, day) for day in sorted(batch.work.days)}
 
 
 def _column(table: Table) -> str:

@@ -7,7 +7,6 @@ from datetime import date
 from typing import Any
 
 import polars as pl
-from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from incremental_assets.days import ONE_DAY, DayRange
@@ -22,25 +21,24 @@ def rows_by_day(
 
     As text that changes whenever a row of the day comes, goes or changes its cursor. Row groups
     whose days all lie before `span` are skipped. None where it cannot be told: JSON and CSV, text
-    for a timestamp, mapped columns, an object store. Rows that a deletion vector hides count.
+    for a timestamp, a Delta feature that polars does not know, an object store.
     """
     root = local_path(fixed.root)
     if root is None or fixed.format not in ("delta", "parquet"):
         return None
     try:
-        if fixed.version is None:
-            paths = [str(root / file.path) for file in fixed.files]
-        else:
-            paths = DeltaTable(str(root), version=fixed.version).file_uris()
-        return _counted(paths, day, cursor, span) if paths else {}
+        if fixed.version is not None:
+            return _counted(pl.scan_delta(str(root), version=fixed.version), day, cursor, span)
+        paths = [str(root / file.path) for file in fixed.files]
+        rows = pl.scan_parquet(paths, glob=False, hive_partitioning=True)
+        return _counted(rows, day, cursor, span) if paths else {}
     except (pl.exceptions.PolarsError, DeltaError, OSError, KeyError):
         return None
 
 
 def _counted(
-    paths: list[str], day: str, cursor: str, span: DayRange
+    rows: pl.LazyFrame, day: str, cursor: str, span: DayRange
 ) -> Mapping[date | None, str] | None:
-    rows = pl.scan_parquet(paths, glob=False, hive_partitioning=False)
     kinds = rows.collect_schema()
     at, number = _date(day, kinds[day]), _number(cursor, kinds[cursor])
     if at is None or number is None:
