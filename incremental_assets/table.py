@@ -20,7 +20,7 @@ from incremental_assets.lake.history import VALIDITY
 from incremental_assets.lake.strategy import Append, History, Merge, ReplaceDay
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.gate import structural_rules
-from incremental_assets.quality.rules import DayRule, RowRule, Rule
+from incremental_assets.quality.rules import RowRule, Rule
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.stored_feed import Stored
 
@@ -171,11 +171,6 @@ class Table:
     def lateness_in(self, default: timedelta) -> timedelta | None:
         """How long after its business day a row may land; None: for ever."""
         return default if self.lateness == "default" else self.lateness
-
-    @property
-    def day_rules(self) -> Sequence[DayRule]:
-        """The rules on a day's delivery."""
-        return [rule for rule in self.rules if isinstance(rule, DayRule)]
 
     @property
     def row_rules(self) -> Sequence[RowRule]:

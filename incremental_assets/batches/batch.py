@@ -113,6 +113,13 @@ class BatchKind(Protocol):
         """The outcome of a batch, told from its commit alone."""
 
 
+def verdict(results: Sequence[RuleResult]) -> dict[str, Any]:
+    """What becomes of a day: the `state` of its entry, and what it is `held_by`."""
+    failed = [r for r in results if r.severity == "fail" and not r.passed]
+    held_by = "; ".join(f"{r.rule}: {r.found}" for r in failed)
+    return {"state": "held" if failed else "committed", "held_by": held_by}
+
+
 def note(number: int, outcomes: Sequence[Entry]) -> str:
     """The note that a commit carries."""
     days = {

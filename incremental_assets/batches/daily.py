@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
-from incremental_assets.batches.batch import Batch, Outcome, first_partition, from_commit
+from incremental_assets.batches.batch import Batch, Outcome, first_partition, from_commit, verdict
 from incremental_assets.errors import DefinitionError
 from incremental_assets.lake.delta_log import Commit
 from incremental_assets.lake.literals import sql_days
@@ -102,12 +102,10 @@ def _judge(
         differences = _differences(sums, before, after)
         counts = DayCounts(made, 0, made, 0, differences=differences)
         results[claim.day] = judge_day(batch.table.rules, counts)
-        failed = [r for r in results[claim.day] if r.severity == "fail" and not r.passed]
         entries.append(
             replace(
                 claim,
-                state="held" if failed else "committed",
-                held_by="; ".join(f"{r.rule}: {r.found}" for r in failed),
+                **verdict(results[claim.day]),
                 rows_read=read,
                 rows_inserted=made,
                 rows_counted=made,

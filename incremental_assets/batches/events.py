@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -157,10 +157,3 @@ def reasons_of(reasons: Column, key: Sequence[str]) -> Column:
         .when(F.col("_raw").isNotNull(), reasons)
         .otherwise(F.array_union(no_key, reasons))
     )
-
-
-def truncates_in(rows: DataFrame, order: Sequence[str]) -> list[Mapping[str, Any]]:
-    """The places of the truncates among good events, as text."""
-    there = rows.where(f"{OPERATION} = 'truncate' AND size(_reasons) = 0")
-    places = there.select(*(F.col(name).cast("string") for name in order)).distinct()
-    return [row.asDict() for row in places.collect()]

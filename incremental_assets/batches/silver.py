@@ -9,7 +9,7 @@ from datetime import date
 
 from pyspark.sql import functions as F
 
-from incremental_assets.batches.batch import Batch, Outcome, first_partition, from_commit
+from incremental_assets.batches.batch import Batch, Outcome, first_partition, from_commit, verdict
 from incremental_assets.batches.changes import write_changes
 from incremental_assets.batches.events import OPERATION
 from incremental_assets.batches.typed import Typed, contract_of, typed, window_rows
@@ -116,12 +116,10 @@ def _judge(batch: Batch, counted: Counted, read: Typed) -> _Judged:
         )
         found = judge_rows(gate, batch.table.rules, counted)
         results[claim.day] = found + judge_day(batch.table.rules, counts)
-        failed = [r for r in results[claim.day] if r.severity == "fail" and not r.passed]
         entries.append(
             replace(
                 claim,
-                state="held" if failed else "committed",
-                held_by="; ".join(f"{r.rule}: {r.found}" for r in failed),
+                **verdict(results[claim.day]),
                 rows_read=gate.rows,
                 rows_quarantined=gate.quarantined,
                 rows_late=gate.late,

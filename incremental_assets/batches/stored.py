@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from incremental_assets.batches.batch import Batch, Outcome, from_commit
+from incremental_assets.batches.batch import Batch, Outcome, from_commit, verdict
 from incremental_assets.batches.bronze import COLUMNS, PARTITIONS
 from incremental_assets.batches.stored_news import (
     GOOD,
@@ -152,14 +152,12 @@ def _judge(
         found = days.get(claim.day, _Found())
         counts = DayCounts(found.rows, found.aside, found.rows, found.aside)
         results[claim.day] = judge_day(batch.table.rules, counts)
-        failed = [r for r in results[claim.day] if r.severity == "fail" and not r.passed]
         last = looks[claim.day]
         low = last.high if last is not None else ""
         entries.append(
             replace(
                 claim,
-                state="held" if failed else "committed",
-                held_by="; ".join(f"{r.rule}: {r.found}" for r in failed),
+                **verdict(results[claim.day]),
                 rows_read=found.rows,
                 rows_inserted=found.good,
                 rows_quarantined=found.aside,

@@ -1,16 +1,11 @@
-"""Values as SQL literals."""
+"""Days as SQL literals."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import date
 
 
 def sql_days(days: Iterable[date]) -> str:
     """Days as a list of SQL literals."""
     return ", ".join(f"DATE'{day}'" for day in sorted(days))
-
-
-def sql_strings(values: Sequence[str]) -> str:
-    """Strings as a list of SQL literals."""
-    return ", ".join("'" + v.replace("\\", "\\\\").replace("'", "\\'") + "'" for v in values)

@@ -62,7 +62,7 @@ def plan_derived(table: Table, days: Sequence[date], view: LedgerView) -> Plan:
             by_mode.setdefault(_mode(table, work, view), {})[day] = work
     order: tuple[Mode, ...] = ("append", "merge", "rebuild")
     works = [
-        Work(mode, "restate" if mode == "rebuild" and _restated(table, mode) else "advance", by)
+        Work(mode, "restate" if mode == "rebuild" and table.is_typed else "advance", by)
         for mode in order
         if (by := by_mode.get(mode))
     ]
@@ -112,10 +112,6 @@ def _restating(work: DayWork, view: LedgerView) -> list[Entry]:
         for entry in view.table(window.upstream).changes(work.day, window.low)
         if entry.kind == "restate"
     ]
-
-
-def _restated(table: Table, mode: Mode) -> bool:
-    return mode == "rebuild" and table.is_typed
 
 
 def _changed_since(held: Entry, table: Table, view: LedgerView) -> bool:

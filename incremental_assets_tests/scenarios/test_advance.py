@@ -167,6 +167,32 @@ def test_bronze_keeps_every_line_and_file_names_may_hold_anything(world: World) 
     assert sorted(stored) == sorted(f"events/2017-01-05/{n}" for n in names)
 
 
+def test_a_repaired_user_file_makes_only_the_days_stale_that_look_up_another_version(
+    world: World,
+) -> None:
+    def user(name: str, day: str, income: str) -> dict[str, str]:
+        return {"user_id": name, "updated_at": f"{day}T00:00:00Z", "income": income}
+
+    for day in ("2017-01-04", "2017-01-05", "2017-01-06"):
+        rows = [sale(f"{day}-1", day), sale(f"{day}-2", day, user_id="u2")]
+        world.land("events", day, "a.jsonl", rows)
+    first = [user("u1", "2017-01-01", "low"), user("u2", "2017-01-01", "low")]
+    world.land("users", "2017-01-04", "a.jsonl", first)
+    wrong = [user("u1", "2017-01-05", "wrong"), user("u2", "2017-01-06", "high")]
+    world.land("users", "2017-01-06", "a.jsonl", wrong)
+    world.load("2017-01-04...2017-01-06")
+    world.load_stale()
+
+    repaired = [user("u1", "2017-01-06", "right"), user("u2", "2017-01-06", "high")]
+    world.land("users", "2017-01-06", "a.jsonl", repaired)
+    world.load("2017-01-06", "bronze/users", "silver/users")
+
+    assert world.stale() == {"gold/sales_mart": ["2017-01-05", "2017-01-06"]}
+    world.load_stale()
+    mart = world.rows("gold/sales_mart").filter(pl.col("user_id") == "u1")
+    assert mart["user_income"].to_list() == ["low", "low", "right"]
+
+
 def lost(world: World, name: str = "silver/sales") -> list[tuple[str, str]]:
     """Key and day of the versions that only their hash made lose."""
     beside = world.path(f"{name}/_beside")
