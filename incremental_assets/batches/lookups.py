@@ -59,15 +59,8 @@ def _days_of(
 ) -> set[date]:
     """The days of facts whose version before the commit is not the one after it."""
     before, after = plain_files(batch.path, version - 1), plain_files(batch.path, version)
-    gone, new = _only_in(before, after), _only_in(after, before)
     columns = [read.key, read.valid_from, HASH]
-    removed, added = (
-        _rows(session, table, files, columns) for table, files in ((before, gone), (after, new))
-    )
-    # What a file that is written anew carries over stands on both sides.
-    same = [removed[name].eqNullSafe(added[name]) for name in columns]
-    apart = removed.join(added, same, "left_anti").select(read.key)
-    keys = apart.unionByName(added.join(removed, same, "left_anti").select(read.key)).distinct()
+    keys = _changed_keys(session, before, after, columns)
     path = f"{batch.settings.lake}/{facts.name}"
     rows = read_version(session, path, version_of(path)).select("dt", read.key, read.at)
     rows = rows.join(keys, read.key, "left_semi")
@@ -76,6 +69,23 @@ def _days_of(
         rows = _looked_up(rows, versions, read, side)
     differs = rows.where("NOT (_old <=> _new)")
     return {row["dt"] for row in differs.select("dt").distinct().collect()}
+
+
+def _changed_keys(
+    session: SparkSession, before: TableFiles, after: TableFiles, columns: Sequence[str]
+) -> DataFrame:
+    """The keys, in the first of the columns, of which the two versions hold other rows.
+
+    What a file that was written anew carries over stands on both sides.
+    """
+    gone, new = _only_in(before, after), _only_in(after, before)
+    removed = _rows(session, before, gone, columns)
+    added = _rows(session, after, new, columns)
+    if not (gone and new):  # a side without a row would be no join at all
+        return (removed if gone else added).select(columns[0]).distinct()
+    same = [removed[name].eqNullSafe(added[name]) for name in columns]
+    apart = removed.join(added, same, "left_anti")
+    return apart.unionByName(added.join(removed, same, "left_anti")).select(columns[0]).distinct()
 
 
 def _looked_up(rows: DataFrame, versions: DataFrame, read: AsOf, name: str) -> DataFrame:
