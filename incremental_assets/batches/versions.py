@@ -95,7 +95,8 @@ def _staged(batch: Batch, latest: DataFrame, *, spread: bool) -> Merged:
     if spread:
         kept = kept.hint("rebalance", "dt")
     staged = stage(kept, batch.path, batch.number, ("dt",))
-    if seen.get.get("lost"):
+    # A row that lost leaves one that stays; of a plan that was found empty nothing is observed.
+    if staged.files and seen.get.get("lost"):
         _put_ties(batch, latest.where(_LOST))
     return Merged(staged, (), {day: n for (day,), n in staged.rows.items()})
 

@@ -187,6 +187,11 @@ def test_a_timestamp_of_the_future_does_not_silence_the_source(lake: Lakes) -> N
     assert shop.bronze("bronze/orders", "order_id") == [("2017-01-10", "w")]
     assert len(shop.reasons("bronze/orders")) == 2  # y was set aside once
 
+    shop.now = datetime(2017, 1, 10, 14, tzinfo=UTC)
+    shop.put_delta("orders", orders(*FIRST, ("y", "paid", "10 13:00"), ("v", "paid", "10 13:59")))
+    shop.load("2017-01-10")
+    assert [order for _, order in shop.bronze("bronze/orders", "order_id")] == ["v", "w", "y"]
+
 
 def test_a_row_of_the_future_that_is_loaded_is_not_loaded_again_when_its_day_comes(
     lake: Lakes,
