@@ -24,14 +24,14 @@ from incremental_assets.lake.beside import put_beside
 from incremental_assets.lake.delta_log import version_of
 from incremental_assets.lake.history import DELETED, WHY
 from incremental_assets.lake.literals import sql_days
-from incremental_assets.lake.merge import GONE, OLD, Merged, Ties, merge
+from incremental_assets.lake.merge import GONE, LOST, OLD, Merged, Ties, last_of_each, merge
 from incremental_assets.lake.read import DataFile, read_version
 from incremental_assets.lake.stage import stage
 from incremental_assets.lake.strategy import Append, Merge
 from incremental_assets.quality.contract import Contract
 from incremental_assets.table import Table
 
-_HASH, _LOST = "_hash", "_lost"
+_HASH = "_hash"
 
 
 def write_versions(
@@ -47,7 +47,7 @@ def write_versions(
         return _rebuilt_keys(session, batch, days, grown)
     good = rows.where(f"dt IN ({sql_days(days)}) AND size(_reasons) = 0")
     if isinstance(table.write, Append):
-        every = _columns(good, batch, grown).withColumn(_LOST, F.lit(False))
+        every = _columns(good, batch, grown).withColumn(LOST, F.lit(False))
         return _staged(batch, every, spread=len(days) > 1)
     latest = _ranked(_columns(good, batch, grown), table)
     if batch.work.mode in ("append", "rebuild"):
@@ -65,39 +65,39 @@ def write_versions(
     if len(days) > 1:
         latest = latest.hint("rebalance", "dt")
     same = f"{_struct(table.order_by)} <=> {_struct(table.order_by, f'{OLD}.')}"
-    tie = f"{_LOST} OR ({OLD} IS NOT NULL AND {same} AND {_HASH} != {OLD}.{_HASH})"
+    tie = f"{LOST} OR ({OLD} IS NOT NULL AND {same} AND {_HASH} != {OLD}.{_HASH})"
 
     def may_hold(file: DataFile) -> bool:
         return table.day is None or file.partition["dt"] in days
 
     def record(pairs: DataFrame) -> None:
-        lower = f"if({_LOST}, {_HASH}, least({_HASH}, {OLD}.{_HASH}))"
+        lower = f"if({LOST}, {_HASH}, least({_HASH}, {OLD}.{_HASH}))"
         _put_ties(batch, pairs.withColumn(_HASH, F.expr(lower)))
 
     return merge(
         session,
-        latest.withColumn(GONE, F.col(_LOST)),
+        latest.withColumn(GONE, F.col(LOST)),
         batch.path,
         batch.number,
         key,
-        F.expr(f"({wins}) AND NOT {_LOST}"),
+        F.expr(f"({wins}) AND NOT {LOST}"),
         compared,
         may_hold,
         ties=Ties(F.expr(tie), record),
-        marks=(_LOST,),
+        marks=(LOST,),
     )
 
 
 def _staged(batch: Batch, latest: DataFrame, *, spread: bool) -> Merged:
     """Stage the rows as they are; how many were lost is counted by the way."""
     seen = Observation("ties")
-    kept = latest.observe(seen, F.count_if(_LOST).alias("lost")).where(f"NOT {_LOST}").drop(_LOST)
+    kept = latest.observe(seen, F.count_if(LOST).alias("lost")).where(f"NOT {LOST}").drop(LOST)
     if spread:
         kept = kept.hint("rebalance", "dt")
     staged = stage(kept, batch.path, batch.number, ("dt",))
     # A row that lost leaves one that stays; of a plan that was found empty nothing is observed.
     if staged.files and seen.get.get("lost"):
-        _put_ties(batch, latest.where(_LOST))
+        _put_ties(batch, latest.where(LOST))
     return Merged(staged, (), {day: n for (day,), n in staged.rows.items()})
 
 
@@ -117,21 +117,9 @@ def _put_ties(batch: Batch, lost: DataFrame) -> None:
 
 def _ranked(rows: DataFrame, table: Table) -> DataFrame:
     """The last row of each key (and day, where that is unchanging), and those of `_lost`."""
-    key = ", ".join(quoted(n) for n in (*table.key, *(["dt"] if table.day is not None else [])))
+    key = (*table.key, *(["dt"] if table.day is not None else []))
     order = ", ".join(f"{quoted(n)} DESC NULLS LAST" for n in (*table.order_by, _HASH))
-    window = f"OVER (PARTITION BY {key} ORDER BY {order}, dt)"
-    place = _struct(table.order_by)
-    return (
-        rows.selectExpr(
-            "*",
-            f"row_number() {window} AS _rank",
-            f"first({place}) {window} AS _first",
-            f"first({_HASH}) {window} AS _first_hash",
-        )
-        .withColumn(_LOST, F.expr(f"_rank > 1 AND _first <=> {place} AND _first_hash != {_HASH}"))
-        .where(f"_rank = 1 OR {_LOST}")
-        .drop("_rank", "_first", "_first_hash")
-    )
+    return last_of_each(rows, key, f"{order}, dt", _struct(table.order_by))
 
 
 def _struct(names: Sequence[str], prefix: str = "") -> str:
@@ -174,9 +162,9 @@ def _rebuilt_keys(
         keys = table_now.where(here).select(*key).union(rows.where(here).select(*key)).distinct()
         wanted = _columns(rows.join(keys, key, "left_semi"), batch, grown)
         with persisted(_ranked(wanted, table)) as kept:
-            lost = kept.where(f"{_LOST} AND {here}")
+            lost = kept.where(f"{LOST} AND {here}")
             if lost.limit(1).collect():
                 _put_ties(batch, lost)
-            last = kept.where(f"NOT {_LOST}").drop(_LOST)
+            last = kept.where(f"NOT {LOST}").drop(LOST)
             incoming = keys.join(last, key, "left").withColumn(GONE, F.col("dt").isNull())
             return merge(session, incoming, batch.path, batch.number, table.key, F.lit(True))

@@ -37,32 +37,43 @@ class LogFiles:
     @contextmanager
     def rows(self, session: SparkSession, known: Mapping[str, DataType]) -> Iterator[DataFrame]:
         """The new events as rows of columns."""
-        if self.added is not None and self.version is not None:
-            yield delta_rows(session, self.fixed.root, self.version, self.added)
+        added = self._added(session)
+        if added is not None:
+            yield added
             return
-        only = None if self.version is not None else [file.path for file in self.files]
-        with self.fixed.rows(session, known, only) as rows:
+        with self.fixed.rows(session, known, self._only) as rows:
             yield rows
 
     @contextmanager
     def objects(self, session: SparkSession) -> Iterator[DataFrame]:
         """The new events as they are written: JSON values, or objects of their columns."""
-        if self.added is not None and self.version is not None:
-            yield row_objects(delta_rows(session, self.fixed.root, self.version, self.added))
+        added = self._added(session)
+        if added is not None:
+            yield row_objects(added)
             return
-        only = None if self.version is not None else [file.path for file in self.files]
-        with self.fixed.objects(session, only) as rows:
+        with self.fixed.objects(session, self._only) as rows:
             yield rows
 
     @contextmanager
     def payloads(self, session: SparkSession) -> Iterator[DataFrame]:
         """The new events as JSON values."""
-        if self.added is not None and self.version is not None:
-            yield row_payloads(delta_rows(session, self.fixed.root, self.version, self.added))
+        added = self._added(session)
+        if added is not None:
+            yield row_payloads(added)
             return
-        only = None if self.version is not None else [file.path for file in self.files]
-        with self.fixed.payloads(session, only) as rows:
+        with self.fixed.payloads(session, self._only) as rows:
             yield rows
+
+    def _added(self, session: SparkSession) -> DataFrame | None:
+        """The rows of the files that commits added; None where the source is read itself."""
+        if self.added is None or self.version is None:
+            return None
+        return delta_rows(session, self.fixed.root, self.version, self.added)
+
+    @property
+    def _only(self) -> list[str] | None:
+        """The files to read; None for the whole of a Delta table."""
+        return None if self.version is not None else [file.path for file in self.files]
 
 
 def bounded(session: SparkSession, log: LogFiles, most: int | None) -> LogFiles:

@@ -9,9 +9,9 @@ from incremental_assets.frames import quoted
 from incremental_assets.intake.found import Found
 from incremental_assets.intake.intake import BATCH, Intake
 from incremental_assets.intake.target import Target
-from incremental_assets.intake.write import LOST, conformed, keep_beside, ranked, write_history
+from incremental_assets.intake.write import conformed, keep_beside, ranked, write_history
 from incremental_assets.lake.history import DELETED, WHY
-from incremental_assets.lake.merge import GONE, Merged, merge
+from incremental_assets.lake.merge import GONE, LOST, Merged, merge
 from incremental_assets.lake.strategy import History
 
 

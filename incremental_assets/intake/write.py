@@ -20,7 +20,16 @@ from incremental_assets.intake.target import Target
 from incremental_assets.lake.beside import put_beside
 from incremental_assets.lake.delta_log import version_of
 from incremental_assets.lake.history import DELETED, WHY, Versions, merge_history
-from incremental_assets.lake.merge import GONE, OLD, Merged, Ties, delete_insert, merge
+from incremental_assets.lake.merge import (
+    GONE,
+    LOST,
+    OLD,
+    Merged,
+    Ties,
+    delete_insert,
+    last_of_each,
+    merge,
+)
 from incremental_assets.lake.read import plain_files
 from incremental_assets.lake.stage import stage
 from incremental_assets.lake.strategy import (
@@ -33,7 +42,6 @@ from incremental_assets.lake.strategy import (
 )
 
 BESIDE = ((BATCH, "long"), (TABLE, "string"), (DELETED, "boolean"), (WHY, "string"))
-LOST = "_lost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,23 +198,10 @@ def ranked(good: DataFrame, intake: Intake) -> DataFrame:
     if DELETED not in good.columns:
         good = good.withColumn(DELETED, F.lit(False))
     place = intake.order[:-1]
-    by = ", ".join(quoted(n) for n in intake.key)
     latest = ", ".join(f"{name} DESC NULLS LAST" for name in place)
     first = f", {intake.first_by}" if intake.first_by else ""
-    last = f"OVER (PARTITION BY {by} ORDER BY {latest}, {DELETED}, {HASH} DESC{first})"
-    change = _struct((*place, DELETED))
-    tied = f"_first <=> {change} AND _first_hash != {HASH}"
-    return (
-        good.selectExpr(
-            "*",
-            f"row_number() {last} AS _rank",
-            f"first({change}) {last} AS _first",
-            f"first({HASH}) {last} AS _first_hash",
-        )
-        .withColumn(LOST, F.expr(f"_rank > 1 AND {tied} AND NOT {DELETED}"))
-        .where(f"_rank = 1 OR {LOST}")
-        .drop("_rank", "_first", "_first_hash")
-    )
+    order = f"{latest}, {DELETED}, {HASH} DESC{first}"
+    return last_of_each(good, intake.key, order, _struct((*place, DELETED)), f"NOT {DELETED}")
 
 
 def _markers(session: SparkSession, intake: Intake, target: Target) -> DataFrame | None:

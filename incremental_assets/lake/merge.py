@@ -30,6 +30,7 @@ from incremental_assets.settings import local_path
 
 GONE = "_gone"
 OLD = "_old"
+LOST = "_lost"
 FILE = "_old_file"
 _WINS = "_wins"
 _TIE = "_tie"
@@ -109,6 +110,29 @@ def merge(
         _by_day(row for row in counts if not row[GONE] and row[FILE] is not None),
         sum(row["count"] for row in counts if row[GONE]),
         tuple(file.path for file in scope),
+    )
+
+
+def last_of_each(
+    rows: DataFrame, key: Sequence[str], order: str, place: str, may_lose: str = "true"
+) -> DataFrame:
+    """The last row of each key, and those that only their `_hash` made lose, with a true `_lost`.
+
+    `order` is the SQL that sorts the rows of a key, the last one first; rows at the same `place`
+    (SQL) as the last one differ from it by their hash alone. `may_lose` says which rows can.
+    """
+    window = f"OVER (PARTITION BY {', '.join(_columns(key))} ORDER BY {order})"
+    tied = f"_first <=> {place} AND _first_hash != _hash"
+    return (
+        rows.selectExpr(
+            "*",
+            f"row_number() {window} AS _rank",
+            f"first({place}) {window} AS _first",
+            f"first(_hash) {window} AS _first_hash",
+        )
+        .withColumn(LOST, F.expr(f"_rank > 1 AND {tied} AND {may_lose}"))
+        .where(f"_rank = 1 OR {LOST}")
+        .drop("_rank", "_first", "_first_hash")
     )
 
 

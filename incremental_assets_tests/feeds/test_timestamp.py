@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -234,13 +235,7 @@ def test_any_format_of_a_source_is_read_the_same_way(lake: Lakes, kind: str) -> 
 def test_another_column_is_refused_because_its_watermark_means_nothing_there(shop: Lake) -> None:
     shop.load("2017-01-05...2017-01-06")
     bronze, silver = tables()
-    bronze = Table(
-        name=bronze.name,
-        description="",
-        reads=bronze.reads,
-        write=Append(),
-        changes=Timestamp("created_at"),
-    )
+    bronze = replace(bronze, changes=Timestamp("created_at"))
     shop.put_delta("orders", orders(*FIRST, ("d", "paid", "06 10:00")))
 
     with pytest.raises(WatermarkError, match="'updated_at' so far"):
@@ -265,13 +260,7 @@ def test_a_watermark_of_ones_own_is_asked(lake: Lakes) -> None:
             return max(filter(None, (before, late)), default=None)
 
     bronze, silver = tables()
-    bronze = Table(
-        name=bronze.name,
-        description="",
-        reads=bronze.reads,
-        write=Append(),
-        changes=AnHourBehind("updated_at"),
-    )
+    bronze = replace(bronze, changes=AnHourBehind("updated_at"))
     shop = lake(bronze, silver)
     shop.put_delta("orders", orders(*FIRST))
     shop.load("2017-01-06")
@@ -287,15 +276,7 @@ def test_a_watermark_of_ones_own_is_asked(lake: Lakes) -> None:
 
 def test_a_history_of_orders_is_measured_in_their_timestamp(lake: Lakes) -> None:
     bronze, silver = tables()
-    history = Table(
-        name="silver/orders",
-        description="",
-        reads=(ByDay(bronze),),
-        key=silver.key,
-        order_by=silver.order_by,
-        schema=silver.schema,
-        write=History(unversioned=("updated_at",)),
-    )
+    history = replace(silver, write=History(unversioned=("updated_at",)))
     shop = lake(bronze, history)
     shop.put_delta("orders", orders(*FIRST))
     shop.load("2017-01-05...2017-01-06")
