@@ -13,7 +13,7 @@ from incremental_assets_tests.end_to_end.shop import Shop, kill_group
 from incremental_assets_tests.scenarios.test_order_free import land_week
 from incremental_assets_tests.scenarios.world import World
 
-KILLS = 2
+KILLS = 3
 
 
 def batches_claimed(world: World) -> int:
