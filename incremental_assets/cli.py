@@ -89,8 +89,15 @@ def demo() -> None:
 @click.option("--late", default=0.01, show_default=True, help="Share of rows that come late.")
 @click.option("--duplicate", default=0.002, show_default=True, help="Share that comes twice.")
 @click.option("--bad", default=0.001, show_default=True, help="Share of bad rows.")
+@click.option("--sample", default=1.0, show_default=True, help="Share of households and products.")
 def demo_land(
-    first: str, last: str, landing: str | None, late: float, duplicate: float, bad: float
+    first: str,
+    last: str,
+    landing: str | None,
+    late: float,
+    duplicate: float,
+    bad: float,
+    sample: float,
 ) -> None:
     """Land days of the Complete Journey grocery data as a shop would deliver them."""
     from incremental_assets.demo import land
@@ -99,10 +106,10 @@ def demo_land(
     where = landing or Settings.from_environment().landing
     if "://" not in where:
         where = str(Path(where).absolute())
-    summary = land(where, days.first, days.last, late, duplicate, bad, progress=ERR.print)
+    summary = land(where, days.first, days.last, late, duplicate, bad, sample, progress=ERR.print)
     OUT.print(
-        f"{len(summary.written)} folders landed in {where}, {len(summary.left_alone)} were there "
-        "already.",
+        f"{len(summary.written)} parts of feeds landed in {where}, {len(summary.left_alone)} were "
+        "there already.",
         soft_wrap=True,
     )
 

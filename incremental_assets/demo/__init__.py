@@ -1,5 +1,5 @@
-"""A year of real grocery sales, replayed as a feed that lands late, twice and damaged."""
+"""A year of real grocery sales, replayed as feeds that land late, twice and damaged."""
 
-from incremental_assets.demo.land import LandedFolder, LandSummary, land
+from incremental_assets.demo.land import Landed, LandSummary, land
 
-__all__ = ["LandSummary", "LandedFolder", "land"]
+__all__ = ["LandSummary", "Landed", "land"]

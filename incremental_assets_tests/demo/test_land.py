@@ -14,7 +14,8 @@ import polars as pl
 import pytest
 
 from incremental_assets.demo import LandSummary, land
-from incremental_assets.demo.feed import HOUSEHOLD_SIZES, INCOMES
+from incremental_assets.demo.land import TABLES
+from incremental_assets.demo.users import HOUSEHOLD_SIZES, INCOMES
 
 FIRST, LAST = date(2017, 1, 1), date(2017, 1, 8)
 NEW_YEAR = date(2018, 1, 1)
@@ -35,7 +36,7 @@ def rows_in(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def contents(landing: Path, day: date) -> dict[str, bytes]:
-    found = sorted(landing.glob(f"*/{day}/*"))
+    found = sorted([*landing.glob(f"*/{day}/*"), *landing.glob(f"*/{day}.parquet")])
     return {f"{file.relative_to(landing)}": file.read_bytes() for file in found}
 
 
@@ -74,7 +75,7 @@ def test_the_bytes_of_a_day_are_the_same_whatever_the_range(tmp_path: Path, week
     landed(tmp_path, middle)
 
     assert contents(tmp_path, middle) == contents(week, middle)
-    assert len(contents(week, middle)) == 5
+    assert len(contents(week, middle)) == 9
 
 
 def test_every_transaction_of_a_day_is_in_exactly_one_folder_of_that_day_to_three_days_later(
@@ -114,7 +115,7 @@ def test_about_the_asked_shares_are_late_sent_twice_and_bad(tmp_path: Path) -> N
 
     summary = landed(tmp_path, day, date(2017, 1, 11), late=0.1, duplicate=0.05, bad=0.02)
 
-    events = [folder for folder in summary.folders if folder.feed == "events"]
+    events = [folder for folder in summary.parts if folder.feed == "events"]
     rows = sum(folder.rows for folder in events)
     assert sum(folder.late for folder in events) / rows == pytest.approx(0.1, rel=0.25)
     assert sum(folder.duplicated for folder in events) / rows == pytest.approx(0.05, rel=0.25)
@@ -126,16 +127,17 @@ def test_the_summary_counts_what_is_in_the_folders(tmp_path: Path) -> None:
 
     summary = land(str(tmp_path), FIRST, date(2017, 1, 2), progress=told.append)
 
+    feeds = ["events", "users", "orders", "inventory_movements", "products"]
     assert [(each.feed, each.day.day) for each in summary.written] == [
-        ("events", 1),
-        ("users", 1),
-        ("events", 2),
-        ("users", 2),
+        (feed, day) for day in (1, 2) for feed in feeds
     ]
     for each in summary.written:
-        folder = tmp_path / each.feed / f"{each.day}"
-        assert each.files == len(list(folder.iterdir()))
-        assert each.rows == sum(1 for _ in rows_in(folder))
+        path = tmp_path / each.feed / f"{each.day}"
+        if each.feed in TABLES:
+            assert each.rows == len(pl.read_parquet(path.with_suffix(".parquet")))
+        else:
+            assert each.files == len(list(path.iterdir()))
+            assert each.rows == sum(1 for _ in rows_in(path))
     assert [line.split()[0] for line in told] == ["2017-01-01", "2017-01-02"]
 
 
@@ -178,7 +180,8 @@ def test_users_appear_on_the_day_of_their_first_transaction(week: Path) -> None:
     )
     expected = {f"{user}": f"{day}T00:00:00Z" for user, day, *_ in first_days.iter_rows()}
 
-    rows = [(folder.name, row) for folder in (week / "users").iterdir() for row in rows_in(folder)]
+    events = [(f.name, event) for f in (week / "users").iterdir() for event in rows_in(f) if event]
+    rows = [(landing_day, event["after"]) for landing_day, event in events]
 
     assert all(row["updated_at"] == expected[row["user_id"]] for _, row in rows)
     late = Counter(row["updated_at"][:10] != landing_day for landing_day, row in rows)
@@ -207,7 +210,7 @@ def test_the_day_without_sales_has_only_late_rows(tmp_path: Path) -> None:
 def test_a_day_on_which_nothing_lands_has_no_folder(tmp_path: Path) -> None:
     summary = landed(tmp_path, date(2019, 5, 1))
 
-    assert {folder.outcome for folder in summary.folders} == {"nothing to land"}
+    assert {part.outcome for part in summary.parts} == {"nothing to land"}
     assert list(tmp_path.iterdir()) == []
 
 

@@ -1,24 +1,17 @@
-"""What one transaction or one household sends: every case of the feed, on made-up rows."""
+"""What one transaction sends: every case of the feed of sales, on made-up rows."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from incremental_assets.demo.feed import (
-    Delivery,
-    Household,
-    Shares,
-    Transaction,
-    event_deliveries,
-    files,
-    user_deliveries,
-)
-from incremental_assets.errors import DemoFeedError
+from incremental_assets.demo.deliveries import Delivery
+from incremental_assets.demo.draws import Shares
+from incremental_assets.demo.events import Transaction, event_deliveries
 
 NOON = datetime(2017, 1, 5, 12, tzinfo=UTC)
 JUST_BEFORE_MIDNIGHT = datetime(2017, 1, 5, 23, 59, 59, tzinfo=UTC)
@@ -32,20 +25,15 @@ def sale(
     return Transaction(7, 330, basket_id, 1095275, quantity, sales_value, 0.5, 0.0, 0.0, at)
 
 
-def household(number: int = 1) -> Household:
-    demographics = {"age": "65+", "income": "250K+", "home_ownership": None, "household_size": "2"}
-    return Household(number, date(2017, 1, 2), demographics)
-
-
 def row_of(delivery: Delivery) -> dict[str, Any]:
-    row = json.loads(delivery.line)
+    row = json.loads(delivery.what)
     assert isinstance(row, dict)
     return row
 
 
 def is_json(delivery: Delivery) -> bool:
     try:
-        json.loads(delivery.line)
+        json.loads(delivery.what)
     except ValueError:
         return False
     return True
@@ -100,7 +88,7 @@ def test_a_second_delivery_is_an_exact_copy_or_a_correction_that_arrives_on_the_
     for basket_id in MANY:
         first, second = event_deliveries(sale(basket_id, quantity=2), shares)
         next_day = second.lands_at.date() > first.lands_at.date()
-        if first.line == second.line:
+        if first.what == second.what:
             kinds["copy on the next day" if next_day else "copy on the same day"] += 1
             continue
         kinds["correction"] += 1
@@ -165,7 +153,7 @@ def test_the_price_is_per_unit_and_printed_as_a_short_decimal(
 ) -> None:
     (delivery,) = event_deliveries(sale(1, quantity, sales_value), AS_IT_SHOULD_BE)
 
-    assert f'"unit_price":{printed},' in delivery.line
+    assert f'"unit_price":{printed},' in delivery.what
 
 
 def test_a_smaller_share_chooses_a_part_of_what_a_larger_one_chooses() -> None:
@@ -174,58 +162,3 @@ def test_a_smaller_share_chooses_a_part_of_what_a_larger_one_chooses() -> None:
         return {n for n in MANY if next(event_deliveries(sale(n), shares)).late}
 
     assert set() == late_baskets(0) < late_baskets(0.1) < late_baskets(0.5) < set(MANY)
-
-
-@pytest.mark.parametrize("share", [-0.1, 1.01, float("nan")])
-@pytest.mark.parametrize("name", ["late", "duplicate", "bad"])
-def test_a_share_outside_0_to_1_is_refused(name: str, share: float) -> None:
-    with pytest.raises(DemoFeedError, match=f"share of {name} rows is {share}"):
-        Shares(**{name: share})
-
-
-def test_a_household_is_first_updated_at_midnight_of_its_first_day() -> None:
-    first, *_ = user_deliveries(household(), AS_IT_SHOULD_BE)
-
-    assert first.lands_at == datetime(2017, 1, 2, tzinfo=UTC)
-    assert row_of(first) == {
-        "user_id": "1",
-        "age": "65+",
-        "income": "250K+",
-        "home_ownership": None,
-        "household_size": "2",
-        "updated_at": "2017-01-02T00:00:00Z",
-    }
-
-
-def test_some_households_change_one_attribute_weeks_later() -> None:
-    changes = Counter[str]()
-
-    for number in MANY:
-        first, *later = (row_of(each) for each in user_deliveries(household(number), Shares(0)))
-        for changed in later:
-            assert "2017-01-23" <= changed["updated_at"][:10] <= "2017-03-12"
-            changes.update(
-                f"{name}: {changed[name]}"
-                for name in first.keys() - {"updated_at"}
-                if changed[name] != first[name]
-            )
-
-    assert set(changes) == {"income: 200-249K", "household_size: 3"}
-    assert 0.05 < changes.total() / len(MANY) < 0.15
-
-
-def test_a_late_version_of_a_household_lands_a_day_after_its_update() -> None:
-    for delivery in user_deliveries(household(), Shares(late=1)):
-        day = date.fromisoformat(row_of(delivery)["updated_at"][:10])
-        assert delivery.late
-        assert delivery.lands_at.date() == day + timedelta(days=1)
-
-
-def test_the_order_of_the_lines_does_not_depend_on_the_order_of_the_deliveries() -> None:
-    deliveries = [Delivery(NOON + timedelta(hours=n % 10), f"line {n}") for n in range(40)]
-
-    there, back = files(deliveries), files(reversed(deliveries))
-
-    assert there == back
-    assert list(there) == ["part-2.jsonl", "part-3.jsonl"]
-    assert there["part-2.jsonl"].startswith(b"line 0\nline 10\n")
