@@ -31,6 +31,10 @@ class SourceError(IncrementalAssetsError):
     """A source cannot be read: missing, not permitted, or changed while it was being read."""
 
 
+class NothingThereError(SourceError):
+    """There is nothing at the place of a source."""
+
+
 class LakeError(IncrementalAssetsError):
     """The lake cannot be written or read, or a table in it has an unexpected shape."""
 

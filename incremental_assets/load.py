@@ -15,6 +15,7 @@ from incremental_assets.batches.batch import Batch, BatchKind, Outcome, quaranti
 from incremental_assets.batches.changes import supersede_beside
 from incremental_assets.batches.copies import CopyBatch
 from incremental_assets.batches.daily import DailyBatch
+from incremental_assets.batches.keyed import KeyedBatch
 from incremental_assets.batches.landing import LandingBatch
 from incremental_assets.batches.lookups import affected_days
 from incremental_assets.batches.silver import TypedBatch
@@ -27,6 +28,7 @@ from incremental_assets.lake import quarantine
 from incremental_assets.lake.beside import abandon_beside
 from incremental_assets.lake.delta_log import ensure_table, find_commit, put_fence, version_of
 from incremental_assets.lake.stage import discard_batch
+from incremental_assets.lake.strategy import ReplaceKeys
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.lock import table_lock
@@ -123,6 +125,8 @@ class Lakehouse:
         plan = plan_table(table, days, view, self.settings, today)
         results = {day: DayResult(day, "idle") for day in plan.idle}
         results |= {d: DayResult(d, "refused", why) for d, why in plan.refused.items()}
+        for said in plan.notes:
+            self._say(f"{table.name}: {said}")
         for work in plan.work:
             self._say(_what(table, work))
             started = time.monotonic()
@@ -254,7 +258,9 @@ def _kind(table: Table) -> BatchKind:
         if isinstance(table.changes, SnapshotDiff):
             return CopyBatch()
         return LandingBatch() if table.feed is not None else StoredBatch()
-    return TypedBatch() if table.is_typed else DailyBatch()
+    if table.is_typed:
+        return TypedBatch()
+    return KeyedBatch() if isinstance(table.write, ReplaceKeys) else DailyBatch()
 
 
 def _detector(table: Table) -> str:

@@ -16,13 +16,13 @@ from incremental_assets.changes.by_snapshot import SnapshotDiff
 from incremental_assets.changes.by_timestamp import Timestamp
 from incremental_assets.changes.files import Files
 from incremental_assets.errors import DefinitionError
-from incremental_assets.lake.history import VALIDITY
-from incremental_assets.lake.strategy import Append, History, Merge, ReplaceDay
+from incremental_assets.lake.strategy import Append, History, Merge, ReplaceDay, ReplaceKeys
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.gate import structural_rules
 from incremental_assets.quality.rules import RowRule, Rule
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.stored_feed import Stored
+from incremental_assets.table_checks import check_table
 
 Layer = Literal["bronze", "silver", "gold"]
 Transform = Callable[..., DataFrame]
@@ -40,14 +40,20 @@ class ByDay:
 class AsOf:
     """Look up the version of `table` that was valid when a row of the fact happened.
 
-    `key` is the column that both share, `at` the fact's timestamp and `valid_from` the version's.
-    Before the first version the first one holds.
+    `key` is the column that both share, `at` the fact's timestamp and `valid_from` the version's,
+    which a `History` has by itself. Before the first version the first one holds; after a delete,
+    which a `History` knows of, none.
     """
 
     table: Table
     key: str
     at: str
-    valid_from: str
+    valid_from: str = "valid_from"
+
+    @property
+    def valid_to(self) -> str:
+        """The column that says when a version ended; "" where the next one tells."""
+        return "valid_to" if isinstance(self.table.write, History) else ""
 
 
 Read = LandedFiles | Stored | ByDay | AsOf
@@ -82,7 +88,7 @@ class Table:
     name: str
     description: str
     reads: tuple[Read, ...]
-    write: Append | Merge | History | ReplaceDay
+    write: Append | Merge | History | ReplaceDay | ReplaceKeys
     key: tuple[str, ...] = ()
     order_by: tuple[str, ...] = ()
     day: str | None = None
@@ -100,22 +106,7 @@ class Table:
             raise DefinitionError(
                 f"Table name {self.name!r}: expected bronze/…, silver/… or gold/… in lower case."
             )
-        names = [rule.name for rule in self.rules]
-        if len(set(names)) != len(names):
-            raise DefinitionError(f"{self.name}: two rules have the same name: {sorted(names)}.")
-        if self.layer == "bronze":
-            _check_source(self)
-        elif not isinstance(self.changes, Files):
-            raise DefinitionError(
-                f"{self.name}: changes is {self.changes!r}; inside the lake what is new is told by "
-                "batches. Give it to the bronze table that reads the source."
-            )
-        elif self.is_typed:
-            _check_typed(self)
-        elif not isinstance(self.write, ReplaceDay):
-            raise DefinitionError(
-                f"{self.name}: what is made of typed tables is made anew by day; use ReplaceDay()."
-            )
+        check_table(self)
 
     @property
     def layer(self) -> Layer:
@@ -184,71 +175,3 @@ class Table:
             structural = structural_rules()
             found |= {name: (text, False) for name, text in structural.items()}
         return found
-
-
-def _check_source(table: Table) -> None:
-    name, changes = table.name, table.changes
-    if len(table.reads) != 1 or not (table.feed or table.stored):
-        raise DefinitionError(f"{name}: a bronze table reads one LandedFiles(…) or Stored(…).")
-    if not isinstance(table.write, Append):
-        raise DefinitionError(f"{name}: a bronze table keeps what arrived; use Append().")
-    if table.feed is not None and not isinstance(changes, Files | ChangeLog | SnapshotDiff):
-        raise DefinitionError(
-            f"{name}: changes is {changes!r}, but in day folders the files tell what is new: use "
-            "Files(), ChangeLog(…) or SnapshotDiff(…). Timestamp and Sequence read a Stored(…)."
-        )
-    if table.stored is not None and isinstance(changes, Files):
-        raise DefinitionError(
-            f"{name}: a stored source needs to be told how it shows what is new: changes="
-            "Timestamp(…), Sequence(…), ChangeLog(…) or SnapshotDiff(…)."
-        )
-    if isinstance(changes, SnapshotDiff) and table.stored is not None and table.stored.day:
-        raise DefinitionError(f"{name}: a full copy stands for a moment; it has no day column.")
-    if isinstance(changes, SnapshotDiff | ChangeLog) and table.day is not None:
-        raise DefinitionError(
-            f"{name}: what a log or a copy changes may change for ever, so it has no business day; "
-            "leave `day` out."
-        )
-    rows = [rule.name for rule in table.row_rules]
-    if rows:
-        raise DefinitionError(
-            f"{name}: {rows} judge rows, and bronze keeps every row; give them to silver."
-        )
-
-
-def _check_typed(table: Table) -> None:
-    name, log = table.name, table.log
-    if isinstance(table.write, ReplaceDay):
-        raise DefinitionError(f"{name}: a table over bronze is an Append, a Merge or a History.")
-    if table.schema is None or not (table.key or isinstance(table.write, Append)):
-        raise DefinitionError(
-            f"{name}: {type(table.write).__name__}() needs a key and a schema contract."
-        )
-    if isinstance(table.write, Append) and (log is not None or table.key or table.order_by):
-        raise DefinitionError(
-            f"{name}: Append() keeps every row, so nothing is deleted and no version decides; "
-            "leave key and order_by out, or use Merge() or History()."
-        )
-    used = {*table.key, *table.order_by, *([table.day] if table.day else [])}
-    missing = sorted(used - set(table.schema.columns))
-    if missing:
-        raise DefinitionError(f"{name}: {missing} are used but not in the contract.")
-    if log is not None and (table.order_by or table.day):
-        raise DefinitionError(
-            f"{name}: its changes have an order of their own, and its rows may change for ever; "
-            "leave order_by and day out."
-        )
-    if isinstance(log, SnapshotDiff) and set(log.key) != set(table.key):
-        raise DefinitionError(
-            f"{name}: the copies are compared by {log.key}; the key has to be the same."
-        )
-    if isinstance(table.write, History) and log is None and len(table.order_by) != 1:
-        raise DefinitionError(f"{name}: a history is measured in one column; name it in order_by.")
-    own = sorted(set(VALIDITY) & {column.lower() for column in table.schema.columns})
-    if isinstance(table.write, History) and own:
-        raise DefinitionError(
-            f"{name}: a history has the columns {', '.join(VALIDITY)} of its own; the contract "
-            f"names {own}. Rename them in a transform."
-        )
-    if isinstance(table.write, History) and table.day is not None:
-        raise DefinitionError(f"{name}: the versions of a key lie on many days; leave day out.")

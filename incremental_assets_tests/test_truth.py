@@ -72,7 +72,6 @@ def test_a_good_row_is_typed(tmp_path: Path) -> None:
 def test_no_landed_files_make_empty_tables_with_all_their_columns(tmp_path: Path) -> None:
     found = truth(tmp_path)
 
-    assert found.mart.shape == (0, 11)
     assert found.daily_product_sales.columns[3:] == ["units", "revenue", "orders"]
     assert found.held == frozenset()
 
@@ -188,7 +187,7 @@ def test_a_day_is_held_when_more_than_a_twentieth_of_it_is_bad(
     found = truth(tmp_path)
 
     assert found.held == (frozenset({DAY}) if held else frozenset())
-    assert found.sales.height == found.mart.height == (0 if held else good)
+    assert found.sales.height == (0 if held else good)
     assert found.quarantined.height == 1 + len(outside)
 
 
@@ -240,47 +239,6 @@ def test_an_order_on_two_days_is_told(tmp_path: Path) -> None:
     assert found.sales.select("order_id", "dt").rows() == [("a", date(2017, 1, 9)), ("stays", DAY)]
 
 
-def test_a_sale_has_the_version_of_its_user_that_held_at_its_time(tmp_path: Path) -> None:
-    users = [
-        {"user_id": "7", "updated_at": "2017-01-10T12:00:00Z", "income": "second"},
-        {"user_id": "7", "updated_at": "2017-01-05T00:00:00Z", "income": "first"},
-        {"user_id": "7", "updated_at": "2017-01-10T12:00:01Z", "income": "third", "age": "65+"},
-        {"user_id": None, "updated_at": "2017-01-01T00:00:00Z", "income": "nobody's"},
-        {"user_id": "8", "updated_at": "soon", "income": "never"},
-    ]
-    lands(tmp_path, *map(json.dumps, users), file="users/{}/part-0.jsonl")
-    lands(
-        tmp_path,
-        event(order_id="at its time"),
-        event(order_id="before any", event_ts="2017-01-04T00:00:00Z"),
-        event(order_id="unknown", user_id="9"),
-        event(order_id="without", user_id=None),
-    )
-
-    found = truth(tmp_path)
-
-    versions = found.users.select("income", "age").rows()
-    assert versions == [("first", None), ("second", None), ("third", "65+")]
-    assert found.mart.columns[9:] == ["total_price", "user_updated_at", "user_age", "user_income"]
-    assert found.mart.select("order_id", "user_income").rows() == [
-        ("at its time", "second"),
-        ("before any", "first"),
-        ("unknown", None),
-        ("without", None),
-    ]
-
-
-def test_two_contents_of_one_user_version_are_told(tmp_path: Path) -> None:
-    version = {"user_id": "7", "updated_at": "2017-01-05T00:00:00Z", "income": "low"}
-    lands(tmp_path, *[json.dumps(version)] * 2, file="users/{}/part-0.jsonl")
-    assert truth(tmp_path).user_ties == frozenset()
-
-    lands(tmp_path, json.dumps({**version, "income": "high"}), file="users/{}/part-1.jsonl")
-
-    assert truth(tmp_path).user_ties == {"7"}
-    assert truth(tmp_path).users["income"].to_list() == ["high"]
-
-
 def test_products_are_summed_exactly_by_day_and_store(tmp_path: Path) -> None:
     lands(
         tmp_path,
@@ -295,4 +253,3 @@ def test_products_are_summed_exactly_by_day_and_store(tmp_path: Path) -> None:
         (DAY, "42", "330", 5, Decimal("200000000000000.2998"), 2),
         (DAY, "42", "331", 0, Decimal(0), 1),
     ]
-    assert found.mart["total_price"].to_list()[:1] == [Decimal("0.3")]

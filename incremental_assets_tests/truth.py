@@ -1,4 +1,4 @@
-"""What the lakehouse must contain, worked out anew from the landed files.
+"""What the tables of sales must contain, worked out anew from the landed files.
 
 An oracle for tests: plain Python, no incremental state, no code in common with the package.
 """
@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
@@ -36,24 +35,18 @@ class Truth:
 
     sales: dt, order_id, user_id, store_id, product_id, qty, unit_price, event_ts, arrival_ts.
     quarantined: day, reason_family; a row for each line held back, copies included.
-    users: user_id, updated_at and the attributes as text, in the order of their names.
-    mart: sales, total_price, user_updated_at and each attribute as user_<attribute>.
     daily_product_sales: dt, product_id, store_id, units, revenue, orders.
-    held: the days of which too much was bad; sales, mart and daily_product_sales lack them.
+    held: the days of which too much was bad; the tables lack them.
     ties: orders with versions that differ and arrived last at the same time; `sales` has either.
     moved: orders whose versions disagree about the day; `sales` has the latest of all days.
-    user_ties: users with two contents for one `updated_at`; `users` has the one landed last.
     """
 
     sales: pl.DataFrame
     quarantined: pl.DataFrame
-    users: pl.DataFrame
-    mart: pl.DataFrame
     daily_product_sales: pl.DataFrame
     held: frozenset[date]
     ties: frozenset[str]
     moved: frozenset[str]
-    user_ties: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +70,6 @@ _TYPES: Final[tuple[Any, ...]] = (pl.Date, *_TEXTS, pl.Int32, pl.Decimal(18, 4),
 _values_of: Final = attrgetter(*_COLUMNS)
 
 
-@dataclass(frozen=True, slots=True)
-class User:
-    """One version of a user."""
-
-    user_id: str
-    updated_at: datetime
-    attributes: Mapping[str, str | None]
-
-
 Judged = tuple[date, Sale | str]
 """The verdict on one line: the day that judges it, and a sale or the reason against it."""
 
@@ -93,7 +77,7 @@ Judged = tuple[date, Sale | str]
 def truth_of(
     landing: Path, start: date, landing_days: Sequence[date], lateness_days: int = 7
 ) -> Truth:
-    """Read these landing days of `events` and `users` below `landing` and say what must be true.
+    """Read these landing days of `events` below `landing` and say what must be true.
 
     `start` is the first business day. A row whose business day is before its landing day by more
     than `lateness_days`, or after it by more than one, is set aside.
@@ -115,19 +99,15 @@ def truth_of(
     latest = {order_id: _latest(sales) for order_id, sales in versions.items()}
     sales = [latest[order_id][0] for order_id in sorted(latest)]
     reasons = sorted((day, verdict) for day, verdict in judged if isinstance(verdict, str))
-    users, user_ties = _users(landing, days)
-    users_table = _users_table(users)
-    mart = _mart(sales, users, users_table.columns[2:])
+    types = dict(zip(_COLUMNS, _TYPES, strict=True))
+    table = pl.DataFrame([_values_of(sale) for sale in sales], types, orient="row")
     return Truth(
-        sales=mart.select(_COLUMNS),
+        sales=table,
         quarantined=pl.DataFrame(reasons, _QUARANTINED, orient="row"),
-        users=users_table,
-        mart=mart,
-        daily_product_sales=_daily_product_sales(mart),
+        daily_product_sales=_daily_product_sales(sales),
         held=held,
         ties=frozenset(order_id for order_id, tied in latest.items() if len(set(tied)) > 1),
         moved=frozenset(order_id for order_id, its_days in days_of.items() if len(its_days) > 1),
-        user_ties=user_ties,
     )
 
 
@@ -202,62 +182,17 @@ def _latest(versions: Sequence[Sale]) -> list[Sale]:
     return [sale for sale in versions if (sale.arrival_ts or never) == last]
 
 
-def _users(landing: Path, days: Sequence[date]) -> tuple[dict[str, list[User]], frozenset[str]]:
-    """Return each user's versions by `updated_at`, and the users of whom two contradict."""
-    found: dict[tuple[str, datetime], User] = {}
-    ties: set[str] = set()
-    for row in (row for day in days for row in _rows(landing / "users" / f"{day}")):
-        user_id, updated_at = _text(row.pop("user_id", None)), _moment(row.pop("updated_at", None))
-        if user_id is None or not user_id.strip() or updated_at is None:
-            continue
-        user = User(user_id, updated_at, {name: _text(value) for name, value in row.items()})
-        if found.get((user_id, updated_at), user) != user:
-            ties.add(user_id)
-        found[user_id, updated_at] = user
-    by_user: defaultdict[str, list[User]] = defaultdict(list)
-    for key in sorted(found):
-        by_user[key[0]].append(found[key])
-    return dict(by_user), frozenset(ties)
-
-
-def _users_table(users: Mapping[str, Sequence[User]]) -> pl.DataFrame:
-    key: dict[str, Any] = {"user_id": pl.String, "updated_at": _UTC_TIME}
-    rows = [
-        {"user_id": user.user_id, "updated_at": user.updated_at, **user.attributes}
-        for versions in users.values()
-        for user in versions
-    ]
-    names = sorted({name for row in rows for name in row} - key.keys())
-    return pl.DataFrame(rows, {**key, **dict.fromkeys(names, pl.String)})
-
-
-def _mart(
-    sales: Sequence[Sale], users: Mapping[str, Sequence[User]], names: Sequence[str]
-) -> pl.DataFrame:
-    rows = []
+def _daily_product_sales(sales: Sequence[Sale]) -> pl.DataFrame:
+    found: dict[tuple[Any, ...], list[Any]] = {}
     for sale in sales:
-        user = _version_at(users.get(sale.user_id or "", ()), sale.event_ts)
-        known = (user.updated_at, *map(user.attributes.get, names)) if user else ()
-        missing = (None,) * (1 + len(names) - len(known))
-        rows.append((*_values_of(sale), sale.qty * sale.unit_price, *known, *missing))
-    added = {"total_price": pl.Decimal(38, 4), "user_updated_at": _UTC_TIME}
-    texts = dict.fromkeys((f"user_{name}" for name in names), pl.String)
-    columns = {**dict(zip(_COLUMNS, _TYPES, strict=True)), **added, **texts}
-    return pl.DataFrame(rows, columns, orient="row")
-
-
-def _version_at(versions: Sequence[User], moment: datetime) -> User | None:
-    """Return the version that held at a moment; before the first one, the first."""
-    count = bisect_right(versions, moment, key=lambda user: user.updated_at)
-    return versions[max(count - 1, 0)] if versions else None
-
-
-def _daily_product_sales(mart: pl.DataFrame) -> pl.DataFrame:
-    """Sum the mart; decimals are added as integers, so exactly."""
-    key = ("dt", "product_id", "store_id")
-    units = pl.col("qty").cast(pl.Int64).sum()
-    revenue, orders = pl.col("total_price").sum(), pl.len().cast(pl.Int64)
-    return mart.group_by(key).agg(units=units, revenue=revenue, orders=orders).sort(key)
+        sums = found.setdefault((sale.dt, sale.product_id, sale.store_id), [0, Decimal(0), 0])
+        sums[0] += sale.qty
+        sums[1] += sale.qty * sale.unit_price
+        sums[2] += 1
+    names = {"dt": pl.Date, "product_id": pl.String, "store_id": pl.String}
+    measures = {"units": pl.Int64, "revenue": pl.Decimal(38, 4), "orders": pl.Int64}
+    rows = [(*key, *sums) for key, sums in found.items()]
+    return pl.DataFrame(rows, {**names, **measures}, orient="row").sort(*names)
 
 
 def _text(value: Any) -> str | None:

@@ -6,19 +6,23 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
+from functools import cached_property
 from typing import Any, Protocol
 
 from pyspark.sql import SparkSession
 
+from incremental_assets.changes.by_snapshot import SnapshotDiff
 from incremental_assets.errors import ConflictError
-from incremental_assets.lake.delta_log import Commit, find_commit, partition_day
+from incremental_assets.lake.delta_log import Commit, bytes_of, find_commit, partition_day
+from incremental_assets.lake.session import Size, size_of
+from incremental_assets.lake.strategy import ReplaceKeys
 from incremental_assets.lake.transaction import Transaction
 from incremental_assets.ledger.entry import Entry, Touched
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import Work
 from incremental_assets.quality.gate import RuleResult
 from incremental_assets.settings import Settings
-from incremental_assets.table import Table
+from incremental_assets.table import AsOf, Table
 
 # What a writer leaves in its commit, per day, so that the outcome can be told from it alone.
 _NOTED = (
@@ -64,6 +68,25 @@ class Batch:
     def quarantine_path(self) -> str:
         """Where the rows lie that the table's gate set aside."""
         return quarantine_path(self.settings, self.table)
+
+    @cached_property
+    def size(self) -> Size:
+        """How large the load is: what is new, and each table that it looks something up in."""
+        lake, table = self.settings.lake, self.table
+        looked_up: list[tuple[str, set[date] | None]] = [
+            (r.table.name, None) for r in table.upstreams if isinstance(r, AsOf)
+        ]
+        if self.work.mode == "merge" or isinstance(table.changes, SnapshotDiff):
+            looked_up.append((table.name, set(self.work.days) if table.day else None))
+        if isinstance(table.write, ReplaceKeys) or self.reads_upstream_whole:
+            looked_up += [(r.table.name, None) for r in table.upstreams]
+        found = [bytes_of(f"{lake}/{name}", days) for name, days in looked_up]
+        return size_of(self.work.rows, [self.work.bytes, *found])
+
+    @property
+    def reads_upstream_whole(self) -> bool:
+        """Whether keys are derived anew, which any day of the upstream may know of."""
+        return self.table.is_typed and self.work.mode == "rebuild" and self.table.day is None
 
     def transaction(self, outcomes: Sequence[Entry] = ()) -> Transaction:
         """The Delta transaction of the batch; its note tells the outcomes."""

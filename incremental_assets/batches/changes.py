@@ -8,6 +8,7 @@ by hash alone) lies beside it with its day, so that a day that is restated takes
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -21,7 +22,7 @@ from incremental_assets.changes.by_timestamp import Timestamp
 from incremental_assets.changes.row_hash import row_hash
 from incremental_assets.frames import persisted, quoted
 from incremental_assets.intake.found import Found, Position
-from incremental_assets.intake.intake import HASH, ORDER, WITHIN, Intake
+from incremental_assets.intake.intake import CHANGED_AT, HASH, ORDER, WITHIN, Intake
 from incremental_assets.intake.rewrite import rewrite
 from incremental_assets.intake.target import Target, ensure_columns
 from incremental_assets.intake.truncates import with_deletes
@@ -30,7 +31,7 @@ from incremental_assets.lake.beside import delete_beside
 from incremental_assets.lake.history import DELETED
 from incremental_assets.lake.literals import sql_days
 from incremental_assets.lake.merge import Merged
-from incremental_assets.lake.strategy import History
+from incremental_assets.lake.strategy import History, Merge
 from incremental_assets.quality.contract import Contract
 from incremental_assets.sources.stored import StoredSource
 from incremental_assets.table import Table
@@ -42,8 +43,10 @@ _LINEAGE = ("_landing_day", "_file")
 def intake_of(table: Table, lake: str, order: tuple[str, ...]) -> Intake:
     """The table as an intake: its keys, its order, how it is written, what lies beside it."""
     write_as = table.write
+    assert isinstance(write_as, Merge | History)  # others are refused over a log or a history
     if isinstance(write_as, History):
-        write_as = History((*write_as.unversioned, "dt", *_LINEAGE))
+        own = (*write_as.unversioned, "dt", *_LINEAGE, CHANGED_AT)
+        write_as = replace(write_as, unversioned=own)
     log = table.log is not None
     changes = ChangeLog.debezium() if WITHIN in order else ChangeLog() if log else Timestamp(ORDER)
     return Intake(
@@ -71,7 +74,7 @@ def write_changes(
     """Stage what the table holds once these days' changes are merged into it."""
     intake = intake_of(batch.table, batch.settings.lake, rows.order)
     good = rows.rows.where(f"dt IN ({sql_days(days)}) AND size(_reasons) = 0")
-    changes = _columns(good, batch, grown, rows.order)
+    changes = _columns(good, intake, batch, grown)
     found = _found(changes, rows)
     ensure_columns(intake, found)
     target = Target.of(intake, None, None)
@@ -112,7 +115,7 @@ def _anew(
     key = [quoted(name) for name in intake.key]
     with typed(all_rows(session, batch, held, list(days)), batch) as every:
         good = every.rows.where("size(_reasons) = 0")
-        with persisted(_columns(good, batch, grown, every.order)) as events:
+        with persisted(_columns(good, intake, batch, grown)) as events:
             keys = events.where(here).select(*key)
             keys = keys.unionByName(target.read(session, intake.target).where(here).select(*key))
             for beside in target.side(session, intake.beside):
@@ -142,16 +145,15 @@ def _found(changes: DataFrame, rows: Typed) -> Found:
     return Found(changes, own, Position("batches", ""), 0, deletes=deletes)
 
 
-def _columns(
-    rows: DataFrame, batch: Batch, grown: Sequence[str], order: Sequence[str]
-) -> DataFrame:
+def _columns(rows: DataFrame, intake: Intake, batch: Batch, grown: Sequence[str]) -> DataFrame:
     """Own and grown columns, the day, lineage, order, hash, and what is done to the row."""
     own = [n for n in rows.columns if not n.startswith("_") and n != "dt"]
     new = [name for name in grown if name.lower() not in {n.lower() for n in own}]
     rows = rows.withColumns({name: Contract.undeclared(name) for name in new}) if new else rows
     types = {f.name: f.dataType for f in rows.schema.fields if f.name in {*own, *new}}
     marks = [name for name in (OPERATION, DELETED, "_reasons") if name in rows.columns]
-    names = [quoted(name) for name in (*own, *new, "dt", *_LINEAGE, *order, *marks)]
+    places = [*([intake.clock] if intake.clock else []), *intake.order[:-1]]
+    names = [quoted(name) for name in (*own, *new, "dt", *_LINEAGE, *places, *marks)]
     return rows.select(*names, row_hash(types).alias(HASH))
 
 
@@ -178,8 +180,9 @@ def _places(changes: DataFrame, order: tuple[str, ...]) -> list[Place]:
 
 
 def _rows_as_places(rows: DataFrame, order: tuple[str, ...]) -> list[Place]:
-    kinds = {name: rows.schema[name].dataType for name in order}
-    texts = (F.col(name).cast("string").alias(name) for name in order)
+    parts = (*order, *([CHANGED_AT] if CHANGED_AT in rows.columns else []))
+    kinds = {name: rows.schema[name].dataType for name in parts}
+    texts = (F.col(name).cast("string").alias(name) for name in parts)
     found = rows.select(*texts, F.col("dt").cast("string").alias("dt")).distinct().collect()
     return [
         {name: F.lit(row[name]).cast(kind) for name, kind in kinds.items()}

@@ -64,7 +64,7 @@ class CopyBatch:
     def execute(self, batch: Batch) -> Outcome:
         (day,) = batch.work.days
         with (
-            own_session(batch.spark(), small=batch.work.small) as session,
+            own_session(batch.spark(), batch.size) as session,
             _copy(session, batch) as copy,
         ):
             before = copy_until(session, batch, until=day, inclusive=False)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from decimal import Decimal
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -13,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from incremental_assets.batches.batch import Batch, Outcome, first_partition, from_commit, verdict
-from incremental_assets.errors import DefinitionError
+from incremental_assets.batches.totals import differences, totals
 from incremental_assets.lake.delta_log import Commit
 from incremental_assets.lake.literals import sql_days
 from incremental_assets.lake.publish import publish
@@ -38,9 +37,8 @@ class DailyBatch:
         return ("dt",)
 
     def execute(self, batch: Batch) -> Outcome:
-        if batch.table.transform is None:
-            raise DefinitionError(f"{batch.table.name}: a gold table needs a transform.")
-        with own_session(batch.spark(), small=batch.work.small) as session:
+        assert batch.table.transform is not None  # refused when it is defined
+        with own_session(batch.spark(), batch.size) as session:
             frames = [_upstream(session, batch, read) for read in batch.table.upstreams]
             made = batch.table.transform(*frames)
             own = [name for name in made.columns if not name.startswith("_") and name != "dt"]
@@ -68,8 +66,8 @@ def _upstream(session: SparkSession, batch: Batch, read: Any) -> DataFrame:
     path = f"{batch.settings.lake}/{name}"
     if name not in batch.versions:  # a table that is looked up and was never loaded
         key = StructField(read.key, StringType())
-        valid_from = StructField(read.valid_from, TimestampType())
-        return no_rows(session, StructType([key, valid_from]))
+        ends = filter(None, (read.valid_from, read.valid_to))
+        return no_rows(session, StructType([key, *(StructField(n, TimestampType()) for n in ends)]))
     if isinstance(read, AsOf):
         return read_version(session, path, batch.versions[name])
 
@@ -89,8 +87,8 @@ def _judge(
     columns of either side are scanned, in one job.
     """
     sums = batch.table.sums or Sums()
-    left = _totals(facts, {name: sql for name, (sql, _) in sums.sums.items()}, 0)
-    right = _totals(rows, {name: sql for name, (_, sql) in sums.sums.items()}, 1)
+    left = totals(facts, {name: sql for name, (sql, _) in sums.sums.items()}, 0)
+    right = totals(rows, {name: sql for name, (_, sql) in sums.sums.items()}, 1)
     found: dict[int, dict[date, Mapping[str, Any]]] = {0: {}, 1: {}}
     for row in left.unionByName(right).collect():
         found[row["side"]][row["dt"]] = row.asDict()
@@ -99,8 +97,7 @@ def _judge(
     for claim in batch.claims:
         before, after = found[0].get(claim.day, {}), found[1].get(claim.day, {})
         read, made = before.get("rows", 0), after.get("rows", 0)
-        differences = _differences(sums, before, after)
-        counts = DayCounts(made, 0, made, 0, differences=differences)
+        counts = DayCounts(made, 0, made, 0, differences=differences(sums, before, after))
         results[claim.day] = judge_day(batch.table.rules, counts)
         entries.append(
             replace(
@@ -112,21 +109,3 @@ def _judge(
             )
         )
     return entries, results
-
-
-def _totals(frame: DataFrame, sums: Mapping[str, str], side: int) -> DataFrame:
-    own = [F.expr(sql).cast("decimal(38,4)").alias(name) for name, sql in sums.items()]
-    totals = frame.groupBy("dt").agg(F.count(F.lit(1)).alias("rows"), *own)
-    return totals.withColumn("side", F.lit(side))
-
-
-def _differences(
-    sums: Sums, before: Mapping[str, Any], after: Mapping[str, Any]
-) -> tuple[str, ...]:
-    names = [*(["rows"] if sums.rows else []), *sums.sums]
-    found = []
-    for name in names:
-        expected, got = (side.get(name) or Decimal(0) for side in (before, after))
-        if expected != got:
-            found.append(f"{name} is {got}, upstream has {expected}")
-    return tuple(found)

@@ -27,10 +27,12 @@ from incremental_assets.changes.log_sequence import (
 )
 from incremental_assets.changes.operations import operation_of
 from incremental_assets.frames import persisted
-from incremental_assets.intake.intake import ORDER, WITHIN
+from incremental_assets.instants import instant
+from incremental_assets.intake.intake import CHANGED_AT, ORDER, WITHIN
 from incremental_assets.lake.history import DELETED
 
 OPERATION, REASON, EVENT = "_operation", "_reason", "_event"
+NO_TIME = "change_time_missing"
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,8 @@ class Events:
 
     `payload` is the row that each is about, `_event` what landed; `_operation` is upsert, delete
     or truncate (null if unknown), `_deleted` whether it takes rows away, `_order` (and `_within`)
-    its place, `_reason` why there is none. What a log says of itself is left out. `kind` is how
-    places are told, for the loads to come.
+    its place, `_changed_at` when it happened, `_reason` why there is no operation or place. What a
+    log says of itself is left out. `kind` is how places are told, for the loads to come.
     """
 
     rows: DataFrame
@@ -59,7 +61,7 @@ def events_of(
     if isinstance(log, SnapshotDiff):
         yield _of_copies(rows)
     elif log.envelope == "debezium":
-        with persisted(envelopes(rows, key)) as found:
+        with persisted(envelopes(rows, key, log.time)) as found:
             yield _of_debezium(found, kind, table)
     else:
         with persisted(_fields(rows, log)) as found:
@@ -74,6 +76,7 @@ def _of_copies(rows: DataFrame) -> Events:
             OPERATION: F.when(word == "delete", F.lit("delete")).otherwise(F.lit("upsert")),
             DELETED: word == "delete",
             ORDER: F.col("_landing_day").cast("timestamp"),
+            CHANGED_AT: F.col("_landing_day").cast("timestamp"),
             REASON: F.lit(None).cast("string"),
             EVENT: F.col("payload"),
         }
@@ -109,6 +112,8 @@ def _fields(rows: DataFrame, log: ChangeLog) -> DataFrame:
         alias: F.try_element_at("_all", F.lit(name)).try_cast("string")
         for alias, name in parts.items()
     }
+    at = F.try_element_at("_all", F.lit(log.time)).try_cast("string")
+    texts[CHANGED_AT] = instant(at) if log.time else F.lit(None).cast("timestamp")
     own = F.map_filter("_all", lambda name, _: ~name.isin(list(parts.values())))
     return rows.withColumns(
         {**texts, EVENT: F.col("payload"), "payload": F.to_variant_object(own)}

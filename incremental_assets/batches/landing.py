@@ -56,7 +56,7 @@ class LandingBatch:
     def _write(self, batch: Batch) -> Commit | None:
         """The commit; None if the files hold no line."""
         files = [file for work in batch.work.days.values() for file in work.files]
-        with own_session(batch.spark(), small=batch.work.small) as session:
+        with own_session(batch.spark(), batch.size) as session:
             try:
                 rows = landed_lines(session, batch, files)
                 if batch.work.mode == "rebuild":

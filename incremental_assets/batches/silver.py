@@ -59,7 +59,7 @@ class TypedBatch:
 
     def execute(self, batch: Batch) -> Outcome:
         with (
-            own_session(batch.spark(), small=batch.work.small) as session,
+            own_session(batch.spark(), batch.size) as session,
             typed(window_rows(session, batch), batch) as read,
             persisted(read.rows) as rows,
         ):

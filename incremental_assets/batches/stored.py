@@ -65,7 +65,7 @@ class StoredBatch:
         fixed = batch.work.source
         assert fixed is not None
         _refuse_other_detector(batch)
-        with own_session(batch.spark(), small=batch.work.small) as session:
+        with own_session(batch.spark(), batch.size) as session:
             try:
                 return self._load(session, batch, fixed)
             except SPARK_ERRORS as error:

@@ -11,9 +11,16 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.batches.batch import Batch
-from incremental_assets.batches.events import EVENT, events_of, reasons_of
+from incremental_assets.batches.events import (
+    EVENT,
+    NO_TIME,
+    OPERATION,
+    REASON,
+    events_of,
+    reasons_of,
+)
 from incremental_assets.errors import DefinitionError
-from incremental_assets.intake.intake import ORDER
+from incremental_assets.intake.intake import CHANGED_AT, ORDER
 from incremental_assets.lake.history import DELETED
 from incremental_assets.lake.literals import sql_days
 from incremental_assets.lake.read import DataFile, read_version
@@ -55,7 +62,12 @@ def typed(landed: DataFrame, batch: Batch) -> Iterator[Typed]:
         return
     kind = _kind_before(batch)
     with events_of(landed, table.log, table.key, kind, table.name) as events:
-        rows = _judged(events.rows, batch, F.col(EVENT))
+        landed = events.rows
+        if isinstance(table.write, History) and table.write.measured_in == "time":
+            no_time = F.col(OPERATION).isNotNull() & F.col(CHANGED_AT).isNull()
+            why = F.when(no_time & F.col("_raw").isNull(), F.lit(NO_TIME))
+            landed = landed.withColumn(REASON, F.coalesce(REASON, why))
+        rows = _judged(landed, batch, F.col(EVENT))
         rows = rows.withColumn("_reasons", reasons_of(F.col("_reasons"), table.key))
         yield Typed(_bare(rows), events.order, events.kind)
 

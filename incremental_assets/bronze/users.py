@@ -1,7 +1,8 @@
-"""User versions as they landed: every line, good or bad, on the day it landed."""
+"""Events of the user table's log as they landed: every line, good or bad, on its landing day."""
 
 from __future__ import annotations
 
+from incremental_assets.changes import ChangeLog
 from incremental_assets.lake.strategy import Append
 from incremental_assets.quality.rules import fail, no_empty_files, rows_delivered, warn
 from incremental_assets.sources.landed_files import LandedFiles
@@ -9,8 +10,9 @@ from incremental_assets.table import Table
 
 USERS = Table(
     name="bronze/users",
-    description="Lines of the user feed as they landed, exactly once, with their file.",
+    description="Debezium's events of the user table as they landed, exactly once.",
     reads=(LandedFiles("users"),),
+    changes=ChangeLog.debezium(time="updated_at"),  # a line without an envelope is a row
     rules=(*fail(rows_delivered()), *warn(no_empty_files())),
     write=Append(),
     owners=("team:ingest",),

@@ -18,6 +18,12 @@ class ChangeLog:
     and is put in its place. `operation` and `sequence` are the columns of a flat log; they are of
     the log and not of the row, so they do not come into the target. `operations` adds words of
     one's own. `ChangeLog.debezium()` reads Debezium's envelopes, which need neither.
+
+    `time` is the field of a flat log's row that says when it changed, for a history that is
+    measured in time. Under Debezium it makes a line without an envelope count, too: as the row as
+    it was from that moment on. So land the rows of a connector that unwraps its messages and adds
+    nothing, or of a feed that never had a log; such lines tell of no deletes, and a log has either
+    kind, not both.
     """
 
     operation: str = "operation"
@@ -25,11 +31,12 @@ class ChangeLog:
     operations: Mapping[str, Operation] = field(default_factory=dict)
     envelope: Literal["flat", "debezium"] = "flat"
     watermark: Advance | None = None
+    time: str = ""
 
     @classmethod
-    def debezium(cls, watermark: Advance | None = None) -> ChangeLog:
+    def debezium(cls, watermark: Advance | None = None, time: str = "") -> ChangeLog:
         """Debezium's change events, with or without the schema wrapper."""
-        return cls(operation="", sequence="", envelope="debezium", watermark=watermark)
+        return cls("", "", envelope="debezium", watermark=watermark, time=time)
 
     def next_watermark(self, before: Any, seen: Seen) -> Any:
         """The watermark after a load, for people: what is new does not depend on it."""

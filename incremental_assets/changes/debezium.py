@@ -25,6 +25,7 @@ from pyspark.sql import functions as F
 from incremental_assets.changes.log_position import SOURCE, TIMES, TRANSACTION, with_position
 from incremental_assets.changes.operations import Operation, operation_of
 from incremental_assets.errors import DefinitionError
+from incremental_assets.instants import instant
 
 NO_ENVELOPE = "no_envelope"
 UNKNOWN_OPERATION = "unknown_operation"
@@ -60,7 +61,7 @@ _STAGED = (
 )
 
 
-def envelopes(rows: DataFrame, key: Sequence[str]) -> DataFrame:
+def envelopes(rows: DataFrame, key: Sequence[str], time: str = "") -> DataFrame:
     """Read each payload as a Debezium event.
 
     Takes rows with `payload: variant` and any further columns, which are kept; where there is a
@@ -73,7 +74,8 @@ def envelopes(rows: DataFrame, key: Sequence[str]) -> DataFrame:
     - either of them in Kafka Connect's `{"schema": …, "payload": …}`;
     - or a message `{"key": …, "value": …}` (kcat: `payload`) with either part wrapped or not, as
       JSON or as text that holds JSON;
-    - null, by itself or as a value: a tombstone.
+    - null, by itself or as a value: a tombstone;
+    - where `time` names a field: a row alone, as it was from that time on.
 
     Adds
 
@@ -89,6 +91,7 @@ def envelopes(rows: DataFrame, key: Sequence[str]) -> DataFrame:
       the key of the message.
     - `_snapshot: boolean`: the row was read by a snapshot, not changed.
     - `_position_kind: string`, `_order: decimal(38,0)`, `_within: decimal(38,0)`.
+    - `_changed_at: timestamp`: when the change happened; else when the connector saw it.
 
     An update that changes the key becomes two rows at one position: the old key's delete, with the
     row before, and the upsert. Of all that stands at one position, a delete from a changed key
@@ -98,7 +101,7 @@ def envelopes(rows: DataFrame, key: Sequence[str]) -> DataFrame:
     if not key:
         raise DefinitionError("A Debezium log needs the key of its rows: name at least one field.")
     raw = F.col("_raw").isNotNull() if "_raw" in rows.columns else F.lit(False)
-    rows = _unwrapped(rows)
+    rows = _unwrapped(rows, time)
     rows = rows.withColumns(_images())
     rows = rows.withColumns(_identities(key)).withColumns(_operations(raw))
     rows = rows.withColumns(_judged(raw))
@@ -117,11 +120,14 @@ def envelopes(rows: DataFrame, key: Sequence[str]) -> DataFrame:
     ).drop(*_STAGED)
 
 
-def _unwrapped(rows: DataFrame) -> DataFrame:
+def _unwrapped(rows: DataFrame, time: str) -> DataFrame:
     """The event as a variant and by its fields, and the message's key."""
     value, event = F.col("_dbz_value"), F.col("_dbz_event")
     rows = rows.withColumn("_dbz_value", F.col("payload"))
     rows = rows.withColumn("_dbz_event", value.try_cast(_EVENT))
+    if time:
+        rows = rows.withColumn("_dbz_value", _with_envelope(time))
+        rows = rows.withColumn("_dbz_event", value.try_cast(_EVENT))
     named = F.when(~_is_event(), _opened(event["key"]))
     # Of a topic that was dumped as a table, the key has come beside the value.
     beside = "_key" in rows.columns
@@ -150,6 +156,17 @@ def _unwrapped(rows: DataFrame) -> DataFrame:
         {"_dbz_known": _is_event(), "_dbz_flat": F.coalesce(flat, F.lit(False))}
     )
     return rows.withColumn("_dbz_meta", F.when(F.col("_dbz_flat"), value.try_cast(_FLAT)))
+
+
+def _with_envelope(time: str) -> Column:
+    """A row alone as an event of its own; anything else as it is."""
+    value, event = F.col("_dbz_value"), F.col("_dbz_event")
+    fields = value.try_cast(_struct({time.replace("`", "``"): "variant"}))
+    at = F.unix_micros(instant(fields[time].try_cast("string")))
+    row = F.struct(F.lit("c").alias("op"), value.alias("after"), at.alias("ts_us"))
+    told = ("op", "__op", "__deleted", "before", "after", "value", "payload", "source")
+    alone = reduce(and_, (event[name].isNull() for name in told))
+    return F.when(at.isNotNull() & alone, F.to_variant_object(row)).otherwise(value)
 
 
 def _is_event() -> Column:

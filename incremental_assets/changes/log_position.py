@@ -116,6 +116,8 @@ _POSITIONS: dict[PositionKind, _Position] = {
 def with_position(rows: DataFrame, field: Callable[[str], str], read: Column) -> DataFrame:
     """Add `_position_kind`, `_order` and `_within` (see above); null where there is no position.
 
+    And `_changed_at: timestamp`, when the change happened; else when the connector saw it.
+
     `field` gives an event's field by its path (`source.lsn`, `ts_ms`) as SQL, of the type above;
     `read` says whether the event is a snapshot read. Negative numbers count as missing.
     """
@@ -136,6 +138,9 @@ def with_position(rows: DataFrame, field: Callable[[str], str], read: Column) ->
         {
             "_order": _by_kind("order").try_cast(_DECIMAL),
             "_within": within.try_cast(_DECIMAL),
+            "_changed_at": F.expr(
+                "timestamp_micros(coalesce(_dbz_log.changed, _dbz_log.seen) DIV 1000)"
+            ),
         }
     ).drop("_dbz_at", "_dbz_log")
 

@@ -28,8 +28,9 @@ _PARTITION = re.compile(r"[A-Za-z0-9_]+")
 _LONGEST_NAME = 200
 # Columns that a load adds; a source may not have any of these.
 ORDER, WITHIN, HASH, BATCH, TABLE = "_order", "_within", "_hash", "_batch", "_table"
+CHANGED_AT = "_changed_at"
 RESERVED = frozenset(
-    {ORDER, WITHIN, HASH, BATCH, TABLE}
+    {ORDER, WITHIN, HASH, BATCH, TABLE, CHANGED_AT}
     | {"_deleted", "_why", "_file", "_raw", "_unreadable", "_reasons", "_known", "_copy"}
 )
 VALIDITY = ("valid_from", "valid_to", "is_current")
@@ -104,6 +105,12 @@ class Intake:
         """The total order between versions of a key: the order columns, then the row hash."""
         debezium = isinstance(self.changes, ChangeLog) and self.changes.envelope == "debezium"
         return (ORDER, WITHIN, HASH) if debezium else (ORDER, HASH)
+
+    @property
+    def clock(self) -> str:
+        """The column that a history is measured by, if it is not measured in the order."""
+        timed = isinstance(self.write, History) and self.write.measured_in == "time"
+        return CHANGED_AT if timed else ""
 
     @property
     def beside(self) -> str:

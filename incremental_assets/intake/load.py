@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any, assert_never
 
-import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -41,11 +40,12 @@ from incremental_assets.intake.target import Settling, Target, ensure_columns
 from incremental_assets.intake.write import Written, write
 from incremental_assets.lake.beside import put_beside
 from incremental_assets.lake.delta_log import (
+    bytes_of,
     find_commit,
     open_table,
 )
 from incremental_assets.lake.publish import publish
-from incremental_assets.lake.session import own_session
+from incremental_assets.lake.session import Size, own_session, size_of
 from incremental_assets.lake.strategy import DeleteInsert, History, Merge
 from incremental_assets.lake.transaction import Transaction
 from incremental_assets.ledger.entry import Entry, Mode, Touched, Window
@@ -64,7 +64,6 @@ _METRICS = (
     "rows_deleted",
     "rows_quarantined",
 )
-SMALL_BYTES = 8 * 2**20
 _QUARANTINE = ((BATCH, "long"), (TABLE, "string"), (HASH, "string"))
 
 
@@ -102,7 +101,7 @@ def load(
         fixed = intake.source.fix()
         try:
             with (
-                own_session(spark, small=_is_small(intake, fixed)) as session,
+                own_session(spark, _size(intake, fixed)) as session,
                 _found(session, intake, fixed, target, now) as found,
             ):
                 if found is None:
@@ -281,14 +280,9 @@ def _history(ledger: Ledger, intake: Intake) -> TableHistory | None:
     return None
 
 
-def _is_small(intake: Intake, fixed: FixedSource) -> bool:
-    """Whether starting further tasks would cost more than they save."""
-    bytes_of = [fixed.size()]
-    for path in (intake.target, intake.snapshot):
-        table = open_table(path) if path else None
-        if table is not None:
-            bytes_of.append(sum(pa.table(table.get_add_actions())["size_bytes"].to_pylist()))
-    return max(bytes_of) <= SMALL_BYTES
+def _size(intake: Intake, fixed: FixedSource) -> Size:
+    tables = [path for path in (intake.target, intake.snapshot) if path]
+    return size_of(0, [fixed.size(), *map(bytes_of, tables)])
 
 
 def _refuse_filled(intake: Intake, target: Target) -> None:

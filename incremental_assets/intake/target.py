@@ -213,7 +213,7 @@ def ensure_columns(intake: Intake, found: Found) -> None:
     rows = found.rows.schema
     columns = [StructField(BATCH, LongType()), *(rows[n] for n in (*found.own, *intake.order))]
     if isinstance(intake.write, History):
-        at = rows[ORDER].dataType
+        at = rows[intake.clock or ORDER].dataType
         columns += map(StructField, VALIDITY, (at, at, BooleanType()))
     fields = [field_of(column) for column in columns]
     if open_table(intake.target) is None:

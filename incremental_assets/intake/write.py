@@ -181,7 +181,7 @@ def write_history(
         beside,
         intake.target,
         batch,
-        Versions(intake.key, intake.order, shown, intake.first_by),
+        Versions(intake.key, intake.order, shown, intake.first_by, intake.clock),
         lambda hidden: keep_beside(intake, found, hidden, batch),
         anew=keys if anew else None,
     )

@@ -7,12 +7,13 @@ Follows the Delta transaction protocol: a commit is one JSON file of actions, on
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
 from urllib.parse import unquote
 
+import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from pyspark.sql.types import StructField
@@ -60,6 +61,19 @@ def version_of(path: str) -> int:
         )
     version: int = table.version()
     return version
+
+
+def bytes_of(path: str, days: Collection[date] | None = None) -> int:
+    """The size of the table's files, or of those in the partitions of some days; 0 without one."""
+    table = open_table(path)
+    if table is None:
+        return 0
+    files = pa.table(table.get_add_actions(flatten=True))
+    sizes = files["size_bytes"].to_pylist()
+    if days is None or "partition.dt" not in files.column_names:
+        return sum(sizes)
+    of = zip(sizes, files["partition.dt"].to_pylist(), strict=True)
+    return sum(size for size, day in of if day in days)
 
 
 def columns_of(path: str) -> list[str]:

@@ -30,21 +30,23 @@ _FLAGS = ("_there", "_kept", "_said", "_old_from", "_old_to", "_old_first", FILE
 class Versions:
     """What makes a change a version: its key, its place in the order, and what it shows.
 
-    `order` are columns that decide between changes of a key, the first of which gives the units
-    of the intervals and the last of which is the row hash. `shown` is a hash of the columns whose
-    change makes a new version. Of copies of one change, that with the lowest value in `first_by`
-    stays, if such a column is named.
+    `order` are columns that decide between changes of a key, the last of which is the row hash.
+    Intervals are measured in the first of them or, where one is named, by the column `clock`,
+    which is taken not to go back. `shown` is a hash of the columns whose change makes a new
+    version. Of copies of one change, that with the lowest value in `first_by` stays, if such a
+    column is named.
     """
 
     key: tuple[str, ...]
     order: tuple[str, ...]
     shown: Column
     first_by: str = ""
+    clock: str = ""
 
     @property
-    def at(self) -> str:
-        """The column that the intervals are measured in."""
-        return self.order[0]
+    def place(self) -> tuple[str, ...]:
+        """What decides between changes at the same moment, but for the row hash."""
+        return self.order[:-1] if self.clock else self.order[1:-1]
 
     @property
     def identity(self) -> tuple[str, ...]:
@@ -113,7 +115,8 @@ def merge_history(
     )
 
 
-_DERIVED = ("_visible", "_same", "_ends", "_shown", "_void")
+_AT = "_at"
+_DERIVED = (_AT, "_visible", "_same", "_ends", "_shown", "_void")
 
 
 def _events(
@@ -128,6 +131,7 @@ def _events(
     """Every change that is known of the keys, once, with where it is known from."""
     key = list(versions.key)
     first = quoted(versions.first_by) if versions.first_by else "CAST(NULL AS date)"
+    clock = f"{versions.clock}, " if versions.clock else ""
     new = incoming.selectExpr("*", "false AS _there", "false AS _kept", "true AS _said")
     known = (
         present.join(keys, key, "left_semi")
@@ -150,21 +154,27 @@ def _events(
         kept = kept.drop("_batch", WHY)
         events = events.unionByName(kept, allowMissingColumns=True)
     same = ", ".join((*_columns(versions.identity), DELETED))
-    copy = f"OVER (PARTITION BY {same} ORDER BY {first} NULLS LAST, _there DESC, _kept DESC)"
+    copy = f"OVER (PARTITION BY {same} ORDER BY {first} NULLS LAST, {clock}_there DESC, _kept DESC)"
     flags = (f"max({name}) OVER (PARTITION BY {same}) AS {name}" for name in _FLAGS)
     others = [quoted(name) for name in events.columns if name not in _FLAGS]
-    return (
+    events = (
         events.selectExpr(*others, *flags, f"row_number() {copy} AS _copy")
         .where("_copy = 1")
         .withColumn("_void", F.expr("NOT _said"))
         .drop("_copy")
     )
+    if not versions.clock:
+        return events.withColumn(_AT, F.col(quoted(versions.order[0])))
+    # Those at one place of the order are peers in the frame, and so at one moment.
+    per_key = ", ".join((*_columns(versions.key), "_void"))
+    so_far = f"PARTITION BY {per_key} ORDER BY {', '.join(_columns(versions.place))}"
+    return events.withColumn(_AT, F.expr(f"max({versions.clock}) OVER ({so_far})"))
 
 
 def _derived(events: DataFrame, versions: Versions) -> DataFrame:
     """Each change with the interval that it shows, if it shows one, and why if it does not."""
-    key, at = ", ".join(map(quoted, versions.key)), quoted(versions.at)
-    *between, by_hash = map(quoted, versions.order[1:])
+    key, at = ", ".join(map(quoted, versions.key)), _AT
+    between, by_hash = _columns(versions.place), quoted(versions.order[-1])
     # At one place of the order a row beats a delete, so that a pair of both is an update.
     later = ", ".join((*(f"{n} DESC NULLS LAST" for n in between), DELETED))
     place = f"OVER (PARTITION BY {key}, _void, {at} ORDER BY {later}, {by_hash} DESC NULLS LAST)"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from typing import Literal
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -19,6 +20,12 @@ _ALWAYS = {
     "spark.sql.variant.writeShredding.enabled": "false",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
+Size = Literal["tiny", "small", "any"]
+# Up to this much one task is faster than several; a day of the demo is 4,000 rows and 1 MiB.
+_SMALL_ROWS, _SMALL_BYTES = 20_000, 8 * 2**20
+# Up to this much, compiling a plan takes longer than working it off as it stands.
+_TINY_ROWS, _TINY_BYTES = 1_000, 256 * 2**10
+
 # With a few rows, each further task, stage or job (a broadcast is one) takes longer than the rows.
 _SMALL = {
     "spark.sql.autoBroadcastJoinThreshold": "-1",
@@ -29,9 +36,23 @@ _SMALL = {
 }
 
 
+_TINY = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
+
+_BY_SIZE: dict[Size, dict[str, str]] = {"tiny": _SMALL | _TINY, "small": _SMALL, "any": {}}
+
+
+def size_of(rows: int, bytes_read: Iterable[int]) -> Size:
+    """How large a load is that reads so many rows, and so many bytes of each table it touches."""
+    most = max(bytes_read, default=0)
+    if rows <= _TINY_ROWS and most <= _TINY_BYTES:
+        return "tiny"
+    return "small" if rows <= _SMALL_ROWS and most <= _SMALL_BYTES else "any"
+
+
 @contextmanager
-def own_session(spark: SparkSession, *, small: bool = False) -> Iterator[SparkSession]:
-    """A session that shares nothing settable with another load; for a `small` one, few tasks.
+def own_session(spark: SparkSession, size: Size) -> Iterator[SparkSession]:
+    """A session that shares nothing settable with another load; for a small one, few tasks.
 
     On a Connect server it is released when the load is over; its client would otherwise be closed
     by Python's exit, where closing can hang.
@@ -39,7 +60,7 @@ def own_session(spark: SparkSession, *, small: bool = False) -> Iterator[SparkSe
     clone = getattr(spark, "cloneSession", None)
     session: SparkSession = clone() if clone else spark.newSession()
     try:
-        for name, value in (_ALWAYS | (_SMALL if small else {})).items():
+        for name, value in (_ALWAYS | _BY_SIZE[size]).items():
             session.conf.set(name, value)
         yield session
     finally:

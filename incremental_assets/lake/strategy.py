@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,18 @@ class ReplaceDay:
     """
 
     day: str = "dt"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceKeys:
+    """The rows of every key that changed are made anew, and no others.
+
+    From all that the upstream has of the key. Or, where the rows of a day go on from those of the
+    day before, from what it has of the first day that changed and of later ones: then `carry` names
+    the columns, with their SQL types, that the transform is handed of the key's last row before it.
+    """
+
+    carry: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +66,15 @@ class History:
     `valid_from` and `valid_to` are in the units of the order column, `is_current` marks the
     version without an end. A change in the `unversioned` columns alone makes no new version; the
     version takes the later value.
+
+    `measured_in="time"` measures the intervals of a change log by when it says that a row changed
+    (timestamps), so that facts can be looked up in them. The order of the changes is still the
+    log's: where its clock went back, a version begins with the one before it, which is then never
+    shown.
     """
 
     unversioned: tuple[str, ...] = ()
+    measured_in: Literal["order", "time"] = "order"
 
 
 Write = Append | Merge | ReplaceDay | OverwriteDays | DeleteInsert | History

@@ -98,6 +98,11 @@ def write_of(
     write: Write | None, key: tuple[str, ...], unversioned: tuple[str, ...], *, history: bool
 ) -> Write:
     """How the rows land: as `write` says, or else by whether there is a key and a history."""
+    if isinstance(write, History) and write.measured_in == "time":
+        raise DefinitionError(
+            'A loader measures a history in the numbers of its source; measured_in="time" is for '
+            "tables of the lake."
+        )
     if write is not None:
         return write
     if history:

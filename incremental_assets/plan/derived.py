@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date
 
-from incremental_assets.lake.strategy import Append
+from incremental_assets.lake.strategy import Append, ReplaceKeys
 from incremental_assets.ledger.entry import Entry, Mode, Window
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.work import DayWork, Plan, Work
@@ -95,6 +95,8 @@ def _day_work(table: Table, day: date, view: LedgerView) -> DayWork | None:
 
 def _mode(table: Table, work: DayWork, view: LedgerView) -> Mode:
     history = view.table(table.name)
+    if isinstance(table.write, ReplaceKeys):
+        return "merge"
     if not table.is_typed:
         return "rebuild"
     if _restating(work, view):

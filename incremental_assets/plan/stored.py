@@ -17,11 +17,13 @@ from incremental_assets.changes.by_sequence import Sequence as SequenceChanges
 from incremental_assets.changes.by_snapshot import SnapshotDiff
 from incremental_assets.changes.by_timestamp import Timestamp
 from incremental_assets.days import DayRange
+from incremental_assets.errors import NothingThereError
 from incremental_assets.ledger.entry import Entry, FileEntry, Window
 from incremental_assets.ledger.view import LedgerView, TableHistory
 from incremental_assets.plan.landed import copy_work
 from incremental_assets.plan.work import DayWork, Plan, Work
 from incremental_assets.settings import Settings
+from incremental_assets.sources.landed_files import require_root
 from incremental_assets.sources.source_file import SourceFile
 from incremental_assets.sources.stored import FixedSource
 from incremental_assets.sources.stored_days import rows_by_day
@@ -39,11 +41,20 @@ def plan_stored(
 ) -> Plan:
     """The days that have to be looked at, of those that are asked for.
 
-    Rows whose day is not known land on the day of the load. Raises SourceError if there is
-    nothing at the source's place.
+    Rows whose day is not known land on the day of the load. A feed below the landing root that has
+    never landed is empty. Raises SourceError if there is nothing at the place of one that has, or
+    of any other source.
     """
-    fixed = stored.source(settings.landing).fix()
     history = view.table(table.name)
+    if not stored.is_absolute:
+        require_root(settings.landing)
+    try:
+        fixed = stored.source(settings.landing).fix()
+    except NothingThereError:
+        if stored.is_absolute or history.outcomes:
+            raise
+        note = f"nothing has landed at {stored.source(settings.landing).path} yet"
+        return Plan(idle=tuple(days), notes=(note,))
     own = table.landing_column is not None
     due = [
         day

@@ -10,10 +10,6 @@ from incremental_assets.ledger.entry import FileEntry, Kind, Mode, Window
 from incremental_assets.sources.source_file import SourceFile
 from incremental_assets.sources.stored import FixedSource
 
-# Up to this much one task is faster than several; a day of the demo is 4,000 rows and 1 MiB.
-SMALL_ROWS = 20_000
-SMALL_BYTES = 8 * 2**20
-
 
 @dataclass(frozen=True, slots=True)
 class DayWork:
@@ -49,22 +45,29 @@ class Work:
         return next((day.source for day in self.days.values()), None)
 
     @property
-    def small(self) -> bool:
-        """Whether starting further tasks costs more than they save."""
-        rows = sum(day.rows for day in self.days.values())
-        read = sum(file.size for day in self.days.values() for file in day.files)
+    def rows(self) -> int:
+        """About how many rows will be read; 0 where `bytes` says it."""
+        return sum(day.rows for day in self.days.values())
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes of a source will be read; 0 where `rows` says it."""
         if self.source is not None:
-            read = self.source.size()
-        return rows <= SMALL_ROWS and read <= SMALL_BYTES
+            return self.source.size()
+        return sum(file.size for day in self.days.values() for file in day.files)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do, and what is not done: `refused` days with the reason, `idle` ones without."""
+    """What to do, and what is not done: `refused` days with the reason, `idle` ones without.
+
+    `notes` are to be told with it.
+    """
 
     work: tuple[Work, ...] = ()
     refused: Mapping[date, str] = field(default_factory=dict)
     idle: tuple[date, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def days(self) -> tuple[date, ...]:

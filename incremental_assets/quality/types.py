@@ -11,15 +11,9 @@ from dataclasses import dataclass
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-# ISO 8601 calendar dates and times, extended or basic, with an optional offset.
-_TIMESTAMP = (
-    r"^(\d{4})-?(\d{2})-?(\d{2})"
-    r"(?:[Tt ](\d{2}):?(\d{2})(?::?(\d{2})(?:[.,](\d{1,9}))?)?)?"
-    r"\s*(?:([Zz]|UTC)|([+-]\d{2})(?::?(\d{2}))?)?$"
-)
+from incremental_assets.instants import instant
+
 _NUMBER = r"^\s*[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?\s*$"
-# What almost every feed writes; the cast reads it as it stands, without taking it apart.
-_PLAIN_TIMESTAMP = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,6})?(?:Z|[+-]\d{2}:\d{2})$"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,27 +89,14 @@ class Decimal(FieldType):
 
 @dataclass(frozen=True, slots=True)
 class Timestamp(FieldType):
-    """An instant in microseconds: ISO 8601, UTC unless an offset is given.
-
-    Only complete dates are read: Spark's own cast would take a bare year, or a bare time as a
-    time of *today*.
-    """
+    """An instant in microseconds: ISO 8601 with a complete date, UTC unless an offset is given."""
 
     @property
     def sql(self) -> str:
         return "timestamp"
 
     def parse(self, text: Column) -> Column:
-        trimmed = F.trim(text)
-        # Extended form; what is missing leaves `T::` behind, and two more replacements fill it in.
-        extended = F.regexp_replace(trimmed, _TIMESTAMP, "$1-$2-$3T$4:$5:$6.$7|$8$9:$10")
-        filled = F.regexp_replace(F.regexp_replace(extended, "T::", "T00:00:"), r":\.", ":00.")
-        fraction = F.regexp_replace(filled, r"(\.\d{0,6})\d*\|", "$1|")
-        zone = F.regexp_replace(fraction, r"\|([+-]\d{2}):$", "|$1:00")
-        plain = F.regexp_replace(F.regexp_replace(zone, r"\|([Zz]|UTC)?:$", "Z"), r"\.?\|", "")
-        return F.when(text.rlike(_PLAIN_TIMESTAMP), text.try_cast("timestamp")).when(
-            trimmed.rlike(_TIMESTAMP), plain.try_cast("timestamp")
-        )
+        return instant(text)
 
     def typed(self, kind: Column, text: Column) -> Column:
         # A row of a typed source brings a timestamp or a date, whose text is ISO 8601 in UTC.

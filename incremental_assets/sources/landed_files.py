@@ -38,7 +38,7 @@ class LandedFiles:
 
         Raises SourceError if the landing root is missing or something cannot be listed.
         """
-        _require_root(landing)
+        require_root(landing)
         folder = f"{self.feed}/{day}"
         try:
             found = files_below(f"{landing}/{folder}", skip=_hidden)
@@ -47,7 +47,7 @@ class LandedFiles:
         return [SourceFile.of(file, folder) for file in found]
 
     def _names(self, landing: str) -> list[str]:
-        _require_root(landing)
+        require_root(landing)
         root = local_path(landing)
         try:
             if root is not None:
@@ -81,7 +81,8 @@ def gone(landing: str, files: list[SourceFile]) -> list[SourceFile]:
     return missing
 
 
-def _require_root(landing: str) -> None:
+def require_root(landing: str) -> None:
+    """Raise SourceError if the landing root is not there."""
     root = local_path(landing)
     if root is None:
         return

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from incremental_assets.errors import SourceError
+from incremental_assets.errors import NothingThereError, SourceError
 from incremental_assets.settings import local_path
 from incremental_assets.sources.source_file import SourceFile, not_readable
 from incremental_assets.storage import file_at, files_below, open_store, spark_path
@@ -232,7 +232,7 @@ def _require_known_compression(path: str, names: Sequence[str]) -> None:
 
 
 def _missing(path: str) -> SourceError:
-    return SourceError(
+    return NothingThereError(
         f"There is nothing at {path}. Nothing was loaded; correct the path of the source, or put "
         "the data there (an object store has no empty folders), and run again."
     )

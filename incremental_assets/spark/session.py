@@ -49,6 +49,9 @@ _EMBEDDED_CONF = {
     "spark.sql.artifact.isolation.enabled": "false",
     # Hadoop knows S3 as s3a; where its client is on the class path, s3 is the same.
     "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+    # Where in our code each column expression was made: five calls to the JVM for every one of
+    # them, a fifth of a small load, for errors that name the table and the column anyway.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     # The text of each plan, for a user interface that is not there.
     "spark.sql.ui.explainMode": "simple",
 }

@@ -369,7 +369,7 @@ def test_further_columns_are_kept_and_the_staged_ones_are_gone(spark: SparkSessi
     assert found.columns == [
         *("name", "payload", "dt", "_batch"),
         *("_op_word", "_operation", "_snapshot", "_row", "_reason"),
-        *("_position_kind", "_order", "_within"),
+        *("_position_kind", "_order", "_within", "_changed_at"),
     ]
     assert found.schema["_row"].dataType.simpleString() == "variant"
     assert found.schema["_order"].dataType.simpleString() == "decimal(38,0)"
@@ -399,3 +399,48 @@ def test_a_line_that_is_no_json_is_left_alone(spark: SparkSession) -> None:
 def test_a_log_without_a_key_is_refused(spark: SparkSession) -> None:
     with pytest.raises(DefinitionError, match="needs the key"):
         envelopes(frame(spark, {"create": CREATE}), [])
+
+
+def test_a_row_alone_is_an_upsert_at_the_time_that_it_names(spark: SparkSession) -> None:
+    plain = {"id": 1, "name": "Ann", "seen": "2024-05-01T10:00:00+02:00"}
+    payloads = {
+        "a row": plain,
+        "an event": {"op": "d", "before": plain, "after": None, "ts_ms": 1714550400000},
+        "no time": {"id": 1, "seen": "soon"},
+        "a row with a field of the envelope": plain | {"op": "?"},
+    }
+
+    rows = envelopes(frame(spark, payloads), ["id"], "seen")
+    found = {
+        row["name"]: (row["_operation"], row["_reason"], row["at"])
+        for row in rows.withColumn("at", F.unix_millis("_changed_at")).collect()
+    }
+
+    assert found == {
+        "a row": ("upsert", None, 1714550400000),
+        "an event": ("delete", None, 1714550400000),
+        "no time": (None, "no_envelope", None),
+        "a row with a field of the envelope": (None, "no_envelope", None),
+    }
+    assert envelopes(frame(spark, {"a row": plain}), ["id"]).first()["_reason"] == "no_envelope"  # type: ignore[index]
+
+
+def test_an_event_changed_when_its_source_says_else_when_it_was_seen(spark: SparkSession) -> None:
+    def event(**times: Any) -> dict[str, Any]:
+        return {"op": "c", "before": None, "after": {"id": 1}, **times}
+
+    payloads = {
+        "both": event(source={"lsn": 1, "ts_ms": 1500}, ts_ms=2500),
+        "microseconds": event(source={"lsn": 1, "ts_ms": 1, "ts_us": 1500}),
+        "seen": event(source={"lsn": 1}, ts_ms=2500),
+        "neither": event(source={"lsn": 1}),
+    }
+
+    rows = envelopes(frame(spark, payloads), ["id"]).select("name", F.unix_micros("_changed_at"))
+
+    assert dict(map(tuple, rows.collect())) == {
+        "both": 1500_000,
+        "microseconds": 1500,
+        "seen": 2500_000,
+        "neither": None,
+    }

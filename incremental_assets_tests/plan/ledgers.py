@@ -42,6 +42,7 @@ MART = Table(
     "",
     reads=(ByDay(SALES), AsOf(USERS, key="user_id", at="at", valid_from="at")),
     write=ReplaceDay(),
+    transform=lambda sales, _users: sales,
 )
 
 

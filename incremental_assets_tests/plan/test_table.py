@@ -47,7 +47,7 @@ LOG = Table("bronze/l", "", reads=LANDED, write=Append(), changes=ChangeLog())
         (USERS, {"write": History()}, r"name it in order_by"),
         (USERS, {"write": Append()}, r"keeps every row, so nothing is deleted"),
         (USERS, {"write": ReplaceDay()}, r"over bronze is an Append, a Merge or a History"),
-        (MART, {"write": Merge()}, r"made anew by day; use ReplaceDay"),
+        (MART, {"write": Merge()}, r"made anew, by day or by key; use ReplaceDay"),
         (
             USERS,
             {"write": History(), "order_by": ("at",), "day": "at"},

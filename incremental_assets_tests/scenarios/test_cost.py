@@ -15,11 +15,11 @@ FIRST = {
     "bronze/events": 1,
     "bronze/users": 1,
     "silver/sales": 2,
-    "silver/users": 2,
+    "silver/users": 6,
     "gold/sales_mart": 2,
     "gold/daily_product_sales": 2,
 }
-LATER = FIRST | {"silver/sales": 3, "silver/users": 4}
+LATER = FIRST | {"silver/sales": 3, "silver/users": 7}
 
 
 @pytest.fixture

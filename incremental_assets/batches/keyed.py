@@ -1,0 +1,268 @@
+"""A batch of keys into a gold table: the rows of every key that changed are made anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from datetime import date
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from incremental_assets.batches.batch import Batch, Outcome, first_partition, from_commit, verdict
+from incremental_assets.batches.totals import differences, totals
+from incremental_assets.changes.row_hash import row_hash
+from incremental_assets.errors import LakeError
+from incremental_assets.frames import persisted, quoted
+from incremental_assets.intake.intake import HASH
+from incremental_assets.lake.compare import rows_apart, rows_of
+from incremental_assets.lake.delta_log import Commit, version_of
+from incremental_assets.lake.literals import sql_days
+from incremental_assets.lake.merge import GONE, OLD, Merged, merge
+from incremental_assets.lake.publish import publish
+from incremental_assets.lake.read import DataFile, TableFiles, plain_files, read_version
+from incremental_assets.lake.session import own_session
+from incremental_assets.lake.stage import stage
+from incremental_assets.lake.strategy import ReplaceKeys
+from incremental_assets.ledger.entry import Entry
+from incremental_assets.quality.gate import RuleResult, judge_day
+from incremental_assets.quality.rules import DayCounts
+from incremental_assets.storage import file_at
+from incremental_assets.table import Sums, Table
+
+_SINCE = "_since"
+
+
+@dataclass(frozen=True)
+class _Touched:
+    """The keys that changed, each with the first day `_since` that did, and what feeds them.
+
+    `first` is the first of these days. `facts` are the upstream's rows of these keys, for a table
+    that carries on from `_since` on; `present` the table's own rows of these keys, None before
+    there are any.
+    """
+
+    first: date | None
+    facts: DataFrame
+    present: DataFrame | None
+
+
+class KeyedBatch:
+    """Tells the changed keys by comparing the upstream's versions, and makes their rows anew.
+
+    The versions are the one that the table has read and the one of now; of both, only files that
+    the other has not are read. A key's rows may lie on days that are not of the batch: those days
+    were loaded before, and are corrected in the same commit.
+    """
+
+    def columns(self, table: Table) -> Sequence[tuple[str, str]]:
+        return (("_batch", "long"), ("dt", "date"))
+
+    def partition_by(self, table: Table) -> Sequence[str]:
+        return ("dt",)
+
+    def execute(self, batch: Batch) -> Outcome:
+        with (
+            own_session(batch.spark(), batch.size) as session,
+            _touched(session, batch) as touched,
+            persisted(_made(batch, touched)) as rows,
+        ):
+            entries, results = _judge(batch, touched.facts, rows)
+            if entries[0].state == "held":
+                return Outcome(entries, results)
+            merged = _write(session, batch, touched, rows)
+        entries = [_with_changes(e, merged, first=e is entries[0]) for e in entries]
+        publish(merged.staged, batch.transaction(entries), replaced_files=merged.replaced)
+        return Outcome(self.settled(batch.table, entries, batch.commit()), results)
+
+    def settled(self, table: Table, claims: Sequence[Entry], commit: Commit) -> Sequence[Entry]:
+        return from_commit(claims, commit, first_partition)
+
+
+def _carried(table: Table) -> Mapping[str, str]:
+    """What a day's rows go on from; nothing where the rows of a key do not depend on days."""
+    assert isinstance(table.write, ReplaceKeys)
+    return table.write.carry
+
+
+def _facts(batch: Batch) -> Table:
+    facts = batch.table.facts
+    assert facts is not None  # a table without is refused when it is defined
+    return facts
+
+
+@contextmanager
+def _touched(session: SparkSession, batch: Batch) -> Iterator[_Touched]:
+    """The changed keys with their rows, each kept while the batch works with it."""
+    table, carried = batch.table, _carried(batch.table)
+    key, facts = list(table.key), _facts(batch)
+    loaded = {*batch.view.table(table.name).last_committed, *batch.work.days}
+    with ExitStack() as kept:
+        changed = _changed(session, batch)
+        by_key = changed.groupBy(*_names(key)).agg(F.min("dt").alias(_SINCE))
+        some = reduce(lambda a, b: a & b, (F.col(quoted(name)).isNotNull() for name in key))
+        keys = kept.enter_context(persisted(by_key.where(some)))
+        first: date | None = keys.agg(F.min(_SINCE)).collect()[0][0]
+
+        def may_feed(file: DataFile) -> bool:
+            day = file.partition["dt"]
+            return first is not None and day in loaded and not (carried and day < first)
+
+        path = f"{batch.settings.lake}/{facts.name}"
+        rows = read_version(session, path, batch.versions[facts.name], may_feed)
+        rows = rows.where(f"dt IN ({sql_days(loaded)})").join(keys, key)
+        rows = rows.where(f"dt >= {_SINCE}") if carried else rows
+        rows = kept.enter_context(persisted(rows.drop(_SINCE)))
+        present = None
+        if batch.view.table(table.name).published_days:
+            own = read_version(session, batch.path, version_of(batch.path))
+            present = kept.enter_context(persisted(own.join(keys, key)))
+        yield _Touched(first, rows, present)
+
+
+def _changed(session: SparkSession, batch: Batch) -> DataFrame:
+    """Key and day of the upstream's rows that came, changed or went since the batch's windows."""
+    facts = _facts(batch)
+    columns = list(dict.fromkeys((*batch.table.key, "dt", *facts.key, HASH)))
+    path = f"{batch.settings.lake}/{facts.name}"
+    after = plain_files(path, batch.versions[facts.name])
+    by_low: dict[int, set[date]] = {}
+    for work in batch.work.days.values():
+        by_low.setdefault(work.windows[0].low, set()).add(work.day)
+    found = []
+    for low, days in by_low.items():
+
+        def of_these(file: DataFile, days: set[date] = days) -> bool:
+            return file.partition["dt"] in days
+
+        before = _as_it_was_read(batch, path, low, after, of_these)
+        if before is None:
+            rows = rows_of(session, after, after.files, columns)
+            if batch.view.table(batch.table.name).published_days and low:
+                own = read_version(session, batch.path, version_of(batch.path))
+                lost = own.select(*_names(batch.table.key), "dt")
+                rows = rows.select(*lost.columns).unionByName(lost)
+            elif not low:
+                rows = rows.where(f"dt IN ({sql_days(days)})")
+        else:
+            rows = rows_apart(session, before, after, columns, of_these)
+        found.append(rows.select(*_names(batch.table.key), "dt"))
+    return reduce(DataFrame.unionByName, found)
+
+
+def _as_it_was_read(
+    batch: Batch, path: str, low: int, after: TableFiles, keep: Any
+) -> TableFiles | None:
+    """The upstream when its batch `low` was the last; None if it was never, or is gone by now."""
+    if not low:
+        return None
+    committed = batch.view.table(_facts(batch).name).committed
+    versions = [e.target_version for e in committed if e.batch <= low and e.target_version]
+    try:
+        before = plain_files(path, max(versions))
+    except (LakeError, ValueError):
+        return None
+    there = {file.path for file in after.files}
+    gone = [file for file in before.files if keep(file) and file.path not in there]
+    if any(file_at(path, file.path) is None for file in gone):
+        return None
+    return before
+
+
+def _made(batch: Batch, touched: _Touched) -> DataFrame:
+    """The new rows of the changed keys: `_batch`, `dt`, own columns and `_hash`."""
+    table = batch.table
+    assert table.transform is not None
+    frames = [touched.facts]
+    if _carried(table):
+        frames.append(_opening(table, touched))
+    made = table.transform(*frames)
+    types = {f.name: f.dataType for f in made.schema.fields if not f.name.startswith("_")}
+    own = [quoted(name) for name in types if name != "dt"]
+    number = F.lit(batch.number).cast("long").alias("_batch")
+    rows = made.select(number, "dt", *own, row_hash(types).alias(HASH))
+    return rows.hint("rebalance", "dt") if len(batch.work.days) > 1 else rows
+
+
+def _opening(table: Table, touched: _Touched) -> DataFrame:
+    """What is carried of the last row of each key before its first day that changed."""
+    key, carried = _names(table.key), _carried(table)
+    if touched.present is None:
+        nothing = (F.lit(None).cast(kind).alias(name) for name, kind in carried.items())
+        return touched.facts.where("false").select(*key, *nothing)
+    rows = touched.present.where(f"dt < {_SINCE}")
+    last = F.max_by(F.struct(*_names(list(carried))), "dt").alias("_last")
+    return rows.groupBy(*key).agg(last).select(*key, "_last.*")
+
+
+def _write(session: SparkSession, batch: Batch, touched: _Touched, rows: DataFrame) -> Merged:
+    """Stage the new rows and take away what the keys no longer have; equal rows stay."""
+    table = batch.table
+    if touched.present is None:
+        staged = stage(rows, batch.path, batch.number, ("dt",))
+        return Merged(staged, (), {None: sum(file.rows for file in staged.files)})
+    carried = _carried(table)
+    key = [*table.key, *(["dt"] if carried else [])]
+    names = _names(key)
+    present = touched.present.where(f"dt >= {_SINCE}") if carried else touched.present
+    gone = present.select(*names).join(rows.select(*names), key, "left_anti")
+    incoming = rows.withColumn(GONE, F.lit(False)).unionByName(
+        gone.withColumn(GONE, F.lit(True)), allowMissingColumns=True
+    )
+    first = touched.first
+
+    def may_hold(file: DataFile) -> bool:
+        return first is not None and (not carried or file.partition["dt"] >= first)
+
+    return merge(
+        session,
+        incoming,
+        batch.path,
+        batch.number,
+        key,
+        F.expr(f"{GONE} OR {HASH} != {OLD}.{HASH}"),
+        (HASH,),
+        may_hold,
+        day=None,
+    )
+
+
+def _judge(
+    batch: Batch, facts: DataFrame, rows: DataFrame
+) -> tuple[list[Entry], Mapping[date, Sequence[RuleResult]]]:
+    """Reconcile the new rows of all keys with what they are made from; the days pass together."""
+    sums = batch.table.sums or Sums()
+    whole = F.lit(None).cast("date").alias("dt")
+    read = totals(facts.withColumn("dt", whole), {n: sql for n, (sql, _) in sums.sums.items()}, 0)
+    made = totals(rows.withColumn("dt", whole), {n: sql for n, (_, sql) in sums.sums.items()}, 1)
+    found: dict[int, Mapping[str, Any]] = {0: {}, 1: {}}
+    for row in read.unionByName(made).collect():
+        found[row["side"]] = row.asDict()
+    count = found[1].get("rows", 0)
+    counts = DayCounts(count, 0, count, 0, differences=differences(sums, found[0], found[1]))
+    judged = judge_day(batch.table.rules, counts)
+    entries = [
+        replace(claim, **verdict(judged), rows_read=found[0].get("rows", 0) if at == 0 else 0)
+        for at, claim in enumerate(batch.claims)
+    ]
+    return entries, {claim.day: judged for claim in batch.claims}
+
+
+def _with_changes(entry: Entry, merged: Merged, *, first: bool) -> Entry:
+    """What the batch did stands at its first day: keys are of no day."""
+    if not first:
+        return entry
+    return replace(
+        entry,
+        rows_inserted=sum(merged.inserted.values()),
+        rows_updated=sum(merged.updated.values()),
+        rows_deleted=merged.deleted,
+        rows_counted=sum(merged.inserted.values()) + sum(merged.updated.values()),
+    )
+
+
+def _names(names: Sequence[str]) -> list[str]:
+    return [quoted(name) for name in names]

@@ -1,0 +1,17 @@
+"""Movements of the stock as they were numbered at their source, each once."""
+
+from __future__ import annotations
+
+from incremental_assets.changes import Sequence
+from incremental_assets.lake.strategy import Append
+from incremental_assets.sources.stored_feed import Stored
+from incremental_assets.table import Table
+
+INVENTORY_MOVEMENTS = Table(
+    name="bronze/inventory_movements",
+    description="Movements of the stock, each number once, on the day on which it moved.",
+    reads=(Stored("inventory_movements", day="moved_at"),),
+    changes=Sequence("movement_id"),
+    write=Append(),
+    owners=("team:ingest",),
+)

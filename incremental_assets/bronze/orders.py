@@ -1,0 +1,17 @@
+"""Orders as the shop's table had them, each time that one of them had changed."""
+
+from __future__ import annotations
+
+from incremental_assets.changes import Timestamp
+from incremental_assets.lake.strategy import Append
+from incremental_assets.sources.stored_feed import Stored
+from incremental_assets.table import Table
+
+ORDERS = Table(
+    name="bronze/orders",
+    description="Rows of the shop's table of orders as they were read, on the day of their change.",
+    reads=(Stored("orders"),),
+    changes=Timestamp("updated_at"),
+    write=Append(),
+    owners=("team:ingest",),
+)

@@ -1,0 +1,48 @@
+"""Customer orders: what each user has ordered so far."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from incremental_assets.lake.strategy import ReplaceKeys
+from incremental_assets.quality.rules import fail, reconciles
+from incremental_assets.silver.orders import ORDERS
+from incremental_assets.table import ByDay, Sums, Table
+
+
+def transform(orders: DataFrame) -> DataFrame:
+    """Sum all orders of a user that were not cancelled; `value` is decimal(28,4), exact.
+
+    `dt` is the UTC day of the user's last order.
+    """
+    counted = orders.where("status != 'cancelled'")
+    return (
+        counted.groupBy("user_id")
+        .agg(
+            F.min("created_at").alias("first_order_at"),
+            F.max("created_at").alias("last_order_at"),
+            F.count(F.lit(1)).alias("orders"),
+            F.sum("amount").alias("value"),
+        )
+        .withColumn("dt", F.col("last_order_at").cast("date"))
+    )
+
+
+CUSTOMER_ORDERS = Table(
+    name="gold/customer_orders",
+    description="Per user the first and last order, their number and exact value, none cancelled.",
+    reads=(ByDay(ORDERS),),
+    key=("user_id",),
+    rules=fail(reconciles()),
+    sums=Sums(
+        {
+            "value": ("sum(amount) FILTER (WHERE status != 'cancelled')", "sum(value)"),
+            "orders": ("count_if(status != 'cancelled')", "sum(orders)"),
+        },
+        rows=False,
+    ),
+    write=ReplaceKeys(),
+    transform=transform,
+    owners=("team:customers",),
+)

@@ -1,0 +1,35 @@
+"""The latest event of each user and day."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from incremental_assets.lake.strategy import ReplaceDay
+from incremental_assets.quality.rules import fail, reconciles
+from incremental_assets.silver.sales import SALES
+from incremental_assets.table import ByDay, Sums, Table
+
+_KEPT = ("order_id", "store_id", "product_id", "qty", "unit_price", "event_ts")
+
+
+def transform(sales: DataFrame) -> DataFrame:
+    """The sale with the last `event_ts`, and of those at one instant that with the last order_id.
+
+    The lines of a basket share their instant, so most days of a user are decided by the order_id.
+    """
+    latest = F.max_by(F.struct(*_KEPT), F.struct("event_ts", "order_id")).alias("latest")
+    of_users = sales.where("user_id IS NOT NULL").groupBy("dt", "user_id").agg(latest)
+    return of_users.select("dt", "user_id", "latest.*")
+
+
+LATEST_USER_EVENTS = Table(
+    name="gold/latest_user_events",
+    description="Each user's latest event of each day; of events at one instant the last order_id.",
+    reads=(ByDay(SALES),),
+    rules=fail(reconciles()),
+    sums=Sums({"users": ("count(DISTINCT user_id)", "count(1)")}, rows=False),
+    write=ReplaceDay(),
+    transform=transform,
+    owners=("team:customers",),
+)

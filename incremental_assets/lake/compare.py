@@ -1,0 +1,49 @@
+"""What differs between two versions of a table, read from the files that only one of them has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StringType, StructField, StructType
+
+from incremental_assets.lake.read import DataFile, TableFiles, every_file, no_rows, read_files
+
+
+def rows_apart(
+    session: SparkSession,
+    before: TableFiles,
+    after: TableFiles,
+    columns: Sequence[str],
+    keep: Callable[[DataFile], bool] = every_file,
+) -> DataFrame:
+    """The rows, by these columns, that one of the versions has and the other has not.
+
+    What a file that was written anew carries over stands on both sides. `keep` names the files
+    that are looked into.
+    """
+    gone = [file for file in only_in(before, after) if keep(file)]
+    new = [file for file in only_in(after, before) if keep(file)]
+    removed = rows_of(session, before, gone, columns)
+    added = rows_of(session, after, new, columns)
+    if not (gone and new):  # a side without a row would be no join at all
+        return removed if gone else added
+    same = [removed[name].eqNullSafe(added[name]) for name in columns]
+    apart = removed.join(added, same, "left_anti")
+    return apart.unionByName(added.join(removed, same, "left_anti"))
+
+
+def only_in(table: TableFiles, other: TableFiles) -> list[DataFile]:
+    """The files of a version that another one does not have."""
+    there = {file.path for file in other.files}
+    return [file for file in table.files if file.path not in there]
+
+
+def rows_of(
+    session: SparkSession, table: TableFiles, files: Sequence[DataFile], columns: Sequence[str]
+) -> DataFrame:
+    """Columns of some files; a table that was just made may lack them, and has no rows then."""
+    if set(columns) <= {field.name for field in table.schema.fields}:
+        return read_files(session, table, files).select(*columns)
+    nothing = StructType([StructField(name, StringType()) for name in columns])
+    return no_rows(session, nothing)

@@ -1,0 +1,37 @@
+"""Movements of the stock: each number once, typed, on the day on which it moved."""
+
+from __future__ import annotations
+
+from incremental_assets.bronze.inventory_movements import INVENTORY_MOVEMENTS as LANDED_MOVEMENTS
+from incremental_assets.lake.strategy import Merge
+from incremental_assets.quality.contract import Contract
+from incremental_assets.quality.rules import fail, not_null, quarantine, quarantined_share
+from incremental_assets.quality.types import Integer, Text, Timestamp
+from incremental_assets.table import ByDay, Table
+
+INVENTORY_MOVEMENTS = Table(
+    name="silver/inventory_movements",
+    description="What came into a store (positive) and went out of it (negative), per product.",
+    reads=(ByDay(LANDED_MOVEMENTS),),
+    key=("movement_id",),
+    schema=Contract(
+        on_new="evolve",
+        movement_id=Integer(required=True, wide=True),
+        product_id=Text(),
+        store_id=Text(),
+        delta=Integer(wide=True),
+        moved_at=Timestamp(),
+    ),
+    rules=(
+        *quarantine(
+            not_null("movement_id"),
+            not_null("product_id"),
+            not_null("store_id"),
+            not_null("delta"),
+            not_null("moved_at"),
+        ),
+        *fail(quarantined_share(at_most=0.05)),
+    ),
+    write=Merge(),
+    owners=("team:supply",),
+)

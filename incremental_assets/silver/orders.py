@@ -1,0 +1,47 @@
+"""Orders: the latest state of each, on the day of its last change."""
+
+from __future__ import annotations
+
+from incremental_assets.bronze.orders import ORDERS as LANDED_ORDERS
+from incremental_assets.lake.strategy import Merge
+from incremental_assets.quality.contract import Contract
+from incremental_assets.quality.rules import (
+    at_least,
+    fail,
+    not_null,
+    quarantine,
+    quarantined_share,
+)
+from incremental_assets.quality.types import Decimal, Text, Timestamp
+from incremental_assets.table import ByDay, Table
+
+ORDERS = Table(
+    name="silver/orders",
+    description="The latest state of each order. It may change for ever, so none is too late.",
+    reads=(ByDay(LANDED_ORDERS),),
+    key=("order_id",),
+    order_by=("updated_at",),
+    schema=Contract(
+        on_new="evolve",
+        order_id=Text(required=True),
+        user_id=Text(),
+        store_id=Text(),
+        status=Text(),
+        amount=Decimal(precision=18, scale=4),
+        created_at=Timestamp(),
+        updated_at=Timestamp(),
+    ),
+    rules=(
+        *quarantine(
+            not_null("order_id"),
+            not_null("status"),
+            not_null("amount"),
+            at_least("amount", 0),
+            not_null("created_at"),
+            not_null("updated_at"),
+        ),
+        *fail(quarantined_share(at_most=0.05)),
+    ),
+    write=Merge(),
+    owners=("team:sales",),
+)

@@ -1,0 +1,21 @@
+"""Products: every version of each, with the time in which it was valid."""
+
+from __future__ import annotations
+
+from incremental_assets.bronze.products import PRODUCTS as LANDED_PRODUCTS
+from incremental_assets.lake.strategy import History
+from incremental_assets.quality.contract import Contract
+from incremental_assets.quality.rules import fail, not_null, quarantine, quarantined_share
+from incremental_assets.quality.types import Text
+from incremental_assets.table import ByDay, Table
+
+PRODUCTS = Table(
+    name="silver/products",
+    description="Every version of each product, from the copy that first showed it.",
+    reads=(ByDay(LANDED_PRODUCTS),),
+    key=("product_id",),
+    schema=Contract(on_new="evolve", product_id=Text(required=True)),
+    rules=(*quarantine(not_null("product_id")), *fail(quarantined_share(at_most=0.05))),
+    write=History(),
+    owners=("team:catalogue",),
+)

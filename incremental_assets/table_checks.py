@@ -1,0 +1,139 @@
+"""What a table may not say of itself, refused when it is defined."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from incremental_assets.changes.by_log import ChangeLog
+from incremental_assets.changes.by_snapshot import SnapshotDiff
+from incremental_assets.changes.files import Files
+from incremental_assets.errors import DefinitionError
+from incremental_assets.lake.history import VALIDITY
+from incremental_assets.lake.strategy import Append, History, ReplaceDay, ReplaceKeys
+
+if TYPE_CHECKING:
+    from incremental_assets.table import Table
+
+
+def check_table(table: Table) -> None:
+    """Raise DefinitionError, naming the table, for what contradicts itself or cannot be loaded."""
+    names = [rule.name for rule in table.rules]
+    if len(set(names)) != len(names):
+        raise DefinitionError(f"{table.name}: two rules have the same name: {sorted(names)}.")
+    if table.layer == "bronze":
+        _check_source(table)
+    elif not isinstance(table.changes, Files):
+        raise DefinitionError(
+            f"{table.name}: changes is {table.changes!r}; inside the lake what is new is told by "
+            "batches. Give it to the bronze table that reads the source."
+        )
+    elif table.is_typed:
+        _check_typed(table)
+    else:
+        _check_derived(table)
+
+
+def _check_source(table: Table) -> None:
+    name, changes = table.name, table.changes
+    if len(table.reads) != 1 or not (table.feed or table.stored):
+        raise DefinitionError(f"{name}: a bronze table reads one LandedFiles(…) or Stored(…).")
+    if not isinstance(table.write, Append):
+        raise DefinitionError(f"{name}: a bronze table keeps what arrived; use Append().")
+    if table.feed is not None and not isinstance(changes, Files | ChangeLog | SnapshotDiff):
+        raise DefinitionError(
+            f"{name}: changes is {changes!r}, but in day folders the files tell what is new: use "
+            "Files(), ChangeLog(…) or SnapshotDiff(…). Timestamp and Sequence read a Stored(…)."
+        )
+    if table.stored is not None and isinstance(changes, Files):
+        raise DefinitionError(
+            f"{name}: a stored source needs to be told how it shows what is new: changes="
+            "Timestamp(…), Sequence(…), ChangeLog(…) or SnapshotDiff(…)."
+        )
+    if isinstance(changes, SnapshotDiff) and table.stored is not None and table.stored.day:
+        raise DefinitionError(f"{name}: a full copy stands for a moment; it has no day column.")
+    if isinstance(changes, SnapshotDiff | ChangeLog) and table.day is not None:
+        raise DefinitionError(
+            f"{name}: what a log or a copy changes may change for ever, so it has no business day; "
+            "leave `day` out."
+        )
+    rows = [rule.name for rule in table.row_rules]
+    if rows:
+        raise DefinitionError(
+            f"{name}: {rows} judge rows, and bronze keeps every row; give them to silver."
+        )
+
+
+def _check_derived(table: Table) -> None:
+    name = table.name
+    if not isinstance(table.write, ReplaceDay | ReplaceKeys):
+        raise DefinitionError(
+            f"{name}: what is made of typed tables is made anew, by day or by key; use "
+            "ReplaceDay() or ReplaceKeys()."
+        )
+    if table.facts is None or table.transform is None:
+        raise DefinitionError(f"{name}: it needs one ByDay(…) among its reads, and a transform.")
+    if isinstance(table.write, ReplaceKeys) and (not table.key or len(table.reads) != 1):
+        raise DefinitionError(
+            f"{name}: ReplaceKeys() needs the key whose rows are made anew, and reads one table."
+        )
+    if isinstance(table.write, ReplaceKeys) and table.facts.layer != "silver":
+        raise DefinitionError(
+            f"{name}: ReplaceKeys() tells what changed by the row hashes of a silver table; "
+            f"{table.facts.name} has none."
+        )
+
+
+def _check_typed(table: Table) -> None:
+    name, log = table.name, table.log
+    if isinstance(table.write, ReplaceDay | ReplaceKeys):
+        raise DefinitionError(f"{name}: a table over bronze is an Append, a Merge or a History.")
+    if table.schema is None or not (table.key or isinstance(table.write, Append)):
+        raise DefinitionError(
+            f"{name}: {type(table.write).__name__}() needs a key and a schema contract."
+        )
+    if isinstance(table.write, Append) and (log is not None or table.key or table.order_by):
+        raise DefinitionError(
+            f"{name}: Append() keeps every row, so nothing is deleted and no version decides; "
+            "leave key and order_by out, or use Merge() or History()."
+        )
+    used = {*table.key, *table.order_by, *([table.day] if table.day else [])}
+    missing = sorted(used - set(table.schema.columns))
+    if missing:
+        raise DefinitionError(f"{name}: {missing} are used but not in the contract.")
+    if log is not None and (table.order_by or table.day):
+        raise DefinitionError(
+            f"{name}: its changes have an order of their own, and its rows may change for ever; "
+            "leave order_by and day out."
+        )
+    if isinstance(log, SnapshotDiff) and set(log.key) != set(table.key):
+        raise DefinitionError(
+            f"{name}: the copies are compared by {log.key}; the key has to be the same."
+        )
+    if isinstance(table.write, History):
+        _check_history(table, table.write)
+
+
+def _check_history(table: Table, write: History) -> None:
+    name, log = table.name, table.log
+    assert table.schema is not None
+    if log is None and len(table.order_by) != 1:
+        raise DefinitionError(f"{name}: a history is measured in one column; name it in order_by.")
+    if write.measured_in == "time":
+        if log is None:
+            raise DefinitionError(
+                f"{name}: its order column is what a history of rows is measured in; "
+                'measured_in="time" is for change logs.'
+            )
+        if isinstance(log, ChangeLog) and log.envelope == "flat" and not log.time:
+            raise DefinitionError(
+                f"{name}: the log does not say when a row changed; name the field: "
+                'ChangeLog(time="changed_at").'
+            )
+    own = sorted(set(VALIDITY) & {column.lower() for column in table.schema.columns})
+    if own:
+        raise DefinitionError(
+            f"{name}: a history has the columns {', '.join(VALIDITY)} of its own; the contract "
+            f"names {own}. Rename them in a transform."
+        )
+    if table.day is not None:
+        raise DefinitionError(f"{name}: the versions of a key lie on many days; leave day out.")

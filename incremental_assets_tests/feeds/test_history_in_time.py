@@ -1,0 +1,198 @@
+"""Histories of a log that are measured by when things changed, and facts looked up in them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+
+from incremental_assets.as_of import join_as_of
+from incremental_assets.changes import ChangeLog
+from incremental_assets.errors import DefinitionError
+from incremental_assets.lake.strategy import Append, History, Merge, ReplaceDay
+from incremental_assets.quality.contract import Contract
+from incremental_assets.quality.types import Integer, Text, Timestamp
+from incremental_assets.sources.landed_files import LandedFiles
+from incremental_assets.table import AsOf, ByDay, Table
+from incremental_assets_tests.feeds.conftest import Lakes
+from incremental_assets_tests.feeds.test_change_log import tables
+from incremental_assets_tests.feeds.world import Lake
+
+IN_TIME = History(measured_in="time")
+VERSION = ("id", "name", "valid_from", "valid_to", "is_current")
+
+LANDED_SALES = Table(
+    name="bronze/sales",
+    description="Sales.",
+    reads=(LandedFiles("sales"),),
+    day="at",
+    write=Append(),
+)
+SALES = Table(
+    name="silver/sales",
+    description="Sales.",
+    reads=(ByDay(LANDED_SALES),),
+    key=("sale",),
+    day="at",
+    schema=Contract(sale=Text(required=True), id=Integer(), at=Timestamp()),
+    write=Merge(),
+)
+
+
+def mart(users: Table) -> Table:
+    then = AsOf(users, key="id", at="at")
+
+    def transform(sales: DataFrame, versions: DataFrame) -> DataFrame:
+        return join_as_of(sales, versions, then, "user_")
+
+    return Table(
+        name="gold/mart",
+        description="Sales with their user then.",
+        reads=(ByDay(SALES), then),
+        write=ReplaceDay(),
+        transform=transform,
+    )
+
+
+def change(op: str, lsn: int, at: str, id_: int, name: str | None = None) -> dict[str, Any]:
+    """An event at `05 10` of January 2017, at a place in the log."""
+    row = {"id": id_, "name": name}
+    instant = (int(at[:2]) - 1) * 86_400_000 + int(at[3:]) * 3_600_000 + 1_483_228_800_000
+    return {
+        "op": op,
+        "before": row if op == "d" else None,
+        "after": None if op == "d" else row,
+        "source": {"lsn": lsn, "ts_ms": instant},
+    }
+
+
+STORY = [
+    [change("c", 10, "05 10", 1, "A"), change("c", 20, "05 11", 2, "X")],
+    [change("u", 30, "06 10", 1, "B"), change("d", 40, "06 12", 2)],
+    [change("u", 50, "07 10", 1, "C"), change("c", 60, "07 11", 2, "Y")],
+]
+TOLD = [
+    (1, "A", "01-05 10:00", "01-06 10:00", False),
+    (1, "B", "01-06 10:00", "01-07 10:00", False),
+    (1, "C", "01-07 10:00", None, True),
+    (2, "X", "01-05 11:00", "01-06 12:00", False),
+    (2, "Y", "01-07 11:00", None, True),
+]
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
+def test_intervals_are_times_in_whatever_order_the_days_come(
+    lake: Lakes, order: tuple[int, ...]
+) -> None:
+    users = lake(*tables(IN_TIME, ChangeLog.debezium()))
+    for index in order:
+        users.land("users", f"2017-01-0{5 + index}", "1.jsonl", STORY[index])
+        users.load(f"2017-01-0{5 + index}")
+
+    assert users.rows("silver/users", *VERSION) == TOLD
+
+
+def test_the_log_decides_where_its_clock_went_back(lake: Lakes) -> None:
+    users = lake(*tables(IN_TIME, ChangeLog.debezium()))
+    users.land("users", "2017-01-05", "1.jsonl", [change("c", 10, "05 10", 1, "A")])
+    users.land("users", "2017-01-06", "1.jsonl", [change("u", 30, "05 09", 1, "C")])
+    users.load("2017-01-05")
+    users.load("2017-01-06")
+    users.land("users", "2017-01-07", "1.jsonl", [change("u", 20, "05 11", 1, "B")])  # late
+
+    users.load("2017-01-07")
+
+    # B came after A in the log and before C, which is the last that was said.
+    assert users.rows("silver/users", *VERSION) == [
+        (1, "A", "01-05 10:00", "01-05 11:00", False),
+        (1, "C", "01-05 11:00", None, True),
+    ]
+
+
+def test_an_event_that_does_not_say_when_is_set_aside(lake: Lakes) -> None:
+    users = lake(*tables(IN_TIME, ChangeLog.debezium()))
+    timeless = change("c", 10, "05 10", 1, "A") | {"source": {"lsn": 10}}
+    users.land("users", "2017-01-05", "1.jsonl", [timeless])
+
+    users.load("2017-01-05")
+
+    assert users.rows("silver/users", *VERSION) == []
+    assert users.reasons("silver/users") == [("change_time_missing",)]
+
+
+def test_a_flat_log_says_when_in_a_field_of_its_own(lake: Lakes) -> None:
+    users = lake(*tables(IN_TIME, ChangeLog(time="changed")))
+    rows = [("INSERT", 1, "A", "2017-01-05T10:00:00Z"), ("DELETE", 2, None, "2017-01-06T10:00:00Z")]
+    names = ("operation", "sequence_num", "name", "changed")
+    events = [{"id": 1, **dict(zip(names, row, strict=True))} for row in rows]
+    users.land("users", "2017-01-05", "1.jsonl", events)
+
+    users.load("2017-01-05")
+
+    assert users.rows("silver/users", *VERSION) == [(1, "A", "01-05 10:00", "01-06 10:00", False)]
+
+
+def test_a_log_without_times_has_no_history_in_time() -> None:
+    with pytest.raises(DefinitionError, match=r'ChangeLog\(time="changed_at"\)'):
+        tables(IN_TIME, ChangeLog())
+
+
+def sold(sale: str, user: int, at: str) -> dict[str, Any]:
+    return {"sale": sale, "id": user, "at": f"2017-01-{at[:2]}T{at[3:]}:30:00Z"}
+
+
+def shop(lake: Lakes) -> Lake:
+    landed, users = tables(IN_TIME, ChangeLog.debezium())
+    made = lake(LANDED_SALES, SALES, landed, users, mart(users))
+    for index, events in enumerate(STORY):
+        made.land("users", f"2017-01-0{5 + index}", "1.jsonl", events)
+    sales = {
+        "2017-01-05": [sold("before", 1, "05 08"), sold("first", 1, "05 12")],
+        "2017-01-06": [sold("second", 1, "06 12"), sold("gone", 2, "06 13")],
+        "2017-01-07": [sold("back", 2, "07 12"), sold("nobody", 9, "07 12")],
+    }
+    for day, rows in sales.items():
+        made.land("sales", day, "1.jsonl", rows)
+    return made
+
+
+def test_a_fact_looks_up_the_version_of_its_time_and_none_after_a_delete(lake: Lakes) -> None:
+    made = shop(lake)
+
+    made.load("2017-01-05...2017-01-07")
+
+    assert made.rows("gold/mart", "sale", "user_name") == [
+        ("back", "Y"),
+        ("before", "A"),
+        ("first", "A"),
+        ("gone", None),
+        ("nobody", None),
+        ("second", "B"),
+    ]
+
+
+def test_a_change_that_arrives_late_makes_stale_just_the_days_that_used_another_version(
+    lake: Lakes,
+) -> None:
+    made = shop(lake)
+    made.load("2017-01-05...2017-01-07")
+    made.land("users", "2017-01-08", "1.jsonl", [change("u", 35, "06 11", 1, "B2")])
+
+    made.load("2017-01-08", "bronze/users", "silver/users")
+
+    assert made.stale() == {"gold/mart": ["2017-01-06"]}
+    made.load_stale()
+    assert ("second", "B2") in made.rows("gold/mart", "sale", "user_name")
+
+
+def test_a_late_delete_makes_stale_the_days_after_it_that_looked_the_user_up(lake: Lakes) -> None:
+    made = shop(lake)
+    made.load("2017-01-05...2017-01-07")
+    made.land("users", "2017-01-08", "1.jsonl", [change("d", 35, "06 11", 1)])
+
+    made.load("2017-01-08", "bronze/users", "silver/users")
+
+    assert made.stale() == {"gold/mart": ["2017-01-06"]}
+    made.load_stale()
+    assert ("second", None) in made.rows("gold/mart", "sale", "user_name")
