@@ -8,8 +8,11 @@ import dagster as dg
 
 from incremental_assets.days import day_range, parse_day
 from incremental_assets.errors import DayError
+from incremental_assets.lake.strategy import ReplaceKeys
 from incremental_assets.settings import Settings
 from incremental_assets.table import AsOf, ByDay, Table
+
+_FROM_THE_START = -36_500  # days: more than there are partitions
 
 
 def daily(settings: Settings) -> dg.DailyPartitionsDefinition:
@@ -23,8 +26,13 @@ def mapping(table: Table, read: ByDay | AsOf, settings: Settings) -> dg.Partitio
     """Which days of an upstream a day is made from.
 
     A business day D is fed by the landing days D-1 (a source in another time zone is ahead) to
-    D + lateness; any other day by the same day.
+    D + lateness. A version that is looked up may have begun on any day up to D, and rows that are
+    made anew by key go on from those of the days before. Any other day is fed by the same day.
     """
+    if isinstance(read, AsOf) or isinstance(table.write, ReplaceKeys):
+        return dg.TimeWindowPartitionMapping(
+            start_offset=_FROM_THE_START, allow_nonexistent_upstream_partitions=True
+        )
     if isinstance(read, ByDay) and read.table.layer == "bronze" and read.table.day is not None:
         lateness = table.lateness_in(settings.lateness)
         if lateness is not None:

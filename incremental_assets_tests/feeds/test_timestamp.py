@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -242,14 +243,36 @@ def test_another_column_is_refused_because_its_watermark_means_nothing_there(sho
         shop.with_tables(bronze, silver).load("2017-01-06", "bronze/orders")
 
 
-def test_a_missing_column_and_a_missing_source_say_what_to_do(lake: Lakes) -> None:
+def test_a_missing_column_says_what_to_do(lake: Lakes) -> None:
     shop = lake(*tables())
+    shop.put_delta("orders", pl.DataFrame({"id": [1]}))
+
+    with pytest.raises(SourceError, match="no column 'updated_at'"):
+        shop.load("2017-01-05", "bronze/orders")
+
+
+def test_a_source_that_has_never_landed_is_empty_and_one_that_is_gone_is_an_error(
+    lake: Lakes,
+) -> None:
+    shop = lake(*tables())
+    shop.source("").mkdir(exist_ok=True)
+    idle = shop.load("2017-01-05")
+    assert [states(idle, name) for name in idle] == [["idle"], ["idle"]]
+    assert f"bronze/orders: nothing has landed at {shop.source('orders')} yet" in shop.said
+
+    shop.put_delta("orders", orders(*FIRST))
+    shop.load("2017-01-05")
+    shutil.rmtree(shop.source("orders"))
     with pytest.raises(SourceError, match="There is nothing at"):
         shop.load("2017-01-05", "bronze/orders")
 
-    shop.put_delta("orders", pl.DataFrame({"id": [1]}))
-    with pytest.raises(SourceError, match="no column 'updated_at'"):
-        shop.load("2017-01-05", "bronze/orders")
+    shutil.rmtree(shop.settings.landing)
+    with pytest.raises(SourceError, match=r"The landing root .* does not exist"):
+        shop.another("new").load("2017-01-05", "bronze/orders")
+    bronze, _ = tables()
+    elsewhere = replace(bronze, reads=(Stored("/nowhere/orders"),))
+    with pytest.raises(SourceError, match="There is nothing at /nowhere/orders"):
+        lake(elsewhere).load("2017-01-05")
 
 
 def test_a_watermark_of_ones_own_is_asked(lake: Lakes) -> None:
