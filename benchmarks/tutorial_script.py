@@ -93,7 +93,9 @@ def load_silver_sales(events: DataFrame, lake: str, day: str) -> None:
 
 def load_silver_users(users: DataFrame, lake: str, day: str) -> None:
     rows = (
-        users.withColumn("updated_at", F.to_timestamp("updated_at"))
+        users.where("after IS NOT NULL")
+        .select("after.*", "landing_day")
+        .withColumn("updated_at", F.to_timestamp("updated_at"))
         .withColumnRenamed("landing_day", "dt")
         .dropDuplicates(["user_id", "updated_at"])
     )

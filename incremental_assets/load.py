@@ -15,6 +15,7 @@ from incremental_assets.batches.batch import Batch, BatchKind, Outcome, quaranti
 from incremental_assets.batches.changes import supersede_beside
 from incremental_assets.batches.copies import CopyBatch
 from incremental_assets.batches.daily import DailyBatch
+from incremental_assets.batches.joined import JoinedBatch
 from incremental_assets.batches.keyed import KeyedBatch
 from incremental_assets.batches.landing import LandingBatch
 from incremental_assets.batches.lookups import affected_days
@@ -29,7 +30,7 @@ from incremental_assets.lake.beside import abandon_beside
 from incremental_assets.lake.delta_log import ensure_table, find_commit, put_fence, version_of
 from incremental_assets.lake.stage import discard_batch
 from incremental_assets.lake.strategy import ReplaceKeys
-from incremental_assets.ledger.entry import Entry
+from incremental_assets.ledger.entry import Entry, Mode
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.lock import table_lock
 from incremental_assets.ledger.settle import record, settle
@@ -142,7 +143,7 @@ class Lakehouse:
 
     def _run(self, table: Table, work: Work, run_id: str) -> Outcome:
         started = time.monotonic()
-        kind = _kind(table)
+        kind = _kind(table, work.mode)
         path = f"{self.settings.lake}/{table.name}"
         ensure_table(path, table.name, kind.columns(table), kind.partition_by(table))
         batch = self._claim(table, work, run_id)
@@ -253,14 +254,17 @@ class _Target:
         discard_batch(self.path, batch)
 
 
-def _kind(table: Table) -> BatchKind:
+def _kind(table: Table, mode: Mode = "rebuild") -> BatchKind:
+    """How the table is loaded; what a commit of it says does not depend on the mode."""
     if table.layer == "bronze":
         if isinstance(table.changes, SnapshotDiff):
             return CopyBatch()
         return LandingBatch() if table.feed is not None else StoredBatch()
     if table.is_typed:
         return TypedBatch()
-    return KeyedBatch() if isinstance(table.write, ReplaceKeys) else DailyBatch()
+    if isinstance(table.write, ReplaceKeys):
+        return KeyedBatch()
+    return JoinedBatch() if mode == "merge" else DailyBatch()
 
 
 def _detector(table: Table) -> str:

@@ -9,7 +9,7 @@ from incremental_assets.changes.by_snapshot import SnapshotDiff
 from incremental_assets.changes.files import Files
 from incremental_assets.errors import DefinitionError
 from incremental_assets.lake.history import VALIDITY
-from incremental_assets.lake.strategy import Append, History, ReplaceDay, ReplaceKeys
+from incremental_assets.lake.strategy import Append, History, Merge, ReplaceDay, ReplaceKeys
 
 if TYPE_CHECKING:
     from incremental_assets.table import Table
@@ -65,21 +65,29 @@ def _check_source(table: Table) -> None:
 
 def _check_derived(table: Table) -> None:
     name = table.name
-    if not isinstance(table.write, ReplaceDay | ReplaceKeys):
+    if not isinstance(table.write, ReplaceDay | ReplaceKeys | Merge):
         raise DefinitionError(
-            f"{name}: what is made of typed tables is made anew, by day or by key; use "
-            "ReplaceDay() or ReplaceKeys()."
+            f"{name}: what is made of typed tables is made anew, by day or by key, or merged; use "
+            "ReplaceDay(), ReplaceKeys() or Merge()."
         )
-    if table.facts is None or table.transform is None:
-        raise DefinitionError(f"{name}: it needs one ByDay(…) among its reads, and a transform.")
+    facts = table.facts
+    if facts is None or table.transform is None or table.upstreams[0].table is not facts:
+        raise DefinitionError(f"{name}: its first read has to be ByDay(…), and it has a transform.")
+    row_by_row = isinstance(facts.write, Merge) and facts.day is not None and facts.log is None
+    if isinstance(table.write, Merge) and not (row_by_row and table.key == facts.key):
+        raise DefinitionError(
+            f"{name}: Merge() joins only the rows that changed, so it needs the key of its facts "
+            f"({', '.join(facts.key)}), and facts that stay on their day: a silver table with "
+            "Merge() and a `day`. Use ReplaceDay()."
+        )
     if isinstance(table.write, ReplaceKeys) and (not table.key or len(table.reads) != 1):
         raise DefinitionError(
             f"{name}: ReplaceKeys() needs the key whose rows are made anew, and reads one table."
         )
-    if isinstance(table.write, ReplaceKeys) and table.facts.layer != "silver":
+    if isinstance(table.write, ReplaceKeys) and facts.layer != "silver":
         raise DefinitionError(
             f"{name}: ReplaceKeys() tells what changed by the row hashes of a silver table; "
-            f"{table.facts.name} has none."
+            f"{facts.name} has none."
         )
 
 

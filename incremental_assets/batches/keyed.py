@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.batches.batch import Batch, Outcome, first_partition, from_commit, verdict
+from incremental_assets.batches.since import as_it_was_read
 from incremental_assets.batches.totals import differences, totals
 from incremental_assets.changes.row_hash import row_hash
-from incremental_assets.errors import LakeError
 from incremental_assets.frames import persisted, quoted
 from incremental_assets.intake.intake import HASH
 from incremental_assets.lake.compare import rows_apart, rows_of
@@ -23,14 +23,13 @@ from incremental_assets.lake.delta_log import Commit, version_of
 from incremental_assets.lake.literals import sql_days
 from incremental_assets.lake.merge import GONE, OLD, Merged, merge
 from incremental_assets.lake.publish import publish
-from incremental_assets.lake.read import DataFile, TableFiles, plain_files, read_version
+from incremental_assets.lake.read import DataFile, plain_files, read_version
 from incremental_assets.lake.session import own_session
 from incremental_assets.lake.stage import stage
 from incremental_assets.lake.strategy import ReplaceKeys
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.quality.gate import RuleResult, judge_day
 from incremental_assets.quality.rules import DayCounts
-from incremental_assets.storage import file_at
 from incremental_assets.table import Sums, Table
 
 _SINCE = "_since"
@@ -138,7 +137,7 @@ def _changed(session: SparkSession, batch: Batch) -> DataFrame:
         def of_these(file: DataFile, days: set[date] = days) -> bool:
             return file.partition["dt"] in days
 
-        before = _as_it_was_read(batch, path, low, after, of_these)
+        before = as_it_was_read(batch, facts.name, low, after, of_these)
         if before is None:
             rows = rows_of(session, after, after.files, columns)
             if batch.view.table(batch.table.name).published_days and low:
@@ -151,25 +150,6 @@ def _changed(session: SparkSession, batch: Batch) -> DataFrame:
             rows = rows_apart(session, before, after, columns, of_these)
         found.append(rows.select(*_names(batch.table.key), "dt"))
     return reduce(DataFrame.unionByName, found)
-
-
-def _as_it_was_read(
-    batch: Batch, path: str, low: int, after: TableFiles, keep: Any
-) -> TableFiles | None:
-    """The upstream when its batch `low` was the last; None if it was never, or is gone by now."""
-    if not low:
-        return None
-    committed = batch.view.table(_facts(batch).name).committed
-    versions = [e.target_version for e in committed if e.batch <= low and e.target_version]
-    try:
-        before = plain_files(path, max(versions))
-    except (LakeError, ValueError):
-        return None
-    there = {file.path for file in after.files}
-    gone = [file for file in before.files if keep(file) and file.path not in there]
-    if any(file_at(path, file.path) is None for file in gone):
-        return None
-    return before
 
 
 def _made(batch: Batch, touched: _Touched) -> DataFrame:

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from incremental_assets.as_of import join_as_of
-from incremental_assets.lake.strategy import ReplaceDay
+from incremental_assets.lake.strategy import Merge
 from incremental_assets.quality.rules import fail, reconciles
 from incremental_assets.silver.products import PRODUCTS
 from incremental_assets.silver.sales import SALES
@@ -31,9 +31,10 @@ SALES_MART = Table(
     name="gold/sales_mart",
     description="Each sale with its exact total price, its user and its product as of the sale.",
     reads=(ByDay(SALES), USER_THEN, PRODUCT_THEN),
+    key=("order_id",),
     rules=fail(reconciles()),
     sums=Sums({"revenue": ("sum(qty * unit_price)", "sum(total_price)")}),
-    write=ReplaceDay(),
+    write=Merge(),
     transform=transform,
     owners=("team:sales",),
 )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 
-from incremental_assets.lake.strategy import Append, ReplaceKeys
+from incremental_assets.lake.strategy import Append, Merge, ReplaceKeys
 from incremental_assets.ledger.entry import Entry, Mode, Window
 from incremental_assets.ledger.view import LedgerView
+from incremental_assets.plan.costs import Costs
 from incremental_assets.plan.work import DayWork, Plan, Work
 from incremental_assets.table import AsOf, Table
 
@@ -59,7 +61,9 @@ def plan_derived(table: Table, days: Sequence[date], view: LedgerView) -> Plan:
         if work is None:
             idle.append(day)
         else:
-            by_mode.setdefault(_mode(table, work, view), {})[day] = work
+            mode, because = _mode(table, work, view)
+            why = f"{work.why}; {because}" if because else work.why
+            by_mode.setdefault(mode, {})[day] = replace(work, why=why)
     order: tuple[Mode, ...] = ("append", "merge", "rebuild")
     works = [
         Work(mode, "restate" if mode == "rebuild" and table.is_typed else "advance", by)
@@ -93,18 +97,32 @@ def _day_work(table: Table, day: date, view: LedgerView) -> DayWork | None:
     return DayWork(day, ", ".join(reasons), tuple(windows), rows=rows) if reasons else None
 
 
-def _mode(table: Table, work: DayWork, view: LedgerView) -> Mode:
+def _mode(table: Table, work: DayWork, view: LedgerView) -> tuple[Mode, str]:
+    """How the day is to be written, and why, where there was a choice."""
     history = view.table(table.name)
     if isinstance(table.write, ReplaceKeys):
-        return "merge"
+        return "merge", ""
     if not table.is_typed:
-        return "rebuild"
+        return _joined(table, work, view)
     if _restating(work, view):
-        return "rebuild"
+        return "rebuild", ""
     if isinstance(table.write, Append):
-        return "append"
+        return "append", ""
     empty = work.day not in history.published_days if table.day else not history.published_days
-    return "append" if empty else "merge"
+    return ("append" if empty else "merge"), ""
+
+
+def _joined(table: Table, work: DayWork, view: LedgerView) -> tuple[Mode, str]:
+    """Whether only the rows that changed are joined and merged, or the whole day."""
+    history = view.table(table.name)
+    last = history.last_committed.get(work.day)
+    there = last.rows_counted if last is not None else 0
+    if not isinstance(table.write, Merge) or not there or _restating(work, view):
+        return "rebuild", ""
+    facts = work.windows[0]
+    new = view.table(facts.upstream).changes(work.day, facts.low)
+    changed = sum(e.rows_inserted + e.rows_updated for e in new if e.day == work.day)
+    return Costs.of(history).cheaper(changed, there)
 
 
 def _restating(work: DayWork, view: LedgerView) -> list[Entry]:

@@ -117,13 +117,16 @@ def at_least(column: str, least: int) -> RowRule:
     )
 
 
-def quarantined_share(at_most: float) -> DayRule:
-    """At most this share (0 to 1) of a day's rows, of all so far, is in quarantine."""
+def quarantined_share(at_most: float, fewest: int = 1) -> DayRule:
+    """At most this share (0 to 1) of a day's rows, of all so far, is in quarantine.
+
+    Fewer rows than `fewest` hold no day: of a log with ten events a day one is a tenth.
+    """
 
     def judge(day: DayCounts) -> Verdict:
         share = day.total_quarantined / day.total_rows if day.total_rows else 0.0
         return Verdict(
-            share <= at_most,
+            share <= at_most or day.total_quarantined < fewest,
             f"{day.total_quarantined} of {day.total_rows} rows ({share:.2%}) are in quarantine, "
             f"at most {at_most:.2%} may be",
             share,
@@ -132,8 +135,9 @@ def quarantined_share(at_most: float) -> DayRule:
 
     return DayRule(
         "quarantined_share",
-        f"At most {at_most:.0%} of a day's rows are in quarantine; rows that are only too late "
-        "or too early do not count.",
+        f"At most {at_most:.0%} of a day's rows are in quarantine"
+        + (f", or fewer than {fewest}" if fewest > 1 else "")
+        + "; rows that are only too late or too early do not count.",
         judge,
     )
 

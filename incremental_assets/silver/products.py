@@ -15,7 +15,7 @@ PRODUCTS = Table(
     reads=(ByDay(LANDED_PRODUCTS),),
     key=("product_id",),
     schema=Contract(on_new="evolve", product_id=Text(required=True)),
-    rules=(*quarantine(not_null("product_id")), *fail(quarantined_share(at_most=0.05))),
+    rules=(*quarantine(not_null("product_id")), *fail(quarantined_share(at_most=0.05, fewest=5))),
     write=History(),
     owners=("team:catalogue",),
 )

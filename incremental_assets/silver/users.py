@@ -15,7 +15,7 @@ USERS = Table(
     reads=(ByDay(LANDED_USERS),),
     key=("user_id",),
     schema=Contract(on_new="evolve", user_id=Text(required=True), updated_at=Timestamp()),
-    rules=(*quarantine(not_null("user_id")), *fail(quarantined_share(at_most=0.05))),
+    rules=(*quarantine(not_null("user_id")), *fail(quarantined_share(at_most=0.05, fewest=5))),
     write=History(unversioned=("updated_at",), measured_in="time"),
     owners=("team:customers",),
 )

@@ -47,7 +47,9 @@ LOG = Table("bronze/l", "", reads=LANDED, write=Append(), changes=ChangeLog())
         (USERS, {"write": History()}, r"name it in order_by"),
         (USERS, {"write": Append()}, r"keeps every row, so nothing is deleted"),
         (USERS, {"write": ReplaceDay()}, r"over bronze is an Append, a Merge or a History"),
-        (MART, {"write": Merge()}, r"made anew, by day or by key; use ReplaceDay"),
+        (MART, {"write": Append()}, r"made anew, by day or by key, or merged; use ReplaceDay"),
+        (MART, {"write": Merge()}, r"joins only the rows that changed, so it needs the key"),
+        (MART, {"transform": None}, r"first read has to be ByDay"),
         (
             USERS,
             {"write": History(), "order_by": ("at",), "day": "at"},

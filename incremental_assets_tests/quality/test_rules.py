@@ -95,6 +95,16 @@ def test_the_quarantined_share_is_of_all_rows_of_the_day_so_far(
     assert verdict.found == f"{found}, at most 5.00% may be"
 
 
+def test_fewer_bad_rows_than_the_fewest_hold_no_day() -> None:
+    rule = quarantined_share(at_most=0.05, fewest=3)
+
+    def passed(bad: int) -> bool:
+        return rule.judge(replace(NOTHING, total_rows=10, total_quarantined=bad)).passed
+
+    assert [passed(bad) for bad in (0, 2, 3)] == [True, True, False]
+    assert "or fewer than 3;" in rule.description
+
+
 @pytest.mark.parametrize(
     ("rows", "files", "passed"),
     [(0, 0, True), (1, 1, True), (0, 2, False)],

@@ -1,0 +1,170 @@
+"""A batch of changed rows into a gold table: only facts that are new or look up anew are joined."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from incremental_assets.batches.batch import Batch, Outcome, first_partition, from_commit
+from incremental_assets.batches.gold import judge, made_rows, upstream_rows
+from incremental_assets.batches.since import as_it_was_read
+from incremental_assets.frames import quoted
+from incremental_assets.intake.intake import HASH
+from incremental_assets.lake.compare import rows_apart
+from incremental_assets.lake.delta_log import Commit, version_of
+from incremental_assets.lake.literals import sql_days
+from incremental_assets.lake.merge import Merged, merge
+from incremental_assets.lake.publish import publish
+from incremental_assets.lake.read import (
+    DataFile,
+    plain_files,
+    read_files,
+    read_staged,
+    read_version,
+)
+from incremental_assets.lake.session import own_session
+from incremental_assets.lake.stage import discard
+from incremental_assets.ledger.entry import Entry
+from incremental_assets.table import AsOf, Table
+
+
+class JoinedBatch:
+    """Joins the facts that changed since the table read them, and merges them into their days.
+
+    A fact has changed if a batch has written it since, or if what is known of the key that it
+    looks up has. A row of the facts makes one row here, and never leaves its day, so nothing has
+    to be taken away; a day of the facts that was restated is made anew instead.
+    """
+
+    def columns(self, table: Table) -> Sequence[tuple[str, str]]:
+        return (("_batch", "long"), ("dt", "date"))
+
+    def partition_by(self, table: Table) -> Sequence[str]:
+        return ("dt",)
+
+    def execute(self, batch: Batch) -> Outcome:
+        table = batch.table
+        with own_session(batch.spark(), batch.size) as session:
+            looked_up = [
+                upstream_rows(session, batch, read)
+                for read in table.upstreams
+                if isinstance(read, AsOf)
+            ]
+            facts = _changed_facts(session, batch)
+            rows = made_rows(batch, [facts, *looked_up])
+            merged = merge(
+                session,
+                rows,
+                batch.path,
+                batch.number,
+                (*table.key, "dt"),
+                F.lit(True),
+                keep=lambda file: file.partition["dt"] in batch.work.days,
+            )
+            every_fact = upstream_rows(session, batch, table.upstreams[0])
+            entries, results = judge(batch, every_fact, _days_after(session, batch, merged))
+        published = {e.day for e in entries if e.state == "committed"}
+        good = merged.staged.only("dt", published)
+        discard(merged.staged.without(good))
+        if not published:
+            return Outcome(entries, results)
+        entries = [_counted(entry, merged) for entry in entries]
+        replaced = [path for path in merged.replaced if _day_of(path) in published]
+        publish(good, batch.transaction(entries), replaced_files=replaced)
+        return Outcome(self.settled(table, entries, batch.commit()), results)
+
+    def settled(self, table: Table, claims: Sequence[Entry], commit: Commit) -> Sequence[Entry]:
+        return from_commit(claims, commit, first_partition)
+
+
+def _changed_facts(session: SparkSession, batch: Batch) -> DataFrame:
+    """The facts of the batch's days that are new to the table, or look up what has changed."""
+    table = batch.table
+    facts = table.upstreams[0].table.name
+    by_window: dict[tuple[int, int], list[date]] = {}
+    for work in batch.work.days.values():
+        window = work.windows[0]
+        by_window.setdefault((window.low, window.high), []).append(work.day)
+    new = " OR ".join(
+        f"(dt IN ({sql_days(days)}) AND _batch > {low} AND _batch <= {high})"
+        for (low, high), days in by_window.items()
+    )
+    lookups = [
+        (index, read, days)
+        for index, read in enumerate(table.upstreams)
+        if isinstance(read, AsOf) and (days := _days_that_look_up(batch, index))
+    ]
+    anew = {day for _, _, days in lookups for day in days}
+
+    def may_change(file: DataFile) -> bool:
+        day = file.partition["dt"]
+        return day in anew or any(
+            day in days and file.may_hold_batches(low, high)
+            for (low, high), days in by_window.items()
+        )
+
+    path = f"{batch.settings.lake}/{facts}"
+    rows = read_version(session, path, batch.versions[facts], may_change)
+    if not lookups:
+        return rows.where(new)
+    marks = []
+    for index, read, days in lookups:
+        of_these = f"dt IN ({sql_days(days)})"
+        keys = _changed_keys(session, batch, index, read)
+        if keys is None:  # nobody knows which, so all of them
+            marks.append(of_these)
+            continue
+        mark = f"_changed_{index}"
+        rows = rows.join(keys.withColumn(mark, F.lit(True)), read.key, "left")
+        marks.append(f"({of_these} AND {mark} IS NOT NULL)")
+    rows = rows.where(f"{new} OR {' OR '.join(marks)}")
+    return rows.drop(*(f"_changed_{index}" for index, _, _ in lookups))
+
+
+def _days_that_look_up(batch: Batch, index: int) -> list[date]:
+    """The days whose facts may look up another version in an upstream than before."""
+    upstream = batch.view.table(batch.table.upstreams[index].table.name)
+    days = batch.work.days.values()
+    return [w.day for w in days if upstream.looked_up_changes(w.day, w.windows[index].low)]
+
+
+def _changed_keys(session: SparkSession, batch: Batch, index: int, read: AsOf) -> DataFrame | None:
+    """The keys of which something else is known than when the table last looked them up.
+
+    None where that cannot be told any more.
+    """
+    name = read.table.name
+    low = min(work.windows[index].low for work in batch.work.days.values())
+    after = plain_files(f"{batch.settings.lake}/{name}", batch.versions[name])
+    before = as_it_was_read(batch, name, low, after)
+    if before is None:
+        return None
+    ends = [read.valid_to] if read.valid_to else []
+    columns = [read.key, read.valid_from, *ends, HASH]
+    return rows_apart(session, before, after, columns).select(quoted(read.key)).distinct()
+
+
+def _days_after(session: SparkSession, batch: Batch, merged: Merged) -> DataFrame:
+    """What the batch's days hold once the merge is published."""
+    table = plain_files(batch.path, version_of(batch.path))
+    kept = [f for f in table.files if f.path in merged.scope and f.path not in merged.replaced]
+    staged = read_staged(session, merged.staged, ("dt",))
+    if not kept:
+        return staged
+    return read_files(session, table, kept).unionByName(staged, allowMissingColumns=True)
+
+
+def _day_of(path: str) -> date:
+    """The day of a data file, whose folder names it."""
+    return date.fromisoformat(path.rsplit("dt=", 1)[1][: len("2017-01-05")])
+
+
+def _counted(entry: Entry, merged: Merged) -> Entry:
+    inserted, updated = merged.inserted.get(entry.day, 0), merged.updated.get(entry.day, 0)
+    return replace(
+        entry, rows_read=inserted + updated, rows_inserted=inserted, rows_updated=updated
+    )

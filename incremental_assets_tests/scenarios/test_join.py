@@ -1,0 +1,180 @@
+"""The sales mart joins only what is new or changed, where that is cheaper than the whole day."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from incremental_assets.load import LoadResult
+from incremental_assets.plan import costs
+from incremental_assets.plan.costs import Model
+from incremental_assets_tests.scenarios.world import World, sale, sales
+
+MART = "gold/sales_mart"
+
+
+@pytest.fixture(autouse=True)
+def merging_is_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
+    free, dear = Model(0.001, 0, 0), Model(1000, 0, 0)
+    monkeypatch.setattr(costs, "MEASURED", {"merge": free, "rebuild": dear})
+
+
+def user(user_id: str, updated_at: str, income: str) -> dict[str, Any]:
+    return {"user_id": user_id, "updated_at": updated_at, "income": income}
+
+
+def incomes(world: World) -> dict[str, str | None]:
+    return dict(world.rows(MART).select("order_id", "user_income").iter_rows())
+
+
+def did(result: dict[str, LoadResult]) -> dict[str, tuple[str, int, int, int]]:
+    """Mode, and rows read, inserted and updated of the mart, by day."""
+    return {
+        str(day): (e.mode, e.rows_read, e.rows_inserted, e.rows_updated)
+        for day, loaded in result[MART].days.items()
+        for e in loaded.entries
+    }
+
+
+@pytest.fixture
+def loaded(world: World) -> World:
+    first = [user("u1", "2017-01-01", "low"), user("u2", "2017-01-01", "middle")]
+    world.land("users", "2017-01-02", "u.jsonl", first)
+    for day in ("2017-01-04", "2017-01-05"):
+        rows = sales(f"{day}-", day, 5)
+        rows.append(sale(f"{day}-other", day, user_id="u2"))
+        world.land("events", day, "e.jsonl", rows)
+    world.load("2017-01-01...2017-01-05")
+    return world
+
+
+def test_a_late_sale_is_joined_alone(loaded: World) -> None:
+    before = loaded.day_files(MART)
+    loaded.land("events", "2017-01-05", "late.jsonl", [sale("late", "2017-01-04", user_id="u2")])
+
+    result = loaded.load("2017-01-04...2017-01-05")
+
+    assert did(result) == {"2017-01-04": ("merge", 1, 1, 0)}
+    assert incomes(loaded)["late"] == "middle"
+    after = loaded.day_files(MART)
+    assert before["dt=2017-01-04"] < after["dt=2017-01-04"]
+    assert before["dt=2017-01-05"] == after["dt=2017-01-05"]
+
+
+def test_a_corrected_sale_takes_the_place_of_its_row(loaded: World) -> None:
+    again = sale("2017-01-04-1", "2017-01-04", qty=9, user_id="u2", arrival_ts="2017-01-06")
+    loaded.land("events", "2017-01-05", "again.jsonl", [again])
+
+    result = loaded.load("2017-01-04...2017-01-05")
+
+    assert did(result) == {"2017-01-04": ("merge", 1, 0, 1)}
+    mart = loaded.rows(MART)
+    assert len(mart) == 12
+    row = mart.filter(mart["order_id"] == "2017-01-04-1")
+    assert (row["qty"][0], row["user_income"][0]) == (9, "middle")
+
+
+def test_a_late_user_version_joins_just_the_sales_of_that_user(loaded: World) -> None:
+    loaded.land("users", "2017-01-05", "u.jsonl", [user("u2", "2017-01-05", "high")])
+    loaded.load("2017-01-05", "bronze/users", "silver/users")
+    assert loaded.stale() == {MART: ["2017-01-05"]}
+
+    result = loaded.load("2017-01-05", MART)
+
+    assert did(result) == {"2017-01-05": ("merge", 1, 0, 1)}
+    found = incomes(loaded)
+    assert (found["2017-01-04-other"], found["2017-01-05-other"]) == ("middle", "high")
+    assert found["2017-01-05-1"] == "low"
+
+
+def test_users_whose_old_files_are_gone_are_looked_up_for_the_whole_day(loaded: World) -> None:
+    loaded.land("users", "2017-01-05", "u.jsonl", [user("u2", "2017-01-05", "high")])
+    loaded.load("2017-01-05", "bronze/users", "silver/users")
+    users = DeltaTable(loaded.path("silver/users"))
+    users.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+
+    result = loaded.load("2017-01-05", MART)
+
+    assert did(result) == {"2017-01-05": ("merge", 6, 0, 6)}
+    assert incomes(loaded)["2017-01-05-other"] == "high"
+
+
+def test_a_repaired_file_makes_its_days_anew(loaded: World) -> None:
+    loaded.land("events", "2017-01-05", "e.jsonl", sales("2017-01-05-", "2017-01-05", 2))
+
+    result = loaded.load("2017-01-05")
+
+    assert did(result)["2017-01-05"][0] == "rebuild"
+    assert len(loaded.rows(MART)) == 6 + 2
+
+
+def test_days_that_are_merged_in_any_order_are_those_of_one_rebuild(loaded: World) -> None:
+    late = [
+        ("events", "2017-01-06", [sale("a", "2017-01-04"), sale("b", "2017-01-06", user_id="u3")]),
+        ("users", "2017-01-06", [user("u3", "2017-01-03", "new"), user("u1", "2017-01-05", "up")]),
+        ("events", "2017-01-07", [sale("a", "2017-01-04", qty=3, arrival_ts="2017-01-07")]),
+        ("users", "2017-01-07", [user("u1", "2017-01-04", "between")]),
+    ]
+    for feed, day, rows in late:
+        loaded.land(feed, day, f"{day}.jsonl", rows)
+    for day in ("2017-01-07", "2017-01-06"):
+        loaded.load(day)
+        loaded.load_stale()
+    loaded.load("2017-01-01...2017-01-07")
+
+    whole = loaded.another("whole")
+    whole.load("2017-01-01...2017-01-07")
+    whole.load_stale()
+    loaded.same_tables_as(whole)
+
+
+def test_a_mart_that_does_not_agree_with_its_day_is_held_and_its_files_stay(
+    loaded: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = loaded.day_files(MART)
+    loaded.land("events", "2017-01-05", "late.jsonl", [sale("late", "2017-01-04")])
+    loaded.land("events", "2017-01-05", "now.jsonl", [sale("now", "2017-01-05")])
+    loaded.load("2017-01-04...2017-01-05", "bronze/events", "silver/sales")
+    whole = "incremental_assets.batches.joined._days_after"
+    monkeypatch.setattr(whole, _without("2017-01-04"))
+
+    result = loaded.load("2017-01-04...2017-01-05", MART)
+
+    assert [str(day) for day in result[MART].failed] == ["2017-01-04"]
+    after = loaded.day_files(MART)
+    assert after["dt=2017-01-04"] == before["dt=2017-01-04"]
+    assert "now" in incomes(loaded)
+    assert "late" not in incomes(loaded)
+
+
+def _without(day: str) -> Any:
+    from incremental_assets.batches.joined import _days_after
+
+    return lambda *args: _days_after(*args).where(f"dt != DATE'{day}'")
+
+
+def test_a_merge_that_died_after_its_commit_is_healed(
+    loaded: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded.land("events", "2017-01-05", "late.jsonl", [sale("late", "2017-01-04")])
+    loaded.load("2017-01-04", "bronze/events", "silver/sales")
+    loaded.load("2017-01-05", "bronze/events", "silver/sales")
+    loaded.load("2017-01-04", "silver/sales")
+
+    def dies(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr("incremental_assets.load.record", dies)
+        with pytest.raises(KeyboardInterrupt):
+            loaded.load("2017-01-04", MART)
+    version = loaded.version(MART)
+
+    loaded.load("2017-01-04", MART)
+
+    assert loaded.version(MART) == version
+    assert "late" in incomes(loaded)
+    assert MART not in loaded.stale()
+    assert loaded.stale()["gold/daily_product_sales"] == ["2017-01-04"]
