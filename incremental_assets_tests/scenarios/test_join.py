@@ -18,7 +18,8 @@ MART = "gold/sales_mart"
 @pytest.fixture(autouse=True)
 def merging_is_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
     free, dear = Model(0.001, 0, 0), Model(1000, 0, 0)
-    monkeypatch.setattr(costs, "MEASURED", {"merge": free, "rebuild": dear})
+    for name in ("MEASURED", "MEASURED_SMALL"):
+        monkeypatch.setattr(costs, name, {"merge": free, "rebuild": dear})
 
 
 def user(user_id: str, updated_at: str, income: str) -> dict[str, Any]:
