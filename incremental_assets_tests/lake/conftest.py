@@ -49,5 +49,5 @@ class Small:
 
 @pytest.fixture
 def small(spark: SparkSession, tmp_path: Path) -> Iterator[Small]:
-    with own_session(spark, small=True) as session:
+    with own_session(spark, "small") as session:
         yield Small(session, str(tmp_path / "lake" / "silver" / "sales"))
