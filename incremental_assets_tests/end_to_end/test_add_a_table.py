@@ -1,0 +1,73 @@
+"""A new user does what docs/add-a-table.md says, with a feed of their own, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import polars as pl
+
+from incremental_assets.settings import PROJECT_ROOT
+from incremental_assets_tests.end_to_end.shop import Shop
+
+# A file's name in the text, and the block of Python that follows.
+_FILE = re.compile(r"`(shop/tables/\S+\.py)`.*?^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def test_three_files_of_the_page_make_three_tables_that_stay_up_to_date(
+    shop: Shop, tmp_path: Path
+) -> None:
+    page = (PROJECT_ROOT / "docs" / "add-a-table.md").read_text()
+    files = _FILE.findall(page)
+    assert [Path(name).parent.name for name, _ in files] == ["bronze", "silver", "gold"]
+    for name, code in files:
+        path = tmp_path / "theirs" / name
+        path.parent.mkdir(parents=True)
+        path.write_text(code)
+    shop.env |= {
+        "INCREMENTAL_ASSETS_TABLES": "shop.tables",
+        "PYTHONPATH": str(tmp_path / "theirs"),
+    }
+    returns = [
+        {
+            "return_id": "a",
+            "qty": 2,
+            "returned_at": "2017-01-05T10:00:00Z",
+            "updated_at": "2017-01-05",
+        },
+        {
+            "return_id": "b",
+            "qty": -1,
+            "returned_at": "2017-01-05T11:00:00Z",
+            "updated_at": "2017-01-05",
+        },
+        *(
+            {"return_id": f"{n}", "qty": 1, "returned_at": "2017-01-05T12:00:00Z"}
+            for n in range(30)
+        ),
+    ]
+    land(shop, "2017-01-05", *returns)
+
+    done = shop.materialize("--select", "*", "--partition", "2017-01-05")
+    assert done.returncode == 0, done.stderr
+    assert daily(shop) == [("2017-01-05", 32)]
+
+    late = {"return_id": "c", "qty": 5, "returned_at": "2017-01-05T23:00:00Z"}
+    today = {"return_id": "d", "qty": 7, "returned_at": "2017-01-06T10:00:00Z"}
+    land(shop, "2017-01-06", late, today)
+    run = shop.command("run")
+    assert run.returncode == 0, run.stderr
+    assert daily(shop) == [("2017-01-05", 37), ("2017-01-06", 7)]
+    assert len(pl.read_delta(f"{shop.settings.lake}/quarantine/silver_returns")) == 1
+
+
+def land(shop: Shop, day: str, *rows: dict[str, object]) -> None:
+    folder = Path(shop.settings.landing) / "returns" / day
+    folder.mkdir(parents=True)
+    (folder / "returns.jsonl").write_text("\n".join(map(json.dumps, rows)))
+
+
+def daily(shop: Shop) -> list[tuple[str, int]]:
+    gold = pl.read_delta(f"{shop.settings.lake}/gold/daily_returns").sort("dt")
+    return [(str(day), returned) for day, returned in gold.select("dt", "returned").iter_rows()]
