@@ -45,7 +45,7 @@ def retail_truth(landing: Path, start: date, days: Sequence[date]) -> dict[str, 
     assert not sales_truth.held
     sales = sales_truth.sales
     users, products = _users(landing, days), _products(landing, days)
-    orders, moved = _orders(landing, days), _movements(landing, days)
+    orders, moved = _orders(landing, start, days), _movements(landing, start, days)
     return {
         "silver/sales": sales,
         "silver/orders": orders,
@@ -169,16 +169,16 @@ def _landed(landing: Path, feed: str, days: Sequence[date]) -> pl.DataFrame:
     return pl.concat([pl.read_parquet(file) for file in files if file.exists()])
 
 
-def _orders(landing: Path, days: Sequence[date]) -> pl.DataFrame:
+def _orders(landing: Path, start: date, days: Sequence[date]) -> pl.DataFrame:
     rows = _landed(landing, "orders", days).filter(pl.col("amount") >= 0)
-    of_days = pl.col("updated_at").dt.date().is_in(list(days))
-    return rows.filter(of_days).sort("updated_at").group_by("order_id").last().sort("order_id")
+    loaded = pl.col("updated_at").dt.date() >= start
+    return rows.filter(loaded).sort("updated_at").group_by("order_id").last().sort("order_id")
 
 
-def _movements(landing: Path, days: Sequence[date]) -> pl.DataFrame:
+def _movements(landing: Path, start: date, days: Sequence[date]) -> pl.DataFrame:
     rows = _landed(landing, "inventory_movements", days).drop_nulls("delta")
-    of_days = pl.col("moved_at").dt.date().is_in(list(days))
-    return rows.filter(of_days).unique("movement_id").sort("movement_id")
+    loaded = pl.col("moved_at").dt.date() >= start
+    return rows.filter(loaded).unique("movement_id").sort("movement_id")
 
 
 def _customer_orders(orders: pl.DataFrame) -> pl.DataFrame:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import random
 import time
+from datetime import date
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets_tests.end_to_end.shop import Shop, kill_group
+from incremental_assets_tests.end_to_end.test_demo_feed import assert_tables_are_the_truth
+from incremental_assets_tests.retail_truth import retail_truth
 from incremental_assets_tests.scenarios.test_order_free import land_week
 from incremental_assets_tests.scenarios.world import World
 
@@ -54,6 +58,32 @@ def test_run_after_kills_at_random_moments_gives_the_tables_of_an_undisturbed_on
     versions = world.versions()
     assert shop.command("run").returncode == 0
     assert world.versions() == versions
+
+
+def test_kills_amid_all_feeds_leave_the_tables_that_the_feeds_say(shop: Shop) -> None:
+    days = ("2017-01-02", "2017-01-03")
+    shares = ("--late", "0.1", "--duplicate", "0.05", "--sample", "0.1")
+    landed = shop.command("demo", "land", "--from", days[0], "--to", days[1], *shares)
+    assert landed.returncode == 0, landed.stderr
+    ledger = Ledger(ledger_path(shop.settings.lake))
+    moments = random.Random(20170102)
+
+    for reached in ("silver/users", "gold/inventory_levels"):
+        process = shop.start("run")
+        deadline = time.monotonic() + 240
+        while not ledger.view().table(reached).entries:
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        time.sleep(moments.uniform(0, 2))
+        assert process.poll() is None
+        kill_group(process)
+    finished = shop.command("run")
+
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    landing, start = Path(shop.settings.landing), shop.settings.start_date
+    truth = retail_truth(landing, start, [date.fromisoformat(day) for day in days])
+    assert_tables_are_the_truth(shop.settings.lake, truth)
 
 
 def _bronze_lines(world: World, name: str) -> int:
