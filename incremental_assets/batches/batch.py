@@ -193,3 +193,16 @@ def from_commit(
 def first_partition(partition: tuple[str | None, ...]) -> date | None:
     """The day of a table that is partitioned by `dt` alone."""
     return partition_day(partition[0])
+
+
+class DayBatch:
+    """What the kinds of batches share whose table is partitioned by `dt` alone."""
+
+    def columns(self, table: Table) -> Sequence[tuple[str, str]]:
+        return (("_batch", "long"), ("dt", "date"))
+
+    def partition_by(self, table: Table) -> Sequence[str]:
+        return ("dt",)
+
+    def settled(self, table: Table, claims: Sequence[Entry], commit: Commit) -> Sequence[Entry]:
+        return from_commit(claims, commit, first_partition)

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from incremental_assets.batches.batch import Batch, Outcome, first_partition, from_commit
+from incremental_assets.batches.batch import Batch, DayBatch, Outcome
 from incremental_assets.batches.gold import judge, made_rows, upstream_rows
-from incremental_assets.lake.delta_log import Commit
 from incremental_assets.lake.publish import publish
 from incremental_assets.lake.read import read_staged
 from incremental_assets.lake.session import own_session
 from incremental_assets.lake.stage import discard, stage
-from incremental_assets.ledger.entry import Entry
-from incremental_assets.table import Table
 
 
-class DailyBatch:
+class DailyBatch(DayBatch):
     """Reads the changed days of the facts and all versions looked up; replaces the days."""
-
-    def columns(self, table: Table) -> Sequence[tuple[str, str]]:
-        return (("_batch", "long"), ("dt", "date"))
-
-    def partition_by(self, table: Table) -> Sequence[str]:
-        return ("dt",)
 
     def execute(self, batch: Batch) -> Outcome:
         with own_session(batch.spark(), batch.size) as session:
@@ -38,6 +27,3 @@ class DailyBatch:
             if not published:
                 return Outcome(entries, results)
             return Outcome(self.settled(batch.table, entries, batch.commit()), results)
-
-    def settled(self, table: Table, claims: Sequence[Entry], commit: Commit) -> Sequence[Entry]:
-        return from_commit(claims, commit, first_partition)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
 from dataclasses import replace
 from datetime import date
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from incremental_assets.batches.batch import Batch, Outcome, first_partition, from_commit
+from incremental_assets.batches.batch import Batch, DayBatch, Outcome
 from incremental_assets.batches.gold import judge, made_rows, upstream_rows
 from incremental_assets.batches.since import as_it_was_read
 from incremental_assets.frames import quoted
 from incremental_assets.intake.intake import HASH
 from incremental_assets.lake.compare import rows_apart
-from incremental_assets.lake.delta_log import Commit, version_of
+from incremental_assets.lake.delta_log import version_of
 from incremental_assets.lake.literals import sql_days
 from incremental_assets.lake.merge import Merged, merge
 from incremental_assets.lake.publish import publish
@@ -29,22 +29,16 @@ from incremental_assets.lake.read import (
 from incremental_assets.lake.session import own_session
 from incremental_assets.lake.stage import discard
 from incremental_assets.ledger.entry import Entry
-from incremental_assets.table import AsOf, Table
+from incremental_assets.table import AsOf
 
 
-class JoinedBatch:
+class JoinedBatch(DayBatch):
     """Joins the facts that changed since the table read them, and merges them into their days.
 
     A fact has changed if a batch has written it since, or if what is known of the key that it
     looks up has. A row of the facts makes one row here, and never leaves its day, so nothing has
     to be taken away; a day of the facts that was restated is made anew instead.
     """
-
-    def columns(self, table: Table) -> Sequence[tuple[str, str]]:
-        return (("_batch", "long"), ("dt", "date"))
-
-    def partition_by(self, table: Table) -> Sequence[str]:
-        return ("dt",)
 
     def execute(self, batch: Batch) -> Outcome:
         table = batch.table
@@ -77,21 +71,17 @@ class JoinedBatch:
         publish(good, batch.transaction(entries), replaced_files=replaced)
         return Outcome(self.settled(table, entries, batch.commit()), results)
 
-    def settled(self, table: Table, claims: Sequence[Entry], commit: Commit) -> Sequence[Entry]:
-        return from_commit(claims, commit, first_partition)
-
 
 def _changed_facts(session: SparkSession, batch: Batch) -> DataFrame:
     """The facts of the batch's days that are new to the table, or look up what has changed."""
     table = batch.table
     facts = table.upstreams[0].table.name
-    by_window: dict[tuple[int, int], list[date]] = {}
+    by_low: dict[int, list[date]] = {}
     for work in batch.work.days.values():
-        window = work.windows[0]
-        by_window.setdefault((window.low, window.high), []).append(work.day)
+        by_low.setdefault(work.windows[0].low, []).append(work.day)
+    # Up to the version that is read, not to the window's end: the days are reconciled with that.
     new = " OR ".join(
-        f"(dt IN ({sql_days(days)}) AND _batch > {low} AND _batch <= {high})"
-        for (low, high), days in by_window.items()
+        f"(dt IN ({sql_days(days)}) AND _batch > {low})" for low, days in by_low.items()
     )
     lookups = [
         (index, read, days)
@@ -103,8 +93,7 @@ def _changed_facts(session: SparkSession, batch: Batch) -> DataFrame:
     def may_change(file: DataFile) -> bool:
         day = file.partition["dt"]
         return day in anew or any(
-            day in days and file.may_hold_batches(low, high)
-            for (low, high), days in by_window.items()
+            day in days and file.may_hold_batches(low, sys.maxsize) for low, days in by_low.items()
         )
 
     path = f"{batch.settings.lake}/{facts}"

@@ -12,14 +12,14 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from incremental_assets.batches.batch import Batch, Outcome, first_partition, from_commit, verdict
+from incremental_assets.batches.batch import Batch, DayBatch, Outcome, verdict
 from incremental_assets.batches.since import as_it_was_read
 from incremental_assets.batches.totals import differences, totals
 from incremental_assets.changes.row_hash import row_hash
 from incremental_assets.frames import persisted, quoted
 from incremental_assets.intake.intake import HASH
 from incremental_assets.lake.compare import rows_apart, rows_of
-from incremental_assets.lake.delta_log import Commit, version_of
+from incremental_assets.lake.delta_log import version_of
 from incremental_assets.lake.literals import sql_days
 from incremental_assets.lake.merge import GONE, OLD, Merged, merge
 from incremental_assets.lake.publish import publish
@@ -49,19 +49,13 @@ class _Touched:
     present: DataFrame | None
 
 
-class KeyedBatch:
+class KeyedBatch(DayBatch):
     """Tells the changed keys by comparing the upstream's versions, and makes their rows anew.
 
     The versions are the one that the table has read and the one of now; of both, only files that
     the other has not are read. A key's rows may lie on days that are not of the batch: those days
     were loaded before, and are corrected in the same commit.
     """
-
-    def columns(self, table: Table) -> Sequence[tuple[str, str]]:
-        return (("_batch", "long"), ("dt", "date"))
-
-    def partition_by(self, table: Table) -> Sequence[str]:
-        return ("dt",)
 
     def execute(self, batch: Batch) -> Outcome:
         with (
@@ -76,9 +70,6 @@ class KeyedBatch:
         entries = [_with_changes(e, merged, first=e is entries[0]) for e in entries]
         publish(merged.staged, batch.transaction(entries), replaced_files=merged.replaced)
         return Outcome(self.settled(batch.table, entries, batch.commit()), results)
-
-    def settled(self, table: Table, claims: Sequence[Entry], commit: Commit) -> Sequence[Entry]:
-        return from_commit(claims, commit, first_partition)
 
 
 def _carried(table: Table) -> Mapping[str, str]:

@@ -9,14 +9,14 @@ from datetime import date
 
 from pyspark.sql import functions as F
 
-from incremental_assets.batches.batch import Batch, Outcome, first_partition, from_commit, verdict
+from incremental_assets.batches.batch import Batch, DayBatch, Outcome, verdict
 from incremental_assets.batches.changes import write_changes
 from incremental_assets.batches.events import OPERATION
 from incremental_assets.batches.typed import Typed, contract_of, typed, window_rows
 from incremental_assets.batches.versions import write_versions
 from incremental_assets.frames import persisted
 from incremental_assets.lake import quarantine
-from incremental_assets.lake.delta_log import Commit, columns_of
+from incremental_assets.lake.delta_log import columns_of
 from incremental_assets.lake.history import VALIDITY
 from incremental_assets.lake.merge import Merged
 from incremental_assets.lake.publish import publish
@@ -32,7 +32,6 @@ from incremental_assets.quality.gate import (
     judge_rows,
 )
 from incremental_assets.quality.rules import DayCounts
-from incremental_assets.table import Table
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class _Judged:
     published: list[date]
 
 
-class TypedBatch:
+class TypedBatch(DayBatch):
     """Types the payload, sets bad rows aside, and publishes the days that pass.
 
     Where the business day is declared unchanging for a key, a day is a world of its own: a merge
@@ -50,12 +49,6 @@ class TypedBatch:
     (the rows lie under their landing day), keys are looked up in the whole table. Without a key
     every row stays, and a restated day is replaced, too.
     """
-
-    def columns(self, table: Table) -> Sequence[tuple[str, str]]:
-        return (("_batch", "long"), ("dt", "date"))
-
-    def partition_by(self, table: Table) -> Sequence[str]:
-        return ("dt",)
 
     def execute(self, batch: Batch) -> Outcome:
         with (
@@ -95,9 +88,6 @@ class TypedBatch:
             replaced_files=written.replaced,
         )
         return Outcome(self.settled(batch.table, entries, batch.commit()), judged.results)
-
-    def settled(self, table: Table, claims: Sequence[Entry], commit: Commit) -> Sequence[Entry]:
-        return from_commit(claims, commit, first_partition)
 
 
 def _judge(batch: Batch, counted: Counted, read: Typed) -> _Judged:

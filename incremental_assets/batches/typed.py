@@ -62,12 +62,12 @@ def typed(landed: DataFrame, batch: Batch) -> Iterator[Typed]:
         return
     kind = _kind_before(batch)
     with events_of(landed, table.log, table.key, kind, table.name) as events:
-        landed = events.rows
+        changes = events.rows
         if isinstance(table.write, History) and table.write.measured_in == "time":
             no_time = F.col(OPERATION).isNotNull() & F.col(CHANGED_AT).isNull()
             why = F.when(no_time & F.col("_raw").isNull(), F.lit(NO_TIME))
-            landed = landed.withColumn(REASON, F.coalesce(REASON, why))
-        rows = _judged(landed, batch, F.col(EVENT))
+            changes = changes.withColumn(REASON, F.coalesce(REASON, why))
+        rows = _judged(changes, batch, F.col(EVENT))
         rows = rows.withColumn("_reasons", reasons_of(F.col("_reasons"), table.key))
         yield Typed(_bare(rows), events.order, events.kind)
 

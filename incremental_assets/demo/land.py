@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 from incremental_assets.days import DayRange
 from incremental_assets.demo.data_set import DataSet
@@ -27,6 +27,7 @@ from incremental_assets.demo.products import copy_of
 from incremental_assets.demo.users import users_by_landing_day
 from incremental_assets.errors import DemoFeedError
 
+Sent = TypeVar("Sent")
 Feed = Literal["events", "users", "orders", "inventory_movements", "products"]
 TABLES: Final[tuple[Feed, ...]] = ("orders", "inventory_movements")
 """The feeds that are tables: a Parquet file of rows a day. The others are folders of lines."""
@@ -167,12 +168,7 @@ def _part(deliveries: Sequence[Delivery], content: Mapping[str, bytes]) -> _Part
 
 def _events(data_set: DataSet, days: Collection[date], shares: Shares) -> Iterator[_Part]:
     found = data_set.transactions(DayRange(min(days), max(days)))
-
-    def deliveries_of(day: date) -> Iterator[Delivery]:
-        for transaction in found.get(day, ()):
-            yield from event_deliveries(transaction, shares)
-
-    for _, landed in by_landing_day(deliveries_of, days, MAX_DELAY_DAYS):
+    for landed in _landed(found, event_deliveries, days, shares):
         yield _part(landed, line_files(landed))
 
 
@@ -185,24 +181,30 @@ def _users(data_set: DataSet, days: Collection[date], shares: Shares) -> Iterato
 
 def _orders(data_set: DataSet, days: Collection[date], shares: Shares) -> Iterator[_Part]:
     found = data_set.baskets(DayRange(min(days), max(days)))
-
-    def deliveries_of(day: date) -> Iterator[Delivery]:
-        for basket in found.get(day, ()):
-            yield from order_deliveries(basket, shares)
-
-    for _, landed in by_landing_day(deliveries_of, days, LONGEST_DAYS):
+    for landed in _landed(found, order_deliveries, days, shares, LONGEST_DAYS):
         yield _part(landed, {WHOLE: table_file(landed, ORDER)})
 
 
 def _movements(data_set: DataSet, days: Collection[date], shares: Shares) -> Iterator[_Part]:
     found = data_set.movements(DayRange(min(days), max(days)))
+    for landed in _landed(found, movement_deliveries, days, shares):
+        yield _part(landed, {WHOLE: table_file(landed, MOVEMENT)})
+
+
+def _landed(
+    found: Mapping[date, Sequence[Sent]],
+    deliveries: Callable[[Sent, Shares], Iterator[Delivery]],
+    days: Collection[date],
+    shares: Shares,
+    longest: int = MAX_DELAY_DAYS,
+) -> Iterator[Sequence[Delivery]]:
+    """What lands on each of the days, of all that was sent on them or up to `longest` before."""
 
     def deliveries_of(day: date) -> Iterator[Delivery]:
-        for movement in found.get(day, ()):
-            yield from movement_deliveries(movement, shares)
+        for one in found.get(day, ()):
+            yield from deliveries(one, shares)
 
-    for _, landed in by_landing_day(deliveries_of, days, MAX_DELAY_DAYS):
-        yield _part(landed, {WHOLE: table_file(landed, MOVEMENT)})
+    return (landed for _, landed in by_landing_day(deliveries_of, days, longest))
 
 
 def _products(data_set: DataSet, days: Collection[date], shares: Shares) -> Iterator[_Part]:

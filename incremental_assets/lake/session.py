@@ -22,7 +22,7 @@ _ALWAYS = {
 }
 Size = Literal["tiny", "small", "any"]
 # Up to this much one task is faster than several; a day of the demo is 4,000 rows and 1 MiB.
-_SMALL_ROWS, _SMALL_BYTES = 20_000, 8 * 2**20
+SMALL_ROWS, _SMALL_BYTES = 20_000, 8 * 2**20
 # Up to this much, compiling a plan takes longer than working it off as it stands.
 _TINY_ROWS, _TINY_BYTES = 1_000, 256 * 2**10
 
@@ -47,7 +47,7 @@ def size_of(rows: int, bytes_read: Iterable[int]) -> Size:
     most = max(bytes_read, default=0)
     if rows <= _TINY_ROWS and most <= _TINY_BYTES:
         return "tiny"
-    return "small" if rows <= _SMALL_ROWS and most <= _SMALL_BYTES else "any"
+    return "small" if rows <= SMALL_ROWS and most <= _SMALL_BYTES else "any"
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
+from incremental_assets.lake.session import SMALL_ROWS
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.view import TableHistory
 
@@ -42,7 +43,6 @@ MEASURED_SMALL: Mapping[Way, Model] = {
     "merge": Model(fixed=1.1, per_changed=200e-6, per_row=7e-6),
     "rebuild": Model(fixed=1.4, per_changed=0.0, per_row=7e-6),
 }
-SMALL_ROWS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
