@@ -17,7 +17,7 @@ from pathlib import Path
 
 import polars as pl
 
-from benchmarks.report import Row, machine, markdown, show
+from benchmarks.report import Row, machine, show, write
 from benchmarks.report import Table as Figures
 from incremental_assets.changes import ChangeLog, SnapshotDiff, Timestamp
 from incremental_assets.changes import Sequence as Numbers
@@ -33,7 +33,6 @@ from incremental_assets.sources.stored_feed import Stored
 from incremental_assets.table import ByDay, Read, Table
 
 DAYS = (date(2024, 5, 1), date(2024, 5, 2))
-RESULTS = Path(__file__).with_name("results")
 SCHEMA = Contract(id=Integer(wide=True), name=Text(), amount=Decimal(), at=Instant())
 
 
@@ -75,12 +74,7 @@ def main() -> None:
             figures.rows.append(Row(cells))
             show([figures])
     spark.stop()
-    text = markdown([figures], machine()).replace("Quick benchmark", "Feeds")
-    text = text.replace(
-        "`make bench-quick`; whole processes on fresh lakes, in turns",
-        "`make bench-feeds`; one warm session, one turn",
-    )
-    (RESULTS / "feeds.md").write_text(text, encoding="utf-8")
+    write("feeds", "Feeds", "`make bench-feeds`; one warm session, one turn", [figures], machine())
 
 
 def _feeds() -> list[Feed]:

@@ -25,7 +25,7 @@ from statistics import median, quantiles
 
 from deltalake import DeltaTable, write_deltalake
 
-from benchmarks.report import Row, Table, machine, markdown, show
+from benchmarks.report import Row, Table, machine, show, write
 from incremental_assets.ledger.entry import Entry, Touched, Window, to_frame
 from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.ledger.watermarks import watermark_rows
@@ -35,7 +35,6 @@ FIRST = datetime(2017, 1, 1, tzinfo=UTC)
 A_DAY = 96
 GOAL_MS = 50.0
 LOOKS = 200
-RESULTS = Path(__file__).with_name("results")
 
 _FIRST_LOOK = """
 import sys, time
@@ -58,12 +57,7 @@ def main() -> None:
         tables = [_made(path, made, min(asked.appended, len(made)))]
         tables += [_looked_up(path, made), _long_log(path, Path(folder), 2 * asked.batches)]
     show(tables)
-    RESULTS.mkdir(exist_ok=True)
-    target = RESULTS / "ledger.md"
-    # The report's own heading is that of the quick benchmark.
-    body = markdown(tables, machine()).partition("\n## ")[2]
-    head = "# Ledger benchmark\n\nWritten by `make bench-ledger`.\n\n## "
-    target.write_text(head + body, encoding="utf-8")
+    target = write("ledger", "Ledger benchmark", "`make bench-ledger`", tables, machine())
     _say(f"Written to {target}")
 
 

@@ -21,7 +21,7 @@ from statistics import median
 import polars as pl
 
 from benchmarks.process import CommandError, Run, adopt_orphans, run
-from benchmarks.report import Row, Table, machine, markdown, show
+from benchmarks.report import Row, Table, machine, show, write
 from incremental_assets.settings import PREFIX, PROJECT_ROOT, Settings
 
 DAY = "2017-01-05"
@@ -35,7 +35,6 @@ SCRIPT_TABLES = (
 )
 SALES_TABLES = (*SCRIPT_TABLES, "gold/daily_product_sales")
 DAY_GOAL, MONTH_GOAL = 0.40, 3.0
-RESULTS = Path(__file__).with_name("results")
 BIN = Path(sys.executable).parent
 
 SCRIPT = "the tutorial script, one day"
@@ -130,9 +129,8 @@ def main() -> None:
             sys.exit(f"A measured command failed, so there is nothing to report.\n{error}")
     show(tables)
     facts = machine()
-    RESULTS.mkdir(exist_ok=True)
-    target = RESULTS / "quick.md"
-    target.write_text(markdown(tables, facts), encoding="utf-8")
+    how = "`make bench-quick`; whole processes on fresh lakes, in turns"
+    target = write("quick", "Quick benchmark", how, tables, facts)
     _say(f"Written to {target}")
 
 

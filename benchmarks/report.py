@@ -14,6 +14,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table as RichTable
 
+RESULTS = Path(__file__).with_name("results")
 PACKAGES = ("pyspark", "delta-spark", "dagster", "deltalake", "polars")
 
 
@@ -50,9 +51,18 @@ def show(tables: Sequence[Table]) -> None:
         console.print(shown)
 
 
-def markdown(tables: Sequence[Table], facts: Mapping[str, str]) -> str:
-    lines = ["# Quick benchmark", ""]
-    lines += ["Written by `make bench-quick`; whole processes on fresh lakes, in turns.", ""]
+def write(
+    name: str, title: str, how: str, tables: Sequence[Table], facts: Mapping[str, str]
+) -> Path:
+    """Write `results/<name>.md`; `how` says by what it is written, and in which manner."""
+    RESULTS.mkdir(exist_ok=True)
+    target = RESULTS / f"{name}.md"
+    target.write_text(_markdown(title, how, tables, facts), encoding="utf-8")
+    return target
+
+
+def _markdown(title: str, how: str, tables: Sequence[Table], facts: Mapping[str, str]) -> str:
+    lines = [f"# {title}", "", f"Written by {how}.", ""]
     for table in tables:
         lines += [f"## {table.title}", ""]
         align = ["---", *["---:"] * (len(table.columns) - 1)]

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from incremental_assets.batches.batch import Batch, DayBatch, Outcome
 from incremental_assets.batches.gold import judge, made_rows, upstream_rows
 from incremental_assets.batches.since import as_it_was_read
-from incremental_assets.frames import quoted
+from incremental_assets.frames import persisted, quoted
 from incremental_assets.intake.intake import HASH
 from incremental_assets.lake.compare import rows_apart
 from incremental_assets.lake.delta_log import version_of
@@ -49,16 +49,16 @@ class JoinedBatch(DayBatch):
                 if isinstance(read, AsOf)
             ]
             facts = _changed_facts(session, batch)
-            rows = made_rows(batch, [facts, *looked_up])
-            merged = merge(
-                session,
-                rows,
-                batch.path,
-                batch.number,
-                (*table.key, "dt"),
-                F.lit(True),
-                keep=lambda file: file.partition["dt"] in batch.work.days,
-            )
+            with persisted(made_rows(batch, [facts, *looked_up])) as rows:
+                merged = merge(
+                    session,
+                    rows,
+                    batch.path,
+                    batch.number,
+                    (*table.key, "dt"),
+                    F.lit(True),
+                    keep=lambda file: file.partition["dt"] in batch.work.days,
+                )
             every_fact = upstream_rows(session, batch, table.upstreams[0])
             entries, results = judge(batch, every_fact, _days_after(session, batch, merged))
         published = {e.day for e in entries if e.state == "committed"}

@@ -9,14 +9,15 @@ order they come.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
-from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from incremental_assets.frames import quoted
+from incremental_assets.frames import persisted, quoted
 from incremental_assets.lake.delta_log import version_of
+from incremental_assets.lake.lookup import few_keys
 from incremental_assets.lake.merge import FILE, Merged, files_named, stage_with
 from incremental_assets.lake.read import plain_files, read_files
 
@@ -77,10 +78,12 @@ def merge_history(
     """
     table = plain_files(path, version_of(path))
     present = read_files(session, table, table.files, file_column=FILE)
-    keys = incoming.select(*_columns(versions.key)).distinct() if anew is None else anew
-    events = _events(incoming, present, beside, keys, versions, anew=anew is not None)
-    derived = _derived(events, versions).persist(StorageLevel.MEMORY_AND_DISK)
-    try:
+    with ExitStack() as stack:
+        keys = incoming.select(*_columns(versions.key)).distinct() if anew is None else anew
+        few = stack.enter_context(few_keys(keys, table.files))
+        keys = keys if few is None else few
+        events = _events(incoming, present, beside, keys, versions, anew=anew is not None)
+        derived = stack.enter_context(persisted(_derived(events, versions)))
         hidden = F.expr("NOT _visible AND NOT _kept AND NOT _void")
         counts = (
             derived.groupBy(FILE, "_visible", "_there", "_same")
@@ -103,8 +106,6 @@ def merge_history(
         )
         rest = read_files(session, table, touched).join(gone, _is_gone(versions), "left_anti")
         staged = stage_with(new, rest, table, batch)
-    finally:
-        derived.unpersist()
     return Merged(
         staged,
         tuple(file.path for file in touched),

@@ -8,16 +8,17 @@ a merge has the same fence and the same single commit as every other write.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import date
 from urllib.parse import unquote
 
-from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from incremental_assets.frames import quoted
+from incremental_assets.frames import persisted, quoted
 from incremental_assets.lake.delta_log import version_of
+from incremental_assets.lake.lookup import few_keys
 from incremental_assets.lake.read import (
     DataFile,
     TableFiles,
@@ -67,6 +68,7 @@ def merge(
 ) -> Merged:
     """Stage what the table's changed files hold once `incoming` (one row per key) is merged.
 
+    `incoming` is read twice where the table is large: once for its keys alone.
     `wins` decides, for a key that the table has, whether the incoming row takes its place; in it
     `_old` is a struct of the `compared` columns of the table's row; no others are read to find
     out. A row with a true `_gone` deletes its key. `keep` names the files in which the keys may
@@ -84,13 +86,14 @@ def merge(
     known = F.coalesce(wins, F.lit(False))
     tie = F.coalesce(ties.tie, F.lit(False)) if ties else F.lit(False)
     there = F.expr(f"{OLD} IS NOT NULL")
-    decided = (
-        incoming.join(old, list(key), "left")
-        .withColumns({_WINS: F.when(there, known).otherwise(F.expr(f"NOT {GONE}")), _TIE: tie})
-        .where(f"{_WINS} OR {_TIE}")
-        .persist(StorageLevel.MEMORY_AND_DISK)
-    )
-    try:
+    with ExitStack() as kept:
+        few = kept.enter_context(few_keys(incoming.select(*_columns(key)), scope))
+        if few is not None:
+            old = F.broadcast(old.join(few, list(key), "left_semi"))
+        wins_or_not = F.when(there, known).otherwise(F.expr(f"NOT {GONE}"))
+        decided = incoming.join(old, list(key), "left")
+        decided = decided.withColumns({_WINS: wins_or_not, _TIE: tie}).where(f"{_WINS} OR {_TIE}")
+        decided = kept.enter_context(persisted(decided))
         by = F.col(day) if day else F.lit(None).cast("date")
         counts = decided.groupBy(by.alias("day"), FILE, GONE, _WINS, _TIE).count().collect()
         if ties and any(row[_TIE] for row in counts):
@@ -101,8 +104,6 @@ def merge(
         doomed = decided.where(f"{_WINS} AND {FILE} IS NOT NULL").select(*_columns(key))
         rest = read_files(session, table, touched).join(doomed, list(key), "left_anti")
         staged = stage_with(new, rest, table, batch)
-    finally:
-        decided.unpersist()
     return Merged(
         staged,
         tuple(file.path for file in touched),
@@ -143,8 +144,10 @@ def delete_insert(
     table = plain_files(path, version_of(path))
     keys = incoming.select(*_columns(key)).distinct()
     present = read_files(session, table, table.files, file_column=FILE)
-    doomed = present.select(*_columns(key), FILE).join(keys, list(key), "left_semi")
-    counts = doomed.groupBy(FILE).count().collect()
+    with few_keys(keys, table.files) as few:
+        wanted = keys if few is None else few
+        doomed = present.select(*_columns(key), FILE).join(wanted, list(key), "left_semi")
+        counts = doomed.groupBy(FILE).count().collect()
     touched = files_named(path, table.files, {row[FILE] for row in counts})
     rest = read_files(session, table, touched).join(keys, list(key), "left_anti")
     staged = stage_with(incoming, rest, table, batch)

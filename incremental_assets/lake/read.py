@@ -40,10 +40,11 @@ MOST_FILES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A file of a version: its partition, and the batches of its rows where they are known."""
+    """A file of a version: its partition, bytes, and its rows' batches where they are known."""
 
     path: str
     partition: Mapping[str, Any]
+    size: int = 0
     first_batch: int | None = None
     last_batch: int | None = None
 
@@ -159,9 +160,10 @@ def _files(table: DeltaTable, names: Sequence[str]) -> list[DataFile]:
     columns = {name: active[name].to_pylist() for name in active.column_names}
     nothing: list[Any] = [None] * active.num_rows
     lows, highs = (columns.get(f"{end}._batch", nothing) for end in ("min", "max"))
+    of_each = zip(columns["path"], columns["size_bytes"], lows, highs, strict=True)
     return [
-        DataFile(unquote(path), {n: columns[f"partition.{n}"][at] for n in names}, low, high)
-        for at, (path, low, high) in enumerate(zip(columns["path"], lows, highs, strict=True))
+        DataFile(unquote(path), {n: columns[f"partition.{n}"][at] for n in names}, size, low, high)
+        for at, (path, size, low, high) in enumerate(of_each)
     ]
 
 

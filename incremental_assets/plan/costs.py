@@ -31,17 +31,16 @@ class Model:
         return self.fixed + self.per_changed * changed + self.per_row * rows
 
 
-# Two cores, Java 17: `benchmarks/results/merge_or_rebuild.md`. Looking keys up among the rows of a
-# day costs as much a row as joining them to tables that fit into memory; what a merge saves on a
-# small day are the rows that need not be written.
+# Two cores, Java 17: `benchmarks/results/merge_or_rebuild.md`. A merge has more steps, and reads of
+# the day just keys and sums; a row that changes is kept, looked up and joined on its own.
 MEASURED: Mapping[Way, Model] = {
-    "merge": Model(fixed=2.0, per_changed=13e-6, per_row=7.5e-6),
-    "rebuild": Model(fixed=1.6, per_changed=0.0, per_row=7e-6),
+    "merge": Model(fixed=1.25, per_changed=20e-6, per_row=1.6e-6),
+    "rebuild": Model(fixed=0.87, per_changed=0.0, per_row=4.1e-6),
 }
-# Of a day that is loaded as a small one, in a session with one task; measured at 2,000 rows.
+# Of a day that is loaded as a small one, in a session with one task.
 MEASURED_SMALL: Mapping[Way, Model] = {
-    "merge": Model(fixed=1.1, per_changed=200e-6, per_row=7e-6),
-    "rebuild": Model(fixed=1.4, per_changed=0.0, per_row=7e-6),
+    "merge": Model(fixed=1.04, per_changed=46e-6, per_row=12e-6),
+    "rebuild": Model(fixed=0.65, per_changed=0.0, per_row=14e-6),
 }
 
 

@@ -5,37 +5,11 @@ from __future__ import annotations
 from datetime import date
 from pathlib import Path
 
-import polars as pl
-from polars.testing import assert_frame_equal
-
 from incremental_assets_tests.end_to_end.shop import Shop
-from incremental_assets_tests.retail_truth import retail_truth
+from incremental_assets_tests.retail_truth import assert_tables_are_the_truth, retail_truth
 
 DAYS = [date(2017, 1, day) for day in (1, 2, 3)]
 SHARES = ("--late", "0.05", "--duplicate", "0.01", "--bad", "0.004", "--sample", "0.3")
-KEYS = {
-    "silver/sales": ["order_id"],
-    "silver/orders": ["order_id"],
-    "silver/inventory_movements": ["movement_id"],
-    "silver/users": ["user_id", "valid_from"],
-    "silver/products": ["product_id", "valid_from"],
-    "gold/sales_mart": ["order_id"],
-    "gold/daily_product_sales": ["dt", "product_id", "store_id"],
-    "gold/customer_orders": ["user_id"],
-    "gold/inventory_levels": ["dt", "product_id", "store_id"],
-    "gold/latest_user_events": ["dt", "user_id"],
-}
-
-
-def assert_tables_are_the_truth(lake: str, truth: dict[str, pl.DataFrame]) -> None:
-    assert truth.keys() == KEYS.keys()
-    for name, key in KEYS.items():
-        expected = truth[name].sort(key)
-        mine = pl.read_delta(f"{lake}/{name}").select(expected.columns).sort(key)
-        try:
-            assert_frame_equal(mine, expected, check_dtypes=False)
-        except AssertionError as error:
-            raise AssertionError(f"{name}: {error}") from None
 
 
 def test_tables_equal_what_the_landed_feeds_say(shop: Shop) -> None:

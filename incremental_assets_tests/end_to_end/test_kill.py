@@ -12,8 +12,7 @@ from pyspark.sql import SparkSession
 
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets_tests.end_to_end.shop import Shop, kill_group
-from incremental_assets_tests.end_to_end.test_demo_feed import assert_tables_are_the_truth
-from incremental_assets_tests.retail_truth import retail_truth
+from incremental_assets_tests.retail_truth import assert_tables_are_the_truth, retail_truth
 from incremental_assets_tests.scenarios.test_order_free import land_week
 from incremental_assets_tests.scenarios.world import World
 

@@ -8,10 +8,20 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import functions as F
 
+from incremental_assets.lake import lookup
 from incremental_assets.lake.delta_log import find_commit
 from incremental_assets.lake.merge import GONE, OLD, Merged, merge, replace_files_rows
 from incremental_assets.lake.publish import publish
 from incremental_assets_tests.lake.conftest import APP, JAN_1, JAN_2, Small
+
+
+@pytest.fixture(params=["joined as they are", "few are sent", "too many to send"])
+def _keys_looked_up(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each way of looking keys up, on tables that are too small for the others."""
+    if request.param != "joined as they are":
+        monkeypatch.setattr(lookup, "LARGE_BYTES", -1)
+    if request.param == "too many to send":
+        monkeypatch.setattr(lookup, "FEW_KEYS", 0)
 
 
 def upsert(small: Small, batch: int, *rows: Sequence[object]) -> Merged:
@@ -58,16 +68,18 @@ def test_a_version_that_loses_changes_no_file_but_its_batch_is_committed(small: 
     assert find_commit(small.path, APP, 2) is not None
 
 
+@pytest.mark.usefixtures("_keys_looked_up")
 def test_only_the_files_with_a_row_that_changes_are_written_anew(small: Small) -> None:
     small.append(1, ("a", JAN_1, 1), ("b", JAN_2, 2))
     small.append(2, ("c", JAN_1, 3))
     before = files(small)
 
-    merged = upsert(small, 3, ("a", JAN_1, 5))
+    merged = upsert(small, 3, ("a", JAN_1, 5), ("b", JAN_2, 1), ("d", JAN_1, 4))
 
     assert len(merged.replaced) == 1
     assert len(before & files(small)) == 2
-    assert small.rows() == [("a", "2017-01-01", 5), ("b", "2017-01-02", 2), ("c", "2017-01-01", 3)]
+    a_and_b = [("a", "2017-01-01", 5), ("b", "2017-01-02", 2)]
+    assert small.rows() == [*a_and_b, ("c", "2017-01-01", 3), ("d", "2017-01-01", 4)]
 
 
 def test_a_row_moves_to_another_day_in_the_same_commit(small: Small) -> None:

@@ -11,7 +11,7 @@ from incremental_assets.ledger.view import TableHistory
 from incremental_assets.plan.costs import MEASURED, Costs
 from incremental_assets_tests.plan.ledgers import MART, did
 
-BIG = 1_000_000
+MIDDLE, BIG = 100_000, 1_000_000
 
 
 def history(*batches: tuple[str, int, int, float]) -> TableHistory:
@@ -27,9 +27,9 @@ def test_before_the_first_batch_the_measured_model_decides() -> None:
     costs = Costs.of(history())
 
     assert costs.pace == {"merge": 1.0, "rebuild": 1.0}
-    assert costs.cheaper(10, 2_000)[0] == "merge"
-    assert costs.cheaper(2_000, 10)[0] == "rebuild"
-    assert costs.cheaper(10, 1_000_000)[0] == "rebuild"
+    assert costs.cheaper(10, 2_000)[0] == "rebuild"
+    assert costs.cheaper(10, 1_000_000)[0] == "merge"
+    assert costs.cheaper(500_000, 1_000_000)[0] == "rebuild"
 
 
 def test_the_pace_is_that_of_the_last_batches() -> None:
@@ -47,15 +47,16 @@ def test_the_pace_is_that_of_the_last_batches() -> None:
 def test_a_table_that_is_slow_to_make_anew_is_merged_and_if_that_is_slower_not_again() -> None:
     merge, rebuild = MEASURED["merge"], MEASURED["rebuild"]
     told = [
-        ("rebuild", BIG, BIG, 3 * rebuild.seconds(0, BIG)),
-        ("merge", 10, BIG, 9 * merge.seconds(10, BIG)),
+        ("rebuild", MIDDLE, MIDDLE, 3 * rebuild.seconds(0, MIDDLE)),
+        ("merge", 10, MIDDLE, 9 * merge.seconds(10, MIDDLE)),
     ]
 
-    assert Costs.of(history(*told[:1])).cheaper(10, BIG)[0] == "merge"
-    way, why = Costs.of(history(*told)).cheaper(10, BIG)
+    assert Costs.of(history()).cheaper(10, MIDDLE)[0] == "rebuild"
+    assert Costs.of(history(*told[:1])).cheaper(10, MIDDLE)[0] == "merge"
+    way, why = Costs.of(history(*told)).cheaper(10, MIDDLE)
 
     assert way == "rebuild"
-    assert why.startswith("merging 10 changed rows into 1000000 takes about ")
+    assert why.startswith("merging 10 changed rows into 100000 takes about ")
 
 
 def test_days_of_one_batch_are_one_measurement() -> None:

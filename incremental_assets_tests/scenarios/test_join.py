@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from pyspark.sql import SparkSession
 
 from incremental_assets.load import LoadResult
 from incremental_assets.plan import costs
 from incremental_assets.plan.costs import Model
-from incremental_assets_tests.scenarios.world import World, sale, sales
+from incremental_assets_tests.event_log import EventLog, jobs
+from incremental_assets_tests.scenarios.world import TABLES, World, sale, sales
 
 MART = "gold/sales_mart"
 
@@ -51,12 +54,15 @@ def loaded(world: World) -> World:
     return world
 
 
-def test_a_late_sale_is_joined_alone(loaded: World) -> None:
+def test_a_late_sale_is_joined_alone(loaded: World, spark: SparkSession, event_log: Path) -> None:
     before = loaded.day_files(MART)
     loaded.land("events", "2017-01-05", "late.jsonl", [sale("late", "2017-01-04", user_id="u2")])
+    loaded.load("2017-01-04...2017-01-05", *(name for name in TABLES if name != MART))
+    log = EventLog(spark, event_log)
 
-    result = loaded.load("2017-01-04...2017-01-05")
+    result = loaded.load("2017-01-04...2017-01-05", MART)
 
+    assert jobs(log.new()) == 3  # it looks the keys up, writes, and reconciles
     assert did(result) == {"2017-01-04": ("merge", 1, 1, 0)}
     assert incomes(loaded)["late"] == "middle"
     after = loaded.day_files(MART)

@@ -1,0 +1,34 @@
+"""Looking a few keys up in a large table: they are sent to its files, whose rows stay in place.
+
+A join by key shuffles the keys of the whole table, however few are looked for. Counting those first
+is a job of its own, so a small table is joined as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from incremental_assets.frames import persisted
+from incremental_assets.lake.read import DataFile
+
+# Above this size of the files, counting the keys takes less time than shuffling the table's.
+LARGE_BYTES = 4 * 2**20
+# Up to this many keys are sent to every task.
+FEW_KEYS = 100_000
+
+
+@contextmanager
+def few_keys(keys: DataFrame, files: Sequence[DataFile]) -> Iterator[DataFrame | None]:
+    """The keys, to be sent to every task, where they are few and the files large; else None.
+
+    `keys` are computed here a first time, and kept; they should be cheap to make.
+    """
+    if sum(file.size for file in files) <= LARGE_BYTES:
+        yield None
+        return
+    with persisted(keys) as kept:
+        yield F.broadcast(kept) if kept.count() <= FEW_KEYS else None
