@@ -65,12 +65,27 @@ def find_tables(packages: Iterable[ModuleType]) -> tuple[Table, ...]:
             found[name] = own[0]
     ordered: dict[str, Table] = {}
     for table in found.values():
-        _visit(table, found, ordered)
+        _visit(table, found, ordered, ())
     return tuple(ordered.values())
 
 
-def _visit(table: Table, found: dict[str, Table], ordered: dict[str, Table]) -> None:
-    for read in table.upstreams:
-        if read.table.name not in ordered:
-            _visit(read.table, found, ordered)
+def _visit(
+    table: Table, found: dict[str, Table], ordered: dict[str, Table], below: tuple[str, ...]
+) -> None:
+    """Put a table after those that it reads and that its rules look into."""
+    if table.name in below:
+        circle = " → ".join((*below[below.index(table.name) :], table.name))
+        raise DefinitionError(
+            f"{circle}: a rule looks into a table that is made of the table it judges. Let it "
+            "look into one that is loaded before."
+        )
+    for name in sorted(table.looks_into):
+        if name not in found:
+            raise DefinitionError(
+                f"{table.name}: a rule looks into {name!r}, which is no table of the lakehouse."
+            )
+    needed = [read.table for read in table.upstreams]
+    for other in (*needed, *(found[name] for name in sorted(table.looks_into))):
+        if other.name not in ordered:
+            _visit(other, found, ordered, (*below, table.name))
     ordered.setdefault(table.name, table)

@@ -19,7 +19,7 @@ from incremental_assets.errors import DefinitionError
 from incremental_assets.lake.strategy import Append, History, Merge, ReplaceDay, ReplaceKeys
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.gate import structural_rules
-from incremental_assets.quality.rules import RowRule, Rule
+from incremental_assets.quality.rule import RowRule, Rule, Severity
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.stored_feed import Stored
 from incremental_assets.table_checks import check_table
@@ -70,6 +70,20 @@ class Sums:
 
     sums: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     rows: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A rule as it shows: what it asks, what becomes of what breaks it, and who minds."""
+
+    description: str
+    severity: Severity
+    owner: str = ""
+
+    @property
+    def blocking(self) -> bool:
+        """Whether the day is held."""
+        return self.severity == "fail"
 
 
 @dataclass(frozen=True)
@@ -168,10 +182,15 @@ class Table:
         """The rules on rows."""
         return [rule for rule in self.rules if isinstance(rule, RowRule)]
 
-    def checks(self) -> Mapping[str, tuple[str, bool]]:
-        """Every check of the table: its description, and whether it blocks."""
-        found = {rule.name: (rule.description, rule.severity == "fail") for rule in self.rules}
+    @property
+    def looks_into(self) -> frozenset[str]:
+        """The names of the other tables in which its rules look something up."""
+        return frozenset(r.looks_into for r in self.row_rules if r.looks_into) - {self.name}
+
+    def checks(self) -> Mapping[str, Check]:
+        """Every check of the table by its name."""
+        found = {r.name: Check(r.description, r.severity, r.owner) for r in self.rules}
         if self.is_typed:
             structural = structural_rules()
-            found |= {name: (text, False) for name, text in structural.items()}
+            found |= {name: Check(text, "quarantine") for name, text in structural.items()}
         return found

@@ -10,6 +10,7 @@ from incremental_assets.changes.files import Files
 from incremental_assets.errors import DefinitionError
 from incremental_assets.lake.history import VALIDITY
 from incremental_assets.lake.strategy import Append, History, Merge, ReplaceDay, ReplaceKeys
+from incremental_assets.quality.rule import DayRule
 
 if TYPE_CHECKING:
     from incremental_assets.table import Table
@@ -20,6 +21,7 @@ def check_table(table: Table) -> None:
     names = [rule.name for rule in table.rules]
     if len(set(names)) != len(names):
         raise DefinitionError(f"{table.name}: two rules have the same name: {sorted(names)}.")
+    _check_rules(table)
     if table.layer == "bronze":
         _check_source(table)
     elif not isinstance(table.changes, Files):
@@ -31,6 +33,34 @@ def check_table(table: Table) -> None:
         _check_typed(table)
     else:
         _check_derived(table)
+
+
+def _check_rules(table: Table) -> None:
+    name = table.name
+    if table.layer == "bronze":
+        measured = [r.name for r in table.rules if isinstance(r, DayRule) and r.measures]
+        if measured:
+            raise DefinitionError(
+                f"{name}: {measured} measure columns, and bronze has none but the payload; give "
+                "them to silver."
+            )
+    elif not table.is_typed:
+        aside = [rule.name for rule in table.row_rules if rule.severity == "quarantine"]
+        if aside:
+            raise DefinitionError(
+                f"{name}: {aside} would set rows aside, but these rows are made of good ones: hold "
+                "the day with fail(…), record it with warn(…), or give the rule to silver."
+            )
+    if table.schema is None or table.transform is not None or not table.is_typed:
+        return  # which columns there are is known when there is a frame
+    known = {column.lower() for column in table.schema.columns}
+    for rule in table.rules:
+        unknown = [c for c in rule.columns if c.lower() not in known and not c.startswith("_")]
+        if unknown:
+            raise DefinitionError(
+                f"{name}: rule {rule.name} reads {unknown}, and the contract has "
+                f"{sorted(table.schema.columns)}. Correct the rule, or declare the column."
+            )
 
 
 def _check_source(table: Table) -> None:

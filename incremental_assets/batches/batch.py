@@ -20,7 +20,7 @@ from incremental_assets.lake.transaction import Transaction
 from incremental_assets.ledger.entry import Entry, Touched
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import Work
-from incremental_assets.quality.gate import RuleResult
+from incremental_assets.quality.judge import RuleResult
 from incremental_assets.settings import Settings
 from incremental_assets.table import AsOf, Table
 

@@ -32,6 +32,7 @@ from incremental_assets.batches.copy_changes import (
     placed_again,
     without_raw,
 )
+from incremental_assets.batches.volume import before, judges_volume, last_ones
 from incremental_assets.changes.watermark import Seen, as_text, instant
 from incremental_assets.errors import SourceError
 from incremental_assets.frames import persisted
@@ -40,7 +41,7 @@ from incremental_assets.lake.publish import publish
 from incremental_assets.lake.session import own_session
 from incremental_assets.lake.stage import stage
 from incremental_assets.ledger.entry import Entry
-from incremental_assets.quality.gate import RuleResult, judge_day
+from incremental_assets.quality.judge import RuleResult, judge_day
 from incremental_assets.quality.rules import DayCounts
 from incremental_assets.table import Table
 
@@ -180,7 +181,19 @@ def _judge(batch: Batch, day: date, counted: _Counted) -> tuple[Entry, list[Rule
     (claim,) = batch.claims
     changes = changes_of(batch)
     empty = sum(1 for file in claim.files if file.size == 0)
-    counts = DayCounts(counted.copy, 0, counted.copy, 0, len(claim.files), empty)
+    history = batch.view.table(batch.table.name)
+    volume = last_ones(history, lambda entry: entry.rows_read)
+    counts = DayCounts(
+        counted.copy,
+        0,
+        counted.copy,
+        0,
+        len(claim.files),
+        empty,
+        trailing=before(volume, day) if judges_volume(batch.table.rules) else (),
+        day=day,
+        now=batch.now,
+    )
     results = judge_day(batch.table.rules, counts)
     failed = [f"{r.rule}: {r.found}" for r in results if r.severity == "fail" and not r.passed]
     share = counted.deleted / counted.before if counted.before else 0.0
@@ -191,8 +204,7 @@ def _judge(batch: Batch, day: date, counted: _Counted) -> tuple[Entry, list[Rule
             "is, allow the share with most_deleted"
         )
     at = datetime(day.year, day.month, day.day, tzinfo=UTC)
-    committed = batch.view.table(batch.table.name).committed
-    low = committed[-1].high if committed else ""
+    low = history.committed[-1].high if history.committed else ""
     seen = Seen(at, at, counted.copy, batch.now)
     entry = replace(
         claim,

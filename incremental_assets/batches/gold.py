@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from typing import Any
@@ -12,12 +12,22 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from incremental_assets.batches.batch import Batch, verdict
+from incremental_assets.batches.scope import scope_of
 from incremental_assets.batches.totals import differences, totals
+from incremental_assets.batches.volume import before, judges_volume, last_ones
 from incremental_assets.frames import quoted
 from incremental_assets.lake.literals import sql_days
 from incremental_assets.lake.read import DataFile, no_rows, read_version
 from incremental_assets.ledger.entry import Entry
-from incremental_assets.quality.gate import RuleResult, judge_day
+from incremental_assets.quality.examples import MOST, Examples, examples
+from incremental_assets.quality.gate import (
+    aggregates,
+    measures_of,
+    naming_one,
+    prepared,
+    watched_rules,
+)
+from incremental_assets.quality.judge import RuleResult, judge_day, row_result
 from incremental_assets.quality.rules import DayCounts
 from incremental_assets.table import AsOf, ByDay, Sums
 
@@ -57,19 +67,31 @@ def judge(
     Sums of the rows that came out of the join would agree with themselves. Only the few summed
     columns of either side are scanned, in one job.
     """
-    sums = batch.table.sums or Sums()
+    table, sums = batch.table, batch.table.sums or Sums()
     left = totals(facts, {name: sql for name, (sql, _) in sums.sums.items()}, 0)
-    right = totals(rows, {name: sql for name, (_, sql) in sums.sums.items()}, 1)
+    rows, right = made_totals(batch, rows, {name: sql for name, (_, sql) in sums.sums.items()})
     found: dict[int, dict[date, Mapping[str, Any]]] = {0: {}, 1: {}}
-    for row in left.unionByName(right).collect():
+    for row in left.unionByName(right, allowMissingColumns=True).collect():
         found[row["side"]][row["dt"]] = row.asDict()
+    examples_of = examples_of_broken(batch, rows, found[1].values())
+    history = batch.view.table(table.name)
+    volume = last_ones(history, lambda entry: entry.rows_counted)
     entries: list[Entry] = []
     results: dict[date, list[RuleResult]] = {}
     for claim in batch.claims:
-        before, after = found[0].get(claim.day, {}), found[1].get(claim.day, {})
-        read, made = before.get("rows", 0), after.get("rows", 0)
-        counts = DayCounts(made, 0, made, 0, differences=differences(sums, before, after))
-        results[claim.day] = judge_day(batch.table.rules, counts)
+        expected, after = found[0].get(claim.day, {}), found[1].get(claim.day, {})
+        read, made = expected.get("rows", 0), after.get("rows", 0)
+        counts = DayCounts(
+            made,
+            0,
+            made,
+            0,
+            differences=differences(sums, expected, after),
+            trailing=before(volume, claim.day) if judges_volume(table.rules) else (),
+            day=claim.day,
+            now=batch.now,
+        )
+        results[claim.day] = judged(batch, counts, after, examples_of)
         entries.append(
             replace(
                 claim,
@@ -80,3 +102,48 @@ def judge(
             )
         )
     return entries, results
+
+
+def made_totals(
+    batch: Batch, rows: DataFrame, sums: Mapping[str, str]
+) -> tuple[DataFrame, DataFrame]:
+    """The made rows with what their rules add to them, and their totals with what rules ask for.
+
+    Raises DefinitionError for a rule that does not fit the rows.
+    """
+    rules = batch.table.rules
+    scope = scope_of(rows.sparkSession, batch, "dt", replaced=True)
+    rows = prepared(rows, rules, scope)
+    with naming_one(rows, rules):
+        return rows, totals(rows, sums, 1, aggregates(rules))
+
+
+def examples_of_broken(
+    batch: Batch, rows: DataFrame, found: Iterable[Mapping[str, Any]]
+) -> Examples:
+    """Keys of rows that break a rule; nothing is looked up where none does."""
+    broken = (n for row in found for name, n in row.items() if name.startswith("broken_"))
+    return examples(rows, batch.table.rules, "dt", batch.table.key) if any(broken) else {}
+
+
+def judged(
+    batch: Batch, counts: DayCounts, found: Mapping[str, Any], examples_of: Examples
+) -> list[RuleResult]:
+    """What each rule of the table says to made rows, with what was counted of them."""
+    rules = batch.table.rules
+    measured = {name: found.get(f"measure_{name}") for name in measures_of(rules)}
+    counts = replace(counts, measured=measured, measured_rows=counts.rows)
+    of_rows = [
+        replace(
+            row_result(rule, found.get(f"broken_{rule.name}") or 0, counts.rows),
+            examples=_of_rule(rule.name, counts.day, examples_of),
+        )
+        for rule in watched_rules(rules)
+    ]
+    return of_rows + judge_day(rules, counts)
+
+
+def _of_rule(rule: str, day: date | None, examples_of: Examples) -> tuple[str, ...]:
+    """The examples of a rule on a day, or on all days where they are judged together."""
+    found = [keys for (of, name), keys in examples_of.items() if name == rule and day in (of, None)]
+    return tuple(key for keys in found for key in keys)[:MOST]

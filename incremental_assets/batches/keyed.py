@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.batches.batch import Batch, DayBatch, Outcome, verdict
+from incremental_assets.batches.gold import examples_of_broken, judged, made_totals
 from incremental_assets.batches.since import as_it_was_read
 from incremental_assets.batches.totals import differences, totals
 from incremental_assets.changes.row_hash import row_hash
@@ -28,7 +29,7 @@ from incremental_assets.lake.session import own_session
 from incremental_assets.lake.stage import stage
 from incremental_assets.lake.strategy import ReplaceKeys
 from incremental_assets.ledger.entry import Entry
-from incremental_assets.quality.gate import RuleResult, judge_day
+from incremental_assets.quality.judge import RuleResult
 from incremental_assets.quality.rules import DayCounts
 from incremental_assets.table import Sums, Table
 
@@ -208,18 +209,21 @@ def _judge(
     sums = batch.table.sums or Sums()
     whole = F.lit(None).cast("date").alias("dt")
     read = totals(facts.withColumn("dt", whole), {n: sql for n, (sql, _) in sums.sums.items()}, 0)
-    made = totals(rows.withColumn("dt", whole), {n: sql for n, (_, sql) in sums.sums.items()}, 1)
+    of_made = {n: sql for n, (_, sql) in sums.sums.items()}
+    rows, made = made_totals(batch, rows.withColumn("dt", whole), of_made)
     found: dict[int, Mapping[str, Any]] = {0: {}, 1: {}}
-    for row in read.unionByName(made).collect():
+    for row in read.unionByName(made, allowMissingColumns=True).collect():
         found[row["side"]] = row.asDict()
     count = found[1].get("rows", 0)
-    counts = DayCounts(count, 0, count, 0, differences=differences(sums, found[0], found[1]))
-    judged = judge_day(batch.table.rules, counts)
+    apart = differences(sums, found[0], found[1])
+    counts = DayCounts(count, 0, count, 0, differences=apart, now=batch.now)
+    examples_of = examples_of_broken(batch, rows, [found[1]])
+    results = judged(batch, counts, found[1], examples_of)
     entries = [
-        replace(claim, **verdict(judged), rows_read=found[0].get("rows", 0) if at == 0 else 0)
+        replace(claim, **verdict(results), rows_read=found[0].get("rows", 0) if at == 0 else 0)
         for at, claim in enumerate(batch.claims)
     ]
-    return entries, {claim.day: judged for claim in batch.claims}
+    return entries, {claim.day: results for claim in batch.claims}
 
 
 def _with_changes(entry: Entry, merged: Merged, *, first: bool) -> Entry:

@@ -14,6 +14,7 @@ from incremental_assets.batches.changes import write_changes
 from incremental_assets.batches.events import OPERATION
 from incremental_assets.batches.typed import Typed, contract_of, typed, window_rows
 from incremental_assets.batches.versions import write_versions
+from incremental_assets.batches.volume import added_up, before, judges_volume
 from incremental_assets.frames import persisted
 from incremental_assets.lake import quarantine
 from incremental_assets.lake.delta_log import columns_of
@@ -23,14 +24,9 @@ from incremental_assets.lake.publish import publish
 from incremental_assets.lake.session import own_session
 from incremental_assets.lake.strategy import Append, History
 from incremental_assets.ledger.entry import Entry
-from incremental_assets.quality.gate import (
-    Counted,
-    DayGate,
-    RuleResult,
-    count,
-    judge_day,
-    judge_rows,
-)
+from incremental_assets.quality.examples import Examples, examples
+from incremental_assets.quality.gate import Counted, DayGate, count
+from incremental_assets.quality.judge import RuleResult, judge_day, judge_rows
 from incremental_assets.quality.rules import DayCounts
 
 
@@ -59,7 +55,12 @@ class TypedBatch(DayBatch):
             late = F.col("_landing_day") > F.col("_day")
             flags = {"truncates": F.col(OPERATION) == "truncate"} if batch.table.log else {}
             counted = count(rows, batch.table.rules, "_day", late, flags)
-            judged = _judge(batch, counted, read)
+            broken = any(day.reasons for day in counted.days.values()) or any(
+                counted.broken.values()
+            )
+            key = batch.table.key
+            found = examples(rows, batch.table.rules, "_day", key) if broken else {}
+            judged = _judge(batch, counted, read, found)
             if any(gate.quarantined for gate in counted.days.values()):
                 quarantine.put(rows, batch.quarantine_path, batch.table.name, batch.number)
             if not judged.published:
@@ -90,22 +91,32 @@ class TypedBatch(DayBatch):
         return Outcome(self.settled(batch.table, entries, batch.commit()), judged.results)
 
 
-def _judge(batch: Batch, counted: Counted, read: Typed) -> _Judged:
+def _judge(batch: Batch, counted: Counted, read: Typed, examples_of: Examples) -> _Judged:
     entries: list[Entry] = []
     results: dict[date, list[RuleResult]] = {}
     history = batch.view.table(batch.table.name)
+    asked = judges_volume(batch.table.rules)
+    volume = added_up(history, lambda entry: entry.rows_counted) if asked else {}
     for claim in batch.claims:
         gate = counted.days.get(claim.day) or DayGate(claim.day)
-        before = [] if batch.work.mode == "rebuild" else list(history.since_rebuilt(claim.day))
+        earlier = [] if batch.work.mode == "rebuild" else list(history.since_rebuilt(claim.day))
         counts = DayCounts(
             rows=gate.rows,
             quarantined=gate.quarantined,
-            total_rows=gate.counted + sum(e.rows_counted for e in before),
+            total_rows=gate.counted + sum(e.rows_counted for e in earlier),
             total_quarantined=gate.counted_quarantined
-            + sum(e.rows_counted_quarantined for e in before),
+            + sum(e.rows_counted_quarantined for e in earlier),
+            measured=gate.measured,
+            measured_rows=gate.rows - gate.quarantined,
+            trailing=before(volume, claim.day),
+            day=claim.day,
+            now=batch.now,
         )
-        found = judge_rows(gate, batch.table.rules, counted)
-        results[claim.day] = found + judge_day(batch.table.rules, counts)
+        of_rows = [
+            replace(result, examples=examples_of.get((claim.day, result.rule), ()))
+            for result in judge_rows(gate, batch.table.rules, counted)
+        ]
+        results[claim.day] = of_rows + judge_day(batch.table.rules, counts)
         entries.append(
             replace(
                 claim,

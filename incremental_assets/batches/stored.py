@@ -27,6 +27,7 @@ from incremental_assets.batches.stored_rows import (
     AT,
     HASH,
 )
+from incremental_assets.batches.volume import added_up, before, judges_volume
 from incremental_assets.changes.by_log import ChangeLog
 from incremental_assets.changes.by_sequence import Sequence as SequenceChanges
 from incremental_assets.changes.by_sequence import Step
@@ -41,7 +42,7 @@ from incremental_assets.lake.session import own_session
 from incremental_assets.lake.stage import stage
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.plan.stored import state_of
-from incremental_assets.quality.gate import RuleResult, judge_day
+from incremental_assets.quality.judge import RuleResult, judge_day
 from incremental_assets.quality.rules import DayCounts
 from incremental_assets.sources.stored import FixedSource
 from incremental_assets.spark.failure import SPARK_ERRORS
@@ -148,9 +149,20 @@ def _judge(
     entries: list[Entry] = []
     results: dict[date, list[RuleResult]] = {}
     looks = last_looks(batch)
+    history = batch.view.table(batch.table.name)
+    asked = judges_volume(batch.table.rules)
+    volume = added_up(history, lambda entry: entry.rows_inserted) if asked else {}
     for claim in batch.claims:
         found = days.get(claim.day, _Found())
-        counts = DayCounts(found.rows, found.aside, found.rows, found.aside)
+        counts = DayCounts(
+            found.rows,
+            found.aside,
+            found.rows + volume.get(claim.day, 0),
+            found.aside,
+            trailing=before(volume, claim.day),
+            day=claim.day,
+            now=batch.now,
+        )
         results[claim.day] = judge_day(batch.table.rules, counts)
         last = looks[claim.day]
         low = last.high if last is not None else ""

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from incremental_assets.table import Sums
 
+NOTHING: Mapping[str, Column] = MappingProxyType({})
 
-def totals(frame: DataFrame, sums: Mapping[str, str], side: int) -> DataFrame:
-    """`rows` and each of the sums (SQL, as decimal(38,4)) per `dt`, marked with the `side`."""
+
+def totals(
+    frame: DataFrame, sums: Mapping[str, str], side: int, further: Mapping[str, Column] = NOTHING
+) -> DataFrame:
+    """`rows` and each of the sums (SQL, as decimal(38,4)) per `dt`, marked with the `side`.
+
+    `further` are aggregates of this side alone.
+    """
     own = [F.expr(sql).cast("decimal(38,4)").alias(name) for name, sql in sums.items()]
+    own += [column.alias(name) for name, column in further.items()]
     found = frame.groupBy("dt").agg(F.count(F.lit(1)).alias("rows"), *own)
     return found.withColumn("side", F.lit(side))
 

@@ -19,6 +19,7 @@ from incremental_assets.batches.events import (
     events_of,
     reasons_of,
 )
+from incremental_assets.batches.scope import scope_of
 from incremental_assets.errors import DefinitionError
 from incremental_assets.intake.intake import CHANGED_AT, ORDER
 from incremental_assets.lake.history import DELETED
@@ -27,7 +28,7 @@ from incremental_assets.lake.read import DataFile, read_version
 from incremental_assets.lake.strategy import History
 from incremental_assets.plan.stored import state_of
 from incremental_assets.quality.contract import Contract
-from incremental_assets.quality.gate import with_reasons
+from incremental_assets.quality.gate import prepared, with_reasons
 from incremental_assets.table import Table
 
 
@@ -114,10 +115,12 @@ def all_rows(session: SparkSession, batch: Batch, held: list[Any], days: list[An
 
 
 def _judged(landed: DataFrame, batch: Batch, said: Column) -> DataFrame:
-    table = batch.table
+    table, session = batch.table, landed.sparkSession
     rows = contract_of(table).apply(landed)
     if table.transform is not None:
         rows = table.transform(rows)
+    replaced = batch.work.mode == "rebuild"
+    rows = prepared(rows, table.rules, scope_of(session, batch, "_day", replaced=replaced))
     rows = with_reasons(rows, table.rules, _time_reasons(batch))
     line = F.coalesce(F.col("_raw"), F.to_json(said))
     return rows.withColumns({"dt": F.col("_day"), "_line": line})

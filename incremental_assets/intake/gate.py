@@ -77,7 +77,7 @@ def judge(
     found: dict[Rule, str] = {
         rule: f"{rule.name}: {row[f'_broken_{n}']} of {total} rows break it"
         for n, rule in enumerate(watched)
-        if row[f"_broken_{n}"]
+        if not rule.passes(row[f"_broken_{n}"], total)
     }
     counts = DayCounts(total, aside, total, aside, 1)
     for rule in rules:

@@ -20,7 +20,7 @@ from incremental_assets.lake.strategy import (
     ReplaceDay,
     Write,
 )
-from incremental_assets.quality.rules import Rule
+from incremental_assets.quality.rule import Rule, looks_further
 from incremental_assets.sources.stored import StoredSource
 
 Detector = Timestamp | Sequence | ChangeLog | SnapshotDiff
@@ -83,6 +83,12 @@ class Intake:
             raise DefinitionError(
                 f"{self.name}: {self.write} replaces partitions, so partition_by has to be "
                 f"[{self.write.day!r}], not {list(self.partition_by)}."
+            )
+        wide = [rule.name for rule in self.rules if looks_further(rule)]
+        if wide:
+            raise DefinitionError(
+                f"{self.name}: the rules {wide} look at days, or at other rows and tables; a "
+                "loader judges a batch and its rows. Use them in a table of the lakehouse."
             )
         names = [rule.name for rule in self.rules]
         if len(set(names)) != len(names):

@@ -76,6 +76,17 @@ def bytes_of(path: str, days: Collection[date] | None = None) -> int:
     return sum(size for size, day in of if day in days)
 
 
+def rows_by_file(path: str, column: str) -> list[tuple[str, date | None, int]]:
+    """Each file of the table with its day in a partition column and its rows; none without one."""
+    table = open_table(path)
+    if table is None:
+        return []
+    files = pa.table(table.get_add_actions(flatten=True))
+    days = files[f"partition.{column}"].to_pylist()
+    found = zip(files["path"].to_pylist(), days, files["num_records"].to_pylist(), strict=True)
+    return [(unquote(path), day, rows or 0) for path, day, rows in found]
+
+
 def columns_of(path: str) -> list[str]:
     """The table's column names; empty where there is no table."""
     table = open_table(path)

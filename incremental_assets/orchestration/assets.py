@@ -15,11 +15,11 @@ from incremental_assets.orchestration.metadata import (
     day_metadata,
     table_metadata,
 )
-from incremental_assets.orchestration.partitions import daily, days_of, mapping
+from incremental_assets.orchestration.partitions import daily, days_of, mapping, up_to_the_day
 from incremental_assets.orchestration.resources import SparkResource, lakehouse
 from incremental_assets.plan import stale_days
 from incremental_assets.settings import Settings
-from incremental_assets.table import Table
+from incremental_assets.table import Check, Table
 
 _SEVERITY = {True: dg.AssetCheckSeverity.ERROR, False: dg.AssetCheckSeverity.WARN}
 _VERSION_TAGS = {"dagster/data_version_is_user_provided": "true"}
@@ -46,13 +46,16 @@ def _asset(table: Table, settings: Settings) -> dg.AssetsDefinition:
             description=table.description,
             partitions_def=daily(settings),
             backfill_policy=dg.BackfillPolicy.single_run(),
-            deps=[
-                dg.AssetDep(asset_key(read.table), partition_mapping=mapping(table, read, settings))
-                for read in table.upstreams
-            ],
+            deps=_deps(table, settings),
             check_specs=[
-                dg.AssetCheckSpec(name, asset=key, description=text, blocking=blocking)
-                for name, (text, blocking) in table.checks().items()
+                dg.AssetCheckSpec(
+                    name,
+                    asset=key,
+                    description=check.description,
+                    blocking=check.blocking,
+                    metadata={"severity": check.severity, "owner": check.owner or table.owners[0]},
+                )
+                for name, check in table.checks().items()
             ],
             group_name=table.layer,
             owners=list(table.owners),
@@ -64,6 +67,20 @@ def _asset(table: Table, settings: Settings) -> dg.AssetsDefinition:
             yield from _load(context, spark, table)
 
     return load
+
+
+def _deps(table: Table, settings: Settings) -> list[dg.AssetDep]:
+    """The tables that it reads, and those that its rules look into."""
+    read = [
+        dg.AssetDep(asset_key(read.table), partition_mapping=mapping(table, read, settings))
+        for read in table.upstreams
+    ]
+    own = {upstream.table.name for upstream in table.upstreams}
+    looked_into = [
+        dg.AssetDep(dg.AssetKey(name.split("/")), partition_mapping=up_to_the_day())
+        for name in sorted(table.looks_into - own)
+    ]
+    return read + looked_into
 
 
 def _load(context: dg.AssetExecutionContext, spark: SparkResource, table: Table) -> Iterator[Any]:
@@ -99,7 +116,7 @@ def _load(context: dg.AssetExecutionContext, spark: SparkResource, table: Table)
 
 
 def _evaluations(
-    table: Table, result: LoadResult, checks: Mapping[str, tuple[str, bool]]
+    table: Table, result: LoadResult, checks: Mapping[str, Check]
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Each rule's result on the partition of its day; a day with nothing to judge keeps its last.
 
@@ -107,7 +124,8 @@ def _evaluations(
     red where one looks.
     """
     for day, day_result in result.days.items():
-        for name, (_, blocking) in checks.items():
+        for name, check in checks.items():
+            blocking = check.blocking
             judged = day_result.checks.get(name)
             if judged is not None:
                 yield dg.AssetCheckEvaluation(

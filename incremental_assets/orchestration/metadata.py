@@ -9,7 +9,7 @@ import dagster as dg
 
 from incremental_assets.lake.delta_log import open_table
 from incremental_assets.load import DayResult
-from incremental_assets.quality.gate import RuleResult
+from incremental_assets.quality.judge import RuleResult
 
 
 def day_metadata(result: DayResult) -> Mapping[str, Any]:
@@ -52,12 +52,18 @@ def table_metadata(path: str, name: str) -> Mapping[str, Any]:
 
 
 def check_metadata(result: RuleResult) -> Mapping[str, Any]:
-    """A rule's result as numbers and in words."""
-    return {
+    """A rule's result as numbers and in words, with the keys of a few rows that broke it."""
+    about: dict[str, Any] = {
         "value": float(result.value),
         "threshold": float(result.threshold),
+        "rows": result.rows,
         "found": result.found,
     }
+    if result.broken:
+        about |= {"broken": result.broken, "share": result.broken / max(result.rows, 1)}
+    if result.examples:
+        about["examples"] = list(result.examples)
+    return about
 
 
 def _type(delta_type: Any) -> str:

@@ -30,9 +30,7 @@ def mapping(table: Table, read: ByDay | AsOf, settings: Settings) -> dg.Partitio
     made anew by key go on from those of the days before. Any other day is fed by the same day.
     """
     if isinstance(read, AsOf) or isinstance(table.write, ReplaceKeys):
-        return dg.TimeWindowPartitionMapping(
-            start_offset=_FROM_THE_START, allow_nonexistent_upstream_partitions=True
-        )
+        return up_to_the_day()
     if isinstance(read, ByDay) and read.table.layer == "bronze" and read.table.day is not None:
         lateness = table.lateness_in(settings.lateness)
         if lateness is not None:
@@ -42,6 +40,13 @@ def mapping(table: Table, read: ByDay | AsOf, settings: Settings) -> dg.Partitio
                 allow_nonexistent_upstream_partitions=True,
             )
     return dg.TimeWindowPartitionMapping(allow_nonexistent_upstream_partitions=True)
+
+
+def up_to_the_day() -> dg.PartitionMapping:
+    """A day depends on all days up to it."""
+    return dg.TimeWindowPartitionMapping(
+        start_offset=_FROM_THE_START, allow_nonexistent_upstream_partitions=True
+    )
 
 
 def days_of(context: dg.AssetExecutionContext) -> list[date]:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date
 from types import MappingProxyType
+from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from incremental_assets.errors import DefinitionError
 from incremental_assets.quality.contract import FIELDS
-from incremental_assets.quality.rules import (
-    DayCounts,
+from incremental_assets.quality.rule import (
     DayRule,
     RowRule,
     Rule,
-    Severity,
-    Verdict,
+    Scope,
 )
 
 # Reasons that say only that a row came at the wrong time: outside the share that holds a day.
@@ -33,18 +35,6 @@ _STRUCTURAL = {
 
 
 @dataclass(frozen=True, slots=True)
-class RuleResult:
-    """What one rule found on one day: numbers only, so that its history can be plotted."""
-
-    rule: str
-    severity: Severity
-    passed: bool
-    found: str
-    value: float
-    threshold: float
-
-
-@dataclass(frozen=True, slots=True)
 class DayGate:
     """One day before the gate: its rows, and how many have which reasons."""
 
@@ -56,6 +46,7 @@ class DayGate:
     late: int = 0
     unreadable: int = 0
     reasons: Mapping[str, int] = field(default_factory=dict)
+    measured: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +64,63 @@ def structural_rules() -> Mapping[str, str]:
     return dict(_STRUCTURAL)
 
 
+def prepared(rows: DataFrame, rules: Sequence[Rule], scope: Scope) -> DataFrame:
+    """Add the columns `_rule_…` of the rules that look further than one row."""
+    for rule in rules:
+        if isinstance(rule, RowRule) and rule.prepare is not None:
+            with naming(rule):
+                rows = rule.prepare(rows, scope)
+    return rows
+
+
+@contextmanager
+def naming(rule: Rule) -> Iterator[None]:
+    """Spark's word against a rule becomes an error that names the rule."""
+    try:
+        yield
+    except AnalysisException as error:
+        raise _wrong(rule, error) from error
+
+
+@contextmanager
+def naming_one(rows: DataFrame, rules: Sequence[Rule]) -> Iterator[None]:
+    """Where Spark refuses the rules together, the first that does not fit the rows is named."""
+    try:
+        yield
+    except AnalysisException:
+        _try_each(rows, rules)
+        raise
+
+
+def _try_each(rows: DataFrame, rules: Sequence[Rule]) -> None:
+    for rule in rules:
+        columns = [rule.condition] if isinstance(rule, RowRule) else list(rule.measures.values())
+        for column in columns:
+            with naming(rule):
+                _ = (rows.where if isinstance(rule, RowRule) else rows.agg)(column()).schema
+
+
+def _wrong(rule: Rule, error: AnalysisException) -> DefinitionError:
+    said = str(error).partition("\n")[0]
+    return DefinitionError(
+        f"Rule {rule.name} does not fit the table: {said}. Correct the rule; nothing was published."
+    )
+
+
 def with_reasons(rows: DataFrame, rules: Sequence[Rule], structural: Sequence[Column]) -> DataFrame:
     """Add `_reasons: array<string>`: why a row is to be set aside; empty for a good one.
 
     `structural` are columns that hold a reason or null. Row rules with severity `quarantine`
-    add their names; a line that is no JSON object breaks no further rule.
+    add their names; a line that is no JSON object breaks no further rule. Rows are `prepared`.
+    Raises DefinitionError for a rule that does not fit them.
     """
+    with naming_one(rows, rules):
+        return _with_reasons(rows, rules, structural)
+
+
+def _with_reasons(
+    rows: DataFrame, rules: Sequence[Rule], structural: Sequence[Column]
+) -> DataFrame:
     own = [
         F.when(~F.coalesce(rule.condition(), F.lit(False)), F.lit(rule.name))
         for rule in rules
@@ -108,28 +150,33 @@ def count(
     that a rule more costs nothing here.
     """
     unread = F.array_contains("_reasons", LINE)
-    watched = [
-        rule for rule in rules if isinstance(rule, RowRule) and rule.severity != "quarantine"
-    ]
-    found = rows.groupBy(F.col(day).alias("day"), F.col("_reasons").alias("reasons")).agg(
-        F.count(F.lit(1)).alias("rows"),
-        F.count_if(late).alias("late"),
-        F.flatten(F.collect_set(F.map_keys(FIELDS))).alias("fields"),
-        *(F.count_if(flag).alias(f"flag_{name}") for name, flag in flags.items()),
-        *(
-            F.count_if(~F.coalesce(rule.condition(), F.lit(False)) & ~unread).alias(
-                f"broken_{rule.name}"
-            )
-            for rule in watched
-        ),
-    )
+    watched = watched_rules(rules)
+    measures = measures_of(rules)
+    with naming_one(rows, rules):
+        found = rows.groupBy(F.col(day).alias("day"), F.col("_reasons").alias("reasons")).agg(
+            F.count(F.lit(1)).alias("rows"),
+            F.count_if(late).alias("late"),
+            F.flatten(F.collect_set(F.map_keys(FIELDS))).alias("fields"),
+            *(F.count_if(flag).alias(f"flag_{name}") for name, flag in flags.items()),
+            # Of the good rows there is one group a day, so these need not be put together again.
+            *(measure().alias(f"measure_{name}") for name, measure in measures.items()),
+            *(
+                F.count_if(~F.coalesce(rule.condition(), F.lit(False)) & ~unread).alias(
+                    f"broken_{rule.name}"
+                )
+                for rule in watched
+            ),
+        )
     days: dict[date, DayGate] = {}
     broken: dict[tuple[date, str], int] = {}
     fields: set[str] = set()
     flagged = dict.fromkeys(flags, 0)
     for row in found.collect():
         day_so_far = days.get(row["day"]) or DayGate(row["day"])
-        days[row["day"]] = _with_rows(day_so_far, row["reasons"], row["rows"], row["late"])
+        gate = _with_rows(day_so_far, row["reasons"], row["rows"], row["late"])
+        if measures and not row["reasons"]:
+            gate = replace(gate, measured={name: row[f"measure_{name}"] for name in measures})
+        days[row["day"]] = gate
         fields.update(row["fields"])
         for name in flags:
             flagged[name] += 0 if row["reasons"] else row[f"flag_{name}"]
@@ -159,30 +206,26 @@ def _with_rows(gate: DayGate, reasons: Sequence[str], rows: int, late: int) -> D
     )
 
 
-def judge_rows(gate: DayGate, rules: Sequence[Rule], counted: Counted) -> list[RuleResult]:
-    """The result of each row rule, and of what every typed table is judged by."""
-    results = [
-        _rows_result(READABLE, "quarantine", gate.unreadable, gate.rows),
-        _rows_result(IN_TIME, "quarantine", sum(gate.reasons.get(r, 0) for r in APART), gate.rows),
-    ]
-    for rule in rules:
-        if isinstance(rule, RowRule):
-            by_rule = gate.reasons.get(rule.name, 0)
-            bad = counted.broken.get((gate.day, rule.name), by_rule)
-            results.append(_rows_result(rule.name, rule.severity, bad, gate.rows))
-    return results
+def aggregates(rules: Sequence[Rule]) -> Mapping[str, Column]:
+    """What made rows are judged by: `broken_…` of each row rule, `measure_…` of day rules."""
+    broken = {
+        f"broken_{rule.name}": F.count_if(~F.coalesce(rule.condition(), F.lit(False)))
+        for rule in watched_rules(rules)
+    }
+    measured = {f"measure_{name}": measure() for name, measure in measures_of(rules).items()}
+    return broken | measured
 
 
-def judge_day(rules: Iterable[Rule], counts: DayCounts) -> list[RuleResult]:
-    """The result of each day rule."""
-    return [_day_result(rule, rule.judge(counts)) for rule in rules if isinstance(rule, DayRule)]
+def watched_rules(rules: Sequence[Rule]) -> list[RowRule]:
+    """The row rules that set nothing aside: what breaks them is counted."""
+    return [r for r in rules if isinstance(r, RowRule) and r.severity != "quarantine"]
 
 
-def _day_result(rule: DayRule, verdict: Verdict) -> RuleResult:
-    return RuleResult(
-        rule.name, rule.severity, verdict.passed, verdict.found, verdict.value, verdict.threshold
-    )
-
-
-def _rows_result(name: str, severity: Severity, bad: int, rows: int) -> RuleResult:
-    return RuleResult(name, severity, bad == 0, f"{bad} of {rows} rows break it", bad, 0)
+def measures_of(rules: Sequence[Rule]) -> Mapping[str, Callable[[], Column]]:
+    """What the day rules want measured of a day's good rows, by `rule.measure`."""
+    return {
+        f"{rule.name}.{name}": measure
+        for rule in rules
+        if isinstance(rule, DayRule)
+        for name, measure in rule.measures.items()
+    }

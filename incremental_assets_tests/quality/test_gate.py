@@ -14,11 +14,10 @@ from incremental_assets.quality.gate import (
     Counted,
     DayGate,
     count,
-    judge_day,
-    judge_rows,
     structural_rules,
     with_reasons,
 )
+from incremental_assets.quality.judge import judge_day, judge_rows
 from incremental_assets.quality.rules import (
     DayCounts,
     at_least,

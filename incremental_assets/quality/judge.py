@@ -1,0 +1,90 @@
+"""Judging what the gate counted: what each rule of a table says to a day."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from incremental_assets.quality.gate import APART, IN_TIME, READABLE, Counted, DayGate
+from incremental_assets.quality.rule import DayCounts, DayRule, RowRule, Rule, Severity, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class RuleResult:
+    """What one rule found on one day: numbers, so that its history can be plotted, and examples.
+
+    `rows` is what was judged, `broken` how many rows broke a row rule, and `examples` are the keys
+    of a few of these, never whole rows.
+    """
+
+    rule: str
+    severity: Severity
+    passed: bool
+    found: str
+    value: float
+    threshold: float
+    rows: int = 0
+    broken: int = 0
+    examples: tuple[str, ...] = ()
+
+
+def judge_rows(gate: DayGate, rules: Sequence[Rule], counted: Counted) -> list[RuleResult]:
+    """The result of each row rule, and of what every typed table is judged by."""
+    in_time = sum(gate.reasons.get(reason, 0) for reason in APART)
+    results = [
+        _rows_result(READABLE, gate.unreadable, gate.rows),
+        _rows_result(IN_TIME, in_time, gate.rows),
+    ]
+    for rule in rules:
+        if isinstance(rule, RowRule):
+            by_rule = gate.reasons.get(rule.name, 0)
+            bad = counted.broken.get((gate.day, rule.name), by_rule)
+            results.append(row_result(rule, bad, gate.rows))
+    return results
+
+
+def judge_day(rules: Iterable[Rule], counts: DayCounts) -> list[RuleResult]:
+    """The result of each day rule; `counts.measured` is by `rule.measure`."""
+    results = []
+    for rule in rules:
+        if isinstance(rule, DayRule):
+            own = {name: counts.measured.get(f"{rule.name}.{name}") for name in rule.measures}
+            verdict = rule.judge(replace(counts, measured=own))
+            results.append(_day_result(rule, verdict, counts.total_rows))
+    return results
+
+
+def _day_result(rule: DayRule, verdict: Verdict, rows: int) -> RuleResult:
+    return RuleResult(
+        rule.name,
+        rule.severity,
+        verdict.passed,
+        verdict.found,
+        verdict.value,
+        verdict.threshold,
+        rows,
+    )
+
+
+def _rows_result(rule: str, bad: int, rows: int) -> RuleResult:
+    found = f"{bad} of {rows} rows break it"
+    return RuleResult(rule, "quarantine", bad == 0, found, bad, 0, rows, bad)
+
+
+def row_result(rule: RowRule, bad: int, rows: int) -> RuleResult:
+    """What a row rule says to so many rows that break it, of so many."""
+    allowed = [f"{rule.rows_allowed} rows"] if rule.rows_allowed else []
+    allowed += [f"{rule.share_allowed:.2%}"] if rule.share_allowed else []
+    text = f"{bad} of {rows} rows break it"
+    if allowed:
+        text = f"{text}, {' or '.join(allowed)} may"
+    return RuleResult(
+        rule.name,
+        rule.severity,
+        rule.passes(bad, rows),
+        text,
+        bad,
+        max(rule.rows_allowed, rule.share_allowed * rows),
+        rows,
+        bad,
+    )

@@ -1,0 +1,101 @@
+"""Rules that compare a row with other rows: of its batch, of its table, of another table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from incremental_assets.errors import DefinitionError
+from incremental_assets.frames import quoted
+from incremental_assets.quality.rule import HELPER, RowRule, Scope
+
+_NOT_HASHED = ("variant", "map", "array", "struct")
+
+
+def unique(*columns: str) -> RowRule:
+    """No two rows of a day have the same values in these columns; rows with a null in them pass.
+
+    Of several rows in a batch the first in order of the table's key, then of all their values,
+    passes and the others break the rule; so do rows whose values another row of their day in the
+    table has. A row with the key of the one in the table is another version of it, and no copy.
+    """
+    if not columns:
+        raise DefinitionError("unique(): name at least one column.")
+    name = f"{'_'.join(columns)}_unique"
+    mark = f"{HELPER}{name}"
+
+    def prepare(rows: DataFrame, scope: Scope) -> DataFrame:
+        own = [quoted(column) for column in columns]
+        complete = " AND ".join(f"{column} IS NOT NULL" for column in own)
+        rows = rows.withColumn(mark, F.expr(f"{complete} AND {_is_later(rows, own, scope)}"))
+        present = scope.present()
+        return rows if present is None else _with_taken(rows, present, columns, scope, mark)
+
+    return RowRule(
+        name,
+        f"No two rows of a day have the same {', '.join(columns)}.",
+        lambda: ~F.col(mark),
+        columns=columns,
+        prepare=prepare,
+    )
+
+
+def references(column: str, table: str, key: str = "") -> RowRule:
+    """The value of the column is there in the column `key` of a table of the lake; null passes.
+
+    The table is looked up as it is when the rows are judged: let it be loaded first. Before it was
+    ever loaded, nothing is there.
+    """
+    name = f"{column}_in_{table.replace('/', '_')}"
+    mark = f"{HELPER}{name}"
+
+    def prepare(rows: DataFrame, scope: Scope) -> DataFrame:
+        there = scope.read(table)
+        if there is None:
+            return rows.withColumn(mark, F.col(quoted(column)).isNull())
+        keys = there.select(F.col(quoted(key or column)).alias(column)).distinct()
+        keys = keys.withColumn(mark, F.lit(True))
+        rows = rows.join(keys, column, "left")
+        return rows.withColumn(mark, F.expr(f"{quoted(column)} IS NULL OR {mark} IS NOT NULL"))
+
+    return RowRule(
+        name,
+        f"{column} is null or a {key or column} of {table}.",
+        lambda: F.col(mark),
+        columns=(column,),
+        looks_into=table,
+        prepare=prepare,
+    )
+
+
+def _is_later(rows: DataFrame, own: Sequence[str], scope: Scope) -> str:
+    """Whether another row of the batch comes first with the same values, as SQL."""
+    by = f"PARTITION BY {', '.join((quoted(scope.day), *own))}"
+    if scope.key:  # versions of one key are one row in the end
+        return f"dense_rank() OVER ({by} ORDER BY {', '.join(map(quoted, scope.key))}) > 1"
+    plain = [f.name for f in rows.schema.fields if f.dataType.typeName() not in _NOT_HASHED]
+    # Which of wholly equal rows stays does not show.
+    return f"row_number() OVER ({by} ORDER BY xxhash64({', '.join(map(quoted, plain))})) > 1"
+
+
+def _with_taken(
+    rows: DataFrame, present: DataFrame, columns: Sequence[str], scope: Scope, mark: str
+) -> DataFrame:
+    """Mark also the rows whose values a row with another key has in the table."""
+    key = f"struct({', '.join(map(quoted, scope.key))})" if scope.key else "NULL"
+    there = present.selectExpr(
+        f"dt AS {HELPER}day",
+        *(f"{quoted(column)} AS {HELPER}{at}" for at, column in enumerate(columns)),
+        f"{key} AS {HELPER}key",
+    ).distinct()
+    same = [F.col(scope.day) == F.col(f"{HELPER}day")]
+    same += [F.col(quoted(c)) == F.col(f"{HELPER}{at}") for at, c in enumerate(columns)]
+    if scope.key:
+        same.append(F.expr(f"{key} != {HELPER}key"))
+    names = list(dict.fromkeys((scope.day, *columns, *scope.key)))
+    taken = rows.join(there, same, "left_semi").select(*map(quoted, names)).distinct()
+    rows = rows.join(taken.withColumn(f"{HELPER}taken", F.lit(True)), names, "left")
+    rows = rows.withColumn(mark, F.expr(f"{mark} OR {HELPER}taken IS NOT NULL"))
+    return rows.drop(f"{HELPER}taken")

@@ -1,0 +1,130 @@
+"""Rules that judge rows one by one: what each value may be."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import sqlglot
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from incremental_assets.errors import DefinitionError
+from incremental_assets.quality.rule import RowRule
+
+Bound = int | float | Decimal | str | date | datetime
+
+
+def not_null(column: str) -> RowRule:
+    """The column is there; a blank string is no value either."""
+    return RowRule(
+        f"{column}_not_null",
+        f"{column} is neither null nor blank.",
+        lambda: F.col(column).isNotNull() & F.col(column).cast("string").rlike(r"\S"),
+        columns=(column,),
+    )
+
+
+def at_least(column: str, least: int) -> RowRule:
+    """The column is not below `least`; null is the business of `not_null`."""
+    sign = "minus_" if least < 0 else ""
+    return RowRule(
+        f"{column}_at_least_{sign}{abs(least)}",
+        f"{column} is not below {least}.",
+        lambda: F.col(column).isNull() | (F.col(column) >= F.lit(least)),
+        columns=(column,),
+    )
+
+
+def between(column: str, low: Bound, high: Bound) -> RowRule:
+    """The column is neither below `low` nor above `high`; null is the business of `not_null`."""
+    if type(low) is not type(high) or low > high:  # type: ignore[operator]  # of one type
+        raise DefinitionError(
+            f"between({column!r}, {low!r}, {high!r}): give two bounds of one type, the lower one "
+            "first."
+        )
+    return RowRule(
+        f"{column}_between",
+        f"{column} lies between {low} and {high}, both included.",
+        lambda: F.col(column).isNull() | F.col(column).between(F.lit(low), F.lit(high)),
+        columns=(column,),
+    )
+
+
+def one_of(column: str, values: Sequence[Any]) -> RowRule:
+    """The column is one of the values; null is the business of `not_null`."""
+    if not values or None in values:
+        raise DefinitionError(f"one_of({column!r}, …): name at least one value, and not None.")
+    shown = ", ".join(str(value) for value in values)
+    return RowRule(
+        f"{column}_one_of",
+        f"{column} is one of: {shown}.",
+        lambda: F.col(column).isNull() | F.col(column).isin(list(values)),
+        columns=(column,),
+    )
+
+
+def matches(column: str, pattern: str) -> RowRule:
+    """The whole text of the column matches the regular expression; null is `not_null`'s business.
+
+    The pattern is Java's, which has all that is common to Python's.
+    """
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise DefinitionError(
+            f"matches({column!r}, {pattern!r}): no regular expression ({error})."
+        ) from error
+    return RowRule(
+        f"{column}_matches",
+        f"{column} matches {pattern}.",
+        lambda: F.col(column).isNull() | F.col(column).cast("string").rlike(f"^(?:{pattern})$"),
+        columns=(column,),
+    )
+
+
+def not_in_future(column: str) -> RowRule:
+    """The time or day in the column is not after the moment of the load."""
+    return RowRule(
+        f"{column}_not_in_future",
+        f"{column} is not after the moment of the load.",
+        lambda: F.col(column).isNull() | (F.col(column) <= F.current_timestamp()),
+        columns=(column,),
+    )
+
+
+def satisfies(name: str, sql: str, description: str = "") -> RowRule:
+    """A condition in Spark SQL on the columns of the row.
+
+    Raises DefinitionError for what is no single SQL expression, before any Spark is there.
+    """
+    try:
+        parsed = sqlglot.parse_one(sql, dialect="spark")
+    except SqlglotError as error:
+        first = str(error).partition("\n")[0]
+        raise DefinitionError(f"Rule {name}: {sql!r} is no SQL condition: {first}") from error
+    if not isinstance(parsed, exp.Condition):
+        raise DefinitionError(
+            f"Rule {name}: {sql!r} is a statement; give a condition on the columns of one row."
+        )
+    aggregates = sorted({a.sql_name().lower() for a in parsed.find_all(exp.AggFunc)})
+    if aggregates or parsed.find(exp.Query) or parsed.find(exp.Window):
+        raise DefinitionError(
+            f"Rule {name}: {sql!r} looks further than one row; use a rule on the day, or unique() "
+            "and references()."
+        )
+    # Of a field inside a column, the column is the first part.
+    columns = sorted({column.parts[0].name for column in parsed.find_all(exp.Column)})
+    return RowRule(name, description or f"{sql}.", lambda: F.expr(sql), columns=tuple(columns))
+
+
+def check(
+    name: str, condition: Callable[[], Column], columns: Sequence[str] = (), description: str = ""
+) -> RowRule:
+    """Any condition as a function that gives a Column; `columns` are those that it reads."""
+    return RowRule(name, description or f"{name} is met.", condition, columns=tuple(columns))

@@ -1,0 +1,190 @@
+"""What a rule is: a named condition on rows or on a day, with a severity and what it tolerates.
+
+A row rule with severity `quarantine` sets the rows aside that break it; with `warn` it only counts
+them; with `fail` more of them than it tolerates hold the day. A day rule with `fail` holds its day.
+Conditions are functions, because a Spark `Column` can be made only while a session is there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, timedelta
+from types import MappingProxyType
+from typing import Any, Literal
+
+from pyspark.sql import Column, DataFrame
+
+from incremental_assets.errors import DefinitionError
+
+Severity = Literal["warn", "quarantine", "fail"]
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+HELPER = "_rule_"
+"""What the names of columns begin with that a rule adds for itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class DayCounts:
+    """What a day rule judges: counts of one day.
+
+    `rows` were read in this batch and `quarantined` of them set aside. The totals are of all rows
+    of the day so far, this batch included, without those whose only fault is their time
+    (`too_late`, `too_early`, `before_start`). `files` and `empty_files` are of this batch, and so
+    is `measured`: what the rule asked to be measured over the batch's `measured_rows` good rows.
+    `trailing` are the rows of the last loaded days before this one, newest first; `now` is the
+    load's one reading of the clock.
+    """
+
+    rows: int
+    quarantined: int
+    total_rows: int
+    total_quarantined: int
+    files: int = 0
+    empty_files: int = 0
+    differences: tuple[str, ...] = ()
+    measured: Mapping[str, Any] = field(default_factory=dict)
+    measured_rows: int = 0
+    trailing: Sequence[int] = ()
+    day: date | None = None
+    now: datetime | None = None
+
+    @property
+    def end(self) -> datetime:
+        """The end of the day, or now, if the day is not over."""
+        assert self.now is not None  # given wherever rules on days are asked
+        if self.day is None:
+            return self.now
+        over = datetime(self.day.year, self.day.month, self.day.day, tzinfo=UTC) + timedelta(days=1)
+        return min(over, self.now)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a day rule found: whether it passed, in words, and as a number with its threshold."""
+
+    passed: bool
+    found: str
+    value: float
+    threshold: float
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where rows are judged, for a rule that looks further than one row.
+
+    `day` is the column that the rows are grouped by, and `key` that of their table. `read` gives a
+    table of the lake, None before it was ever loaded; `present` the rows that the batch's days
+    hold already, None where they are replaced or there are none.
+    """
+
+    day: str
+    key: tuple[str, ...]
+    read: Callable[[str], DataFrame | None]
+    present: Callable[[], DataFrame | None]
+
+
+@dataclass(frozen=True, slots=True)
+class RowRule:
+    """A condition that each row must meet; null counts as broken.
+
+    `columns` are those that it reads, where they are known. `prepare` adds columns of its own to
+    the rows, named `_rule_…`, for a condition that needs more than the row; `looks_into` is the
+    table of the lake that it reads for that, if it does. More rows than
+    `rows_allowed`, and a larger share (0 to 1) of a day's than `share_allowed`, break the rule.
+    """
+
+    name: str
+    description: str
+    condition: Callable[[], Column]
+    severity: Severity = "quarantine"
+    columns: tuple[str, ...] = ()
+    looks_into: str = ""
+    prepare: Callable[[DataFrame, Scope], DataFrame] | None = None
+    rows_allowed: int = 0
+    share_allowed: float = 0.0
+    owner: str = ""
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+
+    def allowing(self, rows: int = 0, share: float = 0.0) -> RowRule:
+        """The rule, passed as long as at most so many rows, or that share of a day's, break it.
+
+        With severity `quarantine` the rows are set aside all the same.
+        """
+        if rows < 0 or not 0 <= share < 1:
+            raise DefinitionError(
+                f"Rule {self.name} allows {rows} rows or a share of {share}; give a count from 0 "
+                "or a share from 0 to below 1."
+            )
+        return replace(self, rows_allowed=rows, share_allowed=share)
+
+    def passes(self, broken: int, rows: int) -> bool:
+        """Whether so many broken rows of a day's are no more than is allowed."""
+        return broken <= self.rows_allowed or (rows > 0 and broken / rows <= self.share_allowed)
+
+
+@dataclass(frozen=True, slots=True)
+class DayRule:
+    """A condition on the counts of a day.
+
+    `measures` are aggregates over the batch's good rows of the day, which the gate computes in its
+    one pass; `columns` are those that they read. With `of_volume` it looks at all rows of the day
+    so far, or at those of the days before it.
+    """
+
+    name: str
+    description: str
+    judge: Callable[[DayCounts], Verdict]
+    severity: Severity = "fail"
+    measures: Mapping[str, Callable[[], Column]] = field(
+        default_factory=lambda: MappingProxyType({}), hash=False
+    )
+    columns: tuple[str, ...] = ()
+    of_volume: bool = False
+    owner: str = ""
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+        if self.severity == "quarantine":
+            raise DefinitionError(
+                f"Rule {self.name} judges a day, and a day cannot be quarantined; "
+                "use fail(...) to hold the day or warn(...) to record it."
+            )
+
+
+Rule = RowRule | DayRule
+
+
+def looks_further(rule: Rule) -> bool:
+    """Whether a rule needs more than a row, or than the counts of a batch."""
+    if isinstance(rule, RowRule):
+        return rule.prepare is not None
+    return rule.of_volume or bool(rule.measures)
+
+
+def quarantine(*rules: RowRule, owner: str = "") -> tuple[RowRule, ...]:
+    """These rules set aside the rows that break them; the other rows go on."""
+    return tuple(replace(rule, severity="quarantine", owner=owner or rule.owner) for rule in rules)
+
+
+def fail(*rules: Rule, owner: str = "") -> tuple[Rule, ...]:
+    """These rules hold their day: nothing of the batch is published for it."""
+    return tuple(_as("fail", rule, owner) for rule in rules)
+
+
+def warn(*rules: Rule, owner: str = "") -> tuple[Rule, ...]:
+    """These rules are recorded and shown, and stop nothing."""
+    return tuple(_as("warn", rule, owner) for rule in rules)
+
+
+def _as(severity: Severity, rule: Rule, owner: str) -> Rule:
+    return replace(rule, severity=severity, owner=owner or rule.owner)
+
+
+def _check_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise DefinitionError(
+            f"Rule name {name!r}: use letters, digits and underscores, beginning with a letter."
+        )

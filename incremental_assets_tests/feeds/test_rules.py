@@ -1,0 +1,278 @@
+"""Rules of all kinds in the tables of a small lake: what they set aside, hold and record."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from incremental_assets.days import parse_day
+from incremental_assets.errors import DefinitionError
+from incremental_assets.lake.strategy import Append, Merge, ReplaceDay
+from incremental_assets.load import DayResult
+from incremental_assets.quality.contract import Contract
+from incremental_assets.quality.judge import RuleResult
+from incremental_assets.quality.rules import (
+    Rule,
+    check,
+    distinct_count,
+    fail,
+    fresh,
+    null_share,
+    one_of,
+    quarantine,
+    references,
+    row_count,
+    satisfies,
+    unique,
+    usual_row_count,
+    warn,
+)
+from incremental_assets.quality.types import Integer, Text, Timestamp
+from incremental_assets.sources.landed_files import LandedFiles
+from incremental_assets.table import ByDay, Table
+from incremental_assets_tests.feeds.conftest import Lakes
+from incremental_assets_tests.feeds.world import Lake
+
+DAY = "2017-01-05"
+
+
+def landed(name: str, *rules: Rule) -> Table:
+    return Table(
+        name=f"bronze/{name}",
+        description="As they landed.",
+        reads=(LandedFiles(name),),
+        day="at",
+        rules=rules,
+        write=Append(),
+    )
+
+
+def bookings(*rules: Rule) -> Table:
+    """A booking's key is `id`; its seat is nobody else's on that day."""
+    return Table(
+        name="silver/bookings",
+        description="The latest version of each booking.",
+        reads=(ByDay(landed("bookings")),),
+        key=("id",),
+        order_by=("version",),
+        day="at",
+        schema=Contract(
+            id=Text(required=True), seat=Text(), train=Text(), version=Integer(), at=Timestamp()
+        ),
+        rules=rules,
+        write=Merge(),
+    )
+
+
+def per_train(*rules: Rule) -> Table:
+    def transform(rows: DataFrame) -> DataFrame:
+        return rows.groupBy("dt", "train").agg(F.count(F.lit(1)).alias("seats"))
+
+    return Table(
+        name="gold/per_train",
+        description="Seats per train.",
+        reads=(ByDay(bookings()),),
+        key=("train",),
+        rules=rules,
+        write=ReplaceDay(),
+        transform=transform,
+    )
+
+
+def booking(id_: str, seat: str | None, train: str = "t1", **fields: Any) -> dict[str, Any]:
+    return {"id": id_, "seat": seat, "train": train, "version": 1, "at": f"{DAY}T10:00", **fields}
+
+
+def load(lake: Lake, name: str, day: str = DAY) -> DayResult:
+    """Load a day of all tables; what came of it for one of them."""
+    return lake.load(day)[name].days[parse_day(day)]
+
+
+def checks(lake: Lake, name: str) -> dict[str, RuleResult]:
+    return dict(load(lake, name).checks)
+
+
+def test_copies_of_a_value_are_set_aside_within_a_batch_and_against_the_table(lake: Lakes) -> None:
+    trains = lake(landed("bookings"), bookings(*quarantine(unique("seat"))))
+    first = [booking("a", "1"), booking("b", "1"), booking("c", None), booking("d", None)]
+    trains.land("bookings", DAY, "1.jsonl", first)
+    load(trains, "silver/bookings")
+    assert trains.rows("silver/bookings", "id", "seat") == [("a", "1"), ("c", None), ("d", None)]
+
+    later = [booking("e", "1"), booking("a", "1", version=2), booking("f", "2")]
+    trains.land("bookings", DAY, "2.jsonl", later)
+    found = checks(trains, "silver/bookings")["seat_unique"]
+
+    assert trains.rows("silver/bookings", "id", "version") == [
+        ("a", 2),
+        ("c", 1),
+        ("d", 1),
+        ("f", 1),
+    ]
+    assert trains.reasons("silver/bookings") == [("seat_unique",), ("seat_unique",)]
+    assert (found.broken, found.rows, found.examples) == (1, 3, ("id=e",))
+
+
+def test_a_key_that_another_table_lacks_is_set_aside_until_it_is_there(lake: Lakes) -> None:
+    trains = Table(
+        name="silver/trains",
+        description="Trains.",
+        reads=(ByDay(landed("trains")),),
+        key=("train",),
+        day="at",
+        schema=Contract(train=Text(required=True), at=Timestamp()),
+        write=Merge(),
+    )
+    rule = references("train", "silver/trains")
+    station = lake(landed("trains"), trains, landed("bookings"), bookings(*quarantine(rule)))
+    station.land("bookings", DAY, "1.jsonl", [booking("a", "1"), booking("n", "2", train=None)])
+    load(station, "silver/bookings")
+    assert station.rows("silver/bookings", "id") == [("n",)]
+
+    station.land("trains", DAY, "1.jsonl", [{"train": "t1", "at": f"{DAY}T01:00"}])
+    station.land("bookings", DAY, "2.jsonl", [booking("b", "3"), booking("c", "4", "t9")])
+    load(station, "silver/bookings")
+
+    assert station.rows("silver/bookings", "id") == [("b",), ("n",)]
+    assert station.reasons("silver/bookings") == [("train_in_silver_trains",)] * 2
+
+
+def test_rows_that_break_more_than_is_allowed_hold_the_day(lake: Lakes) -> None:
+    rule = one_of("train", ["t1"]).allowing(share=0.25)
+    trains = lake(landed("bookings"), bookings(*fail(rule)))
+    trains.land("bookings", DAY, "1.jsonl", [booking(str(n), str(n)) for n in range(3)])
+    trains.land("bookings", DAY, "2.jsonl", [booking("odd", "9", "t2")])
+
+    passed = load(trains, "silver/bookings")
+    trains.land("bookings", DAY, "3.jsonl", [booking("a", "7", "t2"), booking("b", "8", "t2")])
+    held = load(trains, "silver/bookings")
+
+    assert passed.state == "committed"
+    assert passed.checks["train_one_of"].examples == ("id=odd",)
+    assert held.state == "held"
+    assert held.reason == "train_one_of: 2 of 2 rows break it, 25.00% may"
+    assert len(trains.rows("silver/bookings", "id")) == 4
+
+
+def test_a_day_s_rows_are_measured_as_they_are_counted(lake: Lakes) -> None:
+    rules = warn(
+        null_share("seat", at_most=0.2, fewest=1),
+        distinct_count("train", at_least=2),
+        fresh("at", timedelta(hours=1)),
+    )
+    trains = lake(
+        landed("bookings"), bookings(*rules, *quarantine(satisfies("odd", "seat != 'x'")))
+    )
+    rows = [booking("a", "1"), booking("b", None), booking("c", "x", "t2")]
+    trains.land("bookings", DAY, "1.jsonl", rows)
+
+    found = checks(trains, "silver/bookings")
+
+    # The row of t2 is set aside, and so is the one without a seat: null meets no condition.
+    assert found["odd"].broken == 2
+    assert found["seat_null_share"].found.startswith("0 of 1 rows")
+    assert found["train_distinct_count"].found == "1 values of train, at least 2 expected"
+    assert not found["train_distinct_count"].passed
+    assert found["at_fresh"].found == "the newest at is 2017-01-05 10:00, 14.0 h before the end"
+
+
+def test_a_day_with_unusually_few_rows_is_held(lake: Lakes) -> None:
+    rule = usual_row_count(within=0.5, days=3, fewest_days=2)
+    trains = lake(landed("bookings"), bookings(*fail(rule)))
+    for day, rows in {"05": 4, "06": 4, "07": 1}.items():
+        at = f"2017-01-{day}"
+        some = [booking(f"{day}-{n}", str(n), at=f"{at}T10:00") for n in range(rows)]
+        trains.land("bookings", at, "1.jsonl", some)
+
+    results = trains.load("2017-01-05...2017-01-06")
+    results |= trains.load("2017-01-07")
+
+    (held,) = results["silver/bookings"].failed.values()
+    assert held.reason == "usual_row_count: 1 rows, 75% off the 2 days' median of 4"
+
+
+def test_a_delivery_that_fails_stays_in_the_landing_until_it_is_whole(lake: Lakes) -> None:
+    few = row_count(at_least=3)
+    trains = lake(landed("bookings", *fail(few)), bookings())
+    trains.land("bookings", DAY, "1.jsonl", [booking("a", "1")])
+
+    held = load(trains, "bronze/bookings")
+    assert (held.state, held.reason) == ("held", "row_count: 1 rows, at least 3 expected")
+    assert trains.bronze("bronze/bookings", "id") == []
+    assert trains.news("bronze/bookings") == []  # nothing new since it was judged
+
+    trains.land("bookings", DAY, "2.jsonl", [booking("b", "2"), booking("c", "3")])
+    assert trains.news("bronze/bookings") == [DAY]
+    assert load(trains, "bronze/bookings").state == "committed"
+    trains.land("bookings", DAY, "3.jsonl", [booking("d", "4")])
+    # Late rows are judged with those that are there.
+    assert load(trains, "bronze/bookings").state == "committed"
+    assert [id_ for _, id_ in trains.bronze("bronze/bookings", "id")] == ["a", "b", "c", "d"]
+
+
+def test_rows_that_gold_makes_are_judged_before_they_are_published(lake: Lakes) -> None:
+    rules = fail(satisfies("fits", "seats <= 2"), unique("train"))
+    trains = lake(landed("bookings"), bookings(), per_train(*rules))
+    trains.land("bookings", DAY, "1.jsonl", [booking(str(n), str(n)) for n in range(3)])
+
+    held = load(trains, "gold/per_train")
+
+    assert (held.state, held.reason) == ("held", "fits: 1 of 1 rows break it")
+    assert held.checks["fits"].examples == ("train=t1",)
+    assert held.checks["train_unique"].passed
+    assert trains.rows("gold/per_train", "dt") == []
+
+
+@pytest.mark.parametrize(
+    ("rules", "said"),
+    [
+        (quarantine(one_of("colour", ["red"])), r"rule colour_one_of reads \['colour'\]"),
+        (quarantine(satisfies("r", "colour = 'red'")), r"rule r reads \['colour'\]"),
+        (warn(null_share("colour", 0.1)), r"rule colour_null_share reads \['colour'\]"),
+    ],
+)
+def test_a_rule_on_an_unknown_column_is_refused_at_once(rules: Any, said: str) -> None:
+    with pytest.raises(DefinitionError, match=said):
+        bookings(*rules)
+
+
+def test_rules_that_do_not_fit_the_layer_are_refused() -> None:
+    with pytest.raises(DefinitionError, match="made of good ones"):
+        per_train(*quarantine(satisfies("fits", "seats <= 2")))
+    with pytest.raises(DefinitionError, match="bronze has none but the payload"):
+        landed("bookings", *warn(null_share("seat", 0.1)))
+
+
+@pytest.mark.parametrize("where", ["silver", "gold"])
+def test_a_rule_that_spark_refuses_is_named_and_nothing_is_published(
+    lake: Lakes, where: str
+) -> None:
+    wrong = fail(check("wrong", lambda: F.col("colour") == "red"))
+    silver = bookings(*(wrong if where == "silver" else ()))
+    gold = per_train(*(wrong if where == "gold" else ()))
+    trains = lake(landed("bookings"), silver, replace(gold, reads=(ByDay(silver),)))
+    trains.land("bookings", DAY, "1.jsonl", [booking("a", "1")])
+
+    with pytest.raises(DefinitionError, match=r"Rule wrong does not fit the table: .*colour"):
+        trains.load(DAY)
+
+    assert trains.rows("silver/bookings" if where == "silver" else "gold/per_train", "dt") == []
+
+
+def test_of_equal_rows_without_a_key_one_stays(lake: Lakes) -> None:
+    every = replace(bookings(*quarantine(unique("seat"))), key=(), order_by=(), write=Append())
+    trains = lake(landed("bookings"), every)
+    trains.land(
+        "bookings", DAY, "1.jsonl", [booking("a", "1"), booking("a", "1"), booking("b", "2")]
+    )
+    load(trains, "silver/bookings")
+    trains.land("bookings", DAY, "2.jsonl", [booking("c", "2"), booking("d", "3")])
+    load(trains, "silver/bookings")
+
+    assert trains.rows("silver/bookings", "seat") == [("1",), ("2",), ("3",)]
+    assert trains.reasons("silver/bookings") == [("seat_unique",), ("seat_unique",)]

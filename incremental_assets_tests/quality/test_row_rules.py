@@ -1,0 +1,101 @@
+"""What the rules on rows say of each value, and what they refuse before there is any Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from incremental_assets.errors import DefinitionError
+from incremental_assets.quality.rules import (
+    RowRule,
+    between,
+    check,
+    fail,
+    matches,
+    not_in_future,
+    one_of,
+    quarantine,
+    satisfies,
+)
+
+
+def met(spark: SparkSession, rule: RowRule, kind: str, *values: Any) -> list[bool | None]:
+    rows = spark.createDataFrame([(value,) for value in values], f"v {kind}")
+    return [row["met"] for row in rows.select(rule.condition().alias("met")).collect()]
+
+
+@pytest.mark.parametrize(
+    ("rule", "kind", "values", "expected"),
+    [
+        (between("v", 1, 3), "int", (0, 1, 3, 4, None), [False, True, True, False, True]),
+        (
+            between("v", date(2017, 1, 1), date(2017, 1, 2)),
+            "string",
+            ("2016-12-31", "2017-01-02", None),
+            [False, True, True],
+        ),
+        (one_of("v", ["a", "b"]), "string", ("a", "A", "", None), [True, False, False, True]),
+        (
+            matches("v", "[A-Z]{2}|none"),
+            "string",
+            ("DE", "DEU", "none", "nonexx", None),
+            [True, False, True, False, True],
+        ),
+        (not_in_future("v"), "string", ("2017-01-01", "2999-01-01", None), [True, False, True]),
+        (satisfies("even", "v % 2 = 0"), "int", (1, 2, None), [False, True, None]),
+        (check("even", lambda: F.col("v") % 2 == 0, ["v"]), "int", (1, 2), [False, True]),
+    ],
+)
+def test_a_rule_says_of_each_value(
+    spark: SparkSession, rule: RowRule, kind: str, values: Any, expected: list[bool | None]
+) -> None:
+    assert met(spark, rule, kind, *values) == expected
+    assert rule.columns == ("v",)
+
+
+def test_sql_names_the_columns_that_it_reads() -> None:
+    rule = satisfies("fits", "qty * `unit price` < address.zip OR lower(code) IN ('a', 'b')")
+
+    assert rule.columns == ("address", "code", "qty", "unit price")
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (lambda: satisfies("r", "qty >"), "Rule r: 'qty >' is no SQL condition"),
+        (lambda: satisfies("r", "SELECT 1"), "is a statement"),
+        (lambda: satisfies("r", "DROP TABLE t"), "is a statement"),
+        (lambda: satisfies("r", "sum(qty) > 1"), "looks further than one row"),
+        (lambda: satisfies("r", "id IN (SELECT id FROM t)"), "looks further than one row"),
+        (lambda: between("v", 3, 1), "the lower one first"),
+        (lambda: between("v", 1, "3"), "two bounds of one type"),
+        (lambda: one_of("v", []), "at least one value"),
+        (lambda: one_of("v", ["a", None]), "not None"),
+        (lambda: matches("v", "["), "no regular expression"),
+        (lambda: one_of("v", ["a"]).allowing(share=1), "to below 1"),
+        (lambda: one_of("v", ["a"]).allowing(rows=-1), "give a count from 0"),
+    ],
+)
+def test_a_rule_that_is_wrong_itself_is_refused(made: Callable[[], RowRule], said: str) -> None:
+    with pytest.raises(DefinitionError, match=said):
+        made()
+
+
+def test_a_rule_passes_what_it_allows() -> None:
+    rule = one_of("v", ["a"])
+
+    assert (rule.passes(0, 0), rule.passes(1, 100)) == (True, False)
+    assert [rule.allowing(rows=2).passes(n, 100) for n in (2, 3)] == [True, False]
+    assert [rule.allowing(share=0.05).passes(n, 100) for n in (5, 6)] == [True, False]
+
+
+def test_an_owner_is_that_of_the_group_unless_the_rule_has_one() -> None:
+    (mine,) = quarantine(one_of("v", ["a"]), owner="team:a")
+    (still_mine,) = fail(mine)
+
+    assert (mine.owner, still_mine.owner, still_mine.severity) == ("team:a", "team:a", "fail")

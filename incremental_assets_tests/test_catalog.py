@@ -1,0 +1,84 @@
+"""Finding the tables of a package: in which order, and what is refused."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from incremental_assets.catalog import tables_of
+from incremental_assets.errors import DefinitionError
+
+HEAD = """
+from incremental_assets.lake.strategy import Append, Merge
+from incremental_assets.quality.contract import Contract
+from incremental_assets.quality.rules import quarantine, references
+from incremental_assets.quality.types import Text
+from incremental_assets.sources.landed_files import LandedFiles
+from incremental_assets.table import ByDay, Table
+"""
+
+
+class Package:
+    """A package of tables, written file by file."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.name = name
+        self.folder = folder / name
+        self._write("__init__.py", "")
+        for layer in ("bronze", "silver"):
+            self._write(f"{layer}/__init__.py", "")
+
+    def table(self, name: str, looks_into: str) -> None:
+        """A bronze table and the silver table over it, one of whose rules looks into another."""
+        bronze = f'Table(name="bronze/{name}", description="", reads=(LandedFiles("{name}"),), '
+        self._write(f"bronze/{name}.py", f"{HEAD}\nT = {bronze}write=Append())\n")
+        silver = f"""
+            from {self.name}.bronze.{name} import T as LANDED
+            {HEAD.strip()}
+            T = Table(
+                name="silver/{name}", description="", reads=(ByDay(LANDED),), key=("id",),
+                schema=Contract(id=Text()), rules=quarantine(references("id", "{looks_into}")),
+                write=Merge(),
+            )
+        """
+        lines = [line.strip() for line in silver.splitlines()]
+        self._write(f"silver/{name}.py", "\n".join(lines))
+
+    def _write(self, name: str, text: str) -> None:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text), encoding="utf-8")
+
+
+@pytest.fixture
+def package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Package:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return Package(tmp_path, f"shop_{request.node.name}")
+
+
+def test_a_table_that_a_rule_looks_into_comes_first(package: Package) -> None:
+    package.table("arrivals", "silver/stations")
+    package.table("stations", "silver/stations")  # its own rows, as they were before
+
+    names = [table.name for table in tables_of(package.name)]
+
+    assert names.index("silver/stations") < names.index("silver/arrivals")
+
+
+def test_a_rule_that_looks_into_a_table_that_is_not_there_is_refused(package: Package) -> None:
+    package.table("arrivals", "silver/station")
+
+    with pytest.raises(DefinitionError, match=r"silver/arrivals: .*'silver/station', which is no"):
+        tables_of(package.name)
+
+
+def test_rules_that_look_into_each_other_are_refused(package: Package) -> None:
+    package.table("arrivals", "silver/stations")
+    package.table("stations", "silver/arrivals")
+
+    with pytest.raises(DefinitionError, match="silver/arrivals → silver/stations → silver/arr"):
+        tables_of(package.name)
