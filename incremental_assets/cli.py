@@ -1,4 +1,4 @@
-"""The command line: `incremental-assets run`, `demo`, `setup`."""
+"""The command line: `incremental-assets run`, `quarantine`, `demo`, `setup`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import click
+import polars as pl
 from rich.console import Console
+from rich.markup import escape
+from rich.table import Table as RichTable
 
 from incremental_assets.catalog import tables
 from incremental_assets.days import day_range, parse_day, parse_days
@@ -75,6 +78,65 @@ def setup() -> None:
     if not (settings.cache / ARCHIVE).exists():
         ERR.print("Preparing Spark's class archive (once, about a minute) …")
         make_archive(settings)
+
+
+@main.group()
+def quarantine() -> None:
+    """The rows that gates have set aside."""
+
+
+_DAYS = click.option("--days", "span", metavar="A...B", help="Only these days, both ends included.")
+_RULE = click.option("--rule", default="", help="Only rows with this reason, as the list says it.")
+_JSON = click.option("--json", "as_json", is_flag=True, help="A JSON array instead of a table.")
+
+
+@quarantine.command("list")
+@click.argument("names", metavar="[TABLE]...", nargs=-1)
+@_DAYS
+@_RULE
+@_JSON
+def quarantine_list(names: tuple[str, ...], span: str | None, rule: str, *, as_json: bool) -> None:
+    """How many rows lie there, by table, day and reason."""
+    from incremental_assets.quarantined import Asked, in_quarantine, table_named
+
+    every = tables()
+    chosen = [table_named(every, name) for name in names] or every
+    asked = Asked(parse_days(span) if span else None, rule)
+    _print(
+        in_quarantine(Settings.from_environment(), chosen, asked), "In quarantine", as_json=as_json
+    )
+
+
+@quarantine.command("show")
+@click.argument("name", metavar="TABLE")
+@_DAYS
+@_RULE
+@click.option("--limit", default=20, show_default=True, help="At most so many rows.")
+@_JSON
+def quarantine_show(name: str, span: str | None, rule: str, limit: int, *, as_json: bool) -> None:
+    """The rows themselves, as they landed, with all their reasons."""
+    from incremental_assets.quarantined import Asked, set_aside, table_named
+
+    asked = Asked(parse_days(span) if span else None, rule)
+    rows = set_aside(Settings.from_environment(), table_named(tables(), name), asked)
+    shown = rows.head(limit).rename({"_batch": "batch", "_day": "day", "_file": "file"})
+    _print(shown.drop("_landing_day"), f"{len(rows)} rows of {name}", as_json=as_json)
+
+
+def _print(rows: pl.DataFrame, title: str, *, as_json: bool) -> None:
+    """Rows as a table for a person, or as JSON for a program."""
+    if as_json:
+        sys.stdout.write(rows.write_json() + "\n")
+        return
+    if rows.is_empty():
+        OUT.print(f"{title}: nothing.")
+        return
+    grid = RichTable(title=title, header_style="bold")
+    for column, kind in rows.schema.items():
+        grid.add_column(column, justify="right" if kind.is_numeric() else "left", overflow="fold")
+    for row in rows.iter_rows():
+        grid.add_row(*(escape(", ".join(v) if isinstance(v, list) else str(v)) for v in row))
+    OUT.print(grid)
 
 
 @main.group()

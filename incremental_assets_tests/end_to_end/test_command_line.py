@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,6 +51,19 @@ def test_range_with_a_held_day_publishes_the_others_and_goes_through_once_repair
     assert checks(shop, "quarantined_share") == {"2017-01-04": True, "2017-01-05": False}
     assert world.orders() == {f"a{i}" for i in range(20)}
     assert world.orders("gold/sales_mart") == set()
+
+    listed = shop.command("quarantine", "list", "silver/sales", "--json")
+    (only,) = json.loads(listed.stdout)
+    assert (only["day"], only["reason"], only["rows"]) == ("2017-01-05", "order_id_not_null", 2)
+    shown = shop.command(
+        "quarantine", "show", "silver/sales", "--days", "2017-01-05", COLUMNS="200"
+    )
+    assert "2 rows of silver/sales" in shown.stdout
+    assert '"order_id":null' in shown.stdout
+    other = shop.command("quarantine", "list", "silver/sales", "--rule", "qty_not_null")
+    assert other.stdout.strip() == "In quarantine: nothing."
+    unknown = shop.command("quarantine", "show", "silver/sale")
+    assert (unknown.returncode, unknown.stderr.startswith("Error: There is no table")) == (1, True)
 
     due = shop.command("run")
     assert due.returncode == 1

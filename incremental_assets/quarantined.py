@@ -1,0 +1,99 @@
+"""What lies in quarantine, told without a JVM: how many rows for which reasons, and the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+from deltalake.exceptions import DeltaError
+
+from incremental_assets.batches.batch import quarantine_path
+from incremental_assets.days import DayRange
+from incremental_assets.errors import DefinitionError, LakeError
+from incremental_assets.lake.delta_log import open_table
+from incremental_assets.ledger.ledger import Ledger, ledger_path
+from incremental_assets.query import query
+from incremental_assets.settings import Settings
+from incremental_assets.table import Table
+
+_SCHEMA = pl.Schema(
+    {
+        "_batch": pl.Int64(),
+        "_day": pl.Date(),
+        "_landing_day": pl.Date(),
+        "_file": pl.String(),
+        "row": pl.String(),
+        "reasons": pl.List(pl.String()),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Which rows are asked for: all where nothing is said."""
+
+    days: DayRange | None = None
+    reason: str = ""
+
+
+def in_quarantine(settings: Settings, tables: Sequence[Table], asked: Asked) -> pl.DataFrame:
+    """How many rows lie in quarantine for a reason, by `table`, `day` and `reason`.
+
+    Further columns are `rows` and the `first_batch` and `last_batch` that set them aside. A row
+    with several reasons counts for each of them.
+    """
+    found = [
+        set_aside(settings, table, asked).select(
+            pl.lit(table.name).alias("table"),
+            pl.col("_day").alias("day"),
+            pl.col("reasons").alias("reason"),
+            pl.col("_batch"),
+        )
+        for table in tables
+    ]
+    every = pl.concat(found).explode("reason")
+    if asked.reason:
+        every = every.filter(pl.col("reason") == asked.reason)
+    return (
+        every.group_by("table", "day", "reason")
+        .agg(
+            pl.len().alias("rows"),
+            pl.min("_batch").alias("first_batch"),
+            pl.max("_batch").alias("last_batch"),
+        )
+        .sort("table", "day", "reason")
+    )
+
+
+def set_aside(settings: Settings, table: Table, asked: Asked) -> pl.DataFrame:
+    """The rows of a table in quarantine, by day and batch.
+
+    Columns are `_batch: int`, `_day: date`, `_landing_day: date`, `_file: str`, `row: str` (as it
+    landed) and `reasons: list[str]`. Rows of a batch without an outcome are left out. Raises
+    LakeError.
+    """
+    path = quarantine_path(settings, table)
+    there = open_table(path)
+    if there is None or "reasons" not in {field.name for field in there.schema().fields}:
+        return pl.DataFrame(schema=_SCHEMA)
+    try:
+        rows = query(there, ", ".join(_SCHEMA))
+    except (DeltaError, OSError) as error:
+        raise LakeError(f"{path} cannot be read: {error}") from error
+    settled = Ledger(ledger_path(settings.lake)).view().table(table.name).outcomes
+    rows = rows.filter(pl.col("_batch").is_in({e.batch for e in settled if e.state != "abandoned"}))
+    if asked.days is not None:
+        rows = rows.filter(pl.col("_day").is_between(asked.days.first, asked.days.last))
+    if asked.reason:
+        rows = rows.filter(pl.col("reasons").list.contains(asked.reason))
+    return rows.cast(_SCHEMA).sort("_day", "_batch", "_file", "row")
+
+
+def table_named(tables: Sequence[Table], name: str) -> Table:
+    """The table of that name. Raises DefinitionError for one that is not there."""
+    found = next((table for table in tables if table.name == name), None)
+    if found is None:
+        known = ", ".join(table.name for table in tables)
+        raise DefinitionError(f"There is no table {name!r}; the tables are {known}.")
+    return found
