@@ -191,6 +191,6 @@ class Table:
         """Every check of the table by its name."""
         found = {r.name: Check(r.description, r.severity, r.owner) for r in self.rules}
         if self.is_typed:
-            structural = structural_rules()
-            found |= {name: Check(text, "quarantine") for name, text in structural.items()}
+            structural = structural_rules(self.schema)
+            found |= {name: Check(*about) for name, about in structural.items()}
         return found

@@ -26,7 +26,7 @@ from incremental_assets.lake.strategy import Append, History
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.quality.examples import Examples, examples
 from incremental_assets.quality.gate import Counted, DayGate, count
-from incremental_assets.quality.judge import RuleResult, judge_day, judge_rows
+from incremental_assets.quality.judge import RuleResult, judge_day, judge_fields, judge_rows
 from incremental_assets.quality.rules import DayCounts
 
 
@@ -116,7 +116,8 @@ def _judge(batch: Batch, counted: Counted, read: Typed, examples_of: Examples) -
             replace(result, examples=examples_of.get((claim.day, result.rule), ()))
             for result in judge_rows(gate, batch.table.rules, counted)
         ]
-        results[claim.day] = of_rows + judge_day(batch.table.rules, counts)
+        of_fields = judge_fields(gate, contract_of(batch.table))
+        results[claim.day] = of_rows + of_fields + judge_day(batch.table.rules, counts)
         entries.append(
             replace(
                 claim,

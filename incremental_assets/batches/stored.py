@@ -33,6 +33,7 @@ from incremental_assets.changes.by_sequence import Sequence as SequenceChanges
 from incremental_assets.changes.by_sequence import Step
 from incremental_assets.changes.by_timestamp import Timestamp
 from incremental_assets.changes.watermark import Seen, as_text, instant, instant_at, number
+from incremental_assets.days import ONE_DAY, named
 from incremental_assets.errors import SourceError, WatermarkError
 from incremental_assets.intake.progress import state_of_progress
 from incremental_assets.lake import quarantine
@@ -45,6 +46,7 @@ from incremental_assets.plan.stored import state_of
 from incremental_assets.quality.judge import RuleResult, judge_day
 from incremental_assets.quality.rules import DayCounts
 from incremental_assets.sources.stored import FixedSource
+from incremental_assets.sources.stored_days import rows_in
 from incremental_assets.spark.failure import SPARK_ERRORS
 from incremental_assets.table import Table
 
@@ -227,6 +229,20 @@ def _refuse_other_detector(batch: Batch) -> None:
         )
 
 
+def _passed_over(batch: Batch, days: Mapping[date, _Found]) -> Mapping[date, int]:
+    """How many rows more the source has of a day than before, beyond those that were new."""
+    changes = batch.table.changes
+    if not isinstance(changes, Timestamp) or changes.lag >= ONE_DAY:
+        return {}
+    more: dict[date, int] = {}
+    for day, last in last_looks(batch).items():
+        before, now = state_of(last).get("seen", ""), batch.work.days[day].seen
+        if before and now:
+            new = days[day].rows if day in days else 0
+            more[day] = rows_in(now) - rows_in(before) - new
+    return {day: rows for day, rows in more.items() if rows > 0}
+
+
 def _notes(batch: Batch, days: Mapping[date, _Found], step: Step | None) -> tuple[str, ...]:
     notes = list(step.notes) if step is not None else []
     changes = batch.table.changes
@@ -237,6 +253,13 @@ def _notes(batch: Batch, days: Mapping[date, _Found], step: Step | None) -> tupl
         notes.append(
             f"{ahead} rows have a {changes.column} beyond {limit}: they were {done}, and do not "
             "move the watermark"
+        )
+    below = _passed_over(batch, days)
+    if below and isinstance(changes, Timestamp):
+        notes.append(
+            f"{sum(below.values())} rows of {named(below)} came again, or late with a "
+            f"{changes.column} below the watermark, and were not read: let "
+            f"Timestamp({changes.column!r}, lag=timedelta(days=1)) read such days again"
         )
     odd = sum(found.unreadable for found in days.values())
     if odd:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from incremental_assets.changes import Timestamp
 from incremental_assets.lake.strategy import Append
 from incremental_assets.sources.stored_feed import Stored
@@ -11,7 +13,8 @@ ORDERS = Table(
     name="bronze/orders",
     description="Rows of the shop's table of orders as they were read, on the day of their change.",
     reads=(Stored("orders"),),
-    changes=Timestamp("updated_at"),
+    # Some changes are delivered days late. A lag of a day reads each day that has more rows again.
+    changes=Timestamp("updated_at", lag=timedelta(days=1)),
     write=Append(),
     owners=("team:ingest",),
 )

@@ -18,7 +18,7 @@ _COLUMN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 RESERVED = frozenset({"dt", "payload"})
 MOST_NEW_COLUMNS = 100
 FIELDS = "_fields"
-OnNew = Literal["evolve", "discard"]
+OnNew = Literal["evolve", "discard", "freeze"]
 
 
 @dataclass(frozen=True, init=False)
@@ -26,7 +26,8 @@ class Contract:
     """The declared columns of a table and what becomes of fields that nobody declared.
 
     `evolve`: a new field becomes a new nullable string column, holding the field's JSON text (a
-    later value of another type then still fits). `discard`: it stays in bronze alone.
+    later value of another type then still fits). `discard`: it stays in bronze alone. `freeze`: a
+    day with such a field is held until the contract declares it or the feed is repaired.
     """
 
     columns: Mapping[str, FieldType]
@@ -79,7 +80,7 @@ class Contract:
         Names that Delta cannot store, that begin with `_` or that differ from another only in
         case stay in bronze; so does what exceeds `MOST_NEW_COLUMNS`.
         """
-        if self.on_new == "discard":
+        if self.on_new != "evolve":
             return []
         taken = {name.lower() for name in self.columns} | RESERVED
         grown = [n for n in known if n.lower() not in taken and _COLUMN.fullmatch(n)]
@@ -91,6 +92,16 @@ class Contract:
                 grown.append(name)
                 taken.add(name.lower())
         return grown
+
+    def refused(self, found: Iterable[str]) -> list[str]:
+        """The fields of a batch that a frozen contract does not have, each in words."""
+        if self.on_new != "freeze":
+            return []
+        declared = {name.lower(): name for name in self.columns}
+        return [
+            f"{name} (declared as {declared[name.lower()]})" if name.lower() in declared else name
+            for name in sorted(set(found) - set(self.columns))
+        ]
 
     @staticmethod
     def undeclared(name: str) -> Column:

@@ -14,18 +14,20 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from incremental_assets.errors import DefinitionError
-from incremental_assets.quality.contract import FIELDS
+from incremental_assets.quality.contract import FIELDS, Contract
 from incremental_assets.quality.rule import (
     DayRule,
     RowRule,
     Rule,
     Scope,
+    Severity,
 )
 
 # Reasons that say only that a row came at the wrong time: outside the share that holds a day.
 APART = ("too_late", "too_early", "before_start")
 READABLE = "values_readable"
 IN_TIME = "business_day_in_time"
+DECLARED = "fields_declared"
 LINE = "line_unreadable"
 _STRUCTURAL = {
     READABLE: "Each line is a JSON object and each declared field can be read as its type.",
@@ -47,6 +49,7 @@ class DayGate:
     unreadable: int = 0
     reasons: Mapping[str, int] = field(default_factory=dict)
     measured: Mapping[str, Any] = field(default_factory=dict)
+    fields: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +62,14 @@ class Counted:
     flags: Mapping[str, int] = field(default_factory=dict)
 
 
-def structural_rules() -> Mapping[str, str]:
-    """Name and description of what every typed table judges besides its own rules."""
-    return dict(_STRUCTURAL)
+def structural_rules(contract: Contract | None) -> Mapping[str, tuple[str, Severity]]:
+    """What every typed table judges besides its own rules: description and severity by name."""
+    found: dict[str, tuple[str, Severity]] = {
+        name: (text, "quarantine") for name, text in _STRUCTURAL.items()
+    }
+    if contract is not None and contract.on_new == "freeze":
+        found[DECLARED] = ("The rows have no field that the contract does not declare.", "fail")
+    return found
 
 
 def prepared(rows: DataFrame, rules: Sequence[Rule], scope: Scope) -> DataFrame:
@@ -176,7 +184,7 @@ def count(
         gate = _with_rows(day_so_far, row["reasons"], row["rows"], row["late"])
         if measures and not row["reasons"]:
             gate = replace(gate, measured={name: row[f"measure_{name}"] for name in measures})
-        days[row["day"]] = gate
+        days[row["day"]] = replace(gate, fields=gate.fields | set(row["fields"]))
         fields.update(row["fields"])
         for name in flags:
             flagged[name] += 0 if row["reasons"] else row[f"flag_{name}"]

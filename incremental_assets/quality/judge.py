@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from incremental_assets.quality.gate import APART, IN_TIME, READABLE, Counted, DayGate
+from incremental_assets.quality.contract import Contract
+from incremental_assets.quality.gate import APART, DECLARED, IN_TIME, READABLE, Counted, DayGate
 from incremental_assets.quality.rule import DayCounts, DayRule, RowRule, Rule, Severity, Verdict
+
+MOST_NAMED = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,17 @@ def judge_rows(gate: DayGate, rules: Sequence[Rule], counted: Counted) -> list[R
             bad = counted.broken.get((gate.day, rule.name), by_rule)
             results.append(row_result(rule, bad, gate.rows))
     return results
+
+
+def judge_fields(gate: DayGate, contract: Contract) -> list[RuleResult]:
+    """Whether a day's rows have fields that a frozen contract does not; nothing for another."""
+    if contract.on_new != "freeze":
+        return []
+    unknown = contract.refused(gate.fields)
+    found = f"{len(unknown)} fields that nobody declared"
+    if unknown:
+        found = f"{found}: {', '.join(unknown[:MOST_NAMED])}; declare them or repair the feed"
+    return [RuleResult(DECLARED, "fail", not unknown, found, len(unknown), 0, gate.rows)]
 
 
 def judge_day(rules: Iterable[Rule], counts: DayCounts) -> list[RuleResult]:

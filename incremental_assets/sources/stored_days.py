@@ -36,6 +36,11 @@ def rows_by_day(
         return None
 
 
+def rows_in(counted: str) -> int:
+    """The rows that such a text tells of a day; those of a day to come stand behind a comma."""
+    return int(counted.partition(",")[0].partition(":")[0] or 0)
+
+
 def _counted(
     rows: pl.LazyFrame, day: str, cursor: str, span: DayRange
 ) -> Mapping[date | None, str] | None:

@@ -159,7 +159,7 @@ def test_on_a_good_day_every_rule_passes(two_days: Counted) -> None:
     results = judge_rows(two_days.days[JAN_2], RULES, two_days)
 
     assert [r.rule for r in results if not r.passed] == []
-    assert len(results) == len(RULES) + len(structural_rules())
+    assert len(results) == len(RULES) + len(structural_rules(CONTRACT))
 
 
 def test_a_day_without_rows_breaks_no_row_rule() -> None:
