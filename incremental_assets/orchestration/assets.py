@@ -53,7 +53,10 @@ def _asset(table: Table, settings: Settings) -> dg.AssetsDefinition:
                     asset=key,
                     description=check.description,
                     blocking=check.blocking,
-                    metadata={"severity": check.severity, "owner": check.owner or table.owners[0]},
+                    metadata={
+                        "severity": check.severity,
+                        "owner": check.owner or ", ".join(table.owners),
+                    },
                 )
                 for name, check in table.checks().items()
             ],

@@ -18,6 +18,14 @@ from incremental_assets.errors import DefinitionError
 from incremental_assets.quality.rule import RowRule
 
 Bound = int | float | Decimal | str | date | datetime
+_READ_AS = {
+    int: "decimal(38,9)",
+    Decimal: "decimal(38,9)",
+    float: "double",
+    str: "string",
+    date: "date",
+    datetime: "timestamp",
+}
 
 
 def not_null(column: str) -> RowRule:
@@ -42,7 +50,14 @@ def at_least(column: str, least: int) -> RowRule:
 
 
 def between(column: str, low: Bound, high: Bound) -> RowRule:
-    """The column is neither below `low` nor above `high`; null is the business of `not_null`."""
+    """The column is neither below `low` nor above `high`; null is the business of `not_null`.
+
+    Text is read as the type of the bounds; what cannot be read lies outside.
+    """
+    if type(low) not in _READ_AS:
+        raise DefinitionError(
+            f"between({column!r}, {low!r}, …): give numbers, texts, days or times."
+        )
     if type(low) is not type(high) or low > high:  # type: ignore[operator]  # of one type
         raise DefinitionError(
             f"between({column!r}, {low!r}, {high!r}): give two bounds of one type, the lower one "
@@ -51,7 +66,10 @@ def between(column: str, low: Bound, high: Bound) -> RowRule:
     return RowRule(
         f"{column}_between",
         f"{column} lies between {low} and {high}, both included.",
-        lambda: F.col(column).isNull() | F.col(column).between(F.lit(low), F.lit(high)),
+        lambda: (
+            F.col(column).isNull()
+            | F.col(column).try_cast(_READ_AS[type(low)]).between(F.lit(low), F.lit(high))
+        ),
         columns=(column,),
     )
 
@@ -83,7 +101,7 @@ def matches(column: str, pattern: str) -> RowRule:
     return RowRule(
         f"{column}_matches",
         f"{column} matches {pattern}.",
-        lambda: F.col(column).isNull() | F.col(column).cast("string").rlike(f"^(?:{pattern})$"),
+        lambda: F.col(column).isNull() | F.col(column).cast("string").rlike(rf"\A(?:{pattern})\z"),
         columns=(column,),
     )
 
@@ -93,7 +111,9 @@ def not_in_future(column: str) -> RowRule:
     return RowRule(
         f"{column}_not_in_future",
         f"{column} is not after the moment of the load.",
-        lambda: F.col(column).isNull() | (F.col(column) <= F.current_timestamp()),
+        lambda: (
+            F.col(column).isNull() | (F.col(column).try_cast("timestamp") <= F.current_timestamp())
+        ),
         columns=(column,),
     )
 
