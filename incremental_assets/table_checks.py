@@ -10,6 +10,7 @@ from incremental_assets.changes.files import Files
 from incremental_assets.errors import DefinitionError
 from incremental_assets.lake.history import VALIDITY
 from incremental_assets.lake.strategy import Append, History, Merge, ReplaceDay, ReplaceKeys
+from incremental_assets.quality.gate import structural_rules
 from incremental_assets.quality.rule import DayRule
 
 if TYPE_CHECKING:
@@ -21,6 +22,11 @@ def check_table(table: Table) -> None:
     names = [rule.name for rule in table.rules]
     if len(set(names)) != len(names):
         raise DefinitionError(f"{table.name}: two rules have the same name: {sorted(names)}.")
+    taken = sorted(set(names) & set(structural_rules(table.schema))) if table.is_typed else []
+    if taken:
+        raise DefinitionError(
+            f"{table.name}: {taken} are judged of every typed table; give these rules other names."
+        )
     _check_rules(table)
     if table.layer == "bronze":
         _check_source(table)

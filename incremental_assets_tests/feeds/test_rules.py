@@ -246,6 +246,8 @@ def test_rules_that_do_not_fit_the_layer_are_refused() -> None:
         per_train(*quarantine(satisfies("fits", "seats <= 2")))
     with pytest.raises(DefinitionError, match="bronze has none but the payload"):
         landed("bookings", *warn(null_share("seat", 0.1)))
+    with pytest.raises(DefinitionError, match="judged of every typed table"):
+        bookings(*warn(satisfies("values_readable", "seat = '1'")))
 
 
 @pytest.mark.parametrize("where", ["silver", "gold"])

@@ -9,9 +9,11 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from incremental_assets.batches.batch import Batch
 from incremental_assets.load import LoadResult
-from incremental_assets.plan import costs
+from incremental_assets.plan import Work, costs
 from incremental_assets.plan.costs import Model
+from incremental_assets.table import Table
 from incremental_assets_tests.event_log import EventLog, jobs
 from incremental_assets_tests.scenarios.world import TABLES, World, sale, sales
 
@@ -81,6 +83,25 @@ def test_a_corrected_sale_takes_the_place_of_its_row(loaded: World) -> None:
     assert len(mart) == 12
     row = mart.filter(mart["order_id"] == "2017-01-04-1")
     assert (row["qty"][0], row["user_income"][0]) == (9, "middle")
+
+
+def test_a_sale_that_comes_after_the_plan_is_merged_with_the_others(
+    loaded: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded.land("events", "2017-01-05", "late.jsonl", [sale("late", "2017-01-04")])
+    loaded.load("2017-01-04...2017-01-05", "bronze/events", "silver/sales")
+    loaded.land("events", "2017-01-05", "later.jsonl", [sale("later", "2017-01-04")])
+    claim = loaded.house._claim
+
+    def claim_late(table: Table, work: Work, run_id: str) -> Batch:
+        if table.name == MART:  # another run is quicker than this one
+            loaded.load("2017-01-04...2017-01-05", "bronze/events", "silver/sales")
+        return claim(table, work, run_id)
+
+    monkeypatch.setattr(loaded.house, "_claim", claim_late)
+
+    assert did(loaded.load("2017-01-04", MART)) == {"2017-01-04": ("merge", 2, 2, 0)}
+    assert {"late", "later"} <= incomes(loaded).keys()
 
 
 def test_a_late_user_version_joins_just_the_sales_of_that_user(loaded: World) -> None:
