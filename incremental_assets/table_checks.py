@@ -57,6 +57,12 @@ def _check_rules(table: Table) -> None:
                 f"{name}: {aside} would set rows aside, but these rows are made of good ones: hold "
                 "the day with fail(…), record it with warn(…), or give the rule to silver."
             )
+    if isinstance(table.write, ReplaceKeys):
+        of_days = [r.name for r in table.rules if isinstance(r, DayRule) and r.of_volume]
+        if of_days:
+            raise DefinitionError(
+                f"{name}: {of_days} count the rows of a day, and a batch of keys has rows on any."
+            )
     if table.schema is None or table.transform is not None or not table.is_typed:
         return  # which columns there are is known when there is a frame
     known = {column.lower() for column in table.schema.columns}
