@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
+from benchmarks.events import event
 from benchmarks.report import Row, machine, show, write
 from benchmarks.report import Table as Figures
 from incremental_assets.catalog import tables
@@ -69,16 +70,7 @@ class Shop:
         folder.mkdir(parents=True, exist_ok=True)
         with (folder / f"{self.landed}.jsonl").open("w") as file:
             for number in range(rows):
-                row = {
-                    "order_id": f"{self.landed}-{number}",
-                    "user_id": str(number % 2000),
-                    "store_id": str(number % 300),
-                    "product_id": str(number % 40_000),
-                    "qty": number % 5,
-                    "unit_price": 2.5,
-                    "event_ts": f"{day}T{number % 24:02}:00:00Z",
-                    "arrival_ts": f"{day}T23:59:00Z",
-                }
+                row = event(f"{self.landed}-{number}", number, day)
                 file.write(json.dumps(row) + "\n")
         users = Path(self.settings.landing) / "users" / str(day)
         users.mkdir(parents=True, exist_ok=True)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
 
+from benchmarks.events import event
 from benchmarks.report import Row, machine, show, write
 from benchmarks.report import Table as Figures
 from incremental_assets.lake.strategy import Append, Merge
@@ -73,6 +74,7 @@ def silver(name: str, rules: Sequence[Rule]) -> Table:
             qty=Integer(),
             unit_price=Decimal(18, 4),
             event_ts=Timestamp(),
+            arrival_ts=Timestamp(),
         ),
         rules=tuple(rules),
     )
@@ -118,16 +120,7 @@ def land(landing: Path, rows: int) -> None:
     folder.mkdir(parents=True)
     with (folder / "1.jsonl").open("w", encoding="utf-8") as file:
         for number in range(rows):
-            event = {
-                "order_id": str(number),
-                "user_id": str(number % 2000),
-                "store_id": str(number % 300),
-                "product_id": str(number % 40_000),
-                "qty": number % 5,
-                "unit_price": 2.5,
-                "event_ts": f"{DAY}T{number % 24:02}:00:00Z",
-            }
-            file.write(json.dumps(event) + "\n")
+            file.write(json.dumps(event(str(number), number, DAY)) + "\n")
 
 
 if __name__ == "__main__":
