@@ -3,15 +3,19 @@
 The copy before is what the table itself says: the last change of each key until then. So copies may
 come in any order. One that comes between two others is put in its place, and the changes of the
 one after it are derived again, from what the table says of that one.
+
+A row without a readable key is kept as it came; which row it was nobody knows. So a copy that holds
+one is damaged, and deletes nothing: what it lacks is carried over, and the table says so.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
+from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -24,13 +28,13 @@ from incremental_assets.batches.copy_changes import (
     OPERATION,
     STATE,
     changes_of,
-    copy_until,
     differing,
     hashing,
     identified,
     loaded_days,
     placed_again,
-    without_raw,
+    state_before,
+    unread_lines,
 )
 from incremental_assets.batches.volume import before, judges_volume, last_ones
 from incremental_assets.changes.watermark import Seen, as_text, instant
@@ -49,14 +53,13 @@ _OWN = ((HASH, "string"), (KEY, "string"), (OPERATION, "string"))
 
 
 class CopyBatch:
-    """Compares a copy with the one before, and keeps the rows that were added, changed or gone.
-
-    A row without a readable key is kept as it came; which row it was nobody knows, so a copy that
-    holds one deletes nothing.
-    """
+    """Compares a copy with the one before, and keeps the rows that were added, changed or gone."""
 
     def columns(self, table: Table) -> Sequence[tuple[str, str]]:
-        """`_operation` is insert, update or delete; a deleted row has the values it had before."""
+        """`_operation` is insert, update or delete; a deleted row has the values it had before.
+
+        Rows that a damaged copy lacks are there as well, as carried.
+        """
         return (*COLUMNS, *_OWN)
 
     def partition_by(self, table: Table) -> Sequence[str]:
@@ -68,24 +71,15 @@ class CopyBatch:
             own_session(batch.spark(), batch.size) as session,
             _copy(session, batch) as copy,
         ):
-            before = copy_until(session, batch, until=day, inclusive=False)
+            before = state_before(session, batch, day)
             keyless = _refuse_duplicates(batch, day, copy)
-            if keyless:
-                gone = before.join(copy.select(KEY), KEY, "left_anti")
-                now = copy.where(f"{KEY} IS NOT NULL").select(*STATE).unionByName(gone)
-            else:
-                now = copy.select(*STATE)
-            changed = differing(before, now, day)
-            unread = copy.where(f"{KEY} IS NULL").withColumns(
-                {OPERATION: F.lit("insert"), "_landing_day": F.lit(day)}
-            )
-            names = [OPERATION, "_landing_day", *STATE, "_raw"]
-            rows = without_raw(changed).select(*names).unionByName(unread.select(*names))
-            following = min((d for d in loaded_days(batch) if d > day), default=None)
-            if following is not None:
-                rows = rows.unionByName(placed_again(session, batch, now, following))
-            with persisted(rows) as found:
-                return self._publish(batch, day, following, copy, before, found)
+            held = copy.where(f"{KEY} IS NOT NULL").select(*STATE)
+            rows = differing(before, held, day, damaged=bool(keyless))
+            rows = rows.unionByName(unread_lines(copy, day))
+            with placed_again(session, batch, before, held, day, damaged=bool(keyless)) as later:
+                every = reduce(DataFrame.unionByName, later.values(), rows)
+                with persisted(every) as found:
+                    return self._publish(batch, day, later, copy, before, found)
 
     def settled(self, table: Table, claims: Sequence[Entry], commit: Commit) -> Sequence[Entry]:
         return from_commit(claims, commit, lambda partition: partition_day(partition[1]))
@@ -94,7 +88,7 @@ class CopyBatch:
         self,
         batch: Batch,
         day: date,
-        following: date | None,
+        later: Collection[date],
         copy: DataFrame,
         before: DataFrame,
         rows: DataFrame,
@@ -108,7 +102,7 @@ class CopyBatch:
         )
         if entry.state == "held":
             return Outcome([entry], {day: results}, notes)
-        replaced = [d for d in (day, following) if d is not None and d in loaded_days(batch)]
+        replaced = [d for d in (day, *later) if d in loaded_days(batch)]
         if not counted.rows and not replaced:
             return Outcome([entry], {day: results}, notes)
         kept = rows.withColumns(
@@ -217,17 +211,18 @@ def _judge(batch: Batch, day: date, counted: _Counted) -> tuple[Entry, list[Rule
         bytes=sum(file.size for file in claim.files),
         low=low,
         high=low if failed else as_text(changes.advanced(instant(low), seen)),
-        position=_position(batch),
+        position=_position(batch, counted),
     )
     return entry, results
 
 
-def _position(batch: Batch) -> str:
+def _position(batch: Batch, counted: _Counted) -> str:
     fixed = batch.work.source
     state = {
         "detector": batch.claims[0].detector,
         "column": ", ".join(changes_of(batch).key),
         **hashing(batch),
+        "keyless": counted.keyless,
     }
     if fixed is not None:
         state["source"] = fixed.mark

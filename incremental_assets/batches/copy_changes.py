@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import date
 from typing import Any
 
@@ -12,12 +13,16 @@ from pyspark.sql import functions as F
 from incremental_assets.batches.batch import Batch
 from incremental_assets.changes.by_snapshot import SnapshotDiff
 from incremental_assets.changes.row_hash import HASH_VERSION, payload_hash
+from incremental_assets.frames import persisted
 from incremental_assets.lake.delta_log import version_of
 from incremental_assets.lake.read import DataFile, read_version
+from incremental_assets.ledger.entry import Entry
 from incremental_assets.plan.stored import state_of
 
 OPERATION, KEY, HASH = "_operation", "_key", "_hash"
 STATE = (KEY, HASH, "payload", "_file")
+CARRIED = "carried"
+"""The operation of a row that a damaged copy lacks, and that is kept from the copy before it."""
 
 
 def identified(rows: DataFrame, batch: Batch) -> DataFrame:
@@ -45,25 +50,41 @@ def _identity(key: Sequence[str]) -> Column:
     return F.when(complete, F.to_json(F.array(*parts)))
 
 
-def copy_until(session: SparkSession, batch: Batch, *, until: date, inclusive: bool) -> DataFrame:
-    """The copy that the table says there was until a day: the last change of each key."""
+def state_before(session: SparkSession, batch: Batch, day: date) -> DataFrame:
+    """What the table knows just before a day: the last change of each key."""
+    return _last(session, batch, f"_landing_day < '{day}' AND {OPERATION} != '{CARRIED}'", day)
 
+
+def state_at(session: SparkSession, batch: Batch, day: date) -> DataFrame:
+    """What the table knows on a day, with what the day's copy only carried over."""
+    return _last(session, batch, f"_landing_day <= '{day}' AND {OPERATION} != '{CARRIED}'", day)
+
+
+def copy_of(session: SparkSession, batch: Batch, day: date) -> DataFrame:
+    """The readable rows that the copy of a day held itself."""
+    told = f"{OPERATION} != '{CARRIED}' OR _landing_day = '{day}'"
+    return _last(session, batch, f"_landing_day <= '{day}' AND ({told})", day)
+
+
+def _last(session: SparkSession, batch: Batch, where: str, until: date) -> DataFrame:
     def keep(file: DataFile) -> bool:
-        landed: date = file.partition["_landing_day"]
-        return landed <= until if inclusive else landed < until
+        return bool(file.partition["_landing_day"] <= until)
 
     rows = read_version(session, batch.path, version_of(batch.path), keep)
-    rows = rows.where(f"{KEY} IS NOT NULL AND _landing_day {'<=' if inclusive else '<'} '{until}'")
+    rows = rows.where(f"{KEY} IS NOT NULL AND {where}")
     last = F.max_by(F.struct(OPERATION, HASH, "payload", "_file"), "_landing_day")
     state = rows.groupBy(KEY).agg(last.alias("last")).select(KEY, "last.*")
-    state = state.where(f"{OPERATION} != 'delete'")
+    state = state.where(f"{OPERATION} NOT IN ('delete', '{CARRIED}')")
     if not _as_before(batch):
         state = state.withColumn(HASH, payload_hash("payload", changes_of(batch).ignore))
     return state.select(*STATE)
 
 
-def differing(before: DataFrame, now: DataFrame, day: date) -> DataFrame:
-    """The changes from one copy to another, on a day."""
+def differing(before: DataFrame, now: DataFrame, day: date, *, damaged: bool) -> DataFrame:
+    """The changes from one copy to another, on a day.
+
+    What a damaged copy lacks is not deleted but carried over.
+    """
     old = before.select(
         F.col(KEY).alias("_old_key"),
         F.col(HASH).alias("_old_hash"),
@@ -72,7 +93,7 @@ def differing(before: DataFrame, now: DataFrame, day: date) -> DataFrame:
     joined = now.where(f"{KEY} IS NOT NULL").join(old, F.col(KEY) == F.col("_old_key"), "full")
     kind = (
         F.when(F.col("_old_key").isNull(), F.lit("insert"))
-        .when(F.col(KEY).isNull(), F.lit("delete"))
+        .when(F.col(KEY).isNull(), F.lit(CARRIED if damaged else "delete"))
         .when(F.col(HASH) != F.col("_old_hash"), F.lit("update"))
     )
     return joined.select(
@@ -84,25 +105,66 @@ def differing(before: DataFrame, now: DataFrame, day: date) -> DataFrame:
         .otherwise(F.col("payload"))
         .alias("payload"),
         "_file",
+        F.lit(None).cast("string").alias("_raw"),
     ).where(f"{OPERATION} IS NOT NULL")
 
 
-def placed_again(session: SparkSession, batch: Batch, now: DataFrame, following: date) -> DataFrame:
-    """The changes of the copy after this one, against this one; its lines without a key stay."""
-    later = copy_until(session, batch, until=following, inclusive=True)
-    changed = without_raw(differing(now, later, following))
+def unread_lines(rows: DataFrame, day: date) -> DataFrame:
+    """The rows of a day's copy that have no readable key, as changes."""
+    there = rows.where(f"{KEY} IS NULL")
+    return there.select(
+        F.lit("insert").alias(OPERATION), F.lit(day).alias("_landing_day"), *STATE, "_raw"
+    )
 
+
+@contextmanager
+def placed_again(
+    session: SparkSession,
+    batch: Batch,
+    before: DataFrame,
+    held: DataFrame,
+    day: date,
+    *,
+    damaged: bool,
+) -> Iterator[Mapping[date, DataFrame]]:
+    """The changes of the copies after this one, each against the one before it, by day.
+
+    The next one is derived again; where that is damaged, what it carries over may be other rows
+    now, and so on up to one that is whole, or whose rows are what they were.
+    """
+    marks = {
+        d: is_damaged(entry)
+        for d, entry in batch.view.table(batch.table.name).last_committed.items()
+    }
+    found: dict[date, DataFrame] = {}
+    with ExitStack() as kept:
+        state = _carrying(before, held) if damaged else held
+        for later in sorted(d for d in marks if d > day):
+            rows = copy_of(session, batch, later)
+            changed = differing(state, rows, later, damaged=marks[later])
+            found[later] = changed.unionByName(
+                unread_lines(_lines_of(session, batch, later), later)
+            )
+            if not marks[later]:
+                break
+            state = kept.enter_context(persisted(_carrying(state, rows)))
+            was = state_at(session, batch, later)
+            if differing(was, state, later, damaged=False).isEmpty():
+                break
+        yield found
+
+
+def _carrying(before: DataFrame, held: DataFrame) -> DataFrame:
+    """What is known after a damaged copy: its rows, and those of before that it lacks."""
+    return held.unionByName(before.join(held.select(KEY), KEY, "left_anti").select(*STATE))
+
+
+def _lines_of(session: SparkSession, batch: Batch, day: date) -> DataFrame:
     def keep(file: DataFile) -> bool:
-        return bool(file.partition["_landing_day"] == following)
+        return bool(file.partition["_landing_day"] == day)
 
-    there = read_version(session, batch.path, version_of(batch.path), keep)
-    unread = there.where(f"{KEY} IS NULL AND _landing_day = '{following}'")
-    return changed.unionByName(unread.select(*changed.columns))
-
-
-def without_raw(changed: DataFrame) -> DataFrame:
-    """Changes of readable rows, with the column that holds other lines."""
-    return changed.withColumn("_raw", F.lit(None).cast("string"))
+    rows = read_version(session, batch.path, version_of(batch.path), keep)
+    return rows.where(f"_landing_day = '{day}'")
 
 
 def hashing(batch: Batch) -> dict[str, Any]:
@@ -115,6 +177,11 @@ def _as_before(batch: Batch) -> bool:
     states = (state_of(entry) for entry in batch.view.table(batch.table.name).committed)
     wanted = hashing(batch)
     return all({name: state.get(name) for name in wanted} == wanted for state in states)
+
+
+def is_damaged(entry: Entry) -> bool:
+    """Whether the copy that a batch loaded held rows without a readable key."""
+    return bool(state_of(entry).get("keyless"))
 
 
 def loaded_days(batch: Batch) -> frozenset[date]:

@@ -69,9 +69,12 @@ def events_of(
 
 
 def _of_copies(rows: DataFrame) -> Events:
-    """Changes at midnight of the copy's landing day; a line without a key came as an insert."""
+    """Changes at midnight of the copy's landing day; a line without a key came as an insert.
+
+    What a damaged copy only carried over is no change.
+    """
     word = F.col(OPERATION)
-    found = rows.withColumns(
+    found = rows.where(word != "carried").withColumns(
         {
             OPERATION: F.when(word == "delete", F.lit("delete")).otherwise(F.lit("upsert")),
             DELETED: word == "delete",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -188,6 +189,65 @@ def test_copies_in_any_order_and_a_repaired_one_end_in_the_same_products(lake: L
     assert parts.rows("silver/products", *COLUMNS) == whole.rows("silver/products", *COLUMNS)
     now = [(sku, name) for sku, name, _, end in parts.rows("silver/products", *COLUMNS) if not end]
     assert sorted(now) == sorted((row["sku"], row["name"]) for row in copies["2017-01-07"])
+
+
+def with_damage(seed: int) -> dict[str, list[dict[str, Any] | str]]:
+    """Six copies in which products come, change and go; some hold a line that is cut in half."""
+    rng = random.Random(seed)
+    days: dict[str, list[dict[str, Any] | str]] = {}
+    for day in range(3, 9):
+        there = {sku: rng.choice("XY") for sku in "abcdefgh" if rng.random() < 0.6}
+        days[f"2017-01-{day:02d}"] = [*copy(keep="K", **there)]
+        if day in (5, 6) or rng.random() < 0.2:
+            days[f"2017-01-{day:02d}"].append('{"sku": "a')
+    return days
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_damaged_copies_in_any_order_end_in_the_same_products(lake: Lakes, seed: int) -> None:
+    whole = lake(*tables(History(), most_deleted=1.0))
+    days = with_damage(seed)
+    for day, rows in days.items():
+        whole.land("products", day, "1.jsonl", rows)
+    whole.load("2017-01-03...2017-01-08")
+
+    parts = whole.another("parts")
+    shuffled = random.Random(seed + 100).sample(sorted(days), k=len(days))
+    for day in shuffled:
+        parts.load(day)
+    parts.load_stale()
+
+    assert operations(parts) == operations(whole), shuffled
+    assert parts.rows("silver/products", *COLUMNS) == whole.rows("silver/products", *COLUMNS)
+    assert len(parts.reasons("silver/products")) == sum(
+        isinstance(row, str) for rows in days.values() for row in rows
+    )
+
+
+def test_a_damaged_copy_that_is_repaired_deletes_what_it_lacks(lake: Lakes) -> None:
+    shop = lake(*tables(Merge()))
+    shop.land("products", "2017-01-05", "1.jsonl", copy(a="A", b="B", c="C"))
+    damaged = shop.land("products", "2017-01-06", "1.jsonl", [*copy(a="A", b="B"), "{half"])
+    shop.land("products", "2017-01-07", "1.jsonl", [*copy(a="A"), "{half"])
+    shop.load("2017-01-05...2017-01-07")
+    assert operations(shop)[3:] == [
+        ("06", "carried", '["c"]'),
+        ("06", "insert", "None"),
+        ("07", "carried", '["b"]'),
+        ("07", "carried", '["c"]'),
+        ("07", "insert", "None"),
+    ]
+
+    damaged.write_text("".join(json.dumps(row) + "\n" for row in copy(a="A", b="B")))
+    shop.load("2017-01-06")
+    shop.load_stale()
+
+    assert operations(shop)[3:] == [
+        ("06", "delete", '["c"]'),
+        ("07", "carried", '["b"]'),
+        ("07", "insert", "None"),
+    ]
+    assert [sku for (sku,) in shop.rows("silver/products", "sku")] == ["a", "b"]
 
 
 def test_a_table_that_is_overwritten_is_compared_on_the_day_of_the_load(lake: Lakes) -> None:
