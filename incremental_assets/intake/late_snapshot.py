@@ -18,6 +18,7 @@ from incremental_assets.frames import persisted, quoted
 from incremental_assets.intake.found import Found, Position
 from incremental_assets.intake.gate import is_good
 from incremental_assets.intake.intake import HASH, ORDER, Intake
+from incremental_assets.intake.rows import unseen
 from incremental_assets.intake.target import Target
 from incremental_assets.lake.history import DELETED
 from incremental_assets.lake.strategy import History
@@ -35,12 +36,15 @@ def late_changes(
     copy: DataFrame,
     own: Mapping[str, DataType],
     at: datetime,
+    *,
+    keyless: bool,
 ) -> Iterator[Found | None]:
     """What a history lacks of a copy that stands for a moment before the last one.
 
     Both diffs are made anew from the history itself: against what was valid until then, and of
-    what was valid at the next copy against this one. Without history there is nothing to do: the
-    last copy says all that is true now.
+    what was valid at the next copy against this one. What the next copy lacked and kept, because
+    its row was set aside, counts as its own. Without history there is nothing to do: the last copy
+    says all that is true now.
     """
     last = target.last
     if not isinstance(intake.write, History) or last is None:
@@ -52,46 +56,46 @@ def late_changes(
         yield None  # this copy was loaded already
         return
     history = target.read(session, intake.target)
-    now = copy.where(is_good()).select(*map(quoted, own), HASH, _SHOWN)
-    with persisted(
-        _placed(history, now, changes, own, at).unionByName(
-            _placed_again(history, now, changes, own, following)
-        )
-    ) as rows:
-        read = copy.count()
+    was = _versions(history.where(_valid(history, at, until=True)), changes, own)
+    now = _with_kept(copy, was, changes, own, keyless=keyless)
+    later = _versions(history.where(_valid(history, following, until=False)), changes, own)
+    found = _differing(was, now, changes, own, at)
+    found = found.unionByName(_differing(now, later, changes, own, following))
+    aside = copy.where(~is_good()).withColumn(DELETED, F.lit(False)).select(*found.columns)
+    notes = [f"the snapshot of {at.isoformat()} came late and was put in its place"]
+    if keyless:
+        notes.append("rows without a readable key: no delete is derived from this snapshot")
+    with (
+        persisted(unseen(aside, target.set_aside(session))) as bad,
+        persisted(found.unionByName(bad)) as rows,
+    ):
         yield Found(
             rows,
             own,
             target.position(Position("snapshot diff", ", ".join(changes.key))),
-            read,
+            copy.count(),
+            bad.count(),
             deletes=1,
-            notes=(f"the snapshot of {at.isoformat()} came late and was put in its place",),
+            notes=tuple(notes),
         )
 
 
-def _placed(
-    history: DataFrame,
-    now: DataFrame,
+def _with_kept(
+    copy: DataFrame,
+    was: DataFrame,
     changes: SnapshotDiff,
     own: Mapping[str, DataType],
-    at: datetime,
+    *,
+    keyless: bool,
 ) -> DataFrame:
-    """Changes at the moment of the copy: where it differs from what was valid just before."""
-    valid = _valid(history, at, until=True)
-    return _differing(_versions(history.where(valid), changes, own), now, changes, own, at)
-
-
-def _placed_again(
-    history: DataFrame,
-    now: DataFrame,
-    changes: SnapshotDiff,
-    own: Mapping[str, DataType],
-    following: datetime,
-) -> DataFrame:
-    """Changes at the moment of the next copy: where that differs from this one."""
-    valid = _valid(history, following, until=False)
-    later = _versions(history.where(valid), changes, own)
-    return _differing(now, later, changes, own, following)
+    """The good rows of a copy, and what was valid of rows that are not good: they are not gone."""
+    key = [quoted(name) for name in changes.key]
+    good = copy.where(is_good()).select(*map(quoted, own), HASH, _SHOWN)
+    lacking = was.join(good.select(*key), list(changes.key), "left_anti")
+    if not keyless:
+        aside = copy.where(~is_good()).select(*key)
+        lacking = lacking.join(aside, list(changes.key), "left_semi")
+    return good.unionByName(lacking.select(*good.columns))
 
 
 def _valid(history: DataFrame, at: datetime, *, until: bool) -> Column:

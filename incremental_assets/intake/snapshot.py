@@ -95,7 +95,10 @@ def new_by_snapshot(
                 return
             _refuse_duplicates(intake, copy)
             if last is not None and at < last:
-                with late_changes(session, intake, changes, target, copy, own, at) as late:
+                damaged = bool(judged.values["keyless"])
+                with late_changes(
+                    session, intake, changes, target, copy, own, at, keyless=damaged
+                ) as late:
                     yield late
                 return
             previous = _previous(session, intake, own, changes)

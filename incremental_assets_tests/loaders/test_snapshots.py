@@ -14,6 +14,7 @@ from incremental_assets.errors import SnapshotError, SourceError
 from incremental_assets.intake import load as load_module
 from incremental_assets.intake import snapshot as snapshot_module
 from incremental_assets.loaders import DeltaDiffLoader, DetectedChanges
+from incremental_assets.quality.rules import at_least, quarantine
 from incremental_assets_tests.loaders.conftest import Place
 
 SCHEMA = {"sku": pl.String, "name": pl.String, "price": pl.Int64, "checked": pl.Int64}
@@ -199,6 +200,42 @@ def test_a_copy_that_comes_late_is_put_in_its_place(place: Place) -> None:
             ("c", "C", 1, t3, None, True),
             ("d", "D", 1, t2, t3, False),
             ("e", "E", 1, T1, None, True),
+        ],
+        key=str,
+    )
+
+
+@pytest.mark.parametrize("keyless", [True, False])
+def test_bad_rows_of_a_copy_that_comes_late_are_set_aside_and_delete_nothing(
+    place: Place, keyless: bool
+) -> None:
+    def take(products: Sequence[Product], at: datetime) -> int:
+        found = copy(
+            place,
+            products,
+            history=True,
+            snapshot_at=at,
+            most_deleted=1.0,
+            rules=quarantine(at_least("price", 0)),
+        )
+        aside: int = found["result"].records_quarantined
+        return aside
+
+    t2, t3 = T1 + DAY, T1 + 2 * DAY
+    bad = (None, "B", 1) if keyless else ("b", "B", -1)
+    take((("a", "A", 1), ("b", "B", 1), ("c", "C", 1)), T1)
+    take((("a", "A", 1), ("b", "B", 1)), t3)
+
+    assert take((("a", "X", 1), bad), t2) == 1
+
+    ends = t3 if keyless else t2  # of c, which may be the row without a key
+    assert place.rows("sku", "name", "valid_from", "valid_to") == sorted(
+        [
+            ("a", "A", T1, t2),
+            ("a", "X", t2, t3),
+            ("a", "A", t3, None),
+            ("b", "B", T1, None),
+            ("c", "C", T1, ends),
         ],
         key=str,
     )
