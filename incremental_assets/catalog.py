@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import pkgutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from types import ModuleType
 
@@ -89,3 +89,12 @@ def _visit(
         if other.name not in ordered:
             _visit(other, found, ordered, (*below, table.name))
     ordered.setdefault(table.name, table)
+
+
+def table_named(tables: Sequence[Table], name: str) -> Table:
+    """The table of that name. Raises DefinitionError for one that is not there."""
+    found = next((table for table in tables if table.name == name), None)
+    if found is None:
+        known = ", ".join(table.name for table in tables)
+        raise DefinitionError(f"There is no table {name!r}; the tables are {known}.")
+    return found

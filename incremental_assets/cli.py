@@ -1,10 +1,11 @@
-"""The command line: `incremental-assets run`, `quarantine`, `demo`, `setup`."""
+"""The command line: `incremental-assets run`, `gate`, `quarantine`, `demo`, `setup`."""
 
 from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NoReturn
 
 import click
 import polars as pl
@@ -12,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 
-from incremental_assets.catalog import tables
+from incremental_assets.catalog import table_named, tables
 from incremental_assets.days import day_range, parse_day, parse_days
 from incremental_assets.errors import IncrementalAssetsError
 from incremental_assets.settings import Settings
@@ -81,6 +82,40 @@ def setup() -> None:
 
 
 @main.group()
+def gate() -> None:
+    """The gates: what they held, and letting it through."""
+
+
+@gate.command("accept")
+@click.argument("name", metavar="TABLE")
+@click.argument("day", metavar="DAY")
+@click.option("--reason", required=True, help="Why; it stays on record with your name.")
+def gate_accept(name: str, day: str, reason: str) -> None:
+    """Let a day's held batch through, once: its rules on batches are waived.
+
+    The next run of the day publishes it. Rows in quarantine stay there. If the input changes
+    before, the day is judged anew.
+    """
+    from incremental_assets.accepting import accept
+    from incremental_assets.load import Lakehouse
+
+    every, settings = tables(), Settings.from_environment()
+    table = table_named(every, name)
+    house = Lakehouse(settings, every, _no_spark, lambda: datetime.now(UTC), ERR.print)
+    done = accept(house, table, parse_day(day), reason)
+    days = ", ".join(map(str, done.days))
+    OUT.print(
+        f"{name} {days}: batch {done.batch} is accepted, which was held by "
+        f"{', '.join(done.rules)}. `incremental-assets run {name}` loads it.",
+        soft_wrap=True,
+    )
+
+
+def _no_spark() -> NoReturn:
+    raise AssertionError("nothing is read here")
+
+
+@main.group()
 def quarantine() -> None:
     """The rows that gates have set aside."""
 
@@ -97,7 +132,7 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="A JSON array inste
 @_JSON
 def quarantine_list(names: tuple[str, ...], span: str | None, rule: str, *, as_json: bool) -> None:
     """How many rows lie there, by table, day and reason."""
-    from incremental_assets.quarantined import Asked, in_quarantine, table_named
+    from incremental_assets.quarantined import Asked, in_quarantine
 
     every = tables()
     chosen = [table_named(every, name) for name in names] or every
@@ -115,7 +150,7 @@ def quarantine_list(names: tuple[str, ...], span: str | None, rule: str, *, as_j
 @_JSON
 def quarantine_show(name: str, span: str | None, rule: str, limit: int, *, as_json: bool) -> None:
     """The rows themselves, as they landed, with all their reasons."""
-    from incremental_assets.quarantined import Asked, set_aside, table_named
+    from incremental_assets.quarantined import Asked, set_aside
 
     asked = Asked(parse_days(span) if span else None, rule)
     rows = set_aside(Settings.from_environment(), table_named(tables(), name), asked)

@@ -90,8 +90,8 @@ class Lakehouse:
         self.tables = tuple(tables)
         self.ledger = Ledger(ledger_path(settings.lake))
         self._spark = spark
-        self._now = now
-        self._say = say
+        self.now = now
+        self.say = say
 
     def load(self, table: Table, days: Sequence[date], run_id: str = "") -> LoadResult:
         """Advance the table by what is new for these days; restate the days that were restated.
@@ -101,7 +101,7 @@ class Lakehouse:
         """
         started = time.monotonic()
         results: dict[date, DayResult] = {}
-        with table_lock(self.settings.lake, table.name, run_id or "a load", self._say):
+        with table_lock(self.settings.lake, table.name, run_id or "a load", self.say):
             for some in chunks(sorted(set(days)), DAYS_PER_BATCH):
                 results |= self._load_days(table, some, run_id)
         versions = [e.target_version for r in results.values() for e in r.entries]
@@ -115,26 +115,26 @@ class Lakehouse:
     def settle(self, table: Table) -> LedgerView:
         """Give an unfinished batch of the table its outcome; the view after that."""
         target = _Target(self.settings, table, _kind(table))
-        settle(self.ledger, table.name, target, self._now(), self._say)
+        settle(self.ledger, table.name, target, self.now(), self.say)
         return self.ledger.view()
 
     def _load_days(
         self, table: Table, days: Sequence[date], run_id: str
     ) -> Mapping[date, DayResult]:
         view = self.settle(table)
-        today = utc_today(self._now())
+        today = utc_today(self.now())
         plan = plan_table(table, days, view, self.settings, today)
         results = {day: DayResult(day, "idle") for day in plan.idle}
         results |= {d: DayResult(d, "refused", why) for d, why in plan.refused.items()}
         for said in plan.notes:
-            self._say(f"{table.name}: {said}")
+            self.say(f"{table.name}: {said}")
         for work in plan.work:
-            self._say(_what(table, work))
+            self.say(_what(table, work))
             started = time.monotonic()
             outcome = self._run(table, work, run_id)
             for said in outcome.notes:
-                self._say(f"{table.name}: {said}")
-            self._say(_done(table, outcome, time.monotonic() - started))
+                self.say(f"{table.name}: {said}")
+            self.say(_done(table, outcome, time.monotonic() - started))
             for entry in outcome.entries:
                 checks = {r.rule: r for r in outcome.results.get(entry.day, ())}
                 state: DayState = "held" if entry.state == "held" else "committed"
@@ -159,14 +159,14 @@ class Lakehouse:
                 "what is said here."
             ) from error
         seconds = round(time.monotonic() - started, 3)
-        entries = [replace(e, recorded_at=self._now(), seconds=seconds) for e in entries]
+        entries = [replace(e, recorded_at=self.now(), seconds=seconds) for e in entries]
         _supersede(self.settings, table, batch.view, entries)
         record(self.ledger, table.name, entries)
         return replace(outcome, entries=entries)
 
     def _claim(self, table: Table, work: Work, run_id: str) -> Batch:
         """Fix the windows and the upstreams' versions, and write the next number to the ledger."""
-        now, who = self._now(), getpass.getuser()
+        now, who = self.now(), getpass.getuser()
         planned = self.ledger.view()
         expected = planned.table(table.name).last_batch
         claimed: list[Entry] = []

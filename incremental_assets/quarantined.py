@@ -10,7 +10,7 @@ from deltalake.exceptions import DeltaError
 
 from incremental_assets.batches.batch import quarantine_path
 from incremental_assets.days import DayRange
-from incremental_assets.errors import DefinitionError, LakeError
+from incremental_assets.errors import LakeError
 from incremental_assets.lake.delta_log import open_table
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.query import query
@@ -88,12 +88,3 @@ def set_aside(settings: Settings, table: Table, asked: Asked) -> pl.DataFrame:
     if asked.reason:
         rows = rows.filter(pl.col("reasons").list.contains(asked.reason))
     return rows.cast(_SCHEMA).sort("_day", "_batch", "_file", "row")
-
-
-def table_named(tables: Sequence[Table], name: str) -> Table:
-    """The table of that name. Raises DefinitionError for one that is not there."""
-    found = next((table for table in tables if table.name == name), None)
-    if found is None:
-        known = ", ".join(table.name for table in tables)
-        raise DefinitionError(f"There is no table {name!r}; the tables are {known}.")
-    return found

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 
 from incremental_assets.changes.by_log import ChangeLog
 from incremental_assets.changes.by_sequence import Sequence as SequenceChanges
-from incremental_assets.changes.by_snapshot import SnapshotDiff
+from incremental_assets.changes.by_snapshot import DELETED_SHARE, SnapshotDiff
 from incremental_assets.changes.by_timestamp import Timestamp
 from incremental_assets.changes.files import Files
 from incremental_assets.errors import DefinitionError
@@ -193,4 +193,7 @@ class Table:
         if self.is_typed:
             structural = structural_rules(self.schema)
             found |= {name: Check(*about) for name, about in structural.items()}
+        if self.layer == "bronze" and isinstance(self.changes, SnapshotDiff):
+            most = f"A copy deletes at most {self.changes.most_deleted:.0%} of the rows before it."
+            found[DELETED_SHARE] = Check(most, "fail")
         return found

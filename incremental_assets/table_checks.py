@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from incremental_assets.changes.by_log import ChangeLog
-from incremental_assets.changes.by_snapshot import SnapshotDiff
+from incremental_assets.changes.by_snapshot import DELETED_SHARE, SnapshotDiff
 from incremental_assets.changes.files import Files
 from incremental_assets.errors import DefinitionError
 from incremental_assets.lake.history import VALIDITY
@@ -22,10 +22,13 @@ def check_table(table: Table) -> None:
     names = [rule.name for rule in table.rules]
     if len(set(names)) != len(names):
         raise DefinitionError(f"{table.name}: two rules have the same name: {sorted(names)}.")
-    taken = sorted(set(names) & set(structural_rules(table.schema))) if table.is_typed else []
+    structural = set(structural_rules(table.schema)) if table.is_typed else set()
+    if isinstance(table.changes, SnapshotDiff):
+        structural = {DELETED_SHARE}
+    taken = sorted(set(names) & structural)
     if taken:
         raise DefinitionError(
-            f"{table.name}: {taken} are judged of every typed table; give these rules other names."
+            f"{table.name}: {taken} are judged of every such table; give these rules other names."
         )
     _check_rules(table)
     if table.layer == "bronze":

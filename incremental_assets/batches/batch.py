@@ -84,6 +84,16 @@ class Batch:
         found = [bytes_of(f"{lake}/{name}", days) for name, days in looked_up]
         return size_of(self.work.rows, [self.work.bytes, *found])
 
+    def accepting(self, results: Sequence[RuleResult], *days: date) -> list[RuleResult]:
+        """The results, with those as warnings that somebody accepted for all of these days."""
+        waived = frozenset.intersection(*(self.work.days[day].waived for day in days))
+        return [
+            replace(r, severity="warn", found=f"{r.found} (accepted)")
+            if r.rule in waived and not r.passed
+            else r
+            for r in results
+        ]
+
     @property
     def reads_upstream_whole(self) -> bool:
         """Whether keys are derived anew, which any day of the upstream may know of."""

@@ -20,7 +20,7 @@ from functools import reduce
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from incremental_assets.batches.batch import Batch, Outcome, from_commit
+from incremental_assets.batches.batch import Batch, Outcome, from_commit, verdict
 from incremental_assets.batches.bronze import COLUMNS, PARTITIONS, landed_lines
 from incremental_assets.batches.copy_changes import (
     HASH,
@@ -37,6 +37,7 @@ from incremental_assets.batches.copy_changes import (
     unread_lines,
 )
 from incremental_assets.batches.volume import before, judges_volume, last_ones
+from incremental_assets.changes.by_snapshot import DELETED_SHARE, SnapshotDiff
 from incremental_assets.changes.watermark import Seen, as_text, instant
 from incremental_assets.errors import SourceError
 from incremental_assets.frames import persisted
@@ -188,32 +189,41 @@ def _judge(batch: Batch, day: date, counted: _Counted) -> tuple[Entry, list[Rule
         day=day,
         now=batch.now,
     )
-    results = judge_day(batch.table.rules, counts)
-    failed = [f"{r.rule}: {r.found}" for r in results if r.severity == "fail" and not r.passed]
-    share = counted.deleted / counted.before if counted.before else 0.0
-    if share > changes.most_deleted:
-        failed.append(
-            f"the copy would delete {counted.deleted} of {counted.before} rows ({share:.1%}), and "
-            f"at most {changes.most_deleted:.1%} may go at once: look whether it is whole; if it "
-            "is, allow the share with most_deleted"
-        )
+    results = [_deletes(changes, counted), *judge_day(batch.table.rules, counts)]
+    results = batch.accepting(results, day)
+    outcome = verdict(results)
     at = datetime(day.year, day.month, day.day, tzinfo=UTC)
     low = history.committed[-1].high if history.committed else ""
     seen = Seen(at, at, counted.copy, batch.now)
     entry = replace(
         claim,
-        state="held" if failed else "committed",
-        held_by="; ".join(failed),
+        **outcome,
         rows_read=counted.copy,
         rows_inserted=counted.inserted,
         rows_updated=counted.updated,
         rows_deleted=counted.deleted,
         bytes=sum(file.size for file in claim.files),
         low=low,
-        high=low if failed else as_text(changes.advanced(instant(low), seen)),
+        high=low if outcome["held_by"] else as_text(changes.advanced(instant(low), seen)),
         position=_position(batch, counted),
     )
     return entry, results
+
+
+def _deletes(changes: SnapshotDiff, counted: _Counted) -> RuleResult:
+    """Whether the copy deletes no more than it may."""
+    share = counted.deleted / counted.before if counted.before else 0.0
+    passed = share <= changes.most_deleted
+    found = f"the copy deletes {counted.deleted} of {counted.before} rows ({share:.1%})"
+    if not passed:
+        found = (
+            f"the copy would delete {counted.deleted} of {counted.before} rows ({share:.1%}), and "
+            f"at most {changes.most_deleted:.1%} may go at once: look whether it is whole, and "
+            "accept the day if it is"
+        )
+    return RuleResult(
+        DELETED_SHARE, "fail", passed, found, share, changes.most_deleted, counted.before
+    )
 
 
 def _position(batch: Batch, counted: _Counted) -> str:

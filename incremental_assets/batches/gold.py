@@ -91,7 +91,7 @@ def judge(
             day=claim.day,
             now=batch.now,
         )
-        results[claim.day] = judged(batch, counts, after, examples_of)
+        results[claim.day] = batch.accepting(judged(batch, counts, after, examples_of), claim.day)
         entries.append(
             replace(
                 claim,

@@ -218,7 +218,8 @@ def _judge(
     apart = differences(sums, found[0], found[1])
     counts = DayCounts(count, 0, count, 0, differences=apart, now=batch.now)
     examples_of = examples_of_broken(batch, rows, [found[1]])
-    results = judged(batch, counts, found[1], examples_of)
+    days = [claim.day for claim in batch.claims]
+    results = batch.accepting(judged(batch, counts, found[1], examples_of), *days)
     entries = [
         replace(claim, **verdict(results), rows_read=found[0].get("rows", 0) if at == 0 else 0)
         for at, claim in enumerate(batch.claims)

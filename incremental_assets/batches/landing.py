@@ -125,7 +125,7 @@ def _judge(
             day=claim.day,
             now=batch.now,
         )
-        results[claim.day] = judge_day(batch.table.rules, counts)
+        results[claim.day] = batch.accepting(judge_day(batch.table.rules, counts), claim.day)
         outcome = verdict(results[claim.day])
         # A repair that leaves a day without rows takes the old ones away all the same.
         if batch.work.mode == "rebuild" and not read:

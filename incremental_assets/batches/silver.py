@@ -117,7 +117,9 @@ def _judge(batch: Batch, counted: Counted, read: Typed, examples_of: Examples) -
             for result in judge_rows(gate, batch.table.rules, counted)
         ]
         of_fields = judge_fields(gate, contract_of(batch.table))
-        results[claim.day] = of_rows + of_fields + judge_day(batch.table.rules, counts)
+        results[claim.day] = batch.accepting(
+            of_rows + of_fields + judge_day(batch.table.rules, counts), claim.day
+        )
         entries.append(
             replace(
                 claim,

@@ -165,7 +165,7 @@ def _judge(
             day=claim.day,
             now=batch.now,
         )
-        results[claim.day] = judge_day(batch.table.rules, counts)
+        results[claim.day] = batch.accepting(judge_day(batch.table.rules, counts), claim.day)
         last = looks[claim.day]
         low = last.high if last is not None else ""
         entries.append(

@@ -8,6 +8,8 @@ from datetime import datetime
 from incremental_assets.changes.watermark import Advance, Seen, checked, furthest
 from incremental_assets.errors import DefinitionError
 
+DELETED_SHARE = "deleted_share"
+
 
 @dataclass(frozen=True)
 class SnapshotDiff:

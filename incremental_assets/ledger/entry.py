@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import polars as pl
 
-State = Literal["claimed", "committed", "held", "abandoned"]
+State = Literal["claimed", "committed", "held", "abandoned", "accepted", "dropped"]
 Kind = Literal["advance", "restate", "rewind"]
 Mode = Literal["append", "merge", "rebuild", "history", "replace"]
 FORMAT_VERSION = 2
@@ -49,11 +49,14 @@ class Touched:
 class Entry:
     """A row per table, batch and day.
 
-    A batch is first `claimed`; its outcome, a second row, is final. `touched` are the days whose
-    rows the batch changed (for a bronze table the business days); `affects` the fact days that
-    look these rows up, None when that is not known and every day may be. `rows_counted` and
-    `rows_counted_quarantined` leave out rows that only came at a wrong time. `bytes` are those of
-    the files read, `seconds` the load's wall time, `held_by` why a day was held.
+    A batch is first `claimed`; its outcome, a second row, is final. What a person did has a number
+    of its own and no claim: a held day `accepted`, rows of it `dropped` from quarantine.
+
+    `touched` are the days whose rows the batch changed (for a bronze table the business days);
+    `affects` the fact days that look these rows up, None when that is not known and every day may
+    be. `rows_counted` and `rows_counted_quarantined` leave out rows that only came at a wrong time.
+    `bytes` are those of the files read, `seconds` the load's wall time, `held_by` why a day was
+    held, or the rules that were waived.
 
     `low` and `high` are the watermark before and after the batch as a watermark table shows it: ISO
     8601 UTC with six digits of microseconds and Z, or digits; "" if there is none. `position` is

@@ -51,8 +51,15 @@ class TableHistory:
     @cached_property
     def held(self) -> Mapping[date, Entry]:
         """The days whose last outcome is a failed gate, with that outcome."""
-        last = {e.day: e for e in self.outcomes if e.state != "abandoned"}
+        last = {e.day: e for e in self.outcomes if e.state in ("committed", "held")}
         return {day: e for day, e in last.items() if e.state == "held"}
+
+    @cached_property
+    def accepted(self) -> Mapping[date, Entry]:
+        """The held days that somebody let through and that were not loaded since."""
+        said = {e.day: e for e in self.outcomes if e.state == "accepted"}
+        held = self.held
+        return {day: e for day, e in said.items() if day in held and e.batch > held[day].batch}
 
     @cached_property
     def published_days(self) -> frozenset[date]:

@@ -131,6 +131,7 @@ def _evaluations(
             blocking = check.blocking
             judged = day_result.checks.get(name)
             if judged is not None:
+                blocking = judged.severity == "fail"  # what was accepted blocks nothing
                 yield dg.AssetCheckEvaluation(
                     asset_key(table),
                     name,

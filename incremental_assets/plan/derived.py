@@ -9,6 +9,7 @@ from datetime import date
 from incremental_assets.lake.strategy import Append, Merge, ReplaceKeys
 from incremental_assets.ledger.entry import Entry, Mode, Window
 from incremental_assets.ledger.view import LedgerView
+from incremental_assets.plan.accepted import changed_since
 from incremental_assets.plan.costs import Costs
 from incremental_assets.plan.work import DayWork, Plan, Work
 from incremental_assets.table import AsOf, Table
@@ -17,11 +18,12 @@ from incremental_assets.table import AsOf, Table
 def stale_days(table: Table, view: LedgerView, start: date, today: date) -> dict[date, str]:
     """The days of a table whose upstream has batches that it has not read, with why.
 
-    Held days are left out as long as nothing new came for them; so are days outside the
-    partitions `start` to `today`.
+    Held days are left out as long as nothing new came for them and nobody accepted them; so are
+    days outside the partitions `start` to `today`.
     """
     found: dict[date, str] = {}
     history = view.table(table.name)
+    accepted = history.accepted
     candidates = {
         day for read in table.upstreams for day in view.table(read.table.name).touching
     } | set(history.last_committed)
@@ -30,7 +32,7 @@ def stale_days(table: Table, view: LedgerView, start: date, today: date) -> dict
         if work is None or upstream_held(table, day, view):
             continue
         held = history.held.get(day)
-        if held is not None and not _changed_since(held, table, view):
+        if held is not None and day not in accepted and not changed_since(held, table, view):
             continue
         found[day] = work.why
     return found
@@ -43,7 +45,7 @@ def upstream_held(table: Table, day: date, view: LedgerView) -> str:
         if held is not None:
             return (
                 f"{read.table.name} {day} is held since batch {held.batch}: {held.held_by}. "
-                "Repair its input and run that day again"
+                "Repair its input, or accept it, and run that day again"
             )
     return ""
 
@@ -132,15 +134,3 @@ def _restating(work: DayWork, view: LedgerView) -> list[Entry]:
         for entry in view.table(window.upstream).changes(work.day, window.low)
         if entry.kind == "restate"
     ]
-
-
-def _changed_since(held: Entry, table: Table, view: LedgerView) -> bool:
-    """Whether an upstream has changed the day since its gate failed."""
-    judged = {window.upstream: window.high for window in held.windows}
-    return any(
-        upstream.looked_up_changes(held.day, high)
-        if isinstance(read, AsOf)
-        else upstream.changes(held.day, high)
-        for read in table.upstreams
-        for upstream, high in [(view.table(read.table.name), judged.get(read.table.name, 0))]
-    )

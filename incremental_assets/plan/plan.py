@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import date
 
 from incremental_assets.ledger.view import LedgerView
+from incremental_assets.plan.accepted import with_accepted
 from incremental_assets.plan.derived import plan_derived
 from incremental_assets.plan.landed import plan_landed
 from incremental_assets.plan.stored import plan_stored
@@ -21,6 +22,12 @@ def plan_table(
 
     Raises SourceError if the landing or a stored source cannot be listed.
     """
+    return with_accepted(_planned(table, days, view, settings, today), table, view)
+
+
+def _planned(
+    table: Table, days: Sequence[date], view: LedgerView, settings: Settings, today: date
+) -> Plan:
     if table.feed is not None:
         return plan_landed(table, table.feed, days, view, settings)
     if table.stored is not None:

@@ -70,6 +70,15 @@ def test_range_with_a_held_day_publishes_the_others_and_goes_through_once_repair
     assert "quarantined_share: 2 of 20 rows" in due.stderr
     assert len(world.orders("gold/sales_mart")) == 20
 
+    accept = ("gate", "accept", "silver/sales", "2017-01-05", "--reason")
+    accepted = shop.command(*accept, "two tills were broken")
+    assert "batch 1 is accepted, which was held by quarantined_share" in accepted.stdout
+    twice = shop.command(*accept, "again")
+    assert (twice.returncode, "(two tills were broken); run the day" in twice.stderr) == (1, True)
+    let_through = shop.command("run")
+    assert let_through.returncode == 0, let_through.stderr
+    assert len(world.orders("gold/sales_mart")) == 38
+
     world.land("events", "2017-01-05", "a.jsonl", sales("b", "2017-01-05", 20))
     repaired = shop.materialize(*EVERYTHING, "--partition", "2017-01-05")
     assert repaired.returncode == 0, repaired.stderr

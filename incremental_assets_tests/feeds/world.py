@@ -116,7 +116,10 @@ class Lake:
         """Columns of a table that any Delta reader can read, sorted."""
         if not DeltaTable.is_deltatable(self.path(name)):
             return []
-        frame = pl.read_delta(self.path(name)).select(columns)
+        frame = pl.read_delta(self.path(name))
+        if frame.is_empty():
+            return []  # its columns come with the first rows
+        frame = frame.select(columns)
         return sorted((tuple(map(_plain, row)) for row in frame.iter_rows()), key=repr)
 
     def frame(self, name: str) -> pl.DataFrame:

@@ -110,7 +110,7 @@ def test_a_day_whose_upstream_is_held_is_refused_with_the_reason(settings: Setti
 
     assert plan.refused == {
         jan(1): "bronze/events 2017-01-01 is held since batch 2: quarantined_share: 3 of 5. "
-        "Repair its input and run that day again"
+        "Repair its input, or accept it, and run that day again"
     }
     assert plan.days == (jan(2),)
 

@@ -1,0 +1,113 @@
+"""Letting a held day through: once, as it was judged, and on record."""
+
+from __future__ import annotations
+
+import getpass
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+
+from incremental_assets.errors import DefinitionError
+from incremental_assets.lake.strategy import ReplaceKeys
+from incremental_assets.ledger.entry import Entry
+from incremental_assets.ledger.lock import table_lock
+from incremental_assets.ledger.tail import TableTail
+from incremental_assets.ledger.view import LedgerView
+from incremental_assets.load import Lakehouse
+from incremental_assets.plan import upstream_held
+from incremental_assets.quality.rule import RowRule
+from incremental_assets.table import Table
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """What was accepted: the days, the batch that was held, and the rules that it broke."""
+
+    days: tuple[date, ...]
+    batch: int
+    rules: tuple[str, ...]
+
+
+def accept(house: Lakehouse, table: Table, day: date, reason: str) -> Accepted:
+    """Write down that a day's held batch may pass; the next load of the day then lets it through.
+
+    It waives the rules on the batch that held the day, for the input that they judged: rows in
+    quarantine stay there, and once the input changes the day is judged anew. The days of a table
+    that replaces keys pass together. Raises DefinitionError where there is nothing to accept.
+    """
+    if not reason.strip():
+        raise DefinitionError("An acceptance needs a reason: whoever asks later will want to know.")
+    with table_lock(house.settings.lake, table.name, "an acceptance", house.say):
+        view = house.settle(table)
+        held = _held(table, day, view)
+        rules = _rules_to_waive(table, held)
+        together = isinstance(table.write, ReplaceKeys)
+        history = view.table(table.name)
+        days = [d for d, e in history.held.items() if together and e.batch == held.batch] or [day]
+        now, who = house.now(), getpass.getuser()
+
+        def decide(tail: TableTail) -> Sequence[Entry]:
+            return [
+                replace(
+                    history.held[each],
+                    batch=tail.last_batch + 1,
+                    state="accepted",
+                    recorded_at=now,
+                    held_by=", ".join(rules),
+                    who=who,
+                    why=reason.strip(),
+                    run_id="",
+                    seconds=0.0,
+                )
+                for each in sorted(days)
+            ]
+
+        house.ledger.transact_on(table.name, decide)
+    return Accepted(tuple(sorted(days)), held.batch, rules)
+
+
+def _held(table: Table, day: date, view: LedgerView) -> Entry:
+    """The held batch of a day, if there is one that nobody accepted."""
+    history = view.table(table.name)
+    said = history.accepted.get(day)
+    if said is not None:
+        raise DefinitionError(
+            f"{table.name} {day} was accepted by {said.who} already ({said.why}); run the day."
+        )
+    held = history.held.get(day)
+    if held is not None:
+        return held
+    upstream = upstream_held(table, day, view)
+    if upstream:
+        raise DefinitionError(f"{table.name} {day} has not been judged itself: {upstream}.")
+    others = ", ".join(map(str, sorted(history.held)[:10])) or "none"
+    last = history.last_committed.get(day)
+    what = f"its batch {last.batch} was published" if last else "it was never loaded"
+    raise DefinitionError(
+        f"{table.name} {day} is not held: {what}. Held days of the table: {others}."
+    )
+
+
+def _rules_to_waive(table: Table, held: Entry) -> tuple[str, ...]:
+    """The rules that held the batch, all of them on batches."""
+    names = [
+        name
+        for name, check in table.checks().items()
+        if check.blocking and re.search(rf"(^|; ){re.escape(name)}: ", held.held_by)
+    ]
+    on_rows = [
+        rule.name for rule in table.rules if isinstance(rule, RowRule) and rule.name in names
+    ]
+    if on_rows:
+        raise DefinitionError(
+            f"{table.name} {held.day}: {', '.join(on_rows)} judges rows, and rows that break it "
+            "would be published. Repair them, or give the rule the severity quarantine, and run "
+            "the day again."
+        )
+    if not names:
+        raise DefinitionError(
+            f"{table.name} {held.day} was held by {held.held_by!r}, which is no rule of the table "
+            "any more; run the day again, and it is judged by those that are."
+        )
+    return tuple(names)

@@ -1,0 +1,62 @@
+"""Held days that somebody let through: once, for the input that was judged, and on record."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from incremental_assets.ledger.entry import Entry
+from incremental_assets.ledger.view import LedgerView
+from incremental_assets.plan.stored import state_of
+from incremental_assets.plan.work import DayWork, Plan
+from incremental_assets.table import AsOf, Table
+
+
+def with_accepted(plan: Plan, table: Table, view: LedgerView) -> Plan:
+    """The plan, with the rules that are waived for days which were accepted as they are."""
+    accepted = view.table(table.name).accepted
+    if not accepted:
+        return plan
+    notes = list(plan.notes)
+    works = []
+    for work in plan.work:
+        days = dict(work.days)
+        for day, todo in work.days.items():
+            entry = accepted.get(day)
+            if entry is None:
+                continue
+            if not same_input(entry, todo, table, view):
+                notes.append(
+                    f"{day}: its input changed since it was accepted, so it is judged anew"
+                )
+                continue
+            why = f"{todo.why}; accepted by {entry.who}: {entry.why}"
+            days[day] = replace(todo, why=why, waived=accepted_rules(entry))
+        works.append(replace(work, days=days))
+    return replace(plan, work=tuple(works), notes=tuple(notes))
+
+
+def accepted_rules(entry: Entry) -> frozenset[str]:
+    """The rules that an acceptance waives."""
+    return frozenset(entry.held_by.split(", "))
+
+
+def same_input(judged: Entry, todo: DayWork, table: Table, view: LedgerView) -> bool:
+    """Whether what there is to do for a day is what an entry says was judged."""
+    if table.upstreams:
+        return not changed_since(judged, table, view)
+    if todo.source is not None:
+        return state_of(judged).get("source") == todo.source.mark
+    files = {(f.path, f.size, f.tag) for f in judged.files}
+    return {(f.path, f.size, f.tag) for f in todo.files} == files
+
+
+def changed_since(judged: Entry, table: Table, view: LedgerView) -> bool:
+    """Whether an upstream has changed a day since it was judged."""
+    windows = {window.upstream: window.high for window in judged.windows}
+    return any(
+        upstream.looked_up_changes(judged.day, high)
+        if isinstance(read, AsOf)
+        else upstream.changes(judged.day, high)
+        for read in table.upstreams
+        for upstream, high in [(view.table(read.table.name), windows.get(read.table.name, 0))]
+    )

@@ -1,0 +1,164 @@
+"""Held days that are accepted: what passes then, what does not, and what is on record."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from incremental_assets.accepting import accept
+from incremental_assets.errors import DefinitionError
+from incremental_assets.lake.strategy import Merge, ReplaceKeys
+from incremental_assets.quality.rules import (
+    distinct_count,
+    fail,
+    one_of,
+    quarantine,
+    quarantined_share,
+    rows_delivered,
+)
+from incremental_assets_tests.feeds.conftest import Lakes
+from incremental_assets_tests.feeds.test_copies import copy
+from incremental_assets_tests.feeds.test_copies import tables as copies
+from incremental_assets_tests.feeds.test_rules import DAY, booking, bookings, landed, per_train
+from incremental_assets_tests.feeds.world import Lake, states
+
+THE_DAY = date(2017, 1, 5)
+RULES = (*quarantine(one_of("train", ("t1", "t2"))), *fail(quarantined_share(0.1)))
+
+
+def seats_of_all_days(rows: DataFrame) -> DataFrame:
+    return rows.groupBy("train").agg(F.min("dt").alias("dt"), F.count(F.lit(1)).alias("seats"))
+
+
+def held(lake: Lakes) -> Lake:
+    """A day of which a third is in quarantine."""
+    station = lake(landed("bookings"), bookings(*RULES), per_train())
+    rows = [booking("a", "1"), booking("b", "2", "t2"), booking("c", "3", "nowhere")]
+    station.land("bookings", DAY, "1.jsonl", rows)
+    station.load(DAY)
+    assert station.rows("silver/bookings", "id") == []
+    return station
+
+
+def accepted(lake: Lake, name: str, day: date = THE_DAY, reason: str = "seen") -> tuple[str, ...]:
+    return accept(lake.house, lake.tables[name], day, reason).rules
+
+
+def test_an_accepted_day_is_published_once_and_quarantine_stays(lake: Lakes) -> None:
+    station = held(lake)
+    assert station.stale() == {}
+
+    assert accepted(station, "silver/bookings", reason="a new station, on its way") == (
+        "quarantined_share",
+    )
+    assert station.load(DAY, "gold/per_train")["gold/per_train"].failed  # not before it is loaded
+    assert station.stale() == {"silver/bookings": [DAY]}
+    results = station.load(DAY)
+
+    assert station.rows("silver/bookings", "id") == [("a",), ("b",)]
+    assert station.rows("gold/per_train", "train", "seats") == [("t1", 1), ("t2", 1)]
+    assert station.reasons("silver/bookings") == [("train_one_of",)]
+    check = results["silver/bookings"].days[THE_DAY].checks["quarantined_share"]
+    assert (check.passed, check.severity) == (False, "warn")
+    assert check.found.endswith("(accepted)")
+    history = station.house.ledger.view().table("silver/bookings")
+    said = next(e for e in history.entries if e.state == "accepted")
+    assert (said.held_by, said.why) == ("quarantined_share", "a new station, on its way")
+    assert said.who
+    assert "accepted by" in history.committed[-1].why
+
+    station.land("bookings", DAY, "2.jsonl", [booking("d", "4", "nowhere")])
+    again = station.load(DAY)
+    assert states(again, "silver/bookings") == ["held"]
+
+
+def test_an_acceptance_is_for_the_input_that_was_judged(lake: Lakes) -> None:
+    station = held(lake)
+    accepted(station, "silver/bookings")
+    station.land("bookings", DAY, "2.jsonl", [booking("d", "4", "elsewhere")])
+
+    results = station.load(DAY)
+
+    assert states(results, "silver/bookings") == ["held"]
+    assert any("changed since it was accepted" in line for line in station.said)
+    assert station.rows("silver/bookings", "id") == []
+
+
+def test_a_delivery_that_was_held_in_its_landing_is_accepted(lake: Lakes) -> None:
+    station = lake(landed("bookings", *fail(rows_delivered())), bookings(), per_train())
+    station.land("bookings", DAY, "1.jsonl", [])
+    assert states(station.load(DAY), "bronze/bookings") == ["held"]
+    assert station.news("bronze/bookings") == []
+
+    accepted(station, "bronze/bookings", reason="closed that day")
+    assert station.news("bronze/bookings") == [DAY]
+
+    assert states(station.load(DAY), "bronze/bookings") == ["committed"]
+    assert station.news("bronze/bookings") == []
+    station.land("bookings", DAY, "2.jsonl", [booking("a", "1")])
+    station.load(DAY)
+    assert station.rows("silver/bookings", "id") == [("a",)]
+
+
+def test_a_copy_that_deletes_much_is_accepted(lake: Lakes) -> None:
+    shop = lake(*copies(Merge()))
+    shop.land("products", DAY, "1.jsonl", copy(a="A", b="B", c="C"))
+    shop.land("products", "2017-01-06", "1.jsonl", copy(a="A"))
+    shop.load("2017-01-05...2017-01-06")
+
+    assert accepted(shop, "bronze/products", date(2017, 1, 6)) == ("deleted_share",)
+    shop.load("2017-01-06")
+
+    assert shop.rows("silver/products", "sku") == [("a",)]
+
+
+def test_days_that_pass_together_are_accepted_together(lake: Lakes) -> None:
+    few = fail(distinct_count("train", at_least=2))
+    keyed = replace(per_train(*few), write=ReplaceKeys(), transform=seats_of_all_days)
+    station = lake(landed("bookings"), bookings(), keyed)
+    station.land("bookings", DAY, "1.jsonl", [booking("a", "1")])
+    after = "2017-01-06"
+    station.land("bookings", after, "1.jsonl", [booking("b", "1", at=f"{after}T10:00")])
+    station.load(f"{DAY}...{after}")
+    assert station.rows("gold/per_train", "train") == []
+
+    done = accept(station.house, keyed, THE_DAY, "only one train runs")
+    assert [str(day) for day in done.days] == [DAY, after]
+    station.load(f"{DAY}...{after}")
+
+    assert station.rows("gold/per_train", "train", "seats") == [("t1", 2)]
+
+
+def test_what_cannot_be_accepted_is_said(lake: Lakes) -> None:
+    station = held(lake)
+
+    with pytest.raises(
+        DefinitionError,
+        match=r"2017-01-06 is not held: it was never loaded\. Held days of the table: 2017-01-05",
+    ):
+        accepted(station, "silver/bookings", date(2017, 1, 6))
+    with pytest.raises(
+        DefinitionError, match="has not been judged itself: silver/bookings 2017-01-05 is held"
+    ):
+        accepted(station, "gold/per_train")
+    with pytest.raises(DefinitionError, match="is not held: its batch 1 was published"):
+        accepted(station, "bronze/bookings")
+    with pytest.raises(DefinitionError, match="needs a reason"):
+        accepted(station, "silver/bookings", reason=" ")
+    accepted(station, "silver/bookings")
+    with pytest.raises(DefinitionError, match=r"was accepted by \S+ already \(seen\)"):
+        accepted(station, "silver/bookings")
+
+
+def test_a_rule_on_rows_is_not_waived(lake: Lakes) -> None:
+    station = lake(landed("bookings"), bookings(*fail(one_of("train", ("t1",)))))
+    station.land("bookings", DAY, "1.jsonl", [booking("a", "1", "t9")])
+    station.load(DAY)
+
+    with pytest.raises(DefinitionError, match="train_one_of judges rows"):
+        accepted(station, "silver/bookings")
+    assert states(station.load(DAY), "silver/bookings") == ["held"]
