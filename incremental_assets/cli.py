@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING
 
 import click
 import polars as pl
@@ -17,6 +18,10 @@ from incremental_assets.catalog import table_named, tables
 from incremental_assets.days import day_range, parse_day, parse_days
 from incremental_assets.errors import IncrementalAssetsError
 from incremental_assets.settings import Settings
+
+if TYPE_CHECKING:
+    from incremental_assets.load import Lakehouse
+    from incremental_assets.table import Table
 
 OUT = Console(highlight=False)
 ERR = Console(stderr=True, highlight=False)
@@ -97,11 +102,8 @@ def gate_accept(name: str, day: str, reason: str) -> None:
     before, the day is judged anew.
     """
     from incremental_assets.accepting import accept
-    from incremental_assets.load import Lakehouse
 
-    every, settings = tables(), Settings.from_environment()
-    table = table_named(every, name)
-    house = Lakehouse(settings, every, _no_spark, lambda: datetime.now(UTC), ERR.print)
+    table, house = _house(name)
     done = accept(house, table, parse_day(day), reason)
     days = ", ".join(map(str, done.days))
     OUT.print(
@@ -109,10 +111,6 @@ def gate_accept(name: str, day: str, reason: str) -> None:
         f"{', '.join(done.rules)}. `incremental-assets run {name}` loads it.",
         soft_wrap=True,
     )
-
-
-def _no_spark() -> NoReturn:
-    raise AssertionError("nothing is read here")
 
 
 @main.group()
@@ -155,7 +153,85 @@ def quarantine_show(name: str, span: str | None, rule: str, limit: int, *, as_js
     asked = Asked(parse_days(span) if span else None, rule)
     rows = set_aside(Settings.from_environment(), table_named(tables(), name), asked)
     shown = rows.head(limit).rename({"_batch": "batch", "_day": "day", "_file": "file"})
+    if not as_json:
+        shown = shown.with_columns(pl.col("first_seen").dt.strftime("%Y-%m-%d %H:%M"))
     _print(shown.drop("_landing_day"), f"{len(rows)} rows of {name}", as_json=as_json)
+
+
+@quarantine.command("replay")
+@click.argument("name", metavar="TABLE")
+@_DAYS
+@_RULE
+@_JSON
+def quarantine_replay(name: str, span: str | None, rule: str, *, as_json: bool) -> None:
+    """Send rows through today's rules and code; those that pass are merged like late data.
+
+    What is built on the table is stale then: `incremental-assets run` brings it up to date. The
+    exit status is 1 if a day was refused.
+    """
+    from incremental_assets.quarantined import Asked, set_aside
+
+    table, house = _house(name)
+    asked = Asked(parse_days(span) if span else None, rule)
+    days = set_aside(house.settings, table, asked)["_day"].unique().sort().to_list()
+    done = house.replay(table, days, rule)
+    found = [
+        {
+            "day": day,
+            "state": result.state,
+            "tried": int(result.checks["replayed"].threshold) if result.checks else 0,
+            "passed": int(result.checks["replayed"].value) if result.checks else 0,
+            "in_quarantine": sum(entry.rows_quarantined for entry in result.entries),
+            "why": result.reason,
+        }
+        for day, result in done.days.items()
+    ]
+    schema = {"day": pl.Date, "state": pl.String, "tried": pl.Int64, "passed": pl.Int64}
+    more = {"in_quarantine": pl.Int64, "why": pl.String}
+    _print(pl.DataFrame(found, schema=schema | more), f"Replayed to {name}", as_json=as_json)
+    if done.failed:
+        sys.exit(1)
+
+
+@quarantine.command("drop")
+@click.argument("name", metavar="TABLE")
+@_DAYS
+@_RULE
+@click.option("--reason", required=True, help="Why; it stays on record with your name.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def quarantine_drop(name: str, span: str | None, rule: str, reason: str, *, yes: bool) -> None:
+    """Take rows out of quarantine for good. Bronze keeps them as they landed."""
+    from incremental_assets.quarantined import Asked, drop, set_aside
+
+    table, house = _house(name)
+    asked = Asked(parse_days(span) if span else None, rule)
+    rows = set_aside(house.settings, table, asked)
+    if rows.is_empty():
+        OUT.print(f"No such rows of {name} are in quarantine.")
+        return
+    days = rows["_day"].n_unique()
+    if not yes:
+        click.confirm(f"Drop {len(rows)} rows of {name}, of {days} days?", abort=True)
+    dropped = drop(house, table, asked, reason)
+    OUT.print(
+        f"{sum(dropped.values())} rows of {name} are dropped, of {len(dropped)} days.",
+        soft_wrap=True,
+    )
+
+
+def _house(name: str) -> tuple[Table, Lakehouse]:
+    """A table of the lake, and the lake, with an embedded or remote Spark once it is needed."""
+    from incremental_assets.load import Lakehouse
+    from incremental_assets.spark.session import start_session
+
+    every, settings = tables(), Settings.from_environment()
+    spark = cache(lambda: start_session(settings))
+    house = Lakehouse(settings, every, spark, lambda: datetime.now(UTC), _say)
+    return table_named(every, name), house
+
+
+def _say(line: str) -> None:
+    ERR.print(escape(line), soft_wrap=True)
 
 
 def _print(rows: pl.DataFrame, title: str, *, as_json: bool) -> None:

@@ -6,7 +6,7 @@ import getpass
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Literal
 
 from pyspark.sql import SparkSession
@@ -19,6 +19,8 @@ from incremental_assets.batches.joined import JoinedBatch
 from incremental_assets.batches.keyed import KeyedBatch
 from incremental_assets.batches.landing import LandingBatch
 from incremental_assets.batches.lookups import affected_days
+from incremental_assets.batches.replay import ReplayBatch
+from incremental_assets.batches.set_aside import judged_again
 from incremental_assets.batches.silver import TypedBatch
 from incremental_assets.batches.stored import StoredBatch
 from incremental_assets.changes import ChangeLog, Files, SnapshotDiff, Timestamp
@@ -35,7 +37,7 @@ from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.lock import table_lock
 from incremental_assets.ledger.settle import record, settle
 from incremental_assets.ledger.view import LedgerView
-from incremental_assets.plan import Work, file_entries, plan_table
+from incremental_assets.plan import Plan, Work, file_entries, plan_replay, plan_table
 from incremental_assets.quality.judge import RuleResult
 from incremental_assets.settings import Settings
 from incremental_assets.spark.failure import SPARK_ERRORS, what_failed
@@ -104,13 +106,24 @@ class Lakehouse:
         with table_lock(self.settings.lake, table.name, run_id or "a load", self.say):
             for some in chunks(sorted(set(days)), DAYS_PER_BATCH):
                 results |= self._load_days(table, some, run_id)
-        versions = [e.target_version for r in results.values() for e in r.entries]
-        return LoadResult(
-            table.name,
-            results,
-            time.monotonic() - started,
-            max((v for v in versions if v is not None), default=None),
-        )
+        return _result(table, results, started)
+
+    def replay(
+        self, table: Table, days: Sequence[date], reason: str = "", run_id: str = ""
+    ) -> LoadResult:
+        """Send the rows that lie in quarantine of these days through today's rules and code.
+
+        With a `reason`, those that have it. What passes is merged like late data and leaves
+        quarantine; the check `replayed` of a day says how many. Days that are held, or about to be
+        judged anew, are refused. Raises an IncrementalAssetsError if nothing could be done.
+        """
+        started = time.monotonic()
+        results: dict[date, DayResult] = {}
+        with table_lock(self.settings.lake, table.name, run_id or "a replay", self.say):
+            for some in chunks(sorted(set(days)), DAYS_PER_BATCH):
+                plan = plan_replay(table, some, self.settle(table))
+                results |= self._do(table, plan, run_id, ReplayBatch(reason))
+        return _result(table, results, started)
 
     def settle(self, table: Table) -> LedgerView:
         """Give an unfinished batch of the table its outcome; the view after that."""
@@ -118,12 +131,15 @@ class Lakehouse:
         settle(self.ledger, table.name, target, self.now(), self.say)
         return self.ledger.view()
 
-    def _load_days(
-        self, table: Table, days: Sequence[date], run_id: str
-    ) -> Mapping[date, DayResult]:
+    def _load_days(self, table: Table, days: Sequence[date], run_id: str) -> dict[date, DayResult]:
         view = self.settle(table)
         today = utc_today(self.now())
-        plan = plan_table(table, days, view, self.settings, today)
+        return self._do(table, plan_table(table, days, view, self.settings, today), run_id)
+
+    def _do(
+        self, table: Table, plan: Plan, run_id: str, kind: BatchKind | None = None
+    ) -> dict[date, DayResult]:
+        """Load the batches of a plan; all of one kind, if one is named."""
         results = {day: DayResult(day, "idle") for day in plan.idle}
         results |= {d: DayResult(d, "refused", why) for d, why in plan.refused.items()}
         for said in plan.notes:
@@ -131,7 +147,7 @@ class Lakehouse:
         for work in plan.work:
             self.say(_what(table, work))
             started = time.monotonic()
-            outcome = self._run(table, work, run_id)
+            outcome = self._run(table, work, run_id, kind or _kind(table, work.mode))
             for said in outcome.notes:
                 self.say(f"{table.name}: {said}")
             self.say(_done(table, outcome, time.monotonic() - started))
@@ -141,9 +157,8 @@ class Lakehouse:
                 results[entry.day] = DayResult(entry.day, state, entry.held_by, (entry,), checks)
         return dict(sorted(results.items()))
 
-    def _run(self, table: Table, work: Work, run_id: str) -> Outcome:
+    def _run(self, table: Table, work: Work, run_id: str, kind: BatchKind) -> Outcome:
         started = time.monotonic()
-        kind = _kind(table, work.mode)
         path = f"{self.settings.lake}/{table.name}"
         ensure_table(path, table.name, kind.columns(table), kind.partition_by(table))
         batch = self._claim(table, work, run_id)
@@ -162,6 +177,9 @@ class Lakehouse:
         entries = [replace(e, recorded_at=self.now(), seconds=seconds) for e in entries]
         _supersede(self.settings, table, batch.view, entries)
         record(self.ledger, table.name, entries)
+        keep = self.settings.quarantine_days
+        if keep and any(entry.rows_quarantined for entry in entries):
+            quarantine.expire(batch.quarantine_path, batch.now - timedelta(days=keep))
         return replace(outcome, entries=entries)
 
     def _claim(self, table: Table, work: Work, run_id: str) -> Batch:
@@ -286,22 +304,20 @@ def _supersede(
 ) -> None:
     """Drop from beside the table what these outcomes say anew.
 
-    In quarantine a held batch over the same window is replaced, and by a rebuild everything before
-    it; of a day that was rebuilt, so is what the table does not show of it.
+    Of a day that was rebuilt, that is also what the table does not show of it.
     """
-    history = view.table(table.name)
-    judged = [e for e in history.outcomes if e.rows_quarantined]
-    replaced: dict[date, int] = {}
-    for entry in entries:
-        last = history.last_committed.get(entry.day)
-        low = 0 if entry.mode == "rebuild" or last is None else last.batch + 1
-        if any(e.day == entry.day and low <= e.batch < entry.batch for e in judged):
-            replaced[entry.day] = low
+    replaced = judged_again(view.table(table.name), entries)
     if replaced:
         quarantine.supersede(quarantine_path(settings, table), entries[0].batch, replaced)
     rebuilt = [e.day for e in entries if e.mode == "rebuild" and e.state == "committed"]
     if table.is_typed:
         supersede_beside(table, settings.lake, entries[0].batch, rebuilt)
+
+
+def _result(table: Table, results: Mapping[date, DayResult], started: float) -> LoadResult:
+    versions = [e.target_version for r in results.values() for e in r.entries]
+    last = max((v for v in versions if v is not None), default=None)
+    return LoadResult(table.name, results, time.monotonic() - started, last)
 
 
 def _what(table: Table, work: Work) -> str:

@@ -1,18 +1,25 @@
-"""What lies in quarantine, told without a JVM: how many rows for which reasons, and the rows."""
+"""What lies in quarantine, told and dropped without a JVM."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import getpass
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 
 import polars as pl
 from deltalake.exceptions import DeltaError
 
 from incremental_assets.batches.batch import quarantine_path
 from incremental_assets.days import DayRange
-from incremental_assets.errors import LakeError
+from incremental_assets.errors import DefinitionError, LakeError
+from incremental_assets.lake import quarantine
 from incremental_assets.lake.delta_log import open_table
+from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path
+from incremental_assets.ledger.lock import table_lock
+from incremental_assets.ledger.tail import TableTail
+from incremental_assets.load import Lakehouse
 from incremental_assets.query import query
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
@@ -25,6 +32,9 @@ _SCHEMA = pl.Schema(
         "_file": pl.String(),
         "row": pl.String(),
         "reasons": pl.List(pl.String()),
+        "details": pl.List(pl.String()),
+        "first_seen": pl.Datetime("us", "UTC"),
+        "tried": pl.Int32(),
     }
 )
 
@@ -70,8 +80,9 @@ def set_aside(settings: Settings, table: Table, asked: Asked) -> pl.DataFrame:
     """The rows of a table in quarantine, by day and batch.
 
     Columns are `_batch: int`, `_day: date`, `_landing_day: date`, `_file: str`, `row: str` (as it
-    landed) and `reasons: list[str]`. Rows of a batch without an outcome are left out. Raises
-    LakeError.
+    landed), `reasons: list[str]`, `details: list[str]` (what exactly cannot be read), `first_seen:
+    datetime` (UTC) and `tried: int` (how often it was judged). Rows of a batch without an outcome
+    are left out. Raises LakeError.
     """
     path = quarantine_path(settings, table)
     there = open_table(path)
@@ -88,3 +99,43 @@ def set_aside(settings: Settings, table: Table, asked: Asked) -> pl.DataFrame:
     if asked.reason:
         rows = rows.filter(pl.col("reasons").list.contains(asked.reason))
     return rows.cast(_SCHEMA).sort("_day", "_batch", "_file", "row")
+
+
+def drop(house: Lakehouse, table: Table, asked: Asked, reason: str) -> Mapping[date, int]:
+    """Take rows out of quarantine for good; how many, by day.
+
+    Who did it, when and why stays in the ledger, which is written first. A day that is judged anew
+    (because it is restated) sets the rows aside again. Raises DefinitionError without a reason.
+    """
+    if not reason.strip():
+        raise DefinitionError("To drop rows needs a reason: whoever misses them will want to know.")
+    settings = house.settings
+    with table_lock(settings.lake, table.name, "a drop from quarantine", house.say):
+        house.settle(table)
+        rows = set_aside(settings, table, asked).group_by("_day").len().sort("_day")
+        counts: dict[date, int] = dict(rows.iter_rows())
+        if not counts:
+            return counts
+
+        def decide(tail: TableTail) -> Sequence[Entry]:
+            return [
+                Entry(
+                    table=table.name,
+                    batch=tail.last_batch + 1,
+                    day=day,
+                    state="dropped",
+                    kind="advance",
+                    mode="replace",
+                    detector="",
+                    recorded_at=house.now(),
+                    rows_deleted=count,
+                    held_by=asked.reason,
+                    who=getpass.getuser(),
+                    why=reason.strip(),
+                )
+                for day, count in counts.items()
+            ]
+
+        house.ledger.transact_on(table.name, decide)
+        quarantine.drop(quarantine_path(settings, table), counts, asked.reason)
+    return counts

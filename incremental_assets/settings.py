@@ -29,7 +29,8 @@ class Settings:
     business day a fact may land. `spark_remote` and `spark_master` point Spark elsewhere; both
     None means an embedded Spark, run by the Java of `java_home` or else of the PATH. `cache`
     holds the jars and the class-data archive. `tables` is the package whose folders `bronze`,
-    `silver` and `gold` define the tables.
+    `silver` and `gold` define the tables. Rows stay in quarantine for `quarantine_days`; 0: for
+    ever.
     """
 
     lake: str
@@ -43,6 +44,7 @@ class Settings:
     dagster_home: Path | None = None
     java_home: Path | None = None
     tables: str = OWN_TABLES
+    quarantine_days: int = 0
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -63,6 +65,7 @@ class Settings:
             dagster_home=_folder(env, "DAGSTER_HOME"),
             java_home=_folder(env, "JAVA_HOME"),
             tables=_package(env, "TABLES"),
+            quarantine_days=_whole_number(env, "QUARANTINE_DAYS", "0"),
         )
 
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.batches.batch import Batch, DayBatch, Outcome, verdict
 from incremental_assets.batches.changes import write_changes
 from incremental_assets.batches.events import OPERATION
+from incremental_assets.batches.set_aside import set_aside
 from incremental_assets.batches.typed import Typed, contract_of, typed, window_rows
 from incremental_assets.batches.versions import write_versions
 from incremental_assets.batches.volume import added_up, before, judges_volume
 from incremental_assets.frames import persisted
-from incremental_assets.lake import quarantine
 from incremental_assets.lake.delta_log import columns_of
 from incremental_assets.lake.history import VALIDITY
 from incremental_assets.lake.merge import Merged
@@ -53,8 +54,7 @@ class TypedBatch(DayBatch):
             persisted(read.rows) as rows,
         ):
             late = F.col("_landing_day") > F.col("_day")
-            flags = {"truncates": F.col(OPERATION) == "truncate"} if batch.table.log else {}
-            counted = count(rows, batch.table.rules, "_day", late, flags)
+            counted = count(rows, batch.table.rules, "_day", late, flags_of(batch))
             broken = any(day.reasons for day in counted.days.values()) or any(
                 counted.broken.values()
             )
@@ -62,26 +62,15 @@ class TypedBatch(DayBatch):
             found = examples(rows, batch.table.rules, "_day", key) if broken else {}
             judged = _judge(batch, counted, read, found)
             if any(gate.quarantined for gate in counted.days.values()):
-                quarantine.put(rows, batch.quarantine_path, batch.table.name, batch.number)
+                set_aside(session, batch, rows, judged.entries)
             if not judged.published:
                 return Outcome(judged.entries, judged.results)
-            # The columns of an interval are the load's own, whatever the feed calls so.
-            own = VALIDITY if isinstance(batch.table.write, History) else ()
-            known = [name for name in columns_of(batch.path) if name not in own]
-            fields = [name for name in counted.fields if name.lower() not in own]
-            grown = contract_of(batch.table).grown(fields, known)
-            days = set(judged.published)
-            if batch.table.log is not None or isinstance(batch.table.write, History):
-                kept = replace(read, rows=rows)
-                truncated = bool(counted.flags.get("truncates"))
-                written = write_changes(
-                    session, batch, kept, sorted(days), grown, truncated=truncated
-                )
-            else:
-                written = write_versions(session, batch, rows, days, grown)
-        entries = _with_changes(judged.entries, written)
+            written = write_good(
+                session, batch, replace(read, rows=rows), counted, judged.published
+            )
+        entries = with_changes(judged.entries, written)
         alone = batch.table.day is not None or isinstance(batch.table.write, Append)
-        rebuilt = days if batch.work.mode == "rebuild" and alone else ()
+        rebuilt = judged.published if batch.work.mode == "rebuild" and alone else ()
         publish(
             written.staged,
             batch.transaction(entries),
@@ -89,6 +78,26 @@ class TypedBatch(DayBatch):
             replaced_files=written.replaced,
         )
         return Outcome(self.settled(batch.table, entries, batch.commit()), judged.results)
+
+
+def write_good(
+    session: SparkSession, batch: Batch, read: Typed, counted: Counted, days: Sequence[date]
+) -> Merged:
+    """Stage the good rows of these days, as the table is written."""
+    # The columns of an interval are the load's own, whatever the feed calls so.
+    own = VALIDITY if isinstance(batch.table.write, History) else ()
+    known = [name for name in columns_of(batch.path) if name not in own]
+    fields = [name for name in counted.fields if name.lower() not in own]
+    grown = contract_of(batch.table).grown(fields, known)
+    if batch.table.log is not None or isinstance(batch.table.write, History):
+        truncated = bool(counted.flags.get("truncates"))
+        return write_changes(session, batch, read, sorted(days), grown, truncated=truncated)
+    return write_versions(session, batch, read.rows, set(days), grown)
+
+
+def flags_of(batch: Batch) -> Mapping[str, Column]:
+    """What is counted of a log's rows besides."""
+    return {"truncates": F.col(OPERATION) == "truncate"} if batch.table.log else {}
 
 
 def _judge(batch: Batch, counted: Counted, read: Typed, examples_of: Examples) -> _Judged:
@@ -136,7 +145,7 @@ def _judge(batch: Batch, counted: Counted, read: Typed, examples_of: Examples) -
     return _Judged(entries, results, published)
 
 
-def _with_changes(entries: Sequence[Entry], written: Merged) -> list[Entry]:
+def with_changes(entries: Sequence[Entry], written: Merged) -> list[Entry]:
     """The entries with the rows that the batch inserts, updates and deletes.
 
     What is not of a day of the batch stands at its first published day.

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets.batches.batch import Batch, Outcome, from_commit, verdict
 from incremental_assets.batches.bronze import COLUMNS, PARTITIONS
+from incremental_assets.batches.set_aside import set_aside
 from incremental_assets.batches.stored_news import (
     GOOD,
     LOAD_DAY,
@@ -36,7 +37,6 @@ from incremental_assets.changes.watermark import Seen, as_text, instant, instant
 from incremental_assets.days import ONE_DAY, named
 from incremental_assets.errors import SourceError, WatermarkError
 from incremental_assets.intake.progress import state_of_progress
-from incremental_assets.lake import quarantine
 from incremental_assets.lake.delta_log import Commit, partition_day
 from incremental_assets.lake.publish import publish
 from incremental_assets.lake.session import own_session
@@ -90,7 +90,7 @@ class StoredBatch:
             days = _by_day(rows, batch)
             entries, results = _judge(batch, fixed, days, step)
             if any(found.aside for found in days.values()):
-                quarantine.put(rows, batch.quarantine_path, batch.table.name, batch.number)
+                set_aside(session, batch, rows, entries)
             published = [e.day for e in entries if e.state == "committed"]
             good = rows.where(F.expr(GOOD) & F.col(LOAD_DAY).isin(published))
             notes = _notes(batch, days, step)

@@ -21,6 +21,7 @@ from incremental_assets.batches.events import (
 )
 from incremental_assets.batches.scope import scope_of
 from incremental_assets.errors import DefinitionError
+from incremental_assets.frames import persisted
 from incremental_assets.intake.intake import CHANGED_AT, ORDER
 from incremental_assets.lake.history import DELETED
 from incremental_assets.lake.literals import sql_days
@@ -103,6 +104,29 @@ def window_rows(session: SparkSession, batch: Batch) -> DataFrame:
     return read_version(session, path, batch.versions[upstream], may_be_new).where(condition)
 
 
+@contextmanager
+def replayed_rows(
+    session: SparkSession, batch: Batch, lines: DataFrame
+) -> Iterator[tuple[DataFrame, DataFrame]]:
+    """The upstream's rows that are some lines of the batch's days, and the lines that are there.
+
+    `lines` have `_day`, `_landing_day`, `_file` and `row`; rows that were never read stay out.
+    """
+    read = {day: work.windows[0].high for day, work in batch.work.days.items()}
+    where = " OR ".join(f"(_day = DATE'{day}' AND _batch <= {high})" for day, high in read.items())
+
+    def of_these_days(file: DataFile) -> bool:
+        return file.partition["_day"] in read
+
+    upstream = batch.table.upstreams[0].table.name
+    path = f"{batch.settings.lake}/{upstream}"
+    rows = read_version(session, path, batch.versions[upstream], of_these_days).where(where)
+    rows = rows.withColumn("row", _line(F.col("payload")))
+    same = [F.col(f"a.{n}").eqNullSafe(F.col(f"b.{n}")) for n in lines.columns]
+    with persisted(rows.alias("a").join(lines.alias("b"), same, "left_semi")) as landed:
+        yield landed.drop("row"), landed.select(*lines.columns).distinct()
+
+
 def all_rows(session: SparkSession, batch: Batch, held: list[Any], days: list[Any]) -> DataFrame:
     """The upstream's rows of every day that is or was loaded, up to the batch's windows."""
     table = batch.table
@@ -122,8 +146,12 @@ def _judged(landed: DataFrame, batch: Batch, said: Column) -> DataFrame:
     replaced = batch.work.mode == "rebuild"
     rows = prepared(rows, table.rules, scope_of(session, batch, "_day", replaced=replaced))
     rows = with_reasons(rows, table.rules, _time_reasons(batch))
-    line = F.coalesce(F.col("_raw"), F.to_json(said))
-    return rows.withColumns({"dt": F.col("_day"), "_line": line})
+    return rows.withColumns({"dt": F.col("_day"), "_line": _line(said)})
+
+
+def _line(said: Column) -> Column:
+    """What landed, as text: the line as it is where it is no JSON."""
+    return F.coalesce(F.col("_raw"), F.to_json(said))
 
 
 def _bare(rows: DataFrame) -> DataFrame:

@@ -1,42 +1,91 @@
 """The quarantine of a table: the rows that its gate held back, with all their reasons.
 
 Rows are kept as their text rather than as VARIANT, so that what an abandoned batch or an earlier
-judgement left can be dropped without a JVM, and so that any Delta reader can show them.
+judgement left can be dropped without a JVM, so that any Delta reader can show them, and because a
+line that is cut in half is no VARIANT.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import date
+from collections.abc import Collection, Mapping
+from datetime import date, datetime
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.lake.beside import abandon_beside, delete_beside, put_beside
+from incremental_assets.lake.delta_log import open_table
+from incremental_assets.lake.literals import sql_days
+from incremental_assets.lake.read import DataFile, read_version
 
-_COLUMNS = (
+COLUMNS = (
     ("_batch", "long"),
     ("_day", "date"),
     ("_landing_day", "date"),
     ("_file", "string"),
     ("row", "string"),
+    ("first_seen", "timestamp"),
+    ("tried", "integer"),
 )
+"""What the table is made with; `reasons` and `details`, arrays of strings, come with its rows."""
+
+SAME = ("_day", "_landing_day", "_file", "row")
 
 
-def put(rows: DataFrame, path: str, table: str, batch: int) -> None:
-    """Add the rows that have reasons: `_batch`, `_day`, `_landing_day`, `_file`, `row`, `reasons`.
+def as_kept(rows: DataFrame, batch: int, now: datetime) -> DataFrame:
+    """The rows that have reasons, as quarantine keeps them.
 
-    `row` is the line's JSON, or the line as it landed where it is none.
+    Takes `_day`, `_landing_day`, `_file`, `_line` (the line's JSON, or the line as it landed where
+    it is none), `_reasons` and, if there are any, `_details`: what exactly cannot be read.
     """
-    rejected = rows.where(F.size("_reasons") > 0).select(
+    nothing = F.array().cast("array<string>")
+    return rows.where("size(_reasons) > 0").select(
         F.lit(batch).cast("long").alias("_batch"),
         "_day",
         "_landing_day",
         "_file",
         F.col("_line").alias("row"),
+        F.lit(now).cast("timestamp").alias("first_seen"),
+        F.lit(1).alias("tried"),
         F.col("_reasons").alias("reasons"),
+        (F.col("_details") if "_details" in rows.columns else nothing).alias("details"),
     )
-    put_beside(rejected, path, _name(table), batch, _COLUMNS, ("_day",))
+
+
+def seen_before(rows: DataFrame, known: DataFrame) -> DataFrame:
+    """The rows with when each was first seen, and how often it was tried, counting `known` ones."""
+    once = known.groupBy(*SAME).agg(
+        F.min("first_seen").alias("_since"), F.max("tried").alias("_times")
+    )
+    same = [F.col(f"a.{name}").eqNullSafe(F.col(f"b.{name}")) for name in SAME]
+    joined = rows.alias("a").join(once.alias("b"), same, "left")
+    return joined.select(
+        "a.*",
+        F.coalesce("_since", "first_seen").alias("_first"),
+        (F.coalesce("_times", F.lit(0)) + F.col("tried")).alias("_tried"),
+    ).select(
+        *(c for c in rows.columns if c not in ("first_seen", "tried")),
+        F.col("_first").alias("first_seen"),
+        F.col("_tried").cast("int").alias("tried"),
+    )
+
+
+def put(rows: DataFrame, path: str, table: str, batch: int) -> None:
+    """Add a batch's rows, which have the columns of the quarantine."""
+    put_beside(rows, path, _name(table), batch, COLUMNS, ("_day",))
+
+
+def read(session: SparkSession, path: str, days: Collection[date]) -> DataFrame | None:
+    """The rows of some days; None where there is no quarantine yet."""
+    there = open_table(path)
+    if there is None or "reasons" not in {field.name for field in there.schema().fields}:
+        return None
+
+    def of_these_days(file: DataFile) -> bool:
+        return file.partition["_day"] in days
+
+    rows = read_version(session, path, there.version(), of_these_days)
+    return rows.where(f"_day IN ({sql_days(days)})")
 
 
 def abandon(path: str, table: str, batch: int) -> None:
@@ -55,6 +104,22 @@ def supersede(path: str, batch: int, replaced_from: Mapping[date, int]) -> None:
     ]
     if conditions:
         delete_beside(path, " OR ".join(conditions))
+
+
+def drop(path: str, days: Collection[date], reason: str) -> None:
+    """Drop the rows of some days; with a `reason`, those that have it."""
+    also = f" AND array_has(reasons, {_literal(reason)})" if reason else ""
+    delete_beside(path, f"_day IN ({sql_days(days)}){also}")
+
+
+def expire(path: str, before: datetime) -> None:
+    """Drop the rows that were first seen before a moment."""
+    if open_table(path) is not None:
+        delete_beside(path, f"first_seen < '{before:%Y-%m-%dT%H:%M:%SZ}'")
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _name(table: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import polars as pl
 
 State = Literal["claimed", "committed", "held", "abandoned", "accepted", "dropped"]
-Kind = Literal["advance", "restate", "rewind"]
+Kind = Literal["advance", "restate", "rewind", "replay"]
 Mode = Literal["append", "merge", "rebuild", "history", "replace"]
 FORMAT_VERSION = 2
 

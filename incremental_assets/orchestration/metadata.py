@@ -34,6 +34,11 @@ def day_metadata(result: DayResult) -> Mapping[str, Any]:
         "watermark": {w.upstream: [w.low, w.high] for w in entry.windows},
         **({"watermark_value": entry.high} if entry.high else {}),
         "days_touched": {str(t.day): t.rows for t in entry.touched},
+        **{
+            f"quarantined/{name}": check.broken
+            for name, check in result.checks.items()
+            if check.severity == "quarantine"
+        },
     }
 
 

@@ -60,6 +60,27 @@ def test_three_files_of_the_page_make_three_tables_that_stay_up_to_date(
     assert run.returncode == 0, run.stderr
     assert daily(shop) == [("2017-01-05", 37), ("2017-01-06", 7)]
     assert len(pl.read_delta(f"{shop.settings.lake}/quarantine/silver_returns")) == 1
+    a_rule_that_was_too_strict_is_corrected(shop, tmp_path / "theirs/shop/tables/silver/returns.py")
+
+
+def a_rule_that_was_too_strict_is_corrected(shop: Shop, silver: Path) -> None:
+    """The rows that it set aside are replayed; a bad one that stays is dropped."""
+    land(shop, "2017-01-07", {"return_id": "x", "qty": "none"})
+    silver.write_text(silver.read_text().replace('at_least("qty", 0)', 'at_least("qty", -1)'))
+    replay = shop.command("quarantine", "replay", "silver/returns", "--json")
+    assert replay.returncode == 0, replay.stderr
+    (day,) = json.loads(replay.stdout)
+    assert (day["day"], day["tried"], day["passed"], day["in_quarantine"]) == (
+        "2017-01-05",
+        1,
+        1,
+        0,
+    )
+    assert shop.command("run").returncode == 1  # all that came on the 7th is bad
+    assert daily(shop) == [("2017-01-05", 36), ("2017-01-06", 7)]
+    drop = ("quarantine", "drop", "silver/returns", "--reason", "a test till", "--yes")
+    assert shop.command(*drop).stdout.strip() == "1 rows of silver/returns are dropped, of 1 days."
+    assert shop.command("quarantine", "list").stdout.strip() == "In quarantine: nothing."
 
 
 def land(shop: Shop, day: str, *rows: dict[str, object]) -> None:

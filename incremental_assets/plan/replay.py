@@ -1,0 +1,49 @@
+"""Which days' rows in quarantine can be tried again now, and how what passes is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+
+from incremental_assets.errors import DefinitionError
+from incremental_assets.lake.strategy import Append
+from incremental_assets.ledger.entry import Mode, Window
+from incremental_assets.ledger.view import LedgerView
+from incremental_assets.plan.work import DayWork, Plan, Work
+from incremental_assets.table import Table
+
+
+def plan_replay(table: Table, days: Sequence[date], view: LedgerView) -> Plan:
+    """The days of a typed table whose rows in quarantine can be tried again.
+
+    Nothing new is read: the windows end where the day was read to. Raises DefinitionError for a
+    table whose rows do not come from bronze.
+    """
+    if not table.is_typed:
+        raise DefinitionError(
+            f"{table.name}: only rows that a silver table typed are replayed. Repair what bronze "
+            "set aside at its source, and load it again."
+        )
+    refused: dict[date, str] = {}
+    works: dict[date, DayWork] = {}
+    history = view.table(table.name)
+    for day in days:
+        held, last = history.held.get(day), history.last_committed.get(day)
+        if held is not None:
+            refused[day] = (
+                f"it is held since batch {held.batch}: {held.held_by}. Repair its input, or accept "
+                "it, and run it; then replay"
+            )
+        elif last is None:
+            refused[day] = "it was never loaded"
+        elif any(
+            entry.kind == "restate"
+            for window in last.windows
+            for entry in view.table(window.upstream).changes(day, window.high)
+        ):
+            refused[day] = "its input was repaired since; run it, which judges all of it anew"
+        else:
+            windows = tuple(Window(w.upstream, w.high, w.high) for w in last.windows)
+            works[day] = DayWork(day, "rows in quarantine", windows, rows=last.rows_read)
+    mode: Mode = "append" if isinstance(table.write, Append) else "merge"
+    return Plan((Work(mode, "replay", works),) if works else (), refused)

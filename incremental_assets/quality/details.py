@@ -1,0 +1,43 @@
+"""What exactly cannot be read of a row: the field, the type that it should have, and its value."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from incremental_assets.quality.contract import FIELDS, Contract
+from incremental_assets.quality.gate import LINE
+
+DETAILS = "_details"
+_LONGEST = 40
+_UNREADABLE = "_unreadable"
+_TWICE = "a name is there twice in one object, and nobody can say which value is right"
+_CUT = "the line is no JSON object"
+
+
+def with_details(rows: DataFrame, contract: Contract) -> DataFrame:
+    """Add `_details: array<string>`: one for each reason that says that something is unreadable.
+
+    Takes `_reasons`, `_line` and the fields that the contract read. For rows that are set aside
+    only: the values are looked up by name, which costs more than the gate itself does.
+    """
+    unread = F.filter("_reasons", lambda reason: reason.endswith(_UNREADABLE))
+    kinds = [part for n, t in contract.columns.items() for part in (F.lit(n), F.lit(t.sql))]
+    types = F.create_map(*kinds) if kinds else F.lit(None).cast("map<string,string>")
+
+    def detail(reason: Column) -> Column:
+        field = F.regexp_replace(reason, f"{_UNREADABLE}$", "")
+        text = F.to_json(F.try_element_at(FIELDS, field))
+        more = F.when(F.length(text) > _LONGEST, "…").otherwise("")
+        value = F.concat(F.substring(text, 1, _LONGEST), more)
+        said = F.concat(field, F.lit(": "), value, F.lit(" is no "), F.try_element_at(types, field))
+        return F.when(reason == LINE, _of_line()).otherwise(said)
+
+    told = F.filter(F.transform(unread, detail), lambda text: text.isNotNull())
+    return rows.withColumn(DETAILS, told)
+
+
+def _of_line() -> Column:
+    """Why a line is not taken apart, which Spark reads all the same if only a name is repeated."""
+    parsed = F.from_json("_line", "map<string,string>")
+    return F.when(parsed.isNotNull() & (F.size(parsed) > 0), _TWICE).otherwise(_CUT)

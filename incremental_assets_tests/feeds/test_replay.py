@@ -1,0 +1,347 @@
+"""Rows that leave quarantine: replayed, dropped, or too old; and what is known of those in it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date, timedelta
+from typing import Any
+
+import polars as pl
+import pytest
+from deltalake import DeltaTable
+
+from incremental_assets import load as load_module
+from incremental_assets.batches import replay as replay_module
+from incremental_assets.changes import ChangeLog
+from incremental_assets.errors import DefinitionError, GateError
+from incremental_assets.lake import quarantine as quarantine_module
+from incremental_assets.lake.strategy import Append, History, Merge
+from incremental_assets.load import LoadResult
+from incremental_assets.quality.rules import (
+    Rule,
+    fail,
+    matches,
+    one_of,
+    quarantine,
+    quarantined_share,
+)
+from incremental_assets.quality.types import Integer
+from incremental_assets.quarantined import Asked, drop, set_aside
+from incremental_assets.table import Table
+from incremental_assets_tests.feeds import test_change_log as logs
+from incremental_assets_tests.feeds.conftest import Lakes
+from incremental_assets_tests.feeds.test_interrupted import Died, die
+from incremental_assets_tests.feeds.test_rules import DAY, booking, bookings, landed, per_train
+from incremental_assets_tests.feeds.world import Lake, states
+
+NEXT = "2017-01-06"
+STRICT = quarantine(one_of("train", ("t1",)), matches("seat", "[0-9]+"))
+LOOSE = quarantine(one_of("train", ("t1", "t2", "t3")), matches("seat", "[0-9]+"))
+
+
+def station(lake: Lakes, *rules: Rule) -> Lake:
+    return lake(landed("bookings"), bookings(*rules), per_train())
+
+
+def aside(lake: Lake, name: str = "silver/bookings") -> pl.DataFrame:
+    return set_aside(lake.settings, lake.tables[name], Asked())
+
+
+def replay(lake: Lake, reason: str = "", *days: str, name: str = "silver/bookings") -> LoadResult:
+    wanted = [date.fromisoformat(day) for day in days or (DAY,)]
+    return lake.house.replay(lake.tables[name], wanted, reason)
+
+
+def passed(result: LoadResult, day: str = DAY) -> tuple[float, float]:
+    check = result.days[date.fromisoformat(day)].checks["replayed"]
+    return check.value, check.threshold
+
+
+def first(lake: Lakes) -> Lake:
+    made = station(lake, *STRICT)
+    rows: list[Any] = [
+        booking("a", "1"),
+        booking("b", "2", "t2"),
+        booking("c", "x", "t2"),
+        booking("d", "y"),
+        booking("e", "3", "t9"),
+        '{"id": "cut',
+    ]
+    made.land("bookings", DAY, "1.jsonl", rows)
+    made.load(DAY)
+    assert made.rows("silver/bookings", "id") == [("a",)]
+    return made
+
+
+def test_rows_that_pass_are_merged_once_and_the_others_stay(lake: Lakes) -> None:
+    old = first(lake)
+    seen = old.now
+    new = old.with_tables(landed("bookings"), bookings(*LOOSE), per_train())
+    new.now += timedelta(days=2)
+
+    assert passed(replay(new)) == (1, 5)
+
+    assert new.rows("silver/bookings", "id") == [("a",), ("b",)]
+    left = aside(new)
+    assert sorted(map(tuple, left["reasons"].to_list())) == [
+        ("line_unreadable",),
+        ("seat_matches",),
+        ("seat_matches",),
+        ("train_one_of",),
+    ]
+    assert set(left["tried"]) == {2}
+    assert set(left["first_seen"]) == {seen}
+    assert new.stale() == {"gold/per_train": [DAY]}
+    new.load_stale()
+    assert new.rows("gold/per_train", "train", "seats") == [("t1", 1), ("t2", 1)]
+
+    assert passed(replay(new)) == (0, 4)
+    assert new.rows("silver/bookings", "id") == [("a",), ("b",)]
+    assert new.stale() == {}
+
+
+def test_only_rows_with_a_reason_are_tried_and_the_others_are_left_as_they_are(
+    lake: Lakes,
+) -> None:
+    first(lake)
+    new = station(lake, *quarantine(one_of("train", ("t1", "t2"))))
+
+    assert passed(replay(new, "seat_matches")) == (2, 2)
+
+    assert new.rows("silver/bookings", "id") == [("a",), ("c",), ("d",)]
+    left = {tuple(r): n for r, n in aside(new).select("reasons", "tried").iter_rows()}
+    assert left == {("train_one_of",): 1, ("line_unreadable",): 1}
+
+
+def test_a_replay_is_like_late_data_a_later_version_stays(lake: Lakes) -> None:
+    old = first(lake)
+    old.land("bookings", NEXT, "1.jsonl", [booking("b", "7", version=2)])
+    old.load(f"{DAY}...{NEXT}")
+    new = station(lake, *LOOSE)
+
+    replay(new)
+
+    assert new.rows("silver/bookings", "id", "version", "seat") == [("a", 1, "1"), ("b", 2, "7")]
+
+
+def test_the_incremental_result_equals_a_full_rebuild(lake: Lakes) -> None:
+    first(lake)
+    new = station(lake, *LOOSE)
+    replay(new)
+    new.load_stale()
+
+    whole = new.another("whole")
+    whole.load(DAY)
+
+    for name in ("silver/bookings", "gold/per_train"):
+        shown = [c for c in whole.frame(name).columns if c not in ("_batch",)]
+        assert new.rows(name, *shown) == whole.rows(name, *shown)
+    assert sorted(aside(new)["row"]) == sorted(aside(whole)["row"])
+
+
+def test_shares_of_the_day_forget_what_passed(lake: Lakes) -> None:
+    rules = (*STRICT, *fail(quarantined_share(0.9)))
+    old = station(lake, *rules)
+    old.land("bookings", DAY, "1.jsonl", [booking("a", "1"), booking("b", "2", "t2")])
+    old.load(DAY)
+    new = station(lake, *LOOSE, *fail(quarantined_share(0.3)))
+    replay(new)
+
+    new.land("bookings", DAY, "2.jsonl", [booking("c", "3"), booking("d", "x")])
+    results = new.load(DAY)
+
+    check = results["silver/bookings"].days[date(2017, 1, 5)].checks["quarantined_share"]
+    assert check.found.startswith("1 of 4 rows (25.00%)")
+
+
+def test_rows_that_came_too_late_are_let_in_by_a_longer_lateness(lake: Lakes) -> None:
+    strict = replace(bookings(), lateness=timedelta(days=2))
+    old = lake(landed("bookings"), strict)
+    old.land("bookings", "2017-01-09", "1.jsonl", [booking("a", "1")])
+    old.load("2017-01-05...2017-01-09")
+    assert old.reasons("silver/bookings") == [("too_late",)]
+    new = old.with_tables(landed("bookings"), replace(strict, lateness=timedelta(days=9)))
+    day = str(aside(old)["_day"][0])
+
+    result = replay(new, "", day)
+
+    assert new.rows("silver/bookings", "id", "dt") == [("a", DAY)], result
+    assert aside(new).is_empty()
+
+
+def test_a_row_without_a_key_of_its_own_is_added_once(lake: Lakes) -> None:
+    def made(*rules: Rule) -> Table:
+        return replace(bookings(*rules), key=(), order_by=(), write=Append())
+
+    old = lake(landed("bookings"), made(*STRICT))
+    twice = booking("b", "2", "t2")
+    old.land("bookings", DAY, "1.jsonl", [booking("a", "1"), twice, twice])
+    old.load(DAY)
+    new = old.with_tables(landed("bookings"), made(*LOOSE))
+
+    assert passed(replay(new)) == (2, 2)
+
+    assert new.rows("silver/bookings", "id") == [("a",), ("b",), ("b",)]
+    assert aside(new).is_empty()
+
+
+@pytest.mark.parametrize("write", [Merge(), History()])
+def test_changes_of_a_log_are_put_in_their_place(lake: Lakes, write: Merge | History) -> None:
+    bronze, silver = logs.tables(write, ChangeLog.debezium())
+    strict = replace(silver, rules=quarantine(one_of("name", ("A", "C"))))
+    old = lake(bronze, strict)
+    events = [
+        logs.envelope("c", 100, None, {"id": 1, "name": "A", "age": 1}),
+        logs.envelope("u", 200, None, {"id": 1, "name": "B", "age": 2}),
+        logs.envelope("u", 300, None, {"id": 1, "name": "C", "age": 3}),
+        logs.envelope("c", 400, None, {"id": 2, "name": "B", "age": 4}),
+    ]
+    old.land("users", DAY, "1.jsonl", events)
+    old.load(DAY)
+    new = old.with_tables(bronze, silver)
+    name = silver.name
+
+    assert passed(replay(new, name=name)) == (2, 2)
+
+    whole = new.another("whole")
+    whole.load(DAY)
+    shown = [c for c in whole.frame(name).columns if c not in ("_batch", "_hash")]
+    assert new.rows(name, *shown) == whole.rows(name, *shown)
+    assert len(new.rows(name, "name")) == (4 if isinstance(write, History) else 2)
+
+
+@pytest.mark.parametrize("step", ["put", "publish", "supersede", "record"])
+def test_a_replay_that_dies_at_any_step_is_done_once_or_not_at_all(
+    lake: Lakes, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    first(lake)
+    new = station(lake, *LOOSE)
+    places: dict[str, Any] = {
+        "put": quarantine_module,
+        "publish": replay_module,
+        "supersede": quarantine_module,
+        "record": load_module,
+    }
+    with monkeypatch.context() as broken, pytest.raises(Died):
+        broken.setattr(places[step], step, die)
+        replay(new)
+
+    new.load(DAY)  # settles
+    done = step in ("supersede", "record")
+    assert new.rows("silver/bookings", "id") == [("a",), *([("b",)] if done else [])]
+    assert len(aside(new)) == (4 if done else 5)
+
+    assert passed(replay(new)) == ((0, 4) if done else (1, 5))
+    assert new.rows("silver/bookings", "id") == [("a",), ("b",)]
+    assert len(aside(new)) == 4
+
+
+def test_what_cannot_be_replayed_is_refused_and_stays(lake: Lakes) -> None:
+    old = first(lake)
+    repaired = old.source("bookings") / DAY / "1.jsonl"
+    repaired.write_text(repaired.read_text().replace('"t9"', '"t1"'))
+    old.load(DAY, "bronze/bookings")
+
+    assert "was repaired since" in replay(old).days[date(2017, 1, 5)].reason
+    with pytest.raises(DefinitionError, match="only rows that a silver table typed"):
+        replay(old, name="gold/per_train")
+
+    old.load(DAY)
+    strict = station(lake, *fail(one_of("train", ("t1",))))
+    before = sorted(aside(old)["row"])
+    with pytest.raises(
+        GateError, match="the replay is held back by 2017-01-05: train_one_of: 2 of"
+    ):
+        replay(strict)
+    assert sorted(aside(strict)["row"]) == before
+    assert strict.load(DAY)["silver/bookings"].failed == {}
+
+
+def test_a_replay_of_a_held_day_is_refused(lake: Lakes) -> None:
+    shop = station(lake, *STRICT, *fail(quarantined_share(0.1)))
+    shop.land("bookings", DAY, "1.jsonl", [booking("a", "1"), booking("b", "2", "t2")])
+    assert states(shop.load(DAY), "silver/bookings") == ["held"]
+
+    result = replay(shop)
+
+    assert "it is held since batch 1: quarantined_share" in result.days[date(2017, 1, 5)].reason
+    assert shop.rows("silver/bookings", "id") == []
+
+
+def test_rows_judged_again_keep_the_moment_they_were_first_seen(lake: Lakes) -> None:
+    shop = first(lake)
+    seen = shop.now
+    shop.now += timedelta(hours=5)
+    repaired = shop.source("bookings") / DAY / "1.jsonl"
+    repaired.write_text(repaired.read_text().replace('"t9"', '"t8"'))
+    shop.load(DAY)
+
+    times = {
+        row[-9:]: (since, tried)
+        for row, since, tried in aside(shop).select("row", "first_seen", "tried").iter_rows()
+    }
+    changed = next(row for row in aside(shop)["row"] if '"t8"' in row)
+    assert times.pop(changed[-9:]) == (shop.now, 1)
+    assert set(times.values()) == {(seen, 2)}
+
+
+def test_what_cannot_be_read_is_told_with_field_type_and_value(lake: Lakes) -> None:
+    table = bookings()
+    assert table.schema is not None
+    typed = replace(table, schema=type(table.schema)(**table.schema.columns, seats=Integer()))
+    shop = lake(landed("bookings"), typed)
+    rows: list[Any] = [
+        booking("a", "1", seats="three"),
+        booking("b", "1", seats={"count": 3, "of": "a very long name that nobody wants to read"}),
+        '{"id": "c", "id": "d"}',
+        '{"id": "cut',
+        "[1, 2]",
+    ]
+    shop.land("bookings", DAY, "1.jsonl", rows)
+    shop.load(DAY)
+
+    told = sorted(text for details in aside(shop)["details"] for text in details)
+    assert told == [
+        "a name is there twice in one object, and nobody can say which value is right",
+        'seats: "three" is no int',
+        'seats: {"count":3,"of":"a very long name that n… is no int',
+        "the line is no JSON object",
+        "the line is no JSON object",
+    ]
+
+
+def test_rows_are_dropped_by_reason_and_it_is_on_record(lake: Lakes) -> None:
+    shop = first(lake)
+    table = shop.tables["silver/bookings"]
+    with pytest.raises(DefinitionError, match="needs a reason"):
+        drop(shop.house, table, Asked(), " ")
+
+    assert drop(shop.house, table, Asked(reason="line_unreadable"), "a broken till") == {
+        date(2017, 1, 5): 1
+    }
+
+    assert len(aside(shop)) == 4
+    said = shop.house.ledger.view().table("silver/bookings").outcomes[-1]
+    assert (said.state, said.rows_deleted, said.held_by, said.why) == (
+        "dropped",
+        1,
+        "line_unreadable",
+        "a broken till",
+    )
+    shop.land("bookings", DAY, "2.jsonl", [booking("z", "9")])
+    shop.load(DAY)
+    assert shop.rows("silver/bookings", "id") == [("a",), ("z",)]
+    assert drop(shop.house, table, Asked(), "all of it") == {date(2017, 1, 5): 4}
+    assert aside(shop).is_empty()
+
+
+def test_rows_older_than_the_retention_go_when_others_come(lake: Lakes) -> None:
+    shop = first(lake)
+    shop.house.settings = replace(shop.settings, quarantine_days=30)
+    shop.now += timedelta(days=31)
+    shop.land("bookings", DAY, "2.jsonl", [booking("z", "bad")])
+    shop.load(DAY)
+
+    assert [row.count('"z"') for row in aside(shop)["row"]] == [1]
+    path = f"{shop.settings.lake}/quarantine/silver_bookings"
+    assert "first_seen" in {field.name for field in DeltaTable(path).schema().fields}
