@@ -185,7 +185,7 @@ class Table:
     @property
     def looks_into(self) -> frozenset[str]:
         """The names of the other tables in which its rules look something up."""
-        return frozenset(r.looks_into for r in self.row_rules if r.looks_into) - {self.name}
+        return frozenset(r.looks_into for r in self.rules if r.looks_into) - {self.name}
 
     def checks(self) -> Mapping[str, Check]:
         """Every check of the table by its name."""

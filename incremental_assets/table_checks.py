@@ -53,19 +53,14 @@ def _check_rules(table: Table) -> None:
                 f"{name}: {measured} measure columns, and bronze has none but the payload; give "
                 "them to silver."
             )
-    elif not table.is_typed:
+    if table.layer != "bronze" and not table.is_typed:
         aside = [rule.name for rule in table.row_rules if rule.severity == "quarantine"]
         if aside:
             raise DefinitionError(
                 f"{name}: {aside} would set rows aside, but these rows are made of good ones: hold "
                 "the day with fail(…), record it with warn(…), or give the rule to silver."
             )
-    if isinstance(table.write, ReplaceKeys):
-        of_days = [r.name for r in table.rules if isinstance(r, DayRule) and r.of_volume]
-        if of_days:
-            raise DefinitionError(
-                f"{name}: {of_days} count the rows of a day, and a batch of keys has rows on any."
-            )
+    _check_rules_on_whole_days(table)
     if table.schema is None or table.transform is not None or not table.is_typed:
         return  # which columns there are is known when there is a frame
     known = {column.lower() for column in table.schema.columns}
@@ -76,6 +71,21 @@ def _check_rules(table: Table) -> None:
                 f"{name}: rule {rule.name} reads {unknown}, and the contract has "
                 f"{sorted(table.schema.columns)}. Correct the rule, or declare the column."
             )
+
+
+def _check_rules_on_whole_days(table: Table) -> None:
+    by_key = isinstance(table.write, ReplaceKeys)
+    of_days = [r.name for r in table.rules if isinstance(r, DayRule) and r.of_volume]
+    if of_days and by_key:
+        raise DefinitionError(
+            f"{table.name}: {of_days} count the rows of a day, and a batch of keys has rows on any."
+        )
+    afar = [r.name for r in table.rules if isinstance(r, DayRule) and r.looks_into]
+    if afar and (table.layer != "gold" or by_key):
+        raise DefinitionError(
+            f"{table.name}: {afar} compare a whole day with another table's, and a batch of this "
+            "table does not hold one; give them to a gold table that is made by day."
+        )
 
 
 def _check_source(table: Table) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from functools import partial, reduce
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -16,6 +17,7 @@ from incremental_assets.batches.scope import scope_of
 from incremental_assets.batches.totals import differences, totals
 from incremental_assets.batches.volume import before, judges_volume, last_ones
 from incremental_assets.frames import quoted
+from incremental_assets.lake.delta_log import version_of
 from incremental_assets.lake.literals import sql_days
 from incremental_assets.lake.read import DataFile, no_rows, read_version
 from incremental_assets.ledger.entry import Entry
@@ -23,12 +25,13 @@ from incremental_assets.quality.examples import MOST, Examples, examples
 from incremental_assets.quality.gate import (
     aggregates,
     measures_of,
+    naming,
     naming_one,
     prepared,
     watched_rules,
 )
 from incremental_assets.quality.judge import RuleResult, judge_day, row_result
-from incremental_assets.quality.rules import DayCounts
+from incremental_assets.quality.rules import DayCounts, DayRule
 from incremental_assets.table import AsOf, ByDay, Sums
 
 
@@ -70,8 +73,9 @@ def judge(
     table, sums = batch.table, batch.table.sums or Sums()
     left = totals(facts, {name: sql for name, (sql, _) in sums.sums.items()}, 0)
     rows, right = made_totals(batch, rows, {name: sql for name, (_, sql) in sums.sums.items()})
-    found: dict[int, dict[date, Mapping[str, Any]]] = {0: {}, 1: {}}
-    for row in left.unionByName(right, allowMissingColumns=True).collect():
+    sides = [left, right, *elsewhere(rows.sparkSession, batch)]
+    found: dict[int, dict[date, Mapping[str, Any]]] = {at: {} for at in range(len(sides))}
+    for row in reduce(partial(DataFrame.unionByName, allowMissingColumns=True), sides).collect():
         found[row["side"]][row["dt"]] = row.asDict()
     examples_of = examples_of_broken(batch, rows, found[1].values())
     history = batch.view.table(table.name)
@@ -87,6 +91,12 @@ def judge(
             made,
             0,
             differences=differences(sums, expected, after),
+            elsewhere={
+                name: value
+                for side in range(2, len(sides))
+                for name, value in found[side].get(claim.day, {}).items()
+                if value is not None
+            },
             trailing=before(volume, claim.day) if judges_volume(table.rules) else (),
             day=claim.day,
             now=batch.now,
@@ -102,6 +112,33 @@ def judge(
             )
         )
     return entries, results
+
+
+def elsewhere(session: SparkSession, batch: Batch) -> list[DataFrame]:
+    """What the rules ask other tables for, of the batch's days: `rule.measure` by `dt` and side."""
+    days = set(batch.work.days)
+
+    def of_these_days(file: DataFile) -> bool:
+        return file.partition.get("dt") in days
+
+    asked: dict[str, list[DayRule]] = {}
+    for rule in batch.table.rules:
+        if isinstance(rule, DayRule) and rule.looks_into:
+            asked.setdefault(rule.looks_into, []).append(rule)
+    found: list[DataFrame] = []
+    for name, rules in asked.items():
+        if not batch.view.table(name).high:
+            continue  # it was never loaded
+        path = f"{batch.settings.lake}/{name}"
+        rows = read_version(session, path, version_of(path), of_these_days)
+        rows = rows.where(f"dt IN ({sql_days(days)})")
+        sums: dict[str, str] = {}
+        for rule in rules:
+            with naming(rule):
+                _ = rows.agg(*map(F.expr, rule.elsewhere.values())).schema
+            sums |= {f"{rule.name}.{measure}": sql for measure, sql in rule.elsewhere.items()}
+        found.append(totals(rows, sums, 2 + len(found)))
+    return found
 
 
 def made_totals(

@@ -51,12 +51,13 @@ def same_input(judged: Entry, todo: DayWork, table: Table, view: LedgerView) -> 
 
 
 def changed_since(judged: Entry, table: Table, view: LedgerView) -> bool:
-    """Whether an upstream has changed a day since it was judged."""
+    """Whether an upstream has changed a day since it was judged, or what its rules look into."""
     windows = {window.upstream: window.high for window in judged.windows}
+    looked_into = (e for name in table.looks_into for e in view.table(name).committed)
     return any(
         upstream.looked_up_changes(judged.day, high)
         if isinstance(read, AsOf)
         else upstream.changes(judged.day, high)
         for read in table.upstreams
         for upstream, high in [(view.table(read.table.name), windows.get(read.table.name, 0))]
-    )
+    ) or any(entry.recorded_at > judged.recorded_at for entry in looked_into)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from functools import partial
 from statistics import median
 from typing import Any
 
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import quoted
+from incremental_assets.quality.expressions import require_aggregate
 from incremental_assets.quality.rule import DayCounts, DayRule, Verdict
 
 
@@ -76,6 +81,52 @@ def reconciles() -> DayRule:
     return DayRule(
         "reconciles", "The day's row count and sums equal those of its upstream table.", judge
     )
+
+
+def reconciles_with(
+    table: str, sums: Mapping[str, tuple[str, str]], within: float = 0.0
+) -> DayRule:
+    """A gold day's sums equal those of the same day (`dt`) of another table of the lake.
+
+    `sums` gives SQL aggregates of either side by name: `{"value": ("sum(total_price)",
+    "sum(amount)")}`. They may differ by the share `within` of the other table's (0.01: a
+    hundredth). The table is looked up as it is when the day is judged, and is loaded first; a day
+    that it does not have is 0.
+    """
+    if not sums or not 0 <= within < 1:
+        raise DefinitionError(
+            f"reconciles_with({table!r}, …): name at least one sum, and a share from 0 to below 1."
+        )
+    for name, (ours, theirs) in sums.items():
+        for sql in (ours, theirs):
+            require_aggregate(f"reconciles_with({table!r}, …), {name}", sql)
+
+    def judge(day: DayCounts) -> Verdict:
+        worst, told = 0.0, []
+        for name in sums:
+            got, expected = (Decimal(side.get(name) or 0) for side in (day.measured, day.elsewhere))
+            apart = abs(got - expected)
+            share = float(apart / abs(expected)) if expected else float(apart > 0)
+            worst = max(worst, share)
+            if share > within:
+                told.append(f"{name} is {got}, {table} has {expected} ({share:.2%} apart)")
+        return Verdict(not told, "; ".join(told) or "equal enough", worst, within)
+
+    exact = "decimal(38,4)"
+    return DayRule(
+        f"reconciles_with_{table.replace('/', '_')}",
+        f"A day's {', '.join(sums)} differ by at most {within:.1%} from those of {table}.",
+        judge,
+        measures={
+            name: partial(_sql, f"CAST({ours} AS {exact})") for name, (ours, _) in sums.items()
+        },
+        looks_into=table,
+        elsewhere={name: f"CAST({theirs} AS {exact})" for name, (_, theirs) in sums.items()},
+    )
+
+
+def _sql(text: str) -> Column:
+    return F.expr(text)
 
 
 def row_count(at_least: int = 0, at_most: int | None = None) -> DayRule:

@@ -58,12 +58,13 @@ def judge_fields(gate: DayGate, contract: Contract) -> list[RuleResult]:
 
 
 def judge_day(rules: Iterable[Rule], counts: DayCounts) -> list[RuleResult]:
-    """The result of each day rule; `counts.measured` is by `rule.measure`."""
+    """The result of each day rule; what is measured, here and elsewhere, is by `rule.measure`."""
     results = []
     for rule in rules:
         if isinstance(rule, DayRule):
             own = {name: counts.measured.get(f"{rule.name}.{name}") for name in rule.measures}
-            verdict = rule.judge(replace(counts, measured=own))
+            other = {n: counts.elsewhere.get(f"{rule.name}.{n}") for n in rule.elsewhere}
+            verdict = rule.judge(replace(counts, measured=own, elsewhere=other))
             results.append(_day_result(rule, verdict, counts.total_rows))
     return results
 

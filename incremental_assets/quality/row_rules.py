@@ -8,13 +8,11 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
-import sqlglot
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from incremental_assets.errors import DefinitionError
+from incremental_assets.quality.expressions import require_condition
 from incremental_assets.quality.rule import RowRule
 
 Bound = int | float | Decimal | str | date | datetime
@@ -123,23 +121,7 @@ def satisfies(name: str, sql: str, description: str = "") -> RowRule:
 
     Raises DefinitionError for what is no single SQL expression, before any Spark is there.
     """
-    try:
-        parsed = sqlglot.parse_one(sql, dialect="spark")
-    except SqlglotError as error:
-        first = str(error).partition("\n")[0]
-        raise DefinitionError(f"Rule {name}: {sql!r} is no SQL condition: {first}") from error
-    if not isinstance(parsed, exp.Condition):
-        raise DefinitionError(
-            f"Rule {name}: {sql!r} is a statement; give a condition on the columns of one row."
-        )
-    aggregates = sorted({a.sql_name().lower() for a in parsed.find_all(exp.AggFunc)})
-    if aggregates or parsed.find(exp.Query) or parsed.find(exp.Window):
-        raise DefinitionError(
-            f"Rule {name}: {sql!r} looks further than one row; use a rule on the day, or unique() "
-            "and references()."
-        )
-    # Of a field inside a column, the column is the first part.
-    columns = sorted({column.parts[0].name for column in parsed.find_all(exp.Column)})
+    columns = require_condition(f"Rule {name}", sql)
     return RowRule(name, description or f"{sql}.", lambda: F.expr(sql), columns=tuple(columns))
 
 

@@ -32,8 +32,8 @@ class DayCounts:
     of the day so far, this batch included, without those whose only fault is their time
     (`too_late`, `too_early`, `before_start`). `files` and `empty_files` are of this batch, and so
     is `measured`: what the rule asked to be measured over the batch's `measured_rows` good rows.
-    `trailing` are the rows of the last loaded days before this one, newest first; `now` is the
-    load's one reading of the clock.
+    `elsewhere` is what the rule asked another table for. `trailing` are the rows of the last loaded
+    days before this one, newest first; `now` is the load's one reading of the clock.
     """
 
     rows: int
@@ -45,6 +45,7 @@ class DayCounts:
     differences: tuple[str, ...] = ()
     measured: Mapping[str, Any] = field(default_factory=dict)
     measured_rows: int = 0
+    elsewhere: Mapping[str, Any] = field(default_factory=dict)
     trailing: Sequence[int] = ()
     day: date | None = None
     now: datetime | None = None
@@ -130,8 +131,9 @@ class DayRule:
     """A condition on the counts of a day.
 
     `measures` are aggregates over the batch's good rows of the day, which the gate computes in its
-    one pass; `columns` are those that they read. With `of_volume` it looks at all rows of the day
-    so far, or at those of the days before it.
+    one pass; `columns` are those that they read. `elsewhere` are SQL aggregates over the same day
+    of the table `looks_into`. With `of_volume` it looks at all rows of the day so far, or at those
+    of the days before it.
     """
 
     name: str
@@ -143,6 +145,8 @@ class DayRule:
     )
     columns: tuple[str, ...] = ()
     of_volume: bool = False
+    looks_into: str = ""
+    elsewhere: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), hash=False)
     owner: str = ""
 
     def __post_init__(self) -> None:

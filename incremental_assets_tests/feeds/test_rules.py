@@ -25,6 +25,7 @@ from incremental_assets.quality.rules import (
     null_share,
     one_of,
     quarantine,
+    reconciles_with,
     references,
     row_count,
     satisfies,
@@ -116,6 +117,52 @@ def test_copies_of_a_value_are_set_aside_within_a_batch_and_against_the_table(la
     ]
     assert trains.reasons("silver/bookings") == [("seat_unique",), ("seat_unique",)]
     assert (found.broken, found.rows, found.examples) == (1, 3, ("id=e",))
+
+
+def test_a_days_sums_are_held_against_those_of_another_table(lake: Lakes) -> None:
+    rule = reconciles_with("silver/counts", {"seats": ("sum(seats)", "sum(sold)")}, within=0.1)
+    counts = Table(
+        name="silver/counts",
+        description="What the till says of a train's day.",
+        reads=(ByDay(landed("counts")),),
+        key=("train",),
+        day="at",
+        schema=Contract(train=Text(required=True), sold=Integer(), at=Timestamp()),
+        write=Merge(),
+    )
+    trains = lake(landed("counts"), counts, landed("bookings"), bookings(), per_train(*fail(rule)))
+    trains.land("bookings", DAY, "1.jsonl", [booking(f"{n}", f"{n}") for n in range(11)])
+
+    missing = load(trains, "gold/per_train")
+    assert missing.state == "held"
+    assert "seats is 11.0000, silver/counts has 0 (100.00% apart)" in missing.reason
+
+    assert trains.stale() == {}
+    trains.land("counts", DAY, "1.jsonl", [{"train": "t1", "sold": 10, "at": f"{DAY}T01:00"}])
+    trains.now += timedelta(hours=1)
+    trains.load(DAY, "bronze/counts", "silver/counts")
+    assert trains.stale() == {"gold/per_train": [DAY]}
+    close = load(trains, "gold/per_train")
+    assert (close.state, close.checks[rule.name].value) == ("committed", 0.1)
+    assert trains.rows("gold/per_train", "seats") == [(11,)]
+
+    trains.land("bookings", DAY, "2.jsonl", [booking("x", "x")])
+    apart = load(trains, "gold/per_train")
+    assert (apart.state, apart.checks[rule.name].passed) == ("held", False)
+    assert trains.rows("gold/per_train", "seats") == [(11,)]
+
+
+def test_a_sum_that_the_other_table_cannot_give_is_named(lake: Lakes) -> None:
+    rule = reconciles_with("silver/bookings", {"seats": ("sum(seats)", "sum(sold)")})
+    trains = lake(landed("bookings"), bookings(), per_train(*fail(rule)))
+    trains.land("bookings", DAY, "1.jsonl", [booking("a", "1")])
+
+    with pytest.raises(DefinitionError, match="reconciles_with_silver_bookings does not fit"):
+        trains.load(DAY)
+    with pytest.raises(DefinitionError, match="'seats' is no aggregate"):
+        reconciles_with("silver/bookings", {"seats": ("seats", "sum(sold)")})
+    with pytest.raises(DefinitionError, match="give them to a gold table that is made by day"):
+        bookings(*fail(rule))
 
 
 def test_a_key_that_another_table_lacks_is_set_aside_until_it_is_there(lake: Lakes) -> None:

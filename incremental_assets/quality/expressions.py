@@ -1,0 +1,45 @@
+"""SQL expressions of rules, read before any Spark is there."""
+
+from __future__ import annotations
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from incremental_assets.errors import DefinitionError
+
+
+def parsed(who: str, sql: str, what: str) -> exp.Condition:
+    """The expression. Raises DefinitionError for what is no single SQL expression."""
+    try:
+        found = sqlglot.parse_one(sql, dialect="spark")
+    except SqlglotError as error:
+        first = str(error).partition("\n")[0]
+        raise DefinitionError(f"{who}: {sql!r} is no SQL {what}: {first}") from error
+    if not isinstance(found, exp.Condition):
+        raise DefinitionError(
+            f"{who}: {sql!r} is a statement; give a {what} on the columns of the table."
+        )
+    return found
+
+
+def require_condition(who: str, sql: str) -> list[str]:
+    """The columns that a condition on one row reads.
+
+    Raises DefinitionError for what is none, or looks further than a row.
+    """
+    found = parsed(who, sql, "condition")
+    if found.find(exp.AggFunc) or found.find(exp.Query) or found.find(exp.Window):
+        raise DefinitionError(
+            f"{who}: {sql!r} looks further than one row; use a rule on the day, or unique() "
+            "and references()."
+        )
+    # Of a field inside a column, the column is the first part.
+    return sorted({column.parts[0].name for column in found.find_all(exp.Column)})
+
+
+def require_aggregate(who: str, sql: str) -> None:
+    """Raise DefinitionError for what is no aggregate over the rows of a day."""
+    found = parsed(who, sql, "aggregate")
+    if not found.find(exp.AggFunc) or found.find(exp.Query):
+        raise DefinitionError(f"{who}: {sql!r} is no aggregate; give one such as sum(amount).")
