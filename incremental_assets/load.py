@@ -37,7 +37,7 @@ from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.lock import table_lock
 from incremental_assets.ledger.settle import record, settle
 from incremental_assets.ledger.view import LedgerView
-from incremental_assets.plan import Plan, Work, file_entries, plan_replay, plan_table
+from incremental_assets.plan import Plan, Work, file_entries, plan_replay, plan_restate, plan_table
 from incremental_assets.quality.judge import RuleResult
 from incremental_assets.settings import Settings
 from incremental_assets.spark.failure import SPARK_ERRORS, what_failed
@@ -123,6 +123,21 @@ class Lakehouse:
             for some in chunks(sorted(set(days)), DAYS_PER_BATCH):
                 plan = plan_replay(table, some, self.settle(table))
                 results |= self._do(table, plan, run_id, ReplayBatch(reason))
+        return _result(table, results, started)
+
+    def restate(self, table: Table, days: Sequence[date], why: str, run_id: str = "") -> LoadResult:
+        """Build days of a silver or gold table anew from what they are made of, whatever it says.
+
+        What a day reads is what there is of it now: a column that is declared later is filled, for
+        bronze still has it. A day whose upstream is held, or that was never loaded, is refused.
+        Raises DefinitionError for a bronze table, which keeps what landed.
+        """
+        started = time.monotonic()
+        results: dict[date, DayResult] = {}
+        with table_lock(self.settings.lake, table.name, run_id or "a restatement", self.say):
+            for some in chunks(sorted(set(days)), DAYS_PER_BATCH):
+                plan = plan_restate(table, some, self.settle(table), why)
+                results |= self._do(table, plan, run_id)
         return _result(table, results, started)
 
     def settle(self, table: Table) -> LedgerView:

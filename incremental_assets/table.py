@@ -19,6 +19,7 @@ from incremental_assets.errors import DefinitionError
 from incremental_assets.lake.strategy import Append, History, Merge, ReplaceDay, ReplaceKeys
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.gate import structural_rules
+from incremental_assets.quality.row_rules import required
 from incremental_assets.quality.rule import RowRule, Rule, Severity
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.stored_feed import Stored
@@ -120,7 +121,21 @@ class Table:
             raise DefinitionError(
                 f"Table name {self.name!r}: expected bronze/…, silver/… or gold/… in lower case."
             )
+        object.__setattr__(self, "rules", (*self.rules, *self._required()))
         check_table(self)
+
+    def _required(self) -> Sequence[Rule]:
+        """That a required column is not null, where no rule of the table says it.
+
+        The events of a log are asked for their key by themselves.
+        """
+        if self.schema is None or not self.is_typed:
+            return ()
+        named = {rule.name for rule in self.rules} | {
+            f"{column}_not_null" for column in self.key if self.log is not None
+        }
+        columns = [name for name, kind in self.schema.columns.items() if kind.required]
+        return [required(name) for name in columns if f"{name}_not_null" not in named]
 
     @property
     def layer(self) -> Layer:

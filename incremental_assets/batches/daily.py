@@ -8,6 +8,7 @@ from incremental_assets.lake.publish import publish
 from incremental_assets.lake.read import read_staged
 from incremental_assets.lake.session import own_session
 from incremental_assets.lake.stage import discard, stage
+from incremental_assets.lake.widen import widen
 
 
 class DailyBatch(DayBatch):
@@ -17,7 +18,9 @@ class DailyBatch(DayBatch):
         with own_session(batch.spark(), batch.size) as session:
             frames = [upstream_rows(session, batch, read) for read in batch.table.upstreams]
             partition_by = self.partition_by(batch.table)
-            staged = stage(made_rows(batch, frames), batch.path, batch.number, partition_by)
+            rows = made_rows(batch, frames)
+            notes = widen(session, batch.path, batch.table.name, rows.schema.fields)
+            staged = stage(rows, batch.path, batch.number, partition_by)
             entries, results = judge(batch, frames[0], read_staged(session, staged, partition_by))
             published = {e.day for e in entries if e.state == "committed"}
             good = staged.only("dt", published)
@@ -26,4 +29,5 @@ class DailyBatch(DayBatch):
             discard(staged.without(good))
             if not published:
                 return Outcome(entries, results)
-            return Outcome(self.settled(batch.table, entries, batch.commit()), results)
+            settled = self.settled(batch.table, entries, batch.commit())
+            return Outcome(settled, results, notes)

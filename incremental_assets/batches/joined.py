@@ -28,6 +28,7 @@ from incremental_assets.lake.read import (
 )
 from incremental_assets.lake.session import own_session
 from incremental_assets.lake.stage import discard
+from incremental_assets.lake.widen import widen
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.table import AsOf
 
@@ -50,6 +51,7 @@ class JoinedBatch(DayBatch):
             ]
             facts = _changed_facts(session, batch)
             with persisted(made_rows(batch, [facts, *looked_up])) as rows:
+                notes = widen(session, batch.path, table.name, rows.schema.fields)
                 merged = merge(
                     session,
                     rows,
@@ -69,7 +71,7 @@ class JoinedBatch(DayBatch):
         entries = [_counted(entry, merged) for entry in entries]
         replaced = [path for path in merged.replaced if _day_of(path) in published]
         publish(good, batch.transaction(entries), replaced_files=replaced)
-        return Outcome(self.settled(table, entries, batch.commit()), results)
+        return Outcome(self.settled(table, entries, batch.commit()), results, notes)
 
 
 def _changed_facts(session: SparkSession, batch: Batch) -> DataFrame:

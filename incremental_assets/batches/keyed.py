@@ -28,6 +28,7 @@ from incremental_assets.lake.read import DataFile, plain_files, read_version
 from incremental_assets.lake.session import own_session
 from incremental_assets.lake.stage import stage
 from incremental_assets.lake.strategy import ReplaceKeys
+from incremental_assets.lake.widen import widen
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.quality.judge import RuleResult
 from incremental_assets.quality.rules import DayCounts
@@ -67,10 +68,11 @@ class KeyedBatch(DayBatch):
             entries, results = _judge(batch, touched.facts, rows)
             if entries[0].state == "held":
                 return Outcome(entries, results)
+            notes = widen(session, batch.path, batch.table.name, rows.schema.fields)
             merged = _write(session, batch, touched, rows)
         entries = [_with_changes(e, merged, first=e is entries[0]) for e in entries]
         publish(merged.staged, batch.transaction(entries), replaced_files=merged.replaced)
-        return Outcome(self.settled(batch.table, entries, batch.commit()), results)
+        return Outcome(self.settled(batch.table, entries, batch.commit()), results, notes)
 
 
 def _carried(table: Table) -> Mapping[str, str]:

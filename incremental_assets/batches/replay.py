@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.batches.batch import Batch, DayBatch, Outcome
-from incremental_assets.batches.silver import flags_of, with_changes, write_good
+from incremental_assets.batches.silver import fit_columns, flags_of, with_changes, write_good
 from incremental_assets.batches.typed import contract_of, replayed_rows, typed
 from incremental_assets.errors import GateError
 from incremental_assets.frames import persisted
@@ -72,6 +72,7 @@ class ReplayBatch(DayBatch):
             good = [day for day, gate in counted.days.items() if gate.rows > gate.quarantined]
             written = Merged(Staged(batch.path, (), ()), ())
             if good:
+                fit_columns(session, batch, rows)
                 written = write_good(session, batch, replace(read, rows=rows), counted, good)
         entries = with_changes(entries, written)
         publish(written.staged, batch.transaction(entries), replaced_files=written.replaced)

@@ -6,8 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from typing import Any
 
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.batches.batch import Batch, DayBatch, Outcome, verdict
@@ -24,9 +25,10 @@ from incremental_assets.lake.merge import Merged
 from incremental_assets.lake.publish import publish
 from incremental_assets.lake.session import own_session
 from incremental_assets.lake.strategy import Append, History
+from incremental_assets.lake.widen import widen
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.quality.examples import Examples, examples
-from incremental_assets.quality.gate import Counted, DayGate, count
+from incremental_assets.quality.gate import PRESENT, Counted, DayGate, count
 from incremental_assets.quality.judge import RuleResult, judge_day, judge_fields, judge_rows
 from incremental_assets.quality.rules import DayCounts
 
@@ -65,6 +67,7 @@ class TypedBatch(DayBatch):
                 set_aside(session, batch, rows, judged.entries)
             if not judged.published:
                 return Outcome(judged.entries, judged.results)
+            notes = fit_columns(session, batch, rows)
             written = write_good(
                 session, batch, replace(read, rows=rows), counted, judged.published
             )
@@ -77,7 +80,17 @@ class TypedBatch(DayBatch):
             replaced_days=rebuilt,
             replaced_files=written.replaced,
         )
-        return Outcome(self.settled(batch.table, entries, batch.commit()), judged.results)
+        settled = self.settled(batch.table, entries, batch.commit())
+        return Outcome(settled, judged.results, notes)
+
+
+def fit_columns(session: SparkSession, batch: Batch, rows: DataFrame) -> list[str]:
+    """Widen the columns of the table, and of what lies beside it, to the types of the rows."""
+    own = [field for field in rows.schema.fields if not field.name.startswith("_")]
+    told = widen(session, batch.path, batch.table.name, own)
+    if told:
+        widen(session, f"{batch.path}/_beside", batch.table.name, own)
+    return told
 
 
 def write_good(
@@ -106,6 +119,10 @@ def _judge(batch: Batch, counted: Counted, read: Typed, examples_of: Examples) -
     history = batch.view.table(batch.table.name)
     asked = judges_volume(batch.table.rules)
     volume = added_up(history, lambda entry: entry.rows_counted) if asked else {}
+    contract = contract_of(batch.table)
+    # A delete may say its key and no more.
+    log = batch.table.log is not None
+    columns = [name for name in contract.columns if not log or name in batch.table.key]
     for claim in batch.claims:
         gate = counted.days.get(claim.day) or DayGate(claim.day)
         earlier = [] if batch.work.mode == "rebuild" else list(history.since_rebuilt(claim.day))
@@ -125,14 +142,14 @@ def _judge(batch: Batch, counted: Counted, read: Typed, examples_of: Examples) -
             replace(result, examples=examples_of.get((claim.day, result.rule), ()))
             for result in judge_rows(gate, batch.table.rules, counted)
         ]
-        of_fields = judge_fields(gate, contract_of(batch.table))
+        of_fields = judge_fields(gate, contract, columns)
         results[claim.day] = batch.accepting(
             of_rows + of_fields + judge_day(batch.table.rules, counts), claim.day
         )
         entries.append(
             replace(
                 claim,
-                **verdict(results[claim.day]),
+                **_with_hint(verdict(results[claim.day]), results[claim.day]),
                 rows_read=gate.rows,
                 rows_quarantined=gate.quarantined,
                 rows_late=gate.late,
@@ -143,6 +160,14 @@ def _judge(batch: Batch, counted: Counted, read: Typed, examples_of: Examples) -
         )
     published = [e.day for e in entries if e.state == "committed"]
     return _Judged(entries, results, published)
+
+
+def _with_hint(outcome: dict[str, Any], results: Sequence[RuleResult]) -> dict[str, Any]:
+    """A day that is held for its rows may be held because a field has another name now."""
+    missing = next((r.found for r in results if r.rule == PRESENT and not r.passed), "")
+    if outcome["held_by"] and missing:
+        return outcome | {"held_by": f"{outcome['held_by']} ({missing})"}
+    return outcome
 
 
 def with_changes(entries: Sequence[Entry], written: Merged) -> list[Entry]:

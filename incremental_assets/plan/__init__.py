@@ -4,6 +4,7 @@ from incremental_assets.plan.derived import stale_days, upstream_held
 from incremental_assets.plan.news import landing_days_with_news
 from incremental_assets.plan.plan import plan_table
 from incremental_assets.plan.replay import plan_replay
+from incremental_assets.plan.restate import plan_restate
 from incremental_assets.plan.work import DayWork, Plan, Work, file_entries
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "file_entries",
     "landing_days_with_news",
     "plan_replay",
+    "plan_restate",
     "plan_table",
     "stale_days",
     "upstream_held",

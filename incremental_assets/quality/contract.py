@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, get_args
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -18,6 +19,7 @@ _COLUMN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 RESERVED = frozenset({"dt", "payload"})
 MOST_NEW_COLUMNS = 100
 FIELDS = "_fields"
+_ALIKE = 0.8
 OnNew = Literal["evolve", "discard", "freeze"]
 
 
@@ -27,13 +29,16 @@ class Contract:
 
     `evolve`: a new field becomes a new nullable string column, holding the field's JSON text (a
     later value of another type then still fits). `discard`: it stays in bronze alone. `freeze`: a
-    day with such a field is held until the contract declares it or the feed is repaired.
+    day with such a field is held until the contract declares it or the feed is repaired. A mapping
+    says it by field, `"*"` for all others: `Contract({"*": "freeze", "debug": "discard"}, …)`.
     """
 
     columns: Mapping[str, FieldType]
-    on_new: OnNew
+    on_new: Mapping[str, OnNew]
 
-    def __init__(self, on_new: OnNew = "evolve", **columns: FieldType) -> None:
+    def __init__(
+        self, on_new: OnNew | Mapping[str, OnNew] = "evolve", **columns: FieldType
+    ) -> None:
         for name in columns:
             if not _COLUMN.fullmatch(name) or name.lower() in RESERVED:
                 raise DefinitionError(
@@ -43,15 +48,38 @@ class Contract:
         folded = [name.lower() for name in columns]
         if len(set(folded)) != len(folded):
             raise DefinitionError(f"Contract columns differ only in case: {sorted(columns)}.")
+        by_field = {"*": on_new} if isinstance(on_new, str) else {"*": "evolve", **on_new}
+        unknown = {n: p for n, p in by_field.items() if p not in get_args(OnNew)}
+        both = sorted(set(by_field) & set(columns))
+        if unknown or both:
+            what = f"{both} are declared" if both else f"{unknown} is none of {get_args(OnNew)}"
+            raise DefinitionError(
+                f"Contract: on_new says what becomes of fields that are not declared: {what}."
+            )
         object.__setattr__(self, "columns", MappingProxyType(dict(columns)))
-        object.__setattr__(self, "on_new", on_new)
+        object.__setattr__(self, "on_new", MappingProxyType(by_field))
+
+    def of_new(self, field: str) -> OnNew:
+        """What becomes of a field that nobody declared."""
+        return self.on_new.get(field, self.on_new["*"])
+
+    @property
+    def freezes_new(self) -> bool:
+        """Whether a field that nobody declared can hold a day."""
+        return "freeze" in self.on_new.values()
+
+    @property
+    def freezes_values(self) -> tuple[str, ...]:
+        """The columns of which a value that does not fit holds the day."""
+        return tuple(name for name, kind in self.columns.items() if kind.misfit == "freeze")
 
     def apply(self, rows: DataFrame) -> DataFrame:
         """Type the payload.
 
         Takes rows with `payload: variant`; adds the declared columns, `_fields:
         map<string,variant>` (all fields; null where the payload is no object) and `_unreadable:
-        array<string>` (the declared fields whose value is there but cannot be read).
+        array<string>` (the declared fields whose value is there but cannot be read, without those
+        whose misfits are left out).
         """
         rows = rows.withColumn(FIELDS, F.col("payload").try_cast("map<string,variant>"))
         values = {name: F.try_element_at(FIELDS, F.lit(name)) for name in self.columns}
@@ -66,10 +94,12 @@ class Contract:
         rows = rows.withColumns(typed)
         unreadable = [
             F.when(F.col(name).isNull() & (F.col(f"_kind_{name}") != "VOID"), F.lit(name))
-            for name in self.columns
+            for name, kind in self.columns.items()
+            if kind.misfit != "discard"
         ]
         # Without the nulls; `array_compact` would call a lambda for each element.
-        present = F.array_except(F.array(*unreadable), F.array(F.lit(None).cast("string")))
+        nothing = F.lit(None).cast("string")
+        present = F.array_except(F.array(*unreadable, nothing), F.array(nothing))
         rows = rows.withColumn("_unreadable", present)
         return rows.drop(*(f"_{part}_{name}" for part in ("kind", "text") for name in self.columns))
 
@@ -80,28 +110,51 @@ class Contract:
         Names that Delta cannot store, that begin with `_` or that differ from another only in
         case stay in bronze; so does what exceeds `MOST_NEW_COLUMNS`.
         """
-        if self.on_new != "evolve":
-            return []
         taken = {name.lower() for name in self.columns} | RESERVED
-        grown = [n for n in known if n.lower() not in taken and _COLUMN.fullmatch(n)]
+        taken |= {name.lower() for name, policy in self.on_new.items() if policy != "evolve"}
+        grown = [
+            name
+            for name in known
+            if name.lower() not in taken
+            and _COLUMN.fullmatch(name)
+            and self.of_new(name) == "evolve"
+        ]
         taken |= {name.lower() for name in grown}
         for name in sorted(set(found)):
             if len(grown) >= MOST_NEW_COLUMNS:
                 break
-            if _COLUMN.fullmatch(name) and name.lower() not in taken:
+            new = _COLUMN.fullmatch(name) and name.lower() not in taken
+            if new and self.of_new(name) == "evolve":
                 grown.append(name)
                 taken.add(name.lower())
         return grown
 
     def refused(self, found: Iterable[str]) -> list[str]:
-        """The fields of a batch that a frozen contract does not have, each in words."""
-        if self.on_new != "freeze":
-            return []
+        """The fields of a batch that are frozen out, each in words."""
         declared = {name.lower(): name for name in self.columns}
         return [
             f"{name} (declared as {declared[name.lower()]})" if name.lower() in declared else name
             for name in sorted(set(found) - set(self.columns))
+            if self.of_new(name) == "freeze"
         ]
+
+    def missing(self, found: Iterable[str], asked: Iterable[str]) -> list[str]:
+        """Of the `asked` columns those that no row has, each in words.
+
+        A column that need not be there is named only where an undeclared field looks like it.
+        """
+        fields = set(found)
+        unknown = sorted(fields - set(self.columns))
+        told = []
+        for name in asked:
+            if name in fields:
+                continue
+            like = _alike(name, unknown)
+            if like:
+                told.append(f"{name} is in no row, and {like} is, which nobody declared: renamed?")
+            elif self.columns[name].required:
+                told.append(f"{name} is in no row")
+        return told
 
     @staticmethod
     def undeclared(name: str) -> Column:
@@ -109,3 +162,14 @@ class Contract:
         value = F.try_element_at(FIELDS, F.lit(name))
         text = F.coalesce(value.try_cast("string"), F.to_json(value))
         return F.when(~F.is_variant_null(value), text)
+
+
+def _alike(name: str, others: Sequence[str]) -> str:
+    """The one of the others that reads most like a name; "" if none does."""
+    bare = {_bare(other): other for other in reversed(others)}
+    found = difflib.get_close_matches(_bare(name), bare, 1, _ALIKE)
+    return bare[found[0]] if found else ""
+
+
+def _bare(name: str) -> str:
+    return re.sub("[^a-z0-9]", "", name.lower())

@@ -28,6 +28,8 @@ APART = ("too_late", "too_early", "before_start")
 READABLE = "values_readable"
 IN_TIME = "business_day_in_time"
 DECLARED = "fields_declared"
+PRESENT = "fields_present"
+FIT = "values_fit"
 LINE = "line_unreadable"
 _STRUCTURAL = {
     READABLE: "Each line is a JSON object and each declared field can be read as its type.",
@@ -67,8 +69,17 @@ def structural_rules(contract: Contract | None) -> Mapping[str, tuple[str, Sever
     found: dict[str, tuple[str, Severity]] = {
         name: (text, "quarantine") for name, text in _STRUCTURAL.items()
     }
-    if contract is not None and contract.on_new == "freeze":
+    if contract is None:
+        return found
+    found[PRESENT] = (
+        "Each required column is in some row, and none seems to have been renamed.",
+        "warn",
+    )
+    if contract.freezes_new:
         found[DECLARED] = ("The rows have no field that the contract does not declare.", "fail")
+    if contract.freezes_values:
+        columns = ", ".join(contract.freezes_values)
+        found[FIT] = (f"Each value of {columns} can be read as its type.", "fail")
     return found
 
 

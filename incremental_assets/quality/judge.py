@@ -6,7 +6,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from incremental_assets.quality.contract import Contract
-from incremental_assets.quality.gate import APART, DECLARED, IN_TIME, READABLE, Counted, DayGate
+from incremental_assets.quality.gate import (
+    APART,
+    DECLARED,
+    FIT,
+    IN_TIME,
+    PRESENT,
+    READABLE,
+    Counted,
+    DayGate,
+)
 from incremental_assets.quality.rule import DayCounts, DayRule, RowRule, Rule, Severity, Verdict
 
 MOST_NAMED = 20
@@ -46,15 +55,35 @@ def judge_rows(gate: DayGate, rules: Sequence[Rule], counted: Counted) -> list[R
     return results
 
 
-def judge_fields(gate: DayGate, contract: Contract) -> list[RuleResult]:
-    """Whether a day's rows have fields that a frozen contract does not; nothing for another."""
-    if contract.on_new != "freeze":
-        return []
-    unknown = contract.refused(gate.fields)
-    found = f"{len(unknown)} fields that nobody declared"
-    if unknown:
-        found = f"{found}: {', '.join(unknown[:MOST_NAMED])}; declare them or repair the feed"
-    return [RuleResult(DECLARED, "fail", not unknown, found, len(unknown), 0, gate.rows)]
+def judge_fields(gate: DayGate, contract: Contract, asked: Iterable[str]) -> list[RuleResult]:
+    """What a contract says to a day's fields; the `asked` columns have to be in some row."""
+    results = []
+    if contract.freezes_new:
+        unknown = contract.refused(gate.fields)
+        found = f"{len(unknown)} fields that nobody declared"
+        if unknown:
+            named = ", ".join(unknown[:MOST_NAMED])
+            found = f"{found}: {named}; declare them or repair the feed"
+        results.append(_fields_result(DECLARED, "fail", len(unknown), found, gate))
+    if contract.freezes_values:
+        misfits = {n: gate.reasons.get(f"{n}_unreadable", 0) for n in contract.freezes_values}
+        told = [
+            f"{count} values of {name} are no {contract.columns[name].sql}"
+            for name, count in misfits.items()
+            if count
+        ]
+        found = "; ".join(told) or "all values can be read"
+        results.append(_fields_result(FIT, "fail", sum(misfits.values()), found, gate))
+    missing = contract.missing(gate.fields, asked) if gate.fields else []
+    found = "; ".join(missing) or "no column is missing"
+    results.append(_fields_result(PRESENT, "warn", len(missing), found, gate))
+    return results
+
+
+def _fields_result(
+    rule: str, severity: Severity, broken: int, found: str, gate: DayGate
+) -> RuleResult:
+    return RuleResult(rule, severity, not broken, found, broken, 0, gate.rows)
 
 
 def judge_day(rules: Iterable[Rule], counts: DayCounts) -> list[RuleResult]:

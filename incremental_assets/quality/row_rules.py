@@ -12,6 +12,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from incremental_assets.errors import DefinitionError
+from incremental_assets.frames import quoted
 from incremental_assets.quality.expressions import require_condition
 from incremental_assets.quality.rule import RowRule
 
@@ -32,6 +33,16 @@ def not_null(column: str) -> RowRule:
         f"{column}_not_null",
         f"{column} is neither null nor blank.",
         lambda: F.col(column).isNotNull() & F.col(column).cast("string").rlike(r"\S"),
+        columns=(column,),
+    )
+
+
+def required(column: str) -> RowRule:
+    """The column is there; a blank string is one. What a contract's `required` asks."""
+    return RowRule(
+        f"{column}_not_null",
+        f"{column} is not null.",
+        lambda: F.col(quoted(column)).isNotNull(),
         columns=(column,),
     )
 

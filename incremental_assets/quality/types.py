@@ -7,20 +7,29 @@ be read. A field that is there, is not JSON null and still reads as null is *unr
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from incremental_assets.instants import instant
 
+Misfit = Literal["quarantine", "freeze", "discard"]
 _NUMBER = r"^\s*[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?\s*$"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldType:
-    """Base: what a column of a contract holds. `required` means it may not be null."""
+    """Base: what a column of a contract holds.
+
+    `required`: a row without a value is set aside, or what the table's own rule `…_not_null` says.
+    `misfit` is what becomes of a value that cannot be read as the type: its row is set aside
+    (`quarantine`), the whole day is held as well (`freeze`), or the value is left out and the row
+    goes on without it (`discard`).
+    """
 
     required: bool = False
+    misfit: Misfit = "quarantine"
 
     @property
     def sql(self) -> str:

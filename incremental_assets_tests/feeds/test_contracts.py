@@ -1,0 +1,293 @@
+"""What tables do when the fields of a feed, or the declared types, change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from typing import Any
+
+import pytest
+from pyspark.sql import functions as F
+
+from incremental_assets.changes import ChangeLog
+from incremental_assets.errors import DefinitionError
+from incremental_assets.lake.strategy import Append, History, Merge, ReplaceDay
+from incremental_assets.quality.contract import Contract
+from incremental_assets.quality.judge import RuleResult
+from incremental_assets.quality.rules import fail, quarantined_share
+from incremental_assets.quality.types import Decimal, FieldType, Integer, Text, Timestamp
+from incremental_assets.quarantined import Asked, set_aside
+from incremental_assets.sources.landed_files import LandedFiles
+from incremental_assets.table import ByDay, Table
+from incremental_assets_tests.feeds.conftest import Lakes
+from incremental_assets_tests.feeds.test_rules import DAY, landed
+from incremental_assets_tests.feeds.world import Lake
+
+THE_DAY = date(2017, 1, 5)
+
+
+def tickets(on_new: Any = "evolve", **columns: FieldType) -> tuple[Table, Table]:
+    own: dict[str, FieldType] = {
+        "ticket_id": Text(required=True),
+        "price": Decimal(),
+        "at": Timestamp(),
+    }
+    silver = Table(
+        name="silver/tickets",
+        description="Tickets.",
+        reads=(ByDay(landed("tickets")),),
+        key=("ticket_id",),
+        order_by=("price",),
+        day="at",
+        schema=Contract(on_new, **{**own, **columns}),
+        rules=fail(quarantined_share(0.5)),
+        write=Merge(),
+    )
+    return landed("tickets"), silver
+
+
+def ticket(id_: str, **fields: Any) -> dict[str, Any]:
+    return {"ticket_id": id_, "price": 2, "at": f"{DAY}T10:00", **fields}
+
+
+def load(lake: Lake, *rows: Any, file: str = "1.jsonl") -> dict[str, RuleResult]:
+    lake.land("tickets", DAY, file, rows)
+    day = lake.load(DAY)["silver/tickets"].days[THE_DAY]
+    return dict(day.checks) | {"state": day}  # type: ignore[dict-item]
+
+
+def columns(lake: Lake) -> set[str]:
+    return {c for c in lake.frame("silver/tickets").columns if not c.startswith("_")} - {"dt"}
+
+
+def test_what_becomes_of_new_fields_is_said_by_field(lake: Lakes) -> None:
+    policy = {"*": "evolve", "debug": "discard", "password": "freeze"}
+    shop = lake(*tickets(policy))
+    load(shop, ticket("a", promo="x", debug={"deep": [1]}))
+    assert columns(shop) == {"ticket_id", "price", "at", "promo"}
+
+    found = load(shop, ticket("b", password="secret"), file="2.jsonl")["fields_declared"]
+
+    assert (found.passed, found.severity) == (False, "fail")
+    assert found.found == "1 fields that nobody declared: password; declare them or repair the feed"
+    assert shop.rows("silver/tickets", "ticket_id") == [("a",)]
+
+
+def test_a_misfit_holds_its_day_or_is_left_out_where_its_column_says_so(lake: Lakes) -> None:
+    shop = lake(*tickets(seats=Integer(misfit="freeze"), note=Integer(misfit="discard")))
+    load(shop, ticket("a", seats=1, note="three"), ticket("b", seats=2, note=3))
+    assert shop.rows("silver/tickets", "ticket_id", "note") == [("a", None), ("b", 3)]
+    assert shop.reasons("silver/tickets") == []
+
+    found = load(shop, ticket("c", seats=4), ticket("d", seats="many"), file="2.jsonl")
+
+    assert found["values_fit"].found == "1 values of seats are no int"
+    assert shop.rows("silver/tickets", "ticket_id") == [("a",), ("b",)]
+    (details,) = set_aside(shop.settings, shop.tables["silver/tickets"], Asked())["details"]
+    assert details.to_list() == ['seats: "many" is no int']
+
+
+@pytest.mark.parametrize(
+    ("renamed", "said"),
+    [
+        ("ticketId", "ticket_id is in no row, and ticketId is, which nobody declared: renamed?"),
+        ("TICKET_ID", "ticket_id is in no row, and TICKET_ID is, which nobody declared: renamed?"),
+        ("code", "ticket_id is in no row"),
+    ],
+)
+def test_a_required_field_that_went_or_was_renamed_is_named(
+    lake: Lakes, renamed: str, said: str
+) -> None:
+    shop = lake(*tickets())
+    rows = [{renamed: f"t{n}", "price": 1, "at": f"{DAY}T10:00"} for n in range(3)]
+
+    found = load(shop, *rows)
+
+    assert found["fields_present"].found == said
+    reason = found["state"].reason  # type: ignore[attr-defined]
+    assert reason.startswith("quarantined_share: 3 of 3 rows")
+    assert reason.endswith(f"({said})")
+    assert shop.reasons("silver/tickets") == [("ticket_id_not_null",)] * 3
+
+
+def test_an_optional_field_that_seems_to_be_renamed_is_a_warning(lake: Lakes) -> None:
+    shop = lake(*tickets(unit_price=Decimal()))
+
+    found = load(shop, ticket("a", unitPrice=3))
+
+    assert found["fields_present"].found == (
+        "unit_price is in no row, and unitPrice is, which nobody declared: renamed?"
+    )
+    assert found["fields_present"].severity == "warn"
+    assert shop.rows("silver/tickets", "ticket_id", "unitPrice") == [("a", "3")]
+    assert load(shop, ticket("b"), file="2.jsonl")["fields_present"].passed
+
+
+def test_a_nested_change_is_kept_as_text_or_set_aside(lake: Lakes) -> None:
+    shop = lake(*tickets(holder=Text()))
+    load(
+        shop,
+        ticket("a", holder="Ann", place={"row": 1}),
+        ticket("b", holder={"name": "Bob"}, place="left"),
+        ticket("c", holder="Cem", place={"row": "two", "seat": [1, {"x": None}]}),
+    )
+
+    assert shop.rows("silver/tickets", "ticket_id", "place") == [
+        ("a", '{"row":1}'),
+        ("c", '{"row":"two","seat":[1,{"x":null}]}'),
+    ]
+    rows = set_aside(shop.settings, shop.tables["silver/tickets"], Asked())
+    assert rows["details"].to_list() == [['holder: {"name":"Bob"} is no string']]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "first", "later"),
+    [
+        (Integer(), Integer(wide=True), 7, 3_000_000_000),
+        (Decimal(precision=9, scale=2), Decimal(precision=18, scale=4), 1.25, 123456789.0625),
+        (Integer(), Decimal(precision=18, scale=4), 7, 7.5),
+    ],
+)
+def test_a_declared_type_that_grew_widens_the_column(
+    lake: Lakes, old: FieldType, new: FieldType, first: float, later: float
+) -> None:
+    shop = lake(*tickets(fee=old))
+    load(shop, ticket("a", fee=first), ticket("b", fee=first))
+    grown = shop.with_tables(*tickets(fee=new))
+
+    load(grown, ticket("b", fee=later, price=3), ticket("c", fee=later), file="2.jsonl")
+
+    found = [(id_, float(fee)) for id_, fee in grown.rows("silver/tickets", "ticket_id", "fee")]
+    assert found == [("a", first), ("b", later), ("c", later)]
+    assert any("no longer" in line and "was written anew" in line for line in grown.said)
+    assert grown.stale() == {}
+    again = grown.another("whole")
+    again.load(DAY)
+    whole = [(i, float(fee)) for i, fee in again.rows("silver/tickets", "ticket_id", "fee")]
+    assert whole == found
+
+
+@pytest.mark.parametrize("write", [Merge(), History()])
+def test_a_key_of_a_log_widens_with_what_lies_beside_the_table(
+    lake: Lakes, write: Merge | History
+) -> None:
+    def users(kind: FieldType) -> tuple[Table, Table]:
+        bronze = Table(
+            name="bronze/users",
+            description="A log.",
+            reads=(LandedFiles("users"),),
+            changes=ChangeLog(),
+            write=Append(),
+        )
+        silver = Table(
+            name="silver/users",
+            description="Users.",
+            reads=(ByDay(bronze),),
+            key=("id",),
+            schema=Contract(id=kind, name=Text()),
+            write=write,
+        )
+        return bronze, silver
+
+    def event(op: str, seq: int, id_: int, **row: Any) -> dict[str, Any]:
+        return {"operation": op, "sequence_num": seq, "id": id_, **row}
+
+    shop = lake(*users(Integer()))
+    first = [
+        event("INSERT", 1, 1, name="A"),
+        event("INSERT", 2, 2, name="B"),
+        event("DELETE", 3, 2),
+    ]
+    shop.land("users", DAY, "1.jsonl", first)
+    shop.load(DAY)
+    grown = shop.with_tables(*users(Integer(wide=True)))
+    more = [event("INSERT", 5, 3_000_000_000, name="C"), event("UPDATE", 2, 2, name="late")]
+    grown.land("users", DAY, "2.jsonl", [*more, event("DELETE", 6, 1)])
+    grown.load(DAY)
+
+    whole = grown.another("whole")
+    whole.load(DAY)
+    shown = [c for c in whole.frame("silver/users").columns if not c.startswith("_")]
+    assert grown.rows("silver/users", *shown) == whole.rows("silver/users", *shown)
+    assert (3_000_000_000, "C") in grown.rows("silver/users", "id", "name")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            Integer(wide=True),
+            Integer(),
+            "fee is bigint in the table and declared as int, which is narrower",
+        ),
+        (
+            Decimal(),
+            Decimal(precision=9, scale=2),
+            r"declared as decimal\(9,2\), which is narrower",
+        ),
+        (Integer(), Text(), "declared as string, which is another type"),
+    ],
+)
+def test_a_declared_type_that_shrank_is_refused_and_nothing_is_lost(
+    lake: Lakes, old: FieldType, new: FieldType, said: str
+) -> None:
+    shop = lake(*tickets(fee=old))
+    load(shop, ticket("a", fee=5))
+    changed = shop.with_tables(*tickets(fee=new))
+
+    with pytest.raises(DefinitionError, match=said):
+        load(changed, ticket("b", fee=6), file="2.jsonl")
+    load(shop, file="3.jsonl")
+
+    assert shop.rows("silver/tickets", "ticket_id") == [("a",), ("b",)]
+
+
+def test_a_column_of_gold_widens_with_what_it_is_made_from(lake: Lakes) -> None:
+    gold = Table(
+        name="gold/fees",
+        description="Fees.",
+        reads=(ByDay(tickets(fee=Integer())[1]),),
+        write=ReplaceDay(),
+        transform=lambda rows: rows.groupBy("dt").agg(F.max("fee").alias("fee")),
+    )
+    shop = lake(*tickets(fee=Integer()), gold)
+    load(shop, ticket("a", fee=1))
+    wide = tickets(fee=Integer(wide=True))
+    grown = shop.with_tables(*wide, replace(gold, reads=(ByDay(wide[1]),)))
+
+    load(grown, ticket("b", fee=3_000_000_000), file="2.jsonl")
+
+    assert grown.rows("gold/fees", "fee") == [(3_000_000_000,)]
+
+
+def test_a_column_that_is_declared_later_is_filled_for_old_days_by_a_restatement(
+    lake: Lakes,
+) -> None:
+    shop = lake(*tickets("discard"))
+    load(shop, ticket("a", promo="P1"), ticket("b"))
+    later = shop.with_tables(*tickets("discard", promo=Text()))
+    later.land("tickets", "2017-01-06", "1.jsonl", [ticket("c", promo="P2", at="2017-01-06T10:00")])
+    later.load("2017-01-06")
+    assert later.rows("silver/tickets", "ticket_id", "promo") == [
+        ("a", None),
+        ("b", None),
+        ("c", "P2"),
+    ]
+
+    result = later.house.restate(later.tables["silver/tickets"], [THE_DAY], "promo is declared")
+
+    assert [d.state for d in result.days.values()] == ["committed"]
+    assert later.rows("silver/tickets", "ticket_id", "promo") == [
+        ("a", "P1"),
+        ("b", None),
+        ("c", "P2"),
+    ]
+    entry = later.house.ledger.view().table("silver/tickets").committed[-1]
+    assert (entry.kind, entry.mode, entry.why) == ("restate", "rebuild", "promo is declared")
+
+
+def test_policies_that_contradict_the_columns_are_refused() -> None:
+    with pytest.raises(DefinitionError, match=r"\['price'\] are declared"):
+        tickets({"price": "discard"})
+    with pytest.raises(DefinitionError, match="'ignore'} is none of"):
+        tickets({"debug": "ignore"})
