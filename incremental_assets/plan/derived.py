@@ -39,7 +39,10 @@ def stale_days(table: Table, view: LedgerView, start: date, today: date) -> dict
 
 
 def upstream_held(table: Table, day: date, view: LedgerView) -> str:
-    """Why a day cannot be built: an upstream's gate failed for the same date; else ""."""
+    """Why a day cannot be built: a gate above it failed for the same date; else "".
+
+    Also further up: what stands between has not read the held day, and so has nothing to say.
+    """
     for read in table.upstreams:
         held = view.table(read.table.name).held.get(day)
         if held is not None:
@@ -47,6 +50,9 @@ def upstream_held(table: Table, day: date, view: LedgerView) -> str:
                 f"{read.table.name} {day} is held since batch {held.batch}: {held.held_by}. "
                 "Repair its input, or accept it, and run that day again"
             )
+        above = upstream_held(read.table, day, view)
+        if above:
+            return above
     return ""
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from incremental_assets.ledger.entry import Window
 from incremental_assets.settings import Settings
+from incremental_assets.table import Table
 from incremental_assets_tests.plan.ledgers import (
     EMPTY,
     EVENTS,
@@ -111,6 +114,23 @@ def test_a_day_whose_upstream_is_held_is_refused_with_the_reason(settings: Setti
     assert plan.refused == {
         jan(1): "bronze/events 2017-01-01 is held since batch 2: quarantined_share: 3 of 5. "
         "Repair its input, or accept it, and run that day again"
+    }
+    assert plan.days == (jan(2),)
+
+
+@pytest.mark.parametrize("held", [EVENTS, SALES])
+def test_a_day_is_refused_whichever_table_above_it_is_held(settings: Settings, held: Table) -> None:
+    view = ledger(
+        did(EVENTS, 1, 2, touched=[2]),
+        did(SALES, 1, 2, touched=[2]),
+        did(held, 2, 1, state="held"),
+    )
+
+    plan = planned(MART, [1, 2], view, settings)
+
+    assert plan.refused == {
+        jan(1): f"{held.name} 2017-01-01 is held since batch 2: quarantined_share: 3 of 5. "
+        "Repair its input and run that day again"
     }
     assert plan.days == (jan(2),)
 
