@@ -1,0 +1,131 @@
+"""`dagster dev` for real: webserver, daemon and code server, and the GraphQL that the UI asks."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from incremental_assets_tests.end_to_end.shop import BIN, Shop
+
+LAUNCH_BACKFILL = """
+mutation($p: LaunchBackfillParams!) { launchPartitionBackfill(backfillParams: $p) {
+  __typename ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message } } }
+"""
+LAUNCH_RUN = """
+mutation($p: ExecutionParams!) { launchPipelineExecution(executionParams: $p) {
+  __typename ... on LaunchRunSuccess { run { runId } } ... on PythonError { message } } }
+"""
+STATUS = """
+query($id: String!) { partitionBackfillOrError(backfillId: $id) {
+  ... on PartitionBackfill { status runs(limit: 20) { status } } } }
+"""
+
+
+class Web:
+    """The GraphQL of a running webserver."""
+
+    def __init__(self, port: int) -> None:
+        self._url = f"http://127.0.0.1:{port}/graphql"
+
+    def ask(self, query: str, **variables: Any) -> dict[str, Any]:
+        body = json.dumps({"query": query, "variables": variables}).encode()
+        request = urllib.request.Request(
+            self._url, body, headers={"Content-Type": "application/json"}
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                found = json.load(answer)
+        except urllib.error.HTTPError as refused:
+            raise AssertionError(refused.read().decode()) from refused
+        assert "errors" not in found, found
+        data: dict[str, Any] = found["data"]
+        return data
+
+    def is_up(self) -> bool:
+        try:
+            return bool(self.ask("{ version }"))
+        except (urllib.error.URLError, OSError):
+            return False
+
+    def materialize(self, location: str, names: Sequence[str], day: str) -> str:
+        """What the button "Materialize" does for one partition; gives the id of the run."""
+        params = {
+            "selector": {
+                "repositoryLocationName": location,
+                "repositoryName": "__repository__",
+                "pipelineName": "__ASSET_JOB",
+                "assetSelection": [{"path": name.split("/")} for name in names],
+            },
+            "mode": "default",
+            "runConfigData": {},
+            "executionMetadata": {"tags": [{"key": "dagster/partition", "value": day}]},
+        }
+        launched = self.ask(LAUNCH_RUN, p=params)["launchPipelineExecution"]
+        assert launched["__typename"] == "LaunchRunSuccess", launched
+        run_id: str = launched["run"]["runId"]
+        return run_id
+
+    def backfill(self, names: Sequence[str], first: str, last: str) -> str:
+        """A backfill of the days, both included; gives its id."""
+        span = {"range": {"start": first, "end": last}}
+        wanted = [{"assetKey": {"path": n.split("/")}, "partitions": span} for n in names]
+        answer = self.ask(LAUNCH_BACKFILL, p={"partitionsByAssets": wanted})
+        launched = answer["launchPartitionBackfill"]
+        assert launched["__typename"] == "LaunchBackfillSuccess", launched
+        backfill_id: str = launched["backfillId"]
+        return backfill_id
+
+    def ended(self, backfill_id: str, seconds: float) -> dict[str, Any]:
+        """The status of a backfill and of its runs, once it has one that is final."""
+        seen: dict[str, Any] = {}
+
+        def done() -> bool:
+            seen.update(self.ask(STATUS, id=backfill_id)["partitionBackfillOrError"])
+            return seen["status"] not in ("REQUESTED", "IN_PROGRESS", "FAILING", "CANCELING")
+
+        until(done, seconds)
+        return seen
+
+
+@contextmanager
+def dagster_dev(shop: Shop, *words: str) -> Iterator[Web]:
+    """`dagster dev …` on a free port until the block is left, and everything that it started."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen(
+        [str(BIN / "dagster"), "dev", *words, "-h", "127.0.0.1", "-p", str(port)],
+        env={**shop.env, "PATH": f"{BIN}:{os.environ['PATH']}"},
+        cwd=shop.home,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        web = Web(port)
+        until(web.is_up, 120)
+        yield web
+    finally:
+        os.killpg(process.pid, signal.SIGINT)
+        try:
+            process.wait(timeout=60)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def until(true: Callable[[], bool], seconds: float) -> None:
+    """Ask until it is true; an AssertionError after that many seconds."""
+    deadline = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < deadline, f"still not so after {seconds} s"
+        time.sleep(0.5)
