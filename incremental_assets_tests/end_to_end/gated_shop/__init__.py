@@ -1,0 +1,1 @@
+"""A shop whose orders pass one gate after another: a chain of tables for each severity and layer."""

@@ -1,0 +1,7 @@
+from __future__ import annotations
+
+from incremental_assets.quality.rules import fail, row_count
+from incremental_assets_tests.end_to_end.gated_shop.layers import made
+from incremental_assets_tests.end_to_end.gated_shop.silver.fail_silver import FAIL_SILVER as ORDERS
+
+FAIL_SILVER = made("fail_silver", ORDERS, *fail(row_count(at_least=1)))

@@ -1,0 +1,7 @@
+from __future__ import annotations
+
+from incremental_assets.quality.rules import at_least, warn
+from incremental_assets_tests.end_to_end.gated_shop.layers import made
+from incremental_assets_tests.end_to_end.gated_shop.silver.plain import PLAIN as ORDERS
+
+WARN_GOLD = made("warn_gold", ORDERS, *warn(at_least("amount", 0)))
