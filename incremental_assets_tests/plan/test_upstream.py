@@ -130,7 +130,7 @@ def test_a_day_is_refused_whichever_table_above_it_is_held(settings: Settings, h
 
     assert plan.refused == {
         jan(1): f"{held.name} 2017-01-01 is held since batch 2: quarantined_share: 3 of 5. "
-        "Repair its input and run that day again"
+        "Repair its input, or accept it, and run that day again"
     }
     assert plan.days == (jan(2),)
 
