@@ -175,17 +175,14 @@ def main() -> None:
             figures.rows.append(
                 Row([name, str(runs), f"{minutes:.1f}", verdict.partition("\n")[0]])
             )
-        size = _size(every, asked.days)
-    figures.rows.append(Row([size]))
-    show([figures])
+        truth = retail_truth(every, asked.days.first, list(asked.days))
+    rows = [Row([name, f"{len(frame):,}"]) for name, frame in truth.items()]
+    compared = Figures("What was compared", ["table", "rows"], rows)
+    show([figures, compared])
     what = f"{given.first} … {given.last}, a share of {given.sample} of households and products"
-    how = f"`python -m benchmarks.three_ways`: {what}, {SHARES}; one warm session"
-    write("three_ways", "Three ways to the same tables", how, [figures], machine())
-
-
-def _size(landing: Path, days: DayRange) -> str:
-    truth = retail_truth(landing, days.first, list(days))
-    return "rows: " + ", ".join(f"{name} {len(frame):,}" for name, frame in truth.items())
+    shares = ", ".join(f"{share:.1%} {name}" for name, share in SHARES.items())
+    how = f"`python -m benchmarks.three_ways`: {what}, {shares} rows; one warm session"
+    write("three_ways", "Three ways to the same tables", how, [figures, compared], machine())
 
 
 def _nothing(_: str) -> None:

@@ -1,4 +1,4 @@
-"""The composition root: every table of the catalogue as an asset, one executor, one Spark."""
+"""The composition root: every table of the catalogue as an asset, a sensor, one Spark."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from incremental_assets.catalog import tables
 from incremental_assets.orchestration.assets import incremental_assets
 from incremental_assets.orchestration.console import console
 from incremental_assets.orchestration.resources import SparkResource
+from incremental_assets.orchestration.sensors import stale_days_sensor
 from incremental_assets.settings import Settings
 
 # In process: the default executor starts a process, and a JVM, for each step.
+_settings = Settings.from_environment()
 defs = dg.Definitions(
-    assets=incremental_assets(tables(), Settings.from_environment()),
+    assets=incremental_assets(tables(), _settings),
+    sensors=[stale_days_sensor(tables(), _settings)],
     resources={"spark": SparkResource()},
     executor=dg.in_process_executor,
     loggers={"console": console},

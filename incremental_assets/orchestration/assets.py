@@ -121,9 +121,9 @@ def _load(context: dg.AssetExecutionContext, spark: SparkResource, table: Table)
 def _evaluations(
     table: Table, result: LoadResult, checks: Mapping[str, Check]
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """Each rule's result on the partition of its day; a day with nothing to judge keeps its last.
+    """Each rule's result on the partition of its day; for a day with nothing to judge there is none.
 
-    A day that was refused because its upstream is held fails its blocking checks, so that it is
+    Dagster then shows the check as skipped; what was found before stays in its history. A day that was refused because its upstream is held fails its blocking checks, so that it is
     red where one looks.
     """
     for day, day_result in result.days.items():

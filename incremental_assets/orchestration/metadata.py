@@ -67,7 +67,7 @@ def check_metadata(result: RuleResult) -> Mapping[str, Any]:
     if result.broken:
         about |= {"broken": result.broken, "share": result.broken / max(result.rows, 1)}
     if result.examples:
-        about["examples"] = list(result.examples)
+        about["examples"] = "; ".join(result.examples)
     return about
 
 

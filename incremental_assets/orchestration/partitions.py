@@ -12,6 +12,9 @@ from incremental_assets.lake.strategy import ReplaceKeys
 from incremental_assets.settings import Settings
 from incremental_assets.table import AsOf, ByDay, Table
 
+# The tags of a run that takes a range of days.
+RANGE_START = "dagster/asset_partition_range_start"
+RANGE_END = "dagster/asset_partition_range_end"
 _FROM_THE_START = -36_500  # days: more than there are partitions
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 
@@ -16,12 +16,12 @@ from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.orchestration.assets import asset_key
 from incremental_assets.orchestration.instance import open_instance
-from incremental_assets.plan import landing_days_with_news, stale_days, upstream_held
+from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
+from incremental_assets.plan import landing_days_with_news
+from incremental_assets.plan.due import stale_work
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
-RANGE_START = "dagster/asset_partition_range_start"
-RANGE_END = "dagster/asset_partition_range_end"
 MOST_ROUNDS = 12
 _QUIET = {"loggers": {"console": {"config": {"log_level": "INFO"}}}}
 
@@ -99,14 +99,8 @@ def _due(
     landed = _new_landing_days(chosen, settings, view, span, today)
     if landed:
         return [(list(chosen), days) for days in contiguous(landed)]
-    for table in chosen:
-        if table.upstreams:
-            stale = stale_days(table, view, settings.start_date, today)
-            days = [day for day in stale if day in span and not upstream_held(table, day, view)]
-            if days:
-                below = _with_downstream(table, chosen)
-                return [(below, some) for some in contiguous(days)]
-    return []
+    due = stale_work(chosen, view, settings.start_date, today, span)
+    return [(list(each.tables), each.days) for each in due]
 
 
 def _new_landing_days(
@@ -122,15 +116,6 @@ def _new_landing_days(
             news = landing_days_with_news(table, view, settings, settings.start_date, today)
             found |= {day for day in news if day in span}
     return found
-
-
-def _with_downstream(table: Table, chosen: Sequence[Table]) -> list[Table]:
-    names: Mapping[str, Table] = {t.name: t for t in chosen}
-    below = {table.name}
-    for other in names.values():  # upstreams stand before what reads them
-        if any(read.table.name in below for read in other.upstreams):
-            below.add(other.name)
-    return [t for t in chosen if t.name in below]
 
 
 def _failures(result: dg.ExecuteInProcessResult) -> list[str]:

@@ -24,6 +24,10 @@ LAUNCH_RUN = """
 mutation($p: ExecutionParams!) { launchPipelineExecution(executionParams: $p) {
   __typename ... on LaunchRunSuccess { run { runId } } ... on PythonError { message } } }
 """
+START_SENSOR = """
+mutation($s: SensorSelector!) { startSensor(sensorSelector: $s) {
+  __typename ... on Sensor { name } ... on PythonError { message } } }
+"""
 STATUS = """
 query($id: String!) { partitionBackfillOrError(backfillId: $id) {
   ... on PartitionBackfill { status runs(limit: 20) { status } } } }
@@ -83,6 +87,16 @@ class Web:
         assert launched["__typename"] == "LaunchBackfillSuccess", launched
         backfill_id: str = launched["backfillId"]
         return backfill_id
+
+    def start_sensor(self, location: str, name: str) -> None:
+        """Switch a sensor on, as the UI does."""
+        selector = {
+            "repositoryLocationName": location,
+            "repositoryName": "__repository__",
+            "sensorName": name,
+        }
+        started = self.ask(START_SENSOR, s=selector)["startSensor"]
+        assert started["__typename"] == "Sensor", started
 
     def ended(self, backfill_id: str, seconds: float) -> dict[str, Any]:
         """The status of a backfill and of its runs, once it has one that is final."""

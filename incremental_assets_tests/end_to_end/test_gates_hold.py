@@ -2,7 +2,8 @@
 
 A chain of tables for each severity and each layer in which a rule may stand (`gated_shop`) is loaded
 in each way that there is: one bad order among four, on the bad day of each way. Then gold alone is
-asked for in each way, and `incremental-assets run` does what is left. Everything is loaded once; the
+asked for in each way, the sensor for stale days asks for what is left, and `incremental-assets run`
+finds nothing but the held days. Everything is loaded once; the
 tests read what came of it.
 
 Two of the nine chains cannot be: bronze keeps every line, and what gold makes is made of good rows,
@@ -26,8 +27,12 @@ import pytest
 from deltalake import DeltaTable
 
 from incremental_assets.catalog import tables_of
+from incremental_assets.days import DayRange
 from incremental_assets.errors import DefinitionError
 from incremental_assets.ledger.ledger import Ledger, ledger_path
+from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
+from incremental_assets.orchestration.sensors import ASKED_FOR
+from incremental_assets.plan.due import stale_work
 from incremental_assets.quality.rules import at_least, quarantine, row_count
 from incremental_assets.settings import PROJECT_ROOT, Settings
 from incremental_assets.table import Layer
@@ -42,7 +47,6 @@ TABLES = [table.name for table in tables_of(PACKAGE)]
 GOLD = [name for name in TABLES if name.startswith("gold/")]
 LAYERS: tuple[Layer, ...] = ("bronze", "silver", "gold")
 PARTITION = "dagster/partition"
-RANGE_START = "dagster/asset_partition_range_start"
 LONG = 600  # seconds
 
 Rows = Mapping[str, Mapping[str, Sequence[tuple[str, int]]]]
@@ -136,6 +140,7 @@ class Gates:
     rounds: list[Round] = field(default_factory=list)
     exits: list[int] = field(default_factory=list)
     due: subprocess.CompletedProcess[str] | None = None
+    asked_for: list[dg.DagsterRun] = field(default_factory=list)
     in_the_end: Rows = field(default_factory=dict)
     _seen: set[str] = field(default_factory=set)
 
@@ -149,6 +154,19 @@ class Gates:
         }
         self._seen |= {run.run_id for runs in found.values() for run in runs}
         self.rounds.append(Round(found, said, readable(self.shop.settings.lake)))
+
+    def let_the_sensor_ask(self) -> None:
+        """Switch on the sensor for stale days, and wait until nothing is stale."""
+        tables, ledger = tables_of(PACKAGE), Ledger(ledger_path(self.shop.settings.lake))
+        first, last = self.shop.settings.start_date, date(2017, 1, 31)
+
+        def nothing_is_due() -> bool:
+            due = stale_work(tables, ledger.view(), first, last, DayRange(first, last))
+            self.asked_for[:] = [run for run in self.instance.get_runs() if ASKED_FOR in run.tags]
+            return not due and all(run.is_finished for run in self.asked_for)
+
+        self.web.start_sensor(MODULE, "stale_days")
+        until(nothing_is_due, LONG)
 
     def do_what_is_due(self) -> None:
         """`incremental-assets run`"""
@@ -255,6 +273,7 @@ def gates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gates]:
         gates = Gates(shop, web, instance)
         gates.ask(TABLES)
         gates.ask(GOLD)
+        gates.let_the_sensor_ask()
         gates.do_what_is_due()
         yield gates
 
@@ -297,6 +316,18 @@ def test_what_was_skipped_below_the_good_days_is_due_and_the_held_days_are_named
         for chain in FAILING:
             assert f"{chain.judged} {way.bad}" in gates.due.stderr
     assert gates.rounds[1].rows != gates.in_the_end
+
+
+def test_the_sensor_asks_once_for_what_is_stale_below_the_good_days(gates: Gates) -> None:
+    asked = [run.tags[ASKED_FOR] for run in gates.asked_for]
+
+    assert {run.status for run in gates.asked_for} == {dg.DagsterRunStatus.SUCCESS}
+    assert len(set(asked)) == len(asked)
+    good = {day for day in RANGE.days if day != RANGE.bad}
+    assert {run.tags[RANGE_START] for run in gates.asked_for} == good
+    assert {run.tags[RANGE_END] for run in gates.asked_for} == good
+    assert gates.due is not None
+    assert gates.due.stdout.strip() == ""
 
 
 @every_way

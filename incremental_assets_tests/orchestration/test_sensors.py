@@ -1,0 +1,112 @@
+"""The sensor for stale days: what it asks for, once, and how often again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from incremental_assets.ledger.ledger import Ledger, ledger_path
+from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
+from incremental_assets.orchestration.sensors import ASKED_FOR, stale_days_sensor
+from incremental_assets.settings import Settings
+from incremental_assets_tests.plan.ledgers import EVENTS, MART, SALES, USERS, did, jan
+
+TABLES = (EVENTS, USERS, SALES, MART)
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.ephemeral() as made:
+        yield made
+
+
+def asked(settings: Settings, instance: dg.DagsterInstance) -> dg.SensorResult | dg.SkipReason:
+    context = dg.build_sensor_context(instance=instance)
+    found = stale_days_sensor(TABLES, settings)(context)
+    assert isinstance(found, dg.SensorResult | dg.SkipReason)
+    return found
+
+
+def requests(settings: Settings, instance: dg.DagsterInstance) -> list[dg.RunRequest]:
+    found = asked(settings, instance)
+    assert isinstance(found, dg.SensorResult), found
+    return list(found.run_requests or ())
+
+
+def skipped(settings: Settings, instance: dg.DagsterInstance) -> str:
+    found = asked(settings, instance)
+    assert isinstance(found, dg.SkipReason)
+    return found.skip_message or ""
+
+
+def ran(
+    instance: dg.DagsterInstance, request: dg.RunRequest, status: dg.DagsterRunStatus
+) -> dg.DagsterRun:
+    return instance.add_run(dg.DagsterRun("assets", tags=dict(request.tags), status=status))
+
+
+def load_events(settings: Settings, batch: int, *days: int) -> None:
+    entry = did(EVENTS, batch, days[0], touched=days)
+    Ledger(ledger_path(settings.lake)).transact_on(EVENTS.name, lambda _: [entry])
+
+
+def test_stale_days_are_asked_for_in_ranges_with_all_that_is_built_on_them(
+    settings: Settings, instance: dg.DagsterInstance
+) -> None:
+    assert skipped(settings, instance) == "Nothing is stale."
+    load_events(settings, 1, 2, 3, 7)
+
+    first, second = requests(settings, instance)
+
+    spans = [(r.tags[RANGE_START], r.tags[RANGE_END]) for r in (first, second)]
+    assert spans == [("2017-01-02", "2017-01-03"), ("2017-01-07", "2017-01-07")]
+    assert first.asset_selection == [
+        dg.AssetKey(["silver", "users"]),
+        dg.AssetKey(["gold", "mart"]),
+    ]
+    again, _ = requests(settings, instance)
+    assert again.run_key == first.run_key  # no run came of it: the daemon knows what it launched
+
+
+def test_what_is_under_way_is_not_asked_for_and_what_died_is_a_limited_number_of_times(
+    settings: Settings, instance: dg.DagsterInstance
+) -> None:
+    load_events(settings, 1, 2)
+    keys = []
+    for _ in range(3):
+        (request,) = requests(settings, instance)
+        keys.append(request.run_key)
+        run = ran(instance, request, dg.DagsterRunStatus.STARTED)
+        assert skipped(settings, instance) == "silver/users 2017-01-02 has been asked for"
+        instance.report_run_failed(run)
+    assert len(set(keys)) == 3
+
+    assert "was tried 3 times and is stale still" in skipped(settings, instance)
+    load_events(settings, 2, 2)
+    (anew,) = requests(settings, instance)
+    assert anew.tags[ASKED_FOR] != request.tags[ASKED_FOR]
+
+
+def test_a_ledger_that_cannot_be_read_is_the_reason_why_nothing_is_asked_for(
+    settings: Settings, instance: dg.DagsterInstance
+) -> None:
+    Path(settings.lake).parent.mkdir(parents=True, exist_ok=True)
+    Path(settings.lake).write_text("a file where the lake should be")
+
+    assert "lake is not writable" in skipped(settings, instance)
+
+
+def test_days_that_are_held_are_left_alone(
+    settings: Settings, instance: dg.DagsterInstance
+) -> None:
+    load_events(settings, 1, 2)
+    ledger = Ledger(ledger_path(settings.lake))
+    held = [did(table, 1, 2, read={EVENTS.name: 1}, state="held") for table in (USERS, SALES)]
+    for entry in held:
+        ledger.transact_on(entry.table, lambda _, entry=entry: [entry])  # type: ignore[misc]
+
+    assert entry.day == jan(2)
+    assert skipped(settings, instance) == "Nothing is stale."
