@@ -121,10 +121,11 @@ def _load(context: dg.AssetExecutionContext, spark: SparkResource, table: Table)
 def _evaluations(
     table: Table, result: LoadResult, checks: Mapping[str, Check]
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """Each rule's result on the partition of its day; for a day with nothing to judge there is none.
+    """Each rule's result on the partition of its day, and none for a day with nothing to judge.
 
-    Dagster then shows the check as skipped; what was found before stays in its history. A day that was refused because its upstream is held fails its blocking checks, so that it is
-    red where one looks.
+    Dagster then shows the check as skipped; what was found before stays in its history. A day that
+    was refused because its upstream is held fails its blocking checks, so that it is red where one
+    looks.
     """
     for day, day_result in result.days.items():
         for name, check in checks.items():
