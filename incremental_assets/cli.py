@@ -118,7 +118,9 @@ def quarantine() -> None:
     """The rows that gates have set aside."""
 
 
-_DAYS = click.option("--days", "span", metavar="A...B", help="Only these days, both ends included.")
+_DAYS = click.option(
+    "--days", "--day", "span", metavar="A...B", help="Only these days, both ends included."
+)
 _RULE = click.option("--rule", default="", help="Only rows with this reason, as the list says it.")
 _JSON = click.option("--json", "as_json", is_flag=True, help="A JSON array instead of a table.")
 

@@ -10,7 +10,13 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.batches.batch import Batch, DayBatch, Outcome
-from incremental_assets.batches.silver import fit_columns, flags_of, with_changes, write_good
+from incremental_assets.batches.silver import (
+    fit_columns,
+    flags_of,
+    gone_of,
+    with_changes,
+    write_good,
+)
 from incremental_assets.batches.typed import contract_of, replayed_rows, typed
 from incremental_assets.errors import GateError
 from incremental_assets.frames import persisted
@@ -56,7 +62,7 @@ class ReplayBatch(DayBatch):
             persisted(read.rows) as rows,
         ):
             late = F.col("_landing_day") > F.col("_day")
-            counted = count(rows, batch.table.rules, "_day", late, flags_of(batch))
+            counted = count(rows, batch.table.rules, "_day", late, flags_of(batch), gone_of(rows))
             _refuse(batch, counted)
             # What bronze does not hold any more was repaired: its day is judged anew by itself.
             tried = _matching(aside.where(chosen), found, "left_semi")

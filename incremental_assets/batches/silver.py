@@ -20,7 +20,7 @@ from incremental_assets.batches.versions import write_versions
 from incremental_assets.batches.volume import added_up, before, judges_volume
 from incremental_assets.frames import persisted
 from incremental_assets.lake.delta_log import columns_of
-from incremental_assets.lake.history import VALIDITY
+from incremental_assets.lake.history import DELETED, VALIDITY
 from incremental_assets.lake.merge import Merged
 from incremental_assets.lake.publish import publish
 from incremental_assets.lake.session import own_session
@@ -56,12 +56,13 @@ class TypedBatch(DayBatch):
             persisted(read.rows) as rows,
         ):
             late = F.col("_landing_day") > F.col("_day")
-            counted = count(rows, batch.table.rules, "_day", late, flags_of(batch))
+            gone = gone_of(rows)
+            counted = count(rows, batch.table.rules, "_day", late, flags_of(batch), gone)
             broken = any(day.reasons for day in counted.days.values()) or any(
                 counted.broken.values()
             )
             key = batch.table.key
-            found = examples(rows, batch.table.rules, "_day", key) if broken else {}
+            found = examples(rows, batch.table.rules, "_day", key, gone) if broken else {}
             judged = _judge(batch, counted, read, found)
             if any(gate.quarantined for gate in counted.days.values()):
                 set_aside(session, batch, rows, judged.entries)
@@ -108,6 +109,11 @@ def write_good(
     return write_versions(session, batch, read.rows, set(days), grown)
 
 
+def gone_of(rows: DataFrame) -> Column | None:
+    """Which rows are deletes, where there are any."""
+    return F.col(DELETED) if DELETED in rows.columns else None
+
+
 def flags_of(batch: Batch) -> Mapping[str, Column]:
     """What is counted of a log's rows besides."""
     return {"truncates": F.col(OPERATION) == "truncate"} if batch.table.log else {}
@@ -133,7 +139,7 @@ def _judge(batch: Batch, counted: Counted, read: Typed, examples_of: Examples) -
             total_quarantined=gate.counted_quarantined
             + sum(e.rows_counted_quarantined for e in earlier),
             measured=gate.measured,
-            measured_rows=gate.rows - gate.quarantined,
+            measured_rows=gate.measured_rows,
             trailing=before(volume, claim.day),
             day=claim.day,
             now=batch.now,

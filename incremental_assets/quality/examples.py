@@ -17,14 +17,22 @@ _LONGEST = 60
 Examples = Mapping[tuple[date, str], tuple[str, ...]]
 
 
-def examples(rows: DataFrame, rules: Sequence[Rule], day: str, key: Sequence[str]) -> Examples:
+def examples(
+    rows: DataFrame,
+    rules: Sequence[Rule],
+    day: str,
+    key: Sequence[str],
+    gone: Column | None = None,
+) -> Examples:
     """Up to five keys per day and rule, in their order; rows are prepared, and have `_reasons`.
 
-    A row without a key is named by the file that it came from. One Spark job over rows that are
-    kept: to be asked for only where something broke a rule.
+    Rows that are `gone` break only what sets them aside. A row without a key is named by the file
+    that it came from. One Spark job over rows that are kept: to be asked for only where something
+    broke a rule.
     """
+    live = F.lit(1) == F.lit(1) if gone is None else ~gone
     watched = [
-        F.when(~F.coalesce(rule.condition(), F.lit(False)), F.lit(rule.name))
+        F.when(live & ~F.coalesce(rule.condition(), F.lit(False)), F.lit(rule.name))
         for rule in watched_rules(rules)
     ]
     nothing = F.array(F.lit(None).cast("string"))

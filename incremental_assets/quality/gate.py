@@ -51,6 +51,7 @@ class DayGate:
     unreadable: int = 0
     reasons: Mapping[str, int] = field(default_factory=dict)
     measured: Mapping[str, Any] = field(default_factory=dict)
+    measured_rows: int = 0
     fields: frozenset[str] = frozenset()
 
 
@@ -161,18 +162,24 @@ def count(
     day: str,
     late: Column,
     flags: Mapping[str, Column] = MappingProxyType({}),
+    gone: Column | None = None,
 ) -> Counted:
     """Count everything that the rules need, by day, in one pass over the rows.
 
     `day` names the column to group by, `late` tells a late row, and the good rows with each of the
-    `flags` are counted. Rows are counted by their reasons, of which there are few combinations, so
-    that a rule more costs nothing here.
+    `flags` are counted. What is `gone`, a delete, says nothing of the values that a row should
+    have: rules neither measure nor count it. Rows are counted by their reasons, of which there are
+    few combinations, so that a rule more costs nothing here.
     """
     unread = F.array_contains("_reasons", LINE)
     watched = watched_rules(rules)
     measures = measures_of(rules)
     with naming_one(rows, rules):
-        found = rows.groupBy(F.col(day).alias("day"), F.col("_reasons").alias("reasons")).agg(
+        found = rows.groupBy(
+            F.col(day).alias("day"),
+            F.col("_reasons").alias("reasons"),
+            *([gone.alias("gone")] if gone is not None else []),
+        ).agg(
             F.count(F.lit(1)).alias("rows"),
             F.count_if(late).alias("late"),
             F.flatten(F.collect_set(F.map_keys(FIELDS))).alias("fields"),
@@ -193,15 +200,17 @@ def count(
     for row in found.collect():
         day_so_far = days.get(row["day"]) or DayGate(row["day"])
         gate = _with_rows(day_so_far, row["reasons"], row["rows"], row["late"])
-        if measures and not row["reasons"]:
-            gate = replace(gate, measured={name: row[f"measure_{name}"] for name in measures})
+        live = gone is None or not row["gone"]
+        if live and not row["reasons"]:
+            measured = {name: row[f"measure_{name}"] for name in measures}
+            gate = replace(gate, measured=measured, measured_rows=row["rows"])
         days[row["day"]] = replace(gate, fields=gate.fields | set(row["fields"]))
         fields.update(row["fields"])
         for name in flags:
             flagged[name] += 0 if row["reasons"] else row[f"flag_{name}"]
         for rule in watched:
             key = row["day"], rule.name
-            broken[key] = broken.get(key, 0) + row[f"broken_{rule.name}"]
+            broken[key] = broken.get(key, 0) + (row[f"broken_{rule.name}"] if live else 0)
     return Counted(days, broken, frozenset(fields), flagged)
 
 

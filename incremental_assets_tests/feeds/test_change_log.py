@@ -15,7 +15,14 @@ from incremental_assets.changes import ChangeLog
 from incremental_assets.errors import SourceError
 from incremental_assets.lake.strategy import Append, History, Merge
 from incremental_assets.quality.contract import Contract
-from incremental_assets.quality.rules import fail, not_null, quarantine, quarantined_share
+from incremental_assets.quality.rules import (
+    fail,
+    not_null,
+    null_share,
+    quarantine,
+    quarantined_share,
+    warn,
+)
 from incremental_assets.quality.types import Integer, Text
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.stored_feed import Stored
@@ -395,3 +402,20 @@ def test_a_topic_that_was_dumped_as_keys_and_values_tells_its_deletes(lake: Lake
 
     assert users.rows("silver/users", "id") == []
     assert users.reasons("silver/users") == []
+
+
+def test_deletes_are_not_asked_for_values_that_only_rows_have(lake: Lakes) -> None:
+    rules = (*fail(not_null("name")), *warn(null_share("age", 0.2, fewest=1)))
+    shop = flat(lake, Merge(), rules=rules)
+    rows = [event("INSERT", n, n, name=f"N{n}", age=n if n > 1 else None) for n in range(1, 5)]
+    shop.land(
+        "users", "2017-01-05", "1.jsonl", [*rows, event("DELETE", 9, 2), event("DELETE", 10, 3)]
+    )
+
+    (day,) = shop.load("2017-01-05")["silver/users"].days.values()
+
+    assert day.state == "committed", day.reason
+    assert day.checks["name_not_null"].broken == 0
+    assert day.checks["age_null_share"].found.startswith("1 of 4 rows (25.00%)")
+    assert not day.checks["age_null_share"].passed
+    assert shop.rows("silver/users", "id") == [(1,), (4,)]

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from incremental_assets.changes import ChangeLog
 from incremental_assets.lake.strategy import History, Merge
+from incremental_assets.quality.rules import (
+    at_least,
+    between,
+    distinct_count,
+    fail,
+    fresh,
+    matches,
+    not_null,
+    null_share,
+    one_of,
+    quarantine,
+    row_count,
+    satisfies,
+    usual_row_count,
+    warn,
+)
 from incremental_assets_tests.event_log import EventLog, jobs, records_read
 from incremental_assets_tests.feeds import test_change_log as log
 from incremental_assets_tests.feeds import test_copies as copies
+from incremental_assets_tests.feeds import test_rules as rules
 from incremental_assets_tests.feeds import test_sequence as sequence
 from incremental_assets_tests.feeds import test_timestamp as timestamp
 from incremental_assets_tests.feeds.conftest import Lakes
@@ -72,6 +90,29 @@ def test_a_load_of_each_kind_takes_this_many_jobs(
     found["products"] = later(counted, shop, "2017-01-06")
 
     assert found == LATER
+
+
+def test_more_rules_take_no_more_jobs(lake: Lakes, spark: SparkSession, event_log: Path) -> None:
+    counted, found = EventLog(spark, event_log), []
+    few = quarantine(not_null("seat"))
+    many = (
+        *few,
+        *quarantine(one_of("train", ("t1", "t2")), matches("seat", "[0-9]+")),
+        *fail(at_least("version", 0), null_share("seat", 0.5), distinct_count("train", 1)),
+        *warn(between("version", 0, 9), satisfies("r", "seat != id"), row_count(1)),
+        *warn(fresh("at", timedelta(days=90)), usual_row_count(0.9)),
+    )
+    for name, chosen in (("few", few), ("many", many)):
+        trains = lake(rules.landed("bookings"), rules.bookings(*chosen)).another(name)
+        trains.land(
+            "bookings", rules.DAY, "1.jsonl", [rules.booking("a", "1"), rules.booking("b", "2")]
+        )
+        trains.load(rules.DAY, "bronze/bookings")
+        counted.new()
+        trains.load(rules.DAY, "silver/bookings")
+        found.append(jobs(counted.new()))
+
+    assert found[0] == found[1]
 
 
 def test_a_day_of_a_stored_source_is_read_once_and_without_the_other_days(
