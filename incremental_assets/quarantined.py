@@ -86,10 +86,13 @@ def set_aside(settings: Settings, table: Table, asked: Asked) -> pl.DataFrame:
     """
     path = quarantine_path(settings, table)
     there = open_table(path)
-    if there is None or "reasons" not in {field.name for field in there.schema().fields}:
+    names = [] if there is None else [field.name for field in there.schema().fields]
+    if there is None or "reasons" not in names:
         return pl.DataFrame(schema=_SCHEMA)
+    own = [name for name in _SCHEMA if name in names]
+    later = [pl.lit(None).cast(_SCHEMA[name]).alias(name) for name in _SCHEMA if name not in own]
     try:
-        rows = query(there, ", ".join(_SCHEMA))
+        rows = query(there, ", ".join(own)).with_columns(later).select(list(_SCHEMA))
     except (DeltaError, OSError) as error:
         raise LakeError(f"{path} cannot be read: {error}") from error
     settled = Ledger(ledger_path(settings.lake)).view().table(table.name).outcomes

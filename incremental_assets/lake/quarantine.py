@@ -76,7 +76,10 @@ def put(rows: DataFrame, path: str, table: str, batch: int) -> None:
 
 
 def read(session: SparkSession, path: str, days: Collection[date]) -> DataFrame | None:
-    """The rows of some days; None where there is no quarantine yet."""
+    """The rows of some days; None where there is no quarantine yet.
+
+    One that was made before rows said so has none of `first_seen`, `tried` and `details`.
+    """
     there = open_table(path)
     if there is None or "reasons" not in {field.name for field in there.schema().fields}:
         return None
@@ -85,7 +88,9 @@ def read(session: SparkSession, path: str, days: Collection[date]) -> DataFrame 
         return file.partition["_day"] in days
 
     rows = read_version(session, path, there.version(), of_these_days)
-    return rows.where(f"_day IN ({sql_days(days)})")
+    later = {"first_seen": "timestamp", "tried": "int", "details": "array<string>"}
+    missing = {n: F.lit(None).cast(kind) for n, kind in later.items() if n not in rows.columns}
+    return rows.withColumns(missing).where(f"_day IN ({sql_days(days)})")
 
 
 def abandon(path: str, table: str, batch: int) -> None:
