@@ -65,6 +65,7 @@ def test_range_with_a_held_day_publishes_the_others_and_goes_through_once_repair
     unknown = shop.command("quarantine", "show", "silver/sale")
     assert (unknown.returncode, unknown.stderr.startswith("Error: There is no table")) == (1, True)
 
+    what_the_ledger_tells(shop)
     due = shop.command("run")
     assert due.returncode == 1
     assert "quarantined_share: 2 of 20 rows" in due.stderr
@@ -86,6 +87,33 @@ def test_range_with_a_held_day_publishes_the_others_and_goes_through_once_repair
     assert len(world.orders("gold/sales_mart")) == 40
 
 
+def what_the_ledger_tells(shop: Shop) -> None:
+    """The 4th is published in silver and not yet built upon; the 5th is held."""
+
+    def told(*words: str) -> list[dict[str, object]]:
+        done = shop.command(*words, "--json")
+        assert done.returncode == 0, done.stderr
+        found: list[dict[str, object]] = json.loads(done.stdout)
+        return found
+
+    stale = {(row["table"], row["day"]): row["why"] for row in told("stale")}
+    assert stale == {
+        ("gold/sales_mart", "2017-01-04"): "silver/sales batch 1",
+        ("gold/latest_user_events", "2017-01-04"): "silver/sales batch 1",
+    }
+    newest, *_ = told("batches", "silver/sales", "--day", "2017-01-05")
+    assert (newest["batch"], newest["state"], newest["read"]) == (1, "held", 20)
+    assert "quarantined_share: 2 of 20 rows" in str(newest["why"])
+    (sales,) = told("watermarks", "show", "silver/sales")
+    assert (sales["batch"], sales["last_day"], sales["held_days"]) == (1, "2017-01-04", 1)
+    (window,) = told("watermarks", "history", "silver/sales")
+    assert (window["upstream"], window["low"], window["high"]) == ("bronze/events", "0", "1")
+    for words in (("stale",), ("batches", "--limit", "3"), ("watermarks", "show")):
+        assert "silver/sales" in shop.command(*words, COLUMNS="250").stdout, words
+    unknown = shop.command("batches", "silver/sale")
+    assert (unknown.returncode, unknown.stderr.startswith("Error: There is no table")) == (1, True)
+
+
 def test_run_with_nothing_new_starts_no_jvm_and_one_with_news_needs_it(
     shop: Shop, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -98,6 +126,7 @@ def test_run_with_nothing_new_starts_no_jvm_and_one_with_news_needs_it(
 
     idle = shop.command("run", **no_java)
     also_idle = shop.materialize(*EVERYTHING, "--partition", "2017-01-05", **no_java)
+    assert shop.command("stale", **no_java).stdout.strip() == "Stale: nothing."
 
     assert (idle.returncode, also_idle.returncode) == (0, 0), also_idle.stderr
     assert "Nothing is new or stale." in idle.stdout

@@ -6,13 +6,13 @@ import dagster as dg
 
 from incremental_assets import defs
 
-TYPED = {"values_readable", "business_day_in_time", "quarantined_share"}
+TYPED = {"values_readable", "business_day_in_time", "quarantined_share", "fields_present"}
 ASSETS = {
     "bronze/events": {"rows_delivered", "no_empty_files"},
     "bronze/users": {"rows_delivered", "no_empty_files"},
     "bronze/orders": set(),
     "bronze/inventory_movements": set(),
-    "bronze/products": {"rows_delivered"},
+    "bronze/products": {"rows_delivered", "deleted_share"},
     "silver/sales": TYPED
     | {
         "order_id_not_null",
@@ -47,7 +47,7 @@ ASSETS = {
     "gold/inventory_levels": {"reconciles"},
     "gold/latest_user_events": {"reconciles"},
 }
-BLOCKING = {"rows_delivered", "quarantined_share", "reconciles"}
+BLOCKING = {"rows_delivered", "quarantined_share", "reconciles", "deleted_share"}
 UPSTREAM = {
     "silver/sales": {"bronze/events"},
     "silver/orders": {"bronze/orders"},
@@ -68,6 +68,7 @@ def test_definitions_hold_these_assets_checks_and_partitions_and_no_others() -> 
     keys = {key.to_user_string(): key for key in graph.get_all_asset_keys()}
 
     assert set(keys) == set(ASSETS)
+    assert [sensor.name for sensor in defs.sensors or ()] == ["stale_days"]
     found: dict[str, set[str]] = {}
     for check in graph.asset_check_keys:
         found.setdefault(check.asset_key.to_user_string(), set()).add(check.name)

@@ -1,0 +1,13 @@
+"""The command line: `incremental-assets …`. Each module holds the commands of one thing."""
+
+from incremental_assets.cli.demo import demo
+from incremental_assets.cli.gate import gate
+from incremental_assets.cli.group import main
+from incremental_assets.cli.ledger import batches, stale, watermarks
+from incremental_assets.cli.quarantine import quarantine
+from incremental_assets.cli.run import run, setup
+
+for command in (run, setup, stale, batches, watermarks, gate, quarantine, demo):
+    main.add_command(command)
+
+__all__ = ["main"]

@@ -1,0 +1,5 @@
+"""What `python -m incremental_assets.cli` does."""
+
+from incremental_assets.cli import main
+
+main()

@@ -1,0 +1,36 @@
+"""`gate`: letting through what the gates held."""
+
+from __future__ import annotations
+
+import click
+
+from incremental_assets.cli.house import house_and_table
+from incremental_assets.cli.output import OUT
+from incremental_assets.days import parse_day
+
+
+@click.group()
+def gate() -> None:
+    """The gates: what they held, and letting it through."""
+
+
+@gate.command("accept")
+@click.argument("name", metavar="TABLE")
+@click.argument("day", metavar="DAY")
+@click.option("--reason", required=True, help="Why; it stays on record with your name.")
+def gate_accept(name: str, day: str, reason: str) -> None:
+    """Let a day's held batch through, once: its rules on batches are waived.
+
+    The next run of the day publishes it. Rows in quarantine stay there. If the input changes
+    before, the day is judged anew.
+    """
+    from incremental_assets.accepting import accept
+
+    table, house = house_and_table(name)
+    done = accept(house, table, parse_day(day), reason)
+    days = ", ".join(map(str, done.days))
+    OUT.print(
+        f"{name} {days}: batch {done.batch} is accepted, which was held by "
+        f"{', '.join(done.rules)}. `incremental-assets run {name}` loads it.",
+        soft_wrap=True,
+    )

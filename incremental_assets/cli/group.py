@@ -1,0 +1,27 @@
+"""The command that all others belong to, and how it tells an error."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from incremental_assets.cli.output import ERR
+from incremental_assets.errors import IncrementalAssetsError
+
+
+class _Group(click.Group):
+    """Errors that the project raises on purpose are told in their own words, without a trace."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except IncrementalAssetsError as error:
+            ERR.print(f"[bold red]Error:[/] {error}", soft_wrap=True)
+            sys.exit(1)
+
+
+@click.group(cls=_Group)
+@click.version_option(package_name="incremental-assets")
+def main() -> None:
+    """Incremental loading on Spark and Delta Lake, day by day and exactly once."""

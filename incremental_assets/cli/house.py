@@ -1,0 +1,26 @@
+"""The lake that a command works on."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import cache
+from typing import TYPE_CHECKING
+
+from incremental_assets.catalog import table_named, tables
+from incremental_assets.cli.output import say
+from incremental_assets.settings import Settings
+
+if TYPE_CHECKING:
+    from incremental_assets.load import Lakehouse
+    from incremental_assets.table import Table
+
+
+def house_and_table(name: str) -> tuple[Table, Lakehouse]:
+    """A table of the lake, and the lake, with an embedded or remote Spark once it is needed."""
+    from incremental_assets.load import Lakehouse
+    from incremental_assets.spark.session import start_session
+
+    every, settings = tables(), Settings.from_environment()
+    spark = cache(lambda: start_session(settings))
+    house = Lakehouse(settings, every, spark, lambda: datetime.now(UTC), say)
+    return table_named(every, name), house

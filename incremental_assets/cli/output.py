@@ -1,0 +1,48 @@
+"""What commands print: tables for a person, JSON for a program, progress and errors beside them."""
+
+from __future__ import annotations
+
+import sys
+from typing import Literal
+
+import polars as pl
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table as RichTable
+
+_SHORT = 28  # characters that are not folded where there is room
+_WIDE = 200  # characters of a line that no person's terminal bounds
+OUT = Console(highlight=False)
+ERR = Console(stderr=True, highlight=False)
+
+
+def show(rows: pl.DataFrame, title: str, *, as_json: bool) -> None:
+    """Rows as a table for a person, or as JSON for a program."""
+    if as_json:
+        sys.stdout.write(rows.write_json() + "\n")
+        return
+    if rows.is_empty():
+        OUT.print(f"{title}: nothing.")
+        return
+    width = OUT.width if OUT.is_terminal else max(OUT.width, _WIDE)
+    longest = [max(len(column), *map(len, map(_text, rows[column]))) for column in rows.columns]
+    unfolded = [min(length, _SHORT) for length in longest]
+    fits = sum(unfolded) + 3 * len(unfolded) < width
+    grid = RichTable(title=title, header_style="bold")
+    for (column, kind), least in zip(rows.schema.items(), unfolded, strict=True):
+        align: Literal["left", "right"] = "right" if kind.is_numeric() else "left"
+        grid.add_column(column, justify=align, overflow="fold", min_width=least if fits else None)
+    for row in rows.iter_rows():
+        grid.add_row(*(escape(_text(value)) for value in row))
+    Console(highlight=False, width=width).print(grid)
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def say(line: str) -> None:
+    """A line of progress."""
+    ERR.print(escape(line), soft_wrap=True)

@@ -1,0 +1,116 @@
+"""`quarantine`: the rows that gates have set aside."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+import polars as pl
+
+from incremental_assets.catalog import table_named, tables
+from incremental_assets.cli.house import house_and_table
+from incremental_assets.cli.options import DAYS, JSON, RULE
+from incremental_assets.cli.output import OUT, show
+from incremental_assets.days import parse_days
+from incremental_assets.settings import Settings
+
+
+@click.group()
+def quarantine() -> None:
+    """The rows that gates have set aside."""
+
+
+@quarantine.command("list")
+@click.argument("names", metavar="[TABLE]...", nargs=-1)
+@DAYS
+@RULE
+@JSON
+def quarantine_list(names: tuple[str, ...], span: str | None, rule: str, *, as_json: bool) -> None:
+    """How many rows lie there, by table, day and reason."""
+    from incremental_assets.quarantined import Asked, in_quarantine
+
+    every = tables()
+    chosen = [table_named(every, name) for name in names] or every
+    asked = Asked(parse_days(span) if span else None, rule)
+    show(
+        in_quarantine(Settings.from_environment(), chosen, asked), "In quarantine", as_json=as_json
+    )
+
+
+@quarantine.command("show")
+@click.argument("name", metavar="TABLE")
+@DAYS
+@RULE
+@click.option("--limit", default=20, show_default=True, help="At most so many rows.")
+@JSON
+def quarantine_show(name: str, span: str | None, rule: str, limit: int, *, as_json: bool) -> None:
+    """The rows themselves, as they landed, with all their reasons."""
+    from incremental_assets.quarantined import Asked, set_aside
+
+    asked = Asked(parse_days(span) if span else None, rule)
+    rows = set_aside(Settings.from_environment(), table_named(tables(), name), asked)
+    shown = rows.head(limit).rename({"_batch": "batch", "_day": "day", "_file": "file"})
+    if not as_json:
+        shown = shown.with_columns(pl.col("first_seen").dt.strftime("%Y-%m-%d %H:%M"))
+    show(shown.drop("_landing_day"), f"{len(rows)} rows of {name}", as_json=as_json)
+
+
+@quarantine.command("replay")
+@click.argument("name", metavar="TABLE")
+@DAYS
+@RULE
+@JSON
+def quarantine_replay(name: str, span: str | None, rule: str, *, as_json: bool) -> None:
+    """Send rows through today's rules and code; those that pass are merged like late data.
+
+    What is built on the table is stale then: `incremental-assets run` brings it up to date. The
+    exit status is 1 if a day was refused.
+    """
+    from incremental_assets.quarantined import Asked, set_aside
+
+    table, house = house_and_table(name)
+    asked = Asked(parse_days(span) if span else None, rule)
+    days = set_aside(house.settings, table, asked)["_day"].unique().sort().to_list()
+    done = house.replay(table, days, rule)
+    found = [
+        {
+            "day": day,
+            "state": result.state,
+            "tried": int(result.checks["replayed"].threshold) if result.checks else 0,
+            "passed": int(result.checks["replayed"].value) if result.checks else 0,
+            "in_quarantine": sum(entry.rows_quarantined for entry in result.entries),
+            "why": result.reason,
+        }
+        for day, result in done.days.items()
+    ]
+    schema = {"day": pl.Date, "state": pl.String, "tried": pl.Int64, "passed": pl.Int64}
+    more = {"in_quarantine": pl.Int64, "why": pl.String}
+    show(pl.DataFrame(found, schema=schema | more), f"Replayed to {name}", as_json=as_json)
+    if done.failed:
+        sys.exit(1)
+
+
+@quarantine.command("drop")
+@click.argument("name", metavar="TABLE")
+@DAYS
+@RULE
+@click.option("--reason", required=True, help="Why; it stays on record with your name.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def quarantine_drop(name: str, span: str | None, rule: str, reason: str, *, yes: bool) -> None:
+    """Take rows out of quarantine for good. Bronze keeps them as they landed."""
+    from incremental_assets.quarantined import Asked, drop, set_aside
+
+    table, house = house_and_table(name)
+    asked = Asked(parse_days(span) if span else None, rule)
+    rows = set_aside(house.settings, table, asked)
+    if rows.is_empty():
+        OUT.print(f"No such rows of {name} are in quarantine.")
+        return
+    days = rows["_day"].n_unique()
+    if not yes:
+        click.confirm(f"Drop {len(rows)} rows of {name}, of {days} days?", abort=True)
+    dropped = drop(house, table, asked, reason)
+    OUT.print(
+        f"{sum(dropped.values())} rows of {name} are dropped, of {len(dropped)} days.",
+        soft_wrap=True,
+    )
