@@ -5,8 +5,8 @@ from __future__ import annotations
 import getpass
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import date
+from dataclasses import dataclass
+from datetime import date, datetime
 
 from incremental_assets.errors import DefinitionError
 from incremental_assets.lake.strategy import ReplaceKeys
@@ -45,26 +45,38 @@ def accept(house: Lakehouse, table: Table, day: date, reason: str) -> Accepted:
         together = isinstance(table.write, ReplaceKeys)
         history = view.table(table.name)
         days = [d for d, e in history.held.items() if together and e.batch == held.batch] or [day]
-        now, who = house.now(), getpass.getuser()
+        now = house.now()
 
         def decide(tail: TableTail) -> Sequence[Entry]:
             return [
-                replace(
-                    history.held[each],
-                    batch=tail.last_batch + 1,
-                    state="accepted",
-                    recorded_at=now,
-                    held_by=", ".join(rules),
-                    who=who,
-                    why=reason.strip(),
-                    run_id="",
-                    seconds=0.0,
-                )
+                _acceptance(history.held[each], tail.last_batch + 1, rules, reason.strip(), now)
                 for each in sorted(days)
             ]
 
         house.ledger.transact_on(table.name, decide)
     return Accepted(tuple(sorted(days)), held.batch, rules)
+
+
+def _acceptance(
+    held: Entry, number: int, rules: Sequence[str], reason: str, now: datetime
+) -> Entry:
+    """What is on record: the input that was judged, what is waived, who did it, and why."""
+    return Entry(
+        table=held.table,
+        batch=number,
+        day=held.day,
+        state="accepted",
+        kind=held.kind,
+        mode=held.mode,
+        detector=held.detector,
+        recorded_at=now,
+        windows=held.windows,
+        files=held.files,
+        held_by=", ".join(rules),
+        who=getpass.getuser(),
+        why=reason,
+        position=held.position,
+    )
 
 
 def _held(table: Table, day: date, view: LedgerView) -> Entry:

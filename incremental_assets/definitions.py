@@ -8,14 +8,14 @@ from incremental_assets.catalog import tables
 from incremental_assets.orchestration.assets import incremental_assets
 from incremental_assets.orchestration.console import console
 from incremental_assets.orchestration.resources import SparkResource
-from incremental_assets.orchestration.sensors import stale_days_sensor
+from incremental_assets.orchestration.sensors import stale_days_sensors
 from incremental_assets.settings import Settings
 
 # In process: the default executor starts a process, and a JVM, for each step.
 _settings = Settings.from_environment()
 defs = dg.Definitions(
     assets=incremental_assets(tables(), _settings),
-    sensors=[stale_days_sensor(tables(), _settings)],
+    sensors=stale_days_sensors(tables(), _settings),
     resources={"spark": SparkResource()},
     executor=dg.in_process_executor,
     loggers={"console": console},

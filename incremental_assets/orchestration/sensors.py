@@ -22,12 +22,18 @@ MOST_ATTEMPTS = 3
 _SECONDS = 30
 
 
-def stale_days_sensor(tables: Sequence[Table], settings: Settings) -> dg.SensorDefinition:
-    """A sensor over all tables. A tick reads the ledger and starts no JVM."""
+def stale_days_sensors(tables: Sequence[Table], settings: Settings) -> list[dg.SensorDefinition]:
+    """A sensor over all tables; none where no table is built on another.
+
+    A tick reads the ledger and starts no JVM.
+    """
+    built = [asset_key(table) for table in tables if table.upstreams]
+    if not built:
+        return []
 
     @dg.sensor(
         name="stale_days",
-        target=dg.AssetSelection.assets(*(asset_key(t) for t in tables if t.upstreams)),
+        target=dg.AssetSelection.assets(*built),
         minimum_interval_seconds=_SECONDS,
         description="Asks for the days whose upstream has rows that they have not read: after a "
         "range with a held day, for what is built on the good days; after late rows, for their own "
@@ -52,7 +58,7 @@ def stale_days_sensor(tables: Sequence[Table], settings: Settings) -> dg.SensorD
             return dg.SensorResult(requests)
         return dg.SkipReason("; ".join(waiting) or "Nothing is stale.")
 
-    return stale_days
+    return [stale_days]
 
 
 def _request(due: Due, instance: dg.DagsterInstance) -> dg.RunRequest | str:

@@ -10,7 +10,7 @@ import pytest
 
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
-from incremental_assets.orchestration.sensors import ASKED_FOR, stale_days_sensor
+from incremental_assets.orchestration.sensors import ASKED_FOR, stale_days_sensors
 from incremental_assets.settings import Settings
 from incremental_assets_tests.plan.ledgers import EVENTS, MART, SALES, USERS, did, jan
 
@@ -25,7 +25,8 @@ def instance() -> Iterator[dg.DagsterInstance]:
 
 def asked(settings: Settings, instance: dg.DagsterInstance) -> dg.SensorResult | dg.SkipReason:
     context = dg.build_sensor_context(instance=instance)
-    found = stale_days_sensor(TABLES, settings)(context)
+    (sensor,) = stale_days_sensors(TABLES, settings)
+    found = sensor(context)
     assert isinstance(found, dg.SensorResult | dg.SkipReason)
     return found
 
@@ -110,3 +111,7 @@ def test_days_that_are_held_are_left_alone(
 
     assert entry.day == jan(2)
     assert skipped(settings, instance) == "Nothing is stale."
+
+
+def test_where_nothing_is_built_on_anything_there_is_no_sensor(settings: Settings) -> None:
+    assert stale_days_sensors([EVENTS], settings) == []
