@@ -49,8 +49,9 @@ class Contract:
         if len(set(folded)) != len(folded):
             raise DefinitionError(f"Contract columns differ only in case: {sorted(columns)}.")
         by_field = {"*": on_new} if isinstance(on_new, str) else {"*": "evolve", **on_new}
+        by_field = {name.lower(): policy for name, policy in by_field.items()}
         unknown = {n: p for n, p in by_field.items() if p not in get_args(OnNew)}
-        both = sorted(set(by_field) & set(columns))
+        both = sorted(name for name in columns if name.lower() in by_field)
         if unknown or both:
             what = f"{both} are declared" if both else f"{unknown} is none of {get_args(OnNew)}"
             raise DefinitionError(
@@ -60,8 +61,8 @@ class Contract:
         object.__setattr__(self, "on_new", MappingProxyType(by_field))
 
     def of_new(self, field: str) -> OnNew:
-        """What becomes of a field that nobody declared."""
-        return self.on_new.get(field, self.on_new["*"])
+        """What becomes of a field that nobody declared, in whatever case it is written."""
+        return self.on_new.get(field.lower(), self.on_new["*"])
 
     @property
     def freezes_new(self) -> bool:
@@ -111,7 +112,6 @@ class Contract:
         case stay in bronze; so does what exceeds `MOST_NEW_COLUMNS`.
         """
         taken = {name.lower() for name in self.columns} | RESERVED
-        taken |= {name.lower() for name, policy in self.on_new.items() if policy != "evolve"}
         grown = [
             name
             for name in known

@@ -66,11 +66,13 @@ def test_what_becomes_of_new_fields_is_said_by_field(lake: Lakes) -> None:
     load(shop, ticket("a", promo="x", debug={"deep": [1]}))
     assert columns(shop) == {"ticket_id", "price", "at", "promo"}
 
-    found = load(shop, ticket("b", password="secret"), file="2.jsonl")["fields_declared"]
+    load(shop, ticket("c", Debug=1), file="c.jsonl")
+    assert columns(shop) == {"ticket_id", "price", "at", "promo"}
+    found = load(shop, ticket("b", Password="secret"), file="2.jsonl")["fields_declared"]
 
     assert (found.passed, found.severity) == (False, "fail")
-    assert found.found == "1 fields that nobody declared: password; declare them or repair the feed"
-    assert shop.rows("silver/tickets", "ticket_id") == [("a",)]
+    assert found.found == "1 fields that nobody declared: Password; declare them or repair the feed"
+    assert shop.rows("silver/tickets", "ticket_id") == [("a",), ("c",)]
 
 
 def test_a_misfit_holds_its_day_or_is_left_out_where_its_column_says_so(lake: Lakes) -> None:
