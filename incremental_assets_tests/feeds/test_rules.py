@@ -295,7 +295,7 @@ def test_rules_that_do_not_fit_the_layer_are_refused() -> None:
         landed("bookings", *warn(null_share("seat", 0.1)))
     with pytest.raises(DefinitionError, match=r"\['row_count'\] count the rows of a day"):
         replace(per_train(*fail(row_count(1))), write=ReplaceKeys(), sums=None)
-    with pytest.raises(DefinitionError, match="judged of every typed table"):
+    with pytest.raises(DefinitionError, match="judged of every such table"):
         bookings(*warn(satisfies("values_readable", "seat = '1'")))
 
 

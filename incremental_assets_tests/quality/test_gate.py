@@ -17,7 +17,7 @@ from incremental_assets.quality.gate import (
     structural_rules,
     with_reasons,
 )
-from incremental_assets.quality.judge import judge_day, judge_rows
+from incremental_assets.quality.judge import judge_day, judge_fields, judge_rows
 from incremental_assets.quality.rules import (
     DayCounts,
     at_least,
@@ -156,7 +156,8 @@ def test_every_row_rule_has_a_result_for_its_day(two_days: Counted) -> None:
 
 
 def test_on_a_good_day_every_rule_passes(two_days: Counted) -> None:
-    results = judge_rows(two_days.days[JAN_2], RULES, two_days)
+    day = two_days.days[JAN_2]
+    results = judge_rows(day, RULES, two_days) + judge_fields(day, CONTRACT, CONTRACT.columns)
 
     assert [r.rule for r in results if not r.passed] == []
     assert len(results) == len(RULES) + len(structural_rules(CONTRACT))
