@@ -97,6 +97,11 @@ def reconciles_with(
         raise DefinitionError(
             f"reconciles_with({table!r}, …): name at least one sum, and a share from 0 to below 1."
         )
+    if not table.startswith(("silver/", "gold/")):
+        raise DefinitionError(
+            f"reconciles_with({table!r}, …): only silver and gold tables have rows by business "
+            "day; name one, such as 'silver/control_totals'."
+        )
     for name, (ours, theirs) in sums.items():
         for sql in (ours, theirs):
             require_aggregate(f"reconciles_with({table!r}, …), {name}", sql)

@@ -159,6 +159,8 @@ def test_a_sum_that_the_other_table_cannot_give_is_named(lake: Lakes) -> None:
 
     with pytest.raises(DefinitionError, match="reconciles_with_silver_bookings does not fit"):
         trains.load(DAY)
+    with pytest.raises(DefinitionError, match="only silver and gold tables have rows by business"):
+        reconciles_with("bronze/bookings", {"seats": ("sum(seats)", "sum(sold)")})
     with pytest.raises(DefinitionError, match="'seats' is no aggregate"):
         reconciles_with("silver/bookings", {"seats": ("seats", "sum(sold)")})
     with pytest.raises(DefinitionError, match="give them to a gold table that is made by day"):
