@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
+from functools import partial
 from typing import Literal
 
 from pyspark.sql import SparkSession
@@ -101,12 +102,11 @@ class Lakehouse:
         Days whose gate fails are held and named in the result, not raised. Raises an
         IncrementalAssetsError if the job could not be done; nothing is then half-written.
         """
-        started = time.monotonic()
-        results: dict[date, DayResult] = {}
-        with table_lock(self.settings.lake, table.name, run_id or "a load", self.say):
-            for some in chunks(sorted(set(days)), DAYS_PER_BATCH):
-                results |= self._load_days(table, some, run_id)
-        return _result(table, results, started)
+
+        def planned(some: Sequence[date], view: LedgerView) -> Plan:
+            return plan_table(table, some, view, self.settings, utc_today(self.now()))
+
+        return self._load(table, days, planned, run_id, "a load")
 
     def replay(
         self, table: Table, days: Sequence[date], reason: str = "", run_id: str = ""
@@ -117,13 +117,8 @@ class Lakehouse:
         quarantine; the check `replayed` of a day says how many. Days that are held, or about to be
         judged anew, are refused. Raises an IncrementalAssetsError if nothing could be done.
         """
-        started = time.monotonic()
-        results: dict[date, DayResult] = {}
-        with table_lock(self.settings.lake, table.name, run_id or "a replay", self.say):
-            for some in chunks(sorted(set(days)), DAYS_PER_BATCH):
-                plan = plan_replay(table, some, self.settle(table))
-                results |= self._do(table, plan, run_id, ReplayBatch(reason))
-        return _result(table, results, started)
+        planned = partial(plan_replay, table)
+        return self._load(table, days, planned, run_id, "a replay", ReplayBatch(reason))
 
     def restate(self, table: Table, days: Sequence[date], why: str, run_id: str = "") -> LoadResult:
         """Build days of a silver or gold table anew from what they are made of, whatever it says.
@@ -132,13 +127,8 @@ class Lakehouse:
         bronze still has it. A day whose upstream is held, or that was never loaded, is refused.
         Raises DefinitionError for a bronze table, which keeps what landed.
         """
-        started = time.monotonic()
-        results: dict[date, DayResult] = {}
-        with table_lock(self.settings.lake, table.name, run_id or "a restatement", self.say):
-            for some in chunks(sorted(set(days)), DAYS_PER_BATCH):
-                plan = plan_restate(table, some, self.settle(table), why)
-                results |= self._do(table, plan, run_id)
-        return _result(table, results, started)
+        planned = partial(plan_restate, table, why=why)
+        return self._load(table, days, planned, run_id, "a restatement")
 
     def settle(self, table: Table) -> LedgerView:
         """Give an unfinished batch of the table its outcome; the view after that."""
@@ -146,10 +136,24 @@ class Lakehouse:
         settle(self.ledger, table.name, target, self.now(), self.say)
         return self.ledger.view()
 
-    def _load_days(self, table: Table, days: Sequence[date], run_id: str) -> dict[date, DayResult]:
-        view = self.settle(table)
-        today = utc_today(self.now())
-        return self._do(table, plan_table(table, days, view, self.settings, today), run_id)
+    def _load(
+        self,
+        table: Table,
+        days: Sequence[date],
+        planned: Callable[[Sequence[date], LedgerView], Plan],
+        run_id: str,
+        owner: str,
+        kind: BatchKind | None = None,
+    ) -> LoadResult:
+        """Do what is planned for the days, some at a time, while no other run has the table."""
+        started = time.monotonic()
+        results: dict[date, DayResult] = {}
+        with table_lock(self.settings.lake, table.name, run_id or owner, self.say):
+            for some in chunks(sorted(set(days)), DAYS_PER_BATCH):
+                results |= self._do(table, planned(some, self.settle(table)), run_id, kind)
+        versions = [e.target_version for r in results.values() for e in r.entries]
+        last = max((v for v in versions if v is not None), default=None)
+        return LoadResult(table.name, results, time.monotonic() - started, last)
 
     def _do(
         self, table: Table, plan: Plan, run_id: str, kind: BatchKind | None = None
@@ -327,12 +331,6 @@ def _supersede(
     rebuilt = [e.day for e in entries if e.mode == "rebuild" and e.state == "committed"]
     if table.is_typed:
         supersede_beside(table, settings.lake, entries[0].batch, rebuilt)
-
-
-def _result(table: Table, results: Mapping[date, DayResult], started: float) -> LoadResult:
-    versions = [e.target_version for r in results.values() for e in r.entries]
-    last = max((v for v in versions if v is not None), default=None)
-    return LoadResult(table.name, results, time.monotonic() - started, last)
 
 
 def _what(table: Table, work: Work) -> str:

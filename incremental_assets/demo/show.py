@@ -33,7 +33,7 @@ def show(settings: Settings, tables: Sequence[Table], days: DayRange | None, out
     by_day: dict[date, list[tuple[str, list[Entry]]]] = {}
     for table in tables:
         history = view.table(table.name)
-        touched = {day: [e for e in history.outcomes if e.day == day] for day in _days(history)}
+        touched = {day: [e for e in history.loads if e.day == day] for day in _days(history)}
         for day, entries in touched.items():
             by_day.setdefault(day, []).append((table.name, entries))
     batch_days = _batch_sizes(by_day)
@@ -54,7 +54,7 @@ def show(settings: Settings, tables: Sequence[Table], days: DayRange | None, out
 
 
 def _days(history: TableHistory) -> list[date]:
-    return sorted({e.day for e in history.outcomes})
+    return sorted({e.day for e in history.loads})
 
 
 def _batch_sizes(

@@ -23,6 +23,11 @@ class TableHistory:
         return tuple(e for e in self.entries if e.state != "claimed")
 
     @cached_property
+    def loads(self) -> tuple[Entry, ...]:
+        """The outcomes of batches, without what a person wrote down."""
+        return tuple(e for e in self.outcomes if e.state not in ("accepted", "dropped"))
+
+    @cached_property
     def committed(self) -> tuple[Entry, ...]:
         """The entries of days that were published."""
         return tuple(e for e in self.outcomes if e.state == "committed")

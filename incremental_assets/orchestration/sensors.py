@@ -30,6 +30,7 @@ def stale_days_sensors(tables: Sequence[Table], settings: Settings) -> list[dg.S
     built = [asset_key(table) for table in tables if table.upstreams]
     if not built:
         return []
+    ledger = Ledger(ledger_path(settings.lake))  # kept between ticks: what was read stays read
 
     @dg.sensor(
         name="stale_days",
@@ -43,7 +44,7 @@ def stale_days_sensors(tables: Sequence[Table], settings: Settings) -> list[dg.S
         today = utc_today(datetime.now(UTC))
         start = settings.start_date
         try:
-            view = Ledger(ledger_path(settings.lake)).view()
+            view = ledger.view()
         except IncrementalAssetsError as error:
             return dg.SkipReason(str(error))
         due = stale_work(tables, view, start, today, DayRange(start, today))
