@@ -124,10 +124,12 @@ class Lakehouse:
         """Build days of a silver or gold table anew from what they are made of, whatever it says.
 
         What a day reads is what there is of it now: a column that is declared later is filled, for
-        bronze still has it. A day whose upstream is held, or that was never loaded, is refused.
-        Raises DefinitionError for a bronze table, which keeps what landed.
+        bronze still has it. A table that replaces keys makes the rows of every key of these days
+        anew, also on later days that go on from them. A day whose upstream is held or has lost its
+        rows, or that was never loaded, is refused. Raises DefinitionError for a bronze table, which
+        keeps what landed.
         """
-        planned = partial(plan_restate, table, why=why)
+        planned = partial(plan_restate, table, why=why, lake=self.settings.lake)
         return self._load(table, days, planned, run_id, "a restatement")
 
     def settle(self, table: Table) -> LedgerView:

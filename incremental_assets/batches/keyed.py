@@ -24,7 +24,7 @@ from incremental_assets.lake.delta_log import version_of
 from incremental_assets.lake.literals import sql_days
 from incremental_assets.lake.merge import GONE, OLD, Merged, merge
 from incremental_assets.lake.publish import publish
-from incremental_assets.lake.read import DataFile, plain_files, read_version
+from incremental_assets.lake.read import DataFile, TableFiles, plain_files, read_version
 from incremental_assets.lake.session import own_session
 from incremental_assets.lake.stage import stage
 from incremental_assets.lake.strategy import ReplaceKeys
@@ -117,11 +117,16 @@ def _touched(session: SparkSession, batch: Batch) -> Iterator[_Touched]:
 
 
 def _changed(session: SparkSession, batch: Batch) -> DataFrame:
-    """Key and day of the upstream's rows that came, changed or went since the batch's windows."""
+    """Key and day of the upstream's rows that came, changed or went since the batch's windows.
+
+    Of days that are restated, of all rows that the upstream has of them, or that the table has.
+    """
     facts = _facts(batch)
     columns = list(dict.fromkeys((*batch.table.key, "dt", *facts.key, HASH)))
     path = f"{batch.settings.lake}/{facts.name}"
     after = plain_files(path, batch.versions[facts.name])
+    if batch.work.kind == "restate":
+        return _of_these_days(session, batch, after)
     by_low: dict[int, set[date]] = {}
     for work in batch.work.days.values():
         by_low.setdefault(work.windows[0].low, set()).add(work.day)
@@ -144,6 +149,22 @@ def _changed(session: SparkSession, batch: Batch) -> DataFrame:
             rows = rows_apart(session, before, after, columns, of_these)
         found.append(rows.select(*_names(batch.table.key), "dt"))
     return reduce(DataFrame.unionByName, found)
+
+
+def _of_these_days(session: SparkSession, batch: Batch, upstream: TableFiles) -> DataFrame:
+    """Key and day of every row of the batch's days, on either side."""
+
+    def of_these(file: DataFile) -> bool:
+        return file.partition["dt"] in batch.work.days
+
+    columns = [*batch.table.key, "dt"]
+    days = f"dt IN ({sql_days(batch.work.days)})"
+    rows = rows_of(session, upstream, [f for f in upstream.files if of_these(f)], columns)
+    if batch.view.table(batch.table.name).published_days:
+        own = plain_files(batch.path, version_of(batch.path))
+        there = rows_of(session, own, [f for f in own.files if of_these(f)], columns)
+        rows = rows.unionByName(there)
+    return rows.where(days).select(*_names(batch.table.key), "dt")
 
 
 def _made(batch: Batch, touched: _Touched) -> DataFrame:

@@ -24,7 +24,7 @@ def gate_accept(name: str, day: str, reason: str) -> None:
     The next run of the day publishes it. Rows in quarantine stay there. If the input changes
     before, the day is judged anew.
     """
-    from incremental_assets.accepting import accept
+    from incremental_assets.operations.accept import accept
 
     table, house = house_and_table(name)
     done = accept(house, table, parse_day(day), reason)

@@ -27,7 +27,7 @@ def quarantine() -> None:
 @JSON
 def quarantine_list(names: tuple[str, ...], span: str | None, rule: str, *, as_json: bool) -> None:
     """How many rows lie there, by table, day and reason."""
-    from incremental_assets.quarantined import Asked, in_quarantine
+    from incremental_assets.operations.quarantined import Asked, in_quarantine
 
     every = tables()
     chosen = [table_named(every, name) for name in names] or every
@@ -45,7 +45,7 @@ def quarantine_list(names: tuple[str, ...], span: str | None, rule: str, *, as_j
 @JSON
 def quarantine_show(name: str, span: str | None, rule: str, limit: int, *, as_json: bool) -> None:
     """The rows themselves, as they landed, with all their reasons."""
-    from incremental_assets.quarantined import Asked, set_aside
+    from incremental_assets.operations.quarantined import Asked, set_aside
 
     asked = Asked(parse_days(span) if span else None, rule)
     rows = set_aside(Settings.from_environment(), table_named(tables(), name), asked)
@@ -66,7 +66,7 @@ def quarantine_replay(name: str, span: str | None, rule: str, *, as_json: bool) 
     What is built on the table is stale then: `incremental-assets run` brings it up to date. The
     exit status is 1 if a day was refused.
     """
-    from incremental_assets.quarantined import Asked, set_aside
+    from incremental_assets.operations.quarantined import Asked, set_aside
 
     table, house = house_and_table(name)
     asked = Asked(parse_days(span) if span else None, rule)
@@ -98,7 +98,7 @@ def quarantine_replay(name: str, span: str | None, rule: str, *, as_json: bool) 
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def quarantine_drop(name: str, span: str | None, rule: str, reason: str, *, yes: bool) -> None:
     """Take rows out of quarantine for good. Bronze keeps them as they landed."""
-    from incremental_assets.quarantined import Asked, drop, set_aside
+    from incremental_assets.operations.quarantined import Asked, drop, set_aside
 
     table, house = house_and_table(name)
     asked = Asked(parse_days(span) if span else None, rule)

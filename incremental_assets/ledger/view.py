@@ -25,7 +25,8 @@ class TableHistory:
     @cached_property
     def loads(self) -> tuple[Entry, ...]:
         """The outcomes of batches, without what a person wrote down."""
-        return tuple(e for e in self.outcomes if e.state not in ("accepted", "dropped"))
+        said = ("accepted", "dropped")
+        return tuple(e for e in self.outcomes if e.state not in said and e.kind != "rewind")
 
     @cached_property
     def committed(self) -> tuple[Entry, ...]:
@@ -65,6 +66,23 @@ class TableHistory:
         said = {e.day: e for e in self.outcomes if e.state == "accepted"}
         held = self.held
         return {day: e for day, e in said.items() if day in held and e.batch > held[day].batch}
+
+    @cached_property
+    def rewound(self) -> Mapping[date, Entry]:
+        """The days whose watermark somebody lowered and that were not loaded since."""
+        return {day: e for day, e in self.last_committed.items() if e.kind == "rewind"}
+
+    @cached_property
+    def to_load_again(self) -> Mapping[date, frozenset[str]]:
+        """Per day the paths of the files that were loaded, and are to be loaded again."""
+        found: dict[date, frozenset[str]] = {}
+        for entry in self.committed:
+            paths = frozenset(file.path for file in entry.files)
+            if entry.kind == "rewind":
+                found[entry.day] = found.get(entry.day, frozenset()) | paths
+            elif entry.day in found:
+                found[entry.day] -= paths
+        return {day: paths for day, paths in found.items() if paths}
 
     @cached_property
     def published_days(self) -> frozenset[date]:

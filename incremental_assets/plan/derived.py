@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import date
 
 from incremental_assets.lake.strategy import Append, Merge, ReplaceKeys
-from incremental_assets.ledger.entry import Entry, Mode, Window
+from incremental_assets.ledger.entry import Entry, Kind, Mode, Window
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.accepted import changed_since
 from incremental_assets.plan.costs import Costs
@@ -57,7 +57,7 @@ def upstream_held(table: Table, day: date, view: LedgerView) -> str:
 
 
 def plan_derived(table: Table, days: Sequence[date], view: LedgerView) -> Plan:
-    by_mode: dict[Mode, dict[date, DayWork]] = {}
+    found: dict[tuple[Mode, Kind], dict[date, DayWork]] = {}
     refused: dict[date, str] = {}
     idle: list[date] = []
     for day in days:
@@ -71,14 +71,19 @@ def plan_derived(table: Table, days: Sequence[date], view: LedgerView) -> Plan:
         else:
             mode, because = _mode(table, work, view)
             why = f"{work.why}; {because}" if because else work.why
-            by_mode.setdefault(mode, {})[day] = replace(work, why=why)
+            kind = _kind(table, day, mode, view)
+            found.setdefault((mode, kind), {})[day] = replace(work, why=why)
     order: tuple[Mode, ...] = ("append", "merge", "rebuild")
-    works = [
-        Work(mode, "restate" if mode == "rebuild" and table.is_typed else "advance", by)
-        for mode in order
-        if (by := by_mode.get(mode))
-    ]
+    kinds: tuple[Kind, ...] = ("advance", "restate")
+    each = [(mode, kind) for mode in order for kind in kinds if (mode, kind) in found]
+    works = [Work(mode, kind, found[mode, kind]) for mode, kind in each]
     return Plan(tuple(works), refused, tuple(idle))
+
+
+def _kind(table: Table, day: date, mode: Mode, view: LedgerView) -> Kind:
+    """Whether the day's rows are written anew, for those that are built on it."""
+    anew = isinstance(table.write, ReplaceKeys) and day in view.table(table.name).rewound
+    return "restate" if anew or (mode == "rebuild" and table.is_typed) else "advance"
 
 
 def _day_work(table: Table, day: date, view: LedgerView) -> DayWork | None:
@@ -102,6 +107,9 @@ def _day_work(table: Table, day: date, view: LedgerView) -> DayWork | None:
             last = new[-1].batch
             batches = f"batch {last}" if len(new) == 1 else f"{len(new)} batches up to {last}"
             reasons.append(f"{read.table.name} {batches}")
+    if day in history.rewound:
+        entry = history.rewound[day]
+        reasons.append(f"rewound by {entry.who}: {entry.why}")
     return DayWork(day, ", ".join(reasons), tuple(windows), rows=rows) if reasons else None
 
 
@@ -112,7 +120,7 @@ def _mode(table: Table, work: DayWork, view: LedgerView) -> tuple[Mode, str]:
         return "merge", ""
     if not table.is_typed:
         return _joined(table, work, view)
-    if _restating(work, view):
+    if _restating(work, view) or work.day in history.rewound:
         return "rebuild", ""
     if isinstance(table.write, Append):
         return "append", ""

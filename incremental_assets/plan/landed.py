@@ -11,7 +11,7 @@ from incremental_assets.ledger.view import LedgerView, TableHistory
 from incremental_assets.plan.work import DayWork, Plan, Work
 from incremental_assets.settings import Settings
 from incremental_assets.sources.landed_files import LandedFiles
-from incremental_assets.sources.source_file import with_content_tag
+from incremental_assets.sources.source_file import SourceFile, with_content_tag
 from incremental_assets.table import Table
 
 
@@ -25,20 +25,17 @@ def plan_landed(
     idle: list[date] = []
     for day in days:
         listed = feed.files(settings.landing, day)
-        new, changed = table.files.new_and_changed(
-            listed, history.files(day), partial(with_content_tag, settings.landing)
-        )
+        new, changed, why = _news(table, listed, history, day, settings.landing)
         if changed:
-            why = f"{len(changed)} loaded files changed" + (f", {len(new)} new" if new else "")
             repaired[day] = DayWork(day, why, (), (*new, *changed), tuple(changed))
         elif new:
-            fresh[day] = DayWork(day, f"{len(new)} new files", (), tuple(new))
+            fresh[day] = DayWork(day, why, (), tuple(new))
         else:
             idle.append(day)
         if isinstance(table.changes, SnapshotDiff) and (new or changed):
             # A copy is all that lies in its folder.
-            again = {file.path: file for file in (*new, *changed)}
-            whole = tuple(again.get(file.path, file) for file in listed)
+            read = {file.path: file for file in (*new, *changed)}
+            whole = tuple(read.get(file.path, file) for file in listed)
             why = (repaired.get(day) or fresh[day]).why
             fresh[day] = DayWork(day, why, (), whole)
     if isinstance(table.changes, SnapshotDiff):
@@ -46,6 +43,24 @@ def plan_landed(
     else:
         works = [Work("append", "advance", fresh), Work("rebuild", "restate", repaired)]
     return Plan(tuple(w for w in works if w.days), {}, tuple(idle))
+
+
+def _news(
+    table: Table, listed: Sequence[SourceFile], history: TableHistory, day: date, landing: str
+) -> tuple[list[SourceFile], list[SourceFile], str]:
+    """The files of a day that are new, those whose rows are to be replaced, and why."""
+    tagged = partial(with_content_tag, landing)
+    new, changed = table.files.new_and_changed(listed, history.files(day), tagged)
+    why = [f"{len(changed)} loaded files changed"] if changed else []
+    wanted = history.to_load_again.get(day, frozenset()) - {file.path for file in changed}
+    again = [tagged(file) for file in listed if file.path in wanted]
+    if again:
+        entry = history.rewound.get(day)
+        by = f" by {entry.who}: {entry.why}" if entry else ""
+        why.append(f"{len(again)} files again: rewound{by}")
+    if new:
+        why.append(f"{len(new)} new" if why else f"{len(new)} new files")
+    return new, [*changed, *again], ", ".join(why)
 
 
 def copy_work(history: TableHistory, day: DayWork) -> Work:

@@ -36,6 +36,8 @@ def plan_replay(table: Table, days: Sequence[date], view: LedgerView) -> Plan:
             )
         elif last is None:
             refused[day] = "it was never loaded"
+        elif day in history.rewound:
+            refused[day] = "it was rewound; run it, which judges it anew"
         elif any(
             entry.kind == "restate"
             for window in last.windows

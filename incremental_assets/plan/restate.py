@@ -2,40 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 
 from incremental_assets.errors import DefinitionError
+from incremental_assets.lake.delta_log import rows_by_file
 from incremental_assets.lake.strategy import ReplaceKeys
-from incremental_assets.ledger.entry import Window
+from incremental_assets.ledger.entry import Entry, Mode, Window
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.derived import upstream_held
 from incremental_assets.plan.work import DayWork, Plan, Work
 from incremental_assets.table import Table
 
 
-def plan_restate(table: Table, days: Sequence[date], view: LedgerView, why: str) -> Plan:
+def plan_restate(table: Table, days: Sequence[date], view: LedgerView, why: str, lake: str) -> Plan:
     """The days of a table that can be built anew now, from all that its upstreams have of them.
 
-    Raises DefinitionError for a table that is not built from others by day.
+    Raises DefinitionError for a bronze table.
     """
     if table.layer == "bronze":
         raise DefinitionError(
             f"{table.name}: bronze keeps what landed; to load a file anew, put it right where it "
-            "landed."
-        )
-    if isinstance(table.write, ReplaceKeys):
-        raise DefinitionError(
-            f"{table.name}: its rows belong to keys and not to days; they follow from the tables "
-            "that it reads, so restate those."
+            f"landed, or rewind the table: `incremental-assets watermarks rewind {table.name}`."
         )
     history = view.table(table.name)
+    lost = _lost_days(table, days, view, lake)
     refused: dict[date, str] = {}
     works: dict[date, DayWork] = {}
     for day in days:
         held = upstream_held(table, day, view)
         if held:
             refused[day] = held
+        elif day in lost:
+            refused[day] = lost[day]
         elif day not in history.last_committed:
             refused[day] = "it was never loaded, so there is nothing to restate; run it"
         else:
@@ -49,4 +48,29 @@ def plan_restate(table: Table, days: Sequence[date], view: LedgerView, why: str)
             )
             rows = sum(e.rows_read for e in history.since_rebuilt(day))
             works[day] = DayWork(day, why, windows, rows=rows)
-    return Plan((Work("rebuild", "restate", works),) if works else (), refused)
+    mode: Mode = "merge" if isinstance(table.write, ReplaceKeys) else "rebuild"
+    return Plan((Work(mode, "restate", works),) if works else (), refused)
+
+
+def _lost_days(
+    table: Table, days: Sequence[date], view: LedgerView, lake: str
+) -> Mapping[date, str]:
+    """The days whose rows the upstream had, and has no more: made anew, they would be empty."""
+    facts = table.facts
+    if facts is None:
+        return {}
+    column = "_day" if facts.layer == "bronze" else "dt"
+    there = {day for _, day, rows in rows_by_file(f"{lake}/{facts.name}", column) if rows}
+    last = {day: view.table(facts.name).changes(day, 0)[-1:] for day in days if day not in there}
+    return {
+        day: f"{facts.name} has no rows of it any more, and had {_rows(entry, day)} after batch "
+        f"{entry.batch}: to make it anew would empty it. Restore {facts.name} from a copy, or "
+        "load it again, before"
+        for day, some in last.items()
+        for entry in some
+        if _rows(entry, day)
+    }
+
+
+def _rows(entry: Entry, day: date) -> int:
+    return next((touched.rows for touched in entry.touched if touched.day == day), 0)

@@ -126,6 +126,8 @@ def _day_work(
     low = next((w.high for w in last.windows if w.upstream == fixed.path), 0) if last else 0
     windows = (Window(fixed.path, low, fixed.version or 0),)
     why = f"{fixed.path} changed" if last else f"{fixed.path} was not read for it"
+    if last is not None and last.kind == "rewind":
+        why = f"rewound by {last.who}: {last.why}"
     files: tuple[SourceFile, ...] = ()
     if isinstance(table.changes, ChangeLog) and fixed.version is None:
         files = _unread(table, history, fixed, day)
@@ -144,6 +146,8 @@ def _unread(
         if table.landing_column is not None
         else {f.path: f for f in _files(history.committed)}
     )
+    again = frozenset().union(*history.to_load_again.values())
+    known = {path: file for path, file in known.items() if path not in again}
     new, changed = table.files.new_and_changed(fixed.files, known, fixed.tagged)
     return (*new, *changed)
 

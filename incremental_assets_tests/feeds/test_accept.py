@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from incremental_assets.accepting import accept
 from incremental_assets.errors import DefinitionError
 from incremental_assets.lake.strategy import Merge, ReplaceKeys
+from incremental_assets.operations.accept import accept
 from incremental_assets.quality.rules import (
     distinct_count,
     fail,

@@ -12,11 +12,11 @@ from pyspark.sql import functions as F
 from incremental_assets.changes import ChangeLog
 from incremental_assets.errors import DefinitionError
 from incremental_assets.lake.strategy import Append, History, Merge, ReplaceDay
+from incremental_assets.operations.quarantined import Asked, set_aside
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.judge import RuleResult
 from incremental_assets.quality.rules import fail, quarantined_share
 from incremental_assets.quality.types import Decimal, FieldType, Integer, Text, Timestamp
-from incremental_assets.quarantined import Asked, set_aside
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.table import ByDay, Table
 from incremental_assets_tests.feeds.conftest import Lakes

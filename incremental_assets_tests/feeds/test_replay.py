@@ -17,6 +17,7 @@ from incremental_assets.errors import DefinitionError, GateError
 from incremental_assets.lake import quarantine as quarantine_module
 from incremental_assets.lake.strategy import Append, History, Merge
 from incremental_assets.load import LoadResult
+from incremental_assets.operations.quarantined import Asked, drop, set_aside
 from incremental_assets.quality.rules import (
     Rule,
     fail,
@@ -26,7 +27,6 @@ from incremental_assets.quality.rules import (
     quarantined_share,
 )
 from incremental_assets.quality.types import Integer
-from incremental_assets.quarantined import Asked, drop, set_aside
 from incremental_assets.table import Table
 from incremental_assets_tests.feeds import test_change_log as logs
 from incremental_assets_tests.feeds.conftest import Lakes

@@ -1,0 +1,1 @@
+"""What people do to a lake beside loading it; each leaves a record in the ledger."""

@@ -1,0 +1,69 @@
+"""Restating days of tables and of all that stands on them, from the rows that bronze keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import date
+
+from incremental_assets.days import DayRange, utc_today
+from incremental_assets.errors import DefinitionError
+from incremental_assets.ledger.view import LedgerView
+from incremental_assets.load import Lakehouse, LoadResult
+from incremental_assets.plan import stale_days
+from incremental_assets.plan.due import with_downstream
+from incremental_assets.table import AsOf, Table
+
+
+def restate(
+    house: Lakehouse, tables: Sequence[Table], days: Sequence[date], why: str, run_id: str = ""
+) -> Iterator[LoadResult]:
+    """Build days of the tables anew, then those days of other tables that this made stale.
+
+    That may be other days than those asked for: facts that look up a version, levels that go on
+    from the day before. A result is given as soon as its table is done, upstreams first. Raises
+    DefinitionError without a reason, and where `Lakehouse.restate` does.
+    """
+    if not why.strip():
+        raise DefinitionError("A restatement needs a reason: it stays on record with its batches.")
+    if not tables:
+        raise DefinitionError("A restatement needs a table: name one or more.")
+    before = house.ledger.view()
+    chosen = {table.name for table in tables}
+    below = {t.name for table in tables for t in with_downstream(table, house.tables)}
+    for table in (t for t in house.tables if t.name in below):
+        if table.name in chosen:
+            yield house.restate(table, days, why.strip(), run_id)
+            continue
+        redone = days_made_stale(table, before, house)
+        if redone:
+            house.say(f"{table.name}: {len(redone)} days stand on what was restated")
+            yield house.load(table, redone, run_id)
+
+
+def days_made_stale(table: Table, before: LedgerView, house: Lakehouse) -> list[date]:
+    """The days of a table that what was published since `before` made stale, and nothing else."""
+    now = house.ledger.view()
+    start, today = house.settings.start_date, utc_today(house.now())
+    stale = stale_days(table, now, start, today)
+    changed: set[date] = set()
+    for read in table.upstreams:
+        low, upstream = before.table(read.table.name).last_batch, now.table(read.table.name)
+        for day in stale:
+            new = (
+                upstream.looked_up_changes(day, low)
+                if isinstance(read, AsOf)
+                else upstream.changes(day, low)
+            )
+            if new:
+                changed.add(day)
+    return sorted(changed)
+
+
+def days_to_restate(
+    house: Lakehouse, tables: Sequence[Table], days: DayRange | None
+) -> Sequence[date]:
+    """The days that are asked for, or all that any of the tables was loaded for."""
+    if days is not None:
+        return list(days)
+    view = house.ledger.view()
+    return sorted({day for table in tables for day in view.table(table.name).last_committed})

@@ -1,0 +1,172 @@
+"""Lowering a watermark: what came since is loaded again, once, and the old record stays."""
+
+from __future__ import annotations
+
+import getpass
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+
+from incremental_assets.changes import Sequence as SequenceChanges
+from incremental_assets.changes import SnapshotDiff
+from incremental_assets.days import DayRange
+from incremental_assets.errors import ConflictError, DefinitionError, WatermarkError
+from incremental_assets.ledger.entry import Entry, FileEntry, Window
+from incremental_assets.ledger.lock import table_lock
+from incremental_assets.ledger.tail import TableTail
+from incremental_assets.ledger.view import TableHistory
+from incremental_assets.load import Lakehouse
+from incremental_assets.plan.stored import state_of
+from incremental_assets.table import Table
+
+# What a detector remembers of how the source looked: with it, the source would be as it was.
+_AS_IT_WAS = ("source", "seen")
+
+
+@dataclass(frozen=True)
+class Rewound:
+    """What a rewind did: the days whose watermark it lowered, to what it was after batch `to`."""
+
+    table: str
+    to: int
+    days: tuple[date, ...]
+
+
+def to_rewind(
+    table: Table, history: TableHistory, to: int | datetime, days: DayRange | None, now: datetime
+) -> Rewound:
+    """What a rewind would do. Changes nothing.
+
+    `to` is a batch of the table (0: before the first), or a moment: the last batch that was
+    recorded by then. Raises WatermarkError where there is nothing to rewind, and DefinitionError
+    for a source that has nothing to read again.
+    """
+    if table.stored is not None and isinstance(table.changes, SnapshotDiff):
+        raise DefinitionError(
+            f"{table.name}: each copy overwrites the one before, so there is none to read again. "
+            "What the table keeps of the older ones stays as it is."
+        )
+    number = _batch_at(table, history, to, now) if isinstance(to, datetime) else to
+    last = max((entry.batch for entry in history.loads), default=0)
+    if number < 0 or number > last:
+        raise WatermarkError(
+            f"{table.name} has no batch {number} yet: its last is {last}. A watermark is only ever "
+            "lowered by hand; to load what is new, run the table."
+        )
+    later = [day for day, entry in history.last_committed.items() if entry.batch > number]
+    asked = sorted(day for day in later if days is None or day in days)
+    if not asked:
+        of = f" of {days}" if days else ""
+        raise WatermarkError(
+            f"{table.name}: no day{of} was loaded after batch {number}, so there is nothing to "
+            f"rewind. `incremental-assets watermarks history {table.name}` shows its batches."
+        )
+    return Rewound(table.name, number, tuple(asked))
+
+
+def rewind(
+    house: Lakehouse, table: Table, to: int | datetime, reason: str, days: DayRange | None = None
+) -> Rewound:
+    """Write down that a table is to load again what its batches above `to` loaded.
+
+    The next load of these days does it: files are read again and their rows replaced, rows of a
+    stored source are read again from the lower watermark (one that is there is not added twice), a
+    silver or gold day is made anew. No row goes before that. Raises as `to_rewind`, and
+    ConflictError for a table with an unfinished batch.
+    """
+    if not reason.strip():
+        raise DefinitionError("A rewind needs a reason: whoever wonders later will want to know.")
+    with table_lock(house.settings.lake, table.name, "a rewind", house.say):
+        history, now = house.ledger.view().table(table.name), house.now()
+        _refuse_pending(history)
+        found = to_rewind(table, history, to, days, now)
+        entries = _entries(table, history, found, reason.strip(), now)
+
+        def decide(tail: TableTail) -> Sequence[Entry]:
+            if tail.last_batch != history.last_batch:
+                raise ConflictError(
+                    f"{table.name}: another run claimed batch {tail.last_batch} meanwhile. Nothing "
+                    "was rewound; try again when it is done."
+                )
+            return entries
+
+        house.ledger.transact_on(table.name, decide)
+    return found
+
+
+def _batch_at(table: Table, history: TableHistory, at: datetime, now: datetime) -> int:
+    if at > now:
+        raise WatermarkError(
+            f"{table.name}: {at.isoformat()} is still to come. Name a batch, or a moment at which "
+            "the table was right."
+        )
+    return max((e.batch for e in history.loads if e.recorded_at <= at), default=0)
+
+
+def _refuse_pending(history: TableHistory) -> None:
+    if history.unsettled:
+        claim = history.unsettled[0]
+        raise ConflictError(
+            f"{history.table}: batch {claim.batch}, begun {claim.recorded_at:%Y-%m-%d %H:%M} UTC "
+            f"by {claim.who}, has no outcome yet: its run is at work elsewhere, or died. Nothing "
+            f"was rewound; `incremental-assets run {history.table}` gives it one, then try again."
+        )
+
+
+def _entries(
+    table: Table, history: TableHistory, found: Rewound, reason: str, now: datetime
+) -> list[Entry]:
+    """What is on record: per day the watermark as it was, and the files to be loaded again."""
+    kept = [entry for entry in history.committed if entry.batch <= found.to]
+    by_day = {entry.day: entry for entry in kept}
+    days, files = found.days, _files_since(history, found)
+    if table.stored is not None and table.landing_column is None:  # all days have one watermark
+        days = found.days[-1:]
+        by_day = dict.fromkeys(days, kept[-1]) if kept else {}
+        files = dict.fromkeys(days, tuple(file for some in files.values() for file in some))
+    return [
+        Entry(
+            table=table.name,
+            batch=history.last_batch + 1,
+            day=day,
+            state="committed",
+            kind="rewind",
+            mode="replace",
+            detector=history.last_committed[day].detector,
+            recorded_at=now,
+            windows=_windows(history.last_committed[day], before),
+            files=files.get(day, ()) if table.layer == "bronze" else (),
+            affects=(),
+            low=history.last_committed[day].high,
+            high=before.high if before else "",
+            position=_position(table, before, kept),
+            who=getpass.getuser(),
+            why=reason,
+        )
+        for day in days
+        for before in [by_day.get(day)]
+    ]
+
+
+def _windows(last: Entry, before: Entry | None) -> tuple[Window, ...]:
+    highs = {w.upstream: w.high for w in before.windows} if before else {}
+    return tuple(replace(w, low=w.high, high=highs.get(w.upstream, 0)) for w in last.windows)
+
+
+def _files_since(history: TableHistory, found: Rewound) -> Mapping[date, tuple[FileEntry, ...]]:
+    """Per day the files that the batches above it loaded, as they were last loaded."""
+    since: dict[date, dict[str, FileEntry]] = {}
+    for entry in history.committed:
+        if entry.batch > found.to and entry.day in found.days:
+            since.setdefault(entry.day, {}).update({f.path: f for f in entry.files})
+    return {day: tuple(files.values()) for day, files in since.items()}
+
+
+def _position(table: Table, before: Entry | None, kept: Sequence[Entry]) -> str:
+    """What the detector goes on from: as it was, but for how the source looked."""
+    own = {k: v for k, v in state_of(before).items() if k not in _AS_IT_WAS}
+    if isinstance(table.changes, SequenceChanges) and kept:  # its gaps are the whole source's
+        every = state_of(kept[-1])
+        own = {k: v for k, v in every.items() if k not in _AS_IT_WAS}
+    return json.dumps(own) if own else ""

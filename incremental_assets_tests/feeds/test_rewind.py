@@ -1,0 +1,256 @@
+"""Watermarks that somebody lowers: what came since is loaded again, once, from every source."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from incremental_assets.changes import ChangeLog, SnapshotDiff
+from incremental_assets.days import DayRange, parse_days
+from incremental_assets.errors import ConflictError, DefinitionError, WatermarkError
+from incremental_assets.lake.strategy import Append, History
+from incremental_assets.operations.rewind import Rewound, rewind
+from incremental_assets.sources.stored_feed import Stored
+from incremental_assets.table import Table
+from incremental_assets_tests.feeds import test_change_log as logs
+from incremental_assets_tests.feeds import test_sequence as sequences
+from incremental_assets_tests.feeds import test_timestamp as stamps
+from incremental_assets_tests.feeds.conftest import Lakes
+from incremental_assets_tests.feeds.test_interrupted import Died, die
+from incremental_assets_tests.feeds.test_rules import DAY, booking, bookings, landed, per_train
+from incremental_assets_tests.feeds.world import Lake, states
+
+NEXT = "2017-01-06"
+NOON = f"{NEXT}T12:00"
+
+
+def back(lake: Lake, name: str, to: int | datetime = 0, days: DayRange | None = None) -> Rewound:
+    return rewind(lake.house, lake.tables[name], to, "a till counted twice", days)
+
+
+@pytest.fixture
+def station(lake: Lakes) -> Lake:
+    """Two days, each loaded by a batch of its own."""
+    made = lake(landed("bookings"), bookings(), per_train())
+    made.land("bookings", DAY, "1.jsonl", [booking("a", "1"), booking("b", "2", "t2")])
+    made.load(DAY)
+    made.land(
+        "bookings", NEXT, "1.jsonl", [booking("c", "3", at=NOON), booking("d", "4", "t2", at=NOON)]
+    )
+    made.load(NEXT)
+    return made
+
+
+def content(lake: Lake) -> dict[str, list[tuple[Any, ...]]]:
+    return {
+        "bronze": lake.bronze("bronze/bookings", "id"),
+        "silver": lake.rows("silver/bookings", "id", "train", "dt"),
+        "gold": lake.rows("gold/per_train", "train", "dt"),
+    }
+
+
+def test_files_that_were_loaded_since_are_loaded_again_and_replace_their_rows(
+    station: Lake,
+) -> None:
+    before = content(station)
+    done = back(station, "bronze/bookings", 1)
+
+    assert done == Rewound("bronze/bookings", 1, (date(2017, 1, 6),))
+    assert station.news("bronze/bookings") == [NEXT]
+    results = station.load(f"{DAY}...{NEXT}", "bronze/bookings")
+    assert states(results, "bronze/bookings") == ["idle", "committed"]
+    (entry,) = results["bronze/bookings"].days[date(2017, 1, 6)].entries
+    assert (entry.kind, entry.mode, entry.rows_read) == ("restate", "rebuild", 2)
+    assert "1 files again: rewound by" in entry.why
+    assert "a till counted twice" in entry.why
+    assert set(station.stale()) == {"silver/bookings"}
+    station.load_stale()
+    assert content(station) == before
+    assert station.news("bronze/bookings") == []
+
+
+def test_a_file_that_was_archived_keeps_its_rows(station: Lake) -> None:
+    before = content(station)
+    (station.source("bookings") / NEXT / "1.jsonl").unlink()
+    back(station, "bronze/bookings")
+
+    assert station.news("bronze/bookings") == [DAY]
+    station.load(f"{DAY}...{NEXT}")
+    station.load_stale()
+    assert content(station) == before
+
+
+def test_a_silver_day_is_made_anew_and_its_shares_count_each_row_once(station: Lake) -> None:
+    before = content(station)
+    done = back(station, "silver/bookings", 0, parse_days(NEXT))
+
+    assert [str(day) for day in done.days] == [NEXT]
+    assert station.stale() == {"silver/bookings": [NEXT]}
+    results = station.load(f"{DAY}...{NEXT}", "silver/bookings")
+    (entry,) = results["silver/bookings"].days[date(2017, 1, 6)].entries
+    assert (entry.kind, entry.mode, entry.rows_counted) == ("restate", "rebuild", 2)
+    station.load_stale()
+    assert content(station) == before
+    assert station.stale() == {}
+
+
+def test_a_gold_day_is_made_anew(station: Lake) -> None:
+    before = content(station)
+    back(station, "gold/per_train", 1)
+    assert station.stale() == {"gold/per_train": [NEXT]}
+
+    station.load_stale()
+
+    assert content(station) == before
+    assert station.stale() == {}
+
+
+def test_the_old_record_stays_and_says_who_lowered_the_watermark_and_why(station: Lake) -> None:
+    name = "silver/bookings"
+    records = station.house.ledger.view().table(name).entries
+    back(station, name, 1)
+
+    history = station.house.ledger.view().table(name)
+    assert history.entries[: len(records)] == records
+    (entry,) = history.entries[len(records) :]
+    assert (entry.state, entry.kind, entry.day) == ("committed", "rewind", date(2017, 1, 6))
+    assert entry.why == "a till counted twice"
+    assert entry.who
+    assert history.watermark("bronze/bookings", date(2017, 1, 6)) == 0
+    assert history.loads[-1].batch == 2  # it is no load
+
+
+def test_rows_that_a_timestamp_passed_over_are_read_from_the_lower_watermark(lake: Lakes) -> None:
+    made = lake(*stamps.tables())
+    first = stamps.orders(("a", "new", "05 10:00"), ("b", "new", "05 12:00"))
+    made.put_delta("orders", first)
+    made.load(DAY)
+    made.put_delta("orders", stamps.orders(("c", "new", "05 14:00")), "append")
+    made.load(DAY)
+    made.put_delta("orders", stamps.orders(("late", "new", "05 11:00")), "append")
+    made.load(DAY)
+    assert len(made.rows("silver/orders", "order_id")) == 3  # it came below the watermark
+    back(made, "bronze/orders", 0)
+
+    assert made.news("bronze/orders") == [DAY]
+    made.load(DAY)
+
+    assert made.bronze("bronze/orders", "order_id") == [
+        (DAY, each) for each in ("a", "b", "c", "late")
+    ]
+    assert made.rows("silver/orders", "order_id") == [("a",), ("b",), ("c",), ("late",)]
+    assert made.news("bronze/orders") == []
+
+
+def test_a_sequence_goes_on_from_the_gaps_it_knew(lake: Lakes) -> None:
+    made = lake(*sequences.tables())
+    made.put_delta("movements", sequences.movements((1, "05 10:00"), (3, "05 11:00")))
+    made.load(DAY)
+    made.put_delta("movements", sequences.movements((4, "05 12:00")), "append")
+    made.load(DAY)
+    assert sequences.landed(made) == [1, 3, 4]
+    back(made, "bronze/movements", 1)
+    made.put_delta("movements", sequences.movements((2, "05 10:30")), "append")
+
+    made.load(DAY)
+
+    assert sequences.landed(made) == [1, 2, 3, 4]
+    assert made.news("bronze/movements") == []
+
+
+def test_a_copy_is_compared_again(lake: Lakes) -> None:
+    table = Table(
+        "bronze/bookings",
+        "",
+        reads=landed("bookings").reads,
+        changes=SnapshotDiff(("id",)),
+        write=Append(),
+    )
+    made = lake(table)
+    made.land("bookings", DAY, "1.jsonl", [booking("a", "1"), booking("b", "2")])
+    made.land("bookings", NEXT, "1.jsonl", [booking("a", "1"), booking("b", "3")])
+    made.load(f"{DAY}...{NEXT}")
+    before = made.bronze("bronze/bookings", "id", "seat")
+    back(made, "bronze/bookings", 1)
+    assert made.news("bronze/bookings") == [NEXT]
+
+    made.load(NEXT)
+
+    assert made.bronze("bronze/bookings", "id", "seat") == before
+    overwritten = replace(table, reads=(Stored("bookings"),))
+    with pytest.raises(DefinitionError, match="each copy overwrites the one before"):
+        rewind(made.house, overwritten, 0, "why")
+
+
+@pytest.mark.parametrize(
+    ("to", "days", "error", "said"),
+    [
+        (9, None, WatermarkError, "has no batch 9 yet: its last is 2"),
+        (-1, None, WatermarkError, "has no batch -1 yet"),
+        (2, None, WatermarkError, "no day was loaded after batch 2"),
+        (1, parse_days(DAY), WatermarkError, f"no day of {DAY} was loaded after batch 1"),
+        (datetime.fromisoformat("2030-01-01T00:00Z"), None, WatermarkError, "is still to come"),
+    ],
+)
+def test_what_cannot_be_rewound_is_refused_and_changes_nothing(
+    station: Lake, to: int | datetime, days: DayRange | None, error: type[Exception], said: str
+) -> None:
+    before = station.house.ledger.view().version
+    with pytest.raises(error, match=said):
+        back(station, "silver/bookings", to, days)
+    with pytest.raises(DefinitionError, match="needs a reason"):
+        rewind(station.house, station.tables["silver/bookings"], 1, " ")
+    assert station.house.ledger.view().version == before
+
+
+def test_a_moment_names_the_last_batch_until_then(station: Lake) -> None:
+    then = station.now
+    station.now += timedelta(hours=1)
+    station.land("bookings", NEXT, "2.jsonl", [booking("e", "5")])
+    station.load(NEXT)
+
+    done = back(station, "bronze/bookings", then)
+
+    assert (done.to, [str(day) for day in done.days]) == (2, [NEXT])
+
+
+def test_a_table_with_an_unfinished_batch_is_refused(
+    station: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    station.land("bookings", NEXT, "2.jsonl", [booking("e", "5")])
+    with monkeypatch.context() as patch, pytest.raises(Died):
+        patch.setattr("incremental_assets.load.record", die)
+        station.load(NEXT, "bronze/bookings")
+
+    with pytest.raises(ConflictError, match="has no outcome yet: its run is at work elsewhere"):
+        back(station, "bronze/bookings", 1)
+    station.load(NEXT, "bronze/bookings")
+    assert back(station, "bronze/bookings", 1).days == (date(2017, 1, 6),)
+
+
+@pytest.mark.parametrize("reads", [(), (Stored("users", "json"),)], ids=["day folders", "a folder"])
+def test_a_log_is_read_again_and_no_change_is_there_twice(
+    lake: Lakes, reads: tuple[Stored, ...]
+) -> None:
+    made = lake(*logs.tables(History(), ChangeLog(), *reads))
+    made.land("users", DAY, "1.jsonl", [logs.event("INSERT", 1, 1, name="Ann")])
+    made.load("2017-01-05...2017-01-10")
+    made.land("users", DAY, "2.jsonl", [logs.event("UPDATE", 2, 1, name="Anna")])
+    made.load("2017-01-05...2017-01-10")
+    before = made.bronze("bronze/users", "sequence_num"), made.rows("silver/users", *logs.VERSION)
+    back(made, "bronze/users", 0)
+    (day,) = made.news("bronze/users")
+
+    results = made.load("2017-01-05...2017-01-10")
+    made.load_stale()
+
+    read = results["bronze/users"].days[date.fromisoformat(day)].entries[-1]
+    assert len(read.files) == 2
+    assert before == (
+        made.bronze("bronze/users", "sequence_num"),
+        made.rows("silver/users", *logs.VERSION),
+    )
+    assert made.news("bronze/users") == []
