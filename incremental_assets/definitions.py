@@ -7,6 +7,7 @@ import dagster as dg
 from incremental_assets.catalog import tables
 from incremental_assets.orchestration.assets import incremental_assets
 from incremental_assets.orchestration.console import console
+from incremental_assets.orchestration.incidents import INCIDENT_JOBS
 from incremental_assets.orchestration.resources import SparkResource
 from incremental_assets.orchestration.sensors import stale_days_sensors
 from incremental_assets.settings import Settings
@@ -15,6 +16,7 @@ from incremental_assets.settings import Settings
 _settings = Settings.from_environment()
 defs = dg.Definitions(
     assets=incremental_assets(tables(), _settings),
+    jobs=INCIDENT_JOBS,
     sensors=stale_days_sensors(tables(), _settings),
     resources={"spark": SparkResource()},
     executor=dg.in_process_executor,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import datetime
 from typing import Literal
 
 import polars as pl
@@ -14,6 +15,11 @@ _SHORT = 28  # characters that are not folded where there is room
 _WIDE = 200  # characters of a line that no person's terminal bounds
 OUT = Console(highlight=False)
 ERR = Console(stderr=True, highlight=False)
+
+
+def moment(at: datetime | None, *, plain: bool) -> datetime | str | None:
+    """An instant for a person, in UTC, or as it is for a program."""
+    return f"{at:%Y-%m-%d %H:%M:%S}" if at is not None and plain else at
 
 
 def show(rows: pl.DataFrame, title: str, *, as_json: bool) -> None:

@@ -6,12 +6,12 @@ import getpass
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 
 from incremental_assets.changes import Sequence as SequenceChanges
 from incremental_assets.changes import SnapshotDiff
 from incremental_assets.days import DayRange
-from incremental_assets.errors import ConflictError, DefinitionError, WatermarkError
+from incremental_assets.errors import ConflictError, DayError, DefinitionError, WatermarkError
 from incremental_assets.ledger.entry import Entry, FileEntry, Window
 from incremental_assets.ledger.lock import table_lock
 from incremental_assets.ledger.tail import TableTail
@@ -31,6 +31,22 @@ class Rewound:
     table: str
     to: int
     days: tuple[date, ...]
+
+
+def batch_or_moment(text: str) -> int | datetime:
+    """Read a batch number, or a day or moment of ISO 8601, UTC unless an offset is given.
+
+    Raises DayError for anything else.
+    """
+    if text.isascii() and text.isdigit():
+        return int(text)
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise DayError(
+            f"{text!r} is neither a batch, such as 12, nor a moment, such as 2017-01-05T10:00."
+        ) from None
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at
 
 
 def to_rewind(

@@ -1,7 +1,7 @@
 """Tables as software-defined assets: a load a step, its rules the asset's own checks."""
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from typing import Any
 
@@ -9,9 +9,13 @@ import dagster as dg
 
 from incremental_assets.days import named
 from incremental_assets.errors import IncrementalAssetsError
-from incremental_assets.load import DayResult, LoadResult
+from incremental_assets.orchestration.events import (
+    asset_key,
+    evaluations,
+    failure_text,
+    materializations,
+)
 from incremental_assets.orchestration.metadata import (
-    check_metadata,
     day_metadata,
     table_metadata,
 )
@@ -19,15 +23,7 @@ from incremental_assets.orchestration.partitions import daily, days_of, mapping,
 from incremental_assets.orchestration.resources import SparkResource, lakehouse
 from incremental_assets.plan import stale_days
 from incremental_assets.settings import Settings
-from incremental_assets.table import Check, Table
-
-_SEVERITY = {True: dg.AssetCheckSeverity.ERROR, False: dg.AssetCheckSeverity.WARN}
-_VERSION_TAGS = {"dagster/data_version_is_user_provided": "true"}
-
-
-def asset_key(table: Table) -> dg.AssetKey:
-    """`bronze/events` is the asset key ["bronze", "events"]."""
-    return dg.AssetKey(table.name.split("/"))
+from incremental_assets.table import Table
 
 
 def incremental_assets(tables: Iterable[Table], settings: Settings) -> list[dg.AssetsDefinition]:
@@ -92,22 +88,14 @@ def _load(context: dg.AssetExecutionContext, spark: SparkResource, table: Table)
         result = house.load(table, days_of(context), context.run_id)
     except IncrementalAssetsError as error:
         raise dg.Failure(str(error), allow_retries=False) from error
-    checks = table.checks()
-    yield from _evaluations(table, result, checks)
+    yield from evaluations(table, result)
     about = table_metadata(f"{house.settings.lake}/{table.name}", table.name)
     version = about.get("delta_version", 0)
     _say_stale(context, house.settings, table, house.ledger.view())
     if result.failed:
-        for day, day_result in result.days.items():
-            if day not in result.failed:
-                yield dg.AssetMaterialization(
-                    asset_key(table),
-                    partition=str(day),
-                    metadata={**day_metadata(day_result), **about},
-                    tags={**_VERSION_TAGS, "dagster/data_version": str(version)},
-                )
+        yield from materializations(table, result, about)
         raise dg.Failure(
-            _failure(table, result.failed),
+            failure_text(table, result.failed),
             metadata={"held": [str(day) for day in result.failed]},
             allow_retries=False,
         )
@@ -116,52 +104,6 @@ def _load(context: dg.AssetExecutionContext, spark: SparkResource, table: Table)
     for check in sorted(context.selected_asset_check_keys):
         yield dg.Output(None, output_name=f"{check.asset_key.to_python_identifier()}_{check.name}")
     yield dg.MaterializeResult(data_version=dg.DataVersion(str(version)), metadata=about)
-
-
-def _evaluations(
-    table: Table, result: LoadResult, checks: Mapping[str, Check]
-) -> Iterator[dg.AssetCheckEvaluation]:
-    """Each rule's result on the partition of its day, and none for a day with nothing to judge.
-
-    Dagster then shows the check as skipped; what was found before stays in its history. A day that
-    was refused because its upstream is held fails its blocking checks, so that it is red where one
-    looks.
-    """
-    for day, day_result in result.days.items():
-        for name, check in checks.items():
-            blocking = check.blocking
-            judged = day_result.checks.get(name)
-            if judged is not None:
-                blocking = judged.severity == "fail"  # what was accepted blocks nothing
-                yield dg.AssetCheckEvaluation(
-                    asset_key(table),
-                    name,
-                    judged.passed,
-                    metadata=dict(check_metadata(judged)),
-                    severity=_SEVERITY[blocking],
-                    description=judged.found,
-                    blocking=blocking,
-                    partition=str(day),
-                )
-            elif day_result.state == "refused" and blocking:
-                yield dg.AssetCheckEvaluation(
-                    asset_key(table),
-                    name,
-                    False,
-                    severity=_SEVERITY[blocking],
-                    description=day_result.reason,
-                    blocking=blocking,
-                    partition=str(day),
-                )
-
-
-def _failure(table: Table, failed: Mapping[date, DayResult]) -> str:
-    lines = [f"{table.name}: {named(failed)} not published."]
-    for day, result in list(failed.items())[:5]:
-        lines.append(f"{day}: {result.reason}.")
-    if len(failed) > 5:
-        lines.append(f"… and {len(failed) - 5} more days.")
-    return " ".join(lines)
 
 
 def _say_stale(

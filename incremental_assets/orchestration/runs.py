@@ -14,7 +14,7 @@ from incremental_assets.days import DayRange, contiguous, utc_today
 from incremental_assets.errors import DefinitionError
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.view import LedgerView
-from incremental_assets.orchestration.assets import asset_key
+from incremental_assets.orchestration.events import asset_key
 from incremental_assets.orchestration.instance import open_instance
 from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
 from incremental_assets.plan import landing_days_with_news

@@ -11,7 +11,7 @@ import dagster as dg
 from incremental_assets.days import DayRange, utc_today
 from incremental_assets.errors import IncrementalAssetsError
 from incremental_assets.ledger.ledger import Ledger, ledger_path
-from incremental_assets.orchestration.assets import asset_key
+from incremental_assets.orchestration.events import asset_key
 from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
 from incremental_assets.plan.due import Due, stale_work
 from incremental_assets.settings import Settings

@@ -1,9 +1,9 @@
-"""Which days a stored source has rows for, told by two of its columns, without a JVM."""
+"""What a stored source has, told by a column or two of it, without a JVM."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import date
+from datetime import date, datetime
 from typing import Any
 
 import polars as pl
@@ -23,17 +23,49 @@ def rows_by_day(
     whose days all lie before `span` are skipped. None where it cannot be told: JSON and CSV, text
     for a timestamp, a Delta feature that polars does not know, an object store.
     """
+    try:
+        rows = _scanned(fixed)
+        if rows is None:
+            return {} if _is_empty(fixed) else None
+        return _counted(rows, day, cursor, span)
+    except (pl.exceptions.PolarsError, DeltaError, OSError, KeyError):
+        return None
+
+
+def highest(fixed: FixedSource, column: str) -> datetime | int | None:
+    """The highest value of a column that holds instants or whole numbers.
+
+    None where there is none, or where it cannot be told (as for `rows_by_day`). Parquet's own
+    statistics tell it, where a file has them.
+    """
+    try:
+        rows = _scanned(fixed)
+        if rows is None:
+            return None
+        kind = rows.collect_schema()[column]
+        if not (isinstance(kind, pl.Datetime) or kind.is_integer()):
+            return None
+        found: datetime | int | None = rows.select(pl.col(column).max()).collect().item()
+    except (pl.exceptions.PolarsError, DeltaError, OSError, KeyError):
+        return None
+    return found
+
+
+def _is_empty(fixed: FixedSource) -> bool:
+    """Whether the source is a folder of Parquet files without one."""
+    local = local_path(fixed.root) is not None
+    return local and fixed.format == "parquet" and not fixed.files
+
+
+def _scanned(fixed: FixedSource) -> pl.LazyFrame | None:
+    """The rows, as they were fixed; None where polars cannot read them, or there is no file."""
     root = local_path(fixed.root)
     if root is None or fixed.format not in ("delta", "parquet"):
         return None
-    try:
-        if fixed.version is not None:
-            return _counted(pl.scan_delta(str(root), version=fixed.version), day, cursor, span)
-        paths = [str(root / file.path) for file in fixed.files]
-        rows = pl.scan_parquet(paths, glob=False, hive_partitioning=True)
-        return _counted(rows, day, cursor, span) if paths else {}
-    except (pl.exceptions.PolarsError, DeltaError, OSError, KeyError):
-        return None
+    if fixed.version is not None:
+        return pl.scan_delta(str(root), version=fixed.version)
+    paths = [str(root / file.path) for file in fixed.files]
+    return pl.scan_parquet(paths, glob=False, hive_partitioning=True) if paths else None
 
 
 def rows_in(counted: str) -> int:

@@ -1,0 +1,32 @@
+"""`restate`: days of tables, and all that stands on them, built anew."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from incremental_assets.cli.output import ERR, OUT
+from incremental_assets.settings import Settings
+
+
+@click.command()
+@click.argument("names", metavar="TABLE...", nargs=-1, required=True)
+@click.option(
+    "--days", "--day", "span", metavar="A...B", default="", help="Which days; all, if not said."
+)
+@click.option("--why", required=True, help="Why; it stays on record with the batches.")
+def restate(names: tuple[str, ...], span: str, why: str) -> None:
+    """Build days of silver or gold tables anew from what they are made of, and what stands on them.
+
+    That may be other days, too: facts that look up what changed, levels that go on from the day
+    before. It runs as the Dagster job `restate`. The exit status is 1 if a day was refused or held.
+    """
+    from incremental_assets.definitions import defs
+    from incremental_assets.orchestration.incidents import run_restate
+
+    failed = run_restate(defs, Settings.from_environment(), names, span, why)
+    if failed:
+        ERR.print(f"[bold red]Error:[/] {failed}", soft_wrap=True)
+        sys.exit(1)
+    OUT.print(f"Restated: {', '.join(names)}, with what stands on them.", soft_wrap=True)

@@ -1,0 +1,162 @@
+"""`watermarks`: how far each table has come, and taking it back, without a JVM."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+
+import click
+import polars as pl
+
+from incremental_assets.catalog import table_named, tables
+from incremental_assets.cli.house import chosen, house_and_table, view_of
+from incremental_assets.cli.options import DAYS, JSON, NAMES, YES
+from incremental_assets.cli.output import OUT, moment, show
+from incremental_assets.days import named, parse_days
+from incremental_assets.ledger.entry import Entry
+from incremental_assets.settings import Settings
+
+_COMPARED = {
+    "table": pl.String,
+    "source": pl.String,
+    "at_source": pl.String,
+    "in_table": pl.String,
+    "days_behind": pl.Int64,
+    "held_days": pl.Int64,
+    "why": pl.String,
+}
+
+
+@click.group()
+def watermarks() -> None:
+    """How far each table has come."""
+
+
+@watermarks.command("show")
+@NAMES
+@JSON
+def watermarks_show(names: tuple[str, ...], *, as_json: bool) -> None:
+    """The watermark of each table, its last batch, and the days that it has."""
+    view = view_of(Settings.from_environment())
+    rows = []
+    for table in chosen(names):
+        history = view.table(table.name)
+        last = history.committed[-1] if history.committed else None
+        days = sorted(history.last_committed)
+        rows.append(
+            {
+                "table": table.name,
+                "watermark": next((e.high for e in reversed(history.committed) if e.high), ""),
+                "batch": last.batch if last else None,
+                "first_day": days[0] if days else None,
+                "last_day": days[-1] if days else None,
+                "held_days": len(history.held),
+                "updated": moment(last.recorded_at if last else None, plain=not as_json),
+            }
+        )
+    schema = {
+        "table": pl.String,
+        "watermark": pl.String,
+        "batch": pl.Int64,
+        "first_day": pl.Date,
+        "last_day": pl.Date,
+        "held_days": pl.Int64,
+        "updated": pl.String if not as_json else pl.Datetime("us", "UTC"),
+    }
+    show(pl.DataFrame(rows, schema=schema), "Watermarks", as_json=as_json)
+
+
+@watermarks.command("history")
+@click.argument("name", metavar="TABLE")
+@DAYS
+@click.option("--limit", default=50, show_default=True, help="At most so many rows.")
+@JSON
+def watermarks_history(name: str, span: str | None, limit: int, *, as_json: bool) -> None:
+    """How far a table had come before and after each batch, newest first.
+
+    Of a table inside the lake that is the upstream's batch numbers that it read.
+    """
+    table = table_named(tables(), name)
+    asked = parse_days(span) if span else None
+    found = [
+        {
+            "batch": entry.batch,
+            "day": entry.day,
+            "kind": entry.kind,
+            "upstream": upstream,
+            "low": low,
+            "high": high,
+            "updated": moment(entry.recorded_at, plain=not as_json),
+        }
+        for entry in reversed(view_of(Settings.from_environment()).table(table.name).committed)
+        if asked is None or entry.day in asked
+        for upstream, low, high in _windows(entry)
+    ]
+    schema = {
+        "batch": pl.Int64,
+        "day": pl.Date,
+        "kind": pl.String,
+        "upstream": pl.String,
+        "low": pl.String,
+        "high": pl.String,
+        "updated": pl.String if not as_json else pl.Datetime("us", "UTC"),
+    }
+    show(pl.DataFrame(found[:limit], schema=schema), f"Watermarks of {name}", as_json=as_json)
+
+
+def _windows(entry: Entry) -> list[tuple[str, str, str]]:
+    if entry.windows:
+        return [(w.upstream, str(w.low), str(w.high)) for w in entry.windows]
+    return [("", entry.low, entry.high)]
+
+
+@watermarks.command("rewind")
+@click.argument("name", metavar="TABLE")
+@click.option(
+    "--to",
+    "target",
+    required=True,
+    metavar="BATCH|MOMENT",
+    help="The batch that is to be the last again (0: none), or a moment (UTC) at which it was.",
+)
+@DAYS
+@click.option("--reason", required=True, help="Why; it stays on record with your name.")
+@YES
+def watermarks_rewind(name: str, target: str, span: str | None, reason: str, *, yes: bool) -> None:
+    """Let a table load again what it loaded after a batch. No row goes before that load."""
+    from incremental_assets.operations.rewind import batch_or_moment, rewind, to_rewind
+
+    table, house = house_and_table(name)
+    days, to = parse_days(span) if span else None, batch_or_moment(target)
+    history = view_of(house.settings).table(name)
+    found = to_rewind(table, history, to, days, house.now())
+    if not yes:
+        click.confirm(
+            f"{name} goes back to batch {found.to}: the next run loads {named(found.days)} again. "
+            "Rewind?",
+            abort=True,
+        )
+    done = rewind(house, table, to, reason, days)
+    OUT.print(
+        f"{name}: {len(done.days)} days ({named(done.days)}) are back at batch {done.to}. "
+        f"`incremental-assets run {name}` loads them again; what stood there before is in "
+        f"`watermarks history {name}`.",
+        soft_wrap=True,
+    )
+
+
+@watermarks.command("compare")
+@NAMES
+@JSON
+def watermarks_compare(names: tuple[str, ...], *, as_json: bool) -> None:
+    """How far each table has come, beside how far its source has.
+
+    Reads listings, logs and statistics; of a source with a timestamp or a sequence, the highest
+    value of that column.
+    """
+    from incremental_assets.operations.compare import compare
+
+    settings = Settings.from_environment()
+    found = compare(chosen(names), view_of(settings), settings, datetime.now(UTC))
+    rows = pl.DataFrame([asdict(each) for each in found], schema=_COMPARED)
+    show(rows, "Watermarks and sources", as_json=as_json)

@@ -1,0 +1,202 @@
+"""What people need in an incident, as jobs: launched from the UI, with their reason as config."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from incremental_assets.catalog import table_named, tables
+from incremental_assets.days import DayRange, named, parse_day, parse_days
+from incremental_assets.errors import IncrementalAssetsError
+from incremental_assets.load import Lakehouse, LoadResult
+from incremental_assets.operations import accept as accepting
+from incremental_assets.operations import restate as restating
+from incremental_assets.operations import rewind as rewinding
+from incremental_assets.operations.quarantined import Asked, set_aside
+from incremental_assets.orchestration.events import (
+    evaluations,
+    failure_text,
+    materializations,
+)
+from incremental_assets.orchestration.instance import open_instance
+from incremental_assets.orchestration.metadata import table_metadata
+from incremental_assets.orchestration.resources import SparkResource, lakehouse
+from incremental_assets.settings import Settings
+
+_TABLE = "A table, such as silver/sales."
+_DAYS = "A day or a range, such as 2017-01-01...2017-01-31; all days if it is empty."
+_REASON = "Why; it stays on record in the ledger."
+
+
+class RestateConfig(dg.Config):
+    """What is to be built anew."""
+
+    tables: list[str] = Field(description="Silver or gold tables, such as silver/sales.")
+    days: str = Field("", description=_DAYS)
+    why: str = Field(description=_REASON)
+
+
+class ReplayConfig(dg.Config):
+    """Which rows in quarantine are to be tried again."""
+
+    table: str = Field(description=_TABLE)
+    days: str = Field("", description=_DAYS)
+    rule: str = Field("", description="Only rows with this reason; all if it is empty.")
+
+
+class RewindConfig(dg.Config):
+    """How far a watermark is to be lowered."""
+
+    table: str = Field(description=_TABLE)
+    to: str = Field(
+        description="The batch that is to be the last again (0: none), or a moment (UTC, such as "
+        "2017-01-05T10:00) at which it was."
+    )
+    days: str = Field("", description=_DAYS)
+    reason: str = Field(description=_REASON)
+
+
+class AcceptConfig(dg.Config):
+    """Which held day is to be let through."""
+
+    table: str = Field(description=_TABLE)
+    day: str = Field(description="The held day, such as 2017-01-05.")
+    reason: str = Field(description=_REASON)
+
+
+@dg.op(description="Builds days of tables anew, upstreams first, then what stands on them.")
+def restate_days(
+    context: dg.OpExecutionContext, config: RestateConfig, spark: SparkResource
+) -> Iterator[Any]:
+    with _in_words():
+        house = lakehouse(spark, context.log.info)
+        chosen = [table_named(house.tables, name) for name in config.tables]
+        days = restating.days_to_restate(house, chosen, _days(config.days))
+        done = restating.restate(house, chosen, days, config.why, context.run_id)
+        yield from _report(house, done)
+
+
+@dg.op(description="Sends rows in quarantine through the rules and the code of today.")
+def replay_rows(
+    context: dg.OpExecutionContext, config: ReplayConfig, spark: SparkResource
+) -> Iterator[Any]:
+    with _in_words():
+        house = lakehouse(spark, context.log.info)
+        table = table_named(house.tables, config.table)
+        aside = set_aside(house.settings, table, Asked(_days(config.days), config.rule))
+        days = aside["_day"].unique().sort().to_list()
+        yield from _report(house, [house.replay(table, days, config.rule, context.run_id)])
+
+
+@dg.op(description="Lowers a watermark; the next run loads again what came since.")
+def rewind_table(context: dg.OpExecutionContext, config: RewindConfig) -> None:
+    with _in_words():
+        house = _without_spark(context.log.info)
+        table = table_named(house.tables, config.table)
+        to = rewinding.batch_or_moment(config.to)
+        done = rewinding.rewind(house, table, to, config.reason, _days(config.days))
+        context.log.info(f"{done.table}: {named(done.days)} are back at batch {done.to}.")
+        context.add_output_metadata({"batch": done.to, "days": [str(day) for day in done.days]})
+
+
+@dg.op(description="Lets a held day through, once, as it was judged; the next run publishes it.")
+def accept_day(context: dg.OpExecutionContext, config: AcceptConfig) -> None:
+    with _in_words():
+        house = _without_spark(context.log.info)
+        table = table_named(house.tables, config.table)
+        done = accepting.accept(house, table, parse_day(config.day), config.reason)
+        rules = ", ".join(done.rules)
+        context.log.info(f"{table.name} {named(done.days)}: batch {done.batch} is accepted.")
+        context.add_output_metadata({"batch": done.batch, "rules": rules})
+
+
+@dg.job(
+    description="Build days of silver or gold tables anew from what bronze keeps, and all that "
+    "stands on them: after the code or a contract changed, or where a table is not trusted."
+)
+def restate() -> None:
+    restate_days()
+
+
+@dg.job(
+    description="Try rows in quarantine again, after a rule or a contract was put right. What "
+    "passes is merged like late data; what stands on it is stale then."
+)
+def replay() -> None:
+    replay_rows()
+
+
+@dg.job(
+    description="Lower the watermark of a table: the next run loads again what its later batches "
+    "loaded. No row goes before that load, and the old record stays."
+)
+def rewind() -> None:
+    rewind_table()
+
+
+@dg.job(
+    description="Let a held day through although its rules failed: once, for the input that they "
+    "judged, on record with the reason."
+)
+def accept() -> None:
+    accept_day()
+
+
+INCIDENT_JOBS = (restate, replay, rewind, accept)
+
+
+def run_restate(
+    defs: dg.Definitions, settings: Settings, names: Sequence[str], days: str, why: str
+) -> str:
+    """Run the job `restate` in this process, over the instance; what failed, or ""."""
+    for name in names:  # before a run is made
+        table_named(tables(), name)
+    _days(days)
+    job = defs.resolve_job_def("restate")
+    config = {"tables": list(names), "days": days, "why": why}
+    result = job.execute_in_process(
+        instance=open_instance(settings),
+        run_config={
+            "ops": {"restate_days": {"config": config}},
+            "loggers": {"console": {"config": {"log_level": "INFO"}}},
+        },
+        raise_on_error=False,
+    )
+    for event in result.get_step_failure_events():
+        failure = event.step_failure_data.user_failure_data
+        return (failure.description if failure else None) or "the run failed; see its log"
+    return ""
+
+
+def _report(house: Lakehouse, done: Iterable[LoadResult]) -> Iterator[Any]:
+    """Put what was done on the assets; raise a Failure that names the days that were not."""
+    failed = []
+    for result in done:
+        table = table_named(house.tables, result.table)
+        about = table_metadata(f"{house.settings.lake}/{table.name}", table.name)
+        yield from evaluations(table, result)
+        yield from materializations(table, result, about)
+        if result.failed:
+            failed.append(failure_text(table, result.failed))
+    if failed:
+        raise dg.Failure(" ".join(failed), allow_retries=False)
+    yield dg.Output(None)
+
+
+@contextmanager
+def _in_words() -> Iterator[None]:
+    """What the project raises on purpose, as a failure with its own words."""
+    try:
+        yield
+    except IncrementalAssetsError as error:
+        raise dg.Failure(str(error), allow_retries=False) from error
+
+
+def _days(text: str) -> DayRange | None:
+    return parse_days(text) if text else None
+
+
+def _without_spark(say: Callable[[str], None]) -> Lakehouse:
+    return lakehouse(SparkResource(), say)

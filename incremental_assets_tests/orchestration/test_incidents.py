@@ -1,0 +1,155 @@
+"""The jobs of an incident, as the UI launches them: with config, over a real instance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import dagster as dg
+import pytest
+from pyspark.sql import SparkSession
+
+from incremental_assets.catalog import tables_of
+from incremental_assets.orchestration.incidents import INCIDENT_JOBS
+from incremental_assets.orchestration.resources import SparkResource
+from incremental_assets.settings import PREFIX, Settings
+from incremental_assets_tests.end_to_end.test_own_tables import PACKAGE, deliver
+from incremental_assets_tests.feeds.world import Lake
+
+DAILY = "gold/daily_orders"
+_SESSIONS: list[SparkSession] = []
+
+
+class TestsSpark(SparkResource):
+    """The test run's own session in the place of a second one."""
+
+    __test__ = False
+
+    @property
+    def spark_session(self) -> SparkSession:
+        return _SESSIONS[0]
+
+
+@pytest.fixture
+def shop(spark: SparkSession, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    _SESSIONS[:] = [spark]
+    monkeypatch.setenv(f"{PREFIX}LAKE", settings.lake)
+    monkeypatch.setenv(f"{PREFIX}LANDING", settings.landing)
+    monkeypatch.setenv(f"{PREFIX}TABLES", PACKAGE)
+    lake = Lake(spark, settings, *tables_of(PACKAGE))
+    deliver(lake, 0)
+    orders = [name for name in lake.tables if "orders" in name]
+    lake.load("2017-01-05...2017-01-06", *orders)
+    return lake
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.local_temp() as made:
+        yield made
+
+
+def launch(
+    instance: dg.DagsterInstance, name: str, config: Mapping[str, Any]
+) -> dg.ExecuteInProcessResult:
+    job = next(job for job in INCIDENT_JOBS if job.name == name)
+    (op,) = job.nodes
+    return job.execute_in_process(
+        instance=instance,
+        run_config={"ops": {op.name: {"config": dict(config)}}},
+        resources={"spark": TestsSpark()},
+        raise_on_error=False,
+    )
+
+
+def said(result: dg.ExecuteInProcessResult) -> str:
+    (event,) = result.get_step_failure_events()
+    failure = event.step_failure_data.user_failure_data
+    return (failure.description if failure else None) or ""
+
+
+def test_a_restatement_shows_on_the_assets_that_it_built_anew(
+    shop: Lake, instance: dg.DagsterInstance
+) -> None:
+    before = shop.rows(DAILY, "dt", "status", "orders")
+    config = {"tables": ["silver/orders"], "days": "2017-01-05", "why": "code was wrong"}
+
+    result = launch(instance, "restate", config)
+
+    assert result.success
+    done = {
+        (event.asset_key.to_user_string(), event.partition)
+        for event in result.get_asset_materialization_events()
+        if event.asset_key
+    }
+    assert done == {("silver/orders", "2017-01-05"), (DAILY, "2017-01-05")}
+    judged = [
+        event.asset_check_evaluation_data
+        for event in result.all_events
+        if event.event_type_value == "ASSET_CHECK_EVALUATION"
+    ]
+    names = {(check.asset_key.to_user_string(), check.partition) for check in judged}
+    assert names == done
+    assert all(check.passed for check in judged)
+    assert shop.rows(DAILY, "dt", "status", "orders") == before
+    history = shop.house.ledger.view().table("silver/orders").committed
+    assert (history[-1].kind, history[-1].why) == ("restate", "code was wrong")
+    assert history[-1].run_id == result.run_id
+
+
+def test_a_rewound_table_is_loaded_again_and_a_held_day_is_let_through(
+    shop: Lake, instance: dg.DagsterInstance
+) -> None:
+    config = {"table": "bronze/orders", "to": "0", "reason": "rows were missing"}
+    result = launch(instance, "rewind", config)
+
+    assert result.success
+    assert "2017-01-05" in shop.news("bronze/orders")
+    assert "is not held" in said(
+        launch(
+            instance, "accept", {"table": "silver/orders", "day": "2017-01-05", "reason": "fine"}
+        )
+    )
+
+
+def test_a_replay_of_nothing_is_a_success(shop: Lake, instance: dg.DagsterInstance) -> None:
+    assert launch(instance, "replay", {"table": "silver/orders"}).success
+
+
+BAD_CONFIG: list[tuple[str, dict[str, Any], str]] = [
+    ("restate", {"tables": ["silver/none"], "why": "x"}, "There is no table 'silver/none'"),
+    ("restate", {"tables": ["bronze/orders"], "why": "x"}, "bronze keeps what landed"),
+    (
+        "restate",
+        {"tables": ["silver/orders"], "days": "2017-01-09", "why": "x"},
+        "never loaded",
+    ),
+    (
+        "restate",
+        {"tables": ["silver/orders"], "days": "2017-01-09...2017-01-01", "why": "x"},
+        "ends before it begins",
+    ),
+    ("replay", {"table": "gold/daily_orders", "days": "soon"}, "'soon' is not a day"),
+    ("rewind", {"table": "silver/orders", "to": "soon", "reason": "x"}, "neither a batch"),
+    ("rewind", {"table": "silver/orders", "to": "99", "reason": "x"}, "has no batch 99 yet"),
+]
+
+
+def test_bad_config_fails_the_run_in_words_and_changes_nothing(
+    shop: Lake, instance: dg.DagsterInstance
+) -> None:
+    before = shop.versions()
+    for job, config, words in BAD_CONFIG:
+        result = launch(instance, job, config)
+
+        assert not result.success
+        assert words in said(result)
+    assert shop.versions() == before
+
+
+def test_each_job_and_each_word_of_its_config_says_what_it_is_for() -> None:
+    for job in INCIDENT_JOBS:
+        assert job.description
+        (op,) = job.nodes
+        fields = op.definition.config_schema.config_type.fields  # type: ignore[union-attr]
+        assert all(field.description for field in fields.values())
