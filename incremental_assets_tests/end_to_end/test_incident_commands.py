@@ -1,0 +1,83 @@
+"""What people type in an incident: comparing, rewinding, restating, and a lake that was moved."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from incremental_assets_tests.end_to_end.shop import Shop
+from incremental_assets_tests.scenarios.world import World, sales
+
+WHY = ("--reason", "the till sent yesterday's file")
+
+
+def test_a_table_is_compared_with_its_source_rewound_and_restated_also_in_a_moved_lake(
+    shop: Shop, spark: SparkSession, tmp_path: Path
+) -> None:
+    world = shop.world(spark)
+    world.land("events", "2017-01-05", "a.jsonl", sales("a", "2017-01-05", 3))
+    world.load("2017-01-05")
+    world.load_stale()
+    before = {name: world.rows(name) for name in ("silver/sales", "gold/sales_mart")}
+    world.land("events", "2017-01-06", "a.jsonl", sales("b", "2017-01-06", 2))
+
+    behind, sales_mart = compared(shop, "bronze/events"), compared(shop, "gold/sales_mart")
+    assert (behind["at_source"], behind["in_table"]) == (
+        "2 files, up to 2017-01-06",
+        "1 files, up to 2017-01-05",
+    )
+    assert (behind["days_behind"], behind["why"]) == (1, "2017-01-06: 1 new files")
+    assert (sales_mart["days_behind"], sales_mart["in_table"]) == (0, "batch 1")
+
+    batches = shop.command("batches", "--json").stdout
+    asked = shop.command("watermarks", "rewind", "bronze/events", "--to", "0", *WHY)
+    assert asked.returncode == 1
+    assert "bronze/events goes back to batch 0: the next run loads 2017-01-05 again" in asked.stdout
+    assert shop.command("batches", "--json").stdout == batches
+    future = shop.command("watermarks", "rewind", "bronze/events", "--to", "7", *WHY, "--yes")
+    assert (future.returncode, "has no batch 7 yet" in future.stderr) == (1, True)
+    done = shop.command("watermarks", "rewind", "bronze/events", "--to", "0", *WHY, "--yes")
+    assert done.returncode == 0, done.stderr
+    assert "1 files again: rewound by" in str(compared(shop, "bronze/events")["why"])
+    newest, *_ = json.loads(shop.command("batches", "bronze/events", "--json").stdout)
+    assert (newest["state"], newest["why"]) == ("rewound", "the till sent yesterday's file")
+
+    moved = str(tmp_path / "elsewhere" / "lake")
+    Path(moved).parent.mkdir()
+    shutil.move(shop.settings.lake, moved)
+    shop.env["INCREMENTAL_ASSETS_LAKE"] = moved
+    run = shop.command("run")
+    assert run.returncode == 0, run.stderr
+    there = World(spark, replace(shop.settings, lake=moved))
+    assert there.orders("gold/sales_mart") == {"a0", "a1", "a2", "b0", "b1"}
+
+    restated = shop.command("restate", "silver/sales", "--days", "2017-01-05", "--why", "new code")
+    assert restated.returncode == 0, restated.stderr
+    assert "silver/sales: rebuild 2017-01-05: new code" in restated.stderr
+    assert "gold/sales_mart: 1 days stand on what was restated" in restated.stderr
+    for name, rows in before.items():
+        again = there.rows(name)
+        assert len(again) == 5
+        assert set(rows["order_id"]) <= set(again["order_id"])
+    assert shop.command("run").stdout.strip() == "Nothing is new or stale."
+
+    for words, said in {
+        ("restate", "silver/sale", "--why", "x"): "There is no table",
+        ("restate", "bronze/events", "--why", "x"): "bronze keeps what landed",
+        ("restate", "silver/sales", "--days", "2017-01-09...2017-01-08", "--why", "x"): "before",
+        ("watermarks", "rewind", "silver/sales", "--to", "soon", *WHY): "neither a batch",
+    }.items():
+        bad = shop.command(*words)
+        assert (bad.returncode, said in bad.stderr) == (1, True), bad.stderr
+        assert "Traceback" not in bad.stderr
+
+
+def compared(shop: Shop, name: str) -> dict[str, object]:
+    done = shop.command("watermarks", "compare", name, "--json")
+    assert done.returncode == 0, done.stderr
+    found: list[dict[str, object]] = json.loads(done.stdout)
+    return found[0]
