@@ -5,6 +5,7 @@ from __future__ import annotations
 import dagster as dg
 
 from incremental_assets.catalog import tables
+from incremental_assets.orchestration.alerts import alert_sensors
 from incremental_assets.orchestration.assets import incremental_assets
 from incremental_assets.orchestration.console import console
 from incremental_assets.orchestration.incidents import INCIDENT_JOBS
@@ -17,7 +18,10 @@ _settings = Settings.from_environment()
 defs = dg.Definitions(
     assets=incremental_assets(tables(), _settings),
     jobs=INCIDENT_JOBS,
-    sensors=stale_days_sensors(tables(), _settings),
+    sensors=[
+        *stale_days_sensors(tables(), _settings),
+        *alert_sensors(tables(), _settings),
+    ],
     resources={"spark": SparkResource()},
     executor=dg.in_process_executor,
     loggers={"console": console},

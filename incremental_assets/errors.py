@@ -59,5 +59,9 @@ class GateError(IncrementalAssetsError):
     """A rule held a load back: nothing was published, and its rows are still in the source."""
 
 
+class WebhookError(IncrementalAssetsError):
+    """An alert was not taken by the webhook; its address is never named."""
+
+
 class DemoFeedError(IncrementalAssetsError):
     """The demo feed cannot be landed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -31,6 +31,11 @@ class Settings:
     holds the jars and the class-data archive. `tables` is the package whose folders `bronze`,
     `silver` and `gold` define the tables. Rows stay in quarantine for `quarantine_days`; 0: for
     ever.
+
+    Bronze and gold are fresh if they were published within `fresh_within`; zero: nobody asks.
+    `webhook` is where alerts are posted, "" for nowhere; its address may hold a token, so it is
+    never shown. An alert is due for a day that is stale for `alert_stale_after`, and for one of
+    whose rows more than a share (0 to 1) is in quarantine, or came late.
     """
 
     lake: str
@@ -45,6 +50,11 @@ class Settings:
     java_home: Path | None = None
     tables: str = OWN_TABLES
     quarantine_days: int = 0
+    fresh_within: timedelta = timedelta(hours=36)
+    webhook: str = field(default="", repr=False)
+    alert_stale_after: timedelta = timedelta(hours=6)
+    alert_quarantined: float = 0.02
+    alert_late: float = 0.2
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -66,6 +76,13 @@ class Settings:
             java_home=_folder(env, "JAVA_HOME"),
             tables=_package(env, "TABLES"),
             quarantine_days=_whole_number(env, "QUARANTINE_DAYS", "0"),
+            fresh_within=timedelta(hours=_whole_number(env, "FRESH_HOURS", "36", "hours", 87_600)),
+            webhook=_webhook(env),
+            alert_stale_after=timedelta(
+                hours=_whole_number(env, "ALERT_STALE_HOURS", "6", "hours", 87_600)
+            ),
+            alert_quarantined=_percent(env, "ALERT_QUARANTINE_PERCENT", "2"),
+            alert_late=_percent(env, "ALERT_LATE_PERCENT", "20"),
         )
 
 
@@ -138,10 +155,35 @@ def _date(env: Mapping[str, str], name: str, default: str) -> date:
         ) from None
 
 
-def _whole_number(env: Mapping[str, str], name: str, default: str) -> int:
+def _whole_number(
+    env: Mapping[str, str], name: str, default: str, unit: str = "days", most: int = 3650
+) -> int:
     value = (env.get(PREFIX + name) or default).strip()
-    if not value.isascii() or not value.isdigit() or int(value) > 3650:
+    if not value.isascii() or not value.isdigit() or int(value) > most:
         raise SettingsError(
-            f"{PREFIX}{name} is {value!r}; expected a whole number of days from 0 to 3650."
+            f"{PREFIX}{name} is {value!r}; expected a whole number of {unit} from 0 to {most}."
         )
     return int(value)
+
+
+def _percent(env: Mapping[str, str], name: str, default: str) -> float:
+    return _whole_number(env, name, default, "percent", 100) / 100
+
+
+def _webhook(env: Mapping[str, str]) -> str:
+    """The address that alerts are posted to; "" for none. It is a secret: no message shows it."""
+    value = (env.get(f"{PREFIX}WEBHOOK") or "").strip()
+    if not value:
+        return ""
+    try:
+        found = urlsplit(value)
+        good = found.scheme in ("http", "https") and found.hostname and found.port != 0
+    except ValueError:  # brackets or a port that cannot be
+        good = False
+    if not good or "@" in found.netloc or not re.fullmatch(r"[!-~]+", value):
+        raise SettingsError(
+            f"{PREFIX}WEBHOOK is no address that alerts can be posted to (it is not shown here, "
+            "for it may hold a token); expected http:// or https:// with a host, in ASCII, without "
+            "blanks and without a user name."
+        )
+    return value

@@ -85,7 +85,7 @@ def _deps(table: Table, settings: Settings) -> list[dg.AssetDep]:
 def _load(context: dg.AssetExecutionContext, spark: SparkResource, table: Table) -> Iterator[Any]:
     try:
         house = lakehouse(spark, context.log.info)
-        result = house.load(table, days_of(context), context.run_id)
+        result = house.load(table, days_of(context), context.run.run_id)
     except IncrementalAssetsError as error:
         raise dg.Failure(str(error), allow_retries=False) from error
     yield from evaluations(table, result)

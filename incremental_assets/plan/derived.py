@@ -12,7 +12,7 @@ from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.accepted import changed_since
 from incremental_assets.plan.costs import Costs
 from incremental_assets.plan.work import DayWork, Plan, Work
-from incremental_assets.table import AsOf, Table
+from incremental_assets.table import AsOf, ByDay, Table
 
 
 def stale_days(table: Table, view: LedgerView, start: date, today: date) -> dict[date, str]:
@@ -86,6 +86,15 @@ def _kind(table: Table, day: date, mode: Mode, view: LedgerView) -> Kind:
     return "restate" if anew or (mode == "rebuild" and table.is_typed) else "advance"
 
 
+def unread(table: Table, read: ByDay | AsOf, day: date, view: LedgerView) -> tuple[Entry, ...]:
+    """The batches of an upstream that changed what a day is made of since it read them."""
+    history, upstream = view.table(table.name), view.table(read.table.name)
+    low = history.watermark(read.table.name, day)
+    if isinstance(read, ByDay):
+        return upstream.changes(day, low)
+    return upstream.looked_up_changes(day, low) if day in history.last_committed else ()
+
+
 def _day_work(table: Table, day: date, view: LedgerView) -> DayWork | None:
     """The windows of a day, or None if no upstream has anything new for it."""
     history = view.table(table.name)
@@ -96,11 +105,8 @@ def _day_work(table: Table, day: date, view: LedgerView) -> DayWork | None:
         upstream = view.table(read.table.name)
         low = history.watermark(read.table.name, day)
         windows.append(Window(read.table.name, low, upstream.high))
-        if isinstance(read, AsOf):
-            known = day in history.last_committed
-            new = upstream.looked_up_changes(day, low) if known else ()
-        else:
-            new = upstream.changes(day, low)
+        new = unread(table, read, day, view)
+        if isinstance(read, ByDay):
             whole = upstream.touching.get(day, ()) if not table.is_typed else new
             rows += sum(t.rows for e in whole for t in e.touched if t.day == day)
         if new:

@@ -68,7 +68,8 @@ def test_definitions_hold_these_assets_checks_and_partitions_and_no_others() -> 
     keys = {key.to_user_string(): key for key in graph.get_all_asset_keys()}
 
     assert set(keys) == set(ASSETS)
-    assert [sensor.name for sensor in defs.sensors or ()] == ["stale_days"]
+    names = ["stale_days", "failed_run_alerts", "data_alerts"]
+    assert [sensor.name for sensor in defs.sensors or ()] == names
     found: dict[str, set[str]] = {}
     for check in graph.asset_check_keys:
         found.setdefault(check.asset_key.to_user_string(), set()).add(check.name)

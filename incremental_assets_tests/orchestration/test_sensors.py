@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import dagster as dg
-import pytest
 
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
@@ -15,12 +13,6 @@ from incremental_assets.settings import Settings
 from incremental_assets_tests.plan.ledgers import EVENTS, MART, SALES, USERS, did, jan
 
 TABLES = (EVENTS, USERS, SALES, MART)
-
-
-@pytest.fixture
-def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.DagsterInstance.ephemeral() as made:
-        yield made
 
 
 def asked(settings: Settings, instance: dg.DagsterInstance) -> dg.SensorResult | dg.SkipReason:

@@ -52,6 +52,11 @@ def test_every_variable_reaches_its_setting() -> None:
             "INCREMENTAL_ASSETS_LATENESS_DAYS": "0",
             "INCREMENTAL_ASSETS_CACHE": "/data/cache",
             "INCREMENTAL_ASSETS_DRIVER_MEMORY": "512m",
+            "INCREMENTAL_ASSETS_FRESH_HOURS": "48",
+            "INCREMENTAL_ASSETS_WEBHOOK": "https://hooks.example.com/services/T0/B1",
+            "INCREMENTAL_ASSETS_ALERT_STALE_HOURS": "1",
+            "INCREMENTAL_ASSETS_ALERT_QUARANTINE_PERCENT": "5",
+            "INCREMENTAL_ASSETS_ALERT_LATE_PERCENT": "100",
             "SPARK_MASTER": "local[1]",
             "SPARK_REMOTE": "sc://host:15002",
             "DAGSTER_HOME": "/data/dagster",
@@ -68,6 +73,11 @@ def test_every_variable_reaches_its_setting() -> None:
         spark_master="local[1]",
         spark_remote="sc://host:15002",
         driver_memory="512m",
+        fresh_within=timedelta(days=2),
+        webhook="https://hooks.example.com/services/T0/B1",
+        alert_stale_after=timedelta(hours=1),
+        alert_quarantined=0.05,
+        alert_late=1.0,
         dagster_home=Path("/data/dagster"),
         java_home=Path("/data/java"),
     )
@@ -165,6 +175,41 @@ def test_a_bad_value_is_named_with_its_variable_and_what_it_should_be(
     assert message.startswith(variable)
     assert repr(value) in message
     assert remedy in message
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param("ftp://hooks.example.com/t0k3n", id="no http"),
+        pytest.param("hooks.example.com/t0k3n", id="no scheme"),
+        pytest.param("https:///t0k3n", id="no host"),
+        pytest.param("https://me:t0k3n@hooks.example.com/", id="a user"),
+        pytest.param("https://hooks.example.com/t0k3n and more", id="a blank"),
+        pytest.param("https://hooks.example.com/t0k3n\nX: y", id="a line break"),
+        pytest.param("https://hooks.example.com/t0k3n/ä", id="no ASCII"),
+        pytest.param("https://hooks.example.com:port/t0k3n", id="no port"),
+        pytest.param("https://[::1/t0k3n", id="half a bracket"),
+    ],
+)
+def test_a_webhook_that_cannot_be_is_refused_without_showing_it(value: str) -> None:
+    with pytest.raises(SettingsError, match=r"^INCREMENTAL_ASSETS_WEBHOOK is no address") as raised:
+        Settings.from_environment({"INCREMENTAL_ASSETS_WEBHOOK": value})
+
+    assert "t0k3n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("FRESH_HOURS", "1.5", "a whole number of hours from 0 to 87600"),
+        ("ALERT_STALE_HOURS", "87601", "a whole number of hours from 0 to 87600"),
+        ("ALERT_LATE_PERCENT", "101", "a whole number of percent from 0 to 100"),
+        ("ALERT_QUARANTINE_PERCENT", "0.02", "a whole number of percent from 0 to 100"),
+    ],
+)
+def test_hours_and_percents_are_whole_numbers(name: str, value: str, expected: str) -> None:
+    with pytest.raises(SettingsError, match=expected):
+        Settings.from_environment({f"INCREMENTAL_ASSETS_{name}": value})
 
 
 def test_the_largest_lateness_is_ten_years() -> None:

@@ -1,0 +1,120 @@
+"""What in a lake wants a person's eye: days that are held or stale, bad or late rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Literal
+
+from incremental_assets.ledger.entry import Entry
+from incremental_assets.ledger.view import LedgerView, TableHistory
+from incremental_assets.plan import stale_days
+from incremental_assets.plan.derived import unread
+from incremental_assets.table import Table
+
+Kind = Literal["held", "stale", "quarantined", "late"]
+# Of a handful of rows every share is large.
+FEWEST = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """From when on an alert is due: how long a day is stale, and shares (0 to 1) of its rows."""
+
+    stale_after: timedelta
+    quarantined: float
+    late: float
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What is so of a day of a table.
+
+    `mark` is another one when it is so anew, and wants to be told again. `found` says it in counts
+    and names of rules, never with values of rows. `since` is when it began, where time is what
+    matters; `value` is a share, else 0.
+    """
+
+    kind: Kind
+    table: str
+    day: date
+    mark: str
+    found: str
+    value: float = 0.0
+    since: datetime | None = None
+
+
+def conditions(
+    tables: Sequence[Table], view: LedgerView, limits: Limits, start: date, today: date
+) -> list[Condition]:
+    """All that is so now, told by the ledger alone; days that are stale from their first hour."""
+    return [
+        found
+        for table in tables
+        for part in (
+            _held(table, view.table(table.name)),
+            _stale(table, view, start, today),
+            _shares(table, view.table(table.name), limits),
+        )
+        for found in part
+    ]
+
+
+def due(found: Sequence[Condition], limits: Limits, now: datetime) -> list[Condition]:
+    """Those that are to be told: a day that is stale only once it is so for long enough."""
+    return [c for c in found if c.since is None or now - c.since >= limits.stale_after]
+
+
+def _held(table: Table, history: TableHistory) -> Iterator[Condition]:
+    for day, entry in history.held.items():
+        if day in history.accepted:
+            continue
+        failed = [n for n in table.checks() if re.search(rf"(^|; ){n}: ", entry.held_by)]
+        found = (
+            f"held since batch {entry.batch} by {', '.join(failed) or 'its gate'}; "
+            f"{entry.rows_quarantined} of {entry.rows_read} rows are set aside"
+        )
+        yield Condition("held", table.name, day, str(entry.batch), found)
+
+
+def _stale(table: Table, view: LedgerView, start: date, today: date) -> Iterator[Condition]:
+    for day in stale_days(table, view, start, today) if table.upstreams else ():
+        news = [entry for read in table.upstreams for entry in unread(table, read, day, view)]
+        if news:
+            first = min(entry.recorded_at for entry in news)
+            found = f"waits since {first:%Y-%m-%d %H:%M} UTC for what is new above it"
+            yield Condition("stale", table.name, day, "", found, since=first)
+
+
+def _shares(table: Table, history: TableHistory, limits: Limits) -> Iterator[Condition]:
+    for day, entries in _since_rebuilt(history).items():
+        mark = str(entries[-1].batch)
+        rows = sum(e.rows_counted for e in entries)
+        dropped = sum(e.rows_deleted for e in entries if e.state == "dropped")
+        bad = sum(e.rows_counted_quarantined for e in entries) - dropped
+        if bad >= FEWEST and bad > limits.quarantined * rows:
+            found = _share("are in quarantine", bad, rows, limits.quarantined)
+            yield Condition("quarantined", table.name, day, mark, found, bad / max(rows, 1))
+        loads = [e for e in entries if e.state == "committed" and e.kind != "replay"]
+        read = sum(e.rows_read for e in loads)
+        late = sum(e.rows_late for e in loads)
+        if late >= FEWEST and late > limits.late * read:
+            found = _share("came late", late, read, limits.late)
+            yield Condition("late", table.name, day, mark, found, late / max(read, 1))
+
+
+def _since_rebuilt(history: TableHistory) -> dict[date, list[Entry]]:
+    """Per day what was published, or dropped from quarantine, since it was last made anew."""
+    found: dict[date, list[Entry]] = {}
+    for entry in history.outcomes:
+        if entry.state == "committed" and entry.mode == "rebuild":
+            found[entry.day] = [entry]
+        elif entry.state == "committed" or (entry.state == "dropped" and entry.day in found):
+            found.setdefault(entry.day, []).append(entry)
+    return found
+
+
+def _share(what: str, some: int, rows: int, limit: float) -> str:
+    return f"{some} of {rows} rows ({some / max(rows, 1):.1%}) {what}; the limit is {limit:.0%}"

@@ -1,0 +1,205 @@
+"""Sensors that post to a webhook: runs that failed, and days that want a person's eye.
+
+Both are ordinary sensors. Dagster's `run_failure_sensor` moves on when its function fails, so a
+message would be lost with a webhook that is down, and it passes over runs from the command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from typing import Any
+
+import dagster as dg
+
+from incremental_assets.alerts.conditions import Condition, Limits, conditions, due
+from incremental_assets.alerts.told import Told, news
+from incremental_assets.alerts.webhook import post
+from incremental_assets.days import utc_today
+from incremental_assets.errors import IncrementalAssetsError, WebhookError
+from incremental_assets.ledger.ledger import Ledger, ledger_path
+from incremental_assets.ledger.view import LedgerView
+from incremental_assets.orchestration.assets import asset_key
+from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
+from incremental_assets.settings import Settings
+from incremental_assets.table import Table
+
+_SECONDS = 60
+NO_WEBHOOK = "No webhook: set INCREMENTAL_ASSETS_WEBHOOK and start Dagster anew to have alerts."
+MOST_RUNS = 8  # a tick: a webhook that is slow to answer each must not use up the tick's time
+_FETCHED = 50
+_LONGEST = 500  # characters of what a failure says
+PARTITION = "dagster/partition"
+
+
+def alert_sensors(tables: Sequence[Table], settings: Settings) -> list[dg.SensorDefinition]:
+    """The two sensors. With a webhook they are on from the start; without one they do nothing."""
+    status = dg.DefaultSensorStatus.RUNNING if settings.webhook else dg.DefaultSensorStatus.STOPPED
+    return [_failed_runs(tables, settings, status), _data_alerts(tables, settings, status)]
+
+
+def _failed_runs(
+    tables: Sequence[Table], settings: Settings, status: dg.DefaultSensorStatus
+) -> dg.SensorDefinition:
+    own = {asset_key(table) for table in tables}
+
+    @dg.sensor(
+        name="failed_run_alerts",
+        minimum_interval_seconds=_SECONDS,
+        default_status=status,
+        description="Posts each run that failed to the webhook of INCREMENTAL_ASSETS_WEBHOOK: its "
+        "tables and days, and what it said. A post that is not taken is tried again at the next "
+        "tick. Without a webhook it does nothing.",
+    )
+    def failed_run_alerts(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+        if not settings.webhook:
+            return dg.SkipReason(NO_WEBHOOK)
+        if context.cursor is None or not context.cursor.isdigit():
+            newest = _failures(context.instance)
+            context.update_cursor(str(newest[0].storage_id if newest else 0))
+            return dg.SkipReason("Runs that fail from now on are told.")
+        told = 0
+        for event in _failures(context.instance, int(context.cursor)):
+            run = context.instance.get_run_by_id(event.run_id)
+            if run is not None and _is_ours(run, context, own):
+                if told == MOST_RUNS:
+                    break
+                try:
+                    post(settings.webhook, failed_run_message(context.instance, run))
+                except WebhookError as error:
+                    return _later(error)
+                told += 1
+            context.update_cursor(str(event.storage_id))
+        return dg.SkipReason(f"{told} failed runs were told." if told else "No run has failed.")
+
+    return failed_run_alerts
+
+
+def _data_alerts(
+    tables: Sequence[Table], settings: Settings, status: dg.DefaultSensorStatus
+) -> dg.SensorDefinition:
+    watch = _Watch(tables, settings)
+
+    @dg.sensor(
+        name="data_alerts",
+        minimum_interval_seconds=_SECONDS,
+        default_status=status,
+        description="Posts to the webhook of INCREMENTAL_ASSETS_WEBHOOK which days are held, stale "
+        "for too long, or have too many rows in quarantine or late; each once, and once when it is "
+        "over. Reads the ledger and starts no JVM. Without a webhook it does nothing.",
+    )
+    def data_alerts(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+        if not settings.webhook:
+            return dg.SkipReason(NO_WEBHOOK)
+        try:
+            found = watch.due(datetime.now(UTC))
+            message = news(found, Told.from_text(context.cursor))
+            if message is not None:
+                post(settings.webhook, message)
+        except WebhookError as error:
+            return _later(error)
+        except IncrementalAssetsError as error:
+            return dg.SkipReason(str(error))
+        context.update_cursor(Told.of(found).text())
+        if message is None:
+            return dg.SkipReason("Nothing new to tell.")
+        told, over = len(message["alerts"]), len(message["resolved"])
+        return dg.SkipReason(f"Told: {told} new or changed, {over} over.")
+
+    return data_alerts
+
+
+class _Watch:
+    """Looks into the ledger only if it, or the date, is another than at the tick before."""
+
+    def __init__(self, tables: Sequence[Table], settings: Settings) -> None:
+        self._tables, self._start = tables, settings.start_date
+        self._ledger = Ledger(ledger_path(settings.lake))
+        self._limits = Limits(
+            settings.alert_stale_after, settings.alert_quarantined, settings.alert_late
+        )
+        self._seen: tuple[LedgerView, date] | None = None
+        self._found: list[Condition] = []
+
+    def due(self, now: datetime) -> list[Condition]:
+        view, today = self._ledger.view(), utc_today(now)
+        if self._seen is None or self._seen[0] is not view or self._seen[1] != today:
+            self._found = conditions(self._tables, view, self._limits, self._start, today)
+            self._seen = view, today
+        return due(self._found, self._limits, now)
+
+
+def failed_run_message(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dict[str, Any]:
+    """What is told of a failed run: its tables, days and what each of its steps said.
+
+    A failure that the project raised on purpose is told in its own words, any other by the name of
+    its error: what stands in that may be anything.
+    """
+    tables = sorted(key.to_user_string() for key in run.asset_selection or ())
+    days = _days(run)
+    said = _said(instance, run)
+    what = f"{run.job_name} {run.run_id[:8]} failed"
+    about = f"{', '.join(tables)} {days}".strip()
+    return {
+        "text": "\n".join([f"incremental_assets: {what}: {about}", *(f"• {s}" for s in said)]),
+        "event": "run_failed",
+        "job": run.job_name,
+        "run_id": run.run_id,
+        "tables": tables,
+        "days": days,
+        "failures": said,
+    }
+
+
+def _said(instance: dg.DagsterInstance, run: dg.DagsterRun) -> list[str]:
+    records = instance.get_records_for_run(
+        run.run_id, of_type=dg.DagsterEventType.STEP_FAILURE
+    ).records
+    said = []
+    for record in records:
+        event = record.event_log_entry.dagster_event
+        if event is None:
+            continue
+        failure = event.step_failure_data.user_failure_data
+        error = event.step_failure_data.error
+        cause = (error.cause or error).cls_name if error is not None else None
+        own = failure.description if failure is not None else None
+        # What Spark says may quote a value.
+        own, spark, _ = (own or "").partition(": Spark failed: ")
+        own = f"{own}: Spark failed; see the run's log" if spark else own
+        said.append((own or f"{event.step_key}: {cause}; see the run's log")[:_LONGEST])
+    return said or ["The run ended before any of its steps could say why; see the run's log"]
+
+
+def _days(run: dg.DagsterRun) -> str:
+    first, last = run.tags.get(RANGE_START), run.tags.get(RANGE_END)
+    if first and last:
+        return first if first == last else f"{first}...{last}"
+    return run.tags.get(PARTITION, "")
+
+
+def _is_ours(
+    run: dg.DagsterRun, context: dg.SensorEvaluationContext, own: set[dg.AssetKey]
+) -> bool:
+    """Whether the run is of this code location; from the command line, whether it loads a table."""
+    if run.remote_job_origin is None:
+        return not run.asset_selection or not own.isdisjoint(run.asset_selection)
+    here = context.code_location_origin
+    its = run.remote_job_origin.repository_origin.code_location_origin
+    return here is None or its.location_name == here.location_name
+
+
+def _failures(
+    instance: dg.DagsterInstance, after: int | None = None
+) -> Sequence[dg.EventLogRecord]:
+    """The events of failed runs after one, oldest first; without one, the newest event."""
+    found = instance.fetch_run_status_changes(
+        dg.RunStatusChangeRecordsFilter(dg.DagsterEventType.RUN_FAILURE, after_storage_id=after),
+        limit=1 if after is None else _FETCHED,
+        ascending=after is not None,
+    )
+    return found.records
+
+
+def _later(error: WebhookError) -> dg.SkipReason:
+    return dg.SkipReason(f"{error} What is to be told is kept for the next tick.")

@@ -1,0 +1,135 @@
+"""What wants a person's eye, told by ledgers that are written out by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from incremental_assets.alerts.conditions import Condition, Limits, conditions, due
+from incremental_assets.ledger.entry import Entry
+from incremental_assets.quality.contract import Contract
+from incremental_assets.quality.rules import fail, not_null, quarantine, quarantined_share
+from incremental_assets.quality.types import Text, Timestamp
+from incremental_assets.table import Table
+from incremental_assets_tests.plan.ledgers import EVENTS, MART, SALES, USERS, did, jan, ledger
+
+JUDGED = replace(
+    SALES,
+    name="silver/judged",
+    schema=Contract(id=Text(), at=Timestamp()),
+    rules=(*quarantine(not_null("id")), *fail(quarantined_share(at_most=0.05))),
+)
+TABLES = (EVENTS, USERS, SALES, JUDGED, MART)
+LIMITS = Limits(timedelta(hours=6), quarantined=0.02, late=0.2)
+NOON = datetime(2017, 1, 31, 12, tzinfo=UTC)
+
+
+def found(*entries: Entry, tables: tuple[Table, ...] = TABLES) -> list[Condition]:
+    return conditions(tables, ledger(*entries), LIMITS, jan(1), jan(31))
+
+
+def said(*entries: Entry, tables: tuple[Table, ...] = TABLES) -> list[tuple[str, str, int, str]]:
+    return [(c.kind, c.table, c.day.day, c.found) for c in found(*entries, tables=tables)]
+
+
+def with_rows(entry: Entry, **counts: Any) -> Entry:
+    return replace(entry, **counts)
+
+
+def test_a_held_day_is_told_with_its_rules_and_counts_and_nothing_else() -> None:
+    held = with_rows(
+        did(JUDGED, 7, 5, state="held"),
+        held_by="quarantined_share: 9 of 20 rows (45.00%) are in quarantine; Ada: secret",
+        rows_read=20,
+        rows_quarantined=9,
+    )
+
+    assert said(held) == [
+        (
+            "held",
+            "silver/judged",
+            5,
+            "held since batch 7 by quarantined_share; 9 of 20 rows are set aside",
+        )
+    ]
+
+
+def test_a_held_day_that_was_accepted_is_not_told() -> None:
+    held = did(JUDGED, 7, 5, state="held")
+    accepted = did(JUDGED, 8, 5, state="accepted")
+
+    assert said(held, accepted) == []
+
+
+def test_a_stale_day_is_due_once_it_has_waited_since_the_first_news_for_long_enough() -> None:
+    first = replace(did(EVENTS, 1, 4, touched=[5]), recorded_at=NOON)
+    again = replace(did(EVENTS, 2, 6, touched=[5]), recorded_at=NOON + timedelta(hours=5))
+
+    waiting = found(first, again, tables=(EVENTS, SALES))
+
+    told = [(c.kind, c.table, c.day, c.since) for c in waiting]
+    assert told == [("stale", "silver/sales", jan(5), NOON)]
+    assert waiting[0].found == "waits since 2017-01-31 12:00 UTC for what is new above it"
+    assert due(waiting, LIMITS, NOON + timedelta(hours=6, seconds=-1)) == []
+    assert due(waiting, LIMITS, NOON + timedelta(hours=6)) == waiting
+
+
+def test_a_day_that_has_read_what_is_above_it_waits_for_nothing() -> None:
+    read = did(EVENTS, 1, 5, touched=[5]), did(SALES, 1, 5, read={EVENTS.name: 1})
+
+    assert said(*read, tables=(EVENTS, SALES)) == []
+
+
+def test_a_day_waits_for_what_it_looks_up_as_well() -> None:
+    made = did(MART, 1, 5, read={SALES.name: 0, USERS.name: 1})
+    users = [did(USERS, n, 5, touched=[5], affects=[5], read={EVENTS.name: 9}) for n in (1, 2)]
+    late = replace(users[1], recorded_at=NOON)
+
+    assert [(c.kind, c.day.day, c.since) for c in found(users[0], late, made)] == [
+        ("stale", 5, NOON)
+    ]
+
+
+def counted(batch: int, rows: int, bad: int, **more: Any) -> Entry:
+    return with_rows(did(JUDGED, batch, 5), rows_counted=rows, rows_counted_quarantined=bad, **more)
+
+
+def test_rows_in_quarantine_are_a_share_of_the_days_rows_of_all_batches() -> None:
+    assert said(counted(1, 400, 8)) == []
+    assert said(counted(1, 400, 9)) == [
+        (
+            "quarantined",
+            "silver/judged",
+            5,
+            "9 of 400 rows (2.2%) are in quarantine; the limit is 2%",
+        )
+    ]
+    assert said(counted(1, 400, 9), counted(2, 400, 0)) == []
+    assert [c.mark for c in found(counted(1, 400, 9), counted(2, 50, 8))] == ["2"]
+
+
+def test_a_handful_of_rows_is_no_share() -> None:
+    assert said(counted(1, 4, 4)) == []
+    assert len(said(counted(1, 5, 5))) == 1
+
+
+def test_what_was_made_anew_replayed_or_dropped_counts_no_more() -> None:
+    bad = counted(1, 100, 50)
+
+    assert said(bad, counted(2, 100, 0, mode="rebuild")) == []
+    assert said(bad, counted(2, 0, -50, kind="replay")) == []
+    dropped = with_rows(did(JUDGED, 2, 5, state="dropped"), rows_deleted=50)
+    assert said(bad, dropped) == []
+    assert len(said(bad, replace(dropped, rows_deleted=40))) == 1
+
+
+def test_late_rows_are_a_share_of_all_that_came_for_the_day() -> None:
+    on_time = with_rows(did(EVENTS, 1, 5), rows_read=80)
+    late = with_rows(did(EVENTS, 2, 5), rows_read=20, rows_late=20)
+
+    assert said(on_time, late, tables=(EVENTS,)) == []
+    later = with_rows(did(EVENTS, 3, 5), rows_read=1, rows_late=1)
+    assert said(on_time, late, later, tables=(EVENTS,)) == [
+        ("late", "bronze/events", 5, "21 of 101 rows (20.8%) came late; the limit is 20%")
+    ]

@@ -1,0 +1,283 @@
+"""The sensors that post to a webhook, ticked over a real instance, a ledger and an HTTP server."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from incremental_assets import defs
+from incremental_assets.ledger.entry import Entry
+from incremental_assets.ledger.ledger import Ledger, ledger_path
+from incremental_assets.orchestration.alerts import MOST_RUNS, NO_WEBHOOK, alert_sensors
+from incremental_assets.settings import Settings
+from incremental_assets_tests.alerts.receiver import TOKEN, Receiver
+from incremental_assets_tests.plan.ledgers import EVENTS, SALES, did
+
+BROKEN = "broken"
+
+
+class Daemon:
+    """Ticks a sensor as the daemon does: it hands over the cursor that the last tick left."""
+
+    def __init__(self, sensor: dg.SensorDefinition, instance: dg.DagsterInstance) -> None:
+        self.sensor, self.instance = sensor, instance
+        self.cursor: str | None = None
+
+    def tick(self) -> str:
+        context = dg.build_sensor_context(self.instance, self.cursor)
+        found = self.sensor.evaluate_tick(context)
+        assert not found.run_requests
+        self.cursor = found.cursor
+        assert TOKEN not in f"{found}"
+        return found.skip_message or ""
+
+
+@pytest.fixture
+def told(settings: Settings, hook: Receiver) -> Settings:
+    return replace(settings, webhook=hook.url)
+
+
+def sensors(settings: Settings, instance: dg.DagsterInstance) -> tuple[Daemon, Daemon]:
+    runs, data = alert_sensors((EVENTS, SALES), settings)
+    return Daemon(runs, instance), Daemon(data, instance)
+
+
+def write_down(settings: Settings, *entries: Entry) -> None:
+    for entry in entries:
+        Ledger(ledger_path(settings.lake)).transact_on(entry.table, lambda _, e=entry: [e])  # type: ignore[misc]
+
+
+def held(batch: int, day: int) -> Entry:
+    return replace(did(SALES, batch, day, state="held"), rows_read=20, rows_quarantined=9)
+
+
+def failed_run(instance: dg.DagsterInstance, name: str = "job", **more: Any) -> None:
+    """A run that really fails, of a job without tables."""
+
+    @dg.op(name=BROKEN)
+    def broken() -> None:
+        raise ValueError("Ada Lovelace, 12 Main Street")
+
+    @dg.job(name=name, **more)
+    def job() -> None:
+        broken()
+
+    assert not job.execute_in_process(instance=instance, raise_on_error=False).success
+
+
+def test_without_a_webhook_both_sensors_are_off_and_do_nothing(
+    settings: Settings, instance: dg.DagsterInstance
+) -> None:
+    write_down(settings, held(1, 5))
+    failed_run(instance)
+
+    for daemon in sensors(settings, instance):
+        assert daemon.sensor.default_status == dg.DefaultSensorStatus.STOPPED
+        assert [daemon.tick(), daemon.tick()] == [NO_WEBHOOK, NO_WEBHOOK]
+
+
+def test_with_a_webhook_both_are_on_from_the_start(
+    told: Settings, instance: dg.DagsterInstance
+) -> None:
+    for daemon in sensors(told, instance):
+        assert daemon.sensor.default_status == dg.DefaultSensorStatus.RUNNING
+
+
+def test_a_held_day_is_told_once_and_once_when_it_is_over(
+    told: Settings, instance: dg.DagsterInstance, hook: Receiver
+) -> None:
+    _, daemon = sensors(told, instance)
+    assert daemon.tick() == "Nothing new to tell."
+    write_down(told, held(1, 5))
+
+    assert daemon.tick() == "Told: 1 new or changed, 0 over."
+    assert daemon.tick() == "Nothing new to tell."
+
+    (message,) = hook.taken
+    assert message["event"] == "data"
+    assert message["alerts"] == [
+        {
+            "kind": "held",
+            "table": "silver/sales",
+            "days": ["2017-01-05"],
+            "count": 1,
+            "found": "held since batch 1 by its gate; 9 of 20 rows are set aside",
+            "value": 0.0,
+        }
+    ]
+    assert message["text"].splitlines()[1].startswith("• silver/sales 2017-01-05: held since")
+    write_down(told, did(SALES, 2, 5))
+    assert daemon.tick() == "Told: 0 new or changed, 1 over."
+    assert daemon.tick() == "Nothing new to tell."
+    assert hook.taken[1]["resolved"] == [
+        {"kind": "held", "table": "silver/sales", "days": ["2017-01-05"], "count": 1}
+    ]
+
+
+def test_a_stale_day_is_told_once_its_time_has_come(
+    told: Settings, instance: dg.DagsterInstance, hook: Receiver
+) -> None:
+    news = did(EVENTS, 1, 5, touched=[5])
+    write_down(told, replace(news, recorded_at=datetime.now(UTC)))
+    _, daemon = sensors(told, instance)
+    assert daemon.tick() == "Nothing new to tell."
+
+    write_down(told, replace(news, batch=2))  # of 2017
+
+    assert daemon.tick() == "Told: 1 new or changed, 0 over."
+    assert [a["kind"] for a in hook.taken[0]["alerts"]] == ["stale"]
+
+
+@pytest.mark.parametrize("status", [500, 302, 0])
+def test_what_a_webhook_does_not_take_is_told_at_a_later_tick(
+    told: Settings,
+    instance: dg.DagsterInstance,
+    hook: Receiver,
+    status: int,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr("incremental_assets.alerts.webhook.post.__defaults__", (0.2,))
+    caplog.set_level(logging.DEBUG)
+    runs, data = sensors(told, instance)
+    runs.tick()
+    write_down(told, held(1, 5))
+    failed_run(instance)
+    hook.answer = status
+
+    for daemon in (runs, data):
+        before = daemon.cursor
+        reasons = {daemon.tick(), daemon.tick()}
+        assert all("What is to be told is kept for the next tick" in reason for reason in reasons)
+        assert daemon.cursor == before
+    hook.answer = 200
+    runs.tick()
+    data.tick()
+
+    assert [message["event"] for message in hook.taken] == ["run_failed", "data"]
+    assert TOKEN not in caplog.text
+
+
+def test_a_run_that_fails_is_told_in_its_own_words(
+    told: Settings,
+    instance: dg.DagsterInstance,
+    hook: Receiver,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("INCREMENTAL_ASSETS_LAKE", told.lake)
+    monkeypatch.setenv("INCREMENTAL_ASSETS_LANDING", f"{told.landing}/nowhere")
+    monkeypatch.setenv("INCREMENTAL_ASSETS_WEBHOOK", told.webhook)
+    daemon, _ = sensors(told, instance)
+    assert daemon.tick() == "Runs that fail from now on are told."
+    result = defs.resolve_implicit_global_asset_job_def().execute_in_process(
+        instance=instance,
+        asset_selection=[dg.AssetKey(["bronze", "events"])],
+        partition_key="2017-01-05",
+        raise_on_error=False,
+    )
+    assert not result.success
+
+    assert daemon.tick() == "1 failed runs were told."
+    assert daemon.tick() == "No run has failed."
+
+    (message,) = hook.taken
+    (said,) = message["failures"]
+    assert "landing" in said
+    assert said in message["text"]
+    assert {name: message[name] for name in ("event", "run_id", "tables", "days")} == {
+        "event": "run_failed",
+        "run_id": result.run_id,
+        "tables": ["bronze/events"],
+        "days": "2017-01-05",
+    }
+    run = instance.get_run_by_id(result.run_id)
+    assert run is not None
+    assert TOKEN not in json.dumps([run.run_config, dict(run.tags)])
+    assert TOKEN not in str(instance.all_logs(result.run_id))
+
+
+def test_what_went_wrong_unforeseen_is_told_by_its_name_without_what_it_quotes(
+    told: Settings, instance: dg.DagsterInstance, hook: Receiver
+) -> None:
+    daemon, _ = sensors(told, instance)
+    daemon.tick()
+    failed_run(instance)
+
+    daemon.tick()
+
+    (message,) = hook.taken
+    assert message["failures"] == [f"{BROKEN}: ValueError; see the run's log"]
+    assert "Ada" not in json.dumps(message)
+
+
+def test_a_run_that_was_killed_is_told_too(
+    told: Settings, instance: dg.DagsterInstance, hook: Receiver
+) -> None:
+    daemon, _ = sensors(told, instance)
+    daemon.tick()
+    run = instance.add_run(
+        dg.DagsterRun(
+            "assets",
+            status=dg.DagsterRunStatus.STARTED,
+            asset_selection=frozenset({dg.AssetKey(["silver", "sales"])}),
+            tags=days("2017-01-05", "2017-01-07"),
+        )
+    )
+    instance.report_run_failed(run)
+
+    daemon.tick()
+
+    (message,) = hook.taken
+    assert (message["tables"], message["days"]) == (["silver/sales"], "2017-01-05...2017-01-07")
+    assert message["failures"] == [
+        "The run ended before any of its steps could say why; see the run's log"
+    ]
+
+
+def days(first: str, last: str) -> Mapping[str, str]:
+    return {
+        "dagster/asset_partition_range_start": first,
+        "dagster/asset_partition_range_end": last,
+    }
+
+
+def test_a_run_of_another_projects_tables_is_passed_over(
+    told: Settings, instance: dg.DagsterInstance, hook: Receiver
+) -> None:
+    daemon, _ = sensors(told, instance)
+    daemon.tick()
+    theirs = frozenset({dg.AssetKey(["theirs"])})
+    instance.report_run_failed(instance.add_run(dg.DagsterRun("x", asset_selection=theirs)))
+    failed_run(instance, "ours")
+
+    daemon.tick()
+
+    assert [message["job"] for message in hook.taken] == ["ours"]
+
+
+def test_many_failed_runs_are_told_over_several_ticks_each_once(
+    told: Settings, instance: dg.DagsterInstance, hook: Receiver
+) -> None:
+    daemon, _ = sensors(told, instance)
+    daemon.tick()
+    for number in range(MOST_RUNS + 2):
+        instance.report_run_failed(instance.add_run(dg.DagsterRun(f"job_{number}")))
+
+    assert [daemon.tick() for _ in range(3)] == [
+        f"{MOST_RUNS} failed runs were told.",
+        "2 failed runs were told.",
+        "No run has failed.",
+    ]
+    assert [m["job"] for m in hook.taken] == [f"job_{n}" for n in range(MOST_RUNS + 2)]
+
+
+def test_settings_do_not_show_the_webhook(told: Settings) -> None:
+    assert TOKEN in told.webhook
+    assert TOKEN not in f"{told!r} {told}"
