@@ -17,6 +17,7 @@ from incremental_assets.changes.by_timestamp import Timestamp
 from incremental_assets.changes.files import Files
 from incremental_assets.errors import DefinitionError
 from incremental_assets.lake.strategy import Append, History, Merge, ReplaceDay, ReplaceKeys
+from incremental_assets.lineage import Lineage, check_lineage
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.gate import structural_rules
 from incremental_assets.quality.row_rules import required
@@ -97,7 +98,10 @@ class Table:
     long after its business day a row may land ("default": the setting; None: for ever).
     `changes` says how the source of a bronze table tells what is new, and so what its rows mean
     to the silver table above it: with a change log or full copies, inserts, updates and deletes.
-    `transform` is a pure function from the frames that are read to the rows that are written.
+    `transform` is a pure function from the frames that are read to the rows that are written, and
+    `lineage` says which columns of them its columns are made of, where the names differ.
+    `fresh_within` is how long ago the table may have been published last ("default": the setting,
+    for bronze and gold; None: nobody asks, as for a feed that lands once a month).
     """
 
     name: str
@@ -113,6 +117,8 @@ class Table:
     rules: tuple[Rule, ...] = ()
     sums: Sums | None = None
     transform: Transform | None = None
+    lineage: Lineage = field(default_factory=dict)
+    fresh_within: timedelta | Literal["default"] | None = "default"
     owners: tuple[str, ...] = ("team:data",)
     code_version: str = "1"
 
@@ -123,6 +129,7 @@ class Table:
             )
         object.__setattr__(self, "rules", (*self.rules, *self._required()))
         check_table(self)
+        check_lineage(self)
 
     def _required(self) -> Sequence[Rule]:
         """That a required column is not null, where no rule of the table says it.
@@ -191,6 +198,12 @@ class Table:
     def lateness_in(self, default: timedelta) -> timedelta | None:
         """How long after its business day a row may land; None: for ever."""
         return default if self.lateness == "default" else self.lateness
+
+    def fresh_in(self, default: timedelta) -> timedelta | None:
+        """How long ago it may have been published last; None: nobody asks."""
+        if self.fresh_within != "default":
+            return self.fresh_within
+        return default if default and self.layer != "silver" else None
 
     @property
     def row_rules(self) -> Sequence[RowRule]:

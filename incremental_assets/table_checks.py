@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from incremental_assets.changes.by_log import ChangeLog
@@ -15,6 +16,8 @@ from incremental_assets.quality.rule import DayRule
 
 if TYPE_CHECKING:
     from incremental_assets.table import Table
+
+LEAST_FRESH = timedelta(minutes=5)
 
 
 def check_table(table: Table) -> None:
@@ -31,6 +34,7 @@ def check_table(table: Table) -> None:
             f"{table.name}: {taken} are judged of every such table; give these rules other names."
         )
     _check_rules(table)
+    _check_fresh(table)
     if table.layer == "bronze":
         _check_source(table)
     elif not isinstance(table.changes, Files):
@@ -42,6 +46,14 @@ def check_table(table: Table) -> None:
         _check_typed(table)
     else:
         _check_derived(table)
+
+
+def _check_fresh(table: Table) -> None:
+    within = table.fresh_within
+    if isinstance(within, timedelta) and within < LEAST_FRESH:
+        raise DefinitionError(
+            f"{table.name}: fresh_within is {within}; give {LEAST_FRESH} or more, or None."
+        )
 
 
 def _check_rules(table: Table) -> None:

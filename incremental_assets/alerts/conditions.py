@@ -80,11 +80,13 @@ def _held(table: Table, history: TableHistory) -> Iterator[Condition]:
 
 
 def _stale(table: Table, view: LedgerView, start: date, today: date) -> Iterator[Condition]:
+    rewound = view.table(table.name).rewound
     for day in stale_days(table, view, start, today) if table.upstreams else ():
         news = [entry for read in table.upstreams for entry in unread(table, read, day, view)]
+        news += [rewound[day]] if day in rewound else []
         if news:
             first = min(entry.recorded_at for entry in news)
-            found = f"waits since {first:%Y-%m-%d %H:%M} UTC for what is new above it"
+            found = f"waits since {first:%Y-%m-%d %H:%M} UTC to be built again"
             yield Condition("stale", table.name, day, "", found, since=first)
 
 
@@ -109,6 +111,8 @@ def _since_rebuilt(history: TableHistory) -> dict[date, list[Entry]]:
     """Per day what was published, or dropped from quarantine, since it was last made anew."""
     found: dict[date, list[Entry]] = {}
     for entry in history.outcomes:
+        if entry.kind == "rewind":
+            continue  # it is the load after it that changes something
         if entry.state == "committed" and entry.mode == "rebuild":
             found[entry.day] = [entry]
         elif entry.state == "committed" or (entry.state == "dropped" and entry.day in found):

@@ -44,5 +44,12 @@ CUSTOMER_ORDERS = Table(
     ),
     write=ReplaceKeys(),
     transform=transform,
+    lineage={
+        "first_order_at": ("silver/orders.created_at", "silver/orders.status"),
+        "last_order_at": ("silver/orders.created_at", "silver/orders.status"),
+        "orders": ("silver/orders.status",),
+        "value": ("silver/orders.amount", "silver/orders.status"),
+        "dt": ("silver/orders.created_at", "silver/orders.status"),
+    },
     owners=("team:customers",),
 )

@@ -35,5 +35,10 @@ DAILY_PRODUCT_SALES = Table(
     ),
     write=ReplaceDay(),
     transform=transform,
+    lineage={
+        "units": ("gold/sales_mart.qty",),
+        "revenue": ("gold/sales_mart.total_price",),
+        "orders": ("gold/sales_mart.order_id",),
+    },
     owners=("team:sales",),
 )

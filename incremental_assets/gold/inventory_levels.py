@@ -34,5 +34,6 @@ INVENTORY_LEVELS = Table(
     sums=Sums({"delta": ("sum(delta)", "sum(delta)")}, rows=False),
     write=ReplaceKeys(carry={"level": "bigint"}),
     transform=transform,
+    lineage={"level": ("silver/inventory_movements.delta",)},
     owners=("team:supply",),
 )

@@ -36,5 +36,10 @@ SALES_MART = Table(
     sums=Sums({"revenue": ("sum(qty * unit_price)", "sum(total_price)")}),
     write=Merge(),
     transform=transform,
+    lineage={
+        "total_price": ("silver/sales.qty", "silver/sales.unit_price"),
+        "user_*": ("silver/users.*",),
+        "product_*": ("silver/products.*",),
+    },
     owners=("team:sales",),
 )

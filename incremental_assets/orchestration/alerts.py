@@ -19,7 +19,7 @@ from incremental_assets.days import utc_today
 from incremental_assets.errors import IncrementalAssetsError, WebhookError
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.view import LedgerView
-from incremental_assets.orchestration.assets import asset_key
+from incremental_assets.orchestration.events import asset_key
 from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table

@@ -11,13 +11,16 @@ from incremental_assets.days import named
 from incremental_assets.errors import IncrementalAssetsError
 from incremental_assets.orchestration.events import (
     asset_key,
+    days_alone,
     evaluations,
     failure_text,
-    materializations,
 )
 from incremental_assets.orchestration.metadata import (
-    day_metadata,
-    table_metadata,
+    STORAGE,
+    definition_metadata,
+    definition_tags,
+    description,
+    shown,
 )
 from incremental_assets.orchestration.partitions import daily, days_of, mapping, up_to_the_day
 from incremental_assets.orchestration.resources import SparkResource, lakehouse
@@ -39,7 +42,10 @@ def _asset(table: Table, settings: Settings) -> dg.AssetsDefinition:
 
         @dg.asset(
             key=key,
-            description=table.description,
+            description=description(table),
+            metadata=definition_metadata(table, settings.lake),
+            tags=definition_tags(table),
+            freshness_policy=_freshness(table, settings),
             partitions_def=daily(settings),
             backfill_policy=dg.BackfillPolicy.single_run(),
             deps=_deps(table, settings),
@@ -58,7 +64,7 @@ def _asset(table: Table, settings: Settings) -> dg.AssetsDefinition:
             ],
             group_name=table.layer,
             owners=list(table.owners),
-            kinds={"pyspark", "delta", table.layer},
+            kinds={"pyspark", STORAGE, table.layer},
             code_version=table.code_version,
             pool=table.name.replace("/", "_"),
         )
@@ -66,6 +72,14 @@ def _asset(table: Table, settings: Settings) -> dg.AssetsDefinition:
             yield from _load(context, spark, table)
 
     return load
+
+
+def _freshness(table: Table, settings: Settings) -> dg.FreshnessPolicy | None:
+    """That any day of the table was published within a time, with a warning at three quarters."""
+    within = table.fresh_in(settings.fresh_within)
+    if within is None:
+        return None
+    return dg.FreshnessPolicy.time_window(fail_window=within, warn_window=within * 3 / 4)
 
 
 def _deps(table: Table, settings: Settings) -> list[dg.AssetDep]:
@@ -89,21 +103,22 @@ def _load(context: dg.AssetExecutionContext, spark: SparkResource, table: Table)
     except IncrementalAssetsError as error:
         raise dg.Failure(str(error), allow_retries=False) from error
     yield from evaluations(table, result)
-    about = table_metadata(f"{house.settings.lake}/{table.name}", table.name)
-    version = about.get("delta_version", 0)
-    _say_stale(context, house.settings, table, house.ledger.view())
+    view = house.ledger.view()
+    after = shown(table, house.settings.lake, view.table(table.name))
+    _say_stale(context, house.settings, table, view)
     if result.failed:
-        yield from materializations(table, result, about)
+        yield from days_alone(table, result, after)
         raise dg.Failure(
             failure_text(table, result.failed),
             metadata={"held": [str(day) for day in result.failed]},
             allow_retries=False,
         )
     for day, day_result in result.days.items():
-        context.add_asset_metadata(day_metadata(day_result), partition_key=str(day))
+        context.add_asset_metadata(after.day(day_result), partition_key=str(day))
     for check in sorted(context.selected_asset_check_keys):
         yield dg.Output(None, output_name=f"{check.asset_key.to_python_identifier()}_{check.name}")
-    yield dg.MaterializeResult(data_version=dg.DataVersion(str(version)), metadata=about)
+    version = dg.DataVersion(after.data_version(result.days))
+    yield dg.MaterializeResult(data_version=version, metadata=after.whole)
 
 
 def _say_stale(

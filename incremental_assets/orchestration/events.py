@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import date
-from typing import Any
 
 import dagster as dg
 
 from incremental_assets.days import named
 from incremental_assets.load import DayResult, LoadResult
-from incremental_assets.orchestration.metadata import check_metadata, day_metadata
+from incremental_assets.orchestration.metadata import Shown, check_metadata
 from incremental_assets.table import Table
 
 _SEVERITY = {True: dg.AssetCheckSeverity.ERROR, False: dg.AssetCheckSeverity.WARN}
-_VERSION_TAGS = {"dagster/data_version_is_user_provided": "true"}
 
 
 def asset_key(table: Table) -> dg.AssetKey:
@@ -22,19 +20,28 @@ def asset_key(table: Table) -> dg.AssetKey:
     return dg.AssetKey(table.name.split("/"))
 
 
-def materializations(
-    table: Table, result: LoadResult, about: Mapping[str, Any]
-) -> Iterator[dg.AssetMaterialization]:
-    """One for each day that is as it should be; `about` is the metadata of the table."""
-    version = str(about.get("delta_version", 0))
+def days_alone(
+    table: Table, result: LoadResult, after: Shown
+) -> Iterator[dg.AssetMaterialization | dg.AssetObservation]:
+    """What each day has to say where the run does not speak for them all.
+
+    One that is as it should be is materialized. Of one that is held the numbers are observed.
+    """
     for day, day_result in result.days.items():
         if day not in result.failed:
             yield dg.AssetMaterialization(
                 asset_key(table),
                 partition=str(day),
-                metadata={**day_metadata(day_result), **about},
-                tags={**_VERSION_TAGS, "dagster/data_version": version},
+                metadata={**after.whole, **after.day(day_result)},
+                tags={
+                    "dagster/code_version": table.code_version,
+                    "dagster/data_version": after.data_version([day]),
+                    "dagster/data_version_is_user_provided": "true",
+                },
             )
+        elif day_result.entries:
+            metadata = after.day(day_result)
+            yield dg.AssetObservation(asset_key(table), partition=str(day), metadata=metadata)
 
 
 def evaluations(table: Table, result: LoadResult) -> Iterator[dg.AssetCheckEvaluation]:

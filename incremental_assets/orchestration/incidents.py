@@ -16,12 +16,12 @@ from incremental_assets.operations import restate as restating
 from incremental_assets.operations import rewind as rewinding
 from incremental_assets.operations.quarantined import Asked, set_aside
 from incremental_assets.orchestration.events import (
+    days_alone,
     evaluations,
     failure_text,
-    materializations,
 )
 from incremental_assets.orchestration.instance import open_instance
-from incremental_assets.orchestration.metadata import table_metadata
+from incremental_assets.orchestration.metadata import shown
 from incremental_assets.orchestration.resources import SparkResource, lakehouse
 from incremental_assets.settings import Settings
 
@@ -175,9 +175,9 @@ def _report(house: Lakehouse, done: Iterable[LoadResult]) -> Iterator[Any]:
     failed = []
     for result in done:
         table = table_named(house.tables, result.table)
-        about = table_metadata(f"{house.settings.lake}/{table.name}", table.name)
+        history = house.ledger.view().table(table.name)
         yield from evaluations(table, result)
-        yield from materializations(table, result, about)
+        yield from days_alone(table, result, shown(table, house.settings.lake, history))
         if result.failed:
             failed.append(failure_text(table, result.failed))
     if failed:

@@ -2,24 +2,123 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
 from typing import Any
 
 import dagster as dg
+from deltalake import DeltaTable
 
+from incremental_assets.lake.contents import Contents, TableContents, contents_of
 from incremental_assets.lake.delta_log import open_table
+from incremental_assets.ledger.entry import Entry
+from incremental_assets.ledger.view import TableHistory
 from incremental_assets.load import DayResult
+from incremental_assets.orchestration.columns import column_lineage, declared_columns, found_columns
 from incremental_assets.quality.judge import RuleResult
+from incremental_assets.table import Table
+
+STORAGE = "delta"
 
 
-def day_metadata(result: DayResult) -> Mapping[str, Any]:
-    """The metrics of one day."""
-    if not result.entries:
-        return {"dagster/partition_row_count": 0, "new_rows": 0, "note": "nothing new"}
-    entry = result.entries[-1]
-    rows = next((t.rows for t in entry.touched if t.day == entry.day), 0)
+@dataclass(frozen=True)
+class Shown:
+    """A table as it is after a load.
+
+    `whole` is the metadata of the table, `contents` what each day holds, and `versions` the Delta
+    version that last changed a row of a day.
+    """
+
+    whole: Mapping[str, Any]
+    contents: TableContents = field(default_factory=TableContents)
+    versions: Mapping[date, int] = field(default_factory=dict)
+
+    def day(self, result: DayResult) -> Mapping[str, Any]:
+        """The metrics of one day: what there is of it, and what this load did for it."""
+        held = self.contents.day(result.day)
+        there = {
+            **({"dagster/partition_row_count": held.rows} if held.rows is not None else {}),
+            "partition_bytes": held.bytes,
+            "partition_files": held.files,
+        }
+        if not result.entries:
+            return {**there, "rows_read": 0, "note": "nothing new"}
+        return {**there, **_load_metadata(result, result.entries[-1])}
+
+    def data_version(self, days: Iterable[date]) -> str:
+        """The Delta version that last changed a row of these days; 0 if none ever did.
+
+        So a load that finds nothing new, or a commit to other days, leaves it as it is.
+        """
+        return str(max((self.versions.get(day, 0) for day in days), default=0))
+
+
+def definition_metadata(table: Table, lake: str) -> Mapping[str, Any]:
+    """What is known of a table before it is loaded: its name, place and declared columns."""
+    columns = declared_columns(table)
     return {
-        "dagster/partition_row_count": rows,
+        "dagster/table_name": table.name,
+        "dagster/uri": f"{lake}/{table.name}",
+        "dagster/storage_kind": STORAGE,
+        **({"dagster/column_schema": columns} if columns is not None else {}),
+    }
+
+
+def definition_tags(table: Table) -> Mapping[str, str]:
+    """What tables can be searched by, in the words of their definition."""
+    found = {"layer": table.layer, "write": type(table.write).__name__}
+    if table.layer == "bronze":
+        found["changes"] = type(table.changes).__name__
+    return found
+
+
+def description(table: Table) -> str:
+    """What the table is and, from its transform, how it is made."""
+    how = table.transform.__doc__ if table.transform is not None else None
+    text = "\n".join(line.strip() for line in (how or "").strip().splitlines())
+    return f"{table.description}\n\n{text}".strip()
+
+
+def shown(table: Table, lake: str, history: TableHistory) -> Shown:
+    """The table as it is now, told by its log and the ledger alone."""
+    path = f"{lake}/{table.name}"
+    names = {"dagster/table_name": table.name, "dagster/uri": path}
+    found = open_table(path)
+    if found is None:
+        return Shown(names)
+    contents = contents_of(found)
+    whole = {**names, **_table_metadata(table, lake, found, contents.whole)}
+    return Shown(whole, contents, _versions(table, history))
+
+
+def _versions(table: Table, history: TableHistory) -> Mapping[date, int]:
+    found: dict[date, int] = {}
+    for entry in history.committed:
+        if entry.target_version is not None and entry.touched:
+            # What a batch of bronze touches is told by business day.
+            days = [entry.day] if table.layer == "bronze" else [t.day for t in entry.touched]
+            found |= dict.fromkeys(days, entry.target_version)
+    return found
+
+
+def _table_metadata(
+    table: Table, lake: str, found: DeltaTable, whole: Contents
+) -> Mapping[str, Any]:
+    fields = found.schema().fields
+    lineage = column_lineage(table, [f.name for f in fields], lake)
+    return {
+        **({"dagster/row_count": whole.rows} if whole.rows is not None else {}),
+        "table_bytes": whole.bytes,
+        "table_files": whole.files,
+        "dagster/column_schema": found_columns(table, fields),
+        **({"dagster/column_lineage": lineage} if lineage is not None else {}),
+        "delta_version": found.version(),
+    }
+
+
+def _load_metadata(result: DayResult, entry: Entry) -> Mapping[str, Any]:
+    return {
         "batch": entry.batch,
         "mode": entry.mode,
         "rows_read": entry.rows_read,
@@ -29,10 +128,9 @@ def day_metadata(result: DayResult) -> Mapping[str, Any]:
         "rows_quarantined": entry.rows_quarantined,
         "rows_late": entry.rows_late,
         "bytes_read": entry.bytes,
-        "files": len(entry.files),
+        "files_read": len(entry.files),
         "seconds": entry.seconds,
-        "watermark": {w.upstream: [w.low, w.high] for w in entry.windows},
-        **({"watermark_value": entry.high} if entry.high else {}),
+        **_watermarks(entry),
         "days_touched": {str(t.day): t.rows for t in entry.touched},
         **{
             f"quarantined/{name}": check.broken
@@ -42,18 +140,31 @@ def day_metadata(result: DayResult) -> Mapping[str, Any]:
     }
 
 
-def table_metadata(path: str, name: str) -> Mapping[str, Any]:
-    """The table as it is now: its columns, name and place."""
-    table = open_table(path)
-    if table is None:
-        return {"dagster/table_name": name, "dagster/uri": path}
-    columns = [dg.TableColumn(f.name, _type(f.type)) for f in table.schema().fields]
-    return {
-        "dagster/table_name": name,
-        "dagster/uri": path,
-        "dagster/column_schema": dg.TableSchema(columns=columns),
-        "delta_version": table.version(),
-    }
+def _watermarks(entry: Entry) -> Mapping[str, Any]:
+    """How far each upstream was read, before and after; a source's position as what it is."""
+    found: dict[str, Any] = {}
+    for window in entry.windows:
+        if entry.detector == "batches":
+            found[f"watermark_low/{window.upstream}"] = window.low
+            found[f"watermark_high/{window.upstream}"] = window.high
+        elif window.high:
+            found["source_version_low"] = window.low
+            found["source_version_high"] = window.high
+    for name, position in (("watermark_low", entry.low), ("watermark_high", entry.high)):
+        if position:
+            found[name] = _position(position)
+    return found
+
+
+def _position(position: str) -> Any:
+    """A number where it is one that can be plotted, a moment where it is one; else its text."""
+    if position.isascii() and position.isdigit():
+        number = int(position)
+        return number if number < 2**63 else float(number)
+    try:
+        return dg.MetadataValue.timestamp(datetime.fromisoformat(position))
+    except ValueError:
+        return position
 
 
 def check_metadata(result: RuleResult) -> Mapping[str, Any]:
@@ -69,7 +180,3 @@ def check_metadata(result: RuleResult) -> Mapping[str, Any]:
     if result.examples:
         about["examples"] = "; ".join(result.examples)
     return about
-
-
-def _type(delta_type: Any) -> str:
-    return str(getattr(delta_type, "type", None) or delta_type)

@@ -25,11 +25,12 @@ class FieldType:
     `required`: a row without a value is set aside, or what the table's own rule `…_not_null` says.
     `misfit` is what becomes of a value that cannot be read as the type: its row is set aside
     (`quarantine`), the whole day is held as well (`freeze`), or the value is left out and the row
-    goes on without it (`discard`).
+    goes on without it (`discard`). `about` is what a reader should know of it.
     """
 
     required: bool = False
     misfit: Misfit = "quarantine"
+    about: str = ""
 
     @property
     def sql(self) -> str:

@@ -16,11 +16,11 @@ INVENTORY_MOVEMENTS = Table(
     key=("movement_id",),
     schema=Contract(
         on_new="evolve",
-        movement_id=Integer(required=True, wide=True),
+        movement_id=Integer(required=True, wide=True, about="Its number at the source."),
         product_id=Text(),
         store_id=Text(),
-        delta=Integer(wide=True),
-        moved_at=Timestamp(),
+        delta=Integer(wide=True, about="Pieces that came (positive) or went (negative)."),
+        moved_at=Timestamp(about="When it moved (UTC)."),
     ),
     rules=(
         *quarantine(

@@ -28,8 +28,8 @@ ORDERS = Table(
         store_id=Text(),
         status=Text(),
         amount=Decimal(precision=18, scale=4),
-        created_at=Timestamp(),
-        updated_at=Timestamp(),
+        created_at=Timestamp(about="When it was placed (UTC)."),
+        updated_at=Timestamp(about="When it last changed (UTC); the later version wins."),
     ),
     rules=(
         *quarantine(

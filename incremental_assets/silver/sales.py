@@ -25,14 +25,14 @@ SALES = Table(
     lateness="default",
     schema=Contract(
         on_new="evolve",
-        order_id=Text(required=True),
+        order_id=Text(required=True, about="One line of a basket."),
         user_id=Text(),
         store_id=Text(),
         product_id=Text(),
-        qty=Integer(),
-        unit_price=Decimal(precision=18, scale=4),
-        event_ts=Timestamp(),
-        arrival_ts=Timestamp(),
+        qty=Integer(about="Pieces."),
+        unit_price=Decimal(precision=18, scale=4, about="Of one piece."),
+        event_ts=Timestamp(about="When it was sold (UTC); its date is the business day."),
+        arrival_ts=Timestamp(about="When it was sent (UTC); of two versions the later wins."),
     ),
     rules=(
         *quarantine(

@@ -14,7 +14,11 @@ USERS = Table(
     description="Every version of each user, with every attribute that the feed ever had.",
     reads=(ByDay(LANDED_USERS),),
     key=("user_id",),
-    schema=Contract(on_new="evolve", user_id=Text(required=True), updated_at=Timestamp()),
+    schema=Contract(
+        on_new="evolve",
+        user_id=Text(required=True),
+        updated_at=Timestamp(about="When it last changed (UTC)."),
+    ),
     rules=(*quarantine(not_null("user_id")), *fail(quarantined_share(at_most=0.05, fewest=5))),
     write=History(unversioned=("updated_at",), measured_in="time"),
     owners=("team:customers",),

@@ -70,7 +70,7 @@ def test_a_stale_day_is_due_once_it_has_waited_since_the_first_news_for_long_eno
 
     told = [(c.kind, c.table, c.day, c.since) for c in waiting]
     assert told == [("stale", "silver/sales", jan(5), NOON)]
-    assert waiting[0].found == "waits since 2017-01-31 12:00 UTC for what is new above it"
+    assert waiting[0].found == "waits since 2017-01-31 12:00 UTC to be built again"
     assert due(waiting, LIMITS, NOON + timedelta(hours=6, seconds=-1)) == []
     assert due(waiting, LIMITS, NOON + timedelta(hours=6)) == waiting
 
@@ -88,6 +88,17 @@ def test_a_day_waits_for_what_it_looks_up_as_well() -> None:
 
     assert [(c.kind, c.day.day, c.since) for c in found(users[0], late, made)] == [
         ("stale", 5, NOON)
+    ]
+
+
+def test_a_day_that_was_rewound_waits_since_then() -> None:
+    read = did(EVENTS, 1, 5, touched=[5]), did(SALES, 1, 5, read={EVENTS.name: 1})
+    rewound = replace(did(SALES, 2, 5, read={EVENTS.name: 1}, kind="rewind"), recorded_at=NOON)
+
+    waiting = found(*read, rewound, tables=(EVENTS, SALES))
+
+    assert [(c.kind, c.table, c.day.day, c.since) for c in waiting] == [
+        ("stale", "silver/sales", 5, NOON)
     ]
 
 
@@ -119,6 +130,8 @@ def test_what_was_made_anew_replayed_or_dropped_counts_no_more() -> None:
 
     assert said(bad, counted(2, 100, 0, mode="rebuild")) == []
     assert said(bad, counted(2, 0, -50, kind="replay")) == []
+    rewound = did(JUDGED, 2, 5, kind="rewind", mode="rebuild")
+    assert [c.mark for c in found(bad, rewound) if c.kind == "quarantined"] == ["1"]
     dropped = with_rows(did(JUDGED, 2, 5, state="dropped"), rows_deleted=50)
     assert said(bad, dropped) == []
     assert len(said(bad, replace(dropped, rows_deleted=40))) == 1
@@ -129,6 +142,8 @@ def test_late_rows_are_a_share_of_all_that_came_for_the_day() -> None:
     late = with_rows(did(EVENTS, 2, 5), rows_read=20, rows_late=20)
 
     assert said(on_time, late, tables=(EVENTS,)) == []
+    replayed = with_rows(did(EVENTS, 3, 5, kind="replay"), rows_read=20, rows_late=20)
+    assert said(on_time, late, replayed, tables=(EVENTS,)) == []
     later = with_rows(did(EVENTS, 3, 5), rows_read=1, rows_late=1)
     assert said(on_time, late, later, tables=(EVENTS,)) == [
         ("late", "bronze/events", 5, "21 of 101 rows (20.8%) came late; the limit is 20%")

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 import dagster as dg
 import pytest
@@ -21,6 +20,7 @@ from incremental_assets_tests.alerts.receiver import TOKEN, Receiver
 from incremental_assets_tests.plan.ledgers import EVENTS, SALES, did
 
 BROKEN = "broken"
+UNFORESEEN = ValueError("Ada Lovelace, 12 Main Street")
 
 
 class Daemon:
@@ -58,14 +58,16 @@ def held(batch: int, day: int) -> Entry:
     return replace(did(SALES, batch, day, state="held"), rows_read=20, rows_quarantined=9)
 
 
-def failed_run(instance: dg.DagsterInstance, name: str = "job", **more: Any) -> None:
+def failed_run(
+    instance: dg.DagsterInstance, name: str = "job", error: Exception = UNFORESEEN
+) -> None:
     """A run that really fails, of a job without tables."""
 
     @dg.op(name=BROKEN)
     def broken() -> None:
-        raise ValueError("Ada Lovelace, 12 Main Street")
+        raise error
 
-    @dg.job(name=name, **more)
+    @dg.job(name=name)
     def job() -> None:
         broken()
 
@@ -209,12 +211,15 @@ def test_what_went_wrong_unforeseen_is_told_by_its_name_without_what_it_quotes(
     daemon, _ = sensors(told, instance)
     daemon.tick()
     failed_run(instance)
+    failed_run(instance, error=dg.Failure("gold/mart, batch 3: Spark failed: no number: 'Ada'."))
 
     daemon.tick()
 
-    (message,) = hook.taken
-    assert message["failures"] == [f"{BROKEN}: ValueError; see the run's log"]
-    assert "Ada" not in json.dumps(message)
+    assert [message["failures"] for message in hook.taken] == [
+        [f"{BROKEN}: ValueError; see the run's log"],
+        ["gold/mart, batch 3: Spark failed; see the run's log"],
+    ]
+    assert "Ada" not in json.dumps(hook.taken)
 
 
 def test_a_run_that_was_killed_is_told_too(

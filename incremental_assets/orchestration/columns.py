@@ -1,0 +1,112 @@
+"""A table's columns as Dagster shows them: types, descriptions, constraints, and where from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import dagster as dg
+from deltalake import Field
+
+from incremental_assets.lake.delta_log import columns_of
+from incremental_assets.lake.strategy import Merge
+from incremental_assets.lineage import lineage_of
+from incremental_assets.quality.rule import RowRule
+from incremental_assets.table import Table
+
+# What the load itself puts there.
+_OWN = {
+    "_batch": "The batch that last wrote the row.",
+    "_landing_day": "The UTC day on which the row landed.",
+    "_day": "The day whose silver partition judges the row: its business day, if that is in time.",
+    "_file": "The landed file, below the landing root.",
+    "payload": "The line as it landed, any JSON.",
+    "_raw": "The line as it landed, if it is not JSON.",
+    "dt": "The UTC day of the partition.",
+    "valid_from": "From when on this version was valid.",
+    "valid_to": "Until when, that moment left out; null: it is still.",
+    "is_current": "Whether this version is valid still.",
+}
+_NULLABLE = dg.TableColumnConstraints()
+
+
+def declared_columns(table: Table) -> dg.TableSchema | None:
+    """The columns of the contract, before anything was loaded; None without one."""
+    if table.schema is None:
+        return None
+    return _schema(table, {name: kind.sql for name, kind in table.schema.columns.items()})
+
+
+def found_columns(table: Table, fields: Sequence[Field]) -> dg.TableSchema:
+    """The columns of the Delta table."""
+    return _schema(table, {f.name: str(getattr(f.type, "type", f.type)) for f in fields})
+
+
+def column_lineage(table: Table, columns: Sequence[str], lake: str) -> dg.TableColumnLineage | None:
+    """Which columns of the upstreams, as they are now, each column is made of; None of bronze."""
+    found = lineage_of(table, columns, lambda upstream: columns_of(f"{lake}/{upstream.name}"))
+    if not found:
+        return None
+    return dg.TableColumnLineage(
+        {
+            name: [
+                dg.TableColumnDep(asset_key=dg.AssetKey(o.table.split("/")), column_name=o.column)
+                for o in origins
+            ]
+            for name, origins in found.items()
+        }
+    )
+
+
+def _schema(table: Table, types: Mapping[str, str]) -> dg.TableSchema:
+    columns = [
+        dg.TableColumn(
+            name,
+            kind,
+            description=_description(table, name),
+            constraints=_constraints(table, name),
+        )
+        for name, kind in types.items()
+    ]
+    return dg.TableSchema(columns, constraints=_table_constraints(table))
+
+
+def _description(table: Table, name: str) -> str | None:
+    declared = table.schema.columns.get(name) if table.schema is not None else None
+    return (declared.about if declared is not None else _OWN.get(name)) or None
+
+
+def _constraints(table: Table, name: str) -> dg.TableColumnConstraints:
+    """What every row in the table keeps: the rules that let no other row in."""
+    kept = [rule for rule in table.row_rules if rule.columns == (name,) and _is_kept(rule)]
+    if not kept and not _is_alone(table, name):
+        return _NULLABLE
+    return dg.TableColumnConstraints(
+        nullable=not any(rule.name == f"{name}_not_null" for rule in kept),
+        unique=_is_alone(table, name),
+        other=[rule.description for rule in kept if rule.name != f"{name}_not_null"],
+    )
+
+
+def _is_kept(rule: RowRule) -> bool:
+    if rule.severity == "fail":
+        return not rule.rows_allowed and not rule.share_allowed
+    return rule.severity == "quarantine"
+
+
+def _key_of_rows(table: Table) -> tuple[str, ...]:
+    """What no two rows share; a fact whose day must not change is looked up on its day alone."""
+    if not isinstance(table.write, Merge) or not table.key:
+        return ()
+    by_day = table.day is not None or not table.is_typed
+    return (*table.key, "dt") if by_day else table.key
+
+
+def _is_alone(table: Table, name: str) -> bool:
+    return _key_of_rows(table) == (name,)
+
+
+def _table_constraints(table: Table) -> dg.TableConstraints | None:
+    key = _key_of_rows(table)
+    if not key:
+        return None
+    return dg.TableConstraints(other=[f"one row per {', '.join(key)}"])
