@@ -1,4 +1,4 @@
-"""Take the pictures of docs/quality-rules.md: the checks of a week of sales in the Dagster UI.
+"""Take the pictures of docs/quality-rules.md and docs/monitoring.md: a week of sales in the UI.
 
     python scripts/picture_checks.py [FOLDER]
 
@@ -39,6 +39,7 @@ PICTURES = {
     "checks-lineage": (f"{SALES}?view=lineage&lineageScope=graph&lineageDepth=2", "events", 640),
     "checks-row-rule": (f"{SALES}?view=checks&checkDetail=qty_at_least_0", "examples", 720),
     "checks-day-rule": (f"{SALES}?view=checks&checkDetail=quarantined_share", "Plots", 1230),
+    "monitoring-columns": ("/assets/gold/sales_mart", "Passing", 1080),
 }
 
 
@@ -52,7 +53,12 @@ def main() -> None:
         loaded = subprocess.run([str(BIN / "incremental-assets"), "run"], env=env, check=False)
         if loaded.returncode != 1:
             sys.exit("The load should have held a day and said so.")
-        with _webserver(folder, env) as address, _browser(folder) as browser:
+        daemon = [str(BIN / "dagster-daemon"), "run", "-w", str(ROOT / "workspace.yaml")]
+        with (
+            _running(daemon, folder, env),
+            _webserver(folder, env) as address,
+            _browser(folder) as browser,
+        ):
             for picture, (path, text, height) in PICTURES.items():
                 browser.show(address + path, text, height)
                 (to / f"{picture}.png").write_bytes(browser.picture())

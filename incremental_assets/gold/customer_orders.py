@@ -45,11 +45,11 @@ CUSTOMER_ORDERS = Table(
     write=ReplaceKeys(),
     transform=transform,
     lineage={
-        "first_order_at": ("silver/orders.created_at", "silver/orders.status"),
-        "last_order_at": ("silver/orders.created_at", "silver/orders.status"),
-        "orders": ("silver/orders.status",),
-        "value": ("silver/orders.amount", "silver/orders.status"),
-        "dt": ("silver/orders.created_at", "silver/orders.status"),
+        "first_order_at": ("silver/orders.created_at",),
+        "last_order_at": ("silver/orders.created_at",),
+        "orders": ("silver/orders.order_id",),
+        "value": ("silver/orders.amount",),
+        "dt": ("silver/orders.created_at",),
     },
     owners=("team:customers",),
 )

@@ -9,7 +9,7 @@ from deltalake import Field
 
 from incremental_assets.lake.delta_log import columns_of
 from incremental_assets.lake.strategy import Merge
-from incremental_assets.lineage import lineage_of
+from incremental_assets.lineage import Origin, lineage_of
 from incremental_assets.quality.rule import RowRule
 from incremental_assets.table import Table
 
@@ -21,6 +21,7 @@ _OWN = {
     "_file": "The landed file, below the landing root.",
     "payload": "The line as it landed, any JSON.",
     "_raw": "The line as it landed, if it is not JSON.",
+    "_hash": "A hash of the row's own fields, which decides between versions that are equal else.",
     "dt": "The UTC day of the partition.",
     "valid_from": "From when on this version was valid.",
     "valid_to": "Until when, that moment left out; null: it is still.",
@@ -29,40 +30,46 @@ _OWN = {
 _NULLABLE = dg.TableColumnConstraints()
 
 
+Origins = Mapping[str, Sequence[Origin]]
+
+
 def declared_columns(table: Table) -> dg.TableSchema | None:
     """The columns of the contract, before anything was loaded; None without one."""
     if table.schema is None:
         return None
-    return _schema(table, {name: kind.sql for name, kind in table.schema.columns.items()})
+    return _schema(table, {name: kind.sql for name, kind in table.schema.columns.items()}, {})
 
 
-def found_columns(table: Table, fields: Sequence[Field]) -> dg.TableSchema:
+def found_columns(table: Table, fields: Sequence[Field], origins: Origins) -> dg.TableSchema:
     """The columns of the Delta table."""
-    return _schema(table, {f.name: str(getattr(f.type, "type", f.type)) for f in fields})
+    types = {f.name: str(getattr(f.type, "type", f.type)) for f in fields}
+    return _schema(table, types, {} if table.is_typed else origins)
 
 
-def column_lineage(table: Table, columns: Sequence[str], lake: str) -> dg.TableColumnLineage | None:
-    """Which columns of the upstreams, as they are now, each column is made of; None of bronze."""
-    found = lineage_of(table, columns, lambda upstream: columns_of(f"{lake}/{upstream.name}"))
-    if not found:
-        return None
+def origins_of(table: Table, columns: Sequence[str], lake: str) -> Origins:
+    """Which columns of the upstreams, as they are now, each column is made of; none of bronze."""
+    return lineage_of(table, columns, lambda upstream: columns_of(f"{lake}/{upstream.name}"))
+
+
+def column_lineage(origins: Origins) -> dg.TableColumnLineage:
+    """The same in Dagster's words."""
     return dg.TableColumnLineage(
         {
             name: [
                 dg.TableColumnDep(asset_key=dg.AssetKey(o.table.split("/")), column_name=o.column)
-                for o in origins
+                for o in some
             ]
-            for name, origins in found.items()
+            for name, some in origins.items()
         }
     )
 
 
-def _schema(table: Table, types: Mapping[str, str]) -> dg.TableSchema:
+def _schema(table: Table, types: Mapping[str, str], origins: Origins) -> dg.TableSchema:
     columns = [
         dg.TableColumn(
             name,
             kind,
-            description=_description(table, name),
+            description=_description(table, name, origins.get(name, ())),
             constraints=_constraints(table, name),
         )
         for name, kind in types.items()
@@ -70,9 +77,12 @@ def _schema(table: Table, types: Mapping[str, str]) -> dg.TableSchema:
     return dg.TableSchema(columns, constraints=_table_constraints(table))
 
 
-def _description(table: Table, name: str) -> str | None:
+def _description(table: Table, name: str, origins: Sequence[Origin]) -> str | None:
+    """What it is, and what it is made of: the open-source UI draws no lineage of columns."""
     declared = table.schema.columns.get(name) if table.schema is not None else None
-    return (declared.about if declared is not None else _OWN.get(name)) or None
+    about = declared.about if declared is not None else _OWN.get(name, "")
+    made_of = ", ".join(f"{o.table}.{o.column}" for o in origins)
+    return " ".join(filter(None, (about, made_of and f"From {made_of}."))) or None
 
 
 def _constraints(table: Table, name: str) -> dg.TableColumnConstraints:

@@ -15,7 +15,12 @@ from incremental_assets.lake.delta_log import open_table
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.view import TableHistory
 from incremental_assets.load import DayResult
-from incremental_assets.orchestration.columns import column_lineage, declared_columns, found_columns
+from incremental_assets.orchestration.columns import (
+    column_lineage,
+    declared_columns,
+    found_columns,
+    origins_of,
+)
 from incremental_assets.quality.judge import RuleResult
 from incremental_assets.table import Table
 
@@ -106,13 +111,13 @@ def _table_metadata(
     table: Table, lake: str, found: DeltaTable, whole: Contents
 ) -> Mapping[str, Any]:
     fields = found.schema().fields
-    lineage = column_lineage(table, [f.name for f in fields], lake)
+    origins = origins_of(table, [f.name for f in fields], lake)
     return {
         **({"dagster/row_count": whole.rows} if whole.rows is not None else {}),
         "table_bytes": whole.bytes,
         "table_files": whole.files,
-        "dagster/column_schema": found_columns(table, fields),
-        **({"dagster/column_lineage": lineage} if lineage is not None else {}),
+        "dagster/column_schema": found_columns(table, fields, origins),
+        **({"dagster/column_lineage": column_lineage(origins)} if origins else {}),
         "delta_version": found.version(),
     }
 

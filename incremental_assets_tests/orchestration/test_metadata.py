@@ -166,6 +166,10 @@ def test_columns_are_traced_from_gold_to_what_landed(runs: Runs) -> None:
     mart = origins(runs, "gold/sales_mart")
     assert mart["total_price"] == ["silver/sales.qty", "silver/sales.unit_price"]
     assert mart["user_id"] == ["silver/sales.user_id"]
+    schema = runs.shows("gold/sales_mart", D5)["dagster/column_schema"]
+    described = {column.name: column.description for column in schema.columns}
+    assert described["total_price"] == "From silver/sales.qty, silver/sales.unit_price."
+    assert described["dt"] == "The UTC day of the partition. From silver/sales.dt."
     silver = origins(runs, "silver/sales")
     assert silver["qty"] == ["bronze/events.payload"]
     assert silver["dt"] == ["bronze/events._day"]
