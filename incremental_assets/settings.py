@@ -30,7 +30,7 @@ class Settings:
     None means an embedded Spark, run by the Java of `java_home` or else of the PATH. `cache`
     holds the jars and the class-data archive. `tables` is the package whose folders `bronze`,
     `silver` and `gold` define the tables. Rows stay in quarantine for `quarantine_days`; 0: for
-    ever.
+    ever. Files that no table refers to any more stay on disk for `vacuum_days`, at least one.
 
     Bronze and gold are fresh if they were published within `fresh_within`; zero: nobody asks.
     `webhook` is where alerts are posted, "" for nowhere; its address may hold a token, so it is
@@ -55,6 +55,7 @@ class Settings:
     alert_stale_after: timedelta = timedelta(hours=6)
     alert_quarantined: float = 0.02
     alert_late: float = 0.2
+    vacuum_days: int = 7
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -83,6 +84,7 @@ class Settings:
             ),
             alert_quarantined=_percent(env, "ALERT_QUARANTINE_PERCENT", "2"),
             alert_late=_percent(env, "ALERT_LATE_PERCENT", "20"),
+            vacuum_days=_vacuum_days(env),
         )
 
 
@@ -153,6 +155,17 @@ def _date(env: Mapping[str, str], name: str, default: str) -> date:
         raise SettingsError(
             f"{PREFIX}{name} is {value!r}; expected a day such as 2017-01-01."
         ) from None
+
+
+def _vacuum_days(env: Mapping[str, str]) -> int:
+    days = _whole_number(env, "VACUUM_DAYS", "7")
+    if not days:
+        raise SettingsError(
+            f"{PREFIX}VACUUM_DAYS is '0'; expected at least 1: whoever began to read less than a "
+            "day ago may still need files that were replaced since, and whoever began to write may "
+            "still publish what is staged."
+        )
+    return days
 
 
 def _whole_number(

@@ -94,6 +94,29 @@ def remove(path: str) -> None:
         local.unlink(missing_ok=True)
 
 
+def prune(root: str, folder: str) -> None:
+    """Remove a folder below a root if it is empty, and those above it; a store has no folders."""
+    local = local_path(root)
+    while local is not None and folder:
+        try:
+            (local / folder).rmdir()
+        except OSError:
+            return
+        folder = folder.rpartition("/")[0]
+
+
+def write_file(path: str, content: bytes) -> None:
+    """Put a file in its place, whole; its folder is there."""
+    local = local_path(path)
+    if local is None:
+        store, inside = open_store(path)
+        store.pipe_file(inside, content)
+    else:
+        aside = local.with_name(f".{local.name}.{os.getpid()}")
+        aside.write_bytes(content)
+        aside.replace(local)
+
+
 def _walk(root: Path, folder: Path, skip: Callable[[str], bool]) -> Iterator[StoredFile]:
     if not folder.is_dir():
         return

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from incremental_assets.batches.batch import Batch
 from incremental_assets.errors import LakeError
 from incremental_assets.lake.read import DataFile, TableFiles, every_file, plain_files
+from incremental_assets.lake.vacuum import whole_from
+from incremental_assets.ledger.view import LedgerView
 from incremental_assets.storage import file_at
 
 
@@ -24,13 +26,21 @@ def as_it_was_read(
     """
     if not low:
         return None
-    committed = batch.view.table(upstream).committed
-    versions = [e.target_version for e in committed if e.batch <= low and e.target_version]
+    version = version_read(batch.view, upstream, low)
     path = f"{batch.settings.lake}/{upstream}"
+    if version is None or version < whole_from(path):
+        return None
     try:
-        before = plain_files(path, max(versions))
-    except (LakeError, ValueError):
+        before = plain_files(path, version)
+    except LakeError:
         return None
     there = {file.path for file in after.files}
     gone = (file for file in before.files if file.path not in there and keep(file))
     return None if any(file_at(path, file.path) is None for file in gone) else before
+
+
+def version_read(view: LedgerView, upstream: str, low: int) -> int | None:
+    """The version of an upstream when its batch `low` was the last one; None if nobody knows."""
+    committed = view.table(upstream).committed
+    versions = [e.target_version for e in committed if e.batch <= low and e.target_version]
+    return max(versions, default=None)

@@ -7,6 +7,7 @@ Follows the Delta transaction protocol: a commit is one JSON file of actions, on
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -20,9 +21,11 @@ from pyspark.sql.types import StructField
 
 from incremental_assets.errors import LakeError
 from incremental_assets.settings import local_path
-from incremental_assets.storage import open_file
+from incremental_assets.storage import files_below, open_file
 
 FENCE = "fence"
+_COMMIT = re.compile(r"\d{20}\.json")
+_CHECKPOINT = re.compile(r"\d{20}\.checkpoint\.(.+\.)?(parquet|json)")
 _ONCE_NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 PROPERTIES = {"delta.enableDeletionVectors": "false", "delta.enableChangeDataFeed": "false"}
 
@@ -85,6 +88,43 @@ def rows_by_file(path: str, column: str) -> list[tuple[str, date | None, int]]:
     days = files[f"partition.{column}"].to_pylist()
     found = zip(files["path"].to_pylist(), days, files["num_records"].to_pylist(), strict=True)
     return [(unquote(path), day, rows or 0) for path, day, rows in found]
+
+
+def active_paths(table: DeltaTable) -> set[str]:
+    """The paths of the table's files at its version, relative to it."""
+    paths = pa.table(table.get_add_actions(flatten=True))["path"].to_pylist()
+    return {unquote(path) for path in paths}
+
+
+def log_files(path: str) -> dict[int, int]:
+    """The commits in a table's log: when each was written, in nanoseconds since 1970."""
+    found = files_below(f"{path}/_delta_log")
+    return {int(f.path[:20]): f.modified for f in found if _COMMIT.fullmatch(f.path)}
+
+
+def checkpoint_of(path: str) -> int:
+    """The version of the newest checkpoint; -1 without one."""
+    found = files_below(f"{path}/_delta_log")
+    return max((int(f.path[:20]) for f in found if _CHECKPOINT.fullmatch(f.path)), default=-1)
+
+
+def keep_log_short(path: str, at_commits: int, *, cut: bool) -> int | None:
+    """Write a checkpoint if so many commits have come since the last one; its version.
+
+    With `cut`, commits that are older than the table keeps its log (30 days unless it says
+    otherwise) and that no such version needs go as well. Raises LakeError.
+    """
+    version = version_of(path)
+    if version - checkpoint_of(path) < at_commits:
+        return None
+    try:
+        table = DeltaTable(path)
+        table.create_checkpoint()
+        if cut:
+            table.cleanup_metadata()
+    except (DeltaError, OSError) as error:
+        raise LakeError(f"{path}: no checkpoint can be written ({error}). Run again.") from error
+    return version
 
 
 def columns_of(path: str) -> list[str]:

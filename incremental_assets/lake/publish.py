@@ -21,11 +21,12 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from incremental_assets.errors import ConflictError, DefinitionError, LakeError
+from incremental_assets.lake.delta_log import active_paths
 from incremental_assets.lake.stage import Staged
 from incremental_assets.lake.transaction import Transaction
 
 TRIES = 20
-_PAUSE_SECONDS = 0.02
+PAUSE_SECONDS = 0.02
 
 
 def publish(
@@ -63,7 +64,7 @@ def publish(
             removed = _removed(table, column, values, replaced_files)
             _commit(table, staged, transaction, removed)
         except CommitFailedError:
-            time.sleep(_PAUSE_SECONDS)
+            time.sleep(PAUSE_SECONDS)
             continue
         except (DeltaError, OSError) as error:
             raise LakeError(
@@ -97,8 +98,7 @@ def _commit(
 
 
 def _require_known(table: DeltaTable, transaction: Transaction, looked_at: Collection[str]) -> None:
-    active = pa.table(table.get_add_actions(flatten=True))["path"].to_pylist()
-    unknown = sorted({unquote(path) for path in active} - set(looked_at))
+    unknown = sorted(active_paths(table) - set(looked_at))
     if unknown:
         raise ConflictError(
             f"{table.table_uri}: somebody else wrote {unknown[0]} while batch {transaction.number} "
@@ -127,12 +127,12 @@ def _removed(
     for at, path in enumerate(paths):
         partition = {name: places[name][at] for name in partition_by}
         if path in files or (column in partition and partition[column] in values):
-            texts = {n: None if v is None else _text(v) for n, v in partition.items()}
+            texts = {n: None if v is None else partition_text(v) for n, v in partition.items()}
             found.append(RemoveAction(path, True, now, sizes[at], texts))
     return found
 
 
-def _text(value: Any) -> str:
+def partition_text(value: Any) -> str:
     """A partition value as Delta's protocol writes it."""
     if isinstance(value, bool):
         return str(value).lower()

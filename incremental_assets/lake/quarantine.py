@@ -10,13 +10,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from datetime import date, datetime
 
+from deltalake.exceptions import DeltaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from incremental_assets.errors import LakeError
 from incremental_assets.lake.beside import abandon_beside, delete_beside, put_beside
 from incremental_assets.lake.delta_log import open_table
 from incremental_assets.lake.literals import sql_days
 from incremental_assets.lake.read import DataFile, read_version
+from incremental_assets.query import query
 
 COLUMNS = (
     ("_batch", "long"),
@@ -120,7 +123,22 @@ def drop(path: str, days: Collection[date], reason: str) -> None:
 def expire(path: str, before: datetime) -> None:
     """Drop the rows that were first seen before a moment."""
     if open_table(path) is not None:
-        delete_beside(path, f"first_seen < '{before:%Y-%m-%dT%H:%M:%SZ}'")
+        delete_beside(path, _seen_before(before))
+
+
+def expired(path: str, before: datetime) -> int:
+    """How many rows were first seen before a moment, counted without a JVM. Raises LakeError."""
+    there = open_table(path)
+    if there is None or "first_seen" not in {field.name for field in there.schema().fields}:
+        return 0
+    try:
+        return int(query(there, f"count(*) FILTER (WHERE {_seen_before(before)})").item())
+    except (DeltaError, OSError) as error:
+        raise LakeError(f"{path} cannot be read: {error}") from error
+
+
+def _seen_before(moment: datetime) -> str:
+    return f"first_seen < '{moment:%Y-%m-%dT%H:%M:%SZ}'"
 
 
 def _literal(text: str) -> str:

@@ -40,13 +40,14 @@ MOST_FILES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A file of a version: its partition, bytes, and its rows' batches where they are known."""
+    """A file of a version: its partition, bytes, and its rows and their batches, if known."""
 
     path: str
     partition: Mapping[str, Any]
     size: int = 0
     first_batch: int | None = None
     last_batch: int | None = None
+    rows: int | None = None
 
     def may_hold_batches(self, low: int, high: int) -> bool:
         """Whether a row of a batch above `low` and up to `high` may lie in the file."""
@@ -160,10 +161,11 @@ def _files(table: DeltaTable, names: Sequence[str]) -> list[DataFile]:
     columns = {name: active[name].to_pylist() for name in active.column_names}
     nothing: list[Any] = [None] * active.num_rows
     lows, highs = (columns.get(f"{end}._batch", nothing) for end in ("min", "max"))
-    of_each = zip(columns["path"], columns["size_bytes"], lows, highs, strict=True)
+    rows = columns.get("num_records", nothing)
+    of_each = zip(columns["path"], columns["size_bytes"], lows, highs, rows, strict=True)
     return [
-        DataFile(unquote(path), {n: columns[f"partition.{n}"][at] for n in names}, size, low, high)
-        for at, (path, size, low, high) in enumerate(of_each)
+        DataFile(unquote(path), {n: columns[f"partition.{n}"][at] for n in names}, *rest)
+        for at, (path, *rest) in enumerate(of_each)
     ]
 
 

@@ -25,6 +25,8 @@ from incremental_assets.lake.statistics import file_statistics
 from incremental_assets.storage import StoredFile, files_below, folders_in, open_file, remove
 
 NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+# Files written anew as they are belong to no batch: one that is given up later must not take them.
+NO_BATCH = 0
 _AT_ONCE = 16
 _NANOSECONDS_A_MILLISECOND = 1_000_000
 

@@ -22,15 +22,13 @@ from incremental_assets.errors import ConflictError, DefinitionError, LakeError
 from incremental_assets.frames import quoted
 from incremental_assets.lake.delta_log import bytes_of, field_of, open_table
 from incremental_assets.lake.read import read_version
-from incremental_assets.lake.stage import stage
+from incremental_assets.lake.stage import NO_BATCH, stage
 
 _DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)")
 # How many digits a whole number may have.
 _DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 19}
 _ORDER = tuple(_DIGITS)
 _SQL = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
-# These files belong to no batch: one that is given up later must not take them away.
-NO_BATCH = 0
 
 
 def widen(session: SparkSession, path: str, name: str, columns: Iterable[StructField]) -> list[str]:

@@ -21,8 +21,7 @@ from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
 from deltalake.transaction import AddAction, RemoveAction
 
 from incremental_assets.ledger.snapshot import STATISTICS, LedgerFile, Snapshot
-from incremental_assets.settings import local_path
-from incremental_assets.storage import open_store
+from incremental_assets.storage import write_file
 
 ONCE = CommitProperties(max_commit_retries=0)
 HOOKS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
@@ -65,11 +64,7 @@ def _joined(snapshot: Snapshot, files: Sequence[LedgerFile], now: int) -> AddAct
 def _write(place: str, rows: pl.DataFrame) -> int:
     content = io.BytesIO()
     rows.write_parquet(content)
-    local = local_path(place)
-    if local is not None:
-        return local.write_bytes(content.getvalue())
-    store, inside = open_store(place)
-    store.pipe_file(inside, content.getvalue())
+    write_file(place, content.getvalue())
     return len(content.getvalue())
 
 

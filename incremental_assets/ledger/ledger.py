@@ -83,6 +83,13 @@ class Ledger:
         """The ledger's files as they are now."""
         return self._snapshot_of(self._open())
 
+    def compact(self) -> tuple[int, int]:
+        """Join the small files of each table now; how many files there were, and are."""
+        table = self._open()
+        before = self._snapshot_of(table)
+        keep_small(before, table, at_files=2)
+        return len(before.files), len(self.snapshot().files)
+
     def _compare_and_set(
         self, read: Callable[[Snapshot], _T], decide: Callable[[_T], Sequence[Entry]]
     ) -> _T:

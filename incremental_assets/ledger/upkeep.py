@@ -41,8 +41,10 @@ def configuration(path: str) -> dict[str, str]:
     }
 
 
-def keep_small(snapshot: Snapshot, table: DeltaTable) -> None:
+def keep_small(snapshot: Snapshot, table: DeltaTable, at_files: int | None = None) -> None:
     """Join small files once there are enough of them, and drop what is no longer needed.
+
+    Enough are COMPACT_AT_FILES, unless another number is given.
 
     `table` is the object that the snapshot was taken of, as new as the last append. It raises
     nothing, for the append is done: what fails, because somebody else wrote meanwhile, say, is
@@ -50,7 +52,7 @@ def keep_small(snapshot: Snapshot, table: DeltaTable) -> None:
     """
     small = [file for file in snapshot.files if file.size < SMALL_BYTES]
     # One small file of a table has nothing to be joined with.
-    if len(small) - len({file.table for file in small}) + 1 < COMPACT_AT_FILES:
+    if len(small) - len({file.table for file in small}) + 1 < (at_files or COMPACT_AT_FILES):
         return
     with contextlib.suppress(LedgerError, DeltaError, OSError):
         join(snapshot, table, small)

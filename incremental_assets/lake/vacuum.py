@@ -1,0 +1,140 @@
+"""Removing data files that no version within the retention refers to, without a commit.
+
+Not by delta-rs's own VACUUM: that makes two commits, which a load may have to try again for, and
+forgets after a week which files a version had. What a version has is told by the log alone, so the
+files that stay are those of the version that was the newest one when the retention began, those
+of the newest one, those of any version that is asked for, and all that were written since.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from incremental_assets.errors import LakeError
+from incremental_assets.lake.delta_log import active_paths, log_files
+from incremental_assets.storage import StoredFile, files_below, open_file, prune, remove, write_file
+
+# A load stages its files before it publishes them; one that is under way is asked for besides.
+STAGED_BEFORE = timedelta(days=1)
+_MARK = "_whole_from.json"
+_AT_ONCE = 16
+_LOOKS = 20
+_NANOSECONDS = 1_000_000_000
+
+
+def unreferenced(path: str, since: datetime) -> list[StoredFile]:
+    """The data files that no version since a moment refers to.
+
+    Among them is what a killed load staged. Files written since, or up to a day before, are
+    younger than they may be. Raises LakeError if the log cannot tell.
+    """
+    youngest = int((since - STAGED_BEFORE).timestamp() * _NANOSECONDS)
+    try:
+        kept = active_paths(DeltaTable(path, version=version_at(path, since)))
+        found = _listed(path)
+        kept |= active_paths(DeltaTable(path))  # last: with what was published until now
+    except (DeltaError, OSError) as error:
+        raise LakeError(
+            f"{path}: which files are needed cannot be told ({error}). None was removed; look "
+            "whether its log was cut by hand."
+        ) from error
+    return [
+        file
+        for file in found
+        if 0 < file.modified < youngest and _is_data(file.path) and _data(file.path) not in kept
+    ]
+
+
+def version_at(path: str, moment: datetime) -> int:
+    """The newest version at a moment; the first one of a table that is younger.
+
+    Raises LakeError if the log does not go back that far.
+    """
+    versions = log_files(path)
+    until = moment.timestamp() * _NANOSECONDS
+    there = [version for version, written in versions.items() if written <= until]
+    if there:
+        return max(there)
+    first = min(versions, default=-1)
+    if first:
+        raise LakeError(
+            f"{path}: its log goes back to version {first} only, which is younger than "
+            f"{moment:%Y-%m-%d %H:%M}, so nobody knows which files were needed then. None was "
+            "removed; let delta.logRetentionDuration of the table be longer than "
+            "INCREMENTAL_ASSETS_VACUUM_DAYS."
+        )
+    return first
+
+
+def drop(path: str, files: Sequence[StoredFile]) -> None:
+    """Remove these files of a table, and the folders that are empty then. Raises LakeError."""
+    try:
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            list(pool.map(lambda file: remove(f"{path}/{file.path}"), files))
+        for folder in {file.path.rpartition("/")[0] for file in files}:
+            prune(path, folder)
+    except OSError as error:
+        raise LakeError(f"{path}: files cannot be removed ({error}). Run again.") from error
+
+
+def whole_from(path: str) -> int:
+    """The first version of which VACUUM has taken no file; 0 where it never took any."""
+    try:
+        with open_file(f"{path}/{_MARK}") as stream:
+            version: int = json.load(stream)["version"]
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return 0
+    return version
+
+
+def announce(path: str, version: int) -> None:
+    """Say that files of versions before this one are about to go.
+
+    Said before the running loads are looked up, so that a load is either seen there, or sees this.
+    """
+    if version > whole_from(path):
+        write_file(f"{path}/{_MARK}", json.dumps({"version": version}).encode())
+
+
+def without(path: str, files: Sequence[StoredFile], versions: Collection[int]) -> list[StoredFile]:
+    """The files that none of these versions refers to; a version that is gone refers to none."""
+    kept: set[str] = set()
+    for version in versions:
+        with suppress(DeltaError, OSError):
+            kept |= active_paths(DeltaTable(path, version=version))
+    return [file for file in files if _data(file.path) not in kept]
+
+
+def _listed(path: str) -> list[StoredFile]:
+    for _ in range(_LOOKS):
+        with suppress(FileNotFoundError):  # a load that goes on moves what it writes
+            return files_below(path, skip=_is_hidden)
+    return files_below(path, skip=_is_hidden)
+
+
+def _is_hidden(name: str) -> bool:
+    """Folders that are no data of the table's, but for partitions by such a column."""
+    return name.startswith("_") and "=" not in name and name != "_temporary"
+
+
+def _is_data(path: str) -> bool:
+    """Parquet and its checksums, also where Spark was killed before it put them in their place.
+
+    Files of another kind, a deletion vector, say, are referred to in other ways.
+    """
+    return path.endswith((".parquet", ".parquet.crc"))
+
+
+def _data(path: str) -> str:
+    """The data file that a file is, or is the checksum of."""
+    folder, slash, name = path.rpartition("/")
+    if name.startswith(".") and name.endswith(".crc"):
+        name = name[1 : -len(".crc")]
+    return f"{folder}{slash}{name}"
