@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import groupby
 
@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from incremental_assets.errors import ConflictError, LakeError
 from incremental_assets.frames import quoted
-from incremental_assets.lake.delta_log import active_paths
+from incremental_assets.lake.delta_log import NO_HOOKS, active_paths
 from incremental_assets.lake.publish import PAUSE_SECONDS, TRIES, partition_text
 from incremental_assets.lake.read import DataFile, TableFiles, every_file, read_files
 from incremental_assets.lake.stage import NO_BATCH, Staged, discard, stage
@@ -132,10 +132,11 @@ def exchange(staged: Staged, some: Sequence[Joint]) -> list[Joint]:
 
 
 def discard_other(staged: Staged, done: Iterable[Joint]) -> None:
-    """Remove what was staged for partitions that are not among those done."""
+    """Remove what was staged for partitions that are not among those done, if it is in no table."""
     places = {joint.place for joint in done}
-    files = tuple(f for f in staged.files if tuple(f.partition.values()) not in places)
-    discard(Staged(staged.table_path, files, staged.fields))
+    there = active_paths(DeltaTable(staged.table_path))
+    files = (f for f in staged.files if tuple(f.partition.values()) not in places)
+    discard(replace(staged, files=tuple(f for f in files if f.path not in there)))
 
 
 def _commit(table: DeltaTable, staged: Staged, done: Sequence[Joint]) -> None:
@@ -160,6 +161,8 @@ def _commit(table: DeltaTable, staged: Staged, done: Sequence[Joint]) -> None:
         commit_properties=CommitProperties(
             custom_metadata={"userMetadata": '{"joined":true}'}, max_commit_retries=0
         ),
+        # What fails after the commit would look like a commit that failed.
+        post_commithook_properties=NO_HOOKS,
     )
 
 

@@ -26,7 +26,7 @@ from incremental_assets.storage import files_below, open_file
 FENCE = "fence"
 _COMMIT = re.compile(r"\d{20}\.json")
 _CHECKPOINT = re.compile(r"\d{20}\.checkpoint\.(.+\.)?(parquet|json)")
-_ONCE_NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 PROPERTIES = {"delta.enableDeletionVectors": "false", "delta.enableChangeDataFeed": "false"}
 
 
@@ -210,7 +210,7 @@ def put_fence(path: str, app_id: str, number: int) -> bool:
                 max_commit_retries=0,
                 app_transactions=[Transaction(app_id, number)],
             ),
-            post_commithook_properties=_ONCE_NO_HOOKS,
+            post_commithook_properties=NO_HOOKS,
         )
     except CommitFailedError:
         return False

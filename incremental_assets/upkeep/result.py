@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Literal, get_args
 
 from incremental_assets.days import DayRange
+from incremental_assets.errors import DefinitionError
 from incremental_assets.lake.compact import DEFAULT_LIMITS, Limits
 from incremental_assets.ledger.lock import BRIEFLY_SECONDS
 
 Step = Literal["optimize", "vacuum", "checkpoint", "quarantine", "ledger"]
 STEPS: tuple[Step, ...] = get_args(Step)
+
+
+def steps_named(names: Sequence[str]) -> tuple[Step, ...]:
+    """The steps of these names, or all. Raises DefinitionError for one that there is not."""
+    unknown = sorted(set(names) - set(STEPS))
+    if unknown:
+        raise DefinitionError(
+            f"There is no step {unknown[0]!r} of maintenance; the steps are {', '.join(STEPS)}."
+        )
+    return tuple(step for step in STEPS if not names or step in names)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,11 +32,13 @@ def test_an_empty_environment_gives_every_default(here: Path) -> None:
         driver_memory="2g",
         dagster_home=None,
         java_home=None,
+        vacuum_days=7,
     )
 
 
 def test_an_empty_variable_is_the_same_as_none(here: Path) -> None:
     names = ("LAKE", "LANDING", "START_DATE", "LATENESS_DAYS", "CACHE", "DRIVER_MEMORY")
+    names += ("VACUUM_DAYS",)
     environment = {f"INCREMENTAL_ASSETS_{name}": "" for name in names}
     foreign = dict.fromkeys(("SPARK_MASTER", "SPARK_REMOTE", "DAGSTER_HOME", "JAVA_HOME"), "")
 
@@ -50,6 +52,7 @@ def test_every_variable_reaches_its_setting() -> None:
             "INCREMENTAL_ASSETS_LANDING": "/data/landing",
             "INCREMENTAL_ASSETS_START_DATE": "2016-02-29",
             "INCREMENTAL_ASSETS_LATENESS_DAYS": "0",
+            "INCREMENTAL_ASSETS_VACUUM_DAYS": "30",
             "INCREMENTAL_ASSETS_CACHE": "/data/cache",
             "INCREMENTAL_ASSETS_DRIVER_MEMORY": "512m",
             "INCREMENTAL_ASSETS_FRESH_HOURS": "48",
@@ -80,6 +83,7 @@ def test_every_variable_reaches_its_setting() -> None:
         alert_late=1.0,
         dagster_home=Path("/data/dagster"),
         java_home=Path("/data/java"),
+        vacuum_days=30,
     )
 
 
@@ -160,6 +164,8 @@ _A_PLACE = "Give a plain path or URI"
         pytest.param("LATENESS_DAYS", "1.5", _A_NUMBER, id="a fraction"),
         pytest.param("LATENESS_DAYS", "a week", _A_NUMBER, id="words"),
         pytest.param("LATENESS_DAYS", "3651", _A_NUMBER, id="too many"),
+        pytest.param("VACUUM_DAYS", "0", "at least 1", id="files that are still read"),
+        pytest.param("VACUUM_DAYS", "12h", _A_NUMBER, id="hours"),
         pytest.param("LATENESS_DAYS", "٧", _A_NUMBER, id="a digit of another script"),
     ],
 )

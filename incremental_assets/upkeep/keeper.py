@@ -88,8 +88,9 @@ def maintain(
                     f"Another maintenance of {settings.lake} is under way. Nothing was done; it "
                     "does the same."
                 )
-        places = tuple(keeper.keep(place) for place in _places(settings, tables))
+        every = [keeper.keep(place) for place in _places(settings, tables)]
         files = keeper.ledger.compact() if "ledger" in asked.steps and not asked.dry_run else None
+    places = tuple(kept for kept in every if kept is not None)
     return Upkeep(places, files, time.monotonic() - started)
 
 
@@ -102,11 +103,10 @@ class _Keeper:
     asked: Asked
     say: Callable[[str], None] = field(repr=False)
 
-    def keep(self, place: _Place) -> Kept:
-        """Do every step that is asked for a place; what fails ends it, and is told."""
+    def keep(self, place: _Place) -> Kept | None:
+        """Do what is asked for a place; what fails ends it, and is told. None without a table."""
         started = time.monotonic()
-        files, size, version = _now(place.path)
-        kept = Kept(place.name, files, files, size, size, version, version)
+        kept = Kept(place.name)
         steps: dict[Step, Callable[[_Place, Kept], Kept]] = {
             "quarantine": self._expire,
             "optimize": self._join,
@@ -114,14 +114,19 @@ class _Keeper:
             "vacuum": self._vacuum,
         }
         try:
+            before = _now(place.path)
+            if before is None:
+                return None
+            files, size, version = before
+            kept = Kept(place.name, files, files, size, size, version, version)
             for step, do in steps.items():
                 if step in self.asked.steps:
                     kept = do(place, kept)
+            if not self.asked.dry_run:
+                files, size, version = _now(place.path) or before
+                kept = replace(kept, files_after=files, bytes_after=size, version_after=version)
         except IncrementalAssetsError as error:
             kept = replace(kept, failed=f"{place.name}: {error}")
-        if not self.asked.dry_run:
-            files, size, version = _now(place.path)
-            kept = replace(kept, files_after=files, bytes_after=size, version_after=version)
         return replace(kept, seconds=round(time.monotonic() - started, 3))
 
     def _expire(self, place: _Place, kept: Kept) -> Kept:
@@ -162,12 +167,10 @@ class _Keeper:
                 f"Spark failed: {what_failed(error)}. No file was exchanged; run again."
             ) from error
         done: Sequence[Joint] = ()
-        try:
-            with self._lock(place) as mine:
-                if mine:
-                    done = exchange(staged, some)
-        finally:
-            discard_other(staged, done)
+        with self._lock(place) as mine:
+            if mine:
+                done = exchange(staged, some)
+        discard_other(staged, done)
         if not mine:
             return _left(kept, f"{_named(some)} not joined", place)
         lost = [joint for joint in some if joint not in done]
@@ -234,21 +237,19 @@ class _Keeper:
 
 
 def _places(settings: Settings, tables: Sequence[Table]) -> Iterator[_Place]:
-    """The Delta tables that are there: of each table its own, the one beside it, its quarantine."""
+    """Of each table its own Delta table, the one beside it, and its quarantine."""
     for table in tables:
-        aside = quarantine_path(settings, table)
-        every = (
-            _Place(table.name, f"{settings.lake}/{table.name}", table),
-            _Place(f"{table.name}/_beside", f"{settings.lake}/{table.name}/_beside", table),
-            _Place(aside.removeprefix(f"{settings.lake}/"), aside, table, is_quarantine=True),
-        )
-        yield from (place for place in every if open_table(place.path) is not None)
+        path, aside = f"{settings.lake}/{table.name}", quarantine_path(settings, table)
+        yield _Place(table.name, path, table)
+        yield _Place(f"{table.name}/_beside", f"{path}/_beside", table)
+        name = aside.removeprefix(f"{settings.lake}/")
+        yield _Place(name, aside, table, is_quarantine=True)
 
 
-def _now(path: str) -> tuple[int, int, int]:
+def _now(path: str) -> tuple[int, int, int] | None:
+    """Files, bytes and version; None where there is no table."""
     table = open_table(path)
-    assert table is not None
-    return len(table.file_uris()), bytes_of(path), table.version()
+    return None if table is None else (len(table.file_uris()), bytes_of(path), table.version())
 
 
 def _days(some: Sequence[Joint]) -> tuple[date, ...]:

@@ -1,0 +1,83 @@
+"""`maintain`: keeping the lake fast and small, while loads go on."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from datetime import UTC, datetime
+
+import click
+import polars as pl
+
+from incremental_assets.cli.options import DAYS, JSON, NAMES
+from incremental_assets.cli.output import ERR, OUT, show
+from incremental_assets.days import named, parse_days
+from incremental_assets.settings import Settings
+
+_STEPS = ("optimize", "vacuum", "checkpoint", "quarantine", "ledger")
+
+
+@click.command()
+@NAMES
+@DAYS
+@click.option(
+    "--only", "steps", multiple=True, type=click.Choice(_STEPS), help="Only this; may be repeated."
+)
+@click.option("--dry-run", is_flag=True, help="Only tell what would be done.")
+@JSON
+def maintain(
+    names: tuple[str, ...],
+    span: str | None,
+    steps: tuple[str, ...],
+    *,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Join small files of each day, remove files that nobody needs, keep logs and ledger short.
+
+    Loads may go on meanwhile: a table that is being loaded is left for another time. --days bounds
+    whose files are joined. The exit status is 1 if something could not be done.
+    """
+    from incremental_assets.cli.house import chosen
+    from incremental_assets.cli.output import say
+    from incremental_assets.spark.session import start_session
+    from incremental_assets.upkeep import Asked, steps_named
+    from incremental_assets.upkeep import maintain as keep
+
+    settings = Settings.from_environment()
+    asked = Asked(parse_days(span) if span else None, steps_named(steps), dry_run)
+    done = keep(
+        settings,
+        chosen(names),
+        lambda: start_session(settings),
+        datetime.now(UTC),
+        asked,
+        say,
+    )
+    rows = []
+    for kept in done.places:
+        row = asdict(kept) | {"days": list(kept.days), "skipped": list(kept.skipped)}
+        rows.append(row if as_json else _for_a_person(row, named(kept.days)))
+    title = "Would be done" if dry_run else "Done"
+    show(pl.DataFrame(rows, infer_schema_length=None), title, as_json=as_json)
+    if done.ledger_files and not as_json:
+        OUT.print("ledger: {} files, now {}".format(*done.ledger_files))
+    for line in done.failed:
+        ERR.print(f"[bold red]failed[/] {line}", soft_wrap=True)
+    if done.failed:
+        sys.exit(1)
+
+
+def _for_a_person(row: dict[str, object], days: str) -> dict[str, object]:
+    return {
+        "table": row["name"],
+        "files": f"{row['files_before']} → {row['files_after']}",
+        "bytes": row["bytes_after"],
+        "days joined": days,
+        "removed": row["removed"],
+        "freed": row["freed"],
+        "checkpoint": row["checkpoint"],
+        "expired": row["rows_expired"],
+        "seconds": row["seconds"],
+        "left": "; ".join(map(str, (*row["skipped"], *filter(None, (row["failed"],))))),  # type: ignore[misc]
+    }

@@ -1,0 +1,115 @@
+"""The maintenance of the lake as a job, and a schedule for it, which is off until switched on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from incremental_assets.catalog import table_named, tables
+from incremental_assets.days import parse_days
+from incremental_assets.errors import IncrementalAssetsError
+from incremental_assets.orchestration.assets import asset_key
+from incremental_assets.orchestration.resources import SparkResource
+from incremental_assets.settings import Settings
+from incremental_assets.upkeep import STEPS, Asked, Kept, Upkeep, maintain, steps_named
+
+CRON = "30 3 * * *"
+
+
+class MaintenanceConfig(dg.Config):
+    """What is to be done; everything, if nothing is said."""
+
+    tables: list[str] = Field([], description="Tables, such as silver/sales; all if it is empty.")
+    days: str = Field(
+        "",
+        description="Join only files of a day or a range, such as 2017-01-01...2017-01-31; of all "
+        "days if it is empty.",
+    )
+    steps: list[str] = Field(
+        [], description=f"Only these steps, of {', '.join(STEPS)}; all if it is empty."
+    )
+    dry_run: bool = Field(False, description="Only tell what would be done.")
+
+
+@dg.op(description="Joins small files, removes those nobody needs, keeps logs and ledger short.")
+def maintain_lake(
+    context: dg.OpExecutionContext, config: MaintenanceConfig, spark: SparkResource
+) -> None:
+    try:
+        report = _maintained(config, spark, context)
+    except IncrementalAssetsError as error:
+        raise dg.Failure(str(error), allow_retries=False) from error
+    own = {table.name: asset_key(table) for table in tables()}
+    for kept in report.places:
+        if kept.name in own:
+            context.log_event(dg.AssetObservation(own[kept.name], metadata=_metadata(kept)))
+    context.add_output_metadata(
+        {
+            "files_joined_away": sum(k.files_before - k.files_after for k in report.places),
+            "files_removed": sum(k.removed for k in report.places),
+            "bytes_freed": sum(k.freed for k in report.places),
+            "rows_expired": sum(k.rows_expired for k in report.places),
+            "seconds": round(report.seconds, 3),
+        }
+    )
+    if report.failed:
+        raise dg.Failure(" ".join(report.failed), allow_retries=False)
+
+
+@dg.job(
+    description="Keep the lake fast and small: join the small files of each day, remove files that "
+    "no table has needed for INCREMENTAL_ASSETS_VACUUM_DAYS, write checkpoints, drop what is in "
+    "quarantine for longer than INCREMENTAL_ASSETS_QUARANTINE_DAYS, join the ledger's files. Loads "
+    "may go on meanwhile: they come first."
+)
+def maintenance() -> None:
+    maintain_lake()
+
+
+DAILY_MAINTENANCE = dg.ScheduleDefinition(
+    name="daily_maintenance",
+    job=maintenance,
+    cron_schedule=CRON,
+    execution_timezone="UTC",
+    description="The maintenance of the whole lake, each night. Off until it is switched on here, "
+    "for a cron line with `incremental-assets maintain` does as well.",
+)
+
+
+def _maintained(
+    config: MaintenanceConfig, spark: SparkResource, context: dg.OpExecutionContext
+) -> Upkeep:
+    every = tables()
+    return maintain(
+        Settings.from_environment(),
+        [table_named(every, name) for name in config.tables] or every,
+        lambda: spark.spark_session,
+        datetime.now(UTC),
+        Asked(
+            parse_days(config.days) if config.days else None,
+            steps_named(config.steps),
+            config.dry_run,
+        ),
+        context.log.info,
+    )
+
+
+def _metadata(kept: Kept) -> Mapping[str, Any]:
+    return {
+        "files_before": kept.files_before,
+        "files": kept.files_after,
+        "bytes_before": kept.bytes_before,
+        "bytes": kept.bytes_after,
+        "delta_version_before": kept.version_before,
+        "delta_version": kept.version_after,
+        "days_joined": [str(day) for day in kept.days],
+        "skipped": list(kept.skipped),
+        "files_removed": kept.removed,
+        "bytes_freed": kept.freed,
+        "seconds": kept.seconds,
+        **({"checkpoint": kept.checkpoint} if kept.checkpoint is not None else {}),
+    }

@@ -1,0 +1,55 @@
+"""A small lake that was loaded, and maintenance of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from pyspark.sql import SparkSession
+
+from incremental_assets.catalog import tables
+from incremental_assets.lake.compact import Limits
+from incremental_assets.plan import costs
+from incremental_assets.plan.costs import Model
+from incremental_assets.settings import Settings
+from incremental_assets.upkeep import Asked, Kept, Upkeep, maintain
+from incremental_assets_tests.scenarios.world import World
+
+# Two files are joined already, and a load that has the lock is not waited for.
+EAGER = Asked(limits=Limits(fewest=2), patience=0)
+
+
+@dataclass(frozen=True)
+class Maintained:
+    """A world, and what maintains it; `later` is how far its clock is ahead."""
+
+    world: World
+    spark: Callable[[], SparkSession]
+
+    def run(self, asked: Asked = EAGER, later: timedelta = timedelta(0)) -> dict[str, Kept]:
+        return {kept.name: kept for kept in self.report(asked, later).places}
+
+    def report(self, asked: Asked = EAGER, later: timedelta = timedelta(0)) -> Upkeep:
+        now = datetime.now(UTC) + later
+        return maintain(self.world.settings, tables(), self.spark, now, asked)
+
+    def without_spark(self) -> Maintained:
+        def none() -> SparkSession:
+            raise AssertionError("Spark is asked for, and there is nothing to join")
+
+        return replace(self, spark=none)
+
+
+@pytest.fixture(autouse=True)
+def merging_is_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gold is merged where it can be, as in a large lake."""
+    free, dear = Model(0.001, 0, 0), Model(1000, 0, 0)
+    for name in ("MEASURED", "MEASURED_SMALL"):
+        monkeypatch.setattr(costs, name, {"merge": free, "rebuild": dear})
+
+
+@pytest.fixture
+def kept(spark: SparkSession, settings: Settings) -> Maintained:
+    return Maintained(World(spark, settings), lambda: spark)

@@ -1,0 +1,279 @@
+"""Maintenance and loads at once: no load fails, no row changes, and nothing is stale by it."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from incremental_assets.batches import joined
+from incremental_assets.batches.batch import Batch
+from incremental_assets.errors import ConflictError
+from incremental_assets.lake import vacuum
+from incremental_assets.lake.delta_log import active_paths
+from incremental_assets.ledger.entry import Entry
+from incremental_assets.ledger.lock import brief_lock, table_lock
+from incremental_assets.plan import Work
+from incremental_assets.storage import files_below
+from incremental_assets.table import Table
+from incremental_assets.upkeep import Upkeep, keeper
+from incremental_assets_tests.scenarios.world import World, sale, sales
+from incremental_assets_tests.upkeep.conftest import Maintained
+
+BRONZE, SALES, USERS, MART = "bronze/events", "silver/sales", "silver/users", "gold/sales_mart"
+DAY, DAYS = "2017-01-05", "2017-01-04...2017-01-06"
+MONTH = timedelta(days=30)
+
+
+def user(updated_at: str, income: str) -> dict[str, Any]:
+    return {"user_id": "u1", "updated_at": updated_at, "income": income}
+
+
+def land(world: World, number: int) -> None:
+    """A delivery: new sales, one that is late, one that is corrected, and a bad one."""
+    again = sale("d0-0", DAY, qty=number + 1, arrival_ts=f"2017-01-06T0{number}:00:00Z")
+    late = sale(f"late{number}", "2017-01-04")
+    rows = [*sales(f"d{number}-", DAY, 40), again, late, sale(None, DAY)]
+    world.land("events", DAY, f"{number}.jsonl", rows)
+
+
+def load(world: World) -> None:
+    world.load(DAYS, BRONZE, SALES)
+
+
+@pytest.fixture
+def twice(kept: Maintained) -> Maintained:
+    """A lake whose days have two small files each."""
+    for number in range(2):
+        land(kept.world, number)
+        load(kept.world)
+    return kept
+
+
+def said(world: World) -> list[tuple[Any, ...]]:
+    """What the ledger says of each batch, but for times, versions, and rows carried over."""
+    view = world.house.ledger.view()
+    return [
+        (e.table, e.batch, e.day, e.state, e.kind, e.mode, e.windows, e.affects, *_counts(e))
+        for name in sorted(view.tables)
+        for e in view.table(name).entries
+    ]
+
+
+def _counts(e: Entry) -> tuple[Any, ...]:
+    return [t.day for t in e.touched], e.rows_read, e.rows_inserted, e.rows_updated
+
+
+def parquet(world: World, name: str) -> set[str]:
+    return {f.path for f in files_below(world.path(name)) if f.path.endswith(".parquet")}
+
+
+def test_loads_and_maintenance_in_a_loop_end_as_loads_alone_do(twice: Maintained) -> None:
+    world = twice.world
+    over = threading.Event()
+    reports: list[Upkeep] = []
+
+    def keep_on() -> None:
+        while not over.is_set():
+            reports.append(twice.report(later=MONTH))
+
+    maintenance = threading.Thread(target=keep_on)
+    maintenance.start()
+    try:
+        for number in range(2, 4):
+            land(world, number)
+            load(world)
+    finally:
+        over.set()
+        maintenance.join()
+
+    assert [report.failed for report in reports if report.failed] == []
+    assert sum(len(each.days) for report in reports for each in report.places) > 0
+    alone = world.another("alone")
+    load(alone)
+    world.same_tables_as(alone)
+
+
+def test_a_lake_that_is_maintained_after_each_load_says_and_holds_the_same(
+    kept: Maintained,
+) -> None:
+    world, alone = kept.world, kept.world.another("alone")
+    for number in range(2):
+        land(world, number)
+        load(world)
+        load(alone)
+        stale = world.stale()
+        found = kept.run(later=number * MONTH)
+        assert world.stale() == stale
+        assert [each.failed for each in found.values() if each.failed] == []
+
+    assert [str(day) for day in found[BRONZE].days] == [DAY]
+    assert [str(day) for day in found[SALES].days] == ["2017-01-04", DAY]
+    assert [str(day) for day in found["quarantine/silver_sales"].days] == [DAY]
+    assert said(world) == said(alone)
+    world.same_tables_as(alone)
+    versions = world.versions()
+    load(world)
+    assert world.versions() == versions  # nothing is new by it
+    again = kept.without_spark().run(later=MONTH)
+    assert {each.days for each in again.values()} == {()}
+    assert world.versions() == versions
+
+
+def test_a_load_that_commits_between_writing_and_exchange_keeps_what_it_wrote(
+    twice: Maintained, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = twice.world
+    land(world, 2)
+    staged = keeper.stage_joined
+
+    def slow(*args: Any) -> Any:
+        written = staged(*args)
+        if written.table_path.endswith(SALES):
+            load(world)  # corrects d0-0 and so writes one of the files anew
+        return written
+
+    monkeypatch.setattr(keeper, "stage_joined", slow)
+    found = twice.run()
+
+    (why,) = found[SALES].skipped
+    assert why.endswith("a load wrote some of the files anew meanwhile")
+    assert DAY in why
+    assert DAY not in map(str, found[SALES].days)
+    rows = {row["order_id"]: row["qty"] for row in world.rows(SALES).iter_rows(named=True)}
+    assert rows["d0-0"] == 3
+    assert len(rows) == 3 * 40 + 3
+    staged_files = {f for f in parquet(world, SALES) if f.startswith("batch-000000")}
+    assert staged_files <= active_paths(DeltaTable(world.path(SALES)))
+
+
+def test_a_table_that_is_being_loaded_is_left_for_another_time(twice: Maintained) -> None:
+    world = twice.world
+    version = world.version(SALES)
+
+    with table_lock(world.settings.lake, SALES, "a load", print):
+        found = twice.run()
+
+    assert found[SALES].days == ()
+    assert "a load of silver/sales is under way" in found[SALES].skipped[0]
+    assert world.version(SALES) == version
+    assert found[BRONZE].days
+    assert [str(day) for day in twice.run()[SALES].days] == ["2017-01-04", DAY]
+
+
+def test_a_load_that_has_fixed_its_versions_reads_them_however_late_it_is(
+    kept: Maintained, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = kept.world
+    for number in range(2):
+        land(world, number)
+        world.load(DAYS, "bronze/events")
+    before = parquet(world, BRONZE)
+    claim = world.house._claim
+
+    def claim_and_wait(table: Table, work: Work, run_id: str) -> Batch:
+        batch = claim(table, work, run_id)
+        if table.name == SALES:
+            found = kept.run(later=MONTH)
+            assert found[BRONZE].days
+            assert found[BRONZE].removed == 0
+            assert "batch 1 of silver/sales is unfinished" in found[BRONZE].skipped[0]
+        return batch
+
+    monkeypatch.setattr(world.house, "_claim", claim_and_wait)
+    world.load(DAYS, SALES)
+    monkeypatch.undo()
+
+    assert len(world.orders()) == 2 * 40 + 2
+    assert kept.run(later=MONTH)[BRONZE].removed >= len(before)
+    assert not before & parquet(world, BRONZE)
+
+
+def test_versions_that_a_load_compares_with_are_whole_or_not_counted_on(
+    kept: Maintained, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = kept.world
+
+    def land_user(hour: int, income: str) -> None:
+        user = {"user_id": "u1", "updated_at": f"2017-01-05T0{hour}:00:00Z", "income": income}
+        world.land("users", DAY, f"{hour}.jsonl", [user])
+        world.load(DAYS, "bronze/users", USERS)
+
+    def incomes() -> set[str]:
+        world.load(DAYS, MART)
+        return {r["user_income"] for r in world.rows(MART).to_dicts() if str(r["dt"]) == DAY}
+
+    land(world, 0)
+    load(world)
+    land_user(1, "first")
+    assert incomes() == {"first"}
+    land_user(2, "second")
+    compared, removed, old = [], [], parquet(world, USERS)
+    ask, drop = joined.as_it_was_read, vacuum.drop
+
+    def asked(*args: Any) -> Any:
+        before = ask(*args)
+        compared.append(before is not None)
+        if before is not None:  # a maintenance that comes when the load has just looked
+            removed.append(kept.run(later=MONTH)[USERS].removed)
+        return before
+
+    monkeypatch.setattr(joined, "as_it_was_read", asked)
+    assert incomes() == {"second"}
+    assert (compared, removed) == ([True], [0])
+    assert old <= parquet(world, USERS)
+
+    land_user(3, "third")
+
+    def dropping(path: str, files: Any) -> None:
+        if path.endswith(USERS):  # a load that comes when files are just about to go
+            assert incomes() == {"third"}
+        drop(path, files)
+
+    monkeypatch.setattr(vacuum, "drop", dropping)
+    removed.append(kept.run(later=MONTH)[USERS].removed)
+    assert compared == [True, False]
+    assert removed[-1] > 0
+
+
+class Died(BaseException):
+    """What a killed process would have been stopped by."""
+
+
+def test_a_maintenance_that_dies_before_the_exchange_leaves_files_that_the_next_one_takes(
+    twice: Maintained, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, world = twice, twice.world
+    rows, versions, before = world.rows(SALES), world.versions(), parquet(world, BRONZE)
+
+    def die(*_: object) -> None:
+        raise Died
+
+    with monkeypatch.context() as broken, pytest.raises(Died):
+        broken.setattr(keeper, "exchange", die)
+        broken.setattr(keeper, "discard_other", die)
+        kept.run()
+    left = parquet(world, BRONZE) - before
+    assert left
+    assert world.versions() == versions
+
+    again = kept.run()
+    assert again[BRONZE].removed == 0  # it may be a maintenance that is alive
+    assert world.rows(SALES).equals(rows)
+    kept.run(later=MONTH)
+    assert not left & parquet(world, BRONZE)
+    assert parquet(world, BRONZE) == active_paths(DeltaTable(world.path(BRONZE)))
+
+
+def test_one_maintenance_of_a_lake_at_a_time(kept: Maintained) -> None:
+    land(kept.world, 0)
+    kept.world.load(DAYS, "bronze/events")
+
+    with (
+        brief_lock(kept.world.settings.lake, "maintenance", "maintenance", 0),
+        pytest.raises(ConflictError, match=r"Another maintenance of .* is under way"),
+    ):
+        kept.run()

@@ -1,0 +1,192 @@
+"""Maintenance of a lake in which nothing is to be joined: it starts no JVM, and says what it did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import polars as pl
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from incremental_assets.errors import DefinitionError, LakeError
+from incremental_assets.lake.compact import Limits
+from incremental_assets.lake.vacuum import whole_from
+from incremental_assets.ledger.ledger import Ledger, ledger_path
+from incremental_assets.ledger.lock import table_lock
+from incremental_assets.settings import Settings
+from incremental_assets.table import Table
+from incremental_assets.upkeep import Asked, Kept, maintain, steps_named
+from incremental_assets_tests.plan.ledgers import EVENTS, MART, SALES, did, jan
+
+WEEKS = timedelta(days=30)
+TOMORROW = timedelta(days=1)
+
+
+def no_spark() -> SparkSession:
+    raise AssertionError("Spark is asked for, and there is nothing to join")
+
+
+def keep(
+    settings: Settings,
+    *tables: Table,
+    asked: Asked = Asked(patience=0),
+    later: timedelta = timedelta(0),
+) -> dict[str, Kept]:
+    now = datetime.now(UTC) + later
+    report = maintain(settings, tables or (SALES,), no_spark, now, asked)
+    return {kept.name: kept for kept in report.places}
+
+
+@pytest.fixture
+def lake(settings: Settings) -> Settings:
+    """One day of sales, replaced twice, and a ledger."""
+    record(settings, 1)
+    for amount in range(3):
+        day = pl.DataFrame({"_batch": [amount], "dt": [jan(5)]})
+        path = f"{settings.lake}/silver/sales"
+        day.write_delta(path, mode="overwrite", delta_write_options={"partition_by": ["dt"]})
+    return settings
+
+
+def record(settings: Settings, *batches: int) -> None:
+    for batch in batches:
+        entry = did(SALES, batch, 5, touched=[5])
+        Ledger(ledger_path(settings.lake)).transact_on(SALES.name, lambda _, e=entry: [e])  # type: ignore[misc]
+
+
+def set_aside(settings: Settings, ages: Sequence[int]) -> str:
+    """Rows in quarantine, first seen so many days ago."""
+    path = f"{settings.lake}/quarantine/silver_sales"
+    seen = [datetime.now(UTC) - timedelta(days=age) for age in ages]
+    rows = pl.DataFrame({"_batch": 1, "_day": jan(5), "row": "{}", "first_seen": seen})
+    rows.write_delta(path, mode="append", delta_write_options={"partition_by": ["_day"]})
+    return path
+
+
+def everything(settings: Settings) -> dict[str, bytes]:
+    root = Path(settings.lake)
+    return {str(f.relative_to(root)): f.read_bytes() for f in root.rglob("*") if f.is_file()}
+
+
+def test_files_that_were_replaced_go_when_the_retention_is_over_and_not_before(
+    lake: Settings,
+) -> None:
+    path = f"{lake.lake}/silver/sales"
+
+    assert keep(lake)[SALES.name].removed == 0
+    kept = keep(lake, later=timedelta(days=9))[SALES.name]
+
+    assert (kept.removed, kept.files_after, kept.version_after) == (2, 1, 2)
+    assert kept.freed > 0
+    assert pl.read_delta(path)["_batch"].to_list() == [2]
+    assert whole_from(path) == 2
+    assert keep(lake, later=timedelta(days=9))[SALES.name].removed == 0
+
+
+def test_a_longer_retention_is_kept(lake: Settings) -> None:
+    lake = replace(lake, vacuum_days=20)
+
+    assert keep(lake, later=timedelta(days=20))[SALES.name].removed == 0
+    assert keep(lake, later=timedelta(days=22))[SALES.name].removed == 2
+
+
+def test_what_a_batch_without_an_outcome_may_read_stays(lake: Settings) -> None:
+    entry = replace(did(MART, 1, 5), state="claimed", recorded_at=datetime.now(UTC) - TOMORROW)
+    Ledger(ledger_path(lake.lake)).transact_on(MART.name, lambda _: [entry])
+
+    kept = keep(lake, later=WEEKS)[SALES.name]
+
+    assert kept.removed == 0
+    assert "batch 1 of gold/mart is unfinished since" in kept.skipped[0]
+
+
+def test_quarantine_expires_for_tables_that_are_not_loaded_any_more(lake: Settings) -> None:
+    path = set_aside(lake, [40, 31, 29, 1])
+    lake = replace(lake, quarantine_days=30)
+
+    with table_lock(lake.lake, SALES.name, "a load", print):
+        busy = keep(lake)["quarantine/silver_sales"]
+    kept = keep(lake)["quarantine/silver_sales"]
+
+    assert busy.rows_expired == 0
+    assert "a load of silver/sales is under way" in busy.skipped[0]
+    assert kept.rows_expired == 2
+    assert pl.read_delta(path).height == 2
+    version = DeltaTable(path).version()
+    assert keep(lake)["quarantine/silver_sales"].rows_expired == 0
+    assert DeltaTable(path).version() == version
+
+
+def test_quarantine_without_a_time_of_its_own_is_kept_for_ever(lake: Settings) -> None:
+    set_aside(lake, [4000])
+
+    assert keep(lake)["quarantine/silver_sales"].rows_expired == 0
+
+
+def test_the_ledger_is_joined_when_it_is_asked_for(lake: Settings) -> None:
+    record(lake, *range(2, 6))
+    before = Ledger(ledger_path(lake.lake)).view().table(SALES.name).entries
+
+    report = maintain(lake, [SALES], no_spark, datetime.now(UTC))
+    again = maintain(lake, [SALES], no_spark, datetime.now(UTC))
+
+    assert report.ledger_files == (5, 1)
+    assert again.ledger_files == (1, 1)
+    assert Ledger(ledger_path(lake.lake)).view().table(SALES.name).entries == before
+
+
+def test_a_dry_run_tells_what_would_be_done_and_does_nothing(lake: Settings) -> None:
+    path = f"{lake.lake}/silver/sales"
+    for batch in range(3, 15):
+        day = pl.DataFrame({"_batch": [batch], "dt": [jan(5)]})
+        day.write_delta(path, mode="append")
+    set_aside(lake, [40])
+    lake = replace(lake, quarantine_days=30)
+    before = everything(lake)
+
+    asked = Asked(dry_run=True, limits=Limits(fewest=2))
+    found = keep(lake, asked=asked, later=timedelta(days=9))
+
+    assert everything(lake) == before
+    kept = found[SALES.name]
+    assert (kept.files_before, kept.files_after, kept.days) == (13, 1, (jan(5),))
+    assert (kept.removed, kept.checkpoint) == (2, 14)
+    assert found["quarantine/silver_sales"].rows_expired == 1
+
+
+def test_only_what_is_asked_for_is_done(lake: Settings) -> None:
+    before = everything(lake)
+
+    keep(lake, asked=Asked(steps=("checkpoint", "quarantine")), later=WEEKS)
+
+    assert everything(lake) == before | {
+        name: content for name, content in everything(lake).items() if name.startswith("_locks/")
+    }
+    with pytest.raises(DefinitionError, match="no step 'tidy' of maintenance; the steps are opti"):
+        steps_named(["tidy"])
+
+
+def test_a_table_that_cannot_be_read_stops_no_other(lake: Settings) -> None:
+    damaged = Path(lake.lake) / "bronze" / "events"
+    day = pl.DataFrame({"_batch": [1], "_landing_day": [jan(5)]})
+    day.write_delta(str(damaged), delta_write_options={"partition_by": ["_landing_day"]})
+    day.write_delta(str(damaged), mode="append")
+    (damaged / "_delta_log" / f"{0:020d}.json").unlink()
+
+    found = keep(lake, EVENTS, SALES, later=timedelta(days=9))
+
+    assert found[EVENTS.name].failed.startswith("bronze/events: ")
+    assert found[SALES.name].failed == ""
+    assert found[SALES.name].removed == 2
+
+
+def test_a_lake_that_is_not_there_is_told_and_not_made(settings: Settings) -> None:
+    with pytest.raises(LakeError, match=r"There is no lake at .*lake: it has no ledger") as raised:
+        keep(settings)
+
+    assert "INCREMENTAL_ASSETS_LAKE" in str(raised.value)
+    assert not Path(settings.lake).exists()
