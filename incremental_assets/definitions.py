@@ -9,6 +9,7 @@ from incremental_assets.orchestration.alerts import alert_sensors
 from incremental_assets.orchestration.assets import incremental_assets
 from incremental_assets.orchestration.console import console
 from incremental_assets.orchestration.incidents import INCIDENT_JOBS
+from incremental_assets.orchestration.maintenance import DAILY_MAINTENANCE, maintenance
 from incremental_assets.orchestration.resources import SparkResource
 from incremental_assets.orchestration.sensors import stale_days_sensors
 from incremental_assets.settings import Settings
@@ -17,7 +18,8 @@ from incremental_assets.settings import Settings
 _settings = Settings.from_environment()
 defs = dg.Definitions(
     assets=incremental_assets(tables(), _settings),
-    jobs=INCIDENT_JOBS,
+    jobs=[*INCIDENT_JOBS, maintenance],
+    schedules=[DAILY_MAINTENANCE],
     sensors=[
         *stale_days_sensors(tables(), _settings),
         *alert_sensors(tables(), _settings),

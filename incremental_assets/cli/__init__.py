@@ -4,12 +4,13 @@ from incremental_assets.cli.demo import demo
 from incremental_assets.cli.gate import gate
 from incremental_assets.cli.group import main
 from incremental_assets.cli.ledger import batches, stale
+from incremental_assets.cli.maintain import maintain
 from incremental_assets.cli.quarantine import quarantine
 from incremental_assets.cli.restate import restate
 from incremental_assets.cli.run import run, setup
 from incremental_assets.cli.watermarks import watermarks
 
-for command in (run, setup, restate, stale, batches, watermarks, gate, quarantine, demo):
+for command in (run, setup, restate, stale, batches, watermarks, gate, quarantine, maintain, demo):
     main.add_command(command)
 
 __all__ = ["main"]

@@ -1,7 +1,5 @@
 """The maintenance of the lake as a job, and a schedule for it, which is off until switched on."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -12,7 +10,7 @@ from pydantic import Field
 from incremental_assets.catalog import table_named, tables
 from incremental_assets.days import parse_days
 from incremental_assets.errors import IncrementalAssetsError
-from incremental_assets.orchestration.assets import asset_key
+from incremental_assets.orchestration.events import asset_key
 from incremental_assets.orchestration.resources import SparkResource
 from incremental_assets.settings import Settings
 from incremental_assets.upkeep import STEPS, Asked, Kept, Upkeep, maintain, steps_named

@@ -70,6 +70,7 @@ def test_definitions_hold_these_assets_checks_and_partitions_and_no_others() -> 
     assert set(keys) == set(ASSETS)
     names = ["stale_days", "failed_run_alerts", "data_alerts"]
     assert [sensor.name for sensor in defs.sensors or ()] == names
+    assert [schedule.name for schedule in defs.schedules or ()] == ["daily_maintenance"]
     found: dict[str, set[str]] = {}
     for check in graph.asset_check_keys:
         found.setdefault(check.asset_key.to_user_string(), set()).add(check.name)
