@@ -9,27 +9,47 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from pyspark.sql import SparkSession
 
+from incremental_assets.catalog import table_named, tables
 from incremental_assets.demo.land import land
 from incremental_assets.errors import ConflictError, LakeError, SourceError
-from incremental_assets.lake.delta_log import ensure_table, find_commit, put_fence, version_of
+from incremental_assets.lake.compact import Joint, exchange
+from incremental_assets.lake.delta_log import (
+    ensure_table,
+    find_commit,
+    keep_log_short,
+    put_fence,
+    version_of,
+)
 from incremental_assets.lake.publish import publish
+from incremental_assets.lake.read import DataFile
 from incremental_assets.lake.stage import Staged, StagedFile, discard_batch
 from incremental_assets.lake.transaction import Transaction
+from incremental_assets.lake.vacuum import (
+    announce,
+    drop,
+    unreferenced,
+    version_at,
+    whole_from,
+    without,
+)
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.view import LedgerView
+from incremental_assets.settings import PREFIX, Settings
 from incremental_assets.sources.delta_news import delta_files_since
 from incremental_assets.sources.landed_files import LandedFiles, gone
 from incremental_assets.sources.source_file import with_content_tag
 from incremental_assets.sources.stored import StoredSource
 from incremental_assets.storage import files_below, open_file, open_store
+from incremental_assets.upkeep import maintain
 
 APP = "silver/sales"
 DAY = date(2017, 1, 2)
@@ -250,3 +270,44 @@ def test_a_single_file_and_a_delta_table_are_told_apart(bucket: str) -> None:
 def test_a_source_that_is_not_there_is_said(bucket: str) -> None:
     with pytest.raises(SourceError, match="There is nothing at"):
         StoredSource(f"{bucket}/nowhere").fix()
+
+
+def test_files_are_exchanged_and_those_that_nobody_needs_are_removed(table: str) -> None:
+    small = [staged(table, batch) for batch in (1, 2)]
+    for batch, one in enumerate(small, start=1):
+        publish(one, Transaction(APP, batch, "{}"))
+    files = tuple(DataFile(one.files[0].path, {"dt": DAY}) for one in small)
+    joint, joined = Joint((str(DAY),), files), staged(table, 0)
+    later = datetime.now(UTC) + timedelta(days=3)
+    left = staged(table, 9)
+
+    assert exchange(joined, [joint]) == [joint]
+    assert exchange(joined, [joint]) == []  # they are gone
+    assert keep_log_short(table, 3, cut=True) == 3
+    found = unreferenced(table, later)
+    announce(table, version_at(table, later))
+    drop(table, without(table, found, [1]))
+
+    assert {f.path for f in found} == {f.path for one in (*small, left) for f in one.files}
+    assert whole_from(table) == 3
+    assert DeltaTable(table).version() == 3
+    data = {f.path for f in files_below(table) if f.path.startswith("batch-")}
+    assert data == {joined.files[0].path, files[0].path}
+
+
+def test_who_has_no_locks_asks_the_ledger_for_a_load_that_is_under_way(bucket: str) -> None:
+    lake = f"{bucket}/lake"
+    Ledger(ledger_path(lake)).transact(claim)
+    path = f"{lake}/quarantine/silver_sales"
+    rows = pa.table({"_day": [DAY], "first_seen": pa.array([NOON], pa.timestamp("us", "UTC"))})
+    write_deltalake(path, rows, partition_by=["_day"])
+    settings = Settings.from_environment({f"{PREFIX}LAKE": lake, f"{PREFIX}QUARANTINE_DAYS": "9"})
+    table = table_named(tables(), APP)
+
+    def no_spark() -> SparkSession:
+        raise AssertionError
+
+    (kept,) = maintain(settings, [table], no_spark, datetime.now(UTC)).places
+
+    assert "a load of silver/sales is under way" in kept.skipped[0]
+    assert DeltaTable(path).version() == 0
