@@ -5,23 +5,25 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import cache
 
 import click
 import polars as pl
 
 from incremental_assets.cli.options import DAYS, JSON, NAMES
-from incremental_assets.cli.output import ERR, OUT, show
+from incremental_assets.cli.output import ERR, OUT, say, show
 from incremental_assets.days import named, parse_days
 from incremental_assets.settings import Settings
-
-_STEPS = ("optimize", "vacuum", "checkpoint", "quarantine", "ledger")
-
 
 @click.command()
 @NAMES
 @DAYS
 @click.option(
-    "--only", "steps", multiple=True, type=click.Choice(_STEPS), help="Only this; may be repeated."
+    "--only",
+    "steps",
+    multiple=True,
+    metavar="STEP",
+    help="Only optimize, vacuum, checkpoint, quarantine or ledger; may be repeated.",
 )
 @click.option("--dry-run", is_flag=True, help="Only tell what would be done.")
 @JSON
@@ -39,7 +41,6 @@ def maintain(
     whose files are joined. The exit status is 1 if something could not be done.
     """
     from incremental_assets.cli.house import chosen
-    from incremental_assets.cli.output import say
     from incremental_assets.spark.session import start_session
     from incremental_assets.upkeep import Asked, steps_named
     from incremental_assets.upkeep import maintain as keep
@@ -49,7 +50,7 @@ def maintain(
     done = keep(
         settings,
         chosen(names),
-        lambda: start_session(settings),
+        cache(lambda: start_session(settings)),
         datetime.now(UTC),
         asked,
         say,
