@@ -15,6 +15,7 @@ from incremental_assets.cli.output import ERR, OUT, say, show
 from incremental_assets.days import named, parse_days
 from incremental_assets.settings import Settings
 
+
 @click.command()
 @NAMES
 @DAYS
