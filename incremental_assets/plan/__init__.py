@@ -1,6 +1,6 @@
 """What a load of given days would do, found out from listings and the ledger, without Spark."""
 
-from incremental_assets.plan.derived import stale_days, upstream_held
+from incremental_assets.plan.derived import stale_days, unread, upstream_held
 from incremental_assets.plan.news import landing_days_with_news
 from incremental_assets.plan.plan import plan_table
 from incremental_assets.plan.replay import plan_replay
@@ -17,5 +17,6 @@ __all__ = [
     "plan_restate",
     "plan_table",
     "stale_days",
+    "unread",
     "upstream_held",
 ]
