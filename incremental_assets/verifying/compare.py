@@ -19,6 +19,7 @@ from incremental_assets.verifying.verified import Compared, DayCompared
 
 EXAMPLES = 5
 _KINDS = ("missing", "extra", "different")
+_NOT_JUDGED = "not_judged"
 _DAY, _KEY, _NTH, _ROW = "_v_day", "_v_key", "_v_nth", "_v_row"
 
 
@@ -26,13 +27,16 @@ _DAY, _KEY, _NTH, _ROW = "_v_day", "_v_key", "_v_nth", "_v_row"
 class Matching:
     """How rows of a table are told apart: the column of the `day`, the `key` (none: all of them).
 
-    `columns` are what is compared, `shown` what an example says of a row.
+    `columns` are what is compared, `shown` what an example says of a row. `forgets` is said where
+    the rebuild may lack what was there once, and equal rows count as one: only a doubled row is
+    extra then, and others that the table alone has are not judged.
     """
 
     day: str
     key: Sequence[str]
     columns: Sequence[str]
     shown: Sequence[str]
+    forgets: bool = False
 
 
 def compare(real: DataFrame, rebuilt: DataFrame, by: Matching) -> Compared:
@@ -48,8 +52,11 @@ def compare(real: DataFrame, rebuilt: DataFrame, by: Matching) -> Compared:
     different = F.lit(False)
     for name in compared:
         different |= apart[name]
+    is_the_first = F.col(f"a.{_NTH}") == 1
     kind = (
-        F.when(F.col(f"a.{_NTH}").isNull(), "missing")
+        F.when(F.lit(by.forgets) & (F.col(f"b.{_NTH}") > 1), "same")
+        .when(F.lit(by.forgets) & F.col(f"b.{_NTH}").isNull() & is_the_first, _NOT_JUDGED)
+        .when(F.col(f"a.{_NTH}").isNull(), "missing")
         .when(F.col(f"b.{_NTH}").isNull(), "extra")
         .when(different, "different")
         .otherwise("same")
@@ -63,7 +70,8 @@ def compare(real: DataFrame, rebuilt: DataFrame, by: Matching) -> Compared:
     )
     counts = [F.count_if(F.col(f"_apart_{i}")).alias(f"_apart_{i}") for i in range(len(compared))]
     found = rows.groupBy("day").agg(
-        F.count(F.lit(1)).alias("compared"),
+        F.count_if(F.col("kind") != _NOT_JUDGED).alias("compared"),
+        F.count_if(F.col("kind") == _NOT_JUDGED).alias(_NOT_JUDGED),
         *(F.count_if(F.col("kind") == each).alias(each) for each in _KINDS),
         *(F.min(F.when(F.col("kind") == k, F.col("shown"))).alias(f"_of_{k}") for k in _KINDS),
         *counts,
@@ -79,6 +87,7 @@ def compare(real: DataFrame, rebuilt: DataFrame, by: Matching) -> Compared:
             for kind in _KINDS
             if row[f"_of_{kind}"]
         )[:EXAMPLES],
+        sum(row[_NOT_JUDGED] for row in days),
     )
 
 

@@ -9,6 +9,7 @@ from datetime import date
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from incremental_assets.changes.row_hash import payload_hash
 from incremental_assets.days import DayRange, contiguous
 from incremental_assets.intake.intake import CHANGED_AT, ORDER, WITHIN
 from incremental_assets.lake.delta_log import open_table
@@ -26,12 +27,15 @@ _MEANT = (ORDER, WITHIN, CHANGED_AT)
 class Which:
     """Which days of a table are compared: of those asked for all but some, and none from a day on.
 
+    Rows of `files` are not.
+
     Rows without a day, or of a day that the ledger does not know, are compared.
     """
 
     asked: DayRange | None = None
     but: Collection[date] = ()
     before: date | None = None
+    files: Collection[str] = ()
 
     def sql(self, column: str) -> str:
         """The condition on a column that holds the day."""
@@ -54,7 +58,19 @@ class Which:
 def table_rows(session: SparkSession, path: str, version: int, which: Which, day: str) -> DataFrame:
     """The rows of a version of a table of the days that are compared."""
     rows = read_version(session, path, version, lambda file: which.may_hold(file, day))
+    if which.files:
+        rows = rows.where(F.coalesce(~F.col("_file").isin(list(which.files)), F.lit(True)))
     return rows.where(which.sql(day))
+
+
+def rebuilt_rows(
+    session: SparkSession, path: str, real: DataFrame, which: Which, day: str
+) -> DataFrame:
+    """The rows of a rebuild likewise; where nothing was to be built there is no table."""
+    made = open_table(path)
+    if made is None:
+        return real.where("false")
+    return table_rows(session, path, made.version(), which, day)
 
 
 def quarantine_rows(
@@ -76,6 +92,28 @@ def by_key(table: Table, real: DataFrame, rebuilt: DataFrame) -> Matching:
     columns = [n for n in names if not n.startswith("_") or n in _MEANT]
     key = [name for name in _key(table) if name in names]
     return Matching("dt", key, columns, key)
+
+
+def by_line(real: DataFrame) -> Matching:
+    """How the rows of a bronze table of landed files are matched: by all that they say."""
+    return Matching("_landing_day", (), [n for n in real.columns if n != "_batch"], ("_file",))
+
+
+def by_hash(*, dated: bool) -> Matching:
+    """How those of a stored source are, which may forget; the file may be another by now."""
+    days = ("_landing_day",) if dated else ()
+    return Matching(
+        "_landing_day", ("_hash",), (*days, "payload", "_raw"), ("_hash",), forgets=True
+    )
+
+
+def as_hashed(rows: DataFrame, *, dated: bool) -> DataFrame:
+    """Rows of a stored source as they are compared: a column that came later makes no other row.
+
+    Where the day is that of the load, a rebuild has none.
+    """
+    rows = rows.withColumn("payload", payload_hash("payload"))
+    return rows if dated else rows.withColumn("_landing_day", F.lit(None).cast("date"))
 
 
 QUARANTINED = Matching("_day", SAME, ("reasons",), ("_file",))

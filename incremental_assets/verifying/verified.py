@@ -33,12 +33,14 @@ class Compared:
     """A table, or its quarantine, against the rebuild.
 
     `columns` counts per column the rows in which it differs; `examples` are at most five keys of
-    rows that differ, each with what is wrong and its day.
+    rows that differ, each with what is wrong and its day. `not_judged` are rows of which the
+    source has nothing to tell any more.
     """
 
     days: tuple[DayCompared, ...] = ()
     columns: Mapping[str, int] = field(default_factory=dict)
     examples: tuple[str, ...] = ()
+    not_judged: int = 0
 
     @property
     def rows(self) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
@@ -20,13 +21,18 @@ from incremental_assets.ledger.view import LedgerView, TableHistory
 from incremental_assets.load import Lakehouse
 from incremental_assets.spark.failure import SPARK_ERRORS, what_failed
 from incremental_assets.table import Table
+from incremental_assets.verifying.bronze import landed, load_again
 from incremental_assets.verifying.compare import compare
 from incremental_assets.verifying.rebuild import put_bronze, rebuild
 from incremental_assets.verifying.rows import (
     QUARANTINED,
     Which,
+    as_hashed,
+    by_hash,
     by_key,
+    by_line,
     quarantine_rows,
+    rebuilt_rows,
     table_rows,
 )
 from incremental_assets.verifying.scope import Part, Scope, scope_of
@@ -50,17 +56,63 @@ def verify(
     view = _view(house)
     history = view.table(table.name)
     _require_loaded(table, history, days)
+    of = _of_bronze if table.layer == "bronze" else _of_derived
+    found = of(house, table, view, days, scratch or f"{house.settings.lake}/{FOLDER}")
+    return replace(found, seconds=round(time.monotonic() - started, 3))
+
+
+def _of_derived(
+    house: Lakehouse, table: Table, view: LedgerView, days: DayRange | None, place: str
+) -> Verified:
+    """A silver or gold table: it and all between it and bronze is built anew."""
     scope = scope_of(table, house.tables, view, days)
     fixed = _fixed(house, table, scope, view)
+    history = view.table(table.name)
     found = Verified(table.name, fixed.versions[table.name], history.high, left_out=scope.left_out)
-    if scope.days_of(table):
-        _tell(house, table, scope, view)
-        place = scratch or f"{house.settings.lake}/{FOLDER}"
-        size = sum(_bytes(house, part) for part in scope.parts)
-        house.say(f"{table.name}: the rebuild takes about {size_text(size)} below {place}")
-        with scratch_lake(place, house.now(), size, house.say) as folder:
-            found = _compared(house, house.in_lake(folder), table, scope, fixed, found, days)
-    return replace(found, seconds=round(time.monotonic() - started, 3))
+    if not scope.days_of(table):
+        return found
+    _tell(house, table, scope, view)
+    size = sum(_bytes(house, part) for part in scope.parts)
+    house.say(f"{table.name}: the rebuild takes about {size_text(size)} below {place}")
+    with scratch_lake(place, house.now(), size, house.say) as folder:
+        return _compared(house, house.in_lake(folder), table, scope, fixed, found, days)
+
+
+def _of_bronze(
+    house: Lakehouse, table: Table, view: LedgerView, days: DayRange | None, place: str
+) -> Verified:
+    """A bronze table: what its source still has of it is loaded again."""
+    what, history = landed(house, table, view, days), view.table(table.name)
+    path = f"{house.settings.lake}/{table.name}"
+    version = _version(path, history)
+    found = Verified(table.name, version, history.high, left_out=what.left_out, notes=what.notes)
+    if not what.days:
+        return found
+    size = bytes_of(path)
+    house.say(
+        f"{table.name}: {len(what.days)} days are loaded again from the source, which takes about "
+        f"{size_text(size)} below {place}"
+    )
+    with scratch_lake(place, house.now(), size, house.say) as folder:
+        scratch = house.in_lake(folder)
+        notes = load_again(scratch, what, view)
+        house.say(f"{table.name}: version {version} is compared with the rebuild")
+        which = Which(days, tuple(what.left_out), files=what.files)
+        again = f"{folder}/{table.name}"
+        with _comparing(house, table, [path, again]) as session:
+            real = table_rows(session, path, version, which, "_landing_day")
+            every = Which() if not what.dated else which
+            rebuilt = rebuilt_rows(session, again, real, every, "_landing_day")
+            if table.feed is not None:
+                rows = compare(real, rebuilt, by_line(real))
+            else:
+                real = real.where("_landing_day IS NOT NULL")
+                sides = real, as_hashed(rebuilt, dated=what.dated)
+                rows = compare(as_hashed(sides[0], dated=True), sides[1], by_hash(dated=what.dated))
+    if rows.not_judged:
+        notes.append(f"{rows.not_judged} rows are no longer at the source, and are not compared")
+    notes = [*found.notes, *notes, *_makers(history, rows)]
+    return replace(found, rows=rows, notes=tuple(notes), rebuilt={table.name: len(what.days)})
 
 
 @dataclass(frozen=True)
@@ -145,20 +197,27 @@ def _compared(
     path = f"{house.settings.lake}/{table.name}"
     again = f"{scratch.settings.lake}/{table.name}"
     house.say(f"{table.name}: version {found.version} is compared with the rebuild")
+    with _comparing(house, table, [path, again]) as session:
+        real = table_rows(session, path, found.version, which, "dt")
+        rebuilt = rebuilt_rows(session, again, real, which, "dt")
+        rows = compare(real, rebuilt, by_key(table, real, rebuilt))
+        aside, told = _quarantine(session, house, scratch, table, fixed, which)
+    notes += [*told, *_makers(fixed.view.table(table.name), rows, aside)]
+    rebuilt_days = {part.table.name: len(part.days) for part in scope.parts}
+    return replace(found, rows=rows, quarantine=aside, notes=tuple(notes), rebuilt=rebuilt_days)
+
+
+@contextmanager
+def _comparing(house: Lakehouse, table: Table, paths: Sequence[str]) -> Iterator[SparkSession]:
+    """A session for comparing; what goes wrong in Spark is a LakeError."""
     try:
-        with own_session(house.spark(), size_of(0, [bytes_of(path), bytes_of(again)])) as session:
-            real = table_rows(session, path, found.version, which, "dt")
-            rebuilt = table_rows(session, again, version_of(again), which, "dt")
-            rows = compare(real, rebuilt, by_key(table, real, rebuilt))
-            aside, told = _quarantine(session, house, scratch, table, fixed, which)
+        with own_session(house.spark(), size_of(0, [bytes_of(path) for path in paths])) as session:
+            yield session
     except SPARK_ERRORS as error:
         raise LakeError(
             f"{table.name} could not be compared: Spark failed: {what_failed(error)}. Nothing was "
             "changed; run again, and if it fails again, look into what is said here."
         ) from error
-    notes += [*told, *_makers(fixed.view.table(table.name), rows, aside)]
-    rebuilt_days = {part.table.name: len(part.days) for part in scope.parts}
-    return replace(found, rows=rows, quarantine=aside, notes=tuple(notes), rebuilt=rebuilt_days)
 
 
 def _which(table: Table, scope: Scope, days: DayRange | None) -> Which:
