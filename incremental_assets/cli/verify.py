@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from incremental_assets.verifying import Compared, Verified
 
 _NOT_DONE = 2
+_INTERRUPTED = 130
+_MOST_DAYS = 31
+"""Of more days, only those are shown that differ."""
 
 
 @click.command()
@@ -34,18 +37,22 @@ def verify(name: str, span: str | None, scratch: str | None, *, as_json: bool) -
     """Build a table anew from bronze, beside it, and compare the two row by row.
 
     Nothing in the lake is changed. Days that are stale or held are named and left out. The exit
-    status is 0 if all that was compared is equal, 1 if anything differs, and 2 if it could not be
-    told.
+    status is 0 if all that was compared is equal, 1 if anything differs, and 2 if nothing could be
+    compared.
     """
     try:
         found = _verified(name, span, scratch)
     except IncrementalAssetsError as error:
         ERR.print(f"[bold red]Error:[/] {error}", soft_wrap=True)
         sys.exit(_NOT_DONE)
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)  # click's own status is 1, which says that rows differ
     if as_json:
         sys.stdout.write(json.dumps(_plain(found), default=str) + "\n")
     else:
         _show(found)
+    if not found.rebuilt:
+        sys.exit(_NOT_DONE)
     if not found.equal:
         sys.exit(1)
 
@@ -86,9 +93,12 @@ def _show_compared(compared: Compared, what: str) -> None:
             "different": day.different,
         }
         for day in compared.days
+        if day.differences or len(compared.days) <= _MOST_DAYS
     ]
     counts = dict.fromkeys(("rows", "missing", "extra", "different"), pl.Int64)
-    show(pl.DataFrame(rows, schema={"day": pl.Date, **counts}), f"{what}, by day", as_json=False)
+    title = f"{what}, by day" if len(rows) == len(compared.days) else f"{what}, days that differ"
+    if rows:
+        show(pl.DataFrame(rows, schema={"day": pl.Date, **counts}), title, as_json=False)
     if compared.columns:
         schema = {"column": pl.String, "rows that differ": pl.Int64}
         columns = pl.DataFrame(list(compared.columns.items()), schema=schema, orient="row")

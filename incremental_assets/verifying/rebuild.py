@@ -33,7 +33,9 @@ def put_bronze(
         clone(f"{house.settings.lake}/{name}", versions[name], f"{scratch.settings.lake}/{name}")
         # That a file was repaired is no news to who has read nothing yet.
         entries += [
-            replace(entry, kind="advance", files=()) for entry in view.table(name).committed
+            replace(entry, kind="advance", files=())
+            for entry in view.table(name).committed
+            if entry.kind != "rewind"
         ]
     scratch.ledger.transact(lambda _: entries)
 
@@ -78,11 +80,11 @@ def would_hold(result: LoadResult, table: Table, accepted: set[date]) -> list[st
     if result.failed:
         day, why = next(iter(result.failed.items()))
         raise LakeError(f"{table.name} {day} could not be built anew: {why.reason}.")
-    checks = table.checks()
+    blocking = {name for name, check in table.checks().items() if check.blocking}
     broken: dict[str, list[tuple[date, str]]] = {}
     for day, done in result.days.items():
         for name, found in done.checks.items():
-            if not found.passed and checks[name].blocking and day not in accepted:
+            if not found.passed and name in blocking and day not in accepted:
                 broken.setdefault(name, []).append((day, found.found))
     return [
         f"{table.name}: its rule {name} would hold {named(day for day, _ in found)} if it "

@@ -69,7 +69,8 @@ def scope_of(
             bad = frozenset(left_out)
         loaded = view.table(each.name).last_committed
         days = [d for d in loaded if (span is None or d in span) and d not in bad]
-        parts.append(Part(each, tuple(sorted(days))))
+        if days:
+            parts.append(Part(each, tuple(sorted(days))))
     bronze = tuple(each for each in wanted if each.layer == "bronze")
     return Scope(tuple(parts), bronze, left_out, before)
 
@@ -104,9 +105,14 @@ def _left_out(table: Table, view: LedgerView, broken: Reasons) -> tuple[Reasons,
 
 
 def _offered(table: Table, view: LedgerView) -> set[date]:
-    found = set(view.table(table.name).last_committed) | set(view.table(table.name).held)
+    """The days that the table has, or that its upstreams have or hold back for it."""
+    history = view.table(table.name)
+    found = {*history.last_committed, *history.held}
     for read in table.upstreams:
-        found |= set(view.table(read.table.name).touching)
+        above = view.table(read.table.name)
+        found |= {*above.touching, *above.held}
+        if read.table.upstreams:
+            found |= {day for day in _offered(read.table, view) if upstream_held(table, day, view)}
     return found
 
 
@@ -161,7 +167,7 @@ class _Broken:
             return found
         if table.write.carry and found:
             first = min(found)
-            why = f"it goes on from {first}, which is {found[first]}"
+            why = f"it goes on from {first} ({found[first]})"
             return {day: found.get(day, why) for day in loaded if day >= first}
         return self._all_of(table, found)
 
@@ -170,12 +176,12 @@ class _Broken:
         if not found:
             return found
         first = min(found)
-        why = f"its keys may be those of {first}, which is {found[first]}"
+        why = f"its keys may be those of {first} ({found[first]})"
         return {d: found.get(d, why) for d in self._view.table(table.name).last_committed}
 
 
 def _above(table: Table, broken: Reasons, day: date) -> str:
-    return f"{table.name} {day} is {broken[day]}"
+    return f"{table.name} {day}: {broken[day]}"
 
 
 def _need(

@@ -21,7 +21,7 @@ from incremental_assets.ledger.view import LedgerView, TableHistory
 from incremental_assets.load import Lakehouse
 from incremental_assets.spark.failure import SPARK_ERRORS, what_failed
 from incremental_assets.table import Table
-from incremental_assets.verifying.bronze import landed, load_again
+from incremental_assets.verifying.bronze import Landed, landed, load_again
 from incremental_assets.verifying.compare import compare
 from incremental_assets.verifying.rebuild import put_bronze, rebuild
 from incremental_assets.verifying.rows import (
@@ -97,22 +97,26 @@ def _of_bronze(
         scratch = house.in_lake(folder)
         notes = load_again(scratch, what, view)
         house.say(f"{table.name}: version {version} is compared with the rebuild")
-        which = Which(days, tuple(what.left_out), files=what.files)
-        again = f"{folder}/{table.name}"
-        with _comparing(house, table, [path, again]) as session:
-            real = table_rows(session, path, version, which, "_landing_day")
-            every = Which() if not what.dated else which
-            rebuilt = rebuilt_rows(session, again, real, every, "_landing_day")
-            if table.feed is not None:
-                rows = compare(real, rebuilt, by_line(real))
-            else:
-                real = real.where("_landing_day IS NOT NULL")
-                sides = real, as_hashed(rebuilt, dated=what.dated)
-                rows = compare(as_hashed(sides[0], dated=True), sides[1], by_hash(dated=what.dated))
+        with _comparing(house, table, [path, f"{folder}/{table.name}"]) as session:
+            rows = _lines_compared(session, what, (path, version), f"{folder}/{table.name}", days)
     if rows.not_judged:
         notes.append(f"{rows.not_judged} rows are no longer at the source, and are not compared")
     notes = [*found.notes, *notes, *_makers(history, rows)]
     return replace(found, rows=rows, notes=tuple(notes), rebuilt={table.name: len(what.days)})
+
+
+def _lines_compared(
+    session: SparkSession, what: Landed, at: tuple[str, int], again: str, days: DayRange | None
+) -> Compared:
+    """Bronze at a path and version against what was loaded again."""
+    day = "_landing_day"
+    which = Which(days, tuple(what.left_out), files=what.files) if what.dated else Which()
+    real = table_rows(session, *at, which, day)
+    rebuilt = rebuilt_rows(session, again, real, which, day)
+    if what.table.feed is not None:
+        return compare(real, rebuilt, by_line(real))
+    real = as_hashed(real.where(f"{day} IS NOT NULL"), dated=True)
+    return compare(real, as_hashed(rebuilt, dated=what.dated), by_hash(dated=what.dated))
 
 
 @dataclass(frozen=True)
@@ -164,7 +168,8 @@ def _version(path: str, history: TableHistory) -> int:
     if published <= history.outcomes[-1].batch:
         version: int = there.version()
         return version
-    return max(e.target_version for e in history.committed if e.target_version is not None)
+    known = (e.target_version for e in history.committed if e.target_version is not None)
+    return max(known, default=0)
 
 
 def _tell(house: Lakehouse, table: Table, scope: Scope, view: LedgerView) -> None:
@@ -249,7 +254,11 @@ def _quarantine(
     rebuilt = quarantine_rows(
         session, again, None if made is None else made.version(), which, 2**31
     )
-    notes = [f"quarantine of {named(gone)} is not compared: rows were dropped"] if gone else []
+    notes = (
+        [f"quarantine of {named(gone)} is not compared: rows were dropped, or have expired"]
+        if gone
+        else []
+    )
     sides = _both(real, rebuilt)
     return (Compared() if sides is None else compare(*sides, QUARANTINED)), notes
 
