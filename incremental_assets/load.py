@@ -96,6 +96,11 @@ class Lakehouse:
         self.now = now
         self.say = say
 
+    @property
+    def spark(self) -> Callable[[], SparkSession]:
+        """Gives the session that the loads use, and starts it if there is none."""
+        return self._spark
+
     def load(self, table: Table, days: Sequence[date], run_id: str = "") -> LoadResult:
         """Advance the table by what is new for these days; restate the days that were restated.
 
@@ -131,6 +136,24 @@ class Lakehouse:
         """
         planned = partial(plan_restate, table, why=why, lake=self.settings.lake)
         return self._load(table, days, planned, run_id, "a restatement")
+
+    def in_lake(self, lake: str) -> Lakehouse:
+        """The same tables over the same sources in another lake, where rows stay in quarantine."""
+        settings = replace(self.settings, lake=lake, quarantine_days=0)
+        return Lakehouse(settings, self.tables, self._spark, self.now, self.say)
+
+    def load_as(
+        self,
+        table: Table,
+        days: Sequence[date],
+        planned: Callable[[Sequence[date], LedgerView], Plan],
+        owner: str,
+    ) -> LoadResult:
+        """Load what a plan of the caller's own says of the days, as `load` does.
+
+        `owner` is named to whoever waits for the table meanwhile.
+        """
+        return self._load(table, days, planned, "", owner)
 
     def settle(self, table: Table) -> LedgerView:
         """Give an unfinished batch of the table its outcome; the view after that."""

@@ -35,7 +35,9 @@ def _nothing(name: str) -> bool:
 
 
 def spark_path(root: str, relative: str) -> str:
-    """A file's path as Spark takes it: never as a pattern."""
+    """A file's path, or its URI, as Spark takes it: never as a pattern."""
+    if "://" in relative:
+        return relative.translate(_GLOB)
     local = local_path(root)
     prefix = f"file://{local}" if local is not None else root
     return f"{prefix}/{relative}".translate(_GLOB)

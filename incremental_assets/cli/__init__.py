@@ -8,9 +8,23 @@ from incremental_assets.cli.maintain import maintain
 from incremental_assets.cli.quarantine import quarantine
 from incremental_assets.cli.restate import restate
 from incremental_assets.cli.run import run, setup
+from incremental_assets.cli.verify import verify
 from incremental_assets.cli.watermarks import watermarks
 
-for command in (run, setup, restate, stale, batches, watermarks, gate, quarantine, maintain, demo):
+_COMMANDS = (
+    run,
+    setup,
+    restate,
+    stale,
+    batches,
+    watermarks,
+    verify,
+    gate,
+    quarantine,
+    maintain,
+    demo,
+)
+for command in _COMMANDS:
     main.add_command(command)
 
 __all__ = ["main"]

@@ -90,6 +90,8 @@ def plain_files(path: str, version: int) -> TableFiles:
     Raises LakeError if a file's rows are not just what its Parquet says.
     """
     table, why_not = _table_files(path, version)
+    if not why_not and any(_lies_elsewhere(file) for file in table.files):
+        why_not = "has files that lie in another table's folder"
     if why_not:
         raise LakeError(
             f"{path} {why_not}, so its files cannot be written anew. Turn that off, rewrite the "
@@ -193,9 +195,14 @@ def _table_files(path: str, version: int) -> tuple[TableFiles, str]:
 
 def _says_its_partition(file: DataFile, names: Sequence[str]) -> bool:
     folders = [unquote(folder) for folder in file.path.split("/")[:-1]]
-    return "://" not in file.path and all(
+    return all(
         _PLAIN_NAME.fullmatch(name) and _said(name, file.partition[name], folders) for name in names
     )
+
+
+def _lies_elsewhere(file: DataFile) -> bool:
+    """Whether the log names the file by its URI, as a shallow clone does."""
+    return "://" in file.path
 
 
 def _said(name: str, value: Any, folders: Sequence[str]) -> bool:

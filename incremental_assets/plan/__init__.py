@@ -1,6 +1,6 @@
 """What a load of given days would do, found out from listings and the ledger, without Spark."""
 
-from incremental_assets.plan.derived import stale_days, upstream_held
+from incremental_assets.plan.derived import not_read, stale_days, upstream_held
 from incremental_assets.plan.news import landing_days_with_news
 from incremental_assets.plan.plan import plan_table
 from incremental_assets.plan.replay import plan_replay
@@ -13,6 +13,7 @@ __all__ = [
     "Work",
     "file_entries",
     "landing_days_with_news",
+    "not_read",
     "plan_replay",
     "plan_restate",
     "plan_table",

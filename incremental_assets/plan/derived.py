@@ -56,6 +56,12 @@ def upstream_held(table: Table, day: date, view: LedgerView) -> str:
     return ""
 
 
+def not_read(table: Table, day: date, view: LedgerView) -> str:
+    """What a day has not read of its upstreams, in words; "" where it has read all."""
+    work = _day_work(table, day, view)
+    return work.why if work is not None else ""
+
+
 def plan_derived(table: Table, days: Sequence[date], view: LedgerView) -> Plan:
     found: dict[tuple[Mode, Kind], dict[date, DayWork]] = {}
     refused: dict[date, str] = {}

@@ -20,8 +20,10 @@ from pyspark.sql import SparkSession
 from incremental_assets.catalog import table_named, tables
 from incremental_assets.demo.land import land
 from incremental_assets.errors import ConflictError, LakeError, SourceError
+from incremental_assets.lake.clone import clone
 from incremental_assets.lake.compact import Joint, exchange
 from incremental_assets.lake.delta_log import (
+    bytes_of,
     ensure_table,
     find_commit,
     keep_log_short,
@@ -29,7 +31,7 @@ from incremental_assets.lake.delta_log import (
     version_of,
 )
 from incremental_assets.lake.publish import publish
-from incremental_assets.lake.read import DataFile
+from incremental_assets.lake.read import DataFile, plain_files
 from incremental_assets.lake.stage import Staged, StagedFile, discard_batch
 from incremental_assets.lake.transaction import Transaction
 from incremental_assets.lake.vacuum import (
@@ -50,6 +52,7 @@ from incremental_assets.sources.source_file import with_content_tag
 from incremental_assets.sources.stored import StoredSource
 from incremental_assets.storage import files_below, open_file, open_store
 from incremental_assets.upkeep import maintain
+from incremental_assets.verifying.scratch import scratch_lake
 
 APP = "silver/sales"
 DAY = date(2017, 1, 2)
@@ -311,3 +314,35 @@ def test_who_has_no_locks_asks_the_ledger_for_a_load_that_is_under_way(bucket: s
 
     assert "a load of silver/sales is under way" in kept.skipped[0]
     assert DeltaTable(path).version() == 0
+
+
+def test_a_clone_stands_on_the_files_of_the_other_table_and_nothing_is_written_to_it(
+    table: str, bucket: str
+) -> None:
+    publish(staged(table, 1), Transaction(APP, 1, "{}"))
+    before, to = version_of(table), f"{bucket}/scratch/bronze/sales"
+
+    clone(table, before, to)
+
+    log = json.loads(open_file(f"{to}/_delta_log/{1:020d}.json").read().splitlines()[-1])
+    assert log["add"]["path"] == f"{table}/batch-000001-abcd/dt={DAY}/part-0.parquet"
+    assert (bytes_of(to), version_of(table)) == (bytes_of(table), before)
+    with pytest.raises(LakeError, match="has files that lie in another table's folder"):
+        plain_files(to, version_of(to))
+
+
+def test_a_scratch_place_is_gone_at_the_end_and_an_old_one_is_removed(bucket: str) -> None:
+    place, said = f"{bucket}/lake/_scratch", list[str]()
+    for name in ("verify-20170103T110000-abcd", "verify-20161231T110000-abcd"):
+        store, inside = open_store(f"{place}/{name}/part-0.parquet")
+        store.pipe(inside, b"rows")
+
+    with scratch_lake(place, NOON, 1, said.append) as folder:
+        ensure_table(f"{folder}/silver/sales", APP, (("_batch", "long"),), ())
+
+    assert said == [
+        f"{place}/verify-20161231T110000-abcd was left by a run that died, and is removed"
+    ]
+    assert [file.path for file in files_below(place)] == [
+        "verify-20170103T110000-abcd/part-0.parquet"
+    ]

@@ -1,0 +1,121 @@
+"""`verify`: a table against what building it anew from bronze makes of it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+import polars as pl
+
+from incremental_assets.cli.house import house_and_table
+from incremental_assets.cli.options import DAYS
+from incremental_assets.cli.output import ERR, OUT, show
+from incremental_assets.days import contiguous, parse_days
+from incremental_assets.errors import IncrementalAssetsError
+from incremental_assets.settings import location
+
+if TYPE_CHECKING:
+    from incremental_assets.verifying import Compared, Verified
+
+_NOT_DONE = 2
+_INTERRUPTED = 130
+_MOST_DAYS = 31
+"""Of more days, only those are shown that differ."""
+
+
+@click.command()
+@click.argument("name", metavar="TABLE")
+@DAYS
+@click.option(
+    "--scratch", metavar="DIR", help="Where the rebuild lies meanwhile; default the lake."
+)
+@click.option("--json", "as_json", is_flag=True, help="A JSON object instead of tables.")
+def verify(name: str, span: str | None, scratch: str | None, *, as_json: bool) -> None:
+    """Build a table anew from bronze, beside it, and compare the two row by row.
+
+    Nothing in the lake is changed. Days that are stale or held are named and left out. The exit
+    status is 0 if all that was compared is equal, 1 if anything differs, and 2 if nothing could be
+    compared.
+    """
+    try:
+        found = _verified(name, span, scratch)
+    except IncrementalAssetsError as error:
+        ERR.print(f"[bold red]Error:[/] {error}", soft_wrap=True)
+        sys.exit(_NOT_DONE)
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)  # click's own status is 1, which says that rows differ
+    if as_json:
+        sys.stdout.write(json.dumps(_plain(found), default=str) + "\n")
+    else:
+        _show(found)
+    if not found.rebuilt:
+        sys.exit(_NOT_DONE)
+    if not found.equal:
+        sys.exit(1)
+
+
+def _verified(name: str, span: str | None, scratch: str | None) -> Verified:
+    from incremental_assets.verifying import verify as verified
+
+    days = parse_days(span) if span else None
+    place = location("--scratch", scratch) if scratch else None
+    table, house = house_and_table(name)
+    return verified(house, table, days, place)
+
+
+def _plain(found: Verified) -> dict[str, object]:
+    """What was found, for a program."""
+    left_out = [{"day": day, "why": why} for day, why in found.left_out.items()]
+    return asdict(found) | {"equal": found.equal, "left_out": left_out}
+
+
+def _show(found: Verified) -> None:
+    for compared, what in ((found.rows, found.table), (found.quarantine, "its quarantine")):
+        if compared.days:
+            _show_compared(compared, what)
+    for days in contiguous(found.left_out):
+        OUT.print(f"not compared: {days}: {found.left_out[days.first]}", soft_wrap=True)
+    for note in found.notes:
+        OUT.print(f"note: {note}", soft_wrap=True, markup=False)
+    OUT.print(_verdict(found), soft_wrap=True)
+
+
+def _show_compared(compared: Compared, what: str) -> None:
+    rows = [
+        {
+            "day": day.day,
+            "rows": day.compared,
+            "missing": day.missing,
+            "extra": day.extra,
+            "different": day.different,
+        }
+        for day in compared.days
+        if day.differences or len(compared.days) <= _MOST_DAYS
+    ]
+    counts = dict.fromkeys(("rows", "missing", "extra", "different"), pl.Int64)
+    title = f"{what}, by day" if len(rows) == len(compared.days) else f"{what}, days that differ"
+    if rows:
+        show(pl.DataFrame(rows, schema={"day": pl.Date, **counts}), title, as_json=False)
+    if compared.columns:
+        schema = {"column": pl.String, "rows that differ": pl.Int64}
+        columns = pl.DataFrame(list(compared.columns.items()), schema=schema, orient="row")
+        show(columns, f"{what}, by column", as_json=False)
+    for example in compared.examples:
+        OUT.print(f"for example {example}", soft_wrap=True, markup=False)
+
+
+def _verdict(found: Verified) -> str:
+    aside = f", {found.quarantine.rows:,} in quarantine" if found.quarantine.days else ""
+    what = f"{found.table} at version {found.version} (batch {found.batch})"
+    done = f"{found.rows.rows:,} rows{aside} in {found.seconds:.0f} s"
+    if not found.rebuilt:
+        return f"[bold yellow]Nothing was compared[/] of {what}: no day of it could be."
+    if found.equal:
+        return f"[bold green]Equal:[/] {what} is what a full rebuild makes of it; {done}."
+    return (
+        f"[bold red]Different:[/] {found.differences:,} rows of {what} are not what a full rebuild "
+        f"makes of it; {done}."
+    )

@@ -1,0 +1,132 @@
+"""The rows of a table, and of its quarantine, that are compared, and how they are told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import date
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from incremental_assets.changes.row_hash import payload_hash
+from incremental_assets.days import DayRange, contiguous
+from incremental_assets.intake.intake import CHANGED_AT, ORDER, WITHIN
+from incremental_assets.lake.delta_log import open_table
+from incremental_assets.lake.quarantine import SAME
+from incremental_assets.lake.read import DataFile, read_version
+from incremental_assets.lake.strategy import Append, History, ReplaceKeys
+from incremental_assets.table import Table
+from incremental_assets.verifying.compare import Matching
+
+# Of the load's own columns those that say which change of a key is the later one.
+_MEANT = (ORDER, WITHIN, CHANGED_AT)
+
+
+@dataclass(frozen=True)
+class Which:
+    """Which days of a table are compared: of those asked for all but some, and none from a day on.
+
+    Rows of `files` are not.
+
+    Rows without a day, or of a day that the ledger does not know, are compared.
+    """
+
+    asked: DayRange | None = None
+    but: Collection[date] = ()
+    before: date | None = None
+    files: Collection[str] = ()
+
+    def sql(self, column: str) -> str:
+        """The condition on a column that holds the day."""
+        found = [
+            f"{column} NOT BETWEEN DATE'{days.first}' AND DATE'{days.last}'"
+            for days in contiguous(self.but)
+        ]
+        if self.before is not None:
+            found.append(f"{column} < DATE'{self.before}'")
+        if self.asked is None:
+            return f"coalesce({' AND '.join(found) or 'true'}, true)"
+        found.append(f"{column} BETWEEN DATE'{self.asked.first}' AND DATE'{self.asked.last}'")
+        return " AND ".join(found)
+
+    def may_hold(self, file: DataFile, column: str) -> bool:
+        """Whether a file, by its partition, may hold such rows."""
+        return self.asked is None or file.partition.get(column) in self.asked
+
+
+def table_rows(session: SparkSession, path: str, version: int, which: Which, day: str) -> DataFrame:
+    """The rows of a version of a table of the days that are compared."""
+    rows = read_version(session, path, version, lambda file: which.may_hold(file, day))
+    if which.files:
+        rows = rows.where(F.coalesce(~F.col("_file").isin(list(which.files)), F.lit(True)))
+    return rows.where(which.sql(day))
+
+
+def rebuilt_rows(
+    session: SparkSession, path: str, real: DataFrame, which: Which, day: str
+) -> DataFrame:
+    """The rows of a rebuild likewise; where nothing was to be built there is no table."""
+    made = open_table(path)
+    if made is None:
+        return real.where("false")
+    return table_rows(session, path, made.version(), which, day)
+
+
+def quarantine_rows(
+    session: SparkSession, path: str, version: int | None, which: Which, settled: int
+) -> DataFrame | None:
+    """Rows that the batches up to `settled` have set aside; None where there never were any."""
+    there = None if version is None else open_table(path)
+    if there is None or version is None:
+        return None
+    if "reasons" not in {field.name for field in there.schema().fields}:
+        return None
+    rows = table_rows(session, path, version, which, "_day").where(f"_batch <= {settled}")
+    return rows.withColumn("reasons", F.array_sort("reasons"))
+
+
+def by_key(table: Table, real: DataFrame, rebuilt: DataFrame) -> Matching:
+    """How the rows of a silver or gold table are matched, and which columns are compared."""
+    names = dict.fromkeys((*real.columns, *rebuilt.columns))
+    columns = [n for n in names if not n.startswith("_") or n in _MEANT]
+    key = [name for name in _key(table) if name in names]
+    return Matching("dt", key, columns, key)
+
+
+def by_line(real: DataFrame) -> Matching:
+    """How the rows of a bronze table of landed files are matched: by all that they say."""
+    return Matching("_landing_day", (), [n for n in real.columns if n != "_batch"], ("_file",))
+
+
+def by_hash(*, dated: bool) -> Matching:
+    """How those of a stored source are, which may forget; the file may be another by now."""
+    days = ("_landing_day",) if dated else ()
+    return Matching(
+        "_landing_day", ("_hash",), (*days, "payload", "_raw"), ("_hash",), forgets=True
+    )
+
+
+def as_hashed(rows: DataFrame, *, dated: bool) -> DataFrame:
+    """Rows of a stored source as they are compared: a column that came later makes no other row.
+
+    Where the day is that of the load, a rebuild has none.
+    """
+    rows = rows.withColumn("payload", payload_hash("payload"))
+    return rows if dated else rows.withColumn("_landing_day", F.lit(None).cast("date"))
+
+
+QUARANTINED = Matching("_day", SAME, ("reasons",), ("_file",))
+
+
+def _key(table: Table) -> tuple[str, ...]:
+    """What no two rows of a table have in common; () where any may be the same."""
+    if not table.key or isinstance(table.write, Append):
+        return ()
+    if isinstance(table.write, History):
+        return (*table.key, "valid_from")
+    if table.is_typed:
+        return (*table.key, "dt") if table.day is not None else table.key
+    if isinstance(table.write, ReplaceKeys) and not table.write.carry:
+        return table.key
+    return (*table.key, "dt")

@@ -1,0 +1,298 @@
+"""Verifying a table: building it anew from bronze in a scratch place, and comparing row by row."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+
+from pyspark.sql import DataFrame, SparkSession
+
+from incremental_assets.batches.batch import quarantine_path
+from incremental_assets.days import DayRange, named
+from incremental_assets.errors import DefinitionError, LakeError
+from incremental_assets.lake.delta_log import bytes_of, open_table, version_of
+from incremental_assets.lake.session import own_session, size_of
+from incremental_assets.lake.strategy import ReplaceKeys
+from incremental_assets.ledger.ledger import ledger_path
+from incremental_assets.ledger.view import LedgerView, TableHistory
+from incremental_assets.load import Lakehouse
+from incremental_assets.spark.failure import SPARK_ERRORS, what_failed
+from incremental_assets.table import Table
+from incremental_assets.verifying.bronze import Landed, landed, load_again
+from incremental_assets.verifying.compare import compare
+from incremental_assets.verifying.rebuild import put_bronze, rebuild
+from incremental_assets.verifying.rows import (
+    QUARANTINED,
+    Which,
+    as_hashed,
+    by_hash,
+    by_key,
+    by_line,
+    quarantine_rows,
+    rebuilt_rows,
+    table_rows,
+)
+from incremental_assets.verifying.scope import Part, Scope, scope_of
+from incremental_assets.verifying.scratch import FOLDER, scratch_lake, size_text
+from incremental_assets.verifying.verified import Compared, Verified
+
+_NAMED_DAYS = 5
+
+
+def verify(
+    house: Lakehouse, table: Table, days: DayRange | None = None, scratch: str | None = None
+) -> Verified:
+    """Build a table, and all that it is made of, anew from bronze, and compare it row by row.
+
+    The rebuild lies below `scratch` (a path or URI; default in the lake) until it is compared.
+    Nothing of the lake is changed, and loads that go on meanwhile are not waited for: everything
+    is read as it is now. Days that are stale or held are left out. Raises DefinitionError where
+    there is nothing that could be compared, and LakeError if it could not be done.
+    """
+    started = time.monotonic()
+    view = _view(house)
+    history = view.table(table.name)
+    _require_loaded(table, history, days)
+    of = _of_bronze if table.layer == "bronze" else _of_derived
+    found = of(house, table, view, days, scratch or f"{house.settings.lake}/{FOLDER}")
+    return replace(found, seconds=round(time.monotonic() - started, 3))
+
+
+def _of_derived(
+    house: Lakehouse, table: Table, view: LedgerView, days: DayRange | None, place: str
+) -> Verified:
+    """A silver or gold table: it and all between it and bronze is built anew."""
+    scope = scope_of(table, house.tables, view, days)
+    fixed = _fixed(house, table, scope, view)
+    history = view.table(table.name)
+    found = Verified(table.name, fixed.versions[table.name], history.high, left_out=scope.left_out)
+    if not scope.days_of(table):
+        return found
+    _tell(house, table, scope, view)
+    size = sum(_bytes(house, part) for part in scope.parts)
+    house.say(f"{table.name}: the rebuild takes about {size_text(size)} below {place}")
+    with scratch_lake(place, house.now(), size, house.say) as folder:
+        return _compared(house, house.in_lake(folder), table, scope, fixed, found, days)
+
+
+def _of_bronze(
+    house: Lakehouse, table: Table, view: LedgerView, days: DayRange | None, place: str
+) -> Verified:
+    """A bronze table: what its source still has of it is loaded again."""
+    what, history = landed(house, table, view, days), view.table(table.name)
+    path = f"{house.settings.lake}/{table.name}"
+    version = _version(path, history)
+    found = Verified(table.name, version, history.high, left_out=what.left_out, notes=what.notes)
+    if not what.days:
+        return found
+    size = bytes_of(path)
+    house.say(
+        f"{table.name}: {len(what.days)} days are loaded again from the source, which takes about "
+        f"{size_text(size)} below {place}"
+    )
+    with scratch_lake(place, house.now(), size, house.say) as folder:
+        scratch = house.in_lake(folder)
+        notes = load_again(scratch, what, view)
+        house.say(f"{table.name}: version {version} is compared with the rebuild")
+        with _comparing(house, table, [path, f"{folder}/{table.name}"]) as session:
+            rows = _lines_compared(session, what, (path, version), f"{folder}/{table.name}", days)
+    if rows.not_judged:
+        notes.append(f"{rows.not_judged} rows are no longer at the source, and are not compared")
+    notes = [*found.notes, *notes, *_makers(history, rows)]
+    return replace(found, rows=rows, notes=tuple(notes), rebuilt={table.name: len(what.days)})
+
+
+def _lines_compared(
+    session: SparkSession, what: Landed, at: tuple[str, int], again: str, days: DayRange | None
+) -> Compared:
+    """Bronze at a path and version against what was loaded again."""
+    day = "_landing_day"
+    which = Which(days, tuple(what.left_out), files=what.files) if what.dated else Which()
+    real = table_rows(session, *at, which, day)
+    rebuilt = rebuilt_rows(session, again, real, which, day)
+    if what.table.feed is not None:
+        return compare(real, rebuilt, by_line(real))
+    real = as_hashed(real.where(f"{day} IS NOT NULL"), dated=True)
+    return compare(real, as_hashed(rebuilt, dated=what.dated), by_hash(dated=what.dated))
+
+
+@dataclass(frozen=True)
+class _Fixed:
+    """The lake at one moment: the ledger, and the versions of the tables that go with it."""
+
+    view: LedgerView
+    versions: Mapping[str, int]
+    quarantine: int | None
+
+
+def _view(house: Lakehouse) -> LedgerView:
+    """The ledger; to ask makes none."""
+    if open_table(ledger_path(house.settings.lake)) is None:
+        return LedgerView(None)
+    return house.ledger.view()
+
+
+def _require_loaded(table: Table, history: TableHistory, days: DayRange | None) -> None:
+    loaded = history.last_committed
+    if not loaded:
+        raise DefinitionError(
+            f"{table.name} was never loaded, so there is nothing to verify; run it."
+        )
+    if days is not None and not any(day in days for day in loaded):
+        raise DefinitionError(f"{table.name} has none of the days {days}; it has {named(loaded)}.")
+
+
+def _fixed(house: Lakehouse, table: Table, scope: Scope, view: LedgerView) -> _Fixed:
+    lake = house.settings.lake
+    versions = {
+        each.name: _version(f"{lake}/{each.name}", view.table(each.name))
+        for each in (*scope.bronze, table)
+        if view.table(each.name).committed
+    }
+    aside = open_table(quarantine_path(house.settings, table))
+    return _Fixed(view, versions, None if aside is None else aside.version())
+
+
+def _version(path: str, history: TableHistory) -> int:
+    """The version of a table that holds just what the ledger knew when it was read.
+
+    The newest, unless a batch was published since: what else is committed changes no row.
+    """
+    there = open_table(path)
+    if there is None:
+        return version_of(path)  # which says what is wrong
+    published = there.transaction_version(history.table) or 0
+    if published <= history.outcomes[-1].batch:
+        version: int = there.version()
+        return version
+    known = (e.target_version for e in history.committed if e.target_version is not None)
+    return max(known, default=0)
+
+
+def _tell(house: Lakehouse, table: Table, scope: Scope, view: LedgerView) -> None:
+    for part in scope.parts:
+        of = len(view.table(part.table.name).last_committed)
+        what = f"{len(part.days)} of {of} days" if len(part.days) < of else f"all {of} days"
+        house.say(f"{table.name}: {part.table.name} is built anew, {what}")
+
+
+def _bytes(house: Lakehouse, part: Part) -> int:
+    path, loaded = f"{house.settings.lake}/{part.table.name}", set(part.days)
+    return bytes_of(path, None if isinstance(part.table.write, ReplaceKeys) else loaded)
+
+
+def _compared(
+    house: Lakehouse,
+    scratch: Lakehouse,
+    table: Table,
+    scope: Scope,
+    fixed: _Fixed,
+    found: Verified,
+    days: DayRange | None,
+) -> Verified:
+    """Build the parts of the scope, and compare the table with the one among them."""
+    notes = list(found.notes)
+    put_bronze(house, scratch, scope.bronze, fixed.view, fixed.versions)
+    for part in scope.parts:
+        notes += rebuild(scratch, part, fixed.view)
+    which = _which(table, scope, days)
+    path = f"{house.settings.lake}/{table.name}"
+    again = f"{scratch.settings.lake}/{table.name}"
+    house.say(f"{table.name}: version {found.version} is compared with the rebuild")
+    with _comparing(house, table, [path, again]) as session:
+        real = table_rows(session, path, found.version, which, "dt")
+        rebuilt = rebuilt_rows(session, again, real, which, "dt")
+        rows = compare(real, rebuilt, by_key(table, real, rebuilt))
+        aside, told = _quarantine(session, house, scratch, table, fixed, which)
+    notes += [*told, *_makers(fixed.view.table(table.name), rows, aside)]
+    rebuilt_days = {part.table.name: len(part.days) for part in scope.parts}
+    return replace(found, rows=rows, quarantine=aside, notes=tuple(notes), rebuilt=rebuilt_days)
+
+
+@contextmanager
+def _comparing(house: Lakehouse, table: Table, paths: Sequence[str]) -> Iterator[SparkSession]:
+    """A session for comparing; what goes wrong in Spark is a LakeError."""
+    try:
+        with own_session(house.spark(), size_of(0, [bytes_of(path) for path in paths])) as session:
+            yield session
+    except SPARK_ERRORS as error:
+        raise LakeError(
+            f"{table.name} could not be compared: Spark failed: {what_failed(error)}. Nothing was "
+            "changed; run again, and if it fails again, look into what is said here."
+        ) from error
+
+
+def _which(table: Table, scope: Scope, days: DayRange | None) -> Which:
+    """The rows' days to compare. Rows of keys lie on days of their own, which nothing holds."""
+    but = () if isinstance(table.write, ReplaceKeys) else tuple(scope.left_out)
+    return Which(days, but, scope.before)
+
+
+def _quarantine(
+    session: SparkSession,
+    house: Lakehouse,
+    scratch: Lakehouse,
+    table: Table,
+    fixed: _Fixed,
+    which: Which,
+) -> tuple[Compared, list[str]]:
+    """The quarantine against that of the rebuild, but for days of which somebody dropped rows."""
+    if not table.is_typed:
+        return Compared(), []
+    history = fixed.view.table(table.name)
+    gone = _dropped(history) | _expired(house, history)
+    which = replace(which, but=(*which.but, *gone))
+    again = quarantine_path(scratch.settings, table)
+    made = open_table(again)
+    settled = history.unsettled[0].batch - 1 if history.unsettled else history.last_batch
+    real = quarantine_rows(
+        session, quarantine_path(house.settings, table), fixed.quarantine, which, settled
+    )
+    rebuilt = quarantine_rows(
+        session, again, None if made is None else made.version(), which, 2**31
+    )
+    notes = (
+        [f"quarantine of {named(gone)} is not compared: rows were dropped, or have expired"]
+        if gone
+        else []
+    )
+    sides = _both(real, rebuilt)
+    return (Compared() if sides is None else compare(*sides, QUARANTINED)), notes
+
+
+def _both(real: DataFrame | None, rebuilt: DataFrame | None) -> tuple[DataFrame, DataFrame] | None:
+    """Both sides, of which one may be empty; None where there is neither."""
+    if real is None:
+        return None if rebuilt is None else (rebuilt.where("false"), rebuilt)
+    return real, real.where("false") if rebuilt is None else rebuilt
+
+
+def _dropped(history: TableHistory) -> set[date]:
+    """The days of which rows were dropped from quarantine, and that were not rebuilt since."""
+    dropped = {e.day: e.batch for e in history.outcomes if e.state == "dropped"}
+    rebuilt = {e.day: e.batch for e in history.committed if e.mode == "rebuild"}
+    return {day for day, batch in dropped.items() if rebuilt.get(day, 0) < batch}
+
+
+def _expired(house: Lakehouse, history: TableHistory) -> set[date]:
+    """The days of which rows may have been in quarantine for too long."""
+    keep = house.settings.quarantine_days
+    if not keep:
+        return set()
+    before = house.now() - timedelta(days=keep)
+    return {e.day for e in history.loads if e.rows_quarantined and e.recorded_at < before}
+
+
+def _makers(history: TableHistory, *found: Compared) -> list[str]:
+    """Which batch made the days that differ: it may have been made by older code."""
+    days = sorted({d.day for each in found for d in each.days if d.differences and d.day})
+    last = {t.day: e for e in history.committed for t in e.touched} | dict(history.last_committed)
+    return [
+        f"{day} was last loaded by batch {last[day].batch}, at "
+        f"{last[day].recorded_at:%Y-%m-%d %H:%M:%S} UTC: {last[day].why}"
+        for day in days[:_NAMED_DAYS]
+        if day in last
+    ]

@@ -1,0 +1,75 @@
+"""`incremental-assets verify` in a process of its own: what it prints, and its exit status."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from incremental_assets_tests.scenarios.world import World, sales
+from incremental_assets_tests.verifying.lakes import everything_in, remove
+
+
+def command(world: World, *arguments: str) -> subprocess.CompletedProcess[str]:
+    settings = world.settings
+    environment = {
+        **os.environ,
+        "INCREMENTAL_ASSETS_LAKE": settings.lake,
+        "INCREMENTAL_ASSETS_LANDING": settings.landing,
+        "INCREMENTAL_ASSETS_DRIVER_MEMORY": "1g",
+    }
+    run = [sys.executable, "-m", "incremental_assets.cli", "verify", *arguments]
+    return subprocess.run(run, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_the_exit_status_says_whether_a_table_is_what_a_rebuild_makes_of_it(world: World) -> None:
+    world.land("events", "2017-01-04", "a.jsonl", sales("a", "2017-01-04", 3))
+    world.land("events", "2017-01-05", "a.jsonl", sales("b", "2017-01-05", 3))
+    world.load("2017-01-04...2017-01-05", "bronze/events", "silver/sales")
+    world.land("events", "2017-01-05", "b.jsonl", sales("c", "2017-01-05", 3))
+    world.load("2017-01-05", "bronze/events")
+    before = everything_in(world.settings.lake)
+
+    equal = command(world, "silver/sales", "--json")
+
+    told = json.loads(equal.stdout)
+    assert (equal.returncode, told["equal"], told["rows"]["days"][0]["compared"]) == (0, True, 3)
+    assert [each["day"] for each in told["left_out"]] == ["2017-01-05"]
+    assert "silver/sales is built anew, 1 of 2 days" in equal.stderr
+    assert everything_in(world.settings.lake) == before
+
+    remove(world.path("silver/sales"), "order_id = 'a1'")
+    scratch = f"{world.settings.lake}_elsewhere"
+    different = command(world, "silver/sales", "--days", "2017-01-04", "--scratch", scratch)
+
+    assert different.returncode == 1
+    assert f"takes about 0.0 MiB below {scratch}" in different.stderr
+    assert "│ 2017-01-04 │    3 │       1 │     0 │         0 │" in different.stdout
+    assert "for example 2017-01-04: missing order_id=a1, dt=2017-01-04" in different.stdout
+    assert "Different: 1 rows of silver/sales at version " in different.stdout
+
+    stale = command(world, "silver/sales", "--days", "2017-01-05")
+    assert (stale.returncode, "Nothing was compared of silver/sales" in stale.stdout) == (2, True)
+    assert "not compared: 2017-01-05: stale: it has not read bronze/events batch" in stale.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("silver/sale",), "There is no table 'silver/sale'; the tables are bronze/"),
+        (("silver/sales", "--days", "2017-01-05...2017-01-04"), "ends before it begins"),
+        (("silver/sales",), "silver/sales was never loaded, so there is nothing to verify"),
+        (("silver/sales", "--scratch", "a\nb"), "--scratch holds a back quote or a control"),
+    ],
+)
+def test_what_cannot_be_done_is_told_with_another_status_and_leaves_nothing(
+    world: World, arguments: tuple[str, ...], told: str
+) -> None:
+    found = command(world, *arguments)
+
+    assert (found.returncode, found.stdout) == (2, "")
+    assert told in found.stderr
+    assert everything_in(world.settings.lake) == {}

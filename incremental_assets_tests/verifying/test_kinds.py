@@ -1,0 +1,235 @@
+"""Every kind of table against a full rebuild, after loads in no order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from incremental_assets.changes import ChangeLog, Timestamp
+from incremental_assets.errors import DefinitionError
+from incremental_assets.gold.customer_orders import CUSTOMER_ORDERS
+from incremental_assets.gold.inventory_levels import INVENTORY_LEVELS
+from incremental_assets.lake.strategy import History
+from incremental_assets.operations.accept import accept
+from incremental_assets.operations.quarantined import Asked, drop
+from incremental_assets.sources.stored_feed import Stored
+from incremental_assets.verifying import Verified, verify
+from incremental_assets_tests.feeds import test_change_log as log
+from incremental_assets_tests.feeds import test_copies as copies
+from incremental_assets_tests.feeds.test_accept import RULES
+from incremental_assets_tests.feeds.test_append import TYPED, VISITS, visit
+from incremental_assets_tests.feeds.test_keys import order, put_moves, put_orders, tables_of
+from incremental_assets_tests.feeds.test_rules import DAY, booking, bookings, landed
+from incremental_assets_tests.feeds.world import Lake
+from incremental_assets_tests.verifying.conftest import Lakes
+from incremental_assets_tests.verifying.lakes import (
+    change,
+    day,
+    days_of,
+    double,
+    found_by_day,
+    left_out,
+    lose_lines,
+    remove,
+)
+
+
+def verified(lake: Lake, name: str) -> Verified:
+    return verify(lake.house, lake.tables[name])
+
+
+def all_equal(lake: Lake) -> None:
+    for name in lake.tables:
+        found = verified(lake, name)
+        assert found.equal, f"{name}: {found}"
+        assert found.rows.rows, name
+        assert found.left_out == {}, name
+
+
+def test_totals_by_key_over_a_source_that_overwrites_its_rows(lake: Lakes) -> None:
+    shop = lake(*tables_of(CUSTOMER_ORDERS))
+    first = [
+        order("a", "u1", "05 10:00"),
+        order("bb", "u1", "05 11:00"),
+        order("c", "u2", "06 09:00"),
+    ]
+    put_orders(shop, *first)
+    shop.load("2017-01-05...2017-01-06")
+    moved = order("bb", "u2", "07 09:00", amount="2.50")
+    put_orders(shop, first[0], moved, first[2], order("e", "u3", "07 10:00", "cancelled"))
+    shop.load("2017-01-05...2017-01-07")
+    shop.load_stale()
+    all_equal(shop)
+    (told,) = verified(shop, "bronze/orders").notes
+    assert told == "1 rows are no longer at the source, and are not compared"
+
+    change(shop.path("gold/customer_orders"), "user_id = 'u2'", value="cast(1 AS DECIMAL(28,4))")
+    found = verified(shop, "gold/customer_orders")
+    assert (found_by_day(found.rows), found.rows.columns) == (
+        {"2017-01-05": (0, 0, 1)},
+        {"value": 1},
+    )
+    assert found.rows.examples == ("2017-01-05: different user_id=u2",)
+
+    # A row that came below the watermark is what reading by a timestamp passes over.
+    bronze, *others = shop.tables.values()
+    hasty = shop.with_tables(replace(bronze, changes=Timestamp("updated_at")), *others)
+    last = order("e", "u3", "07 10:00", "cancelled")
+    put_orders(hasty, first[0], moved, first[2], last, order("late", "u9", "07 08:00"))
+    hasty.load("2017-01-07", "bronze/orders")
+    found = verified(hasty, "bronze/orders")
+    assert found_by_day(found.rows) == {"2017-01-07": (1, 0, 0)}
+
+    put_orders(shop, *first)
+    found = verified(shop, "bronze/orders")
+    assert left_out(found)["2017-01-07"].startswith("stale: ")
+
+
+def test_running_levels_over_a_sequence_and_what_a_stale_day_spoils(lake: Lakes) -> None:
+    stock = lake(*tables_of(INVENTORY_LEVELS))
+    put_moves(stock, 0, 1, 2)
+    stock.load("2017-01-07")
+    stock.load("2017-01-05")
+    put_moves(stock, 3)
+    stock.load("2017-01-05...2017-01-07")
+    stock.load_stale()
+    all_equal(stock)
+
+    path = stock.path("gold/inventory_levels")
+    change(path, "dt = '2017-01-06' AND product_id = 'p'", level="level + 1")
+    found = verified(stock, "gold/inventory_levels")
+    assert found_by_day(found.rows) == {"2017-01-06": (0, 0, 1)}
+    assert found.rows.columns == {"level": 1}
+
+    remove(stock.path("silver/inventory_movements"), "dt = '2017-01-05' AND product_id = 'p'")
+    silver = verified(stock, "silver/inventory_movements")
+    assert set(found_by_day(silver.rows)) == {"2017-01-05"}
+    assert silver.rows.differences == sum(d.missing for d in silver.rows.days)
+
+
+@pytest.mark.parametrize("late_first", [False, True])
+def test_a_history_of_a_log_with_deletes(lake: Lakes, late_first: bool) -> None:
+    users = log.flat(lake, History(), rules=RULES[1:])
+    users.land("users", "2017-01-05", "1.jsonl", [log.event("INSERT", 1, 1, name="A")])
+    users.land(
+        "users", "2017-01-07", "1.jsonl", [log.event("DELETE", 9, 1), log.event("INSERT", 8, 2)]
+    )
+    late = [log.event("UPDATE", 5, 1, name="B"), log.event("INSERT", 1, 1, name="A")]
+    if late_first:
+        users.land("users", "2017-01-06", "1.jsonl", late)
+        users.load("2017-01-06...2017-01-07")
+        users.load("2017-01-05")
+    else:
+        users.load("2017-01-05...2017-01-07")
+        users.land("users", "2017-01-06", "1.jsonl", late)
+        users.load("2017-01-06")
+    all_equal(users)
+    if late_first:
+        return
+
+    change(users.path("silver/users"), "name = 'B'", valid_to="CAST(10 AS BIGINT)")
+    found = verified(users, "silver/users")
+    assert (found.rows.columns, found.rows.examples) == (
+        {"valid_to": 1},
+        ("2017-01-06: different id=1, valid_from=5",),
+    )
+
+    # What a day has not read yet would end the version of another day.
+    change(users.path("silver/users"), "name = 'B'", valid_to="CAST(9 AS BIGINT)")
+    users.land("users", "2017-01-05", "2.jsonl", [log.event("UPDATE", 7, 1, name="C")])
+    users.load("2017-01-05", "bronze/users")
+    found = verified(users, "silver/users")
+    assert (found.equal, left_out(found)) == (
+        True,
+        {"2017-01-05": "stale: it has not read bronze/users batch 3"},
+    )
+    assert days_of(found) == ["2017-01-06", "2017-01-07"]
+
+    # Bronze is repaired, and nobody has read it yet: what silver is made of is no more.
+    users.land("users", "2017-01-06", "1.jsonl", late[:1])
+    users.load("2017-01-06", "bronze/users")
+    found = verified(users, "silver/users")
+    assert (found.rebuilt, set(left_out(found))) == ({}, {"2017-01-05", "2017-01-06", "2017-01-07"})
+    assert left_out(found)["2017-01-06"] == "stale: bronze/users batch 4 repaired what it had read"
+
+
+def test_copies_of_a_catalogue_of_which_one_is_lost(lake: Lakes) -> None:
+    shop = lake(*copies.tables(History(), most_deleted=1.0))
+    third: Path | None = None
+    for number, names in ((4, "ab"), (5, "abc"), (6, "ac"), (7, "acd"), (8, "cd")):
+        rows = copies.copy(**{name: f"{name}{number // 6}" for name in names})
+        third = (
+            shop.land("products", f"2017-01-0{number}", "1.jsonl", rows) if number == 6 else third
+        )
+        if number != 6:
+            shop.land("products", f"2017-01-0{number}", "1.jsonl", rows)
+    for number in (4, 7, 6, 5, 8):
+        shop.load(f"2017-01-0{number}")
+    shop.load_stale()
+    all_equal(shop)
+
+    assert third is not None
+    third.unlink()
+    found = verified(shop, "bronze/products")
+    assert (found.equal, days_of(found)) == (True, ["2017-01-04", "2017-01-05", "2017-01-08"])
+    assert left_out(found)["2017-01-07"] == (
+        "the copy of 2017-01-06, from which it is told, was not loaded again"
+    )
+    lose_lines(
+        shop.spark, shop.path("bronze/products"), "_landing_day = '2017-01-08' AND _key LIKE '%a%'"
+    )
+    assert found_by_day(verified(shop, "bronze/products").rows) == {"2017-01-08": (1, 0, 0)}
+
+
+def test_one_full_copy_that_is_overwritten_cannot_be_built_again(lake: Lakes) -> None:
+    shop = lake(*copies.tables(History(), Stored("products")))
+    shop.put_delta("products", pl.DataFrame({"sku": ["a"], "name": ["A"], "price": [1.5]}))
+    shop.load("2017-01-10")
+
+    with pytest.raises(DefinitionError, match="bronze/products cannot be built anew: its source"):
+        verified(shop, "bronze/products")
+    assert verified(shop, "silver/products").equal
+
+
+def test_a_log_without_a_day_of_its_own_lands_on_the_day_of_the_load(lake: Lakes) -> None:
+    users = lake(*log.tables(History(), ChangeLog(), Stored("log")))
+    users.land("log", "", "1.jsonl", [log.event("INSERT", 1, 1, name="A")])
+    users.load("2017-01-10")
+    users.now += timedelta(days=1)
+    users.land("log", "", "2.jsonl", [log.event("UPDATE", 5, 1, name="B")])
+    users.load("2017-01-11")
+    all_equal(users)
+    assert days_of(verified(users, "bronze/users")) == ["2017-01-10", "2017-01-11"]
+
+    lose_lines(users.spark, users.path("bronze/users"), "_landing_day = '2017-01-11'")
+    assert sum(d.missing for d in verified(users, "bronze/users").rows.days) == 1
+
+
+def test_rows_without_a_key_and_days_that_were_accepted_or_dropped(lake: Lakes) -> None:
+    web = lake(VISITS, TYPED, landed("bookings"), bookings(*RULES))
+    web.land("visits", "2017-01-05", "1.jsonl", [visit("a"), visit("a"), visit("b"), visit(None)])
+    web.land("visits", "2017-01-06", "1.jsonl", [visit("late"), visit("c", "06")])
+    rows = [booking("a", "1"), booking("b", "2", "t2"), booking("c", "3", "nowhere")]
+    web.land("bookings", DAY, "1.jsonl", rows)
+    web.load("2017-01-05...2017-01-06")
+    accept(web.house, web.tables["silver/bookings"], day(5), "a new station")
+    web.load(DAY)
+
+    found = verified(web, "silver/visits")
+    assert (found.equal, found.rows.rows, found.quarantine.rows) == (True, 5, 1)
+    found = verified(web, "silver/bookings")
+    assert (found.equal, found.rows.rows, found.quarantine.rows, found.notes) == (True, 2, 1, ())
+
+    double(web.path("silver/visits"), "page=b")
+    drop(web.house, web.tables["silver/visits"], Asked(), "seen")
+    found = verified(web, "silver/visits")
+    assert found_by_day(found.rows) == {"2017-01-05": (0, 1, 0)}
+    assert (found.rows.columns, found.quarantine.rows) == ({}, 0)
+    assert (
+        found.notes[0]
+        == "quarantine of 2017-01-05 is not compared: rows were dropped, or have expired"
+    )
