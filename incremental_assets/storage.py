@@ -6,7 +6,6 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, Any
 
 from incremental_assets.errors import SettingsError
@@ -47,7 +46,10 @@ def files_below(folder: str, skip: Callable[[str], bool] = _nothing) -> list[Sto
     None where there is no folder. Raises OSError for what cannot be listed.
     """
     local = local_path(folder)
-    found = _walk(local, local, skip) if local is not None else _find(folder, skip)
+    if local is None:
+        found = _find(folder, skip)
+    else:
+        found = _walk(str(local), "", skip) if local.is_dir() else iter(())
     return sorted(found, key=lambda file: file.path)
 
 
@@ -94,18 +96,17 @@ def remove(path: str) -> None:
         local.unlink(missing_ok=True)
 
 
-def _walk(root: Path, folder: Path, skip: Callable[[str], bool]) -> Iterator[StoredFile]:
-    if not folder.is_dir():
-        return
-    for entry in os.scandir(folder):
-        if skip(entry.name):
-            continue
-        if entry.is_dir():
-            yield from _walk(root, Path(entry.path), skip)
-        else:
-            stat = entry.stat()
-            path = Path(entry.path).relative_to(root).as_posix()
-            yield StoredFile(path, stat.st_size, stat.st_mtime_ns)
+def _walk(folder: str, prefix: str, skip: Callable[[str], bool]) -> Iterator[StoredFile]:
+    """Text and no Path objects: a sensor lists a hundred thousand files at each tick."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if skip(entry.name):
+                continue
+            if entry.is_dir():
+                yield from _walk(entry.path, f"{prefix}{entry.name}/", skip)
+            else:
+                stat = entry.stat()
+                yield StoredFile(f"{prefix}{entry.name}", stat.st_size, stat.st_mtime_ns)
 
 
 def _find(folder: str, skip: Callable[[str], bool]) -> Iterator[StoredFile]:
