@@ -16,8 +16,6 @@ from incremental_assets.plan.due import stale_tables, with_downstream
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
-SECONDS = 30
-
 
 def stale_days_sensors(tables: Sequence[Table], settings: Settings) -> list[dg.SensorDefinition]:
     """A sensor over all tables; none where no table is built on another.
@@ -32,7 +30,7 @@ def stale_days_sensors(tables: Sequence[Table], settings: Settings) -> list[dg.S
     @dg.sensor(
         name="stale_days",
         target=dg.AssetSelection.assets(*built),
-        minimum_interval_seconds=SECONDS,
+        minimum_interval_seconds=settings.sensor_seconds,
         description="Asks for the days whose upstream has rows that they have not read: after a "
         "range with a held day, for what is built on the good days; after late rows, for their own "
         "days. The same state is asked for once; a run that died again, "

@@ -15,7 +15,6 @@ from incremental_assets.errors import IncrementalAssetsError, SourceError
 from incremental_assets.orchestration.events import asset_key
 from incremental_assets.orchestration.kept_ledger import kept_ledger
 from incremental_assets.orchestration.requests import Asked, runs_for
-from incremental_assets.orchestration.sensors import SECONDS
 from incremental_assets.plan import News, source_news
 from incremental_assets.plan.due import with_downstream
 from incremental_assets.plan.looks import RememberedLooks
@@ -73,7 +72,7 @@ def _sensor(
     @dg.sensor(
         name=f"new_in_{source}",
         target=dg.AssetSelection.assets(*(asset_key(each) for each in below)),
-        minimum_interval_seconds=SECONDS,
+        minimum_interval_seconds=settings.sensor_seconds,
         description=f"Asks for the landing days of {table.name} on which its source has something "
         "new, with all that is built on it. What has been asked for is not asked for again unless "
         "it changes, or its run died.",
