@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from incremental_assets.errors import SettingsError
 from incremental_assets.settings import local_path
@@ -16,8 +15,7 @@ _TAGS = ("ETag", "etag", "md5Hash", "content_md5", "checksum", "generation", "ve
 _GLOB = str.maketrans({c: f"\\{c}" for c in "{}[]*?\\"})
 
 
-@dataclass(frozen=True, slots=True)
-class StoredFile:
+class StoredFile(NamedTuple):
     """A file below a folder: its path relative to it, bytes, nanoseconds since 1970.
 
     `tag` is what the store says of the content; a local disk says nothing.
