@@ -84,11 +84,10 @@ class TableHistory:
         """Per day the paths of the files that were loaded, and are to be loaded again."""
         found: dict[date, frozenset[str]] = {}
         for entry in self.committed:
-            paths = frozenset(file.path for file in entry.files)
             if entry.kind == "rewind":
-                found[entry.day] = found.get(entry.day, frozenset()) | paths
+                found[entry.day] = found.get(entry.day, frozenset()) | _paths(entry)
             elif entry.day in found:
-                found[entry.day] -= paths
+                found[entry.day] -= _paths(entry)
         return {day: paths for day, paths in found.items() if paths}
 
     @cached_property
@@ -139,6 +138,10 @@ class TableHistory:
             if entry.day == day:
                 found = [entry] if entry.mode == "rebuild" else [*found, entry]
         return found
+
+
+def _paths(entry: Entry) -> frozenset[str]:
+    return frozenset(file.path for file in entry.files)
 
 
 def _batch(entry: Entry) -> int:
