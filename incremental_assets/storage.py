@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import IO, Any, NamedTuple
 
 from incremental_assets.errors import SettingsError
@@ -31,6 +34,23 @@ def _nothing(name: str) -> bool:
     return not name
 
 
+@contextmanager
+def answering(location: str) -> Iterator[None]:
+    """What a store's client raises of its own where it gets no answer is an OSError here."""
+    try:
+        yield
+    except _client_errors() as error:
+        raise OSError(
+            errno.EHOSTUNREACH, f"no answer from the store ({error})", location
+        ) from error
+
+
+def _client_errors() -> tuple[type[Exception], ...]:
+    """Of the clients that are loaded, those that are no OSError."""
+    botocore = sys.modules.get("botocore.exceptions")
+    return (botocore.BotoCoreError,) if botocore is not None else ()
+
+
 def spark_path(root: str, relative: str) -> str:
     """A file's path as Spark takes it: never as a pattern."""
     local = local_path(root)
@@ -55,7 +75,8 @@ def file_at(root: str, path: str) -> StoredFile | None:
     """One file of an object store; None where it is not there."""
     store, inside = open_store(root)
     try:
-        return _stored(path, store.info(f"{inside}/{path}"))
+        with answering(root):
+            return _stored(path, store.info(f"{inside}/{path}"))
     except FileNotFoundError:
         return None
 
@@ -66,8 +87,9 @@ def open_file(path: str) -> IO[bytes]:
     if local is not None:
         return local.open("rb")
     store, inside = open_store(path)
-    opened: IO[bytes] = store.open(inside, "rb")
-    return opened
+    with answering(path):
+        opened: IO[bytes] = store.open(inside, "rb")
+        return opened
 
 
 def folders_in(folder: str) -> list[str]:
@@ -76,7 +98,8 @@ def folders_in(folder: str) -> list[str]:
     if local is not None:
         return sorted(each.name for each in os.scandir(local) if each.is_dir())
     store, inside = open_store(folder)
-    found = store.ls(inside, detail=True) if store.exists(inside) else []
+    with answering(folder):
+        found = store.ls(inside, detail=True) if store.exists(inside) else []
     names = (each["name"].rstrip("/") for each in found if each["type"] == "directory")
     return sorted(name.rsplit("/", 1)[-1] for name in names)
 
@@ -110,7 +133,8 @@ def _walk(folder: str, prefix: str, skip: Callable[[str], bool]) -> Iterator[Sto
 def _find(folder: str, skip: Callable[[str], bool]) -> Iterator[StoredFile]:
     store, root = open_store(folder)
     try:
-        found = store.find(root, detail=True)
+        with answering(folder):
+            found = store.find(root, detail=True)
     except FileNotFoundError:
         return
     for path, info in found.items():

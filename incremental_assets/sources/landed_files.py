@@ -12,7 +12,7 @@ from incremental_assets.days import parse_day
 from incremental_assets.errors import DayError, DefinitionError, SourceError
 from incremental_assets.settings import local_path
 from incremental_assets.sources.source_file import SourceFile, not_readable
-from incremental_assets.storage import files_below, open_store
+from incremental_assets.storage import answering, files_below, open_store
 
 _FEED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _MOST_LISTINGS = 10  # requests to a store, before all of a feed is listed at once
@@ -80,9 +80,11 @@ class LandedFiles:
                 return [entry.name for entry in os.scandir(folder)] if folder.is_dir() else []
             store, path = open_store(landing)
             folder_path = f"{path}/{self.feed}"
-            if not store.isdir(folder_path):
-                return []
-            return [name.rstrip("/").rsplit("/", 1)[-1] for name in store.ls(folder_path, False)]
+            with answering(landing):
+                if not store.isdir(folder_path):
+                    return []
+                found = store.ls(folder_path, False)
+            return [name.rstrip("/").rsplit("/", 1)[-1] for name in found]
         except OSError as error:
             raise not_readable(error.filename or landing, error) from error
 

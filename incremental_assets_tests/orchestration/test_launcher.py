@@ -16,6 +16,7 @@ from dagster._core.launcher.base import WorkerStatus
 
 from incremental_assets.orchestration.launcher import LocalRunLauncher, is_alive
 from incremental_assets.settings import PROJECT_ROOT
+from incremental_assets_tests.end_to_end.dagster_dev import until
 
 
 @pytest.fixture
@@ -64,8 +65,7 @@ def test_a_zombie_is_dead() -> None:
     with subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         child.stdout.read()
-        while is_alive(child.pid, datetime.now(UTC)):
-            pass
+        until(lambda: not is_alive(child.pid, datetime.now(UTC)), 20)
         assert Path(f"/proc/{child.pid}").exists()
 
 

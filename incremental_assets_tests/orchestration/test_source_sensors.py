@@ -311,7 +311,7 @@ def test_a_day_that_is_rewound_again_and_again_has_a_key_of_its_own_each_time(
 ) -> None:
     land(events.settings, jan(2))
     keys = set()
-    for _ in range(4):
+    for _ in range(6):
         (request,) = events.requests()
         keys.add(request.run_key)
         events.ran(request, dg.DagsterRunStatus.SUCCESS)
@@ -321,7 +321,7 @@ def test_a_day_that_is_rewound_again_and_again_has_a_key_of_its_own_each_time(
         rewind = did(EVENTS, history.last_batch + 1, 2, kind="rewind")
         events.write(replace(rewind, files=tuple(history.files(jan(2)).values())))
 
-    assert len(keys) == 4
+    assert len(keys) == 6
 
 
 def test_day_folders_outside_the_partitions_are_left_out_and_told_once(events: Ticks) -> None:
