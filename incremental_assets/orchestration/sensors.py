@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Sequence
+from datetime import datetime
 
 import dagster as dg
 
@@ -11,13 +11,16 @@ from incremental_assets.days import DayRange, utc_today
 from incremental_assets.errors import IncrementalAssetsError
 from incremental_assets.orchestration.events import asset_key
 from incremental_assets.orchestration.kept_ledger import kept_ledger
+from incremental_assets.orchestration.patience import Cursor, utc_now
 from incremental_assets.orchestration.requests import MOST_ATTEMPTS, runs_for
 from incremental_assets.plan.due import stale_tables, with_downstream
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
 
-def stale_days_sensors(tables: Sequence[Table], settings: Settings) -> list[dg.SensorDefinition]:
+def stale_days_sensors(
+    tables: Sequence[Table], settings: Settings, now: Callable[[], datetime] = utc_now
+) -> list[dg.SensorDefinition]:
     """A sensor over all tables; none where no table is built on another.
 
     A tick reads the ledger and starts no JVM.
@@ -37,12 +40,15 @@ def stale_days_sensors(tables: Sequence[Table], settings: Settings) -> list[dg.S
         f"{MOST_ATTEMPTS} times in all.",
     )
     def stale_days(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        today = utc_today(datetime.now(UTC))
-        span = DayRange(settings.start_date, today)
+        at, cursor = now(), Cursor.of(context.cursor)
+        span = DayRange(settings.start_date, utc_today(at))
         try:
             view = ledger.view()
         except IncrementalAssetsError as error:
-            return dg.SkipReason(str(error))
+            cursor = cursor.unreachable(at, "stale_days", error)
+            context.update_cursor(str(cursor))
+            return dg.SkipReason(f"Since {cursor.unreachable_since}: {error}")
+        context.update_cursor(str(Cursor()))
         left: list[str] = []
         for table, stale in stale_tables(tables, view, span.first, span.last, span):
             said = view.table(table.name).last_said

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime, timedelta
-from typing import Self
+from datetime import datetime
 
 import dagster as dg
 
 from incremental_assets.days import named
-from incremental_assets.errors import IncrementalAssetsError, SourceError
+from incremental_assets.errors import IncrementalAssetsError
 from incremental_assets.orchestration.events import asset_key
 from incremental_assets.orchestration.kept_ledger import kept_ledger
+from incremental_assets.orchestration.patience import Cursor, utc_now
 from incremental_assets.orchestration.requests import Asked, runs_for
 from incremental_assets.plan import News, source_news
 from incremental_assets.plan.due import with_downstream
@@ -21,39 +19,9 @@ from incremental_assets.plan.looks import RememberedLooks
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
-PATIENCE = timedelta(minutes=30)
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
-@dataclass(frozen=True)
-class Cursor:
-    """What one tick tells the next: nothing about positions, which the ledger knows.
-
-    `unreachable_since` is an instant in ISO 8601, or "". `outside` are the days that were reported
-    as lying outside the partitions, in words.
-    """
-
-    unreachable_since: str = ""
-    outside: str = ""
-
-    @classmethod
-    def of(cls, text: str | None) -> Self:
-        """The cursor as it was kept; a new one where that is not readable."""
-        try:
-            kept = json.loads(text or "{}")
-            return cls(str(kept.get("unreachable_since", "")), str(kept.get("outside", "")))
-        except (ValueError, AttributeError):
-            return cls()
-
-    def __str__(self) -> str:
-        return json.dumps(asdict(self))
-
 
 def source_sensors(
-    tables: Sequence[Table], settings: Settings, now: Callable[[], datetime] = _now
+    tables: Sequence[Table], settings: Settings, now: Callable[[], datetime] = utc_now
 ) -> list[dg.SensorDefinition]:
     """A sensor for each bronze table of the tables, whatever kind of source it reads.
 
@@ -84,7 +52,7 @@ def _sensor(
             view = ledger.view()
             news = source_news(table, view, settings, at, looks)
         except IncrementalAssetsError as error:
-            cursor = _unreachable(cursor, at, table, error)
+            cursor = cursor.unreachable(at, table.name, error)
             context.update_cursor(str(cursor))
             return dg.SkipReason(f"Since {cursor.unreachable_since}: {error}")
         said = view.table(table.name).last_said
@@ -100,18 +68,6 @@ def _sensor(
         return dg.SkipReason("; ".join([*asked.left, *told]) or "Nothing is new.")
 
     return new_in_source
-
-
-def _unreachable(
-    cursor: Cursor, at: datetime, table: Table, error: IncrementalAssetsError
-) -> Cursor:
-    """The cursor that knows since when. Raises SourceError once that is too long."""
-    since = cursor.unreachable_since or at.isoformat(timespec="seconds")
-    if at - datetime.fromisoformat(since) >= PATIENCE:
-        raise SourceError(
-            f"{table.name}: nothing could be asked for since {since}: {error}"
-        ) from error
-    return replace(cursor, unreachable_since=since)
 
 
 def _outside(news: News, settings: Settings) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import dagster as dg
+import pytest
 
+from incremental_assets.errors import LedgerError
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
@@ -118,13 +121,25 @@ def test_a_run_that_was_created_and_not_handed_over_is_found_again_by_its_key(
     assert again.run_key == request.run_key
 
 
-def test_a_ledger_that_cannot_be_read_is_the_reason_why_nothing_is_asked_for(
+def test_a_ledger_that_cannot_be_read_is_told_and_after_half_an_hour_the_tick_fails(
     settings: Settings, instance: dg.DagsterInstance
 ) -> None:
     Path(settings.lake).parent.mkdir(parents=True, exist_ok=True)
     Path(settings.lake).write_text("a file where the lake should be")
+    noon = datetime(2017, 1, 31, 12, tzinfo=UTC)
+    minutes = iter((0, 29, 30))
+    (sensor,) = stale_days_sensors(
+        TABLES, settings, lambda: noon + timedelta(minutes=next(minutes))
+    )
+    context = dg.build_sensor_context(instance=instance)
 
-    assert "lake is not writable" in skipped(settings, instance)
+    for _ in range(2):
+        found = sensor(context)
+        assert isinstance(found, dg.SkipReason)
+        assert "12:00:00+00:00: The lake is not writable" in (found.skip_message or "")
+        context = dg.build_sensor_context(instance=instance, cursor=context.cursor)
+    with pytest.raises(LedgerError, match=r"since 2017-01-31T12.*lake is not writable"):
+        sensor(context)
 
 
 def test_days_that_are_held_are_left_alone(
