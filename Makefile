@@ -9,7 +9,7 @@ DEMO_DAYS ?= 2017-01-01...2017-01-07
 DEMO_FROM = $(firstword $(subst ..., ,$(DEMO_DAYS)))
 DEMO_TO = $(lastword $(subst ..., ,$(DEMO_DAYS)))
 
-.PHONY: help setup demo dev test lint bench-quick bench-ledger bench-feeds lock clean
+.PHONY: help setup demo dev test lint bench-quick bench-ledger bench-feeds bench-ticks lock clean
 
 help:  ## Say what each command does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -55,6 +55,9 @@ bench-ledger: setup  ## Measure the ledger after 100,000 batches
 
 bench-feeds: setup  ## Measure a day of each kind of source
 	@$(BIN)/python -m benchmarks.feeds
+
+bench-ticks: setup  ## Measure how long a sensor takes to find nothing
+	@$(BIN)/python -m benchmarks.ticks
 
 lock:  ## Resolve the dependencies anew (needs uv)
 	@uv pip compile --quiet --universal --no-strip-extras --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --extra s3 --group demo --group dev pyproject.toml -o requirements.lock

@@ -1,4 +1,4 @@
-"""The composition root: every table of the catalogue as an asset, a sensor, one Spark."""
+"""The composition root: every table of the catalogue as an asset, the sensors, one Spark."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from incremental_assets.orchestration.incidents import INCIDENT_JOBS
 from incremental_assets.orchestration.maintenance import DAILY_MAINTENANCE, maintenance
 from incremental_assets.orchestration.resources import SparkResource
 from incremental_assets.orchestration.sensors import stale_days_sensors
+from incremental_assets.orchestration.source_sensors import source_sensors
 from incremental_assets.settings import Settings
 
 # In process: the default executor starts a process, and a JVM, for each step.
@@ -21,6 +22,7 @@ defs = dg.Definitions(
     jobs=[*INCIDENT_JOBS, maintenance],
     schedules=[DAILY_MAINTENANCE],
     sensors=[
+        *source_sensors(tables(), _settings),
         *stale_days_sensors(tables(), _settings),
         *alert_sensors(tables(), _settings),
     ],

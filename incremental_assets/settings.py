@@ -30,7 +30,8 @@ class Settings:
     None means an embedded Spark, run by the Java of `java_home` or else of the PATH. `cache`
     holds the jars and the class-data archive. `tables` is the package whose folders `bronze`,
     `silver` and `gold` define the tables. Rows stay in quarantine for `quarantine_days`; 0: for
-    ever. Files that no table refers to any more stay on disk for `vacuum_days`, at least one.
+    ever. Files that no table refers to any more stay on disk for `vacuum_days`, at least one. A
+    sensor looks every `sensor_seconds`.
 
     Bronze and gold are fresh if they were published within `fresh_within`; zero: nobody asks.
     `webhook` is where alerts are posted, "" for nowhere; its address may hold a token, so it is
@@ -56,6 +57,7 @@ class Settings:
     alert_quarantined: float = 0.02
     alert_late: float = 0.2
     vacuum_days: int = 7
+    sensor_seconds: int = 30
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -85,6 +87,7 @@ class Settings:
             alert_quarantined=_percent(env, "ALERT_QUARANTINE_PERCENT", "2"),
             alert_late=_percent(env, "ALERT_LATE_PERCENT", "20"),
             vacuum_days=_vacuum_days(env),
+            sensor_seconds=_whole_number(env, "SENSOR_SECONDS", "30", "seconds", 86_400, 1),
         )
 
 
@@ -169,12 +172,18 @@ def _vacuum_days(env: Mapping[str, str]) -> int:
 
 
 def _whole_number(
-    env: Mapping[str, str], name: str, default: str, unit: str = "days", most: int = 3650
+    env: Mapping[str, str],
+    name: str,
+    default: str,
+    unit: str = "days",
+    most: int = 3650,
+    least: int = 0,
 ) -> int:
     value = (env.get(PREFIX + name) or default).strip()
-    if not value.isascii() or not value.isdigit() or int(value) > most:
+    if not value.isascii() or not value.isdigit() or not least <= int(value) <= most:
         raise SettingsError(
-            f"{PREFIX}{name} is {value!r}; expected a whole number of {unit} from 0 to {most}."
+            f"{PREFIX}{name} is {value!r}; expected a whole number of {unit} from {least} to "
+            f"{most}."
         )
     return int(value)
 

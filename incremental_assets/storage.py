@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import IO, Any
+from contextlib import contextmanager
+from typing import IO, Any, NamedTuple
 
 from incremental_assets.errors import SettingsError
 from incremental_assets.settings import local_path
@@ -17,8 +18,7 @@ _TAGS = ("ETag", "etag", "md5Hash", "content_md5", "checksum", "generation", "ve
 _GLOB = str.maketrans({c: f"\\{c}" for c in "{}[]*?\\"})
 
 
-@dataclass(frozen=True, slots=True)
-class StoredFile:
+class StoredFile(NamedTuple):
     """A file below a folder: its path relative to it, bytes, nanoseconds since 1970.
 
     `tag` is what the store says of the content; a local disk says nothing.
@@ -32,6 +32,23 @@ class StoredFile:
 
 def _nothing(name: str) -> bool:
     return not name
+
+
+@contextmanager
+def answering(location: str) -> Iterator[None]:
+    """What a store's client raises of its own where it gets no answer is an OSError here."""
+    try:
+        yield
+    except _client_errors() as error:
+        raise OSError(
+            errno.EHOSTUNREACH, f"no answer from the store ({error})", location
+        ) from error
+
+
+def _client_errors() -> tuple[type[Exception], ...]:
+    """Of the clients that are loaded, those that are no OSError."""
+    botocore = sys.modules.get("botocore.exceptions")
+    return (botocore.BotoCoreError,) if botocore is not None else ()
 
 
 def spark_path(root: str, relative: str) -> str:
@@ -49,7 +66,10 @@ def files_below(folder: str, skip: Callable[[str], bool] = _nothing) -> list[Sto
     None where there is no folder. Raises OSError for what cannot be listed.
     """
     local = local_path(folder)
-    found = _walk(local, local, skip) if local is not None else _find(folder, skip)
+    if local is None:
+        found = _find(folder, skip)
+    else:
+        found = _walk(str(local), "", skip) if local.is_dir() else iter(())
     return sorted(found, key=lambda file: file.path)
 
 
@@ -57,7 +77,8 @@ def file_at(root: str, path: str) -> StoredFile | None:
     """One file of an object store; None where it is not there."""
     store, inside = open_store(root)
     try:
-        return _stored(path, store.info(f"{inside}/{path}"))
+        with answering(root):
+            return _stored(path, store.info(f"{inside}/{path}"))
     except FileNotFoundError:
         return None
 
@@ -68,8 +89,9 @@ def open_file(path: str) -> IO[bytes]:
     if local is not None:
         return local.open("rb")
     store, inside = open_store(path)
-    opened: IO[bytes] = store.open(inside, "rb")
-    return opened
+    with answering(path):
+        opened: IO[bytes] = store.open(inside, "rb")
+        return opened
 
 
 def folders_in(folder: str) -> list[str]:
@@ -78,7 +100,8 @@ def folders_in(folder: str) -> list[str]:
     if local is not None:
         return sorted(each.name for each in os.scandir(local) if each.is_dir())
     store, inside = open_store(folder)
-    found = store.ls(inside, detail=True) if store.exists(inside) else []
+    with answering(folder):
+        found = store.ls(inside, detail=True) if store.exists(inside) else []
     names = (each["name"].rstrip("/") for each in found if each["type"] == "directory")
     return sorted(name.rsplit("/", 1)[-1] for name in names)
 
@@ -119,24 +142,24 @@ def write_file(path: str, content: bytes) -> None:
         aside.replace(local)
 
 
-def _walk(root: Path, folder: Path, skip: Callable[[str], bool]) -> Iterator[StoredFile]:
-    if not folder.is_dir():
-        return
-    for entry in os.scandir(folder):
-        if skip(entry.name):
-            continue
-        if entry.is_dir():
-            yield from _walk(root, Path(entry.path), skip)
-        else:
-            stat = entry.stat()
-            path = Path(entry.path).relative_to(root).as_posix()
-            yield StoredFile(path, stat.st_size, stat.st_mtime_ns)
+def _walk(folder: str, prefix: str, skip: Callable[[str], bool]) -> Iterator[StoredFile]:
+    """Text and no Path objects: a sensor lists a hundred thousand files at each tick."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if skip(entry.name):
+                continue
+            if entry.is_dir():
+                yield from _walk(entry.path, f"{prefix}{entry.name}/", skip)
+            else:
+                stat = entry.stat()
+                yield StoredFile(f"{prefix}{entry.name}", stat.st_size, stat.st_mtime_ns)
 
 
 def _find(folder: str, skip: Callable[[str], bool]) -> Iterator[StoredFile]:
     store, root = open_store(folder)
     try:
-        found = store.find(root, detail=True)
+        with answering(folder):
+            found = store.find(root, detail=True)
     except FileNotFoundError:
         return
     for path, info in found.items():

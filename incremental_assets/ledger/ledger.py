@@ -8,6 +8,7 @@ decision is made again.
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import date
@@ -51,10 +52,15 @@ class Ledger:
         self._frames: dict[str, pl.DataFrame] = {}
         self._entries: dict[str, tuple[Entry, ...]] = {}
         self._cached: LedgerView | None = None
+        self._viewing = threading.Lock()
 
     def view(self) -> LedgerView:
-        """The ledger as it is now, all of it: every row is read, if it was not yet."""
-        return self._view_of(self.snapshot())
+        """The ledger as it is now, all of it: every row is read, if it was not yet.
+
+        May be called by several threads at once.
+        """
+        with self._viewing:
+            return self._view_of(self.snapshot())
 
     def tail(self, table: str) -> TableTail:
         """Where a table stands now. Costs the same however long the history is."""

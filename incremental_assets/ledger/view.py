@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
@@ -32,6 +33,12 @@ class TableHistory:
     def committed(self) -> tuple[Entry, ...]:
         """The entries of days that were published."""
         return tuple(e for e in self.outcomes if e.state == "committed")
+
+    @cached_property
+    def last_said(self) -> Mapping[date, int]:
+        """Per day the last batch, or word of a person, that it was left with."""
+        final = ("committed", "held", "accepted")
+        return {e.day: e.batch for e in self.outcomes if e.state in final}
 
     @property
     def last_batch(self) -> int:
@@ -77,11 +84,10 @@ class TableHistory:
         """Per day the paths of the files that were loaded, and are to be loaded again."""
         found: dict[date, frozenset[str]] = {}
         for entry in self.committed:
-            paths = frozenset(file.path for file in entry.files)
             if entry.kind == "rewind":
-                found[entry.day] = found.get(entry.day, frozenset()) | paths
+                found[entry.day] = found.get(entry.day, frozenset()) | _paths(entry)
             elif entry.day in found:
-                found[entry.day] -= paths
+                found[entry.day] -= _paths(entry)
         return {day: paths for day, paths in found.items() if paths}
 
     @cached_property
@@ -97,7 +103,15 @@ class TableHistory:
 
     def files(self, day: date) -> Mapping[str, FileEntry]:
         """The files of a landing day as they were last loaded, by path."""
-        return {f.path: f for e in self.committed if e.day == day for f in e.files}
+        return self._files.get(day, {})
+
+    @cached_property
+    def _files(self) -> Mapping[date, Mapping[str, FileEntry]]:
+        found: dict[date, dict[str, FileEntry]] = {}
+        for entry in self.committed:
+            if entry.files:
+                found.setdefault(entry.day, {}).update((f.path, f) for f in entry.files)
+        return found
 
     @cached_property
     def touching(self) -> Mapping[date, tuple[Entry, ...]]:
@@ -114,7 +128,7 @@ class TableHistory:
 
     def looked_up_changes(self, day: date, low: int) -> tuple[Entry, ...]:
         """The published batches above `low` whose rows a fact of this day looks up."""
-        later = (e for e in self.committed if e.batch > low)
+        later = self.committed[bisect_right(self.committed, low, key=_batch) :]
         return tuple(e for e in later if e.affects is None or day in e.affects)
 
     def since_rebuilt(self, day: date) -> Iterable[Entry]:
@@ -124,6 +138,14 @@ class TableHistory:
             if entry.day == day:
                 found = [entry] if entry.mode == "rebuild" else [*found, entry]
         return found
+
+
+def _paths(entry: Entry) -> frozenset[str]:
+    return frozenset(file.path for file in entry.files)
+
+
+def _batch(entry: Entry) -> int:
+    return entry.batch
 
 
 class Histories(Mapping[str, TableHistory]):

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Sequence
+from datetime import datetime
 
 import dagster as dg
 
 from incremental_assets.days import DayRange, utc_today
 from incremental_assets.errors import IncrementalAssetsError
-from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.orchestration.events import asset_key
-from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
-from incremental_assets.plan.due import Due, stale_work
+from incremental_assets.orchestration.kept_ledger import kept_ledger
+from incremental_assets.orchestration.patience import Cursor, utc_now
+from incremental_assets.orchestration.requests import MOST_ATTEMPTS, runs_for
+from incremental_assets.plan.due import stale_tables, with_downstream
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
-ASKED_FOR = "incremental_assets/asked_for"
-MOST_ATTEMPTS = 3
-_SECONDS = 30
 
-
-def stale_days_sensors(tables: Sequence[Table], settings: Settings) -> list[dg.SensorDefinition]:
+def stale_days_sensors(
+    tables: Sequence[Table], settings: Settings, now: Callable[[], datetime] = utc_now
+) -> list[dg.SensorDefinition]:
     """A sensor over all tables; none where no table is built on another.
 
     A tick reads the ledger and starts no JVM.
@@ -30,54 +28,35 @@ def stale_days_sensors(tables: Sequence[Table], settings: Settings) -> list[dg.S
     built = [asset_key(table) for table in tables if table.upstreams]
     if not built:
         return []
-    ledger = Ledger(ledger_path(settings.lake))  # kept between ticks: what was read stays read
+    ledger = kept_ledger(settings.lake)
 
     @dg.sensor(
         name="stale_days",
         target=dg.AssetSelection.assets(*built),
-        minimum_interval_seconds=_SECONDS,
+        minimum_interval_seconds=settings.sensor_seconds,
         description="Asks for the days whose upstream has rows that they have not read: after a "
         "range with a held day, for what is built on the good days; after late rows, for their own "
-        "days. The same state is asked for once; a run that died again, three times in all.",
+        "days. The same state is asked for once; a run that died again, "
+        f"{MOST_ATTEMPTS} times in all.",
     )
     def stale_days(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        today = utc_today(datetime.now(UTC))
-        start = settings.start_date
+        at, cursor = now(), Cursor.of(context.cursor)
+        span = DayRange(settings.start_date, utc_today(at))
         try:
             view = ledger.view()
         except IncrementalAssetsError as error:
-            return dg.SkipReason(str(error))
-        due = stale_work(tables, view, start, today, DayRange(start, today))
-        requests, waiting = [], []
-        for each in due:
-            request = _request(each, context.instance)
-            if isinstance(request, str):
-                waiting.append(request)
-            else:
-                requests.append(request)
-        if requests:
-            return dg.SensorResult(requests)
-        return dg.SkipReason("; ".join(waiting) or "Nothing is stale.")
+            cursor = cursor.unreachable(at, "stale_days", error)
+            context.update_cursor(str(cursor))
+            return dg.SkipReason(f"Since {cursor.unreachable_since}: {error}")
+        context.update_cursor(str(Cursor()))
+        left: list[str] = []
+        for table, stale in stale_tables(tables, view, span.first, span.last, span):
+            said = view.table(table.name).last_said
+            positions = {day: f"{said.get(day, 0)} {why}" for day, why in stale.items()}
+            asked = runs_for(with_downstream(table, tables), positions, context.instance)
+            left += asked.left
+            if asked.runs:  # what is stale further down is due after that
+                return dg.SensorResult(asked.runs)
+        return dg.SkipReason("; ".join(left) or "Nothing is stale.")
 
     return [stale_days]
-
-
-def _request(due: Due, instance: dg.DagsterInstance) -> dg.RunRequest | str:
-    """The run to ask for, or why none is asked for."""
-    what = f"{due.tables[0].name} {due.days}"
-    position = hashlib.sha256(due.why.encode()).hexdigest()[:16]
-    asked = f"{what}:{position}"
-    runs = instance.get_runs(dg.RunsFilter(tags={ASKED_FOR: asked}), limit=MOST_ATTEMPTS)
-    if any(not run.is_finished for run in runs):
-        return f"{what} has been asked for"
-    if len(runs) >= MOST_ATTEMPTS:
-        return f"{what} was tried {len(runs)} times and is stale still; look at its last run"
-    return dg.RunRequest(
-        run_key=f"{asked}:{len(runs) + 1}",
-        asset_selection=[asset_key(table) for table in due.tables],
-        tags={
-            ASKED_FOR: asked,
-            RANGE_START: str(due.days.first),
-            RANGE_END: str(due.days.last),
-        },
-    )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
 from incremental_assets.days import DayRange, contiguous
 from incremental_assets.ledger.view import LedgerView
-from incremental_assets.plan.derived import stale_days, upstream_held
+from incremental_assets.plan.derived import stale_days
 from incremental_assets.table import Table
 
 
@@ -29,15 +29,23 @@ def stale_work(
     Upstreams stand before what reads them. What is stale further down is due after that. Days whose
     upstream is held are left out.
     """
+    for table, stale in stale_tables(chosen, view, start, today, span):
+        below = with_downstream(table, chosen)
+        return [
+            Due(below, some, "; ".join(stale[day] for day in some)) for some in contiguous(stale)
+        ]
+    return []
+
+
+def stale_tables(
+    chosen: Sequence[Table], view: LedgerView, start: date, today: date, span: DayRange
+) -> Iterator[tuple[Table, Mapping[date, str]]]:
+    """The tables that are stale, in their order, with their stale days in `span` and why."""
     for table in chosen:
         stale = stale_days(table, view, start, today) if table.upstreams else {}
-        days = [day for day in stale if day in span and not upstream_held(table, day, view)]
+        days = {day: why for day, why in stale.items() if day in span}
         if days:
-            below = with_downstream(table, chosen)
-            return [
-                Due(below, some, "; ".join(stale[day] for day in some)) for some in contiguous(days)
-            ]
-    return []
+            yield table, days
 
 
 def with_downstream(table: Table, chosen: Sequence[Table]) -> tuple[Table, ...]:

@@ -8,6 +8,7 @@ from functools import partial
 
 from incremental_assets.changes.by_snapshot import SnapshotDiff
 from incremental_assets.ledger.view import LedgerView, TableHistory
+from incremental_assets.plan.looks import LOOK, Looks, Tag
 from incremental_assets.plan.work import DayWork, Plan, Work
 from incremental_assets.settings import Settings
 from incremental_assets.sources.landed_files import LandedFiles
@@ -16,16 +17,24 @@ from incremental_assets.table import Table
 
 
 def plan_landed(
-    table: Table, feed: LandedFiles, days: Sequence[date], view: LedgerView, settings: Settings
+    table: Table,
+    feed: LandedFiles,
+    days: Sequence[date],
+    view: LedgerView,
+    settings: Settings,
+    look: Looks = LOOK,
 ) -> Plan:
     """The landing days of a feed that hold something new."""
     history = view.table(table.name)
     fresh: dict[date, DayWork] = {}
     repaired: dict[date, DayWork] = {}
     idle: list[date] = []
-    for day in days:
-        listed = feed.files(settings.landing, day)
-        new, changed, why = _news(table, listed, history, day, settings.landing)
+    tag = partial(with_content_tag, settings.landing)
+    for day, listed in feed.by_day(settings.landing, days).items():
+        held = history.held.get(day)
+        judged = {file.path for file in held.files} if held is not None else ()
+        tagged = look.tags(tag, history.files(day), judged)
+        new, changed, why = _news(table, listed, history, day, tagged)
         if changed:
             repaired[day] = DayWork(day, why, (), (*new, *changed), tuple(changed))
         elif new:
@@ -46,10 +55,9 @@ def plan_landed(
 
 
 def _news(
-    table: Table, listed: Sequence[SourceFile], history: TableHistory, day: date, landing: str
+    table: Table, listed: Sequence[SourceFile], history: TableHistory, day: date, tagged: Tag
 ) -> tuple[list[SourceFile], list[SourceFile], str]:
     """The files of a day that are new, those whose rows are to be replaced, and why."""
-    tagged = partial(with_content_tag, landing)
     new, changed = table.files.new_and_changed(listed, history.files(day), tagged)
     why = [f"{len(changed)} loaded files changed"] if changed else []
     wanted = history.to_load_again.get(day, frozenset()) - {file.path for file in changed}

@@ -2,16 +2,57 @@
 
 from __future__ import annotations
 
-from datetime import date
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
 
-from incremental_assets.days import DayRange
+from incremental_assets.changes.by_sequence import Sequence as SequenceChanges
+from incremental_assets.days import DayRange, utc_today
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.accepted import same_input
 from incremental_assets.plan.landed import plan_landed
-from incremental_assets.plan.stored import plan_stored
-from incremental_assets.plan.work import Plan
+from incremental_assets.plan.looks import LOOK, Looks
+from incremental_assets.plan.stored import last_look, plan_stored, state_of
+from incremental_assets.plan.work import DayWork, Plan
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """The landing days with something new, each with what there is to do.
+
+    `outside` are landing days that the source has and the partitions do not.
+    """
+
+    days: Mapping[date, DayWork] = field(default_factory=dict)
+    outside: tuple[date, ...] = ()
+
+    def position(self, day: date) -> str:
+        """Text that tells what is new for a day: of files their paths, sizes and tags."""
+        todo = self.days[day]
+        if todo.source is not None:
+            return f"{todo.source.mark} {todo.seen}"
+        return str([(file.path, file.size, file.tag or file.modified) for file in todo.files])
+
+
+def source_news(
+    table: Table, view: LedgerView, settings: Settings, now: datetime, look: Looks = LOOK
+) -> News:
+    """What a source has inside the partitions that a load would take now.
+
+    A held day is left out as long as its input is what was judged and nobody accepted it, a
+    sequence that waits for a gap until it waits no longer. Raises SourceError if the source cannot
+    be listed.
+    """
+    span = DayRange(settings.start_date, utc_today(now))
+    plan, outside = _planned(table, view, settings, span, look)
+    found = {
+        todo.day: todo
+        for todo in _days(plan)
+        if not _judged(table, view, todo) and not _waits(table, view, todo, now)
+    }
+    return News(dict(sorted(found.items())), outside)
 
 
 def landing_days_with_news(
@@ -22,19 +63,45 @@ def landing_days_with_news(
     A held day is left out as long as its input is what was judged and nobody accepted it. Raises
     SourceError if the source cannot be listed.
     """
-    span = DayRange(start, today)
-    plan = Plan()
-    if table.feed is not None:
-        days = [day for day in table.feed.days(settings.landing) if day in span]
-        plan = plan_landed(table, table.feed, days, view, settings)
-    elif table.stored is not None:
-        plan = plan_stored(table, table.stored, list(span), view, settings, today)
-    history = view.table(table.name)
-    judged = {day: e for day, e in history.held.items() if day not in history.accepted}
-    found = {
-        day: todo.why
-        for work in plan.work
-        for day, todo in work.days.items()
-        if day not in judged or not same_input(judged[day], todo, table, view)
-    }
+    plan, _ = _planned(table, view, settings, DayRange(start, today), LOOK)
+    found = {todo.day: todo.why for todo in _days(plan) if not _judged(table, view, todo)}
     return dict(sorted(found.items()))
+
+
+def _planned(
+    table: Table, view: LedgerView, settings: Settings, span: DayRange, look: Looks
+) -> tuple[Plan, tuple[date, ...]]:
+    """What there is to do up to the last day of the span, and the days outside it."""
+    if table.feed is not None:
+        there = table.feed.days(settings.landing)
+        days = [day for day in there if day in span]
+        plan = plan_landed(table, table.feed, days, view, settings, look)
+        return plan, tuple(day for day in there if day not in span)
+    if table.stored is not None:
+        return plan_stored(table, table.stored, list(span), view, settings, span.last, look), ()
+    return Plan(), ()
+
+
+def _days(plan: Plan) -> Iterator[DayWork]:
+    for work in plan.work:
+        yield from work.days.values()
+
+
+def _judged(table: Table, view: LedgerView, todo: DayWork) -> bool:
+    """Whether the day is held, and what there is to do for it is what was judged."""
+    history = view.table(table.name)
+    held = history.held.get(todo.day)
+    if held is None or todo.day in history.accepted:
+        return False
+    return same_input(held, todo, table, view)
+
+
+def _waits(table: Table, view: LedgerView, todo: DayWork, now: datetime) -> bool:
+    """Whether the source is as it was when its rows were told to wait, and they wait still."""
+    if not isinstance(table.changes, SequenceChanges) or todo.source is None:
+        return False
+    state = state_of(last_look(table, view.table(table.name), todo.day))
+    since = state.get("waiting_since")
+    if not since or state.get("source") != todo.source.mark:
+        return False
+    return now - datetime.fromisoformat(since) < table.changes.deadline

@@ -21,12 +21,12 @@ from incremental_assets.errors import NothingThereError
 from incremental_assets.ledger.entry import Entry, FileEntry, Window
 from incremental_assets.ledger.view import LedgerView, TableHistory
 from incremental_assets.plan.landed import copy_work
+from incremental_assets.plan.looks import LOOK, Looks
 from incremental_assets.plan.work import DayWork, Plan, Work
 from incremental_assets.settings import Settings
 from incremental_assets.sources.landed_files import require_root
 from incremental_assets.sources.source_file import SourceFile
 from incremental_assets.sources.stored import FixedSource
-from incremental_assets.sources.stored_days import rows_by_day
 from incremental_assets.sources.stored_feed import Stored
 from incremental_assets.table import Table
 
@@ -38,6 +38,7 @@ def plan_stored(
     view: LedgerView,
     settings: Settings,
     today: date,
+    look: Looks = LOOK,
 ) -> Plan:
     """The days that have to be looked at, of those that are asked for.
 
@@ -61,10 +62,10 @@ def plan_stored(
         for day in days
         if (day <= today if own else day == today) and not _as_it_was(table, history, fixed, day)
     ]
-    seen = _seen(table, fixed, due, today)
+    seen = _seen(table, fixed, due, today, look)
     found: dict[date, DayWork] = {}
     for day in due:
-        work = _day_work(table, history, fixed, day, seen)
+        work = _day_work(table, history, fixed, day, seen, look)
         if work is not None:
             found[day] = work
     idle = tuple(day for day in days if day not in found)
@@ -93,13 +94,13 @@ def _as_it_was(table: Table, history: TableHistory, fixed: FixedSource, day: dat
 
 
 def _seen(
-    table: Table, fixed: FixedSource, days: Sequence[date], today: date
+    table: Table, fixed: FixedSource, days: Sequence[date], today: date, look: Looks
 ) -> Mapping[date, str] | None:
     """What the source has for each day, with rows of no day or one to come under today's."""
     column, changes = table.landing_column, table.changes
     if column is None or not days or not isinstance(changes, Timestamp | SequenceChanges):
         return None
-    counted = rows_by_day(fixed, column, changes.column, DayRange(min(days), max(days)))
+    counted = look.rows_by_day(fixed, column, changes.column, DayRange(min(days), max(days)))
     if counted is None:
         return None
     seen = {day: text for day, text in counted.items() if day is not None and day <= today}
@@ -115,6 +116,7 @@ def _day_work(
     fixed: FixedSource,
     day: date,
     seen: Mapping[date, str] | None,
+    look: Looks,
 ) -> DayWork | None:
     last = last_look(table, history, day)
     state = state_of(last)
@@ -130,7 +132,7 @@ def _day_work(
         why = f"rewound by {last.who}: {last.why}"
     files: tuple[SourceFile, ...] = ()
     if isinstance(table.changes, ChangeLog) and fixed.version is None:
-        files = _unread(table, history, fixed, day)
+        files = _unread(table, history, fixed, day, look)
         if not files:
             return None
         why = f"{len(files)} new files"
@@ -139,7 +141,7 @@ def _day_work(
 
 
 def _unread(
-    table: Table, history: TableHistory, fixed: FixedSource, day: date
+    table: Table, history: TableHistory, fixed: FixedSource, day: date, look: Looks
 ) -> tuple[SourceFile, ...]:
     known: Mapping[str, FileEntry] = (
         history.files(day)
@@ -148,7 +150,8 @@ def _unread(
     )
     again = frozenset().union(*history.to_load_again.values())
     known = {path: file for path, file in known.items() if path not in again}
-    new, changed = table.files.new_and_changed(fixed.files, known, fixed.tagged)
+    tagged = look.tags(fixed.tagged, known)
+    new, changed = table.files.new_and_changed(fixed.files, known, tagged)
     return (*new, *changed)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -12,9 +12,10 @@ from incremental_assets.days import parse_day
 from incremental_assets.errors import DayError, DefinitionError, SourceError
 from incremental_assets.settings import local_path
 from incremental_assets.sources.source_file import SourceFile, not_readable
-from incremental_assets.storage import files_below, open_store
+from incremental_assets.storage import answering, files_below, open_store
 
 _FEED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_MOST_LISTINGS = 10  # requests to a store, before all of a feed is listed at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +39,37 @@ class LandedFiles:
 
         Raises SourceError if the landing root is missing or something cannot be listed.
         """
+        return self.by_day(landing, [day])[day]
+
+    def by_day(self, landing: str, days: Sequence[date]) -> Mapping[date, list[SourceFile]]:
+        """The files of each of these landing days, by path.
+
+        An object store is asked once for many days, for all that lies below the feed. Raises as
+        `files` does.
+        """
         require_root(landing)
-        folder = f"{self.feed}/{day}"
         try:
-            found = files_below(f"{landing}/{folder}", skip=_hidden)
+            if local_path(landing) is None and len(days) > _MOST_LISTINGS:
+                return self._in_one_listing(landing, days)
+            return {
+                day: [
+                    SourceFile.of(file, f"{self.feed}/{day}")
+                    for file in files_below(f"{landing}/{self.feed}/{day}", skip=_hidden)
+                ]
+                for day in days
+            }
         except OSError as error:
             raise not_readable(error.filename or landing, error) from error
-        return [SourceFile.of(file, folder) for file in found]
+
+    def _in_one_listing(
+        self, landing: str, days: Sequence[date]
+    ) -> Mapping[date, list[SourceFile]]:
+        found: dict[str, list[SourceFile]] = {str(day): [] for day in days}
+        for file in files_below(f"{landing}/{self.feed}", skip=_hidden):
+            folder, inside, _ = file.path.partition("/")
+            if inside and folder in found:
+                found[folder].append(SourceFile.of(file, self.feed))
+        return {day: found[str(day)] for day in days}
 
     def _names(self, landing: str) -> list[str]:
         require_root(landing)
@@ -55,9 +80,11 @@ class LandedFiles:
                 return [entry.name for entry in os.scandir(folder)] if folder.is_dir() else []
             store, path = open_store(landing)
             folder_path = f"{path}/{self.feed}"
-            if not store.isdir(folder_path):
-                return []
-            return [name.rstrip("/").rsplit("/", 1)[-1] for name in store.ls(folder_path, False)]
+            with answering(landing):
+                if not store.isdir(folder_path):
+                    return []
+                found = store.ls(folder_path, False)
+            return [name.rstrip("/").rsplit("/", 1)[-1] for name in found]
         except OSError as error:
             raise not_readable(error.filename or landing, error) from error
 

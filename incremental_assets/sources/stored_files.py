@@ -11,7 +11,7 @@ from typing import Literal
 from incremental_assets.errors import NothingThereError, SourceError
 from incremental_assets.settings import local_path
 from incremental_assets.sources.source_file import SourceFile, not_readable
-from incremental_assets.storage import file_at, files_below, open_store, spark_path
+from incremental_assets.storage import answering, file_at, files_below, open_store, spark_path
 
 Format = Literal["delta", "parquet", "json", "csv"]
 
@@ -134,14 +134,15 @@ def _look_on_disk(path: Path) -> Found:
 
 def _look_in_store(path: str) -> Found:
     store, inside = open_store(path)
-    if store.isfile(inside):
-        folder, _, name = path.rpartition("/")
-        file = _in_store(folder, name)
-        return Found(DataFiles(folder, (file,) if file else ()))
-    if store.isdir(f"{inside}/{DELTA_LOG}"):
-        return Found(DataFiles(path, ()), is_delta=True)
-    if not store.isdir(inside):
-        raise _missing(path)
+    with answering(path):
+        if store.isfile(inside):
+            folder, _, name = path.rpartition("/")
+            file = _in_store(folder, name)
+            return Found(DataFiles(folder, (file,) if file else ()))
+        if store.isdir(f"{inside}/{DELTA_LOG}"):
+            return Found(DataFiles(path, ()), is_delta=True)
+        if not store.isdir(inside):
+            raise _missing(path)
     return _folder(path)
 
 

@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from incremental_assets_tests.end_to_end.shop import BIN, Shop
@@ -110,31 +111,101 @@ class Web:
         return seen
 
 
-@contextmanager
-def dagster_dev(shop: Shop, *words: str) -> Iterator[Web]:
-    """`dagster dev …` on a free port until the block is left, and everything that it started."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    process = subprocess.Popen(
-        [str(BIN / "dagster"), "dev", *words, "-h", "127.0.0.1", "-p", str(port)],
-        env={**shop.env, "PATH": f"{BIN}:{os.environ['PATH']}"},
-        cwd=shop.home,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
+class Dev:
+    """`dagster dev …` that can be killed, whole or in part, and started again."""
+
+    def __init__(self, shop: Shop, *words: str) -> None:
+        self._shop = shop
+        self._words = words
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> Web:
+        """Start it on a free port, and wait until it answers."""
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        self._process = subprocess.Popen(
+            [str(BIN / "dagster"), "dev", *self._words, "-h", "127.0.0.1", "-p", str(port)],
+            env={**self._shop.env, "PATH": f"{BIN}:{os.environ['PATH']}"},
+            cwd=self._shop.home,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
         web = Web(port)
         until(web.is_up, 120)
-        yield web
-    finally:
+        return web
+
+    def stop(self) -> None:
+        """End it as Ctrl-C does, and everything that it started."""
+        process = self._running
         os.killpg(process.pid, signal.SIGINT)
         try:
             process.wait(timeout=60)
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
+
+    def kill(self) -> None:
+        """`kill -9` of it and of everything that it started: the power is gone."""
+        process = self._running
+        for pid in [process.pid, *started_by(process.pid)]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.wait(timeout=60)
+
+    def kill_daemon(self) -> None:
+        """`kill -9` of the daemon alone; runs may go on, `dagster dev` ends by itself."""
+        process = self._running
+        for pid, command in started_by(process.pid).items():
+            if "dagster._daemon" in command:
+                os.kill(pid, signal.SIGKILL)
+        process.wait(timeout=120)
+
+    def sparks(self) -> list[tuple[int, int]]:
+        """The JVMs of the runs that it launched, each with the process of its run."""
+        found = started_by(self._running.pid)
+        return [(pid, _parent(pid)) for pid, said in found.items() if "java" in said.split(" ")[0]]
+
+    @property
+    def _running(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None
+        return self._process
+
+
+@contextmanager
+def dagster_dev(shop: Shop, *words: str) -> Iterator[Web]:
+    """`dagster dev …` until the block is left, and everything that it started."""
+    dev = Dev(shop, *words)
+    web = dev.start()
+    try:
+        yield web
+    finally:
+        dev.stop()
+
+
+def started_by(pid: int) -> dict[int, str]:
+    """The processes below a process, with their command lines."""
+    parents = {p: _parent(p) for p in (int(f.name) for f in _processes())}
+    found: dict[int, str] = {}
+    above = {pid}
+    while above:
+        above = {p for p, parent in parents.items() if parent in above}
+        for each in above:
+            with suppress(OSError):
+                found[each] = Path(f"/proc/{each}/cmdline").read_text().replace("\0", " ")
+    return found
+
+
+def _processes() -> Iterator[Path]:
+    return (folder for folder in Path("/proc").iterdir() if folder.name.isdigit())
+
+
+def _parent(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
 
 
 def until(true: Callable[[], bool], seconds: float) -> None:

@@ -68,9 +68,20 @@ def test_definitions_hold_these_assets_checks_and_partitions_and_no_others() -> 
     keys = {key.to_user_string(): key for key in graph.get_all_asset_keys()}
 
     assert set(keys) == set(ASSETS)
-    names = ["stale_days", "failed_run_alerts", "data_alerts"]
-    assert [sensor.name for sensor in defs.sensors or ()] == names
     assert [schedule.name for schedule in defs.schedules or ()] == ["daily_maintenance"]
+    sensors = list(defs.sensors or ())
+    assert [sensor.name for sensor in sensors] == [
+        "new_in_events",
+        "new_in_inventory_movements",
+        "new_in_orders",
+        "new_in_products",
+        "new_in_users",
+        "stale_days",
+        "failed_run_alerts",
+        "data_alerts",
+    ]
+    asking = [sensor for sensor in sensors if not sensor.name.endswith("_alerts")]
+    assert {sensor.default_status for sensor in asking} == {dg.DefaultSensorStatus.STOPPED}
     found: dict[str, set[str]] = {}
     for check in graph.asset_check_keys:
         found.setdefault(check.asset_key.to_user_string(), set()).add(check.name)

@@ -31,7 +31,7 @@ from incremental_assets.days import DayRange
 from incremental_assets.errors import DefinitionError
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
-from incremental_assets.orchestration.sensors import ASKED_FOR
+from incremental_assets.orchestration.requests import ASKED_FOR
 from incremental_assets.plan.due import stale_work
 from incremental_assets.quality.rules import at_least, quarantine, row_count
 from incremental_assets.settings import PROJECT_ROOT, Settings

@@ -7,13 +7,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import s3fs
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
@@ -214,6 +215,40 @@ def test_a_landed_feed_is_known_by_the_tags_of_the_store(bucket: str) -> None:
     assert before[0].tag != after[0].tag != ""
     assert with_content_tag(landing, after[0]) == after[0]
     assert gone(landing, after) == []
+
+
+def test_many_days_of_a_feed_are_listed_at_once_as_each_would_be(bucket: str) -> None:
+    landing = f"{bucket}/landing"
+    days = [date(2017, 1, day) for day in range(1, 29)]
+    store, inside = open_store(landing)
+    names = ("2017-01-02/a.jsonl", "2017-01-02/b/c.jsonl", "2017-01-03/_aside.jsonl", "read.me")
+    for name in names:
+        store.pipe(f"{inside}/events/{name}", b"{}")
+    feed = LandedFiles("events")
+
+    found = feed.by_day(landing, days)
+
+    assert list(found) == days
+    assert [f.path for f in found[DAY]] == [f"events/{name}" for name in names[:2]]
+    assert found == {day: feed.files(landing, day) for day in days}
+
+
+@pytest.mark.parametrize("look", [LandedFiles("events").days, StoredSource.fix])
+def test_a_store_that_does_not_answer_is_a_source_that_cannot_be_read(
+    server: str, monkeypatch: pytest.MonkeyPatch, look: Callable[[object], object]
+) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{nobody.getsockname()[1]}"
+    monkeypatch.setenv("AWS_ENDPOINT_URL", url)
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    s3fs.S3FileSystem.clear_instance_cache()
+    place = "s3://shop/landing"
+
+    with pytest.raises(SourceError, match=f"s3://shop/landing cannot be read: no answer.*{url}"):
+        look(StoredSource(place) if look is StoredSource.fix else place)
+
+    s3fs.S3FileSystem.clear_instance_cache()
 
 
 def test_a_day_that_landed_is_left_alone(bucket: str) -> None:

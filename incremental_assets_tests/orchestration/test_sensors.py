@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import dagster as dg
+import pytest
 
+from incremental_assets.errors import LedgerError
+from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
-from incremental_assets.orchestration.sensors import ASKED_FOR, stale_days_sensors
+from incremental_assets.orchestration.requests import ASKED_FOR
+from incremental_assets.orchestration.sensors import stale_days_sensors
 from incremental_assets.settings import Settings
 from incremental_assets_tests.plan.ledgers import EVENTS, MART, SALES, USERS, did, jan
 
@@ -41,9 +46,12 @@ def ran(
     return instance.add_run(dg.DagsterRun("assets", tags=dict(request.tags), status=status))
 
 
+def write(settings: Settings, entry: Entry) -> None:
+    Ledger(ledger_path(settings.lake)).transact_on(entry.table, lambda _: [entry])
+
+
 def load_events(settings: Settings, batch: int, *days: int) -> None:
-    entry = did(EVENTS, batch, days[0], touched=days)
-    Ledger(ledger_path(settings.lake)).transact_on(EVENTS.name, lambda _: [entry])
+    write(settings, did(EVENTS, batch, days[0], touched=days))
 
 
 def test_stale_days_are_asked_for_in_ranges_with_all_that_is_built_on_them(
@@ -68,38 +76,79 @@ def test_what_is_under_way_is_not_asked_for_and_what_died_is_a_limited_number_of
     settings: Settings, instance: dg.DagsterInstance
 ) -> None:
     load_events(settings, 1, 2)
+    write(settings, did(SALES, 1, 2, read={EVENTS.name: 1}))
     keys = []
     for _ in range(3):
         (request,) = requests(settings, instance)
         keys.append(request.run_key)
         run = ran(instance, request, dg.DagsterRunStatus.STARTED)
-        assert skipped(settings, instance) == "silver/users 2017-01-02 has been asked for"
+        assert skipped(settings, instance) == "silver/users: a run over 2017-01-02 is under way"
         instance.report_run_failed(run)
     assert len(set(keys)) == 3
 
-    assert "was tried 3 times and is stale still" in skipped(settings, instance)
+    assert "2017-01-02 was tried 3 times and is not done" in skipped(settings, instance)
     load_events(settings, 2, 2)
     (anew,) = requests(settings, instance)
     assert anew.tags[ASKED_FOR] != request.tags[ASKED_FOR]
 
 
-def test_a_ledger_that_cannot_be_read_is_the_reason_why_nothing_is_asked_for(
+def test_a_table_that_cannot_be_built_does_not_keep_the_others_back(
+    settings: Settings, instance: dg.DagsterInstance
+) -> None:
+    load_events(settings, 1, 2)
+    for _ in range(3):
+        (request,) = requests(settings, instance)
+        assert request.asset_selection[0] == dg.AssetKey(["silver", "users"])  # type: ignore[index]
+        ran(instance, request, dg.DagsterRunStatus.FAILURE)
+
+    (request,) = requests(settings, instance)
+
+    assert request.asset_selection == [
+        dg.AssetKey(["silver", "sales"]),
+        dg.AssetKey(["gold", "mart"]),
+    ]
+
+
+def test_a_run_that_was_created_and_not_handed_over_is_found_again_by_its_key(
+    settings: Settings, instance: dg.DagsterInstance
+) -> None:
+    load_events(settings, 1, 2)
+    (request,) = requests(settings, instance)
+    ran(instance, request, dg.DagsterRunStatus.NOT_STARTED)
+
+    (again,) = requests(settings, instance)
+
+    assert again.run_key == request.run_key
+
+
+def test_a_ledger_that_cannot_be_read_is_told_and_after_half_an_hour_the_tick_fails(
     settings: Settings, instance: dg.DagsterInstance
 ) -> None:
     Path(settings.lake).parent.mkdir(parents=True, exist_ok=True)
     Path(settings.lake).write_text("a file where the lake should be")
+    noon = datetime(2017, 1, 31, 12, tzinfo=UTC)
+    minutes = iter((0, 29, 30))
+    (sensor,) = stale_days_sensors(
+        TABLES, settings, lambda: noon + timedelta(minutes=next(minutes))
+    )
+    context = dg.build_sensor_context(instance=instance)
 
-    assert "lake is not writable" in skipped(settings, instance)
+    for _ in range(2):
+        found = sensor(context)
+        assert isinstance(found, dg.SkipReason)
+        assert "12:00:00+00:00: The lake is not writable" in (found.skip_message or "")
+        context = dg.build_sensor_context(instance=instance, cursor=context.cursor)
+    with pytest.raises(LedgerError, match=r"since 2017-01-31T12.*lake is not writable"):
+        sensor(context)
 
 
 def test_days_that_are_held_are_left_alone(
     settings: Settings, instance: dg.DagsterInstance
 ) -> None:
     load_events(settings, 1, 2)
-    ledger = Ledger(ledger_path(settings.lake))
-    held = [did(table, 1, 2, read={EVENTS.name: 1}, state="held") for table in (USERS, SALES)]
-    for entry in held:
-        ledger.transact_on(entry.table, lambda _, entry=entry: [entry])  # type: ignore[misc]
+    for table in (USERS, SALES):
+        entry = did(table, 1, 2, read={EVENTS.name: 1}, state="held")
+        write(settings, entry)
 
     assert entry.day == jan(2)
     assert skipped(settings, instance) == "Nothing is stale."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 from incremental_assets_tests.scenarios.world import World, sale, sales
 
@@ -11,20 +12,26 @@ DAYS = [f"2017-01-{day:02d}" for day in range(2, 6)]
 
 def land_week(world: World) -> None:
     """Four days with late rows, corrections, repeats, bad rows and users that change."""
-    for position, day in enumerate(DAYS):
-        rows: list[dict[str, object] | str] = [*sales(f"{day}-", day, 30), '{"half"']
-        if position >= 2:
-            earlier = DAYS[position - 2]
-            rows += sales(f"late{day}-", earlier, 2)
-            rows += [sale(f"{earlier}-1", earlier, qty=9, arrival_ts=f"{day}T00:00:00Z")]
-            rows += [sale(f"{earlier}-2", earlier)]
-        rows += [sale(f"ahead{day}", day, event_ts=f"{day}T23:30:00-05:00", user_id="u2")]
-        world.land("events", day, "a.jsonl", rows[:20])
-        world.land("events", day, "b.jsonl", rows[20:])
-        user = f"u{position % 2 + 1}"
-        version = {"user_id": user, "updated_at": f"{day}T12:00:00Z", "income": day}
-        stale_copy = {"user_id": "u1", "updated_at": "2017-01-02T12:00:00Z", "income": "2017-01-02"}
-        world.land("users", day, "u.jsonl", [version, stale_copy])
+    for position in range(len(DAYS)):
+        land_day(world, position, DAYS)
+
+
+def land_day(world: World, position: int, days: Sequence[str]) -> None:
+    """One of the days of a week, with what comes late for the day before the last."""
+    day = days[position]
+    rows: list[dict[str, object] | str] = [*sales(f"{day}-", day, 30), '{"half"']
+    if position >= 2:
+        earlier = days[position - 2]
+        rows += sales(f"late{day}-", earlier, 2)
+        rows += [sale(f"{earlier}-1", earlier, qty=9, arrival_ts=f"{day}T00:00:00Z")]
+        rows += [sale(f"{earlier}-2", earlier)]
+    rows += [sale(f"ahead{day}", day, event_ts=f"{day}T23:30:00-05:00", user_id="u2")]
+    world.land("events", day, "a.jsonl", rows[:20])
+    world.land("events", day, "b.jsonl", rows[20:])
+    user = f"u{position % 2 + 1}"
+    version = {"user_id": user, "updated_at": f"{day}T12:00:00Z", "income": day}
+    stale_copy = {"user_id": "u1", "updated_at": "2017-01-02T12:00:00Z", "income": "2017-01-02"}
+    world.land("users", day, "u.jsonl", [version, stale_copy])
 
 
 def test_day_by_day_then_stale_days_equals_one_range(world: World) -> None:

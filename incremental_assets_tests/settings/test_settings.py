@@ -60,6 +60,7 @@ def test_every_variable_reaches_its_setting() -> None:
             "INCREMENTAL_ASSETS_ALERT_STALE_HOURS": "1",
             "INCREMENTAL_ASSETS_ALERT_QUARANTINE_PERCENT": "5",
             "INCREMENTAL_ASSETS_ALERT_LATE_PERCENT": "100",
+            "INCREMENTAL_ASSETS_SENSOR_SECONDS": "300",
             "SPARK_MASTER": "local[1]",
             "SPARK_REMOTE": "sc://host:15002",
             "DAGSTER_HOME": "/data/dagster",
@@ -84,6 +85,7 @@ def test_every_variable_reaches_its_setting() -> None:
         dagster_home=Path("/data/dagster"),
         java_home=Path("/data/java"),
         vacuum_days=30,
+        sensor_seconds=300,
     )
 
 
@@ -166,6 +168,7 @@ _A_PLACE = "Give a plain path or URI"
         pytest.param("LATENESS_DAYS", "3651", _A_NUMBER, id="too many"),
         pytest.param("VACUUM_DAYS", "0", "at least 1", id="files that are still read"),
         pytest.param("VACUUM_DAYS", "12h", _A_NUMBER, id="hours"),
+        pytest.param("SENSOR_SECONDS", "0", "a whole number of seconds from 1", id="no time"),
         pytest.param("LATENESS_DAYS", "٧", _A_NUMBER, id="a digit of another script"),
     ],
 )

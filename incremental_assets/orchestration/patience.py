@@ -1,0 +1,50 @@
+"""How long a sensor puts up with a source or a ledger that it cannot reach."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Self
+
+from incremental_assets.errors import IncrementalAssetsError
+
+PATIENCE = timedelta(minutes=30)
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """What one tick tells the next: nothing about positions, which the ledger knows.
+
+    `unreachable_since` is an instant in ISO 8601, or "". `outside` are the days that were reported
+    as lying outside the partitions, in words.
+    """
+
+    unreachable_since: str = ""
+    outside: str = ""
+
+    @classmethod
+    def of(cls, text: str | None) -> Self:
+        """The cursor as it was kept; a new one where that is not readable."""
+        try:
+            kept = json.loads(text or "{}")
+            return cls(str(kept.get("unreachable_since", "")), str(kept.get("outside", "")))
+        except (ValueError, AttributeError):
+            return cls()
+
+    def __str__(self) -> str:
+        return json.dumps(asdict(self))
+
+    def unreachable(self, at: datetime, what: str, error: IncrementalAssetsError) -> Self:
+        """The cursor that knows since when. Raises an error of the same kind once that is long."""
+        since = self.unreachable_since or at.isoformat(timespec="seconds")
+        if at - datetime.fromisoformat(since) >= PATIENCE:
+            raise type(error)(
+                f"{what}: nothing could be asked for since {since}: {error}"
+            ) from error
+        return replace(self, unreachable_since=since)
+
+
+def utc_now() -> datetime:
+    """The clock of the sensors, where no other is given."""
+    return datetime.now(UTC)

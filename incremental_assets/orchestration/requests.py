@@ -1,0 +1,155 @@
+"""What a sensor asks for: runs over ranges of days, each once, and a limited number of times again.
+
+Nothing is remembered in a cursor: what has been asked for is told by the runs that are there, and
+what there is to do by the ledger. So it does not matter when a daemon was killed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+
+import dagster as dg
+
+from incremental_assets.days import DayRange, chunks, contiguous, named, parse_days
+from incremental_assets.errors import DayError
+from incremental_assets.orchestration.events import asset_key
+from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
+from incremental_assets.table import Table
+
+ASKED_FOR = "incremental_assets/asked_for"
+MOST_ATTEMPTS = 3
+DAYS_PER_RUN = 31
+# A run that is created and not yet handed over is asked for again: by its key the daemon finds it.
+_UNDER_WAY = (
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+)
+_PARTITION = "dagster/partition"
+_KEYS_PER_QUERY = 500
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Runs to ask for, and what is not asked for, with why, in words."""
+
+    runs: Sequence[dg.RunRequest] = ()
+    left: Sequence[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Want:
+    """Days of a table at a position: what one run is asked to do."""
+
+    table: str
+    days: DayRange
+    position: str
+
+    @property
+    def asked(self) -> str:
+        """What all attempts have in common."""
+        digest = hashlib.blake2b(self.position.encode(), digest_size=8).hexdigest()
+        return f"{self.table} {self.days}:{digest}"
+
+
+def runs_for(
+    tables: Sequence[Table], positions: Mapping[date, str], instance: dg.DagsterInstance
+) -> Asked:
+    """The runs that load the tables for these days; the days are those of the first table.
+
+    A day's position tells what is to be read for it: while it stays, the day is asked for until a
+    run has done it, `MOST_ATTEMPTS` times at most. A day that a run under way has among its own is
+    left to that run. Days are asked for in contiguous ranges of at most `DAYS_PER_RUN`; the last
+    attempt takes each day by itself, so that one bad day does not keep its neighbours back.
+    """
+    name = tables[0].name
+    left: list[str] = []
+    taken = _under_way(instance, tables[0])
+    busy = {day for day in positions if any(day in span for span in taken)}
+    if busy:
+        left.append(f"{name}: a run over {named(busy)} is under way")
+    single = {
+        day: _Want(name, DayRange(day, day), position)
+        for day, position in positions.items()
+        if day not in busy
+    }
+    tried = _attempts(instance, [want.asked for want in single.values()])
+    given_up = [day for day, want in single.items() if tried[want.asked] >= MOST_ATTEMPTS]
+    if given_up:
+        left.append(
+            f"{name} {named(given_up)} was tried {MOST_ATTEMPTS} times and is not done; look at "
+            "its last run. When its input changes it is asked for again"
+        )
+    wanted = _ranges(name, {day: positions[day] for day in single.keys() - set(given_up)})
+    tried |= _attempts(instance, [want.asked for want in wanted if len(want.days) > 1])
+    apart = [want for want in wanted if len(want.days) > 1 and tried[want.asked] >= 2]
+    wanted = [want for want in wanted if want not in apart]
+    wanted += [single[day] for want in apart for day in want.days]
+    return Asked([_request(tables, want, tried[want.asked] + 1) for want in wanted], left)
+
+
+def _ranges(table: str, positions: Mapping[date, str]) -> list[_Want]:
+    spans = [
+        DayRange(some[0], some[-1])
+        for span in contiguous(positions)
+        for some in chunks(list(span), DAYS_PER_RUN)
+    ]
+    return [
+        _Want(
+            table,
+            span,
+            positions[span.first] if len(span) == 1 else str([positions[day] for day in span]),
+        )
+        for span in spans
+    ]
+
+
+def _request(tables: Sequence[Table], want: _Want, attempt: int) -> dg.RunRequest:
+    return dg.RunRequest(
+        run_key=f"{want.asked}:{attempt}",
+        asset_selection=[asset_key(table) for table in tables],
+        tags={
+            ASKED_FOR: want.asked,
+            RANGE_START: str(want.days.first),
+            RANGE_END: str(want.days.last),
+        },
+    )
+
+
+def _attempts(instance: dg.DagsterInstance, asked: Sequence[str]) -> Counter[str]:
+    """How many runs that were asked for in these words have ended."""
+    found: Counter[str] = Counter()
+    for some in _parts(asked):
+        runs = instance.get_runs(dg.RunsFilter(tags={ASKED_FOR: some}))
+        found.update(run.tags[ASKED_FOR] for run in runs if run.is_finished)
+    return found
+
+
+def _parts(asked: Sequence[str]) -> Iterable[Sequence[str]]:
+    for start in range(0, len(asked), _KEYS_PER_QUERY):
+        yield asked[start : start + _KEYS_PER_QUERY]
+
+
+def _under_way(instance: dg.DagsterInstance, table: Table) -> list[DayRange]:
+    """The days that runs have among their own that load this table and have not ended."""
+    found = []
+    for run in instance.get_runs(dg.RunsFilter(statuses=_UNDER_WAY)):
+        chosen = run.asset_selection
+        span = _days(run)
+        if span is not None and (chosen is None or asset_key(table) in chosen):
+            found.append(span)
+    return found
+
+
+def _days(run: dg.DagsterRun) -> DayRange | None:
+    first, last = run.tags.get(RANGE_START), run.tags.get(RANGE_END)
+    said = f"{first}...{last}" if first and last else run.tags.get(_PARTITION, "")
+    try:
+        return parse_days(said)
+    except DayError:
+        return None  # a run of something else

@@ -1,0 +1,166 @@
+"""A week of deliveries through the sensors of a real daemon, which is killed again and again."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+import dagster as dg
+import pytest
+from pyspark.sql import SparkSession
+
+from incremental_assets.catalog import tables
+from incremental_assets.days import DayRange
+from incremental_assets.orchestration.requests import ASKED_FOR, MOST_ATTEMPTS
+from incremental_assets.plan import landing_days_with_news
+from incremental_assets.plan.due import stale_work
+from incremental_assets.settings import PROJECT_ROOT
+from incremental_assets_tests.end_to_end.dagster_dev import Dev, until
+from incremental_assets_tests.end_to_end.shop import SILVER_SALES, Shop
+from incremental_assets_tests.scenarios.test_order_free import land_day
+from incremental_assets_tests.scenarios.world import TABLES, World, sales
+
+LOCATION = "incremental_assets"
+SENSORS = [
+    "new_in_events",
+    "new_in_inventory_movements",
+    "new_in_orders",
+    "new_in_products",
+    "new_in_users",
+    "stale_days",
+]
+WEEK = [f"2017-01-{day:02d}" for day in range(2, 8)]
+RUN_KEY = "dagster/run_key"
+PATIENCE = 900  # seconds
+
+
+@pytest.fixture
+def dev(shop: Shop) -> Iterator[Dev]:
+    """Not started yet; all its daemon looks for, it looks for every few seconds."""
+    config = shop.home / "dagster.yaml"
+    quick = config.read_text().replace("poll_interval_seconds: 30", "poll_interval_seconds: 3")
+    config.write_text(quick.replace("start_timeout_seconds: 180", "start_timeout_seconds: 45"))
+    shop.env["INCREMENTAL_ASSETS_SENSOR_SECONDS"] = "2"
+    dev = Dev(shop, "-w", str(PROJECT_ROOT / "workspace.yaml"))
+    try:
+        yield dev
+    finally:
+        dev.kill()
+
+
+def deliver(world: World, position: int) -> None:
+    """Make a day's files elsewhere and rename them in, as whoever delivers should."""
+    aside = world.another("aside", own_landing=True)
+    land_day(aside, position, WEEK)
+    made = Path(aside.settings.landing)
+    for file in sorted(made.rglob("*.jsonl")):
+        if file.parts[-3] == "users" and position % 3:
+            continue  # fewer runs: the users are told of every third day
+        place = Path(world.settings.landing) / file.relative_to(made)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        file.rename(place)
+
+
+def strike(dev: Dev, what: str, instance: dg.DagsterInstance, moments: random.Random) -> None:
+    """Kill a part of it while a run has its Spark; start again what ended by that.
+
+    No run that is tried for the last time: after that it would be up to a person.
+    """
+
+    def may_be_struck() -> bool:
+        runs = instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED]))
+        last = [run for run in runs if attempt(run) == MOST_ATTEMPTS]
+        return bool(dev.sparks()) and not last
+
+    until(may_be_struck, PATIENCE)
+    time.sleep(moments.uniform(0, 6))
+    until(may_be_struck, PATIENCE)
+    if what in ("run", "spark"):
+        spark, run = dev.sparks()[0]
+        for pid in [run, spark] if what == "run" else [spark]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return
+    if what == "daemon":
+        dev.kill_daemon()
+    else:
+        dev.kill()
+    dev.start()
+
+
+def attempt(run: dg.DagsterRun) -> int:
+    """Which attempt a run is, of those that a sensor asked for."""
+    return int(run.tags.get(RUN_KEY, ":1").rpartition(":")[2])
+
+
+def nothing_is_left(world: World, instance: dg.DagsterInstance) -> bool:
+    """Whether nothing is new, nothing is stale and no run is under way."""
+    if any(not run.is_finished for run in instance.get_runs()):
+        return False
+    view, start, today = world.house.ledger.view(), world.settings.start_date, datetime.now(UTC)
+    span = DayRange(start, today.date())
+    news = (
+        landing_days_with_news(table, view, world.settings, start, span.last)
+        for table in tables()
+        if table.layer == "bronze"
+    )
+    return not any(news) and not stale_work(tables(), view, start, span.last, span)
+
+
+@pytest.mark.parametrize("seed", [20170102])
+def test_a_week_of_deliveries_reaches_gold_through_kills_of_the_daemon_its_runs_and_spark(
+    shop: Shop, dev: Dev, spark: SparkSession, seed: int
+) -> None:
+    world = shop.world(spark)
+    moments = random.Random(seed)
+    strikes = ["run", "spark", "daemon", "everything"]
+    moments.shuffle(strikes)
+    web = dev.start()
+    for name in SENSORS:
+        web.start_sensor(LOCATION, name)
+
+    with shop.instance() as instance:
+        for position in range(len(WEEK)):
+            deliver(world, position)
+            if strikes and position:
+                strike(dev, strikes.pop(), instance, moments)
+            else:
+                time.sleep(moments.uniform(0, 6))
+        until(lambda: nothing_is_left(world, instance), PATIENCE)
+        runs = [run for run in instance.get_runs() if ASKED_FOR in run.tags]
+
+    assert not strikes
+    whole = world.another("undisturbed")
+    whole.load(f"{WEEK[0]}...{WEEK[-1]}")
+    whole.load_stale()
+    world.same_tables_as(whole)
+    assert not world.stale()
+    keys = [run.tags[RUN_KEY] for run in runs]
+    assert len(set(keys)) == len(keys)
+    assert any(run.status == dg.DagsterRunStatus.FAILURE for run in runs)
+    assert max(attempt(run) for run in runs) <= MOST_ATTEMPTS
+
+
+def test_a_backfill_goes_on_after_its_daemon_and_its_run_were_killed(
+    shop: Shop, dev: Dev, spark: SparkSession
+) -> None:
+    world = shop.world(spark)
+    for day in WEEK[:2]:
+        world.land("events", day, "a.jsonl", sales(day, day, 10))
+    web = dev.start()
+
+    backfill = web.backfill(list(TABLES), WEEK[0], WEEK[1])
+    dev.kill()
+    seen = dev.start().ended(backfill, PATIENCE)
+
+    assert seen["status"] == "COMPLETED_SUCCESS", seen
+    assert [run["status"] for run in seen["runs"]] == ["SUCCESS"]
+    assert len(world.orders("gold/sales_mart")) == 20
+    with shop.instance() as instance:
+        assert instance.get_materialized_partitions(SILVER_SALES) == set(WEEK[:2])

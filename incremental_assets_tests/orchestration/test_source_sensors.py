@@ -1,0 +1,454 @@
+"""The sensors of the sources: what they ask for, once, how often again, and what they say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import dagster as dg
+import polars as pl
+import pytest
+
+from incremental_assets.changes import Sequence, Timestamp
+from incremental_assets.days import DayRange
+from incremental_assets.errors import SourceError
+from incremental_assets.lake.strategy import Append
+from incremental_assets.ledger.entry import Entry, State, Window
+from incremental_assets.ledger.ledger import Ledger, ledger_path
+from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
+from incremental_assets.orchestration.requests import ASKED_FOR
+from incremental_assets.orchestration.source_sensors import source_sensors
+from incremental_assets.plan import file_entries, plan_table
+from incremental_assets.settings import Settings
+from incremental_assets.sources.stored_feed import Stored
+from incremental_assets.table import Table
+from incremental_assets_tests.plan.ledgers import EVENTS, MART, SALES, USERS, did, jan
+
+ORDERS = Table(
+    "bronze/orders", "", (Stored("orders"),), changes=Timestamp("updated_at"), write=Append()
+)
+NUMBERED = Table(
+    "bronze/numbered",
+    "",
+    (Stored("orders", day="updated_at"),),
+    changes=Sequence("id", on_gap="wait", deadline=timedelta(hours=1)),
+    write=Append(),
+)
+LATE = datetime(2017, 1, 31, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.ephemeral() as made:
+        yield made
+
+
+class Ticks:
+    """Ticks of one sensor: one code server, so what it keeps between ticks it keeps here."""
+
+    def __init__(self, settings: Settings, instance: dg.DagsterInstance, *tables: Table) -> None:
+        self.settings = settings
+        self.instance = instance
+        self.now = LATE
+        self.cursor: str | None = None
+        self.table = tables[0]
+        (self._sensor,) = source_sensors(tables, settings, lambda: self.now)
+
+    def tick(self) -> dg.SensorResult | dg.SkipReason:
+        context = dg.build_sensor_context(instance=self.instance, cursor=self.cursor)
+        found = self._sensor(context)
+        self.cursor = context.cursor
+        assert isinstance(found, dg.SensorResult | dg.SkipReason)
+        return found
+
+    def requests(self) -> list[dg.RunRequest]:
+        found = self.tick()
+        assert isinstance(found, dg.SensorResult), found
+        return list(found.run_requests or ())
+
+    def skipped(self) -> str:
+        found = self.tick()
+        assert isinstance(found, dg.SkipReason), found
+        return found.skip_message or ""
+
+    def ran(
+        self, request: dg.RunRequest, status: dg.DagsterRunStatus = dg.DagsterRunStatus.FAILURE
+    ) -> dg.DagsterRun:
+        run = dg.DagsterRun(
+            "assets",
+            tags=dict(request.tags),
+            status=status,
+            asset_selection=frozenset(request.asset_selection or ()),
+        )
+        return self.instance.add_run(run)
+
+    def write(self, *entries: Entry) -> None:
+        Ledger(ledger_path(self.settings.lake)).transact_on(self.table.name, lambda _: entries)
+
+    def load(self, *days: int, state: State = "committed") -> None:
+        """The ledger as a load of these days leaves it."""
+        view = Ledger(ledger_path(self.settings.lake)).view()
+        chosen = [jan(day) for day in days]
+        number = view.table(self.table.name).last_batch
+        for work in plan_table(self.table, chosen, view, self.settings, self.now.date()).work:
+            number += 1
+            for day, todo in work.days.items():
+                entry = did(self.table, number, day.day, state=state, mode=work.mode)
+                position = {"source": todo.source.mark, "seen": todo.seen} if todo.source else {}
+                self.write(
+                    replace(
+                        entry,
+                        files=file_entries(todo.files),
+                        windows=tuple(Window(w.upstream, w.low, w.high) for w in todo.windows),
+                        position=json.dumps(position) if position else "",
+                    )
+                )
+
+
+@pytest.fixture
+def events(settings: Settings, instance: dg.DagsterInstance) -> Ticks:
+    return Ticks(settings, instance, EVENTS, USERS, SALES, MART)
+
+
+def land(settings: Settings, day: date, name: str = "a.jsonl", content: str = "{}\n") -> Path:
+    file = Path(settings.landing) / "events" / str(day) / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(content)
+    return file
+
+
+def put_orders(settings: Settings, name: str, *days: int, delta: bool = False) -> None:
+    folder = Path(settings.landing) / "orders"
+    rows = pl.DataFrame(
+        {
+            "id": list(range(1, len(days) + 1)),
+            "updated_at": [datetime(2017, 1, day, 9, tzinfo=UTC) for day in days],
+        }
+    )
+    if delta:
+        rows.write_delta(folder, mode="append")
+    else:
+        folder.mkdir(exist_ok=True)
+        rows.write_parquet(folder / name)
+
+
+def spans(requests: list[dg.RunRequest]) -> list[str]:
+    return [
+        str(
+            DayRange(date.fromisoformat(r.tags[RANGE_START]), date.fromisoformat(r.tags[RANGE_END]))
+        )
+        for r in requests
+    ]
+
+
+def test_days_with_new_files_are_asked_for_in_ranges_with_all_that_is_built_on_them(
+    events: Ticks,
+) -> None:
+    assert events.skipped() == "Nothing is new."
+    for day in (2, 3, 7):
+        land(events.settings, jan(day))
+
+    first, second = events.requests()
+
+    assert spans([first, second]) == ["2017-01-02...2017-01-03", "2017-01-07"]
+    assert [key.to_user_string() for key in first.asset_selection or ()] == [
+        "bronze/events",
+        "silver/users",
+        "silver/sales",
+        "gold/mart",
+    ]
+    assert (first.run_key or "").startswith("bronze/events 2017-01-02...2017-01-03:")
+    assert (first.run_key or "").endswith(":1")
+    events.load(2, 3)
+    (left,) = events.requests()
+    assert left.run_key == second.run_key
+
+
+def test_the_same_state_has_the_same_key_and_another_state_another(events: Ticks) -> None:
+    file = land(events.settings, jan(2))
+    (first,) = events.requests()
+    (same,) = events.requests()
+    land(events.settings, jan(2), "b.jsonl")
+    (more,) = events.requests()
+    file.write_text("{ }\n")
+    (changed,) = events.requests()
+
+    keys = [request.run_key for request in (first, same, more, changed)]
+    assert keys[0] == keys[1]
+    assert len(set(keys)) == 3
+
+
+def test_a_day_that_a_run_under_way_has_is_left_to_it_and_asked_for_after_that(
+    events: Ticks,
+) -> None:
+    land(events.settings, jan(2))
+    (request,) = events.requests()
+    run = events.ran(request, dg.DagsterRunStatus.STARTED)
+    land(events.settings, jan(2), "b.jsonl")
+    land(events.settings, jan(5))
+
+    (other,) = events.requests()
+    assert spans([other]) == ["2017-01-05"]
+    events.instance.report_run_failed(run)
+
+    assert spans(events.requests()) == ["2017-01-02", "2017-01-05"]
+
+
+@pytest.mark.parametrize(
+    ("tags", "covers"),
+    [
+        ({"dagster/partition": "2017-01-02"}, True),
+        ({RANGE_START: "2017-01-01", RANGE_END: "2017-01-09"}, True),
+        ({"dagster/partition": "2017-01-03"}, False),
+        ({"dagster/partition": "not a day"}, False),
+        ({}, False),
+    ],
+    ids=["its day", "a range", "another day", "another partition", "no partition"],
+)
+def test_runs_and_backfills_from_the_ui_count_as_under_way(
+    events: Ticks, tags: dict[str, str], covers: bool
+) -> None:
+    land(events.settings, jan(2))
+    starting = dg.DagsterRun("assets", tags=tags, status=dg.DagsterRunStatus.STARTING)
+    events.instance.add_run(starting)
+
+    if covers:
+        assert events.skipped() == "bronze/events: a run over 2017-01-02 is under way"
+    else:
+        assert spans(events.requests()) == ["2017-01-02"]
+
+
+def test_a_run_of_other_tables_keeps_nothing_back(events: Ticks) -> None:
+    land(events.settings, jan(2))
+    other = dg.DagsterRun(
+        "assets",
+        tags={"dagster/partition": "2017-01-02"},
+        status=dg.DagsterRunStatus.STARTED,
+        asset_selection=frozenset([dg.AssetKey(["silver", "sales"])]),
+    )
+    events.instance.add_run(other)
+
+    assert spans(events.requests()) == ["2017-01-02"]
+
+
+def test_a_run_that_died_is_asked_for_three_times_and_then_when_its_input_changes(
+    events: Ticks,
+) -> None:
+    land(events.settings, jan(2))
+    keys = []
+    for _ in range(3):
+        (request,) = events.requests()
+        keys.append(request.run_key)
+        events.ran(request)
+
+    assert [key[-2:] for key in keys if key] == [":1", ":2", ":3"]
+    assert "bronze/events 2017-01-02 was tried 3 times and is not done" in events.skipped()
+    land(events.settings, jan(2), "b.jsonl")
+    (anew,) = events.requests()
+    assert anew.tags[ASKED_FOR] != request.tags[ASKED_FOR]
+
+
+def test_the_last_attempt_takes_the_days_apart_so_that_one_keeps_no_other_back(
+    events: Ticks,
+) -> None:
+    for day in (2, 3, 4):
+        land(events.settings, jan(day))
+    for _ in range(2):
+        (request,) = events.requests()
+        assert spans([request]) == ["2017-01-02...2017-01-04"]
+        events.ran(request)
+
+    assert spans(events.requests()) == ["2017-01-02", "2017-01-03", "2017-01-04"]
+    events.load(2, 4)
+    for _ in range(3):
+        (request,) = events.requests()
+        assert spans([request]) == ["2017-01-03"]
+        events.ran(request)
+
+    assert "2017-01-03 was tried 3 times" in events.skipped()
+    land(events.settings, jan(4), "b.jsonl")
+    assert spans(events.requests()) == ["2017-01-04"]
+
+
+def test_many_days_become_ranges_of_a_set_size(events: Ticks) -> None:
+    days = list(DayRange(date(2017, 1, 1), date(2017, 3, 10)))
+    for day in days:
+        land(events.settings, day)
+    events.now = datetime(2017, 3, 31, tzinfo=UTC)
+
+    assert spans(events.requests()) == [
+        "2017-01-01...2017-01-31",
+        "2017-02-01...2017-03-03",
+        "2017-03-04...2017-03-10",
+    ]
+
+
+def test_a_held_day_is_asked_for_only_when_its_input_changes_or_somebody_accepts_it(
+    events: Ticks,
+) -> None:
+    file = land(events.settings, jan(2))
+    (request,) = events.requests()
+    events.load(2, state="held")
+    events.ran(request)
+    assert events.skipped() == "Nothing is new."
+
+    file.write_text("{ }\n")
+    (repaired,) = events.requests()
+    assert repaired.run_key != request.run_key
+
+    file.write_text("{}\n")
+    assert events.skipped() == "Nothing is new."
+    events.write(replace(did(EVENTS, 2, 2), state="accepted", held_by="row_count"))
+    (accepted,) = events.requests()
+    assert accepted.run_key not in (request.run_key, repaired.run_key)
+
+
+def test_a_day_that_is_rewound_again_and_again_has_a_key_of_its_own_each_time(
+    events: Ticks,
+) -> None:
+    land(events.settings, jan(2))
+    keys = set()
+    for _ in range(6):
+        (request,) = events.requests()
+        keys.add(request.run_key)
+        events.ran(request, dg.DagsterRunStatus.SUCCESS)
+        events.load(2)
+        assert events.skipped() == "Nothing is new."
+        history = Ledger(ledger_path(events.settings.lake)).view().table(EVENTS.name)
+        rewind = did(EVENTS, history.last_batch + 1, 2, kind="rewind")
+        events.write(replace(rewind, files=tuple(history.files(jan(2)).values())))
+
+    assert len(keys) == 6
+
+
+def test_day_folders_outside_the_partitions_are_left_out_and_told_once(events: Ticks) -> None:
+    land(events.settings, date(2016, 12, 30))
+    land(events.settings, date(2017, 2, 1))
+
+    said = events.skipped()
+
+    assert "2016-12-30 lie before the first partition 2017-01-01" in said
+    assert "2017-02-01 lie in the future" in said
+    assert events.skipped() == "Nothing is new."
+    land(events.settings, date(2016, 12, 31))
+    assert "2016-12-30...2016-12-31" in events.skipped()
+    land(events.settings, jan(2))
+    assert spans(events.requests()) == ["2017-01-02"]
+    events.now = datetime(2017, 2, 1, tzinfo=UTC)
+    assert spans(events.requests()) == ["2017-01-02", "2017-02-01"]
+
+
+def test_a_source_that_cannot_be_reached_skips_with_the_reason_and_fails_after_half_an_hour(
+    events: Ticks,
+) -> None:
+    land(events.settings, jan(2))
+    landing, gone = Path(events.settings.landing), Path(f"{events.settings.landing}.gone")
+    landing.rename(gone)
+
+    for minutes in (0, 29):
+        events.now = LATE + timedelta(minutes=minutes)
+        assert "2017-01-31T12:00:00+00:00: The landing root" in events.skipped()
+    events.now = LATE + timedelta(minutes=30)
+    with pytest.raises(SourceError, match=r"since 2017-01-31T12.*landing root .* does not exist"):
+        events.tick()
+
+    gone.rename(landing)
+    assert spans(events.requests()) == ["2017-01-02"]
+    landing.rename(gone)
+    assert "2017-01-31T12:30:00+00:00: The landing root" in events.skipped()
+
+
+def test_a_ledger_that_cannot_be_read_is_the_reason_why_nothing_is_asked_for(
+    events: Ticks,
+) -> None:
+    Path(events.settings.lake).write_text("a file where the lake should be")
+
+    assert "lake is not writable" in events.skipped()
+
+
+def test_a_cursor_of_another_making_is_none(events: Ticks) -> None:
+    for text in ("{", "7", "null", '{"older": 1}'):
+        events.cursor = text
+        assert events.skipped() == "Nothing is new."
+
+
+@pytest.mark.parametrize("delta", [True, False], ids=["delta", "parquet"])
+def test_a_stored_source_is_asked_for_just_the_days_whose_rows_changed(
+    settings: Settings, instance: dg.DagsterInstance, delta: bool
+) -> None:
+    ticks = Ticks(settings, instance, ORDERS)
+    assert ticks.skipped() == "Nothing is new."
+    put_orders(settings, "1.parquet", 5, 6, delta=delta)
+
+    (first,) = ticks.requests()
+    assert spans([first]) == ["2017-01-05...2017-01-06"]
+    ticks.load(*range(1, 32))
+    assert ticks.skipped() == "Nothing is new."
+    put_orders(settings, "2.parquet", 6, delta=delta)
+    (second,) = ticks.requests()
+
+    assert spans([second]) == ["2017-01-06"]
+    assert second.run_key != first.run_key
+    ticks.load(6)
+    assert ticks.skipped() == "Nothing is new."
+
+
+def test_a_stored_source_that_is_gone_skips_with_its_own_words(
+    settings: Settings, instance: dg.DagsterInstance
+) -> None:
+    ticks = Ticks(settings, instance, ORDERS)
+    put_orders(settings, "1.parquet", 5)
+    ticks.load(5)
+    (Path(settings.landing) / "orders").rename(Path(settings.landing) / "archive")
+
+    assert "There is nothing at" in ticks.skipped()
+
+
+def test_rows_that_wait_for_a_gap_are_asked_for_when_they_wait_no_longer(
+    settings: Settings, instance: dg.DagsterInstance
+) -> None:
+    ticks = Ticks(settings, instance, NUMBERED)
+    put_orders(settings, "1.parquet", 5, 5, 5)
+    mark = Stored("orders").source(settings.landing).fix().mark
+    since = (LATE - timedelta(minutes=10)).isoformat()
+    state = {"source": mark, "seen": "", "waiting_since": since}
+    waits = replace(did(NUMBERED, 1, 5), position=json.dumps(state))
+    ticks.load(*range(1, 32))
+    ticks.write(replace(waits, batch=2))
+
+    assert ticks.skipped() == "Nothing is new."
+    ticks.now = LATE + timedelta(minutes=50)
+    assert spans(ticks.requests()) == ["2017-01-05"]
+
+
+def test_a_tick_reads_no_new_file_and_a_loaded_one_once(
+    events: Ticks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = land(events.settings, jan(2))
+    events.load(2)
+    land(events.settings, jan(3))
+    loaded.write_text("{}\n")  # another time, the same content
+    opened = []
+    real = open
+
+    def counting(path: object, *words: object) -> object:
+        opened.append(str(path))
+        return real(path, *words)  # type: ignore[call-overload]
+
+    monkeypatch.setattr("incremental_assets.sources.source_file.open", counting, raising=False)
+
+    for _ in range(2):
+        assert spans(events.requests()) == ["2017-01-03"]
+
+    assert opened == [str(loaded)]
+
+
+def test_a_source_without_anything_built_on_it_has_a_sensor_too(
+    settings: Settings, instance: dg.DagsterInstance
+) -> None:
+    names = [sensor.name for sensor in source_sensors([EVENTS, ORDERS, SALES], settings)]
+
+    assert names == ["new_in_events", "new_in_orders"]
