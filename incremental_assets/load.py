@@ -254,6 +254,7 @@ class Lakehouse:
                     run_id=run_id,
                     who=who,
                     why=todo.why,
+                    code_version=table.code_version,
                 )
                 for day, todo in sorted(work.days.items())
             ]

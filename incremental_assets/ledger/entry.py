@@ -12,7 +12,7 @@ import polars as pl
 State = Literal["claimed", "committed", "held", "abandoned", "accepted", "dropped"]
 Kind = Literal["advance", "restate", "rewind", "replay"]
 Mode = Literal["append", "merge", "rebuild", "history", "replace"]
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,8 @@ class Entry:
 
     `low` and `high` are the watermark before and after the batch as a watermark table shows it: ISO
     8601 UTC with six digits of microseconds and Z, or digits; "" if there is none. `position` is
-    JSON: all that the change detector must know to go on after this batch.
+    JSON: all that the change detector must know to go on after this batch. `code_version` is that
+    of the table whose code made the rows; "" where it is not known.
     """
 
     table: str
@@ -93,6 +94,7 @@ class Entry:
     low: str = ""
     high: str = ""
     position: str = ""
+    code_version: str = ""
     format_version: int = FORMAT_VERSION
 
 
@@ -133,10 +135,13 @@ SCHEMA: Mapping[str, pl.DataType] = {
     "low": pl.String(),
     "high": pl.String(),
     "position": pl.String(),
+    "code_version": pl.String(),
     "format_version": pl.Int32(),
 }
-# Columns that came with format 2, all of them text; a ledger of format 1 has none of them.
+# Columns that came with a later format, all of them text; an older ledger has none of them.
 SINCE_2 = ("low", "high", "position")
+SINCE_3 = ("code_version",)
+ADDED_LATER = (*SINCE_2, *SINCE_3)
 
 
 def to_frame(entries: Sequence[Entry]) -> pl.DataFrame:

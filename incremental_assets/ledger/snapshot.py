@@ -20,7 +20,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from incremental_assets.errors import LedgerError
-from incremental_assets.ledger.entry import FORMAT_VERSION, SCHEMA, SINCE_2, State
+from incremental_assets.ledger.entry import ADDED_LATER, FORMAT_VERSION, SCHEMA, State
 from incremental_assets.settings import local_path
 from incremental_assets.storage import open_file
 
@@ -149,7 +149,7 @@ class Snapshot:
 def _shaped(rows: pl.DataFrame, file: LedgerFile, columns: Sequence[str]) -> pl.DataFrame:
     """The rows of a file with the ledger's columns and types, whoever wrote it and when."""
     added = [pl.lit(file.table).alias("table")] if "table" in columns else []
-    for name in SINCE_2:
+    for name in ADDED_LATER:
         if name in columns:
             text = pl.col(name).fill_null("") if name in rows.columns else pl.lit("")
             added.append(text.alias(name))
@@ -198,7 +198,7 @@ def _check_columns(root: str, table: DeltaTable) -> None:
             "table, and not a ledger of batches. It was left as it is. Choose another path for "
             "the ledger; `watermark_rows` gives the same columns from it."
         )
-    missing = [name for name in SCHEMA if name not in there and name not in SINCE_2]
+    missing = [name for name in SCHEMA if name not in there and name not in ADDED_LATER]
     if missing:
         raise _another_version(root, f"without {missing}")
 

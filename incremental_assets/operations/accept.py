@@ -76,6 +76,7 @@ def _acceptance(
         who=getpass.getuser(),
         why=reason,
         position=held.position,
+        code_version=held.code_version,
     )
 
 

@@ -16,6 +16,7 @@ from incremental_assets.ledger.entry import (
     FORMAT_VERSION,
     SCHEMA,
     SINCE_2,
+    SINCE_3,
     Entry,
     Window,
     from_frame,
@@ -49,7 +50,16 @@ every_method = pytest.mark.parametrize("ask", ASK.values(), ids=ASK.keys())
 
 def first_format(path: str, *entries: Entry) -> Ledger:
     """A ledger as the first version of this project made and wrote it."""
-    columns = [name for name in SCHEMA if name not in SINCE_2]
+    return _of_format(1, path, (*SINCE_2, *SINCE_3), entries)
+
+
+def second_format(path: str, *entries: Entry) -> Ledger:
+    """A ledger as it was made and written before it told the code of a batch."""
+    return _of_format(2, path, SINCE_3, entries)
+
+
+def _of_format(number: int, path: str, without: Sequence[str], entries: Sequence[Entry]) -> Ledger:
+    columns = [name for name in SCHEMA if name not in without]
     DeltaTable.create(
         path,
         schema=to_frame([]).select(columns).to_arrow().schema,
@@ -57,7 +67,7 @@ def first_format(path: str, *entries: Entry) -> Ledger:
         configuration={"delta.checkpointInterval": "50"},
     )
     for one in entries:
-        row = to_frame([replace(one, format_version=1)]).select(columns)
+        row = to_frame([replace(one, format_version=number)]).select(columns)
         write_deltalake(path, row, mode="append")
     return Ledger(path)
 
@@ -93,10 +103,28 @@ def test_a_ledger_of_the_first_format_is_written_on(ledger: Ledger) -> None:
     assert [(e.batch, e.high, e.position, e.format_version) for e in entries] == [
         (1, "", "", 1),
         (1, "", "", 1),
-        (2, "", "", 2),
-        (2, "2", '{"high": 2}', 2),
-        (3, "", "", 2),
+        (2, "", "", 3),
+        (2, "2", '{"high": 2}', 3),
+        (3, "", "", 3),
     ]
+    assert watermark_rows(ledger).rows() == [(SALES, "2", NOON)]
+
+
+def test_a_ledger_of_the_second_format_is_read_and_written_on_and_knows_no_code(
+    ledger: Ledger,
+) -> None:
+    ledger = second_format(ledger.path, entry(1), entry(1, "committed", high="1"))
+
+    append(ledger, entry(2, code_version="7"), entry(2, "committed", high="2", code_version="7"))
+
+    entries = Ledger(ledger.path).view().table(SALES).entries
+    assert [(e.batch, e.high, e.code_version, e.format_version) for e in entries] == [
+        (1, "", "", 2),
+        (1, "1", "", 2),
+        (2, "", "7", 3),
+        (2, "2", "7", 3),
+    ]
+    assert ledger.tail(SALES).committed[0].code_version == "7"
     assert watermark_rows(ledger).rows() == [(SALES, "2", NOON)]
 
 
