@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
+from typing import TypeVar
 
 from incremental_assets.ledger.entry import Entry, FileEntry
+
+_K = TypeVar("_K")
 
 
 @dataclass(frozen=True)
@@ -116,28 +119,87 @@ class TableHistory:
     @cached_property
     def touching(self) -> Mapping[date, tuple[Entry, ...]]:
         """Per day the published batches that changed its rows, oldest first."""
-        found: dict[date, list[Entry]] = {}
-        for entry in self.committed:
-            for touched in entry.touched:
-                found.setdefault(touched.day, []).append(entry)
-        return {day: tuple(entries) for day, entries in found.items()}
+        return _more({}, self.committed, _touched)
 
     def changes(self, day: date, low: int) -> tuple[Entry, ...]:
         """The published batches above `low` that changed rows of a day."""
-        return tuple(e for e in self.touching.get(day, ()) if e.batch > low)
+        return _above(self.touching.get(day, ()), low)
 
     def looked_up_changes(self, day: date, low: int) -> tuple[Entry, ...]:
         """The published batches above `low` whose rows a fact of this day looks up."""
-        later = self.committed[bisect_right(self.committed, low, key=_batch) :]
-        return tuple(e for e in later if e.affects is None or day in e.affects)
+        said = _above(self.looked_up.get(day, ()), low)
+        unsaid = _above(self.looked_up.get(None, ()), low)
+        return tuple(sorted((*said, *unsaid), key=_batch)) if said and unsaid else said or unsaid
+
+    @cached_property
+    def looked_up(self) -> Mapping[date | None, tuple[Entry, ...]]:
+        """Per fact day the published batches that it looks up; None: those that any day may."""
+        return _more({}, self.committed, _affected)
+
+    @cached_property
+    def by_day(self) -> Mapping[date, tuple[Entry, ...]]:
+        """Per day the batches that were published for it, oldest first."""
+        return _more({}, self.committed, lambda entry: (entry.day,))
 
     def since_rebuilt(self, day: date) -> Iterable[Entry]:
         """The published batches of a day from its last rebuild on, oldest first."""
-        found: list[Entry] = []
-        for entry in self.committed:
-            if entry.day == day:
-                found = [entry] if entry.mode == "rebuild" else [*found, entry]
-        return found
+        entries = self.by_day.get(day, ())
+        rebuilt = [at for at, entry in enumerate(entries) if entry.mode == "rebuild"]
+        return entries[rebuilt[-1] :] if rebuilt else entries
+
+    def followed_by(self, outcomes: Sequence[Entry]) -> TableHistory:
+        """The history after one more batch with these outcomes.
+
+        What was worked out of it is carried on and not worked out again, so that a plan may add
+        hundreds of batches to a long history.
+        """
+        after = TableHistory(self.table, (*self.entries, *outcomes))
+        published = tuple(e for e in outcomes if e.state == "committed")
+        days = {e.day for e in outcomes if e.state in ("committed", "held")}
+        held = {e.day: e for e in outcomes if e.state == "held"}
+        files: dict[date, Mapping[str, FileEntry]] = {}
+        for entry in published:
+            if entry.files:
+                before = files.get(entry.day, self.files(entry.day))
+                files[entry.day] = {**before, **{f.path: f for f in entry.files}}
+        after.__dict__.update(  # where cached properties keep what they found
+            outcomes=(*self.outcomes, *outcomes),
+            committed=(*self.committed, *published),
+            last_committed={**self.last_committed, **{e.day: e for e in published}},
+            held={d: e for d, e in self.held.items() if d not in days} | held,
+            accepted={d: e for d, e in self.accepted.items() if d not in days},
+            published_days=self.published_days | {t.day for e in published for t in e.touched},
+            touching=_more(self.touching, published, _touched),
+            looked_up=_more(self.looked_up, published, _affected),
+            by_day=_more(self.by_day, published, lambda entry: (entry.day,)),
+            _files={**self._files, **files},
+        )
+        return after
+
+
+def _more(
+    index: Mapping[_K, tuple[Entry, ...]],
+    entries: Iterable[Entry],
+    keys: Callable[[Entry], Iterable[_K]],
+) -> Mapping[_K, tuple[Entry, ...]]:
+    """An index of entries, with further ones under each of their keys."""
+    found: dict[_K, list[Entry]] = {}
+    for entry in entries:
+        for key in keys(entry):
+            found.setdefault(key, []).append(entry)
+    return {**index, **{key: (*index.get(key, ()), *some) for key, some in found.items()}}
+
+
+def _touched(entry: Entry) -> Iterable[date]:
+    return (touched.day for touched in entry.touched)
+
+
+def _affected(entry: Entry) -> Iterable[date | None]:
+    return (None,) if entry.affects is None else entry.affects
+
+
+def _above(entries: tuple[Entry, ...], low: int) -> tuple[Entry, ...]:
+    return entries[bisect_right(entries, low, key=_batch) :]
 
 
 def _paths(entry: Entry) -> frozenset[str]:
@@ -172,11 +234,17 @@ class Histories(Mapping[str, TableHistory]):
 
 @dataclass(frozen=True)
 class LedgerView:
-    """The ledger at one moment."""
+    """The ledger at one moment; `ahead` are tables with batches that are only expected."""
 
     version: int | None
     tables: Mapping[str, TableHistory] = field(default_factory=dict)
+    ahead: Mapping[str, TableHistory] = field(default_factory=dict)
 
     def table(self, name: str) -> TableHistory:
         """The history of a table, empty if it was never loaded."""
-        return self.tables.get(name) or TableHistory(name)
+        return self.ahead.get(name) or self.tables.get(name) or TableHistory(name)
+
+    def followed_by(self, table: str, outcomes: Sequence[Entry]) -> LedgerView:
+        """The ledger after one more batch of a table, which is only expected."""
+        after = self.table(table).followed_by(outcomes)
+        return LedgerView(self.version, self.tables, {**self.ahead, table: after})

@@ -184,3 +184,42 @@ def test_a_file_is_known_as_it_was_last_loaded() -> None:
         "a": "second",
         "b": "first",
     }
+
+
+def test_a_history_that_is_followed_by_a_batch_answers_as_if_it_had_been_read_with_it() -> None:
+    file = FileEntry("events/2017-01-02/a.jsonl", 3, "x", "1")
+    said = replace(entry(2, 6), state="accepted", who="ann")
+    batches = [
+        [writing(3, 1, 1, 2), replace(entry(3, 2), files=(file,))],
+        [replace(writing(4, 2, 2), affects=None), entry(4, 3, HELD)],
+        [replace(writing(5, 1, 1, 4), affects=(jan(1),), mode="rebuild")],
+        [replace(entry(6, 2), files=(replace(file, tag="y"),)), entry(6, 3, HELD)],
+        [entry(7, 3), entry(7, 6)],
+        [entry(8, 3, HELD), entry(8, 4, ABANDONED)],
+    ]
+    told = (
+        *("outcomes", "committed", "last_committed", "held", "accepted", "published_days"),
+        *("touching", "looked_up", "by_day", "last_batch", "high"),
+    )
+    read = followed = history(writing(1, 5, 5), entry(1, 6, HELD), said)
+    assert list(followed.accepted) == [jan(6)]
+
+    for batch in batches:
+        followed = followed.followed_by(batch)
+        read = history(*read.entries, *batch)
+        assert {name: getattr(followed, name) for name in told} == {
+            name: getattr(read, name) for name in told
+        }
+        assert followed.files(jan(2)) == read.files(jan(2))
+        assert followed.looked_up_changes(jan(1), 1) == read.looked_up_changes(jan(1), 1)
+
+
+def test_what_is_only_expected_stands_ahead_of_what_the_ledger_has() -> None:
+    view = LedgerView(3, {"silver/sales": history(writing(1, 1, 1))})
+
+    ahead = view.followed_by("silver/sales", [writing(2, 1, 1)]).followed_by(
+        "silver/users", [replace(writing(1, 1, 1), table="silver/users")]
+    )
+
+    assert [ahead.table(t).high for t in ("silver/sales", "silver/users", "gold/mart")] == [2, 1, 0]
+    assert view.table("silver/sales").high == 1
