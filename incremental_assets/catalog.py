@@ -91,6 +91,16 @@ def _visit(
     ordered.setdefault(table.name, table)
 
 
+def tables_named(names: Sequence[str]) -> list[Table]:
+    """The tables of these names in the order of loading; all of them where none is named.
+
+    Raises DefinitionError for one that is not there.
+    """
+    every = tables()
+    asked = {table_named(every, name).name for name in names}
+    return [table for table in every if not asked or table.name in asked]
+
+
 def table_named(tables: Sequence[Table], name: str) -> Table:
     """The table of that name. Raises DefinitionError for one that is not there."""
     found = next((table for table in tables if table.name == name), None)

@@ -39,12 +39,12 @@ from incremental_assets.ledger.lock import table_lock
 from incremental_assets.ledger.settle import record, settle
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import Plan, Work, file_entries, plan_replay, plan_restate, plan_table
+from incremental_assets.plan.work import DAYS_PER_BATCH
 from incremental_assets.quality.judge import RuleResult
 from incremental_assets.settings import Settings
 from incremental_assets.spark.failure import SPARK_ERRORS, what_failed
 from incremental_assets.table import Table
 
-DAYS_PER_BATCH = 31
 DayState = Literal["committed", "held", "refused", "idle"]
 
 

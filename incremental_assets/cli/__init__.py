@@ -5,6 +5,7 @@ from incremental_assets.cli.gate import gate
 from incremental_assets.cli.group import main
 from incremental_assets.cli.ledger import batches, stale
 from incremental_assets.cli.maintain import maintain
+from incremental_assets.cli.plan import plan
 from incremental_assets.cli.quarantine import quarantine
 from incremental_assets.cli.restate import restate
 from incremental_assets.cli.run import run, setup
@@ -12,6 +13,7 @@ from incremental_assets.cli.verify import verify
 from incremental_assets.cli.watermarks import watermarks
 
 _COMMANDS = (
+    plan,
     run,
     setup,
     restate,

@@ -7,9 +7,8 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING
 
-from incremental_assets.catalog import table_named, tables
+from incremental_assets.catalog import table_named, tables, tables_named
 from incremental_assets.cli.output import say
-from incremental_assets.lake.delta_log import open_table
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.settings import Settings
@@ -32,12 +31,9 @@ def house_and_table(name: str) -> tuple[Table, Lakehouse]:
 
 def chosen(names: Sequence[str]) -> list[Table]:
     """The tables of these names, or all. Raises DefinitionError for one that is not there."""
-    every = tables()
-    return [table_named(every, name) for name in names] or list(every)
+    return tables_named(names)
 
 
 def view_of(settings: Settings) -> LedgerView:
     """The ledger of the lake as it is now; an empty one where there is no lake yet."""
-    if open_table(ledger_path(settings.lake)) is None:
-        return LedgerView(None)  # to ask makes no ledger
-    return Ledger(ledger_path(settings.lake)).view()
+    return Ledger(ledger_path(settings.lake)).view_if_any()

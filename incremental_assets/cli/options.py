@@ -11,3 +11,4 @@ DAYS = click.option(
 RULE = click.option("--rule", default="", help="Only rows with this reason, as the list says it.")
 JSON = click.option("--json", "as_json", is_flag=True, help="A JSON array instead of a table.")
 YES = click.option("--yes", is_flag=True, help="Do not ask.")
+JSON_OBJECT = click.option("--json", "as_json", is_flag=True, help="A JSON object, for a program.")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from datetime import datetime
-from typing import Literal
+from collections.abc import Mapping
+from datetime import date, datetime
+from typing import Any, Literal
 
 import polars as pl
 from rich.console import Console
@@ -41,6 +43,15 @@ def show(rows: pl.DataFrame, title: str, *, as_json: bool) -> None:
     for row in rows.iter_rows():
         grid.add_row(*(escape(_text(value)) for value in row))
     Console(highlight=False, width=width).print(grid)
+
+
+def show_object(told: Mapping[str, Any]) -> None:
+    """What was done, for a program: a JSON object with days and instants as ISO 8601."""
+    sys.stdout.write(json.dumps(told, default=_iso) + "\n")
+
+
+def _iso(value: date) -> str:
+    return value.isoformat()
 
 
 def _text(value: object) -> str:

@@ -4,40 +4,101 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from incremental_assets.cli.output import ERR, OUT
+from incremental_assets.cli.options import JSON_OBJECT
+from incremental_assets.cli.output import ERR, OUT, show_object
 from incremental_assets.days import parse_days
+from incremental_assets.ledger.entry import Entry
 from incremental_assets.settings import Settings
+
+if TYPE_CHECKING:
+    from incremental_assets.orchestration.runs import RunReport
+    from incremental_assets.plan.due import Due
+
+NOTHING_DUE = "Nothing is new or stale."
 
 
 @click.command()
 @click.argument("names", metavar="[TABLE]...", nargs=-1)
 @click.option("--days", "span", metavar="A...B", help="Only these days, both ends included.")
-def run(names: tuple[str, ...], span: str | None) -> None:
+@JSON_OBJECT
+def run(names: tuple[str, ...], span: str | None, *, as_json: bool) -> None:
     """Load whatever is new or stale, through Dagster runs: what a cron line needs.
 
-    The runs go to the instance of DAGSTER_HOME (default ./.dagster). The exit status is 1 if a
-    day is held by its gate or a run failed.
+    It does what `plan` lists. The runs go to the instance of DAGSTER_HOME (default ./.dagster).
+    The exit status is 1 if a day is held by its gate or a run failed.
     """
     from incremental_assets.definitions import defs
     from incremental_assets.orchestration.runs import run_what_is_due
 
     days = parse_days(span) if span else None
-    report = run_what_is_due(defs, Settings.from_environment(), names, days, datetime.now(UTC), OUT)
-    if not report.runs and not report.held:
-        OUT.print("Nothing is new or stale.")
-    for line in report.held:
-        ERR.print(f"[bold red]held[/] {line}", soft_wrap=True)
+    console = ERR if as_json else OUT
+
+    def say(due: Due) -> None:
+        what = ", ".join(table.name for table in due.tables)
+        console.print(f"[bold]{due.days}[/]: {what}", soft_wrap=True)
+
+    report = run_what_is_due(defs, Settings.from_environment(), names, days, datetime.now(UTC), say)
+    if as_json:
+        show_object(_told(report))
+    elif not report.runs and not report.held:
+        OUT.print(NOTHING_DUE)
+    for entry in report.held:
+        ERR.print(f"[bold red]held[/] {_held(entry)}", soft_wrap=True)
     for line in report.failed:
         ERR.print(f"[bold red]failed[/] {line}", soft_wrap=True)
     if report.held or report.failed:
         sys.exit(1)
 
 
+def _held(entry: Entry) -> str:
+    return f"{entry.table} {entry.day} by batch {entry.batch}: {entry.held_by}"
+
+
+def _told(report: RunReport) -> dict[str, Any]:
+    """The report for a program."""
+    return {
+        "runs": [
+            {
+                "run_id": ran.run_id,
+                "first_day": ran.due.days.first,
+                "last_day": ran.due.days.last,
+                "tables": [table.name for table in ran.due.tables],
+                "why": ran.due.why,
+                "success": ran.success,
+            }
+            for ran in report.runs
+        ],
+        "loaded": [
+            {
+                "table": entry.table,
+                "batch": entry.batch,
+                "day": entry.day,
+                "state": entry.state,
+                "mode": entry.mode,
+                "read": entry.rows_read,
+                "quarantined": entry.rows_quarantined,
+                "bytes": entry.bytes,
+                "seconds": entry.seconds,
+                "why": entry.why,
+                "run_id": entry.run_id,
+            }
+            for entry in report.loaded
+        ],
+        "failed": report.failed,
+        "held": [
+            {"table": e.table, "day": e.day, "batch": e.batch, "why": e.held_by}
+            for e in report.held
+        ],
+    }
+
+
 @click.command()
-def setup() -> None:
+@JSON_OBJECT
+def setup(*, as_json: bool) -> None:
     """Resolve the jars into the project's cache and make Spark start fast. Safe to repeat."""
     from incremental_assets.spark.jars import resolve_jars
     from incremental_assets.spark.java import require_java
@@ -52,3 +113,5 @@ def setup() -> None:
     if not (settings.cache / ARCHIVE).exists():
         ERR.print("Preparing Spark's class archive (once, about a minute) …")
         make_archive(settings)
+    if as_json:
+        show_object({"java": java, "jars": [str(jar) for jar in jars]})

@@ -79,6 +79,16 @@ def bytes_of(path: str, days: Collection[date] | None = None) -> int:
     return sum(size for size, day in of if day in days)
 
 
+def bytes_per_row(path: str) -> float | None:
+    """How many bytes of the table's files a row takes; None without a row."""
+    table = open_table(path)
+    if table is None:
+        return None
+    files = pa.table(table.get_add_actions(flatten=True))
+    rows = sum(n or 0 for n in files["num_records"].to_pylist())
+    return sum(files["size_bytes"].to_pylist()) / rows if rows else None
+
+
 def rows_by_file(path: str, column: str) -> list[tuple[str, date | None, int]]:
     """Each file of the table with its day in a partition column and its rows; none without one."""
     table = open_table(path)

@@ -62,6 +62,16 @@ class Ledger:
         with self._viewing:
             return self._view_of(self.snapshot())
 
+    def view_if_any(self) -> LedgerView:
+        """The same, but to ask makes no ledger: of one that is not there, an empty view."""
+        try:
+            table = DeltaTable(self.path)
+        except TableNotFoundError:
+            return LedgerView(None)
+        except (DeltaError, OSError) as error:
+            raise LedgerError(f"The ledger {self.path} cannot be read: {error}") from error
+        return self._view_of(self._snapshot_of(table))
+
     def tail(self, table: str) -> TableTail:
         """Where a table stands now. Costs the same however long the history is."""
         return tail_of(self.snapshot(), table)

@@ -1,4 +1,4 @@
-"""What it would cost to merge the rows that changed into a day, and to make the day anew.
+"""What a batch costs, and so whether to merge changed rows into a day or to make the day anew.
 
 How the seconds of a batch grow with its rows was measured (`benchmarks/merge_or_rebuild.py`); how
 fast this table is loaded on this machine is told by its own batches in the ledger.
@@ -12,11 +12,12 @@ from statistics import median
 from typing import Literal
 
 from incremental_assets.lake.session import SMALL_ROWS
-from incremental_assets.ledger.entry import Entry
+from incremental_assets.ledger.entry import Entry, Mode
 from incremental_assets.ledger.view import TableHistory
 
 Way = Literal["merge", "rebuild"]
 MOST_BATCHES = 10
+_APART_ROWS = 1_000  # batches closer than this differ by chance more than by their size
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +83,45 @@ def _measured(way: Way, changed: int, rows: int) -> float:
 
 
 def _pace(way: Way, history: TableHistory) -> float | None:
-    batches: dict[int, list[Entry]] = {}
-    for entry in reversed(history.committed):
-        if entry.mode == way and entry.seconds > 0:
-            batches.setdefault(entry.batch, []).append(entry)
-        if len(batches) > MOST_BATCHES:
-            break
     ratios = []
-    for entries in list(batches.values())[:MOST_BATCHES]:
+    for entries in _last_batches(way, history):
         changed = sum(e.rows_read for e in entries) if way == "merge" else 0
         rows = sum(e.rows_counted for e in entries)
         ratios.append(entries[0].seconds / _measured(way, changed, rows))
     return median(ratios) if ratios else None
+
+
+def expected_seconds(history: TableHistory, mode: Mode, rows: int | None) -> float | None:
+    """About how long a batch of a table takes that reads so many rows, by its last ones of a mode.
+
+    The median of what they took; where their sizes tell it, with the median of their seconds per
+    row (Theil and Sen's line), else with the measured ones. None where there was none.
+    """
+    batches = _last_batches(mode, history)
+    points = [(sum(e.rows_read for e in some), some[0].seconds) for some in batches]
+    if not points:
+        return None
+    if rows is None:
+        return median(seconds for _, seconds in points)
+    slopes = [
+        (more_seconds - fewer_seconds) / (more - fewer)
+        for fewer, fewer_seconds in points
+        for more, more_seconds in points
+        if more - fewer >= _APART_ROWS and more >= 2 * fewer
+    ]
+    measured = MEASURED["merge"].per_changed if mode == "merge" else MEASURED["rebuild"].per_row
+    slope = max(0.0, median(slopes)) if slopes else measured
+    fixed = median(seconds - slope * read for read, seconds in points)
+    least = min(seconds for _, seconds in points)
+    return max(fixed + slope * rows, least / 2)
+
+
+def _last_batches(mode: str, history: TableHistory) -> list[list[Entry]]:
+    """The entries of the last published batches of a mode, newest first."""
+    found: dict[int, list[Entry]] = {}
+    for entry in reversed(history.committed):
+        if entry.mode == mode and entry.seconds > 0:
+            found.setdefault(entry.batch, []).append(entry)
+        if len(found) > MOST_BATCHES:
+            break
+    return list(found.values())[:MOST_BATCHES]

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date
+from functools import cache
 
 from incremental_assets.lake.strategy import Append, Merge, ReplaceKeys
 from incremental_assets.ledger.entry import Entry, Kind, Mode, Window
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.accepted import changed_since
+from incremental_assets.plan.code import is_rebuilt_by_day, made_by, other_code
 from incremental_assets.plan.costs import Costs
 from incremental_assets.plan.work import DayWork, Plan, Work
 from incremental_assets.table import AsOf, ByDay, Table
+
+# The ways in which one load writes its days, one batch after the other.
+_ORDER: tuple[tuple[Mode, Kind], ...] = (
+    ("append", "advance"),
+    ("merge", "advance"),
+    ("merge", "restate"),
+    ("rebuild", "advance"),
+    ("rebuild", "restate"),
+)
 
 
 def stale_days(table: Table, view: LedgerView, start: date, today: date) -> dict[date, str]:
@@ -63,7 +74,8 @@ def not_read(table: Table, day: date, view: LedgerView) -> str:
 
 
 def plan_derived(table: Table, days: Sequence[date], view: LedgerView) -> Plan:
-    found: dict[tuple[Mode, Kind], dict[date, DayWork]] = {}
+    by_way: dict[tuple[Mode, Kind], dict[date, DayWork]] = {}
+    costs = cache(lambda: Costs.of(view.table(table.name)))
     refused: dict[date, str] = {}
     idle: list[date] = []
     for day in days:
@@ -75,21 +87,13 @@ def plan_derived(table: Table, days: Sequence[date], view: LedgerView) -> Plan:
         if work is None:
             idle.append(day)
         else:
-            mode, because = _mode(table, work, view)
+            mode, kind, because = _way(table, work, view, costs)
             why = f"{work.why}; {because}" if because else work.why
-            kind = _kind(table, day, mode, view)
-            found.setdefault((mode, kind), {})[day] = replace(work, why=why)
-    order: tuple[Mode, ...] = ("append", "merge", "rebuild")
-    kinds: tuple[Kind, ...] = ("advance", "restate")
-    each = [(mode, kind) for mode in order for kind in kinds if (mode, kind) in found]
-    works = [Work(mode, kind, found[mode, kind]) for mode, kind in each]
+            by_way.setdefault((mode, kind), {})[day] = replace(work, why=why)
+    works = [
+        Work(mode, kind, by_way[mode, kind]) for mode, kind in _ORDER if (mode, kind) in by_way
+    ]
     return Plan(tuple(works), refused, tuple(idle))
-
-
-def _kind(table: Table, day: date, mode: Mode, view: LedgerView) -> Kind:
-    """Whether the day's rows are written anew, for those that are built on it."""
-    anew = isinstance(table.write, ReplaceKeys) and day in view.table(table.name).rewound
-    return "restate" if anew or (mode == "rebuild" and table.is_typed) else "advance"
 
 
 def unread(table: Table, read: ByDay | AsOf, day: date, view: LedgerView) -> tuple[Entry, ...]:
@@ -125,32 +129,53 @@ def _day_work(table: Table, day: date, view: LedgerView) -> DayWork | None:
     return DayWork(day, ", ".join(reasons), tuple(windows), rows=rows) if reasons else None
 
 
-def _mode(table: Table, work: DayWork, view: LedgerView) -> tuple[Mode, str]:
-    """How the day is to be written, and why, where there was a choice."""
+def _way(
+    table: Table, work: DayWork, view: LedgerView, costs: Callable[[], Costs]
+) -> tuple[Mode, Kind, str]:
+    """How the day is to be written, and why, where that is not plain from what is new."""
     history = view.table(table.name)
+    other = other_code(table, history, work.day)
+    because = made_by(other, table) if other else ""
     if isinstance(table.write, ReplaceKeys):
-        return "merge", ""
+        anew = work.day in history.rewound
+        kept = because and f"{because}, and keys that do not change stay"
+        return "merge", "restate" if anew else "advance", "" if anew else kept
+    if _restating(work, view) or (table.is_typed and work.day in history.rewound):
+        return "rebuild", "restate", because
+    if other and is_rebuilt_by_day(table):  # never half old code, half new
+        return "rebuild", "restate", because
     if not table.is_typed:
-        return _joined(table, work, view)
-    if _restating(work, view) or work.day in history.rewound:
-        return "rebuild", ""
+        return _joined(table, work, view, costs)
+    if because:
+        because += ", and its keys lie on any day: what is new is merged by the new code"
     if isinstance(table.write, Append):
-        return "append", ""
+        return "append", "advance", because
     empty = work.day not in history.published_days if table.day else not history.published_days
-    return ("append" if empty else "merge"), ""
+    return ("append" if empty else "merge"), "advance", because
 
 
-def _joined(table: Table, work: DayWork, view: LedgerView) -> tuple[Mode, str]:
+def _joined(
+    table: Table, work: DayWork, view: LedgerView, costs: Callable[[], Costs]
+) -> tuple[Mode, Kind, str]:
     """Whether only the rows that changed are joined and merged, or the whole day."""
-    history = view.table(table.name)
-    last = history.last_committed.get(work.day)
-    there = last.rows_counted if last is not None else 0
-    if not isinstance(table.write, Merge) or not there or _restating(work, view):
-        return "rebuild", ""
+    there = rows_before(table, work.day, view)
+    if not isinstance(table.write, Merge) or not there:
+        return "rebuild", "advance", ""
+    way, because = costs().cheaper(changed_rows(work, view), there)
+    return way, "advance", because
+
+
+def rows_before(table: Table, day: date, view: LedgerView) -> int:
+    """How many rows a gold table has of a day."""
+    last = view.table(table.name).last_committed.get(day)
+    return last.rows_counted if last is not None else 0
+
+
+def changed_rows(work: DayWork, view: LedgerView) -> int:
+    """How many rows of the facts the batches in a day's window have inserted and updated."""
     facts = work.windows[0]
     new = view.table(facts.upstream).changes(work.day, facts.low)
-    changed = sum(e.rows_inserted + e.rows_updated for e in new if e.day == work.day)
-    return Costs.of(history).cheaper(changed, there)
+    return sum(e.rows_inserted + e.rows_updated for e in new if e.day == work.day)
 
 
 def _restating(work: DayWork, view: LedgerView) -> list[Entry]:

@@ -9,6 +9,7 @@ from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.accepted import with_accepted
 from incremental_assets.plan.derived import plan_derived
 from incremental_assets.plan.landed import plan_landed
+from incremental_assets.plan.looks import LOOK, Looks
 from incremental_assets.plan.stored import plan_stored
 from incremental_assets.plan.work import Plan
 from incremental_assets.settings import Settings
@@ -16,20 +17,30 @@ from incremental_assets.table import Table
 
 
 def plan_table(
-    table: Table, days: Sequence[date], view: LedgerView, settings: Settings, today: date
+    table: Table,
+    days: Sequence[date],
+    view: LedgerView,
+    settings: Settings,
+    today: date,
+    look: Looks = LOOK,
 ) -> Plan:
     """What loading these days of a table would do now. Changes nothing.
 
     Raises SourceError if the landing or a stored source cannot be listed.
     """
-    return with_accepted(_planned(table, days, view, settings, today), table, view)
+    return with_accepted(_planned(table, days, view, settings, today, look), table, view)
 
 
 def _planned(
-    table: Table, days: Sequence[date], view: LedgerView, settings: Settings, today: date
+    table: Table,
+    days: Sequence[date],
+    view: LedgerView,
+    settings: Settings,
+    today: date,
+    look: Looks,
 ) -> Plan:
     if table.feed is not None:
-        return plan_landed(table, table.feed, days, view, settings)
+        return plan_landed(table, table.feed, days, view, settings, look)
     if table.stored is not None:
-        return plan_stored(table, table.stored, days, view, settings, today)
+        return plan_stored(table, table.stored, days, view, settings, today, look)
     return plan_derived(table, days, view)

@@ -10,6 +10,8 @@ from incremental_assets.ledger.entry import FileEntry, Kind, Mode, Window
 from incremental_assets.sources.source_file import SourceFile
 from incremental_assets.sources.stored import FixedSource
 
+DAYS_PER_BATCH = 31
+
 
 @dataclass(frozen=True, slots=True)
 class DayWork:

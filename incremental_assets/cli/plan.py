@@ -1,0 +1,164 @@
+"""`plan`: what a run would do now, told without Spark and without a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+import polars as pl
+
+from incremental_assets.catalog import tables_named
+from incremental_assets.cli.options import DAYS, JSON
+from incremental_assets.cli.output import ERR, OUT, show
+from incremental_assets.cli.run import NOTHING_DUE
+from incremental_assets.days import DayRange, parse_days
+from incremental_assets.ledger.entry import Window
+from incremental_assets.ledger.ledger import Ledger, ledger_path
+from incremental_assets.plan.forecast import Forecast, PlannedDay, forecast
+from incremental_assets.plan.skipped import Skipped
+from incremental_assets.settings import Settings
+
+_WINDOW: pl.DataType = pl.Struct({"upstream": pl.String, "low": pl.Int64, "high": pl.Int64})
+_RECORD: dict[str, pl.DataType | type[pl.DataType]] = {
+    "run": pl.Int64,
+    "batch": pl.Int64,
+    "table": pl.String,
+    "day": pl.Date,
+    "last_day": pl.Date,
+    "mode": pl.String,
+    "kind": pl.String,
+    "windows": pl.List(_WINDOW),
+    "files": pl.Int64,
+    "rows": pl.Int64,
+    "about": pl.Boolean,
+    "bytes": pl.Int64,
+    "seconds": pl.Float64,
+    "reason": pl.String,
+    "may_follow": pl.List(pl.String),
+    "unknown": pl.String,
+}
+_MOST_ROWS = 200
+_SIZES = ("B", "kB", "MB", "GB", "TB")
+
+
+@click.command()
+@click.argument("names", metavar="[TABLE]...", nargs=-1)
+@DAYS
+@click.option(
+    "--limit", default=_MOST_ROWS, show_default=True, help="At most so many rows; 0: all of them."
+)
+@JSON
+def plan(names: tuple[str, ...], span: str | None, limit: int, *, as_json: bool) -> None:
+    """What a run would do now, in its order, and which days it would leave as they are.
+
+    Needs no Spark and changes nothing. `~` marks what is estimated; `reads` are files, or the
+    batches of a table after the first number up to the second one. With --json all rows, with
+    numbers, and of each what may follow that is known only after reading.
+    """
+    settings, now = Settings.from_environment(), datetime.now(UTC)
+    days = parse_days(span) if span else None
+    chosen = tables_named(names)
+    with ERR.status("Reading the ledger …") as status:
+        view = Ledger(ledger_path(settings.lake)).view_if_any()
+        found = forecast(chosen, view, settings, days, now, lambda s: status.update(f"{s} …"))
+    if as_json:
+        rows = [*map(_planned, found.days), *map(_skipped, found.skipped)]
+        show(pl.DataFrame(rows, schema=_RECORD), "Plan", as_json=True)
+        return
+    if not (found.days or found.skipped):
+        OUT.print(NOTHING_DUE)
+        return
+    lines = [*map(_line, found.days), *map(_skipped_line, found.skipped)]
+    shown = lines[:limit] if limit else lines
+    show(pl.DataFrame(shown, schema_overrides={"seconds": pl.Float64}), "Plan", as_json=False)
+    if len(lines) > len(shown):
+        OUT.print(f"… and {len(lines) - len(shown):,} more rows; --limit 0 shows all.")
+    for note in (*_unknowns(found.days), *found.notes):
+        OUT.print(f"- {note}", soft_wrap=True, markup=False)
+    OUT.print(_totals(found), soft_wrap=True, markup=False)
+
+
+def _planned(day: PlannedDay) -> dict[str, Any]:
+    windows = [{"upstream": w.upstream, "low": w.low, "high": w.high} for w in day.windows]
+    told = {name: getattr(day, name) for name in _RECORD if name not in ("last_day", "windows")}
+    return told | {"last_day": day.day, "windows": windows, "may_follow": list(day.may_follow)}
+
+
+def _skipped(left: Skipped) -> dict[str, Any]:
+    told = {"table": left.table, "day": left.first, "last_day": left.last, "mode": "skip"}
+    none = {"windows": [], "may_follow": [], "files": 0, "about": False, "unknown": ""}
+    return dict.fromkeys(_RECORD) | none | told | {"reason": left.reason}
+
+
+def _line(day: PlannedDay) -> dict[str, Any]:
+    about = "~" if day.about else ""
+    return {
+        "run": day.run,
+        "table": day.table,
+        "day": str(day.day),
+        "mode": day.mode,
+        "reads": _reads(day),
+        "rows": "" if day.rows is None else f"{about}{day.rows:,}",
+        "bytes": "" if day.bytes is None else f"{about if not day.files else ''}{_size(day.bytes)}",
+        "seconds": None if day.seconds is None else round(day.seconds, 1),
+        "reason": day.reason,
+    }
+
+
+def _skipped_line(left: Skipped) -> dict[str, Any]:
+    days = str(DayRange(left.first, left.last))
+    none = {"run": None, "reads": "", "rows": "", "bytes": "", "seconds": None}
+    return none | {"table": left.table, "day": days, "mode": "skip", "reason": left.reason}
+
+
+def _reads(day: PlannedDay) -> str:
+    if day.files:
+        return f"{day.files} file{'s' if day.files > 1 else ''}"
+    return ", ".join(_window(w) for w in day.windows if w.high > w.low or not w.high)
+
+
+def _window(window: Window) -> str:
+    return f"{window.upstream} {window.low}..{window.high}" if window.high else window.upstream
+
+
+def _size(size: float) -> str:
+    for unit in _SIZES[:-1]:
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} {_SIZES[-1]}"
+
+
+def _unknowns(days: Iterable[PlannedDay]) -> list[str]:
+    """What may follow, once for each table and reason."""
+    found = {(d.table, d.unknown, d.may_follow): None for d in days if d.unknown}
+    return [
+        f"{table}: {unknown}. Days of {', '.join(follow)} may follow."
+        for table, unknown, follow in found
+    ]
+
+
+def _totals(found: Forecast) -> str:
+    days = found.days
+    if not days:
+        return f"Nothing to run; {len(found.skipped)} skipped."
+    told = [day.seconds for day in days if day.seconds is not None]
+    seconds = f", about {sum(told):.0f} s" if told else ", in a time that no batch tells yet"
+    if told and len(told) < len(days):
+        seconds += f" for the {len(told)} of them that the ledger can tell of"
+    tables = len({day.table for day in days})
+    read = sum(day.bytes or 0 for day in days if not _of_the_lake(day))
+    return (
+        f"{_many(found.runs, 'run')} of {_many(tables, 'table')}, {_many(len(days), 'day')} in "
+        f"all, {_size(read)} of sources{seconds}; {len(found.skipped)} skipped."
+    )
+
+
+def _of_the_lake(day: PlannedDay) -> bool:
+    return not day.table.startswith("bronze/")
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,163 @@
+"""What a batch that is planned would leave in the ledger, as far as that can be told before it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from itertools import islice
+
+from incremental_assets.changes.by_snapshot import SnapshotDiff
+from incremental_assets.lake.strategy import ReplaceKeys
+from incremental_assets.ledger.entry import Entry, Touched
+from incremental_assets.ledger.view import LedgerView, TableHistory
+from incremental_assets.plan.accepted import same_input
+from incremental_assets.plan.derived import changed_rows, rows_before
+from incremental_assets.plan.stored import last_look, state_of
+from incremental_assets.plan.work import DayWork, Work, file_entries
+from incremental_assets.sources.stored_days import rows_in
+from incremental_assets.table import Table
+
+_LAST_ENTRIES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How many rows a day's work reads and leaves, None where nobody knows; `about`: estimated."""
+
+    read: int | None
+    written: int | None
+    about: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """A day of a batch: what there is to do, how much it is, and the entry that it would leave."""
+
+    todo: DayWork
+    size: Size
+    entry: Entry
+
+
+def expected_batch(
+    table: Table, work: Work, view: LedgerView, known: LedgerView, now: datetime
+) -> list[Expected]:
+    """The outcomes of a batch that is done next, if its gate lets pass what it never judged.
+
+    `known` is what the ledger really has, `view` that with the batches that are expected before
+    this one. A day whose input was judged and held is held again.
+    """
+    number = view.table(table.name).last_batch + 1
+    sizes = {
+        day: _landed(table, work, todo, known)
+        if table.layer == "bronze"
+        else _derived(table, work, todo, view, known)
+        for day, todo in sorted(work.days.items())
+    }
+    return [
+        Expected(work.days[day], size, _entry(table, work, day, number, size, view, now))
+        for day, size in sizes.items()
+    ]
+
+
+def _entry(
+    table: Table,
+    work: Work,
+    day: date,
+    number: int,
+    size: Size,
+    view: LedgerView,
+    now: datetime,
+) -> Entry:
+    todo, history = work.days[day], view.table(table.name)
+    rows = size.written or 0
+    there = rows_before(table, day, view) if work.mode == "merge" and not table.is_typed else 0
+    entry = Entry(
+        table=table.name,
+        batch=number,
+        day=day,
+        state="committed",
+        kind=work.kind,
+        mode=work.mode,
+        detector="",
+        recorded_at=now,
+        windows=todo.windows,
+        files=file_entries(todo.files),
+        touched=_touched(table, work, day, rows, history) if size.written != 0 else (),
+        affects=(),
+        rows_read=size.read or 0,
+        rows_inserted=rows,
+        rows_counted=max(rows, there),
+        position=_position(todo),
+        code_version=table.code_version,
+    )
+    held = history.held.get(day)
+    if held is None or day in history.accepted or not same_input(held, todo, table, view):
+        return entry
+    return replace(entry, state="held", held_by=held.held_by, touched=())
+
+
+def _touched(
+    table: Table, work: Work, day: date, rows: int, history: TableHistory
+) -> tuple[Touched, ...]:
+    own = Touched(day, rows)
+    if isinstance(table.changes, SnapshotDiff) and work.mode == "rebuild":
+        # What the copy after this one changed is told anew from it.
+        later = min((d for d in history.last_committed if d > day), default=None)
+        return (own,) if later is None else (own, Touched(later, 0))
+    return (own,)
+
+
+def _position(todo: DayWork) -> str:
+    return json.dumps({"source": todo.source.mark, "seen": todo.seen}) if todo.source else ""
+
+
+def _landed(table: Table, work: Work, todo: DayWork, known: LedgerView) -> Size:
+    """Of files as many rows as the table's files had by their bytes; of a table those it counts."""
+    history = known.table(table.name)
+    if todo.source is not None and not todo.files:
+        before = state_of(last_look(table, history, todo.day)).get("seen", "")
+        if not todo.seen and not before:
+            return Size(None, None if table.landing_column is None else 0, about=True)
+        more = rows_in(todo.seen) - rows_in(before)
+        # As many rows as before, but others: some were exchanged. Fewer: some went to other days.
+        rows = more or None if more >= 0 else 0
+        return Size(rows, rows, about=True)
+    size = sum(file.size for file in todo.files)
+    last = [e for e in islice(reversed(history.committed), _LAST_ENTRIES) if e.bytes > 0]
+    total = sum(entry.bytes for entry in last)
+    if not size:
+        return Size(0, 0 if work.mode == "append" else None, about=False)
+    if not total:
+        return Size(None, None, about=True)
+    read = round(size * sum(e.rows_read for e in last) / total)
+    written = round(size * sum(t.rows for e in last for t in e.touched) / total)
+    return Size(read, max(written, 1), about=True)
+
+
+def _derived(table: Table, work: Work, todo: DayWork, view: LedgerView, known: LedgerView) -> Size:
+    facts = todo.windows[0]
+    upstream = view.table(facts.upstream)
+    whole = table.is_typed and work.mode == "rebuild"
+    new = upstream.changes(todo.day, 0 if whole else facts.low)
+    about = any(e.batch > known.table(facts.upstream).high for e in new)
+    if isinstance(table.write, ReplaceKeys):
+        return _size(changed_rows(todo, view), about=True)
+    if table.is_typed:
+        restated = any(entry.kind == "restate" for entry in new)
+        return _size(_rows(new, todo.day), about=about or restated)
+    if work.mode == "merge":
+        return _size(changed_rows(todo, view), about=about)
+    since = list(upstream.since_rebuilt(todo.day))
+    own = {e.batch for e in since if len(e.touched) == 1}
+    about = about or {e.batch for e in upstream.changes(todo.day, min(own, default=1) - 1)} != own
+    return _size(sum(e.rows_inserted - e.rows_deleted for e in since), about=about)
+
+
+def _size(rows: int, *, about: bool) -> Size:
+    return Size(rows, rows, about=about) if rows > 0 else Size(None, None, about=True)
+
+
+def _rows(entries: Iterable[Entry] | Sequence[Entry], day: date) -> int:
+    return sum(t.rows for entry in entries for t in entry.touched if t.day == day)

@@ -1,0 +1,67 @@
+"""What nobody can tell before a batch has read its rows: which other days it will change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from incremental_assets.lake.strategy import Append, ReplaceKeys
+from incremental_assets.ledger.view import LedgerView
+from incremental_assets.plan.due import with_downstream
+from incremental_assets.plan.work import Work
+from incremental_assets.table import AsOf, ByDay, Table
+
+ONLY_READING_TELLS = (
+    "A day that its gate holds is not published, and nothing is built on it; rows that change "
+    "nothing make nothing stale."
+)
+
+
+def what_may_follow(
+    table: Table, work: Work, chosen: Sequence[Table], view: LedgerView
+) -> tuple[str, tuple[str, ...]]:
+    """Why other days may become stale by a batch, in words, and the tables whose days they are.
+
+    Both are empty where the batch changes its own days and no others look it up.
+    """
+    reasons = []
+    follow: set[str] = set()
+    other_days = _other_days(table, work, view)
+    readers = [t for t in chosen if any(_reads(t, table, ByDay))]
+    if other_days and readers:
+        reasons.append(other_days)
+        follow |= _with_below(readers, chosen)
+    lookers = [t for t in chosen if any(_reads(t, table, AsOf)) and view.table(t.name).committed]
+    if lookers:
+        names = ", ".join(t.name for t in lookers)
+        reasons.append(f"the days of {names} whose rows look up what changes are made again")
+        follow |= _with_below(lookers, chosen)
+    return "; ".join(reasons), tuple(t.name for t in chosen if t.name in follow)
+
+
+def _other_days(table: Table, work: Work, view: LedgerView) -> str:
+    """Why a batch may change other days than its own."""
+    if table.layer == "bronze":
+        if table.day is not None and work.mode == "rebuild":
+            return "a changed file changes each day that its rows are about, or were"
+        if table.day is not None:
+            return "rows that are about another day than they landed on change that day"
+        if table.stored is not None and table.landing_column is not None:
+            return "for which days the source has rows that are new is known after reading"
+        return ""
+    if isinstance(table.write, ReplaceKeys):
+        return "the rows of a key may lie on any day"
+    any_day = table.is_typed and table.day is None and not isinstance(table.write, Append)
+    first = work.mode == "append" and not view.table(table.name).committed
+    return (
+        "a key that changes may lie on other days, which change with it"
+        if any_day and not (first)
+        else ""
+    )
+
+
+def _reads(table: Table, upstream: Table, how: type[ByDay] | type[AsOf]) -> Iterable[bool]:
+    return (isinstance(r, how) and r.table.name == upstream.name for r in table.upstreams)
+
+
+def _with_below(tables: Iterable[Table], chosen: Sequence[Table]) -> set[str]:
+    return {below.name for table in tables for below in with_downstream(table, chosen)}

@@ -1,0 +1,200 @@
+"""The plan: what a run would do now, told by doing the same with a ledger that is only expected.
+
+The rounds are those of a run, and each table's work is planned by the same code; instead of being
+loaded, a batch is added to the view of the ledger as what it would leave there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from functools import cache
+from typing import Literal
+
+from incremental_assets.days import DayRange, chunks, utc_today
+from incremental_assets.lake.delta_log import bytes_per_row
+from incremental_assets.ledger.entry import Mode, Window
+from incremental_assets.ledger.view import LedgerView
+from incremental_assets.plan.costs import expected_seconds
+from incremental_assets.plan.due import Due
+from incremental_assets.plan.expected import Expected, expected_batch
+from incremental_assets.plan.follows import ONLY_READING_TELLS, what_may_follow
+from incremental_assets.plan.looks import Looks
+from incremental_assets.plan.once import OneLook
+from incremental_assets.plan.plan import plan_table
+from incremental_assets.plan.rounds import due_runs, within_partitions
+from incremental_assets.plan.skipped import Skipped, skipped
+from incremental_assets.plan.work import DAYS_PER_BATCH, Work
+from incremental_assets.settings import Settings
+from incremental_assets.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedDay:
+    """A day of a table in a run: `run` and `batch` are the numbers that they would have.
+
+    `rows` are those that are read, None where nobody knows and estimated where they are `about`;
+    so are the `bytes` of a table of the lake. `bytes` and `seconds` of a batch are shared out over
+    its days. `may_follow` are tables of which days may be done besides, and `unknown` says why.
+    """
+
+    run: int
+    batch: int
+    table: str
+    day: date
+    mode: Mode | Literal["skip"]
+    kind: str
+    windows: tuple[Window, ...]
+    files: int
+    rows: int | None
+    bytes: int | None
+    about: bool
+    seconds: float | None
+    reason: str
+    may_follow: tuple[str, ...]
+    unknown: str
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What a run would do, in its order; what it would not, and why; and what is to be told."""
+
+    days: tuple[PlannedDay, ...]
+    skipped: tuple[Skipped, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def runs(self) -> int:
+        """How many runs there would be."""
+        return max((day.run for day in self.days), default=0)
+
+
+def forecast(
+    chosen: Sequence[Table],
+    view: LedgerView,
+    settings: Settings,
+    days: DayRange | None,
+    now: datetime,
+    say: Callable[[str], None] = lambda _: None,
+) -> Forecast:
+    """What a run of these tables and days would do now. Changes nothing and needs no Spark.
+
+    Raises DayError for days outside the partitions, SourceError if a source cannot be listed.
+    """
+    today = utc_today(now)
+    span = within_partitions(days, settings.start_date, today)
+    look = OneLook(days=DayRange(settings.start_date, today))
+    ahead = _Ahead(chosen, view, settings, now, look)
+    due = due_runs(chosen, settings, span, now, lambda: ahead.view, look, say)
+    for number, each in enumerate(due, 1):
+        say(f"Planning {each.days} of {each.tables[0].name} and what is built on it")
+        ahead.run(number, each)
+    planned = {(day.table, day.day) for day in ahead.days}
+    left = skipped(chosen, ahead.view, settings, span, today, planned)
+    unfinished = [_unfinished(table, view) for table in chosen]
+    notes = [*filter(None, unfinished), *ahead.notes, *([ONLY_READING_TELLS] if planned else [])]
+    return Forecast(tuple(ahead.days), tuple(left), tuple(dict.fromkeys(notes)))
+
+
+@dataclass
+class _Ahead:
+    """The ledger as it will be, and what has to be done for that."""
+
+    chosen: Sequence[Table]
+    view: LedgerView
+    settings: Settings
+    now: datetime
+    look: Looks
+    days: list[PlannedDay] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._known = self.view
+        self._bytes_per_row = cache(lambda name: bytes_per_row(f"{self.settings.lake}/{name}"))
+
+    def run(self, number: int, due: Due) -> None:
+        """Do a run: a table whose days are not all published ends it for what is built on it."""
+        failed: set[str] = set()
+        today = utc_today(self.now)
+        for table in due.tables:
+            if failed & ({read.table.name for read in table.upstreams} | table.looks_into):
+                failed.add(table.name)
+                continue
+            for days in chunks(list(due.days), DAYS_PER_BATCH):
+                plan = plan_table(table, days, self.view, self.settings, today, self.look)
+                self.notes += [f"{table.name}: {said}" for said in plan.notes]
+                held = [self._batch(number, table, work) for work in plan.work]
+                if plan.refused or any(held):
+                    failed.add(table.name)
+
+    def _batch(self, run: int, table: Table, work: Work) -> bool:
+        """Add a batch, and say whether a day of it will be held."""
+        expected = expected_batch(table, work, self.view, self._known, self.now)
+        unknown, may_follow = what_may_follow(table, work, self.chosen, self.view)
+        read = [each.size.read for each in expected]
+        rows = None if None in read else sum(filter(None, read))
+        seconds = expected_seconds(self._known.table(table.name), work.mode, rows)
+        shares = _shares(expected)
+        sizes = self._bytes(table, work, expected, shares)
+        self.days += [
+            PlannedDay(
+                run=run,
+                batch=each.entry.batch,
+                table=table.name,
+                day=each.entry.day,
+                mode=work.mode,
+                kind=work.kind,
+                windows=tuple(each.entry.windows),
+                files=len(each.todo.files),
+                rows=each.size.read,
+                bytes=size,
+                about=each.size.about,
+                seconds=None if seconds is None else round(seconds * share, 3),
+                reason=_reason(each),
+                may_follow=may_follow,
+                unknown=unknown,
+            )
+            for each, share, size in zip(expected, shares, sizes, strict=True)
+        ]
+        self.view = self.view.followed_by(table.name, [each.entry for each in expected])
+        return any(each.entry.state == "held" for each in expected)
+
+    def _bytes(
+        self, table: Table, work: Work, expected: Sequence[Expected], shares: Sequence[float]
+    ) -> list[int | None]:
+        if table.layer != "bronze":
+            each_row = self._bytes_per_row(expected[0].todo.windows[0].upstream)
+            return [
+                None if each_row is None or each.size.read is None else round(each_row * rows)
+                for each in expected
+                for rows in (each.size.read or 0,)
+            ]
+        if any(each.todo.files for each in expected):
+            return [sum(file.size for file in each.todo.files) for each in expected]
+        return [round(work.bytes * share) for share in shares]
+
+
+def _shares(expected: Sequence[Expected]) -> list[float]:
+    """Which part of a batch each of its days is, by rows; the same for each where they are few."""
+    rows = [each.size.read or 0 for each in expected]
+    total = sum(rows)
+    return [n / total if total else 1 / len(rows) for n in rows]
+
+
+def _reason(each: Expected) -> str:
+    if each.entry.state == "held":
+        return (
+            f"{each.todo.why}; its gate held it, its input is as it was, and so it will be held "
+            f"again: {each.entry.held_by}"
+        )
+    return each.todo.why
+
+
+def _unfinished(table: Table, view: LedgerView) -> str:
+    claims: Iterable[int] = {claim.batch for claim in view.table(table.name).unsettled}
+    numbers = ", ".join(map(str, sorted(claims)))
+    return numbers and (
+        f"{table.name}: batch {numbers} was left without an outcome. A run settles it first; if it "
+        "turns out that it was published, what it read is not read again."
+    )

@@ -1,0 +1,93 @@
+"""Days that a run would leave as they are although somebody may wait for them, each with why."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from incremental_assets.days import DayRange, contiguous
+from incremental_assets.ledger.view import LedgerView
+from incremental_assets.plan.code import days_of_other_code
+from incremental_assets.plan.derived import upstream_held
+from incremental_assets.settings import Settings
+from incremental_assets.table import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Days of a table, `first` to `last`, that a run leaves as they are, and what can be done."""
+
+    table: str
+    first: date
+    last: date
+    reason: str
+
+
+def skipped(
+    chosen: Sequence[Table],
+    view: LedgerView,
+    settings: Settings,
+    span: DayRange,
+    today: date,
+    planned: Collection[tuple[str, date]],
+) -> list[Skipped]:
+    """What is left of these tables and days once what is `planned` is done, by table and day.
+
+    Days that a gate holds, and those above which one is held; landing folders outside the
+    partitions; days that other code has made. Raises SourceError if a landing cannot be listed.
+    """
+    found: list[Skipped] = []
+    for table in chosen:
+        own = [*_outside(table, settings, span, today), *_held(table, view, span)]
+        own += _below_held(table, view, span)
+        if table.upstreams:
+            history = view.table(table.name)
+            days = [day for day in sorted(history.last_committed) if day in span]
+            made = days_of_other_code(table, history, days)
+            own += [Skipped(table.name, *about) for about in made]
+        found += [s for s in own if s.first != s.last or (s.table, s.first) not in planned]
+    return found
+
+
+def _outside(table: Table, settings: Settings, span: DayRange, today: date) -> Iterator[Skipped]:
+    partitions = DayRange(settings.start_date, today)
+    if table.feed is None or span != partitions:
+        return
+    outside = [day for day in table.feed.days(settings.landing) if day not in partitions]
+    for some in contiguous(outside):
+        yield Skipped(
+            table.name,
+            some.first,
+            some.last,
+            f"has landed, but lies outside the partitions {partitions}"
+            + ("" if some.first > today else "; INCREMENTAL_ASSETS_START_DATE sets the first day"),
+        )
+
+
+def _held(table: Table, view: LedgerView, span: DayRange) -> Iterator[Skipped]:
+    history = view.table(table.name)
+    for day, entry in sorted(history.held.items()):
+        if day in span and day not in history.accepted:
+            yield Skipped(
+                table.name,
+                day,
+                day,
+                f"held since batch {entry.batch}: {entry.held_by}. Repair its input, or let it "
+                f"through: `incremental-assets gate accept {table.name} {day} --reason …`",
+            )
+
+
+def _below_held(table: Table, view: LedgerView, span: DayRange) -> Iterator[Skipped]:
+    for day in sorted(day for day in _held_above(table, view) if day in span):
+        why = upstream_held(table, day, view)
+        if why and day not in view.table(table.name).held:
+            yield Skipped(table.name, day, day, why)
+
+
+def _held_above(table: Table, view: LedgerView) -> set[date]:
+    """The days that are held in any table that this one is built on."""
+    days: set[date] = set()
+    for read in table.upstreams:
+        days |= set(view.table(read.table.name).held) | _held_above(read.table, view)
+    return days
