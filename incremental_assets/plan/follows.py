@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from incremental_assets.changes.by_snapshot import SnapshotDiff
 from incremental_assets.lake.strategy import Append, ReplaceKeys
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.due import with_downstream
@@ -41,22 +42,26 @@ def what_may_follow(
 def _other_days(table: Table, work: Work, view: LedgerView) -> str:
     """Why a batch may change other days than its own."""
     if table.layer == "bronze":
-        if table.day is not None and work.mode == "rebuild":
-            return "a changed file changes each day that its rows are about, or were"
-        if table.day is not None:
-            return "rows that are about another day than they landed on change that day"
-        if table.stored is not None and table.landing_column is not None:
-            return "for which days the source has rows that are new is known after reading"
-        return ""
+        return _other_landing_days(table, work)
     if isinstance(table.write, ReplaceKeys):
-        return "the rows of a key may lie on any day"
+        return "the rows of a key may lie on any day, and change there"
     any_day = table.is_typed and table.day is None and not isinstance(table.write, Append)
     first = work.mode == "append" and not view.table(table.name).committed
-    return (
-        "a key that changes may lie on other days, which change with it"
-        if any_day and not (first)
-        else ""
-    )
+    if not any_day or first:
+        return ""
+    return "a key that changes may lie on other days, which change with it"
+
+
+def _other_landing_days(table: Table, work: Work) -> str:
+    if isinstance(table.changes, SnapshotDiff):
+        return "a copy that is as the one before it changes nothing, and nothing follows"
+    if table.day is not None and work.mode == "rebuild":
+        return "a changed file changes each day that its rows are about, or were"
+    if table.day is not None:
+        return "rows that are about another day than they landed on change that day"
+    if table.stored is not None and table.landing_column is not None:
+        return "for which days the source has rows that are new is known after reading"
+    return ""
 
 
 def _reads(table: Table, upstream: Table, how: type[ByDay] | type[AsOf]) -> Iterable[bool]:
