@@ -1,0 +1,177 @@
+"""What a run would do, told from the ledger and a listing: whole rounds, with nothing touched."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+
+from incremental_assets.days import DayRange
+from incremental_assets.errors import DayError, SourceError
+from incremental_assets.ledger.entry import Entry, Window
+from incremental_assets.ledger.ledger import Ledger, ledger_path
+from incremental_assets.ledger.view import LedgerView
+from incremental_assets.plan.forecast import Forecast, PlannedDay, forecast
+from incremental_assets.plan.rounds import due_runs
+from incremental_assets.settings import Settings
+from incremental_assets_tests.plan.ledgers import (
+    EMPTY,
+    EVENTS,
+    MART,
+    SALES,
+    USERS,
+    did,
+    jan,
+    ledger,
+)
+
+TABLES = (EVENTS, USERS, SALES, MART)
+NOW = datetime(2017, 2, 28, 12, tzinfo=UTC)
+
+
+def plan(settings: Settings, view: LedgerView = EMPTY, days: DayRange | None = None) -> Forecast:
+    return forecast(TABLES, view, settings, days, NOW)
+
+
+def deliver(settings: Settings, day: date, content: str = "{}\n") -> None:
+    folder = Path(settings.landing) / "events" / str(day)
+    folder.mkdir(parents=True)
+    (folder / "a.jsonl").write_text(content)
+
+
+def told(found: Forecast) -> dict[tuple[int, str, int], list[int]]:
+    """Run, table and batch → days."""
+    rows: dict[tuple[int, str, int], list[int]] = {}
+    for day in found.days:
+        rows.setdefault((day.run, day.table, day.batch), []).append(day.day.timetuple().tm_yday)
+    return rows
+
+
+def of(found: Forecast, table: str) -> PlannedDay:
+    return next(day for day in found.days if day.table == table)
+
+
+def test_what_stands_below_a_landing_day_is_planned_with_it_in_the_order_of_the_runs(
+    settings: Settings,
+) -> None:
+    for day in (1, 2, 4):
+        deliver(settings, jan(day))
+
+    found = plan(settings)
+
+    names = [table.name for table in TABLES]
+    assert told(found) == {
+        **{(1, name, 1): [1, 2] for name in names},
+        **{(2, name, 2): [4] for name in names},
+    }
+    assert of(found, MART.name).windows == (Window(SALES.name, 0, 1), Window(USERS.name, 0, 1))
+    assert [day.mode for day in found.days if day.table == USERS.name] == [
+        *("append", "append", "merge")
+    ]
+    assert found.skipped == ()
+
+
+def test_a_long_range_is_planned_in_the_batches_in_which_it_is_loaded(settings: Settings) -> None:
+    for day in DayRange(jan(1), date(2017, 2, 10)):
+        deliver(settings, day)
+
+    batches = told(plan(settings))
+
+    assert [len(days) for (_, name, _), days in batches.items() if name == SALES.name] == [31, 10]
+
+
+def test_to_plan_leaves_no_trace(settings: Settings) -> None:
+    deliver(settings, jan(1))
+    before = sorted(Path(settings.landing).parent.rglob("*"))
+
+    view = Ledger(ledger_path(settings.lake)).view_if_any()
+    assert plan(settings, view).days
+
+    assert sorted(Path(settings.landing).parent.rglob("*")) == before
+    assert not Path(settings.lake).exists()
+
+
+def test_the_run_asks_for_what_the_plan_lists_and_tries_what_failed_only_once(
+    settings: Settings,
+) -> None:
+    deliver(settings, jan(1))
+    stale = did(EVENTS, 1, 5, touched=[5])
+
+    due = list(due_runs(TABLES, settings, None, NOW, lambda: ledger(stale)))
+
+    # Nothing that is asked for is ever loaded here.
+    assert [(each.tables[0].name, each.days) for each in due] == [
+        (EVENTS.name, DayRange(jan(1), jan(1))),
+        (USERS.name, DayRange(jan(5), jan(5))),
+        (SALES.name, DayRange(jan(5), jan(5))),
+    ]
+
+
+def test_landing_folders_outside_the_partitions_are_told(settings: Settings) -> None:
+    for day in (date(2016, 12, 31), jan(1), date(2031, 1, 1)):
+        deliver(settings, day)
+
+    found = {(s.first.year, s.table): s.reason for s in plan(settings).skipped}
+
+    assert found == {
+        (2016, EVENTS.name): "has landed, but lies outside the partitions 2017-01-01...2017-02-28; "
+        "INCREMENTAL_ASSETS_START_DATE sets the first day",
+        (2031, EVENTS.name): "has landed, but lies outside the partitions 2017-01-01...2017-02-28",
+    }
+    assert plan(settings, days=DayRange(jan(1), jan(2))).skipped == ()
+
+
+def test_days_outside_the_partitions_and_a_missing_landing_are_errors(settings: Settings) -> None:
+    with pytest.raises(DayError, match=r"lies outside the partitions 2017-01-01\.\.\.2017-02-28"):
+        plan(settings, days=DayRange(jan(1).replace(year=2031), jan(2).replace(year=2031)))
+    with pytest.raises(SourceError, match="does not exist"):
+        plan(replace(settings, landing="/nowhere"))
+
+
+def test_a_batch_without_an_outcome_is_told_and_planned_as_if_it_had_been_given_up(
+    settings: Settings,
+) -> None:
+    events, claim = did(EVENTS, 1, 1, touched=[1]), did(SALES, 1, 1, state="claimed")
+
+    found = plan(settings, ledger(events, claim))
+
+    assert (of(found, SALES.name).batch, of(found, SALES.name).mode) == (2, "append")
+    assert found.notes[0].startswith("silver/sales: batch 1 was left without an outcome. A run")
+
+
+def test_what_only_reading_tells_is_said_with_the_tables_that_it_concerns(
+    settings: Settings,
+) -> None:
+    seen = {EVENTS.name: 1, SALES.name: 1, USERS.name: 1}
+    view = ledger(*(did(table, 1, 1, touched=[1], read=seen) for table in TABLES))
+    deliver(settings, jan(2))
+
+    found = plan(settings, view)
+
+    said = {day.table: (day.unknown, day.may_follow) for day in found.days}
+    assert said[EVENTS.name][1] == (USERS.name, SALES.name, MART.name)
+    assert said[USERS.name] == (
+        "the days of gold/mart whose rows look up what changes are made again",
+        (MART.name,),
+    )
+    assert said[SALES.name] == said[MART.name] == ("", ())
+
+
+def timed(batch: int, day: int, rows: int, seconds: float) -> Entry:
+    entry = did(EVENTS, batch, day, touched=[day], mode="append")
+    return replace(entry, rows_read=rows, bytes=100 * rows, seconds=seconds)
+
+
+def test_rows_and_seconds_are_told_from_the_tables_own_batches(settings: Settings) -> None:
+    deliver(settings, jan(9), "x" * 1_000_000)
+    same = ledger(timed(1, 1, 100, 2.0), timed(2, 2, 100, 3.0), timed(3, 3, 100, 9.0))
+    grows = ledger(timed(1, 1, 1_000, 2.0), timed(2, 2, 5_000, 6.0), timed(3, 3, 9_000, 10.0))
+
+    unknown, alike, line = (of(plan(settings, view), EVENTS.name) for view in (EMPTY, same, grows))
+
+    assert (unknown.rows, unknown.seconds, unknown.bytes) == (None, None, 1_000_000)
+    assert (alike.rows, alike.about, alike.bytes) == (10_000, True, 1_000_000)
+    assert alike.seconds == pytest.approx(3.04, abs=0.01)  # a few more rows cost next to nothing
+    assert line.seconds == pytest.approx(11.0)
