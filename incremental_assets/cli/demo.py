@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from incremental_assets.catalog import tables
-from incremental_assets.cli.output import ERR, OUT
+from incremental_assets.cli.options import DAYS, JSON_OBJECT
+from incremental_assets.cli.output import ERR, OUT, show_object
 from incremental_assets.days import day_range, parse_day, parse_days
 from incremental_assets.settings import Settings
 
@@ -25,6 +27,7 @@ def demo() -> None:
 @click.option("--duplicate", default=0.002, show_default=True, help="Share that comes twice.")
 @click.option("--bad", default=0.001, show_default=True, help="Share of bad rows.")
 @click.option("--sample", default=1.0, show_default=True, help="Share of households and products.")
+@JSON_OBJECT
 def demo_land(
     first: str,
     last: str,
@@ -33,6 +36,8 @@ def demo_land(
     duplicate: float,
     bad: float,
     sample: float,
+    *,
+    as_json: bool,
 ) -> None:
     """Land days of the Complete Journey grocery data as a shop would deliver them."""
     from incremental_assets.demo import land
@@ -42,6 +47,10 @@ def demo_land(
     if "://" not in where:
         where = str(Path(where).absolute())
     summary = land(where, days.first, days.last, late, duplicate, bad, sample, progress=ERR.print)
+    if as_json:
+        parts = [asdict(part) for part in summary.parts]
+        show_object({"landing": where, "parts": parts})
+        return
     OUT.print(
         f"{len(summary.written)} parts of feeds landed in {where}, {len(summary.left_alone)} were "
         "there already.",
@@ -50,9 +59,16 @@ def demo_land(
 
 
 @demo.command("show")
-@click.option("--days", "span", metavar="A...B", help="Only these days, both ends included.")
-def demo_show(span: str | None) -> None:
+@DAYS
+@JSON_OBJECT
+def demo_show(span: str | None, *, as_json: bool) -> None:
     """What the loads did, per day and table, and the products that sold best."""
-    from incremental_assets.demo.show import show
+    from incremental_assets.demo.show import best_products, loaded_days, show
 
-    show(Settings.from_environment(), tables(), parse_days(span) if span else None, OUT)
+    settings, days = Settings.from_environment(), parse_days(span) if span else None
+    if as_json:
+        loaded = [asdict(each) for each in loaded_days(settings, tables(), days)]
+        best = best_products(settings, days).to_dicts()
+        show_object({"loaded": loaded, "best_products": best})
+    else:
+        show(settings, tables(), days, OUT)

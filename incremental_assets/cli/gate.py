@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import click
 
 from incremental_assets.cli.house import house_and_table
-from incremental_assets.cli.output import OUT
+from incremental_assets.cli.options import JSON_OBJECT
+from incremental_assets.cli.output import OUT, show_object
 from incremental_assets.days import parse_day
 
 
@@ -18,7 +21,8 @@ def gate() -> None:
 @click.argument("name", metavar="TABLE")
 @click.argument("day", metavar="DAY")
 @click.option("--reason", required=True, help="Why; it stays on record with your name.")
-def gate_accept(name: str, day: str, reason: str) -> None:
+@JSON_OBJECT
+def gate_accept(name: str, day: str, reason: str, *, as_json: bool) -> None:
     """Let a day's held batch through, once: its rules on batches are waived.
 
     The next run of the day publishes it. Rows in quarantine stay there. If the input changes
@@ -28,6 +32,9 @@ def gate_accept(name: str, day: str, reason: str) -> None:
 
     table, house = house_and_table(name)
     done = accept(house, table, parse_day(day), reason)
+    if as_json:
+        show_object({"table": name, **asdict(done)})
+        return
     days = ", ".join(map(str, done.days))
     OUT.print(
         f"{name} {days}: batch {done.batch} is accepted, which was held by "

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Mapping
 from datetime import date, datetime
+from decimal import Decimal
 from typing import Any, Literal
 
 import polars as pl
@@ -46,12 +47,12 @@ def show(rows: pl.DataFrame, title: str, *, as_json: bool) -> None:
 
 
 def show_object(told: Mapping[str, Any]) -> None:
-    """What was done, for a program: a JSON object with days and instants as ISO 8601."""
-    sys.stdout.write(json.dumps(told, default=_iso) + "\n")
+    """What was done, for a program: a JSON object; days are ISO 8601, decimals text, exact."""
+    sys.stdout.write(json.dumps(told, default=_plain) + "\n")
 
 
-def _iso(value: date) -> str:
-    return value.isoformat()
+def _plain(value: date | Decimal) -> str:
+    return value.isoformat() if isinstance(value, date) else str(value)
 
 
 def _text(value: object) -> str:

@@ -96,20 +96,28 @@ def quarantine_replay(name: str, span: str | None, rule: str, *, as_json: bool) 
 @RULE
 @click.option("--reason", required=True, help="Why; it stays on record with your name.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def quarantine_drop(name: str, span: str | None, rule: str, reason: str, *, yes: bool) -> None:
+@JSON
+def quarantine_drop(
+    name: str, span: str | None, rule: str, reason: str, *, yes: bool, as_json: bool
+) -> None:
     """Take rows out of quarantine for good. Bronze keeps them as they landed."""
     from incremental_assets.operations.quarantined import Asked, drop, set_aside
 
     table, house = house_and_table(name)
     asked = Asked(parse_days(span) if span else None, rule)
     rows = set_aside(house.settings, table, asked)
-    if rows.is_empty():
+    if rows.is_empty() and not as_json:
         OUT.print(f"No such rows of {name} are in quarantine.")
         return
     days = rows["_day"].n_unique()
-    if not yes:
-        click.confirm(f"Drop {len(rows)} rows of {name}, of {days} days?", abort=True)
+    if not yes and days:
+        click.confirm(f"Drop {len(rows)} rows of {name}, of {days} days?", abort=True, err=True)
     dropped = drop(house, table, asked, reason)
+    if as_json:
+        found = [{"table": name, "day": day, "rows": rows} for day, rows in dropped.items()]
+        schema = {"table": pl.String, "day": pl.Date, "rows": pl.Int64}
+        show(pl.DataFrame(found, schema=schema), "Dropped", as_json=True)
+        return
     OUT.print(
         f"{sum(dropped.values())} rows of {name} are dropped, of {len(dropped)} days.",
         soft_wrap=True,
