@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,18 +67,25 @@ def test_range_with_a_held_day_publishes_the_others_and_goes_through_once_repair
     assert (unknown.returncode, unknown.stderr.startswith("Error: There is no table")) == (1, True)
 
     what_the_ledger_tells(shop)
-    due = shop.command("run")
+    due, skipped = run_as_planned(shop)
     assert due.returncode == 1
     assert "quarantined_share: 2 of 20 rows" in due.stderr
+    assert json.loads(due.stdout)["held"][0]["table"] == "silver/sales"
+    assert {name for name, day in skipped if day == "2017-01-05"} >= {
+        *("silver/sales", "gold/sales_mart", "gold/daily_product_sales")
+    }
     assert len(world.orders("gold/sales_mart")) == 20
 
     accept = ("gate", "accept", "silver/sales", "2017-01-05", "--reason")
-    accepted = shop.command(*accept, "two tills were broken")
-    assert "batch 1 is accepted, which was held by quarantined_share" in accepted.stdout
+    accepted = shop.command(*accept, "two tills were broken", "--json")
+    assert json.loads(accepted.stdout) == {
+        "table": "silver/sales", "days": ["2017-01-05"], "batch": 1,
+        "rules": ["quarantined_share"],
+    }
     twice = shop.command(*accept, "again")
     assert (twice.returncode, "(two tills were broken); run the day" in twice.stderr) == (1, True)
-    let_through = shop.command("run")
-    assert let_through.returncode == 0, let_through.stderr
+    let_through, skipped = run_as_planned(shop)
+    assert (let_through.returncode, skipped) == (0, set()), let_through.stderr
     assert len(world.orders("gold/sales_mart")) == 38
 
     world.land("events", "2017-01-05", "a.jsonl", sales("b", "2017-01-05", 20))
@@ -85,6 +93,24 @@ def test_range_with_a_held_day_publishes_the_others_and_goes_through_once_repair
     assert repaired.returncode == 0, repaired.stderr
     assert checks(shop, "quarantined_share")["2017-01-05"]
     assert len(world.orders("gold/sales_mart")) == 40
+
+
+def run_as_planned(
+    shop: Shop,
+) -> tuple[subprocess.CompletedProcess[str], set[tuple[str, str]]]:
+    """Plan, then run; the run, and the tables and days that the plan skipped."""
+    listed = shop.command("plan", "--json")
+    assert listed.returncode == 0, listed.stderr
+    done = shop.command("run", "--json")
+
+    def told(rows: list[dict[str, object]]) -> set[tuple[object, ...]]:
+        return {(r["table"], r["day"], r["batch"], r["mode"]) for r in rows}
+
+    rows = json.loads(listed.stdout)
+    ran = json.loads(done.stdout)
+    assert told(ran["loaded"]) == told([row for row in rows if row["run"]])
+    assert len(ran["runs"]) == max(row["run"] or 0 for row in rows)
+    return done, {(row["table"], row["day"]) for row in rows if row["mode"] == "skip"}
 
 
 def what_the_ledger_tells(shop: Shop) -> None:
@@ -125,14 +151,18 @@ def test_run_with_nothing_new_starts_no_jvm_and_one_with_news_needs_it(
     no_java = {"JAVA_HOME": str(java_home), "PATH": f"{java_home}/bin"}
 
     idle = shop.command("run", **no_java)
+    planned = shop.command("plan", **no_java)
     also_idle = shop.materialize(*EVERYTHING, "--partition", "2017-01-05", **no_java)
     assert shop.command("stale", **no_java).stdout.strip() == "Stale: nothing."
 
     assert (idle.returncode, also_idle.returncode) == (0, 0), also_idle.stderr
     assert "Nothing is new or stale." in idle.stdout
+    assert (planned.returncode, planned.stdout.strip()) == (0, "Nothing is new or stale.")
     assert not calls.exists()
 
     world.land("events", "2017-01-06", "a.jsonl", sales("b", "2017-01-06", 3))
+    assert "1 run of " in shop.command("plan", **no_java).stdout
+    assert not calls.exists()
     missing = shop.command("run", **no_java)
     assert missing.returncode == 1
     assert "Install Java 17 or 21" in missing.stderr
@@ -147,14 +177,46 @@ def test_reversed_range_is_an_error_with_the_remedy(shop: Shop) -> None:
     assert "did you mean 2017-01-04...2017-01-05?" in done.stderr
 
 
-def test_missing_landing_root_is_an_error_with_the_remedy(shop: Shop) -> None:
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "does not exist. Set INCREMENTAL_ASSETS_LANDING"),
+        (("silver/sale",), "There is no table 'silver/sale'; the tables are"),
+        (("--days", "2017-01-05...2017-01-04"), "did you mean 2017-01-04...2017-01-05?"),
+        (("--days", "2016-01-05"), "2016-01-05 lies outside the partitions 2017-01-01..."),
+    ],
+)
+def test_what_cannot_be_planned_cannot_be_run_and_both_say_why_and_leave_no_trace(
+    shop: Shop, words: tuple[str, ...], said: str
+) -> None:
     Path(shop.settings.landing).rmdir()
+    before = sorted(shop.home.parent.rglob("*"))
 
-    done = shop.command("run")
+    planned = shop.command("plan", *words)
+    assert sorted(shop.home.parent.rglob("*")) == before
+    done = shop.command("run", *words)
 
-    assert done.returncode == 1
-    assert "does not exist. Set INCREMENTAL_ASSETS_LANDING" in done.stderr
+    assert (planned.returncode, done.returncode) == (1, 1)
+    assert planned.stderr == done.stderr
+    assert said in done.stderr
     assert "Traceback" not in done.stderr
+    assert not Path(shop.settings.lake).exists()
+
+
+def test_a_plan_of_a_fresh_project_leaves_no_trace(shop: Shop) -> None:
+    folder = Path(shop.settings.landing) / "events" / "2017-01-05"
+    folder.mkdir(parents=True)
+    (folder / "a.jsonl").write_text(f"{json.dumps(sale('a', '2017-01-05'))}\n")
+    before = sorted(shop.home.parent.rglob("*"))
+
+    done = shop.command("plan", "bronze/events", "silver/sales", "--json")
+
+    assert sorted(shop.home.parent.rglob("*")) == before
+    rows = [(row["table"], row["day"], row["mode"]) for row in json.loads(done.stdout)]
+    assert rows == [
+        ("bronze/events", "2017-01-05", "append"),
+        ("silver/sales", "2017-01-05", "append"),
+    ]
 
 
 def test_lake_that_cannot_be_written_is_an_error_with_the_remedy(
