@@ -111,7 +111,7 @@ def quarantine_drop(
         return
     days = rows["_day"].n_unique()
     if not yes and days:
-        click.confirm(f"Drop {len(rows)} rows of {name}, of {days} days?", abort=True, err=True)
+        click.confirm(f"Drop {len(rows)} rows of {name}, of {days} days?", abort=True, err=as_json)
     dropped = drop(house, table, asked, reason)
     if as_json:
         found = [{"table": name, "day": day, "rows": rows} for day, rows in dropped.items()]

@@ -6,7 +6,8 @@ import sys
 
 import click
 
-from incremental_assets.cli.output import ERR, OUT
+from incremental_assets.cli.options import JSON_OBJECT
+from incremental_assets.cli.output import ERR, OUT, show_object
 from incremental_assets.settings import Settings
 
 
@@ -16,7 +17,8 @@ from incremental_assets.settings import Settings
     "--days", "--day", "span", metavar="A...B", default="", help="Which days; all, if not said."
 )
 @click.option("--why", required=True, help="Why; it stays on record with the batches.")
-def restate(names: tuple[str, ...], span: str, why: str) -> None:
+@JSON_OBJECT
+def restate(names: tuple[str, ...], span: str, why: str, *, as_json: bool) -> None:
     """Build days of silver or gold tables anew from what they are made of, and what stands on them.
 
     That may be other days, too: facts that look up what changed, levels that go on from the day
@@ -26,7 +28,10 @@ def restate(names: tuple[str, ...], span: str, why: str) -> None:
     from incremental_assets.orchestration.incidents import run_restate
 
     failed = run_restate(defs, Settings.from_environment(), names, span, why)
+    if as_json:
+        show_object({"tables": names, "days": span, "why": why, "failed": failed})
     if failed:
         ERR.print(f"[bold red]Error:[/] {failed}", soft_wrap=True)
         sys.exit(1)
-    OUT.print(f"Restated: {', '.join(names)}, with what stands on them.", soft_wrap=True)
+    if not as_json:
+        OUT.print(f"Restated: {', '.join(names)}, with what stands on them.", soft_wrap=True)

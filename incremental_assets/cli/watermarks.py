@@ -10,8 +10,8 @@ import polars as pl
 
 from incremental_assets.catalog import table_named, tables
 from incremental_assets.cli.house import chosen, house_and_table, view_of
-from incremental_assets.cli.options import DAYS, JSON, NAMES, YES
-from incremental_assets.cli.output import OUT, moment, show
+from incremental_assets.cli.options import DAYS, JSON, JSON_OBJECT, NAMES, YES
+from incremental_assets.cli.output import OUT, moment, show, show_object
 from incremental_assets.days import named, parse_days
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.settings import Settings
@@ -122,7 +122,10 @@ def _windows(entry: Entry) -> list[tuple[str, str, str]]:
 @DAYS
 @click.option("--reason", required=True, help="Why; it stays on record with your name.")
 @YES
-def watermarks_rewind(name: str, target: str, span: str | None, reason: str, *, yes: bool) -> None:
+@JSON_OBJECT
+def watermarks_rewind(
+    name: str, target: str, span: str | None, reason: str, *, yes: bool, as_json: bool
+) -> None:
     """Let a table load again what it loaded after a batch. No row goes before that load."""
     from incremental_assets.operations.rewind import batch_or_moment, rewind, to_rewind
 
@@ -135,8 +138,12 @@ def watermarks_rewind(name: str, target: str, span: str | None, reason: str, *, 
             f"{name} goes back to batch {found.to}: the next run loads {named(found.days)} again. "
             "Rewind?",
             abort=True,
+            err=as_json,
         )
     done = rewind(house, table, to, reason, days)
+    if as_json:
+        show_object({"table": name, "to": done.to, "days": list(done.days)})
+        return
     OUT.print(
         f"{name}: {len(done.days)} days ({named(done.days)}) are back at batch {done.to}. "
         f"`incremental-assets run {name}` loads them again; what stood there before is in "

@@ -85,13 +85,7 @@ class TableHistory:
     @cached_property
     def to_load_again(self) -> Mapping[date, frozenset[str]]:
         """Per day the paths of the files that were loaded, and are to be loaded again."""
-        found: dict[date, frozenset[str]] = {}
-        for entry in self.committed:
-            if entry.kind == "rewind":
-                found[entry.day] = found.get(entry.day, frozenset()) | _paths(entry)
-            elif entry.day in found:
-                found[entry.day] -= _paths(entry)
-        return {day: paths for day, paths in found.items() if paths}
+        return _again({}, self.committed)
 
     @cached_property
     def published_days(self) -> frozenset[date]:
@@ -168,6 +162,7 @@ class TableHistory:
             last_committed={**self.last_committed, **{e.day: e for e in published}},
             held={d: e for d, e in self.held.items() if d not in days} | held,
             accepted={d: e for d, e in self.accepted.items() if d not in days},
+            to_load_again=_again(self.to_load_again, published),
             published_days=self.published_days | {t.day for e in published for t in e.touched},
             touching=_more(self.touching, published, _touched),
             looked_up=_more(self.looked_up, published, _affected),
@@ -188,6 +183,18 @@ def _more(
         for key in keys(entry):
             found.setdefault(key, []).append(entry)
     return {**index, **{key: (*index.get(key, ()), *some) for key, some in found.items()}}
+
+
+def _again(
+    before: Mapping[date, frozenset[str]], entries: Iterable[Entry]
+) -> Mapping[date, frozenset[str]]:
+    found = dict(before)
+    for entry in entries:
+        if entry.kind == "rewind":
+            found[entry.day] = found.get(entry.day, frozenset()) | _paths(entry)
+        elif entry.day in found:
+            found[entry.day] -= _paths(entry)
+    return {day: paths for day, paths in found.items() if paths}
 
 
 def _touched(entry: Entry) -> Iterable[date]:

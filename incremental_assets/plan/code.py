@@ -16,7 +16,9 @@ def other_code(table: Table, history: TableHistory, day: date) -> tuple[str, ...
 
     A batch from before the ledger told the code counts as made by today's.
     """
-    made = {entry.code_version for entry in history.since_rebuilt(day)}
+    entries = list(history.since_rebuilt(day))
+    anew = [at for at, entry in enumerate(entries) if entry.kind == "restate"]
+    made = {entry.code_version for entry in (entries[anew[-1] :] if anew else entries)}
     return tuple(sorted(made - {"", table.code_version}))
 
 
@@ -44,19 +46,9 @@ def days_of_other_code(
         versions = other_code(table, history, day)
         if versions:
             by_version.setdefault(versions, []).append(day)
-    found = [
-        (some.first, some.last, f"{made_by(versions, table)}: {_remedy(table, str(some))}")
-        for versions, made in by_version.items()
-        for some in contiguous(made)
-    ]
+    found = []
+    for versions, made in by_version.items():
+        for some in contiguous(made):
+            remedy = f"`incremental-assets restate {table.name} --days {some} --why …`"
+            found.append((some.first, some.last, f"{made_by(versions, table)}: {remedy}"))
     return sorted(found)
-
-
-def _remedy(table: Table, days: str) -> str:
-    if isinstance(table.write, ReplaceKeys):
-        return (
-            "its rows belong to keys and cannot be rebuilt by day; the keys that change are made "
-            "by the new code. To make all of them anew, rewind the table to its beginning "
-            "(`incremental-assets watermarks rewind`) and run it"
-        )
-    return f"`incremental-assets restate {table.name} --days {days} --why …`"

@@ -79,7 +79,9 @@ def test_range_with_a_held_day_publishes_the_others_and_goes_through_once_repair
     accept = ("gate", "accept", "silver/sales", "2017-01-05", "--reason")
     accepted = shop.command(*accept, "two tills were broken", "--json")
     assert json.loads(accepted.stdout) == {
-        "table": "silver/sales", "days": ["2017-01-05"], "batch": 1,
+        "table": "silver/sales",
+        "days": ["2017-01-05"],
+        "batch": 1,
         "rules": ["quarantined_share"],
     }
     twice = shop.command(*accept, "again")

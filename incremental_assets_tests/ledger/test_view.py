@@ -194,11 +194,13 @@ def test_a_history_that_is_followed_by_a_batch_answers_as_if_it_had_been_read_wi
         [replace(writing(4, 2, 2), affects=None), entry(4, 3, HELD)],
         [replace(writing(5, 1, 1, 4), affects=(jan(1),), mode="rebuild")],
         [replace(entry(6, 2), files=(replace(file, tag="y"),)), entry(6, 3, HELD)],
-        [entry(7, 3), entry(7, 6)],
+        [replace(entry(6, 2), files=(file,), kind="rewind")],
+        [entry(7, 3), entry(7, 6), replace(entry(7, 2), files=(file,))],
         [entry(8, 3, HELD), entry(8, 4, ABANDONED)],
     ]
     told = (
         *("outcomes", "committed", "last_committed", "held", "accepted", "published_days"),
+        *("rewound", "to_load_again", "last_said"),
         *("touching", "looked_up", "by_day", "last_batch", "high"),
     )
     read = followed = history(writing(1, 5, 5), entry(1, 6, HELD), said)
