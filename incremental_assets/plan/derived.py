@@ -140,7 +140,7 @@ def _way(
         anew = work.day in history.rewound
         kept = because and f"{because}, and keys that do not change stay"
         return "merge", "restate" if anew else "advance", "" if anew else kept
-    if _restating(work, view) or (table.is_typed and work.day in history.rewound):
+    if _restating(work, view) or work.day in history.rewound:
         return "rebuild", "restate", because
     if other and is_rebuilt_by_day(table):  # never half old code, half new
         return "rebuild", "restate", because

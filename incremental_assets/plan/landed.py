@@ -30,7 +30,7 @@ def plan_landed(
     repaired: dict[date, DayWork] = {}
     idle: list[date] = []
     tag = partial(with_content_tag, settings.landing)
-    for day, listed in feed.by_day(settings.landing, days).items():
+    for day, listed in look.listed(feed, settings.landing, days).items():
         held = history.held.get(day)
         judged = {file.path for file in held.files} if held is not None else ()
         tagged = look.tags(tag, history.files(day), judged)

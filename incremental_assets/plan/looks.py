@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
 from incremental_assets.days import DayRange
+from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.source_file import SourceFile
-from incremental_assets.sources.stored import FixedSource
+from incremental_assets.sources.stored import FixedSource, StoredSource
 from incremental_assets.sources.stored_days import rows_by_day
 
 Tag = Callable[[SourceFile], SourceFile]
@@ -17,6 +18,16 @@ Counted = Mapping[date | None, str] | None
 
 class Looks:
     """Looks each time, as a load does: what is claimed must be what is there."""
+
+    def listed(
+        self, feed: LandedFiles, landing: str, days: Sequence[date]
+    ) -> Mapping[date, list[SourceFile]]:
+        """The files of these landing days, as `by_day` tells them."""
+        return feed.by_day(landing, days)
+
+    def fixed(self, source: StoredSource) -> FixedSource:
+        """What a stored source holds, as `fix` tells it."""
+        return source.fix()
 
     def tags(self, tag: Tag, *known: Container[str]) -> Tag:
         """What gives a file its tag; `known` hold the paths of files that it is compared with."""

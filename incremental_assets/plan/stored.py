@@ -50,7 +50,7 @@ def plan_stored(
     if not stored.is_absolute:
         require_root(settings.landing)
     try:
-        fixed = stored.source(settings.landing).fix()
+        fixed = look.fixed(stored.source(settings.landing))
     except NothingThereError:
         if stored.is_absolute or history.outcomes:
             raise

@@ -14,6 +14,8 @@ from incremental_assets.ledger.entry import Entry, Window
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.forecast import Forecast, PlannedDay, forecast
+from incremental_assets.plan.once import OneLook
+from incremental_assets.plan.plan import plan_table
 from incremental_assets.plan.rounds import due_runs
 from incremental_assets.settings import Settings
 from incremental_assets_tests.plan.ledgers import (
@@ -175,3 +177,16 @@ def test_rows_and_seconds_are_told_from_the_tables_own_batches(settings: Setting
     assert (alike.rows, alike.about, alike.bytes) == (10_000, True, 1_000_000)
     assert alike.seconds == pytest.approx(3.04, abs=0.01)  # a few more rows cost next to nothing
     assert line.seconds == pytest.approx(11.0)
+
+
+def test_while_a_plan_is_made_nothing_is_listed_twice(settings: Settings) -> None:
+    deliver(settings, jan(1))
+    look = OneLook(days=DayRange(jan(1), jan(31)))
+    first = plan_table(EVENTS, [jan(1)], EMPTY, settings, jan(31), look)
+    deliver(settings, jan(2))
+    (Path(settings.landing) / "events" / str(jan(1)) / "b.jsonl").write_text("{}\n")
+
+    again = plan_table(EVENTS, [jan(1), jan(2)], EMPTY, settings, jan(31), look)
+
+    assert first.work[0].days[jan(1)] == again.work[0].days[jan(1)]
+    assert again.days == (jan(1), jan(2))
