@@ -13,13 +13,14 @@ from incremental_assets.orchestration.maintenance import DAILY_MAINTENANCE, main
 from incremental_assets.orchestration.resources import SparkResource
 from incremental_assets.orchestration.sensors import stale_days_sensors
 from incremental_assets.orchestration.source_sensors import source_sensors
+from incremental_assets.orchestration.verification import verify_job
 from incremental_assets.settings import Settings
 
 # In process: the default executor starts a process, and a JVM, for each step.
 _settings = Settings.from_environment()
 defs = dg.Definitions(
     assets=incremental_assets(tables(), _settings),
-    jobs=[*INCIDENT_JOBS, maintenance],
+    jobs=[*INCIDENT_JOBS, verify_job, maintenance],
     schedules=[DAILY_MAINTENANCE],
     sensors=[
         *source_sensors(tables(), _settings),

@@ -7,16 +7,19 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from incremental_assets.catalog import tables_of
 from incremental_assets.orchestration.incidents import INCIDENT_JOBS
 from incremental_assets.orchestration.resources import SparkResource
+from incremental_assets.orchestration.verification import verify_job
 from incremental_assets.settings import PREFIX, Settings
 from incremental_assets_tests.end_to_end.test_own_tables import PACKAGE, deliver
 from incremental_assets_tests.feeds.world import Lake
 
 DAILY = "gold/daily_orders"
+JOBS = (*INCIDENT_JOBS, verify_job)
 _SESSIONS: list[SparkSession] = []
 
 
@@ -52,7 +55,7 @@ def instance() -> Iterator[dg.DagsterInstance]:
 def launch(
     instance: dg.DagsterInstance, name: str, config: Mapping[str, Any]
 ) -> dg.ExecuteInProcessResult:
-    job = next(job for job in INCIDENT_JOBS if job.name == name)
+    job = next(job for job in JOBS if job.name == name)
     (op,) = job.nodes
     return job.execute_in_process(
         instance=instance,
@@ -116,6 +119,24 @@ def test_a_replay_of_nothing_is_a_success(shop: Lake, instance: dg.DagsterInstan
     assert launch(instance, "replay", {"table": "silver/orders"}).success
 
 
+def test_a_proof_shows_on_the_asset_and_a_difference_fails_the_run(
+    shop: Lake, instance: dg.DagsterInstance
+) -> None:
+    proved = launch(instance, "verify", {"tables": [DAILY]})
+
+    assert proved.success
+    (event,) = proved.get_asset_observation_events()
+    about = event.asset_observation_data.asset_observation.metadata
+    assert (about["verified/equal"].value, about["verified/rows"].value) == (True, 1)
+
+    path = shop.path(DAILY)
+    DeltaTable(path).update(updates={"orders": "orders + 1"})
+    broken = launch(instance, "verify", {"tables": [DAILY]})
+
+    assert not broken.success
+    assert f"{DAILY}: 2 of 2 rows are not what a full rebuild makes of it" in said(broken)
+
+
 BAD_CONFIG: list[tuple[str, dict[str, Any], str]] = [
     ("restate", {"tables": ["silver/none"], "why": "x"}, "There is no table 'silver/none'"),
     ("restate", {"tables": ["bronze/orders"], "why": "x"}, "bronze keeps what landed"),
@@ -129,6 +150,7 @@ BAD_CONFIG: list[tuple[str, dict[str, Any], str]] = [
         {"tables": ["silver/orders"], "days": "2017-01-09...2017-01-01", "why": "x"},
         "ends before it begins",
     ),
+    ("verify", {"tables": ["silver/none"]}, "There is no table 'silver/none'"),
     ("replay", {"table": "gold/daily_orders", "days": "soon"}, "'soon' is not a day"),
     ("rewind", {"table": "silver/orders", "to": "soon", "reason": "x"}, "neither a batch"),
     ("rewind", {"table": "silver/orders", "to": "99", "reason": "x"}, "has no batch 99 yet"),
@@ -148,7 +170,7 @@ def test_bad_config_fails_the_run_in_words_and_changes_nothing(
 
 
 def test_each_job_and_each_word_of_its_config_says_what_it_is_for() -> None:
-    for job in INCIDENT_JOBS:
+    for job in JOBS:
         assert job.description
         (op,) = job.nodes
         fields = op.definition.config_schema.config_type.fields  # type: ignore[union-attr]
