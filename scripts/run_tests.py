@@ -17,7 +17,7 @@ TESTS = Path(__file__).resolve().parents[1] / "incremental_assets_tests"
 # About a third of the time each; whatever is named in none of them runs in the last process.
 PARTS = (
     ("end_to_end",),
-    ("loaders", "changes", "sources"),
+    ("loaders", "changes", "sources", "verifying", "upkeep", "orchestration"),
 )
 PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
 

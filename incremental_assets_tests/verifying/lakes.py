@@ -6,6 +6,7 @@ import os
 from datetime import date
 from pathlib import Path
 
+import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
@@ -42,12 +43,10 @@ def change(path: str, where: str, **values: str) -> None:
 def double(path: str, where: str) -> None:
     """Write rows of a table into it once more."""
     table = DeltaTable(path)
-    rows = table.to_pyarrow_dataset().to_table(filter=None).to_pylist()
+    rows = table.to_pyarrow_dataset().to_table().to_pylist()
     column, _, value = where.partition("=")
     again = [row for row in rows if str(row[column]) == value]
     assert again
-    import pyarrow as pa
-
     arrow = pa.Table.from_pylist(again, schema=table.to_pyarrow_dataset().schema)
     write_deltalake(table, arrow, mode="append")
 
