@@ -24,6 +24,7 @@ DAILY_PRODUCT_SALES = Table(
     name="gold/daily_product_sales",
     description="Units, exact revenue and number of orders per day, product and store.",
     reads=(ByDay(SALES_MART),),
+    key=("product_id", "store_id"),
     rules=fail(reconciles()),
     sums=Sums(
         {

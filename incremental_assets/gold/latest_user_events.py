@@ -27,6 +27,7 @@ LATEST_USER_EVENTS = Table(
     name="gold/latest_user_events",
     description="Each user's latest event of each day; of events at one instant the last order_id.",
     reads=(ByDay(SALES),),
+    key=("user_id",),
     rules=fail(reconciles()),
     sums=Sums({"users": ("count(DISTINCT user_id)", "count(1)")}, rows=False),
     write=ReplaceDay(),

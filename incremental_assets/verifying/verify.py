@@ -292,7 +292,8 @@ def _makers(history: TableHistory, *found: Compared) -> list[str]:
     last = {t.day: e for e in history.committed for t in e.touched} | dict(history.last_committed)
     return [
         f"{day} was last loaded by batch {last[day].batch}, at "
-        f"{last[day].recorded_at:%Y-%m-%d %H:%M:%S} UTC: {last[day].why}"
+        f"{last[day].recorded_at:%Y-%m-%d %H:%M:%S} UTC, by code version "
+        f"{last[day].code_version or 'unknown'}: {last[day].why}"
         for day in days[:_NAMED_DAYS]
         if day in last
     ]

@@ -20,6 +20,7 @@ DAILY_ORDERS = Table(
     name="gold/daily_orders",
     description="Orders per day of their last change, by status.",
     reads=(ByDay(ORDERS),),
+    key=("status",),
     rules=fail(reconciles()),
     sums=Sums({"amount": ("sum(amount)", "sum(amount)")}, rows=False),
     write=ReplaceDay(),
