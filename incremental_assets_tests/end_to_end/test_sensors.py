@@ -164,3 +164,28 @@ def test_a_backfill_goes_on_after_its_daemon_and_its_run_were_killed(
     assert len(world.orders("gold/sales_mart")) == 20
     with shop.instance() as instance:
         assert instance.get_materialized_partitions(SILVER_SALES) == set(WEEK[:2])
+
+
+def test_what_a_backfill_did_not_load_before_it_was_killed_is_asked_for_by_the_sensors(
+    shop: Shop, dev: Dev, spark: SparkSession
+) -> None:
+    world = shop.world(spark)
+    for day in WEEK[:2]:
+        world.land("events", day, "a.jsonl", sales(day, day, 10))
+    web = dev.start()
+    backfill = web.backfill(list(TABLES), WEEK[0], WEEK[1])
+    until(lambda: bool(dev.sparks()), PATIENCE)
+    dev.kill()
+
+    again = dev.start()
+    for name in ("new_in_events", "stale_days"):
+        again.start_sensor(LOCATION, name)
+    with shop.instance() as instance:
+        until(lambda: nothing_is_left(world, instance), PATIENCE)
+
+    assert again.ended(backfill, PATIENCE)["status"] == "COMPLETED_FAILED"
+    assert len(world.orders("gold/sales_mart")) == 20
+    assert {e.state for e in world.house.ledger.view().table("silver/sales").loads} <= {
+        "committed",
+        "abandoned",
+    }
