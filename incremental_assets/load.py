@@ -12,28 +12,16 @@ from typing import Literal
 
 from pyspark.sql import SparkSession
 
-from incremental_assets.batches.batch import Batch, BatchKind, Outcome, quarantine_path
-from incremental_assets.batches.changes import supersede_beside
-from incremental_assets.batches.copies import CopyBatch
-from incremental_assets.batches.daily import DailyBatch
-from incremental_assets.batches.joined import JoinedBatch
-from incremental_assets.batches.keyed import KeyedBatch
-from incremental_assets.batches.landing import LandingBatch
+from incremental_assets.batches.batch import Batch, BatchKind, Outcome
+from incremental_assets.batches.kinds import detector_of, kind_of
 from incremental_assets.batches.lookups import affected_days
 from incremental_assets.batches.replay import ReplayBatch
-from incremental_assets.batches.set_aside import judged_again
-from incremental_assets.batches.silver import TypedBatch
-from incremental_assets.batches.stored import StoredBatch
-from incremental_assets.changes import ChangeLog, Files, SnapshotDiff, Timestamp
-from incremental_assets.changes import Sequence as SequenceChanges
+from incremental_assets.batches.settling import Target, supersede
 from incremental_assets.days import chunks, utc_today
 from incremental_assets.errors import ConflictError, IncrementalAssetsError, LakeError
 from incremental_assets.lake import quarantine
-from incremental_assets.lake.beside import abandon_beside
-from incremental_assets.lake.delta_log import ensure_table, find_commit, put_fence, version_of
-from incremental_assets.lake.stage import discard_batch
-from incremental_assets.lake.strategy import ReplaceKeys
-from incremental_assets.ledger.entry import Entry, Mode
+from incremental_assets.lake.delta_log import ensure_table, version_of
+from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.lock import table_lock
 from incremental_assets.ledger.settle import record, settle
@@ -157,7 +145,7 @@ class Lakehouse:
 
     def settle(self, table: Table) -> LedgerView:
         """Give an unfinished batch of the table its outcome; the view after that."""
-        target = _Target(self.settings, table, _kind(table))
+        target = Target(self.settings, table, kind_of(table))
         settle(self.ledger, table.name, target, self.now(), self.say)
         return self.ledger.view()
 
@@ -191,7 +179,7 @@ class Lakehouse:
         for work in plan.work:
             self.say(_what(table, work))
             started = time.monotonic()
-            outcome = self._run(table, work, run_id, kind or _kind(table, work.mode))
+            outcome = self._run(table, work, run_id, kind or kind_of(table, work.mode))
             for said in outcome.notes:
                 self.say(f"{table.name}: {said}")
             self.say(_done(table, outcome, time.monotonic() - started))
@@ -219,7 +207,7 @@ class Lakehouse:
             ) from error
         seconds = round(time.monotonic() - started, 3)
         entries = [replace(e, recorded_at=self.now(), seconds=seconds) for e in entries]
-        _supersede(self.settings, table, batch.view, entries)
+        supersede(self.settings, table, batch.view, entries)
         record(self.ledger, table.name, entries)
         keep = self.settings.quarantine_days
         if keep and any(entry.rows_quarantined for entry in entries):
@@ -247,7 +235,7 @@ class Lakehouse:
                     state="claimed",
                     kind=work.kind,
                     mode=work.mode,
-                    detector=_detector(table),
+                    detector=detector_of(table),
                     recorded_at=now,
                     windows=todo.windows,
                     files=file_entries(todo.files),
@@ -277,86 +265,6 @@ class Lakehouse:
         """
         affected = affected_days(batch, self.tables, entries)
         return [replace(e, affects=affected) for e in entries]
-
-
-@dataclass(frozen=True)
-class _Target:
-    """The settling side of a table: what its log says of a batch."""
-
-    settings: Settings
-    table: Table
-    kind: BatchKind
-
-    @property
-    def path(self) -> str:
-        return f"{self.settings.lake}/{self.table.name}"
-
-    def outcome(self, claims: Sequence[Entry]) -> Sequence[Entry] | None:
-        batch = claims[0].batch
-        commit = find_commit(self.path, self.table.name, batch)
-        if commit is None:
-            return None
-        if commit.note.get("fence"):
-            self._abandon(batch)
-            return [replace(c, state="abandoned", files=()) for c in claims]
-        entries = self.kind.settled(self.table, claims, commit)
-        view = Ledger(ledger_path(self.settings.lake)).view()
-        _supersede(self.settings, self.table, view, entries)
-        return [replace(e, why=f"{e.why} (healed)") for e in entries]
-
-    def fence(self, batch: int) -> bool:
-        if not put_fence(self.path, self.table.name, batch):
-            return False
-        self._abandon(batch)
-        return True
-
-    def _abandon(self, batch: int) -> None:
-        quarantine.abandon(quarantine_path(self.settings, self.table), self.table.name, batch)
-        for name in ("beside", "ties of"):
-            abandon_beside(f"{self.path}/_beside", f"{name} {self.table.name}", batch)
-        discard_batch(self.path, batch)
-
-
-def _kind(table: Table, mode: Mode = "rebuild") -> BatchKind:
-    """How the table is loaded; what a commit of it says does not depend on the mode."""
-    if table.layer == "bronze":
-        if isinstance(table.changes, SnapshotDiff):
-            return CopyBatch()
-        return LandingBatch() if table.feed is not None else StoredBatch()
-    if table.is_typed:
-        return TypedBatch()
-    if isinstance(table.write, ReplaceKeys):
-        return KeyedBatch()
-    return JoinedBatch() if mode == "merge" else DailyBatch()
-
-
-def _detector(table: Table) -> str:
-    """How the ledger calls the way in which the table is told what is new."""
-    names = {
-        Files: "files",
-        Timestamp: "timestamp",
-        SequenceChanges: "sequence",
-        ChangeLog: "change log",
-        SnapshotDiff: "snapshot diff",
-    }
-    if table.layer != "bronze":
-        return "batches"
-    return next(name for kind, name in names.items() if isinstance(table.changes, kind))
-
-
-def _supersede(
-    settings: Settings, table: Table, view: LedgerView, entries: Sequence[Entry]
-) -> None:
-    """Drop from beside the table what these outcomes say anew.
-
-    Of a day that was rebuilt, that is also what the table does not show of it.
-    """
-    replaced = judged_again(view.table(table.name), entries)
-    if replaced:
-        quarantine.supersede(quarantine_path(settings, table), entries[0].batch, replaced)
-    rebuilt = [e.day for e in entries if e.mode == "rebuild" and e.state == "committed"]
-    if table.is_typed:
-        supersede_beside(table, settings.lake, entries[0].batch, rebuilt)
 
 
 def _what(table: Table, work: Work) -> str:

@@ -46,7 +46,7 @@ def judged_again(history: TableHistory, entries: Sequence[Entry]) -> Mapping[dat
     judged = [e for e in history.outcomes if e.rows_quarantined]
     found: dict[date, int] = {}
     for entry in entries:
-        last = history.last_committed.get(entry.day)
+        last = history.last_published.get(entry.day)
         whole = entry.mode == "rebuild" or entry.kind == "replay" or last is None
         low = 0 if whole or last is None else last.batch + 1
         if any(e.day == entry.day and low <= e.batch < entry.batch for e in judged):

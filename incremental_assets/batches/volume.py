@@ -30,7 +30,7 @@ def added_up(history: TableHistory, counted: Callable[[Entry], int]) -> Rows:
 
 def last_ones(history: TableHistory, counted: Callable[[Entry], int]) -> Rows:
     """The rows of each day's last published batch, where that counts the whole day."""
-    return {day: counted(entry) for day, entry in history.last_committed.items()}
+    return {day: counted(entry) for day, entry in history.last_published.items()}
 
 
 def landed(path: str, written: Merged | None, days: Collection[date]) -> Rows:

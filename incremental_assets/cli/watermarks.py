@@ -14,6 +14,7 @@ from incremental_assets.cli.options import DAYS, JSON, JSON_OBJECT, NAMES, YES
 from incremental_assets.cli.output import OUT, moment, show, show_object
 from incremental_assets.days import named, parse_days
 from incremental_assets.ledger.entry import Entry
+from incremental_assets.ledger.view import TableHistory
 from incremental_assets.settings import Settings
 
 _COMPARED = {
@@ -46,7 +47,7 @@ def watermarks_show(names: tuple[str, ...], *, as_json: bool) -> None:
         rows.append(
             {
                 "table": table.name,
-                "watermark": next((e.high for e in reversed(history.committed) if e.high), ""),
+                "watermark": _watermark(history),
                 "batch": last.batch if last else None,
                 "first_day": days[0] if days else None,
                 "last_day": days[-1] if days else None,
@@ -102,6 +103,12 @@ def watermarks_history(name: str, span: str | None, limit: int, *, as_json: bool
         "updated": pl.String if not as_json else pl.Datetime("us", "UTC"),
     }
     show(pl.DataFrame(found[:limit], schema=schema), f"Watermarks of {name}", as_json=as_json)
+
+
+def _watermark(history: TableHistory) -> str:
+    """That of the newest batch that has one; a rewind may have taken it away."""
+    marked = (e for e in reversed(history.committed) if e.high or e.kind == "rewind")
+    return next((entry.high for entry in marked), "")
 
 
 def _windows(entry: Entry) -> list[tuple[str, str, str]]:

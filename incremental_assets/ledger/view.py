@@ -65,6 +65,11 @@ class TableHistory:
         return {e.day: e for e in self.committed}
 
     @cached_property
+    def last_published(self) -> Mapping[date, Entry]:
+        """Per day the last batch that wrote it; a rewind writes none."""
+        return {e.day: e for e in self.committed if e.kind != "rewind"}
+
+    @cached_property
     def held(self) -> Mapping[date, Entry]:
         """The days whose last outcome is a failed gate, with that outcome."""
         last = {e.day: e for e in self.outcomes if e.state in ("committed", "held")}

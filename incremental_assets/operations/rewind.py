@@ -156,7 +156,7 @@ def _entries(
             affects=(),
             low=history.last_committed[day].high,
             high=before.high if before else "",
-            position=_position(table, before, kept),
+            position=_position(table, history.last_committed[day], before, kept),
             who=getpass.getuser(),
             why=reason,
         )
@@ -179,10 +179,12 @@ def _files_since(history: TableHistory, found: Rewound) -> Mapping[date, tuple[F
     return {day: tuple(files.values()) for day, files in since.items()}
 
 
-def _position(table: Table, before: Entry | None, kept: Sequence[Entry]) -> str:
+def _position(table: Table, last: Entry, before: Entry | None, kept: Sequence[Entry]) -> str:
     """What the detector goes on from: as it was, but for how the source looked."""
-    own = {k: v for k, v in state_of(before).items() if k not in _AS_IT_WAS}
+    state = state_of(before)
     if isinstance(table.changes, SequenceChanges) and kept:  # its gaps are the whole source's
-        every = state_of(kept[-1])
-        own = {k: v for k, v in every.items() if k not in _AS_IT_WAS}
+        state = state_of(kept[-1])
+    if isinstance(table.changes, SnapshotDiff):  # what the table has of the copy is there still
+        state = state_of(last)
+    own = {name: value for name, value in state.items() if name not in _AS_IT_WAS}
     return json.dumps(own) if own else ""

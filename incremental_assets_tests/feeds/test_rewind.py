@@ -185,6 +185,30 @@ def test_a_copy_is_compared_again(lake: Lakes) -> None:
         rewind(made.house, overwritten, 0, "why")
 
 
+def test_what_a_damaged_copy_lacked_is_still_known_when_it_was_rewound(lake: Lakes) -> None:
+    table = Table(
+        "bronze/bookings",
+        "",
+        reads=landed("bookings").reads,
+        changes=SnapshotDiff(("id",)),
+        write=Append(),
+    )
+    made, last = lake(table), "2017-01-07"
+    made.land("bookings", DAY, "1.jsonl", [booking("a", "1"), booking("b", "2")])
+    made.land("bookings", NEXT, "1.jsonl", [booking("a", "1"), '{"id": "cut'])
+    made.load(f"{DAY}...{NEXT}")
+    back(made, "bronze/bookings", 1)
+    made.land("bookings", last, "1.jsonl", [booking("a", "1"), booking("c", "3")])
+
+    made.load(last)
+    made.load(NEXT)
+
+    whole = made.another("whole")
+    whole.load(f"{DAY}...{last}")
+    fields = ("id", "seat")
+    assert made.bronze(table.name, *fields) == whole.bronze(table.name, *fields)
+
+
 @pytest.mark.parametrize(
     ("to", "days", "error", "said"),
     [

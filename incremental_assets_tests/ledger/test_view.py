@@ -186,6 +186,16 @@ def test_a_file_is_known_as_it_was_last_loaded() -> None:
     }
 
 
+def test_a_rewind_lowers_a_watermark_and_publishes_nothing() -> None:
+    rewind = replace(reading(3, 1, 4), kind="rewind")
+
+    told = history(reading(2, 1, 9), rewind)
+
+    assert told.watermark("bronze/events", jan(1)) == 4
+    assert told.last_published[jan(1)].batch == 2
+    assert [each.batch for each in told.loads] == [2]
+
+
 def test_a_history_that_is_followed_by_a_batch_answers_as_if_it_had_been_read_with_it() -> None:
     file = FileEntry("events/2017-01-02/a.jsonl", 3, "x", "1")
     said = replace(entry(2, 6), state="accepted", who="ann")
@@ -200,7 +210,7 @@ def test_a_history_that_is_followed_by_a_batch_answers_as_if_it_had_been_read_wi
     ]
     told = (
         *("outcomes", "committed", "last_committed", "held", "accepted", "published_days"),
-        *("rewound", "to_load_again", "last_said"),
+        *("rewound", "to_load_again", "last_said", "last_published"),
         *("touching", "looked_up", "by_day", "last_batch", "high"),
     )
     read = followed = history(writing(1, 5, 5), entry(1, 6, HELD), said)

@@ -1,0 +1,44 @@
+"""Which kind of batch loads a table, and what the ledger calls its change detector."""
+
+from __future__ import annotations
+
+from incremental_assets.batches.batch import BatchKind
+from incremental_assets.batches.copies import CopyBatch
+from incremental_assets.batches.daily import DailyBatch
+from incremental_assets.batches.joined import JoinedBatch
+from incremental_assets.batches.keyed import KeyedBatch
+from incremental_assets.batches.landing import LandingBatch
+from incremental_assets.batches.silver import TypedBatch
+from incremental_assets.batches.stored import StoredBatch
+from incremental_assets.changes import ChangeLog, Files, SnapshotDiff, Timestamp
+from incremental_assets.changes import Sequence as SequenceChanges
+from incremental_assets.lake.strategy import ReplaceKeys
+from incremental_assets.ledger.entry import Mode
+from incremental_assets.table import Table
+
+
+def kind_of(table: Table, mode: Mode = "rebuild") -> BatchKind:
+    """How the table is loaded; what a commit of it says does not depend on the mode."""
+    if table.layer == "bronze":
+        if isinstance(table.changes, SnapshotDiff):
+            return CopyBatch()
+        return LandingBatch() if table.feed is not None else StoredBatch()
+    if table.is_typed:
+        return TypedBatch()
+    if isinstance(table.write, ReplaceKeys):
+        return KeyedBatch()
+    return JoinedBatch() if mode == "merge" else DailyBatch()
+
+
+def detector_of(table: Table) -> str:
+    """How the ledger calls the way in which the table is told what is new."""
+    names = {
+        Files: "files",
+        Timestamp: "timestamp",
+        SequenceChanges: "sequence",
+        ChangeLog: "change log",
+        SnapshotDiff: "snapshot diff",
+    }
+    if table.layer != "bronze":
+        return "batches"
+    return next(name for kind, name in names.items() if isinstance(table.changes, kind))
