@@ -19,7 +19,7 @@ PARTS = (
     ("end_to_end",),
     ("loaders", "changes", "sources", "verifying", "upkeep", "orchestration"),
 )
-PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
+PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--durations=15")
 
 
 def main() -> int:
