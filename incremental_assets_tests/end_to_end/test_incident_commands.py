@@ -40,8 +40,10 @@ def test_a_table_is_compared_with_its_source_rewound_and_restated_also_in_a_move
     assert shop.command("batches", "--json").stdout == batches
     future = shop.command("watermarks", "rewind", "bronze/events", "--to", "7", *WHY, "--yes")
     assert (future.returncode, "has no batch 7 yet" in future.stderr) == (1, True)
-    done = shop.command("watermarks", "rewind", "bronze/events", "--to", "0", *WHY, "--yes")
+    back = ("watermarks", "rewind", "bronze/events", "--to", "0", *WHY, "--yes", "--json")
+    done = shop.command(*back)
     assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["days"] == ["2017-01-05"]
     assert "1 files again: rewound by" in str(compared(shop, "bronze/events")["why"])
     newest, *_ = json.loads(shop.command("batches", "bronze/events", "--json").stdout)
     assert (newest["state"], newest["why"]) == ("rewound", "the till sent yesterday's file")
@@ -55,14 +57,16 @@ def test_a_table_is_compared_with_its_source_rewound_and_restated_also_in_a_move
     there = World(spark, replace(shop.settings, lake=moved))
     assert there.orders("gold/sales_mart") == {"a0", "a1", "a2", "b0", "b1"}
 
-    restated = shop.command("restate", "silver/sales", "--days", "2017-01-05", "--why", "new code")
+    again = ("restate", "silver/sales", "--days", "2017-01-05", "--why", "new code", "--json")
+    restated = shop.command(*again)
     assert restated.returncode == 0, restated.stderr
+    assert json.loads(restated.stdout)["tables"] == ["silver/sales"]
     assert "silver/sales: rebuild 2017-01-05: new code" in restated.stderr
     assert "gold/sales_mart: 1 days stand on what was restated" in restated.stderr
     for name, rows in before.items():
-        again = there.rows(name)
-        assert len(again) == 5
-        assert set(rows["order_id"]) <= set(again["order_id"])
+        now = there.rows(name)
+        assert len(now) == 5
+        assert set(rows["order_id"]) <= set(now["order_id"])
     assert shop.command("run").stdout.strip() == "Nothing is new or stale."
 
     for words, said in {
