@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import date
 
-from incremental_assets.days import DayRange, utc_today
+from incremental_assets.days import DayRange, named, utc_today
 from incremental_assets.errors import DefinitionError
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.load import Lakehouse, LoadResult
@@ -20,8 +20,9 @@ def restate(
     """Build days of the tables anew, then those days of other tables that this made stale.
 
     That may be other days than those asked for: facts that look up a version, levels that go on
-    from the day before. A result is given as soon as its table is done, upstreams first. Raises
-    DefinitionError without a reason, and where `Lakehouse.restate` does.
+    from the day before. A result is given as soon as its table is done, upstreams first. Of several
+    days, those that were never loaded are left out. Raises DefinitionError without a reason, and
+    where `Lakehouse.restate` does.
     """
     if not why.strip():
         raise DefinitionError("A restatement needs a reason: it stays on record with its batches.")
@@ -32,12 +33,23 @@ def restate(
     below = {t.name for table in tables for t in with_downstream(table, house.tables)}
     for table in (t for t in house.tables if t.name in below):
         if table.name in chosen:
-            yield house.restate(table, days, why.strip(), run_id)
+            yield house.restate(table, _loaded(table, days, house), why.strip(), run_id)
             continue
         redone = days_made_stale(table, before, house)
         if redone:
             house.say(f"{table.name}: {len(redone)} days stand on what was restated")
             yield house.load(table, redone, run_id)
+
+
+def _loaded(table: Table, days: Sequence[date], house: Lakehouse) -> Sequence[date]:
+    """The days that were loaded once; all of them if none was, so that they are refused."""
+    history = house.ledger.view().table(table.name)
+    loaded = [day for day in days if day in history.last_committed or day in history.held]
+    never = sorted(set(days) - set(loaded))
+    if not loaded or not never:
+        return days
+    house.say(f"{table.name}: {named(never)} were never loaded, and are left out")
+    return loaded
 
 
 def days_made_stale(table: Table, before: LedgerView, house: Lakehouse) -> list[date]:

@@ -113,7 +113,10 @@ def test_what_cannot_be_restated_is_refused(
         list(restate(station.house, [station.tables[n] for n in names], [date(2017, 1, 5)], why))
 
 
-def test_a_day_that_was_never_loaded_is_refused(station: Lake) -> None:
+def test_a_day_that_was_never_loaded_is_refused_and_among_others_left_out(station: Lake) -> None:
+    some = again(station, f"{DAY}...2017-01-09", "silver/bookings")
+    assert [str(day) for day in some["silver/bookings"].days] == [DAY, NEXT]
+
     results = again(station, "2017-01-09", "silver/bookings")
 
     assert "it was never loaded" in results["silver/bookings"].days[date(2017, 1, 9)].reason
