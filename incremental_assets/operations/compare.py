@@ -9,10 +9,11 @@ from datetime import date, datetime
 from incremental_assets.changes import Sequence as SequenceChanges
 from incremental_assets.changes import Timestamp
 from incremental_assets.changes.watermark import as_text
-from incremental_assets.days import utc_today
+from incremental_assets.days import DayRange, utc_today
 from incremental_assets.errors import NothingThereError
 from incremental_assets.ledger.view import LedgerView, TableHistory
-from incremental_assets.plan import landing_days_with_news, stale_days
+from incremental_assets.plan import source_news, stale_days
+from incremental_assets.plan.once import OneLook
 from incremental_assets.settings import Settings
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.stored_days import highest
@@ -42,22 +43,24 @@ def compare(
     tables: Sequence[Table], view: LedgerView, settings: Settings, now: datetime
 ) -> list[Compared]:
     """Each table beside each of its sources. Raises SourceError for one that cannot be listed."""
-    return [found for table in tables for found in _compared(table, view, settings, now)]
+    look = OneLook(days=DayRange(settings.start_date, utc_today(now)))
+    return [found for table in tables for found in _compared(table, view, settings, now, look)]
 
 
 def _compared(
-    table: Table, view: LedgerView, settings: Settings, now: datetime
+    table: Table, view: LedgerView, settings: Settings, now: datetime, look: OneLook
 ) -> Iterator[Compared]:
     history, today = view.table(table.name), utc_today(now)
     if table.layer == "bronze":
-        news = landing_days_with_news(table, view, settings, settings.start_date, today)
+        found = source_news(table, view, settings, now, look)
+        news = {day: todo.why for day, todo in found.days.items()}
     else:
         news = stale_days(table, view, settings.start_date, today)
     behind = len(news), len(history.held), _some(news)
     if table.feed is not None:
-        yield Compared(table.name, *_landed(table.feed, history, settings), *behind)
+        yield Compared(table.name, *_landed(table.feed, history, settings, look), *behind)
     elif table.stored is not None:
-        yield Compared(table.name, *_stored(table, table.stored, history, settings), *behind)
+        yield Compared(table.name, *_stored(table, table.stored, history, settings, look), *behind)
     for read in table.upstreams:
         upstream = view.table(read.table.name)
         lows = [history.watermark(read.table.name, day) for day in history.last_committed]
@@ -65,9 +68,12 @@ def _compared(
         yield Compared(table.name, read.table.name, f"batch {upstream.high}", to, *behind)
 
 
-def _landed(feed: LandedFiles, history: TableHistory, settings: Settings) -> tuple[str, str, str]:
+def _landed(
+    feed: LandedFiles, history: TableHistory, settings: Settings, look: OneLook
+) -> tuple[str, str, str]:
     days = feed.days(settings.landing)
-    listed = {file.path for day in days for file in feed.files(settings.landing, day)}
+    folders = look.listed(feed, settings.landing, days)
+    listed = {file.path for files in folders.values() for file in files}
     loaded = {file.path for entry in history.committed for file in entry.files}
     gone = len(loaded - listed)
     more = f"; {gone} are not there any more" if gone else ""
@@ -79,7 +85,7 @@ def _landed(feed: LandedFiles, history: TableHistory, settings: Settings) -> tup
 
 
 def _stored(
-    table: Table, stored: Stored, history: TableHistory, settings: Settings
+    table: Table, stored: Stored, history: TableHistory, settings: Settings, look: OneLook
 ) -> tuple[str, str, str]:
     source = stored.source(settings.landing)
     last = history.committed[-1] if history.committed else None
@@ -89,7 +95,7 @@ def _stored(
     highs = [entry.high for entry in history.last_committed.values()]
     known = max(highs, key=lambda text: (len(text), text), default="")
     try:
-        fixed = source.fix()
+        fixed = look.fixed(source)
     except NothingThereError:
         return source.path, "nothing there", _position(read or None, known, 0)
     top = None
