@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal, get_args
@@ -73,9 +74,9 @@ def operation_of(column: Column, own: Mapping[str, Operation] = _NO_WORDS) -> Co
     METADATA$ISUPDATE true: such a DELETE is the image before, and the caller leaves it out.
     """
     meanings = {**WORDS, **_folded(own)}
-    # One literal: a list of words for each operation is a hundred expressions to plan.
-    text = "\n".join(f"{word}\t{operation}" for word, operation in meanings.items())
-    known = F.str_to_map(F.lit(text), F.lit("\n"), F.lit("\t"))
+    # One literal: a list of words for each operation is a hundred expressions to plan, and
+    # `str_to_map` loads all of ICU.
+    known = F.from_json(F.lit(json.dumps(meanings)), "map<string,string>")
     return F.try_element_at(known, F.lower(F.trim(column.cast("string"))))
 
 

@@ -19,6 +19,8 @@ _ALWAYS = {
     "spark.sql.variant.inferShreddingSchema": "false",
     "spark.sql.variant.writeShredding.enabled": "false",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # The first `lower` by ICU takes a second, to load all of it; Java's says the same.
+    "spark.sql.icu.caseMappings.enabled": "false",
 }
 Size = Literal["tiny", "small", "any"]
 # Up to this much one task is faster than several; a day of the demo is 4,000 rows and 1 MiB.
