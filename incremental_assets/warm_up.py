@@ -26,6 +26,8 @@ from incremental_assets.table import Table
 
 DAY = date(2017, 1, 2)
 LONGEST_SECONDS = 300
+# So many that plans are compiled: a smaller load works them off as they stand.
+MANY = 4_000
 
 
 def make_archive(settings: Settings) -> Path:
@@ -64,13 +66,13 @@ def load_and_archive(settings: Settings, tables: tuple[Table, ...], archive: Pat
             spark_master=None,
             spark_remote=None,
         )
-        _land(Path(own.landing))
+        _land(Path(own.landing), "first", 30)
         session = start_session(own, archive_option(archive))
         house = Lakehouse(own, tables, lambda: session, lambda: datetime.now(UTC))
         for _ in ("first load", "merge"):
             for table in tables:
                 house.load(table, [DAY])
-            _land(Path(own.landing), "again")
+            _land(Path(own.landing), "again", MANY)
         session.stop()
 
 
@@ -82,7 +84,7 @@ def _is_alive(group: int) -> bool:
     return True
 
 
-def _land(landing: Path, name: str = "first") -> None:
+def _land(landing: Path, name: str, events: int) -> None:
     event: dict[str, object] = {
         "order_id": name,
         "qty": 1,
@@ -93,7 +95,7 @@ def _land(landing: Path, name: str = "first") -> None:
     event |= {"product_id": "p", "event_ts": f"{DAY}T10:00:00Z", "arrival_ts": f"{DAY}T10:01:00Z"}
     bad = dict(event, order_id=None)
     user: dict[str, object] = {"user_id": name, "updated_at": f"{DAY}T00:00:00Z", "age": "35"}
-    rows: dict[str, list[dict[str, object]]] = {"events": [*([event] * 30), bad], "users": [user]}
+    rows: dict[str, list[dict[str, object]]] = {"events": [*([event] * events), bad], "users": [user]}
     for feed, lines in rows.items():
         folder = landing / feed / str(DAY)
         folder.mkdir(parents=True, exist_ok=True)
