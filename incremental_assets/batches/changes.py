@@ -80,7 +80,8 @@ def write_changes(
     target = Target.of(intake, None, None)
     if batch.work.mode == "rebuild":
         return _anew(session, batch, intake, target, days, grown)
-    places = _truncates(session, intake, target, changes, rows.order)
+    came = _places(changes, rows.order) if truncated else []
+    places = came + _truncates_before(session, intake, target, rows.order, changes)
     if places:
         key = [quoted(name) for name in intake.key]
         keys = changes.where(f"{OPERATION} != 'truncate'").select(*key)
@@ -157,20 +158,21 @@ def _columns(rows: DataFrame, intake: Intake, batch: Batch, grown: Sequence[str]
     return rows.select(*names, row_hash(types).alias(HASH))
 
 
-def _truncates(
+def _truncates_before(
     session: SparkSession,
     intake: Intake,
     target: Target,
-    changes: DataFrame,
     order: tuple[str, ...],
+    changes: DataFrame,
 ) -> list[Place]:
-    """The places of all truncates: those that were loaded before, and new ones."""
+    """The places of the truncates that were loaded before."""
     if OPERATION not in changes.columns:
         return []
-    places = _places(changes, order)
-    for beside in target.side(session, intake.beside):
-        places += _rows_as_places(beside.where(_is_truncate(intake)), order)
-    return places
+    return [
+        place
+        for beside in target.side(session, intake.beside)
+        for place in _rows_as_places(beside.where(_is_truncate(intake)), order)
+    ]
 
 
 def _places(changes: DataFrame, order: tuple[str, ...]) -> list[Place]:

@@ -77,7 +77,7 @@ def merge_history(
     that ended a version.
     """
     table = plain_files(path, version_of(path))
-    present = read_files(session, table, table.files, file_column=FILE)
+    present = read_files(session, table, table.files, file_column=FILE) if table.files else None
     with ExitStack() as stack:
         keys = incoming.select(*_columns(versions.key)).distinct() if anew is None else anew
         few = stack.enter_context(few_keys(keys, table.files))
@@ -101,10 +101,12 @@ def merge_history(
         own = [name for name in derived.columns if name not in (*_FLAGS, *_DERIVED, DELETED, WHY)]
         new = derived.where("_visible AND NOT _same").select(*_columns(own))
         new = new.withColumn("_batch", F.lit(batch).cast("long"))
-        gone = derived.where("_there AND NOT _same").selectExpr(
-            *(f"{quoted(n)} AS {quoted(f'_gone_{n}')}" for n in versions.identity)
-        )
-        rest = read_files(session, table, touched).join(gone, _is_gone(versions), "left_anti")
+        rest = None
+        if touched:
+            gone = derived.where("_there AND NOT _same").selectExpr(
+                *(f"{quoted(n)} AS {quoted(f'_gone_{n}')}" for n in versions.identity)
+            )
+            rest = read_files(session, table, touched).join(gone, _is_gone(versions), "left_anti")
         staged = stage_with(new, rest, table, batch)
     return Merged(
         staged,
@@ -122,7 +124,7 @@ _DERIVED = (_AT, "_visible", "_same", "_ends", "_shown", "_void")
 
 def _events(
     incoming: DataFrame,
-    present: DataFrame,
+    present: DataFrame | None,
     beside: DataFrame | None,
     keys: DataFrame,
     versions: Versions,
@@ -133,22 +135,26 @@ def _events(
     key = list(versions.key)
     first = quoted(versions.first_by) if versions.first_by else "CAST(NULL AS date)"
     clock = f"{versions.clock}, " if versions.clock else ""
-    new = incoming.selectExpr("*", "false AS _there", "false AS _kept", "true AS _said")
-    known = (
-        present.join(keys, key, "left_semi")
-        .selectExpr(
-            "*",
-            "true AS _there",
-            "false AS _kept",
-            f"{'false' if anew else 'true'} AS _said",
-            f"{first} AS _old_first",
-            f"false AS {DELETED}",
-            "valid_from AS _old_from",
-            "valid_to AS _old_to",
+    events = incoming.selectExpr("*", "false AS _there", "false AS _kept", "true AS _said")
+    if present is not None:
+        known = (
+            present.join(keys, key, "left_semi")
+            .selectExpr(
+                "*",
+                "true AS _there",
+                "false AS _kept",
+                f"{'false' if anew else 'true'} AS _said",
+                f"{first} AS _old_first",
+                f"false AS {DELETED}",
+                "valid_from AS _old_from",
+                "valid_to AS _old_to",
+            )
+            .drop(*VALIDITY, "_batch")
         )
-        .drop(*VALIDITY, "_batch")
-    )
-    events = new.unionByName(known, allowMissingColumns=True)
+        events = events.unionByName(known, allowMissingColumns=True)
+    else:  # there is nothing to look them up in, so a first load need not plan it
+        unknown = (FILE, "_old_first", "_old_from", "_old_to")
+        events = events.selectExpr("*", *(f"NULL AS {name}" for name in unknown))
     if beside is not None:
         kept = beside.join(keys, key, "left_semi")
         kept = kept.selectExpr("*", "false AS _there", "true AS _kept", "true AS _said")

@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from incremental_assets.frames import persisted, quoted
 from incremental_assets.lake.delta_log import version_of
@@ -23,6 +24,7 @@ from incremental_assets.lake.read import (
     DataFile,
     TableFiles,
     every_file,
+    no_rows,
     plain_files,
     read_files,
 )
@@ -78,21 +80,24 @@ def merge(
     """
     table = plain_files(path, version_of(path))
     scope = [file for file in table.files if keep(file)]
-    present = read_files(session, table, scope, file_column=FILE)
-    lookup = ", ".join(_columns(compared or key))
-    old = present.selectExpr(*_columns(key), f"struct({lookup}) AS {OLD}", FILE)
     if GONE not in incoming.columns:
         incoming = incoming.withColumn(GONE, F.lit(False))
     known = F.coalesce(wins, F.lit(False))
     tie = F.coalesce(ties.tie, F.lit(False)) if ties else F.lit(False)
     there = F.expr(f"{OLD} IS NOT NULL")
     with ExitStack() as kept:
-        few = kept.enter_context(few_keys(incoming.select(*_columns(key)), scope))
-        if few is not None:
-            old = F.broadcast(old.join(few, list(key), "left_semi"))
+        if scope:
+            lookup = ", ".join(_columns(compared or key))
+            present = read_files(session, table, scope, file_column=FILE)
+            old = present.selectExpr(*_columns(key), f"struct({lookup}) AS {OLD}", FILE)
+            few = kept.enter_context(few_keys(incoming.select(*_columns(key)), scope))
+            if few is not None:
+                old = F.broadcast(old.join(few, list(key), "left_semi"))
+            looked_up = incoming.join(old, list(key), "left")
+        else:  # there is nothing to look them up in, so a first load need not plan it
+            looked_up = incoming.withColumns(_nothing(table, compared or key))
         wins_or_not = F.when(there, known).otherwise(F.expr(f"NOT {GONE}"))
-        decided = incoming.join(old, list(key), "left")
-        decided = decided.withColumns({_WINS: wins_or_not, _TIE: tie}).where(f"{_WINS} OR {_TIE}")
+        decided = looked_up.withColumns({_WINS: wins_or_not, _TIE: tie}).where(f"{_WINS} OR {_TIE}")
         decided = kept.enter_context(persisted(decided))
         by = F.col(day) if day else F.lit(None).cast("date")
         counts = decided.groupBy(by.alias("day"), FILE, GONE, _WINS, _TIE).count().collect()
@@ -101,8 +106,10 @@ def merge(
         counts = [row for row in counts if row[_WINS]]
         touched = files_named(path, scope, {row[FILE] for row in counts if row[FILE]})
         new = decided.where(f"{_WINS} AND NOT {GONE}").drop(*marks, *_DECIDING)
-        doomed = decided.where(f"{_WINS} AND {FILE} IS NOT NULL").select(*_columns(key))
-        rest = read_files(session, table, touched).join(doomed, list(key), "left_anti")
+        rest = None
+        if touched:
+            doomed = decided.where(f"{_WINS} AND {FILE} IS NOT NULL").select(*_columns(key))
+            rest = read_files(session, table, touched).join(doomed, list(key), "left_anti")
         staged = stage_with(new, rest, table, batch)
     return Merged(
         staged,
@@ -171,13 +178,21 @@ class Ties:
     record: Callable[[DataFrame], None]
 
 
-def stage_with(new: DataFrame, rest: DataFrame, table: TableFiles, batch: int) -> Staged:
-    """Stage new rows together with what is left of the files that are written anew."""
-    names = [n for n in rest.columns if n in new.columns]
-    names += [n for n in new.columns if n not in names]
-    names += [n for n in rest.columns if n not in names]
-    rows = new.unionByName(rest, allowMissingColumns=True).select(*_columns(names))
-    return stage(rows, table.path, batch, table.partition_by)
+def _nothing(table: TableFiles, compared: Sequence[str]) -> dict[str, Column]:
+    """What looking keys up gives where the table has no row of them."""
+    old = StructType([table.schema[name] for name in compared])
+    return {OLD: F.lit(None).cast(old), FILE: F.lit(None).cast("string")}
+
+
+def stage_with(new: DataFrame, rest: DataFrame | None, table: TableFiles, batch: int) -> Staged:
+    """Stage new rows together with what is left of the files that are written anew, if any are."""
+    own = {field.name: field.dataType for field in new.schema.fields}
+    if rest is None and any(own.get(f.name) != f.dataType for f in table.schema.fields):
+        rest = no_rows(new.sparkSession, table.schema)  # gives its columns and their types
+    rows = new if rest is None else new.unionByName(rest, allowMissingColumns=True)
+    first = [field.name for field in table.schema.fields if field.name in rows.columns]
+    names = [*first, *(name for name in rows.columns if name not in first)]
+    return stage(rows.select(*_columns(names)), table.path, batch, table.partition_by)
 
 
 def replace_files_rows(

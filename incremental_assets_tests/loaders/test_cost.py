@@ -80,7 +80,7 @@ JOBS: Mapping[str, tuple[Callable[[Place], object], tuple[int, int, int]]] = {
     "append": (append, (3, 3, 2)),
     "merge": (merge, (5, 5, 3)),
     "change log": (log, (4, 4, 0)),
-    "history": (history, (5, 4, 0)),
+    "history": (history, (4, 4, 0)),
     "snapshot diff": (diff, (9, 11, 4)),
 }
 
