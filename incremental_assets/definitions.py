@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dagster as dg
+from dagster._core.definitions.reconstruct import ReconstructableJob, ReconstructableRepository
 
 from incremental_assets.catalog import tables
 from incremental_assets.orchestration.alerts import alert_sensors
@@ -13,10 +14,10 @@ from incremental_assets.orchestration.maintenance import DAILY_MAINTENANCE, main
 from incremental_assets.orchestration.resources import SparkResource
 from incremental_assets.orchestration.sensors import stale_days_sensors
 from incremental_assets.orchestration.source_sensors import source_sensors
+from incremental_assets.orchestration.threads import threads
 from incremental_assets.orchestration.verification import verify_job
 from incremental_assets.settings import Settings
 
-# In process: the default executor starts a process, and a JVM, for each step.
 _settings = Settings.from_environment()
 defs = dg.Definitions(
     assets=incremental_assets(tables(), _settings),
@@ -28,6 +29,12 @@ defs = dg.Definitions(
         *alert_sensors(tables(), _settings),
     ],
     resources={"spark": SparkResource()},
-    executor=dg.in_process_executor,
+    executor=threads,
     loggers={"console": console},
 )
+
+
+def all_assets() -> ReconstructableJob:
+    """The job that holds every asset, as Dagster's own command line hands it over."""
+    repository = ReconstructableRepository.for_module("incremental_assets", "defs")
+    return repository.get_reconstructable_job(defs.resolve_implicit_global_asset_job_def().name)

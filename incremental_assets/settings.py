@@ -16,6 +16,7 @@ PREFIX = "INCREMENTAL_ASSETS_"
 OWN_TABLES = "incremental_assets"
 _PACKAGE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 _NOT_IN_A_LAKE = "[]^|\\"
+_MOST_THREADS = 4
 _PLAIN_ROOT = re.compile(r"/(?!/)")
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 
@@ -31,7 +32,7 @@ class Settings:
     holds the jars and the class-data archive. `tables` is the package whose folders `bronze`,
     `silver` and `gold` define the tables. Rows stay in quarantine for `quarantine_days`; 0: for
     ever. Files that no table refers to any more stay on disk for `vacuum_days`, at least one. A
-    sensor looks every `sensor_seconds`.
+    sensor looks every `sensor_seconds`. So many tables as `threads` load at once in a run.
 
     Bronze and gold are fresh if they were published within `fresh_within`; zero: nobody asks.
     `webhook` is where alerts are posted, "" for nowhere; its address may hold a token, so it is
@@ -58,6 +59,7 @@ class Settings:
     alert_late: float = 0.2
     vacuum_days: int = 7
     sensor_seconds: int = 30
+    threads: int = 1
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -88,6 +90,7 @@ class Settings:
             alert_late=_percent(env, "ALERT_LATE_PERCENT", "20"),
             vacuum_days=_vacuum_days(env),
             sensor_seconds=_whole_number(env, "SENSOR_SECONDS", "30", "seconds", 86_400, 1),
+            threads=_whole_number(env, "THREADS", _threads(), "threads", 64, 1),
         )
 
 
@@ -186,6 +189,11 @@ def _whole_number(
             f"{most}."
         )
     return int(value)
+
+
+def _threads() -> str:
+    """As many as there are cores, but few: each table that loads has its rows in memory."""
+    return str(min(_MOST_THREADS, os.cpu_count() or 1))
 
 
 def _percent(env: Mapping[str, str], name: str, default: str) -> float:

@@ -95,7 +95,10 @@ def _land(landing: Path, name: str, events: int) -> None:
     event |= {"product_id": "p", "event_ts": f"{DAY}T10:00:00Z", "arrival_ts": f"{DAY}T10:01:00Z"}
     bad = dict(event, order_id=None)
     user: dict[str, object] = {"user_id": name, "updated_at": f"{DAY}T00:00:00Z", "age": "35"}
-    rows: dict[str, list[dict[str, object]]] = {"events": [*([event] * events), bad], "users": [user]}
+    rows: dict[str, list[dict[str, object]]] = {
+        "events": [*([event] * events), bad],
+        "users": [user],
+    }
     for feed, lines in rows.items():
         folder = landing / feed / str(DAY)
         folder.mkdir(parents=True, exist_ok=True)

@@ -31,7 +31,7 @@ def run(names: tuple[str, ...], span: str | None, *, as_json: bool) -> None:
     It does what `plan` lists. The runs go to the instance of DAGSTER_HOME (default ./.dagster).
     The exit status is 1 if a day is held by its gate or a run failed.
     """
-    from incremental_assets.definitions import defs
+    from incremental_assets.definitions import all_assets
     from incremental_assets.orchestration.runs import run_what_is_due
 
     days = parse_days(span) if span else None
@@ -41,7 +41,8 @@ def run(names: tuple[str, ...], span: str | None, *, as_json: bool) -> None:
         what = ", ".join(table.name for table in due.tables)
         console.print(f"[bold]{due.days}[/]: {what}", soft_wrap=True)
 
-    report = run_what_is_due(defs, Settings.from_environment(), names, days, datetime.now(UTC), say)
+    settings, now = Settings.from_environment(), datetime.now(UTC)
+    report = run_what_is_due(all_assets(), settings, names, days, now, say)
     if as_json:
         show_object(_told(report))
     elif not report.runs and not report.held:

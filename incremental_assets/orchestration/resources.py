@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
+from threading import Lock
 from typing import Any
 
 from dagster_pyspark import LazyPySparkResource
@@ -28,7 +29,11 @@ class SparkResource(LazyPySparkResource):
     @property
     def spark_session(self) -> SparkSession:
         extra = tuple(sorted((name, str(value)) for name, value in self.spark_config.items()))
-        return _session(Settings.from_environment(), extra)
+        with _STARTING:  # tables that load at once ask at once
+            return _session(Settings.from_environment(), extra)
+
+
+_STARTING = Lock()
 
 
 @lru_cache(maxsize=1)

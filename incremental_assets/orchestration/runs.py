@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 import dagster as dg
+from dagster._core.definitions.reconstruct import ReconstructableJob
 
 from incremental_assets.catalog import tables_named
 from incremental_assets.days import DayRange
@@ -15,6 +16,7 @@ from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.orchestration.events import asset_key
 from incremental_assets.orchestration.instance import open_instance
 from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
+from incremental_assets.orchestration.threads import was_interrupted
 from incremental_assets.plan.due import Due
 from incremental_assets.plan.rounds import due_runs
 from incremental_assets.settings import Settings
@@ -42,7 +44,7 @@ class RunReport:
 
 
 def run_what_is_due(
-    defs: dg.Definitions,
+    job: ReconstructableJob,
     settings: Settings,
     names: Sequence[str],
     days: DayRange | None,
@@ -51,24 +53,26 @@ def run_what_is_due(
 ) -> RunReport:
     """Run what is new, then what that made stale, until nothing is due: what `forecast` plans.
 
-    Each run takes a contiguous range of days. A range that failed is not tried again within
-    this call. `say` is told of each run before it starts. Raises an IncrementalAssetsError if the
-    landing or the ledger cannot be read, or a table or day is not there.
+    `job` holds every asset. Each run takes a contiguous range of days. A range that failed is not
+    tried again within this call. `say` is told of each run before it starts. Raises an
+    IncrementalAssetsError if the landing or the ledger cannot be read, or a table or day is not
+    there; KeyboardInterrupt if a run was interrupted.
     """
     chosen = tables_named(names)
     ledger = Ledger(ledger_path(settings.lake))
     instance = open_instance(settings)
-    job = defs.resolve_implicit_global_asset_job_def()
     report = RunReport()
     for due in due_runs(chosen, settings, days, now, ledger.view_if_any):
         say(due)
-        result = job.execute_in_process(
+        result = dg.execute_job(
+            job,
             instance=instance,
             asset_selection=[asset_key(table) for table in due.tables],
             tags={RANGE_START: str(due.days.first), RANGE_END: str(due.days.last)},
             run_config=_QUIET,
-            raise_on_error=False,
         )
+        if was_interrupted(result):
+            raise KeyboardInterrupt
         report.runs.append(Ran(result.run_id, due, result.success))
         report.failed += _failures(result)
     view = ledger.view_if_any()
@@ -80,7 +84,7 @@ def run_what_is_due(
     return report
 
 
-def _failures(result: dg.ExecuteInProcessResult) -> list[str]:
+def _failures(result: dg.JobExecutionResult) -> list[str]:
     said = []
     for event in result.get_step_failure_events():
         failure = event.step_failure_data.user_failure_data

@@ -140,7 +140,6 @@ def _java_options(cache: Path | None) -> list[str]:
     # What is called a few times is compiled already, on the core that is idle.
     options = [
         "-XX:TieredStopAtLevel=1",
-        "-XX:CompileThresholdScaling=0.3",
         # With one tier alone Java keeps 48 MB for compiled code: a million rows fill them, and then
         # nothing is compiled any more.
         "-XX:ReservedCodeCacheSize=240m",

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -29,8 +30,10 @@ def test_a_run_from_dagster_waits_for_one_of_the_command_line_and_names_it(
     lock = Path(shop.settings.lake) / "_locks" / "bronze_events.lock"
     ended: list[CompletedProcess[str]] = []
 
+    shop.env["INCREMENTAL_ASSETS_THREADS"] = "1"
     first = shop.start("run")
-    until(lambda: lock.exists() and bool(lock.read_text()), LONG)
+    until(lambda: bool(world.house.ledger.view().table("bronze/events").unsettled), LONG)
+    time.sleep(0.5)  # while Java starts, for stopped amid a write it would keep SQLite's lock, too
     os.killpg(first.pid, signal.SIGSTOP)  # as it is, with the lock of bronze in its hand
     owner = json.loads(lock.read_text())
     assert owner["pid"] == first.pid
