@@ -55,12 +55,12 @@ def typed(landed: DataFrame, batch: Batch) -> Iterator[Typed]:
     """
     table = batch.table
     if table.log is None:
-        rows = _judged(landed, batch, F.col("payload"))
+        rows = _judged(landed, batch)
         order: tuple[str, ...] = ()
         if isinstance(table.write, History):
             rows = rows.withColumns({ORDER: F.col(table.order_by[0]), DELETED: F.lit(False)})
             order = (ORDER,)
-        yield Typed(_bare(rows), order)
+        yield Typed(_bare(rows, F.col("payload")), order)
         return
     kind = _kind_before(batch)
     with events_of(landed, table.log, table.key, kind, table.name) as events:
@@ -69,9 +69,9 @@ def typed(landed: DataFrame, batch: Batch) -> Iterator[Typed]:
             no_time = F.col(OPERATION).isNotNull() & F.col(CHANGED_AT).isNull()
             why = F.when(no_time & F.col("_raw").isNull(), F.lit(NO_TIME))
             changes = changes.withColumn(REASON, F.coalesce(REASON, why))
-        rows = _judged(changes, batch, F.col(EVENT))
+        rows = _judged(changes, batch)
         rows = rows.withColumn("_reasons", reasons_of(F.col("_reasons"), table.key))
-        yield Typed(_bare(rows), events.order, events.kind)
+        yield Typed(_bare(rows, F.col(EVENT)), events.order, events.kind)
 
 
 def contract_of(table: Table) -> Contract:
@@ -138,7 +138,7 @@ def all_rows(session: SparkSession, batch: Batch, held: list[Any], days: list[An
     return rows.where(f"_day IN ({sql_days(loaded)})")
 
 
-def _judged(landed: DataFrame, batch: Batch, said: Column) -> DataFrame:
+def _judged(landed: DataFrame, batch: Batch) -> DataFrame:
     table, session = batch.table, landed.sparkSession
     rows = contract_of(table).apply(landed)
     if table.transform is not None:
@@ -146,7 +146,7 @@ def _judged(landed: DataFrame, batch: Batch, said: Column) -> DataFrame:
     replaced = batch.work.mode == "rebuild"
     rows = prepared(rows, table.rules, scope_of(session, batch, "_day", replaced=replaced))
     rows = with_reasons(rows, table.rules, _time_reasons(batch))
-    return rows.withColumns({"dt": F.col("_day"), "_line": _line(said)})
+    return rows.withColumn("dt", F.col("_day"))
 
 
 def _line(said: Column) -> Column:
@@ -154,9 +154,9 @@ def _line(said: Column) -> Column:
     return F.coalesce(F.col("_raw"), F.to_json(said))
 
 
-def _bare(rows: DataFrame) -> DataFrame:
-    line = F.when(F.size("_reasons") > 0, F.col("_line"))
-    rows = rows.withColumn("_line", line)
+def _bare(rows: DataFrame, said: Column) -> DataFrame:
+    """Without what only typing needs. What landed is kept of bad rows: it is dear to make."""
+    rows = rows.withColumn("_line", F.when(F.size("_reasons") > 0, _line(said)))
     return rows.drop("payload", EVENT, "_raw", "_unreadable", "_batch", "_hash", "_key", "_reason")
 
 
