@@ -160,7 +160,7 @@ def _measured(bench: Bench, turns: int, months: int) -> Iterator[Table]:
         bench.measure(SPARK, [sys.executable, "-c", _START_SPARK], _environment())
     started = _nothing_to_do(bench, month or day, turns)
     yield _whole_processes(bench, started)
-    yield _where_a_day_goes(bench, Path(day[f"{PREFIX}LAKE"]))
+    yield _where_a_day_goes(bench)
     yield _what_was_made(script_lake, Path(day[f"{PREFIX}LAKE"]))
 
 
@@ -219,26 +219,22 @@ def _ratio(own: list[float], others: list[float]) -> float:
     return median(mine / theirs for mine, theirs in zip(own, others, strict=False))
 
 
-def _where_a_day_goes(bench: Bench, lake: Path) -> Table:
-    """The last day of the tables of sales, part by part."""
+def _where_a_day_goes(bench: Bench) -> Table:
+    """The last day of the tables of sales: when each table loaded, some of them at once."""
     last = bench.runs[DAY_ALL][-1]
-    table = Table("Where a day goes (the last one, the tables of sales)", ("what", "seconds"))
-    first_line = next(at for at, text in last.lines if "bronze/" in text)
-    seconds = (
-        pl.scan_delta(f"{lake}/_ledger")
-        .filter(pl.col("state") != "claimed")
-        .sort("recorded_at")
-        .select("table", "seconds")
-        .collect()
-    )
-    table.add("process start to the first table's first line", first_line)
-    for name, took in seconds.iter_rows():
-        spark = " (Spark starts in it)" if name == seconds["table"][0] else ""
-        table.add(f"{name}{spark}", took)
-    table.add("the last line to the exit", last.wall - last.lines[-1][0])
-    between = last.wall - sum(float(row.cells[1]) for row in table.rows)
-    table.add("Dagster's steps between the tables", between)
-    table.add("all", last.wall)
+    columns = ("what", "from second", "to second", "seconds")
+    table = Table("Where a day goes (the last one, the tables of sales)", columns)
+    loads = []
+    for name in SALES_TABLES:
+        said = [at for at, text in last.lines if f" {name}: " in text]
+        ended = (at for at, text in last.lines if f" {name}: " in text and " rows read, " in text)
+        loads.append((said[0], next(ended), name))
+    loads.sort()
+    table.add("process start to the first table's first line", 0.0, loads[0][0], loads[0][0])
+    for begun, ended_at, name in loads:
+        table.add(name, begun, ended_at, ended_at - begun)
+    end = max(ended_at for _, ended_at, _ in loads)
+    table.add("the last table's end to the exit", end, last.wall, last.wall - end)
     return table
 
 

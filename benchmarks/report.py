@@ -33,8 +33,8 @@ class Table:
     columns: Sequence[str]
     rows: list[Row] = field(default_factory=list)
 
-    def add(self, what: str, seconds: float) -> None:
-        self.rows.append(Row([what, f"{seconds:.1f}"]))
+    def add(self, what: str, *seconds: float) -> None:
+        self.rows.append(Row([what, *(f"{each:.1f}" for each in seconds)]))
 
     def filled(self) -> list[list[str]]:
         return [[*row.cells, *[""] * (len(self.columns) - len(row.cells))] for row in self.rows]
