@@ -159,8 +159,9 @@ def examples_of_broken(
     batch: Batch, rows: DataFrame, found: Iterable[Mapping[str, Any]]
 ) -> Examples:
     """Keys of rows that break a rule; nothing is looked up where none does."""
-    broken = (n for row in found for name, n in row.items() if name.startswith("broken_"))
-    return examples(rows, batch.table.rules, "dt", batch.table.key) if any(broken) else {}
+    broken = sum(n or 0 for row in found for name, n in row.items() if name.startswith("broken_"))
+    rules, key = batch.table.rules, batch.table.key
+    return examples(rows, rules, "dt", key, broken=broken) if broken else {}
 
 
 def judged(

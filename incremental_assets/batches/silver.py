@@ -58,11 +58,10 @@ class TypedBatch(DayBatch):
             late = F.col("_landing_day") > F.col("_day")
             gone = gone_of(rows)
             counted = count(rows, batch.table.rules, "_day", late, flags_of(batch), gone)
-            broken = any(day.reasons for day in counted.days.values()) or any(
-                counted.broken.values()
-            )
-            key = batch.table.key
-            found = examples(rows, batch.table.rules, "_day", key, gone) if broken else {}
+            broken = sum(day.quarantined for day in counted.days.values())
+            broken += sum(counted.broken.values())
+            key, rules = batch.table.key, batch.table.rules
+            found = examples(rows, rules, "_day", key, gone, broken=broken) if broken else {}
             judged = _judge(batch, counted, read, found)
             if any(gate.quarantined for gate in counted.days.values()):
                 set_aside(session, batch, rows, judged.entries)

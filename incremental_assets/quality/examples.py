@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from incremental_assets.frames import quoted
@@ -13,6 +13,7 @@ from incremental_assets.quality.gate import APART, IN_TIME, LINE, READABLE, watc
 from incremental_assets.quality.rule import Rule
 
 MOST = 5
+FEW = 1_000
 _LONGEST = 60
 Examples = Mapping[tuple[date, str], tuple[str, ...]]
 
@@ -23,12 +24,15 @@ def examples(
     day: str,
     key: Sequence[str],
     gone: Column | None = None,
+    *,
+    broken: int,
 ) -> Examples:
     """Up to five keys per day and rule, in their order; rows are prepared, and have `_reasons`.
 
     Rows that are `gone` break only what sets them aside. A row without a key is named by the file
     that it came from. One Spark job over rows that are kept: to be asked for only where something
-    broke a rule.
+    broke a rule. At most so many rows as `broken` did; a few are fetched and put in order here,
+    for which Spark would plan an aggregate, a window and a sort.
     """
     live = F.lit(1) == F.lit(1) if gone is None else ~gone
     watched = [
@@ -37,18 +41,29 @@ def examples(
     ]
     nothing = F.array(F.lit(None).cast("string"))
     reasons = F.col("_reasons") if "_reasons" in rows.columns else F.array().cast("array<string>")
-    broken = F.explode(F.array_except(F.concat(reasons, F.array(*watched, nothing[0])), nothing))
-    day_of, key_of = F.col(day).alias("day"), _named(rows, key).alias("key")
-    named = rows.select(day_of, key_of, broken.alias("why"))
-    unreadable = F.col("why").endswith("_unreadable") | (F.col("why") == LINE)
-    rule = F.when(unreadable, READABLE).when(F.col("why").isin(list(APART)), IN_TIME)
-    named = named.select("day", "key", F.coalesce(rule, F.col("why")).alias("rule")).distinct()
-    first = "row_number() OVER (PARTITION BY day, rule ORDER BY key)"
-    found = named.withColumn("_nth", F.expr(first)).where(F.col("_nth") <= MOST)
-    texts: dict[tuple[date, str], list[str]] = {}
-    for row in found.orderBy("day", "rule", "_nth").collect():
-        texts.setdefault((row["day"], row["rule"]), []).append(row["key"])
-    return {place: tuple(some) for place, some in texts.items()}
+    why = F.array_except(F.concat(reasons, F.array(*watched, nothing[0])), nothing)
+    named = rows.select(F.col(day).alias("day"), _named(rows, key).alias("key"), why.alias("why"))
+    if broken <= FEW:
+        return _in_order(named.where("size(why) > 0").collect())
+    named = named.select("day", "key", F.explode("why").alias("why")).distinct()
+    first = "row_number() OVER (PARTITION BY day, why ORDER BY key)"
+    named = named.withColumn("_nth", F.expr(first)).where(F.col("_nth") <= MOST)
+    return _in_order(named.select("day", "key", F.array("why").alias("why")).collect())
+
+
+def _in_order(found: Iterable[Row]) -> Examples:
+    texts: dict[tuple[date, str], set[str]] = {}
+    for row in found:
+        for reason in row["why"]:
+            texts.setdefault((row["day"], _rule(reason)), set()).add(row["key"])
+    return {place: tuple(sorted(keys)[:MOST]) for place, keys in sorted(texts.items())}
+
+
+def _rule(reason: str) -> str:
+    """The rule that a reason stands for; some rules have several."""
+    if reason.endswith("_unreadable") or reason == LINE:
+        return READABLE
+    return IN_TIME if reason in APART else reason
 
 
 def _named(rows: DataFrame, key: Sequence[str]) -> Column:

@@ -64,7 +64,7 @@ class Text(FieldType):
         return text
 
     def typed(self, kind: Column, text: Column) -> Column:
-        return F.when(~kind.rlike("^(OBJECT|ARRAY)"), text)
+        return F.when(~(kind.startswith("OBJECT") | kind.startswith("ARRAY")), text)
 
 
 @dataclass(frozen=True, slots=True)
