@@ -40,9 +40,9 @@ from incremental_assets_tests.feeds.world import Lake
 LATER = {
     "orders": (4, 3),
     "movements": (5, 3),
-    "users, merged": (1, 6),
-    "users, kept": (1, 6),
-    "products": (4, 5),
+    "users, merged": (1, 5),
+    "users, kept": (1, 5),
+    "products": (4, 4),
 }
 
 
