@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -71,6 +72,7 @@ def _notes(name: str, pool: str | None = None) -> dg.OpDefinition:
     @dg.op(name=name, pool=pool, ins={"before": dg.In(dg.Nothing)})
     def op() -> None:
         meeting.came(name)
+        time.sleep(0.1)  # long enough to meet whoever is let in meanwhile
         meeting.left()
 
     return op
@@ -180,6 +182,13 @@ def test_a_failure_stops_what_depends_on_it_and_nothing_else(instance: dg.Dagste
     run = instance.get_run_by_id(result.run_id)
     assert run is not None
     assert run.status == dg.DagsterRunStatus.FAILURE
+
+
+def test_what_a_step_raises_is_raised_where_the_caller_wants_it(
+    instance: dg.DagsterInstance,
+) -> None:
+    with pytest.raises(dg.Failure, match="as it should"):
+        dg.execute_job(dg.reconstructable(one_that_fails), instance=instance, raise_on_error=True)
 
 
 def test_an_interruption_ends_the_run_though_a_step_hangs(instance: dg.DagsterInstance) -> None:
