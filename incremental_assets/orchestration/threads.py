@@ -19,7 +19,7 @@ from typing import Any
 
 import dagster as dg
 from dagster import DagsterEvent, DagsterExecutionInterruptedError
-from dagster._core.events import EngineEventData
+from dagster._core.events import EngineEventData, RunFailureReason
 from dagster._core.execution.api import ExecuteRunWithPlanIterable
 from dagster._core.execution.context.system import (
     PlanExecutionContext,
@@ -130,9 +130,15 @@ class ThreadsExecutor(Executor):
 
 
 def was_interrupted(result: dg.JobExecutionResult) -> bool:
-    """Whether somebody stopped the run while a step was running."""
-    failures = (event.step_failure_data for event in result.get_step_failure_events())
-    return any(failure.error_source is ErrorSource.INTERRUPT for failure in failures)
+    """Whether somebody stopped the run, amid a step or between two."""
+    return any(
+        event.event_type is dg.DagsterEventType.RUN_CANCELED
+        or (
+            event.is_run_failure
+            and event.job_failure_data.failure_reason is RunFailureReason.UNEXPECTED_TERMINATION
+        )
+        for event in result.all_events
+    )
 
 
 @dataclass

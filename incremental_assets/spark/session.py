@@ -137,7 +137,6 @@ def archive_option(path: Path) -> dict[str, str]:
 
 def _java_options(cache: Path | None) -> list[str]:
     # The first compiler tier alone and one collector thread: a load is over before more pays off.
-    # What is called a few times is compiled already, on the core that is idle.
     options = [
         "-XX:TieredStopAtLevel=1",
         # With one tier alone Java keeps 48 MB for compiled code: a million rows fill them, and then

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 
 import dagster as dg
 from pyspark.sql import SparkSession
@@ -40,11 +39,7 @@ def test_an_interrupted_run_ends_soon_and_the_next_one_does_what_was_left(
         text=True,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 120
-    while not world.house.ledger.view().table("silver/sales").entries:
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: bool(world.house.ledger.view().table("silver/sales").entries), LONG)
 
     os.killpg(process.pid, signal.SIGINT)
     said, _ = process.communicate(timeout=SOON)

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -14,7 +13,7 @@ from subprocess import CompletedProcess
 import dagster as dg
 from pyspark.sql import SparkSession
 
-from incremental_assets_tests.end_to_end.dagster_dev import until
+from incremental_assets_tests.end_to_end.dagster_dev import started_by, until
 from incremental_assets_tests.end_to_end.shop import Shop
 from incremental_assets_tests.scenarios.world import sales
 
@@ -32,8 +31,8 @@ def test_a_run_from_dagster_waits_for_one_of_the_command_line_and_names_it(
 
     shop.env["INCREMENTAL_ASSETS_THREADS"] = "1"
     first = shop.start("run")
-    until(lambda: bool(world.house.ledger.view().table("bronze/events").unsettled), LONG)
-    time.sleep(0.5)  # while Java starts, for stopped amid a write it would keep SQLite's lock, too
+    # While Java starts, and nothing else happens: stopped amid a write, it would keep SQLite's lock.
+    until(lambda: any("java" in words for words in started_by(first.pid).values()), LONG)
     os.killpg(first.pid, signal.SIGSTOP)  # as it is, with the lock of bronze in its hand
     owner = json.loads(lock.read_text())
     assert owner["pid"] == first.pid

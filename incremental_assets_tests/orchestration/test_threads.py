@@ -68,8 +68,8 @@ def _waits_for_another(name: str) -> dg.OpDefinition:
     return op
 
 
-def _notes(name: str, pool: str | None = None) -> dg.OpDefinition:
-    @dg.op(name=name, pool=pool, ins={"before": dg.In(dg.Nothing)})
+def _notes(name: str) -> dg.OpDefinition:
+    @dg.op(name=name, ins={"before": dg.In(dg.Nothing)})
     def op() -> None:
         meeting.came(name)
         time.sleep(0.1)  # long enough to meet whoever is let in meanwhile
@@ -117,6 +117,23 @@ def one_that_never_ends() -> dg.JobDefinition:
     @dg.job(executor_def=threads)
     def job() -> None:
         _notes("never")(before=hangs())
+
+    return job
+
+
+@dg.resource
+def stops_the_run() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def one_that_is_stopped_before_its_steps() -> dg.JobDefinition:
+    @dg.op(required_resource_keys={"stop"})
+    def never() -> None:
+        meeting.came("never")
+
+    @dg.job(executor_def=threads, resource_defs={"stop": stops_the_run})
+    def job() -> None:
+        never()
 
     return job
 
@@ -199,6 +216,15 @@ def test_an_interruption_ends_the_run_though_a_step_hangs(instance: dg.DagsterIn
     run = instance.get_run_by_id(result.run_id)
     assert run is not None
     assert run.is_finished
+
+
+def test_an_interruption_before_any_step_is_one_as_well(instance: dg.DagsterInstance) -> None:
+    result = dg.execute_job(
+        dg.reconstructable(one_that_is_stopped_before_its_steps), instance=instance
+    )
+
+    assert was_interrupted(result)
+    assert not meeting.order
 
 
 def test_a_step_that_asks_for_it_is_tried_again(instance: dg.DagsterInstance) -> None:
