@@ -14,7 +14,7 @@ DEMO_TO = $(lastword $(subst ..., ,$(DEMO_DAYS)))
 help:  ## Say what each command does
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-setup: .venv/.installed .cache/spark.jsa  ## Install everything from the lock file; safe to repeat
+setup: .venv/.installed .cache/.prepared  ## Install everything from the lock file; safe to repeat
 	@mkdir -p $(DAGSTER_HOME)
 	@test -e $(DAGSTER_HOME)/dagster.yaml || cp dagster.yaml $(DAGSTER_HOME)/
 
@@ -26,7 +26,7 @@ setup: .venv/.installed .cache/spark.jsa  ## Install everything from the lock fi
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-.cache/spark.jsa: .venv/.installed incremental_assets/spark/jars.lock
+.cache/.prepared: .venv/.installed incremental_assets/spark/jars.lock incremental_assets/spark/launch.py
 	@$(BIN)/incremental-assets setup
 	@touch $@
 

@@ -21,7 +21,8 @@ from incremental_assets.catalog import tables as all_tables
 from incremental_assets.errors import SparkUnavailableError
 from incremental_assets.load import Lakehouse
 from incremental_assets.settings import Settings
-from incremental_assets.spark.session import ARCHIVE, archive_option, start_session
+from incremental_assets.spark.launch import archive_path
+from incremental_assets.spark.session import archive_option, session_conf, start_session
 from incremental_assets.table import Table
 
 DAY = date(2017, 1, 2)
@@ -33,12 +34,17 @@ MANY = 4_000
 def make_archive(settings: Settings) -> Path:
     """Run a small load of every table and archive the classes; give the archive's path.
 
+    One that is there already is left alone; those of other jars and of another Java are removed.
+
     The load runs in a process of its own. Java writes the archive while it exits, which is after
     that process has gone: the group of both is waited for. Raises SparkUnavailableError.
     """
-    target = settings.cache / ARCHIVE
-    written = settings.cache / f"{ARCHIVE}.new"
-    target.unlink(missing_ok=True)
+    target = archive_path(session_conf(_embedded(settings)), settings)
+    for other in set(settings.cache.glob("spark*.jsa")) - {target}:
+        other.unlink()
+    if target.exists():
+        return target
+    written = target.with_suffix(".new")
     load = subprocess.Popen(
         [sys.executable, "-m", "incremental_assets.warm_up", str(written)], start_new_session=True
     )
@@ -59,12 +65,10 @@ def load_and_archive(settings: Settings, tables: tuple[Table, ...], archive: Pat
     """Load every table twice into a lake that is thrown away; Java archives when it stops."""
     with tempfile.TemporaryDirectory() as folder:
         own = replace(
-            settings,
+            _embedded(settings),
             lake=f"{folder}/lake",
             landing=f"{folder}/landing",
             start_date=DAY,
-            spark_master=None,
-            spark_remote=None,
         )
         _land(Path(own.landing), "first", 30)
         session = start_session(own, archive_option(archive))
@@ -74,6 +78,10 @@ def load_and_archive(settings: Settings, tables: tuple[Table, ...], archive: Pat
                 house.load(table, [DAY])
             _land(Path(own.landing), "again", MANY)
         session.stop()
+
+
+def _embedded(settings: Settings) -> Settings:
+    return replace(settings, spark_master=None, spark_remote=None)
 
 
 def _is_alive(group: int) -> bool:

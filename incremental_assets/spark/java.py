@@ -11,6 +11,8 @@ from incremental_assets.errors import SparkUnavailableError
 
 SUPPORTED = (17, 21)
 _REMEDY = "Install Java 17 or 21 (on Debian: apt-get install openjdk-17-jre-headless)"
+# As `java -version` says it, and as the file `release` of a Java does.
+_VERSION = re.compile(r'(?:version |^JAVA_VERSION=)"(\d+)(?:\.(\d+))?', re.MULTILINE)
 
 
 def java_command(home: Path | None) -> str | None:
@@ -30,13 +32,7 @@ def require_java(home: Path | None) -> int:
     if java is None:
         where = f"JAVA_HOME is {home} and holds no bin/java" if home else "no java on the PATH"
         raise SparkUnavailableError(f"Java is missing: {where}. {_REMEDY}.")
-    try:
-        found = subprocess.run(
-            [java, "-version"], capture_output=True, text=True, timeout=60, check=False
-        )
-    except OSError as error:
-        raise SparkUnavailableError(f"{java} cannot be started: {error}. {_REMEDY}.") from error
-    version = re.search(r'version "(\d+)(?:\.(\d+))?', found.stderr + found.stdout)
+    version = _VERSION.search(release_of(java) or _asked(java))
     if version is None:
         raise SparkUnavailableError(f"{java} does not tell its version. {_REMEDY}.")
     major = int(version[2] or 8) if version[1] == "1" else int(version[1])
@@ -45,3 +41,22 @@ def require_java(home: Path | None) -> int:
             f"Java {major} is too old ({java}). {_REMEDY} and set JAVA_HOME to it."
         )
     return major
+
+
+def release_of(java: str) -> str:
+    """What the file beside a Java says of it; "" for one that has none, such as a wrapper's."""
+    try:
+        told = (Path(java).resolve().parents[1] / "release").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError, IndexError):
+        return ""
+    return told if _VERSION.search(told) else ""
+
+
+def _asked(java: str) -> str:
+    try:
+        found = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, timeout=60, check=False
+        )
+    except OSError as error:
+        raise SparkUnavailableError(f"{java} cannot be started: {error}. {_REMEDY}.") from error
+    return found.stderr + found.stdout

@@ -5,9 +5,8 @@ from __future__ import annotations
 import atexit
 import os
 import socket
-from importlib import import_module
+from contextlib import nullcontext
 from pathlib import Path
-from threading import Thread
 from urllib.parse import urlsplit
 
 from pyspark.sql import SparkSession
@@ -16,8 +15,8 @@ from incremental_assets.errors import SparkUnavailableError
 from incremental_assets.settings import Settings
 from incremental_assets.spark.jars import jar_paths
 from incremental_assets.spark.java import require_java
+from incremental_assets.spark.launch import can_launch, launched
 
-ARCHIVE = "spark.jsa"
 LOGGING = Path(__file__).with_name("log4j2.properties")
 CONNECT_PORT = 15002
 REACH_SECONDS = 10.0
@@ -56,6 +55,17 @@ _EMBEDDED_CONF = {
     "spark.sql.ui.explainMode": "simple",
 }
 
+# The first compiler tier alone and one collector thread: a load is over before more pays off.
+_JAVA_OPTIONS = (
+    "-XX:TieredStopAtLevel=1",
+    # With one tier alone Java keeps 48 MB for compiled code: a million rows fill them, and then
+    # nothing is compiled any more.
+    "-XX:ReservedCodeCacheSize=240m",
+    "-XX:+UseSerialGC",
+    "-Xlog:disable",
+    f'"-Dlog4j2.configurationFile={LOGGING.as_uri()}"',
+)
+
 
 def session_conf(settings: Settings) -> dict[str, str]:
     """The settings for Spark as this machine should start it.
@@ -78,10 +88,12 @@ def session_conf(settings: Settings) -> dict[str, str]:
         | {
             "spark.master": settings.spark_master or "local[*]",
             "spark.sql.shuffle.partitions": str(cores),
+            # Files of many sizes lie in tasks of many lengths; with few tasks a core waits.
+            "spark.sql.files.minPartitionNum": str(4 * cores),
             "spark.sql.warehouse.dir": f"{settings.cache}/warehouse",
             "spark.driver.memory": settings.driver_memory,
             "spark.driver.extraClassPath": ":".join(str(p) for p in jar_paths(settings.cache)),
-            "spark.driver.extraJavaOptions": " ".join(_java_options(settings.cache)),
+            "spark.driver.extraJavaOptions": " ".join(_JAVA_OPTIONS),
         }
     )
 
@@ -92,16 +104,17 @@ def start_session(settings: Settings, extra: dict[str, str] | None = None) -> Sp
     if settings.spark_remote:
         _require_server(settings.spark_remote)
         builder = builder.remote(settings.spark_remote)
-    else:
-        # PySpark imports pandas at its first call to Java; here that goes on while Java starts.
-        Thread(target=import_module, args=("pyspark.testing.utils",), daemon=True).start()
-    for name, value in (session_conf(settings) | (extra or {})).items():
+    conf = session_conf(settings) | (extra or {})
+    for name, value in conf.items():
         builder = builder.config(name, value)
     try:
-        session = builder.getOrCreate()
+        with launched(conf, settings) if can_launch(conf) else nullcontext():
+            session = builder.getOrCreate()
         if settings.spark_remote:
             atexit.register(session.stop)
         return session
+    except SparkUnavailableError:
+        raise
     except Exception as error:
         where = _place(settings.spark_remote) or settings.spark_master or "an embedded Spark"
         raise SparkUnavailableError(
@@ -131,22 +144,5 @@ def _place(url: str | None) -> str:
 
 def archive_option(path: Path) -> dict[str, str]:
     """The setting that makes Java write the class-data archive at a clean stop."""
-    options = [*_java_options(None), f'"-XX:ArchiveClassesAtExit={path}"']
+    options = [*_JAVA_OPTIONS, f'"-XX:ArchiveClassesAtExit={path}"']
     return {"spark.driver.extraJavaOptions": " ".join(options)}
-
-
-def _java_options(cache: Path | None) -> list[str]:
-    # The first compiler tier alone and one collector thread: a load is over before more pays off.
-    options = [
-        "-XX:TieredStopAtLevel=1",
-        # With one tier alone Java keeps 48 MB for compiled code: a million rows fill them, and then
-        # nothing is compiled any more.
-        "-XX:ReservedCodeCacheSize=240m",
-        "-XX:+UseSerialGC",
-        "-Xlog:disable",
-        f'"-Dlog4j2.configurationFile={LOGGING.as_uri()}"',
-    ]
-    archive = cache / ARCHIVE if cache else None
-    if archive is not None and archive.exists():
-        options += [f'"-XX:SharedArchiveFile={archive}"', "-Xshare:auto"]
-    return options

@@ -105,3 +105,17 @@ def test_a_java_that_does_not_tell_its_version_is_no_java(home: Path) -> None:
 
     with pytest.raises(SparkUnavailableError, match=f"does not tell its version. {REMEDY}"):
         require_java(home)
+
+
+def test_a_java_is_not_started_where_a_file_beside_it_tells(home: Path) -> None:
+    java_that_says(home, "this Java was started")
+    (home / "release").write_text('IMPLEMENTOR="Debian"\nJAVA_VERSION="21.0.4"\n')
+
+    assert require_java(home) == 21
+
+
+def test_a_file_beside_java_that_tells_something_else_counts_for_nothing(home: Path) -> None:
+    java_that_says(home, 'openjdk version "17.0.9"')
+    (home / "release").write_text("2026-11\n")
+
+    assert require_java(home) == 17

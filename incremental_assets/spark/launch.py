@@ -1,0 +1,213 @@
+"""Starting the Java of an embedded Spark at once, in place of through Spark's shell scripts.
+
+PySpark starts a script that starts a Java that says how the wanted Java is started: half a second.
+Here the wanted Java is started itself, with what Spark's own launcher would tell it. Where somebody
+has set Spark up in his own way (SPARK_HOME, Hadoop's settings, ...), PySpark's way is taken, whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from threading import Thread
+
+import pyspark
+from pyspark import SparkContext
+
+from incremental_assets.errors import SparkUnavailableError
+from incremental_assets.settings import Settings
+from incremental_assets.spark.java import java_command, release_of
+
+# What Spark's own launcher adds, whatever Java it is.
+MODULE_OPTIONS = (
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    "--add-modules=jdk.incubator.vector",
+    *(
+        f"--add-opens=java.base/{package}=ALL-UNNAMED"
+        for package in (
+            "java.lang",
+            "java.lang.invoke",
+            "java.lang.reflect",
+            "java.io",
+            "java.net",
+            "java.nio",
+            "java.util",
+            "java.util.concurrent",
+            "java.util.concurrent.atomic",
+            "jdk.internal.ref",
+            "sun.nio.ch",
+            "sun.nio.cs",
+            "sun.security.action",
+            "sun.util.calendar",
+        )
+    ),
+    "--add-opens=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
+    "-Dio.netty.tryReflectionSetAccessible=true",
+    "-Dio.netty.allocator.type=pooled",
+    "-Dio.netty.handler.ssl.defaultEndpointVerificationAlgorithm=NONE",
+    "--sun-misc-unsafe-memory-access=allow",
+    "--enable-native-access=ALL-UNNAMED",
+    "-Dderby.connection.requireAuthentication=false",
+)
+GATEWAY = "org.apache.spark.api.python.PythonGatewayServer"
+SUBMIT = "org.apache.spark.deploy.SparkSubmit"
+STARTS_WITHIN_SECONDS = 300.0  # packages may have to be downloaded
+
+# What only Spark's scripts and their launcher understand.
+_OWN_SETUP = (
+    "PYSPARK_GATEWAY_PORT",
+    "SPARK_HOME",
+    "SPARK_CONF_DIR",
+    "SPARK_CLASSPATH",
+    "SPARK_DIST_CLASSPATH",
+    "SPARK_DRIVER_MEMORY",
+    "SPARK_MEM",
+    "SPARK_SUBMIT_OPTS",
+    "HADOOP_CONF_DIR",
+    "YARN_CONF_DIR",
+)
+_OWN_SETTINGS = ("spark.driver.extraLibraryPath", "spark.driver.defaultJavaOptions")
+# What is resolved or copied before there is a session.
+_SUBMITTED = ("spark.jars", "spark.files", "spark.archives", "spark.submit.")
+_FOR_JAVA = ("spark.driver.extraJavaOptions", "spark.driver.extraClassPath")
+
+# It ends when its standard input does, which this process holds open.
+_java: subprocess.Popen[bytes] | None = None
+
+
+def can_launch(conf: Mapping[str, str], environment: Mapping[str, str] | None = None) -> bool:
+    """Whether Java can be started from here: nobody set Spark up in his own way, none is running.
+
+    PySpark keeps its Java for as long as Python lives, also when a session is stopped.
+    """
+    env = os.environ if environment is None else environment
+    return (
+        conf.get("spark.master", "").startswith("local")
+        and not any(env.get(name) for name in _OWN_SETUP)
+        and not any(name.startswith(_OWN_SETTINGS) for name in conf)
+        and not any(
+            word.startswith(("--driver", "--properties", "spark.driver."))
+            for word in _submit_words(env)
+        )
+        and sys.platform != "win32"
+        and SparkContext._gateway is None
+    )
+
+
+@contextmanager
+def launched(conf: Mapping[str, str], settings: Settings) -> Iterator[None]:
+    """Start Java, and let the session that is made inside find it, as spark-submit's programs do.
+
+    Raises SparkUnavailableError if Java ends before it can be talked to.
+    """
+    global _java  # noqa: PLW0603 - one a process, and it must outlive whoever asked for it
+    with tempfile.TemporaryDirectory() as folder:
+        info = Path(folder) / "connection"
+        _java = _start(java_arguments(conf, settings), info)
+        # PySpark imports pandas at its first call to Java; here that goes on while Java starts.
+        Thread(target=import_module, args=("pyspark.testing.utils",), daemon=True).start()
+        port, secret = _answer(_java, info)
+    os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
+    os.environ["PYSPARK_GATEWAY_SECRET"] = secret
+    try:
+        yield
+    finally:
+        del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
+
+
+def java_arguments(conf: Mapping[str, str], settings: Settings) -> list[str]:
+    """The command that Spark's own launcher would start.
+
+    Settings that Java need not know are not in it: they reach Spark with the session, and who lists
+    the machine's processes does not see them.
+    """
+    archive = archive_path(conf, settings)
+    shared = [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto"] if archive.exists() else []
+    return [
+        str(java_command(settings.java_home)),
+        "-cp",
+        os.pathsep.join(_class_path(conf)),
+        f"-Xmx{conf.get('spark.driver.memory', '1g')}",
+        *shlex.split(conf.get("spark.driver.extraJavaOptions", "")),
+        *shared,
+        *MODULE_OPTIONS,
+        *_program(conf),
+    ]
+
+
+def archive_path(conf: Mapping[str, str], settings: Settings) -> Path:
+    """Where the class-data archive for this Java and these jars is, or would be.
+
+    Java takes an archive only for the very jars that it was made of, and says nothing where it
+    does not: the name tells them apart.
+    """
+    java = str(java_command(settings.java_home))
+    parts = [str(Path(java).resolve()), release_of(java)]
+    for jar in map(Path, _class_path(conf)):
+        found = jar.stat()
+        parts.append(f"{jar} {found.st_size} {found.st_mtime_ns}")
+    digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
+    return settings.cache / f"spark-{digest[:16]}.jsa"
+
+
+def _class_path(conf: Mapping[str, str]) -> list[str]:
+    jars = sorted((Path(pyspark.__file__).parent / "jars").glob("*.jar"))
+    # Others hold classes of that name, too, and older ones.
+    jars.sort(key=lambda jar: not jar.name.startswith("slf4j-api"))
+    extra = conf.get("spark.driver.extraClassPath", "").split(os.pathsep)
+    return [*filter(None, extra), *map(str, jars)]
+
+
+def _program(conf: Mapping[str, str]) -> list[str]:
+    words = _submit_words(os.environ)
+    if not words and not any(name.startswith(_SUBMITTED) for name in conf):
+        return [GATEWAY]
+    said = {name: value for name, value in conf.items() if name not in _FOR_JAVA}
+    settings = [word for pair in said.items() for word in ("--conf", "=".join(pair))]
+    return [SUBMIT, *settings, *(words or ["pyspark-shell"])]
+
+
+def _submit_words(environment: Mapping[str, str]) -> list[str]:
+    return shlex.split(environment.get("PYSPARK_SUBMIT_ARGS", ""))
+
+
+def _start(command: list[str], info: Path) -> subprocess.Popen[bytes]:
+    env = dict(os.environ, SPARK_CONNECT_MODE="0", _PYSPARK_DRIVER_CONN_INFO_PATH=str(info))
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        env=env,
+        preexec_fn=_leave_interrupts_to_python,  # noqa: PLW1509 - as PySpark starts it
+    )
+
+
+def _leave_interrupts_to_python() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _answer(java: subprocess.Popen[bytes], info: Path) -> tuple[int, str]:
+    """Where Java listens, and the secret it wants to hear."""
+    deadline = time.monotonic() + STARTS_WITHIN_SECONDS
+    while not info.exists():
+        if java.poll() is not None or time.monotonic() > deadline:
+            what = "did not answer" if java.returncode is None else "ended"
+            java.kill()
+            raise SparkUnavailableError(
+                f"Java {what} while Spark was started (exit status {java.wait()}). Look at what it "
+                "printed above; INCREMENTAL_ASSETS_DRIVER_MEMORY sets how much memory it takes."
+            )
+        time.sleep(0.01)
+    told = info.read_bytes()
+    port, length = struct.unpack_from(">ii", told)
+    return port, told[8 : 8 + length].decode()
