@@ -84,6 +84,8 @@ class LandingBatch:
                 rows = landed_lines(session, batch, files)
                 if batch.work.mode == "rebuild":
                     return _replacing(session, batch, rows, files)
+                if batch.size == "medium":
+                    rows = rows.hint("rebalance", *PARTITIONS)
                 staged = stage(rows, batch.path, batch.number, self.partition_by(batch.table))
             except SPARK_ERRORS as error:
                 missing = gone(batch.settings.landing, files)

@@ -22,9 +22,12 @@ _ALWAYS = {
     # The first `lower` by ICU takes a second, to load all of it; Java's says the same.
     "spark.sql.icu.caseMappings.enabled": "false",
 }
-Size = Literal["tiny", "small", "any"]
+Size = Literal["tiny", "small", "medium", "any"]
 # Up to this much one task is faster than several; a day of the demo is 4,000 rows and 1 MiB.
 SMALL_ROWS, _SMALL_BYTES = 20_000, 8 * 2**20
+# Up to this much, files are small: opening one takes as long as a few hundred rows, and days are
+# worth sorting out before they are written.
+_MEDIUM_ROWS, _MEDIUM_BYTES = 5_000_000, 2**30
 # Up to this much, compiling a plan takes longer than working it off as it stands.
 _TINY_ROWS, _TINY_BYTES = 1_000, 256 * 2**10
 
@@ -41,7 +44,16 @@ _SMALL = {
 _TINY = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
-_BY_SIZE: dict[Size, dict[str, str]] = {"tiny": _SMALL | _TINY, "small": _SMALL, "any": {}}
+# Spark reckons 4 MiB for opening a file, so tasks get as many files each, not as many rows.
+_MEDIUM = {"spark.sql.files.openCostInBytes": "32768"}
+
+
+_BY_SIZE: dict[Size, dict[str, str]] = {
+    "tiny": _SMALL | _TINY,
+    "small": _SMALL,
+    "medium": _MEDIUM,
+    "any": {},
+}
 
 
 def size_of(rows: int, bytes_read: Iterable[int]) -> Size:
@@ -49,7 +61,9 @@ def size_of(rows: int, bytes_read: Iterable[int]) -> Size:
     most = max(bytes_read, default=0)
     if rows <= _TINY_ROWS and most <= _TINY_BYTES:
         return "tiny"
-    return "small" if rows <= SMALL_ROWS and most <= _SMALL_BYTES else "any"
+    if rows <= SMALL_ROWS and most <= _SMALL_BYTES:
+        return "small"
+    return "medium" if rows <= _MEDIUM_ROWS and most <= _MEDIUM_BYTES else "any"
 
 
 @contextmanager
