@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,8 +17,13 @@ def __getattr__(name: str) -> Any:
     A setting that cannot be used is told by who asked, then, not by the import of the package.
     """
     if name == "defs":
+        # What is imported stays until the process ends: the collector need not look through it,
+        # neither amid further imports nor at the exit, which is half a second of a run.
+        gc.freeze()
         from incremental_assets.definitions import defs
 
+        gc.freeze()
+        globals()[name] = defs
         return defs
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -1,22 +1,28 @@
-"""SQL expressions of rules, read before any Spark is there."""
+"""SQL expressions of rules, read before any Spark is there.
+
+sqlglot is imported where it is used: tables without such rules do without it.
+"""
 
 from __future__ import annotations
 
-import sqlglot
-from sqlglot import exp
-from sqlglot.errors import SqlglotError
+from typing import TYPE_CHECKING
 
 from incremental_assets.errors import DefinitionError
+
+if TYPE_CHECKING:
+    from sqlglot import exp
 
 
 def parsed(who: str, sql: str, what: str) -> exp.Condition:
     """The expression. Raises DefinitionError for what is no single SQL expression."""
+    import sqlglot
+
     try:
         found = sqlglot.parse_one(sql, dialect="spark")
-    except SqlglotError as error:
+    except sqlglot.errors.SqlglotError as error:
         first = str(error).partition("\n")[0]
         raise DefinitionError(f"{who}: {sql!r} is no SQL {what}: {first}") from error
-    if not isinstance(found, exp.Condition):
+    if not isinstance(found, sqlglot.exp.Condition):
         raise DefinitionError(
             f"{who}: {sql!r} is a statement; give a {what} on the columns of the table."
         )
@@ -28,6 +34,8 @@ def require_condition(who: str, sql: str) -> list[str]:
 
     Raises DefinitionError for what is none, or looks further than a row.
     """
+    from sqlglot import exp
+
     found = parsed(who, sql, "condition")
     if found.find(exp.AggFunc) or found.find(exp.Query) or found.find(exp.Window):
         raise DefinitionError(
@@ -40,6 +48,8 @@ def require_condition(who: str, sql: str) -> list[str]:
 
 def require_aggregate(who: str, sql: str) -> None:
     """Raise DefinitionError for what is no aggregate over the rows of a day."""
+    from sqlglot import exp
+
     found = parsed(who, sql, "aggregate")
     if not found.find(exp.AggFunc) or found.find(exp.Query):
         raise DefinitionError(f"{who}: {sql!r} is no aggregate; give one such as sum(amount).")
