@@ -21,7 +21,7 @@ from incremental_assets.catalog import tables as all_tables
 from incremental_assets.errors import SparkUnavailableError
 from incremental_assets.load import Lakehouse
 from incremental_assets.settings import Settings
-from incremental_assets.spark.launch import archive_path
+from incremental_assets.spark.launch import OWN_SETUP, SUBMIT_ARGS, archive_path
 from incremental_assets.spark.session import archive_option, session_conf, start_session
 from incremental_assets.table import Table
 
@@ -34,19 +34,19 @@ MANY = 4_000
 def make_archive(settings: Settings) -> Path:
     """Run a small load of every table and archive the classes; give the archive's path.
 
-    One that is there already is left alone; those of other jars and of another Java are removed.
+    Archives of other jars or of another Java are removed.
 
     The load runs in a process of its own. Java writes the archive while it exits, which is after
     that process has gone: the group of both is waited for. Raises SparkUnavailableError.
     """
-    target = archive_path(session_conf(_embedded(settings)), settings)
-    for other in set(settings.cache.glob("spark*.jsa")) - {target}:
+    target = archive_of(settings)
+    for other in settings.cache.glob("spark*.jsa"):
         other.unlink()
-    if target.exists():
-        return target
     written = target.with_suffix(".new")
     load = subprocess.Popen(
-        [sys.executable, "-m", "incremental_assets.warm_up", str(written)], start_new_session=True
+        [sys.executable, "-m", "incremental_assets.warm_up", str(written)],
+        env={n: v for n, v in os.environ.items() if n not in {*OWN_SETUP, SUBMIT_ARGS}},
+        start_new_session=True,
     )
     status = load.wait()
     deadline = time.monotonic() + LONGEST_SECONDS
@@ -59,6 +59,11 @@ def make_archive(settings: Settings) -> Path:
         )
     os.replace(written, target)
     return target
+
+
+def archive_of(settings: Settings) -> Path:
+    """Where the archive is, or would be, that the embedded Spark starts with."""
+    return archive_path(session_conf(_embedded(settings)), settings)
 
 
 def load_and_archive(settings: Settings, tables: tuple[Table, ...], archive: Path) -> None:

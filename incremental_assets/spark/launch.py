@@ -64,8 +64,9 @@ GATEWAY = "org.apache.spark.api.python.PythonGatewayServer"
 SUBMIT = "org.apache.spark.deploy.SparkSubmit"
 STARTS_WITHIN_SECONDS = 300.0  # packages may have to be downloaded
 
-# What only Spark's scripts and their launcher understand.
-_OWN_SETUP = (
+SUBMIT_ARGS = "PYSPARK_SUBMIT_ARGS"
+# What only Spark's scripts and their launcher understand, or who starts Python from Spark.
+OWN_SETUP = (
     "PYSPARK_GATEWAY_PORT",
     "SPARK_HOME",
     "SPARK_CONF_DIR",
@@ -94,7 +95,7 @@ def can_launch(conf: Mapping[str, str], environment: Mapping[str, str] | None = 
     env = os.environ if environment is None else environment
     return (
         conf.get("spark.master", "").startswith("local")
-        and not any(env.get(name) for name in _OWN_SETUP)
+        and not any(env.get(name) for name in OWN_SETUP)
         and not any(name.startswith(_OWN_SETTINGS) for name in conf)
         and not any(
             word.startswith(("--driver", "--properties", "spark.driver."))
@@ -179,7 +180,7 @@ def _program(conf: Mapping[str, str]) -> list[str]:
 
 
 def _submit_words(environment: Mapping[str, str]) -> list[str]:
-    return shlex.split(environment.get("PYSPARK_SUBMIT_ARGS", ""))
+    return shlex.split(environment.get(SUBMIT_ARGS, ""))
 
 
 def _start(command: list[str], info: Path) -> subprocess.Popen[bytes]:

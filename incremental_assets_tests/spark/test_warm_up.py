@@ -1,0 +1,65 @@
+"""The class archive is made for the Spark that is started here, and takes the place of others."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from incremental_assets import warm_up
+from incremental_assets.errors import SparkUnavailableError
+from incremental_assets.settings import Settings
+from incremental_assets.warm_up import archive_of, make_archive
+
+
+@pytest.fixture
+def fresh(settings: Settings, tmp_path: Path) -> Settings:
+    """Settings with a cache that holds the jars, and two archives of something else."""
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    (cache / "jars").symlink_to(settings.cache / "jars")
+    (cache / "spark.jsa").touch()
+    (cache / "spark-0123456789abcdef.jsa").touch()
+    return replace(settings, cache=cache)
+
+
+def loads_by(script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the small load done by a shell script, in the place of Python."""
+    shell = tmp_path / "python"
+    shell.write_text(f"#!/bin/sh\n{script}\n")
+    shell.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(shell))
+
+
+def test_the_archive_takes_the_place_of_those_of_other_jars(
+    fresh: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads_by(
+        'echo "$2 ${SPARK_HOME:-none} ${PYSPARK_SUBMIT_ARGS:-none}" > "$3"', tmp_path, monkeypatch
+    )
+    monkeypatch.setenv("SPARK_HOME", "/opt/spark")
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--driver-memory 9g pyspark-shell")
+
+    made = make_archive(fresh)
+
+    assert made == archive_of(fresh)
+    assert list(fresh.cache.glob("*.jsa")) == [made]
+    assert made.read_text() == f"{warm_up.__name__} none none\n"
+
+
+def test_a_load_that_fails_leaves_no_archive(
+    fresh: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads_by("exit 4", tmp_path, monkeypatch)
+
+    with pytest.raises(SparkUnavailableError, match="ended with status 4"):
+        make_archive(fresh)
+
+    assert not archive_of(fresh).exists()
+
+
+def test_the_archive_of_a_cluster_s_settings_is_the_embedded_one(fresh: Settings) -> None:
+    assert archive_of(replace(fresh, spark_remote="sc://a:15002")) == archive_of(fresh)
+    assert archive_of(replace(fresh, spark_master="spark://a:7077")) == archive_of(fresh)
