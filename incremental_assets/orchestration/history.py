@@ -9,12 +9,14 @@ are Dagster's: an instance can go from one to the other and back.
 from __future__ import annotations
 
 import json
+import os
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import dagster as dg
+from dagster import EventLogEntry
 from dagster._config.config_schema import UserConfigSchema
 from dagster._core.instance.ref import InstanceRef
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import (
@@ -79,6 +81,11 @@ class KeptOpen(SqliteEventLogStorage):
                 self._initialized_dbs.add(shard)
             with engine.begin() as connection:
                 yield connection
+
+    def store_event(self, event: EventLogEntry) -> None:
+        super().store_event(event)
+        # The UI follows a run by its file's changes, and SQLite only writes beside it by now.
+        os.utime(self.path_for_shard(event.run_id))
 
     def has_table(self, table_name: str) -> bool:
         if table_name not in self._tables and super().has_table(table_name):

@@ -14,6 +14,7 @@ from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventL
 from incremental_assets.orchestration import history
 from incremental_assets.orchestration.history import KeptOpen
 from incremental_assets.settings import PROJECT_ROOT
+from incremental_assets_tests.end_to_end.dagster_dev import until
 
 PLAIN = "telemetry:\n  enabled: false\n"
 DAYS = ("2017-01-05", "2017-01-06")
@@ -79,6 +80,17 @@ def test_what_is_written_is_seen_at_once_by_who_reads_beside(tmp_path: Path) -> 
         ran = [run(writer, day) for day in DAYS]
 
         assert [told(reader, each) for each in ran] == [told(writer, each) for each in ran]
+
+
+def test_who_follows_a_run_hears_each_event_while_it_goes_on(tmp_path: Path) -> None:
+    heard: list[str] = []
+    with opened(tmp_path) as writer, opened(tmp_path) as reader:
+        ran = writer.add_run(dg.DagsterRun("assets", status=dg.DagsterRunStatus.STARTED))
+        writer.report_engine_event("first", ran)
+        reader.watch_event_logs(ran.run_id, None, lambda entry, _: heard.append(entry.message))
+        for word in ("second", "third"):
+            writer.report_engine_event(word, ran)
+            until(lambda word=word: any(word in said for said in heard), 20)
 
 
 def test_a_storage_of_its_own_takes_the_place(tmp_path: Path) -> None:
