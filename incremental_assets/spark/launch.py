@@ -60,6 +60,7 @@ MODULE_OPTIONS = (
     "--enable-native-access=ALL-UNNAMED",
     "-Dderby.connection.requireAuthentication=false",
 )
+_HOME = Path(pyspark.__file__).parent
 GATEWAY = "org.apache.spark.api.python.PythonGatewayServer"
 SUBMIT = "org.apache.spark.deploy.SparkSubmit"
 STARTS_WITHIN_SECONDS = 300.0  # packages may have to be downloaded
@@ -96,6 +97,7 @@ def can_launch(conf: Mapping[str, str], environment: Mapping[str, str] | None = 
     return (
         conf.get("spark.master", "").startswith("local")
         and not any(env.get(name) for name in OWN_SETUP)
+        and not (_HOME / "conf").exists()
         and not any(name.startswith(_OWN_SETTINGS) for name in conf)
         and not any(
             word.startswith(("--driver", "--properties", "spark.driver."))
@@ -155,15 +157,22 @@ def archive_path(conf: Mapping[str, str], settings: Settings) -> Path:
     """
     java = str(java_command(settings.java_home))
     parts = [str(Path(java).resolve()), release_of(java)]
-    for jar in map(Path, _class_path(conf)):
-        found = jar.stat()
-        parts.append(f"{jar} {found.st_size} {found.st_mtime_ns}")
+    parts += map(_seen, _class_path(conf))
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()
     return settings.cache / f"spark-{digest[:16]}.jsa"
 
 
+def _seen(path: str) -> str:
+    """A part of a class path as Java would look at it; it may be missing, or stand for several."""
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return path
+    return f"{path} {found.st_size} {found.st_mtime_ns}"
+
+
 def _class_path(conf: Mapping[str, str]) -> list[str]:
-    jars = sorted((Path(pyspark.__file__).parent / "jars").glob("*.jar"))
+    jars = sorted((_HOME / "jars").glob("*.jar"))
     # Others hold classes of that name, too, and older ones.
     jars.sort(key=lambda jar: not jar.name.startswith("slf4j-api"))
     extra = conf.get("spark.driver.extraClassPath", "").split(os.pathsep)

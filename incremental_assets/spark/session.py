@@ -7,6 +7,7 @@ import os
 import socket
 from contextlib import nullcontext
 from pathlib import Path
+from threading import Lock
 from urllib.parse import urlsplit
 
 from pyspark.sql import SparkSession
@@ -20,6 +21,8 @@ from incremental_assets.spark.launch import can_launch, launched
 LOGGING = Path(__file__).with_name("log4j2.properties")
 CONNECT_PORT = 15002
 REACH_SECONDS = 10.0
+# One Java a process, whoever else asks for a session meanwhile.
+_STARTING = Lock()
 
 # Settings of any session that writes to the lake, wherever Spark runs.
 SESSION_CONF = {
@@ -108,7 +111,7 @@ def start_session(settings: Settings, extra: dict[str, str] | None = None) -> Sp
     for name, value in conf.items():
         builder = builder.config(name, value)
     try:
-        with launched(conf, settings) if can_launch(conf) else nullcontext():
+        with _STARTING, launched(conf, settings) if can_launch(conf) else nullcontext():
             session = builder.getOrCreate()
         if settings.spark_remote:
             atexit.register(session.stop)

@@ -15,6 +15,7 @@ from pyspark import SparkContext
 
 from incremental_assets.errors import SparkUnavailableError
 from incremental_assets.settings import Settings
+from incremental_assets.spark import launch
 from incremental_assets.spark.java import java_command
 from incremental_assets.spark.launch import (
     GATEWAY,
@@ -151,6 +152,26 @@ def test_a_spark_that_only_its_launcher_can_start_is_left_to_it(
     conf: dict[str, str], extra: dict[str, str], no_java_yet: None
 ) -> None:
     assert not can_launch({**conf, **extra}, {})
+
+
+def test_a_configuration_beside_pysparks_jars_is_left_to_pyspark(
+    conf: dict[str, str], tmp_path: Path, no_java_yet: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch, "_HOME", tmp_path)
+    assert can_launch(conf, {})
+    (tmp_path / "conf").mkdir()
+
+    assert not can_launch(conf, {})
+
+
+def test_a_class_path_may_name_what_is_missing_or_all_of_a_folder(
+    settings: Settings, conf: dict[str, str]
+) -> None:
+    conf = {**conf, "spark.driver.extraClassPath": "/nowhere/own.jar:/opt/lib/*"}
+
+    command = java_arguments(conf, settings)
+
+    assert apart(command)[1][:2] == ["/nowhere/own.jar", "/opt/lib/*"]
 
 
 def test_no_second_java_is_started_beside_the_one_of_this_process(
