@@ -193,11 +193,15 @@ def _submit_words(environment: Mapping[str, str]) -> list[str]:
 
 
 def _start(command: list[str], info: Path) -> subprocess.Popen[bytes]:
-    env = dict(os.environ, SPARK_CONNECT_MODE="0", _PYSPARK_DRIVER_CONN_INFO_PATH=str(info))
+    told = {
+        "SPARK_HOME": str(_HOME),
+        "SPARK_CONNECT_MODE": "0",
+        "_PYSPARK_DRIVER_CONN_INFO_PATH": str(info),
+    }
     return subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
-        env=env,
+        env={**os.environ, **told},
         preexec_fn=_leave_interrupts_to_python,  # noqa: PLW1509 - as PySpark starts it
     )
 

@@ -230,13 +230,14 @@ def test_the_archive_is_used_where_there_is_one(
 
 _TWO_SESSIONS = """
 import os, subprocess
-from pyspark import SparkContext
+from pyspark.sql.functions import udf
 from incremental_assets.settings import Settings
 from incremental_assets.spark import launch
 from incremental_assets.spark.session import start_session
 first = start_session(Settings.from_environment(), {"spark.app.name": "one"})
 java = launch._java.pid
 print(first.range(7).count(), first.conf.get("spark.sql.ansi.enabled"))
+print(first.range(1).select(udf(lambda x: x + 41, "long")("id")).collect()[0][0])
 print(first.conf.get("spark.shop.word", "none"), first.sparkContext.appName)
 first.stop()
 second = start_session(Settings.from_environment(), {"spark.app.name": "two"})
@@ -265,7 +266,7 @@ def test_sessions_of_a_process_share_a_java_that_ends_with_it(
 
     assert done.returncode == 0, done.stderr
     *said, java = done.stdout.splitlines()
-    assert said == ["7 true", f"{word} one", "8 two True", "[]"]
+    assert said == ["7 true", "41", f"{word} one", "8 two True", "[]"]
     assert not is_running(int(java)), shlex.join(done.args)
 
 
