@@ -121,12 +121,15 @@ def launched(conf: Mapping[str, str], settings: Settings) -> Iterator[None]:
         # PySpark imports pandas at its first call to Java; here that goes on while Java starts.
         Thread(target=import_module, args=("pyspark.testing.utils",), daemon=True).start()
         port, secret = _answer(_java, info)
-    os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
-    os.environ["PYSPARK_GATEWAY_SECRET"] = secret
+    told = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
+    if "PYSPARK_PYTHON" not in os.environ:  # the first python3 of the PATH may know no PySpark
+        told["PYSPARK_PYTHON"] = sys.executable
+    os.environ.update(told)
     try:
         yield
     finally:
-        del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
+        for name in told:
+            del os.environ[name]
 
 
 def java_arguments(conf: Mapping[str, str], settings: Settings) -> list[str]:

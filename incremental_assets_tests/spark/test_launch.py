@@ -242,7 +242,7 @@ print(first.conf.get("spark.shop.word", "none"), first.sparkContext.appName)
 first.stop()
 second = start_session(Settings.from_environment(), {"spark.app.name": "two"})
 print(second.range(8).count(), second.sparkContext.appName, launch._java.pid == java)
-print([name for name in os.environ if name.startswith("PYSPARK_GATEWAY")])
+print([name for name in os.environ if name.startswith(("PYSPARK_GATEWAY", "PYSPARK_PYTHON"))])
 print(java)
 """
 
@@ -257,7 +257,7 @@ def test_sessions_of_a_process_share_a_java_that_ends_with_it(
 ) -> None:
     done = subprocess.run(
         [sys.executable, "-c", _TWO_SESSIONS],
-        env={**os.environ, "PYSPARK_SUBMIT_ARGS": arguments},
+        env={**os.environ, "PYSPARK_SUBMIT_ARGS": arguments, "PATH": without_this_python()},
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -268,6 +268,12 @@ def test_sessions_of_a_process_share_a_java_that_ends_with_it(
     *said, java = done.stdout.splitlines()
     assert said == ["7 true", "41", f"{word} one", "8 two True", "[]"]
     assert not is_running(int(java)), shlex.join(done.args)
+
+
+def without_this_python() -> str:
+    """A PATH as of a shell in which the environment of this Python was not activated."""
+    own = str(Path(sys.executable).parent)
+    return os.pathsep.join(p for p in os.environ["PATH"].split(os.pathsep) if p != own)
 
 
 def is_running(pid: int) -> bool:
