@@ -84,7 +84,7 @@ class LandingBatch:
                 rows = landed_lines(session, batch, files)
                 if batch.work.mode == "rebuild":
                     return _replacing(session, batch, rows, files)
-                if batch.size == "medium":
+                if batch.size == "medium":  # each task would write a file for each of the days
                     rows = rows.hint("rebalance", *PARTITIONS)
                 staged = stage(rows, batch.path, batch.number, self.partition_by(batch.table))
             except SPARK_ERRORS as error:
