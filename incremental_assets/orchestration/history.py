@@ -23,6 +23,7 @@ from dagster._core.storage.event_log.sqlite.sqlite_event_log import (
     INDEX_SHARD_NAME,
     SqliteEventLogStorage,
 )
+from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
 from dagster._core.storage.sqlite_storage import (
     DagsterSqliteStorage,
     _event_logs_directory,
@@ -33,7 +34,6 @@ from sqlalchemy.pool import QueuePool
 
 # What all runs share, and the run that is under way.
 _KEPT = 2
-_BUSY_SECONDS = 60
 
 
 class Instance(dg.DagsterInstance):
@@ -104,12 +104,11 @@ class KeptOpen(SqliteEventLogStorage):
         engine = self._engines.get(shard)
         if engine is None:
             self._close(_KEPT - 1)
-            arguments: dict[str, Any] = {"timeout": _BUSY_SECONDS, "check_same_thread": False}
             engine = create_engine(
                 self.conn_string_for_shard(shard),
                 poolclass=QueuePool,
                 pool_size=1,
-                connect_args=arguments,
+                connect_args={"timeout": SQLITE_BUSY_TIMEOUT_SECONDS, "check_same_thread": False},
             )
             self._engines[shard] = engine
         self._engines.move_to_end(shard)

@@ -238,10 +238,10 @@ first = start_session(Settings.from_environment(), {"spark.app.name": "one"})
 java = launch._java.pid
 print(first.range(7).count(), first.conf.get("spark.sql.ansi.enabled"))
 print(first.range(1).select(udf(lambda x: x + 41, "long")("id")).collect()[0][0])
-print(first.conf.get("spark.shop.word", "none"), first.sparkContext.appName)
+print(first.conf.get("spark.shop.word", "none"), first.conf.get("spark.app.name"))
 first.stop()
 second = start_session(Settings.from_environment(), {"spark.app.name": "two"})
-print(second.range(8).count(), second.sparkContext.appName, launch._java.pid == java)
+print(second.range(8).count(), second.conf.get("spark.app.name"), launch._java.pid == java)
 print([name for name in os.environ if name.startswith(("PYSPARK_GATEWAY", "PYSPARK_PYTHON"))])
 print(java)
 """
