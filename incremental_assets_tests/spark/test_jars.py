@@ -110,3 +110,13 @@ def test_a_download_with_other_bytes_is_not_installed(
     assert "Nothing was installed; check the Maven mirror" in str(raised.value)
     assert list((cache / "jars").iterdir()) == []
     assert [path.name for path in cache.iterdir()] == ["jars"]
+
+
+def test_a_jar_that_was_changed_after_the_setup_is_not_given_to_java(cache: Path) -> None:
+    in_cache(cache, {NAMES[0]: RIGHT, NAMES[1]: WRONG})
+
+    with pytest.raises(SparkUnavailableError) as raised:
+        jar_paths(cache)
+
+    assert f"{cache}/jars/{NAMES[1]} has other bytes than jars.lock says" in str(raised.value)
+    assert "Run `make setup`" in str(raised.value)
