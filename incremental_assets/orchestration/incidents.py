@@ -22,6 +22,7 @@ from incremental_assets.orchestration.events import (
 )
 from incremental_assets.orchestration.instance import open_instance
 from incremental_assets.orchestration.metadata import shown
+from incremental_assets.orchestration.process import identity, process_event
 from incremental_assets.orchestration.resources import SparkResource, lakehouse
 from incremental_assets.settings import Settings
 
@@ -70,6 +71,9 @@ class AcceptConfig(dg.Config):
 def restate_days(
     context: dg.OpExecutionContext, config: RestateConfig, spark: SparkResource
 ) -> Iterator[Any]:
+    # The command line runs it without the executor that says so.
+    said = "The launcher sees by it whether this process is still there"
+    context.instance.report_engine_event(said, context.run, process_event(identity()))
     with _in_words():
         house = lakehouse(spark, context.log.info)
         chosen = [table_named(house.tables, name) for name in config.tables]

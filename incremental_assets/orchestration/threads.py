@@ -39,6 +39,7 @@ from dagster._core.execution.plan.plan import ExecutionPlan
 from dagster._core.execution.retries import RetryMode
 from dagster._core.executor.base import Executor
 
+from incremental_assets.orchestration.process import identity, process_event
 from incremental_assets.settings import Settings
 
 # How long an interruption may go unnoticed while no step says anything.
@@ -84,6 +85,11 @@ class ThreadsExecutor(Executor):
             plan_context,
             f"Executing steps in process (pid: {os.getpid()}), up to {self._at_once} at once",
             event_specific_data=EngineEventData.in_process(os.getpid(), steps),
+        )
+        yield DagsterEvent.engine_event(
+            plan_context,
+            "The launcher sees by it whether this process is still there",
+            event_specific_data=process_event(identity()),
         )
         yield from ExecuteRunWithPlanIterable(
             execution_plan=plan_context.execution_plan,

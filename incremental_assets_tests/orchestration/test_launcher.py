@@ -1,20 +1,21 @@
-"""A run whose process is gone is seen to be dead, one that lives is left alone."""
+"""A run whose process is gone is seen to be dead; one that lives, or that cannot be seen, is not."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from contextlib import contextmanager
 from pathlib import Path
 
 import dagster as dg
 import pytest
 from dagster._core.events import EngineEventData
-from dagster._core.launcher.base import WorkerStatus
+from dagster._core.launcher.base import CheckRunHealthResult, WorkerStatus
 
-from incremental_assets.orchestration.launcher import LocalRunLauncher, is_alive
+from incremental_assets.orchestration.launcher import LocalRunLauncher
+from incremental_assets.orchestration.process import identity, is_alive, process_event
+from incremental_assets.orchestration.threads import threads
 from incremental_assets.settings import PROJECT_ROOT
 from incremental_assets_tests.end_to_end.dagster_dev import until
 
@@ -26,48 +27,110 @@ def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
         yield made
 
 
-def health(instance: dg.DagsterInstance, *pids: int) -> WorkerStatus:
-    run = instance.add_run(dg.DagsterRun("assets", status=dg.DagsterRunStatus.STARTED))
-    for pid in pids:
-        instance.report_engine_event("Started.", run, EngineEventData.in_process(pid))
-    instance.report_engine_event("A word about something else.", run)
+def judged(instance: dg.DagsterInstance, run: dg.DagsterRun) -> CheckRunHealthResult:
     launcher = instance.run_launcher
     assert isinstance(launcher, LocalRunLauncher)
     assert launcher.supports_check_run_worker_health
-    return launcher.check_run_worker_health(run).status
+    return launcher.check_run_worker_health(run)
 
 
-def a_dead_process() -> int:
-    done = subprocess.Popen([sys.executable, "-c", ""])
-    done.wait()
-    return done.pid
+def health(instance: dg.DagsterInstance, *processes: str) -> CheckRunHealthResult:
+    """What is found of a run that told these processes, one after the other."""
+    run = instance.add_run(dg.DagsterRun("assets", status=dg.DagsterRunStatus.STARTED))
+    for process in processes:
+        instance.report_engine_event("Started.", run, process_event(process))
+    instance.report_engine_event("A word about something else.", run)
+    return judged(instance, run)
+
+
+@contextmanager
+def a_process() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that ends as soon as its input does, and is reaped on leaving."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        yield child
+
+
+def a_dead_process() -> str:
+    with a_process() as child:
+        return identity(child.pid)
 
 
 def test_a_run_counts_as_dead_when_the_process_that_it_was_last_in_is_gone(
     instance: dg.DagsterInstance,
 ) -> None:
-    dead = a_dead_process()
+    dead, own = a_dead_process(), identity()
 
-    assert health(instance, dead) == WorkerStatus.NOT_FOUND
-    assert health(instance, os.getpid()) == WorkerStatus.RUNNING
-    assert health(instance, dead, os.getpid()) == WorkerStatus.RUNNING
-    assert health(instance) == WorkerStatus.RUNNING
+    assert health(instance, dead).status == WorkerStatus.NOT_FOUND
+    assert health(instance, own).status == WorkerStatus.RUNNING
+    assert health(instance, dead, own).status == WorkerStatus.RUNNING
+    assert health(instance).status == WorkerStatus.RUNNING
+
+
+@pytest.mark.parametrize("part", [0, 1], ids=["machine", "container"])
+def test_a_run_on_another_machine_or_in_another_container_is_left_alone(
+    instance: dg.DagsterInstance, part: int
+) -> None:
+    parts = a_dead_process().split("/")
+    parts[part] = "another"
+
+    found = health(instance, "/".join(parts))
+
+    assert found.status == WorkerStatus.RUNNING
+    assert "cannot be seen from here" in str(found.msg)
+
+
+def test_a_run_that_tells_only_the_number_of_its_process_is_left_alone(
+    instance: dg.DagsterInstance,
+) -> None:
+    run = instance.add_run(dg.DagsterRun("assets", status=dg.DagsterRunStatus.STARTED))
+    number = int(a_dead_process().split("/")[2])
+    instance.report_engine_event("Started.", run, EngineEventData.in_process(number))
+
+    assert judged(instance, run).status == WorkerStatus.RUNNING
 
 
 def test_a_later_process_with_the_same_number_is_not_taken_for_it() -> None:
-    now = datetime.now(UTC)
+    *same, started = identity().split("/")
 
-    assert is_alive(os.getpid(), now)
-    assert not is_alive(os.getpid(), now - timedelta(days=1))
+    assert is_alive(identity())
+    assert is_alive("/".join([*same, str(int(started) - 1)])) is False
 
 
 def test_a_zombie_is_dead() -> None:
-    with subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE) as child:
-        assert child.stdout is not None
-        child.stdout.read()
-        until(lambda: not is_alive(child.pid, datetime.now(UTC)), 20)
+    with a_process() as child:
+        known = identity(child.pid)
+        assert is_alive(known)
+        assert child.stdin is not None
+        child.stdin.close()
+        until(lambda: is_alive(known) is False, 20)
         assert Path(f"/proc/{child.pid}").exists()
 
 
 def test_a_process_of_somebody_else_is_there() -> None:
-    assert is_alive(1, datetime.now(UTC))
+    assert is_alive(identity(1))
+
+
+@pytest.mark.parametrize("text", ["", "7", "a/b/c/d/e", "///"])
+def test_of_what_names_no_process_nothing_is_known(text: str) -> None:
+    assert is_alive(text) is None
+
+
+def one_step() -> dg.JobDefinition:
+    @dg.op
+    def step() -> None:
+        pass
+
+    @dg.job(executor_def=threads)
+    def job() -> None:
+        step()
+
+    return job
+
+
+def test_a_run_tells_which_process_it_is_in(instance: dg.DagsterInstance) -> None:
+    done = dg.execute_job(dg.reconstructable(one_step), instance=instance)
+
+    run = instance.get_run_by_id(done.run_id)
+    assert run is not None
+    found = judged(instance, run)
+    assert (found.status, found.msg) == (WorkerStatus.RUNNING, None)

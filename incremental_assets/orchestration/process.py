@@ -1,0 +1,60 @@
+"""Which process a run is in, so that one that sees it can tell whether it is still there.
+
+A number alone says nothing: another container has its own process of that number, and so has the
+same machine later on. A process is named by the machine's boot, the process namespace (each
+container has its own), its number, and when it was started.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import dagster as dg
+from dagster._core.events import EngineEventData
+
+PROCESS = "incremental_assets/process"
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_NAMESPACE = Path("/proc/self/ns/pid")
+
+
+def identity(pid: int | None = None) -> str:
+    """The name of a process of this namespace, this one if none is given; "" if it is not told."""
+    number = os.getpid() if pid is None else pid
+    try:
+        return f"{_here()}/{number}/{_stat(number)[1]}"
+    except (OSError, ValueError, IndexError):
+        return ""
+
+
+def is_alive(process: str) -> bool | None:
+    """Whether the process of that name is there and no zombie; None where nobody here can know."""
+    try:
+        boot, namespace, number, started = process.split("/")
+        if f"{boot}/{namespace}" != _here():
+            return None
+        with suppress(PermissionError):  # it is there, and somebody else's
+            os.kill(int(number), 0)
+        state, since = _stat(int(number))
+    except ProcessLookupError:
+        return False
+    except (OSError, ValueError, IndexError):
+        return None
+    return state != "Z" and since == int(started)
+
+
+def process_event(process: str) -> EngineEventData:
+    """What a run's event holds that tells its process."""
+    return EngineEventData({PROCESS: dg.MetadataValue.text(process)})
+
+
+def _here() -> str:
+    """The machine since its start, and the process namespace of this process."""
+    return f"{_BOOT.read_text().strip()}/{_NAMESPACE.readlink()}"
+
+
+def _stat(pid: int) -> tuple[str, int]:
+    """The state of a process, and when it was started, in clock ticks since the machine was."""
+    state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return state, int(fields[18])
