@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Literal
 
 from incremental_assets.ledger.entry import Entry
+from incremental_assets.ledger.held_by import rules_in
 from incremental_assets.ledger.view import LedgerView, TableHistory
 from incremental_assets.plan import stale_days
 from incremental_assets.plan.derived import unread
@@ -71,7 +71,8 @@ def _held(table: Table, history: TableHistory) -> Iterator[Condition]:
     for day, entry in history.held.items():
         if day in history.accepted:
             continue
-        failed = [n for n in table.checks() if re.search(rf"(^|; ){n}: ", entry.held_by)]
+        rules = rules_in(entry.held_by)
+        failed = [name for name in table.checks() if name in rules]
         found = (
             f"held since batch {entry.batch} by {', '.join(failed) or 'its gate'}; "
             f"{entry.rows_quarantined} of {entry.rows_read} rows are set aside"

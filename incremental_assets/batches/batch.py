@@ -18,6 +18,7 @@ from incremental_assets.lake.session import Size, size_of
 from incremental_assets.lake.strategy import Merge, ReplaceKeys
 from incremental_assets.lake.transaction import Transaction
 from incremental_assets.ledger.entry import Entry, Touched
+from incremental_assets.ledger.held_by import held_by
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import Work
 from incremental_assets.quality.judge import RuleResult
@@ -149,9 +150,8 @@ class BatchKind(Protocol):
 
 def verdict(results: Sequence[RuleResult]) -> dict[str, Any]:
     """What becomes of a day: the `state` of its entry, and what it is `held_by`."""
-    failed = [r for r in results if r.severity == "fail" and not r.passed]
-    held_by = "; ".join(f"{r.rule}: {r.found}" for r in failed)
-    return {"state": "held" if failed else "committed", "held_by": held_by}
+    failed = {r.rule: r.found for r in results if r.severity == "fail" and not r.passed}
+    return {"state": "held" if failed else "committed", "held_by": held_by(failed)}
 
 
 def note(number: int, outcomes: Sequence[Entry]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -11,6 +10,7 @@ from datetime import date, datetime
 from incremental_assets.errors import DefinitionError
 from incremental_assets.lake.strategy import ReplaceKeys
 from incremental_assets.ledger.entry import Entry
+from incremental_assets.ledger.held_by import rules_in
 from incremental_assets.ledger.lock import table_lock
 from incremental_assets.ledger.tail import TableTail
 from incremental_assets.ledger.view import LedgerView
@@ -104,11 +104,8 @@ def _held(table: Table, day: date, view: LedgerView) -> Entry:
 
 def _rules_to_waive(table: Table, held: Entry) -> tuple[str, ...]:
     """The rules that held the batch, all of them on batches."""
-    names = [
-        name
-        for name, check in table.checks().items()
-        if check.blocking and re.search(rf"(^|; ){re.escape(name)}: ", held.held_by)
-    ]
+    failed = rules_in(held.held_by)
+    names = [n for n, check in table.checks().items() if check.blocking and n in failed]
     on_rows = [
         rule.name for rule in table.rules if isinstance(rule, RowRule) and rule.name in names
     ]

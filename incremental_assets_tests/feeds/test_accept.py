@@ -12,14 +12,19 @@ from pyspark.sql import functions as F
 from incremental_assets.errors import DefinitionError
 from incremental_assets.lake.strategy import Merge, ReplaceKeys
 from incremental_assets.operations.accept import accept
+from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import (
+    Rule,
     distinct_count,
     fail,
     one_of,
     quarantine,
     quarantined_share,
+    row_count,
     rows_delivered,
 )
+from incremental_assets.quality.types import Integer, Text, Timestamp
+from incremental_assets.table import Table
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_copies import copy
 from incremental_assets_tests.feeds.test_copies import tables as copies
@@ -162,3 +167,43 @@ def test_a_rule_on_rows_is_not_waived(lake: Lakes) -> None:
     with pytest.raises(DefinitionError, match="train_one_of judges rows"):
         accepted(station, "silver/bookings")
     assert states(station.load(DAY), "silver/bookings") == ["held"]
+
+
+def frozen_bookings(*rules: Rule) -> Table:
+    """Bookings whose days are held if a field is there that nobody declared."""
+    schema = Contract(
+        "freeze",
+        id=Text(required=True),
+        seat=Text(),
+        train=Text(),
+        version=Integer(),
+        at=Timestamp(),
+    )
+    return replace(bookings(*rules), schema=schema)
+
+
+def test_a_feed_cannot_name_rules_that_an_acceptance_waives(lake: Lakes) -> None:
+    station = lake(
+        landed("bookings"), frozen_bookings(*fail(row_count(1), one_of("train", ("t1",))))
+    )
+    field = {"x; row_count: y; train_one_of: z": 1, "row_count, x: ": 1}
+    station.land("bookings", DAY, "1.jsonl", [booking("a", "1", "t1") | field])
+    station.load(DAY)
+    assert station.rows("silver/bookings", "id") == []
+
+    assert accepted(station, "silver/bookings") == ("fields_declared",)
+
+    station.load(DAY)
+    assert station.rows("silver/bookings", "id") == [("a",)]
+
+
+def test_all_rules_that_held_a_day_are_waived(lake: Lakes) -> None:
+    station = lake(landed("bookings"), frozen_bookings(*fail(row_count(2))))
+    station.land("bookings", DAY, "1.jsonl", [booking("a", "1") | {"smoker": True}])
+    reason = station.load(DAY)["silver/bookings"].days[THE_DAY].reason
+    assert reason.startswith("fields_declared, row_count: 1 fields that nobody declared: smoker;")
+
+    assert set(accepted(station, "silver/bookings")) == {"fields_declared", "row_count"}
+
+    station.load(DAY)
+    assert station.rows("silver/bookings", "id") == [("a",)]
