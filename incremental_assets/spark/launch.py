@@ -2,7 +2,10 @@
 
 PySpark starts a script that starts a Java that says how the wanted Java is started: half a second.
 Here the wanted Java is started itself, with what Spark's own launcher would tell it. Where somebody
-has set Spark up in his own way (SPARK_HOME, Hadoop's settings, ...), PySpark's way is taken, whole.
+has set Spark up in his own way (SPARK_HOME, Hadoop's settings, ...), the script is started.
+
+Either way settings reach Java in a file that only this user can read and that is removed once it
+was read: PySpark writes them on the command line, which everybody on the machine can list.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -28,6 +31,7 @@ from pyspark import SparkContext
 from incremental_assets.errors import SparkUnavailableError
 from incremental_assets.settings import Settings
 from incremental_assets.spark.java import java_command, release_of
+from incremental_assets.spark.properties import as_properties, text_of, write_privately
 
 # What Spark's own launcher adds, whatever Java it is.
 MODULE_OPTIONS = (
@@ -114,16 +118,60 @@ def launched(conf: Mapping[str, str], settings: Settings) -> Iterator[None]:
 
     Raises SparkUnavailableError if Java ends before it can be talked to.
     """
-    global _java  # noqa: PLW0603 - one a process, and it must outlive whoever asked for it
-    with tempfile.TemporaryDirectory() as folder:
-        info = Path(folder) / "connection"
-        _java = _start(java_arguments(conf, settings), info)
-        # PySpark imports pandas at its first call to Java; here that goes on while Java starts.
-        Thread(target=import_module, args=("pyspark.testing.utils",), daemon=True).start()
-        port, secret = _answer(_java, info)
-    told = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
+    told = {}
     if "PYSPARK_PYTHON" not in os.environ:  # the first python3 of the PATH may know no PySpark
         told["PYSPARK_PYTHON"] = sys.executable
+    with tempfile.TemporaryDirectory() as folder:
+        properties = Path(folder) / "spark.conf"
+        own = {name: value for name, value in conf.items() if name not in _FOR_JAVA}
+        write_privately(properties, as_properties(own))
+        told |= _started(java_arguments(conf, settings, properties), Path(folder))
+    with _in_environment(told):
+        yield
+
+
+def needs_java(conf: Mapping[str, str], environment: Mapping[str, str] | None = None) -> bool:
+    """Whether a session of these settings would make PySpark start a Java."""
+    env = os.environ if environment is None else environment
+    return (
+        "spark.master" in conf
+        and not env.get("PYSPARK_GATEWAY_PORT")
+        and sys.platform != "win32"
+        and SparkContext._gateway is None
+    )
+
+
+@contextmanager
+def submitted(conf: Mapping[str, str]) -> Iterator[None]:
+    """Start Java by the script of the Spark that somebody has set up, as PySpark would.
+
+    Raises SparkUnavailableError if Java ends before it can be talked to.
+    """
+    home = Path(os.environ.get("SPARK_HOME") or _HOME)
+    theirs, words = _properties_file(_submit_words(os.environ) or ["pyspark-shell"])
+    usual = Path(os.environ.get("SPARK_CONF_DIR") or home / "conf") / "spark-defaults.conf"
+    with tempfile.TemporaryDirectory() as folder:
+        properties = Path(folder) / "spark.conf"
+        write_privately(properties, text_of(theirs or usual) + as_properties(conf))
+        script = [str(home / "bin" / "spark-submit"), "--properties-file", str(properties)]
+        told = _started([*script, *words], Path(folder))
+    with _in_environment(told):
+        yield
+
+
+def _started(command: list[str], folder: Path) -> dict[str, str]:
+    """Start Java; what PySpark has to find in the environment to talk to it."""
+    global _java  # noqa: PLW0603 - one a process, and it must outlive whoever asked for it
+    info = folder / "connection"
+    _java = _start(command, info)
+    # PySpark imports pandas at its first call to Java; here that goes on while Java starts.
+    Thread(target=import_module, args=("pyspark.testing.utils",), daemon=True).start()
+    port, secret = _answer(_java, info)
+    return {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
+
+
+@contextmanager
+def _in_environment(told: Mapping[str, str]) -> Iterator[None]:
     os.environ.update(told)
     try:
         yield
@@ -132,11 +180,11 @@ def launched(conf: Mapping[str, str], settings: Settings) -> Iterator[None]:
             del os.environ[name]
 
 
-def java_arguments(conf: Mapping[str, str], settings: Settings) -> list[str]:
-    """The command that Spark's own launcher would start.
+def java_arguments(conf: Mapping[str, str], settings: Settings, properties: Path) -> list[str]:
+    """The command that Spark's own launcher would start; `properties` is a file of the settings.
 
-    Settings that Java need not know are not in it: they reach Spark with the session, and who lists
-    the machine's processes does not see them.
+    Settings that Java need not know are not in the command: they reach Spark with the session, or
+    before it in the file, and who lists the machine's processes does not see them.
     """
     archive = archive_path(conf, settings)
     shared = [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto"] if archive.exists() else []
@@ -148,7 +196,7 @@ def java_arguments(conf: Mapping[str, str], settings: Settings) -> list[str]:
         *shlex.split(conf.get("spark.driver.extraJavaOptions", "")),
         *shared,
         *MODULE_OPTIONS,
-        *_program(conf),
+        *_program(conf, properties),
     ]
 
 
@@ -182,22 +230,33 @@ def _class_path(conf: Mapping[str, str]) -> list[str]:
     return [*filter(None, extra), *map(str, jars)]
 
 
-def _program(conf: Mapping[str, str]) -> list[str]:
+def _program(conf: Mapping[str, str], properties: Path) -> list[str]:
     words = _submit_words(os.environ)
     if not words and not any(name.startswith(_SUBMITTED) for name in conf):
         return [GATEWAY]
-    said = {name: value for name, value in conf.items() if name not in _FOR_JAVA}
-    settings = [word for pair in said.items() for word in ("--conf", "=".join(pair))]
-    return [SUBMIT, *settings, *(words or ["pyspark-shell"])]
+    return [SUBMIT, "--properties-file", str(properties), *(words or ["pyspark-shell"])]
 
 
 def _submit_words(environment: Mapping[str, str]) -> list[str]:
     return shlex.split(environment.get(SUBMIT_ARGS, ""))
 
 
+def _properties_file(words: Sequence[str]) -> tuple[Path | None, list[str]]:
+    """The file of settings that somebody names himself, and the other words."""
+    left: list[str] = []
+    found, rest = None, iter(words)
+    for word in rest:
+        name, _, value = word.partition("=")
+        if name == "--properties-file":
+            found = Path(value or next(rest, ""))
+        else:
+            left.append(word)
+    return found, left
+
+
 def _start(command: list[str], info: Path) -> subprocess.Popen[bytes]:
     told = {
-        "SPARK_HOME": str(_HOME),
+        "SPARK_HOME": os.environ.get("SPARK_HOME") or str(_HOME),
         "SPARK_CONNECT_MODE": "0",
         "_PYSPARK_DRIVER_CONN_INFO_PATH": str(info),
     }

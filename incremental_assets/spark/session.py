@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import socket
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from threading import Lock
 from urllib.parse import urlsplit
@@ -16,7 +16,7 @@ from incremental_assets.errors import SparkUnavailableError
 from incremental_assets.settings import Settings
 from incremental_assets.spark.jars import jar_paths
 from incremental_assets.spark.java import require_java
-from incremental_assets.spark.launch import can_launch, launched
+from incremental_assets.spark.launch import can_launch, launched, needs_java, submitted
 
 LOGGING = Path(__file__).with_name("log4j2.properties")
 CONNECT_PORT = 15002
@@ -111,7 +111,7 @@ def start_session(settings: Settings, extra: dict[str, str] | None = None) -> Sp
     for name, value in conf.items():
         builder = builder.config(name, value)
     try:
-        with _STARTING, launched(conf, settings) if can_launch(conf) else nullcontext():
+        with _STARTING, _java(conf, settings):
             session = builder.getOrCreate()
         if settings.spark_remote:
             atexit.register(session.stop)
@@ -124,6 +124,13 @@ def start_session(settings: Settings, extra: dict[str, str] | None = None) -> Sp
             f"Spark cannot be started ({where}): {str(error).splitlines()[0]}. Check SPARK_REMOTE, "
             "SPARK_MASTER and JAVA_HOME."
         ) from error
+
+
+def _java(conf: dict[str, str], settings: Settings) -> AbstractContextManager[None]:
+    """The Java that the session will find, if it needs one that is not there yet."""
+    if can_launch(conf):
+        return launched(conf, settings)
+    return submitted(conf) if needs_java(conf) else nullcontext()
 
 
 def _require_server(url: str) -> None:

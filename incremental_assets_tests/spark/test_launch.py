@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import stat
 import subprocess
 import sys
 from dataclasses import replace
@@ -25,9 +26,11 @@ from incremental_assets.spark.launch import (
     java_arguments,
     launched,
 )
+from incremental_assets.spark.properties import as_properties, write_privately
 from incremental_assets.spark.session import session_conf
 
 HOME = Path(pyspark.__file__).parent
+FILE = Path("/nowhere/spark.conf")
 
 
 @pytest.fixture
@@ -66,7 +69,9 @@ def apart(command: list[str]) -> tuple[str, list[str], list[str]]:
 def test_the_command_is_the_one_of_sparks_own_launcher(
     settings: Settings, conf: dict[str, str]
 ) -> None:
-    java, path, options = apart(java_arguments(conf, replace(settings, cache=Path("/nowhere"))))
+    java, path, options = apart(
+        java_arguments(conf, replace(settings, cache=Path("/nowhere")), FILE)
+    )
 
     theirs = apart(by_sparks_launcher(settings, conf))
     assert Path(java).resolve() == Path(theirs[0]).resolve()
@@ -81,7 +86,7 @@ def test_the_command_is_the_one_of_sparks_own_launcher(
 def test_secrets_do_not_stand_where_everybody_can_list_them(
     settings: Settings, conf: dict[str, str]
 ) -> None:
-    command = java_arguments({**conf, "spark.hadoop.fs.s3a.secret.key": "hush"}, settings)
+    command = java_arguments({**conf, "spark.hadoop.fs.s3a.secret.key": "hush"}, settings, FILE)
 
     assert command[-1] == GATEWAY
     assert "hush" not in " ".join(command)
@@ -107,13 +112,10 @@ def test_what_is_to_be_resolved_first_is_submitted(
 ) -> None:
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", arguments)
 
-    command = java_arguments({**conf, **extra}, settings)
+    command = java_arguments({**conf, **extra}, settings, FILE)
 
     said = command[command.index(SUBMIT) + 1 :]
-    assert said[-len(words) :] == words
-    settings_of = dict(word.split("=", 1) for word in said[1 : -len(words) : 2])
-    assert settings_of.items() >= extra.items()
-    assert settings_of["spark.master"] == "local[*]"
+    assert said == ["--properties-file", str(FILE), *words]
 
 
 @pytest.mark.parametrize(
@@ -169,7 +171,7 @@ def test_a_class_path_may_name_what_is_missing_or_all_of_a_folder(
 ) -> None:
     conf = {**conf, "spark.driver.extraClassPath": "/nowhere/own.jar:/opt/lib/*"}
 
-    command = java_arguments(conf, settings)
+    command = java_arguments(conf, settings, FILE)
 
     assert apart(command)[1][:2] == ["/nowhere/own.jar", "/opt/lib/*"]
 
@@ -221,21 +223,23 @@ def test_the_archive_is_used_where_there_is_one(
     settings: Settings, conf: dict[str, str], tmp_path: Path
 ) -> None:
     settings = replace(settings, cache=tmp_path)
-    assert "-Xshare:auto" not in java_arguments(conf, settings)
+    assert "-Xshare:auto" not in java_arguments(conf, settings, FILE)
     archive = archive_path(conf, settings)
     archive.touch()
 
-    assert f"-XX:SharedArchiveFile={archive}" in java_arguments(conf, settings)
+    assert f"-XX:SharedArchiveFile={archive}" in java_arguments(conf, settings, FILE)
 
 
 _TWO_SESSIONS = """
-import os, subprocess
+import os, pathlib, subprocess, tempfile
 from pyspark.sql.functions import udf
 from incremental_assets.settings import Settings
 from incremental_assets.spark import launch
 from incremental_assets.spark.session import start_session
-first = start_session(Settings.from_environment(), {"spark.app.name": "one"})
+own = {"spark.app.name": "one", "spark.shop.secret": "hush # = hush"}
+first = start_session(Settings.from_environment(), own)
 java = launch._java.pid
+print("hush" in pathlib.Path(f"/proc/{java}/cmdline").read_text(), first.conf.get("spark.shop.secret"))
 print(first.range(7).count(), first.conf.get("spark.sql.ansi.enabled"))
 print(first.range(1).select(udf(lambda x: x + 41, "long")("id")).collect()[0][0])
 print(first.conf.get("spark.shop.word", "none"), first.conf.get("spark.app.name"))
@@ -249,15 +253,23 @@ print(java)
 
 @pytest.mark.parametrize(
     ("arguments", "word"),
-    [("", "none"), ("--conf spark.shop.word=told pyspark-shell", "told")],
-    ids=["as it is", "submitted"],
+    [
+        pytest.param("", "none", id="as it is"),
+        pytest.param("--conf spark.shop.word=told pyspark-shell", "told", id="submitted"),
+        pytest.param("--properties-file own.conf pyspark-shell", "told", id="by Spark's script"),
+    ],
 )
 def test_sessions_of_a_process_share_a_java_that_ends_with_it(
     tmp_path: Path, arguments: str, word: str
 ) -> None:
+    (tmp_path / "own.conf").write_text("spark.shop.word told\nspark.shop.secret theirs")
+    path = without_this_python()
+    if "--properties-file" in arguments:  # what Spark's script starts finds its Python by itself
+        path = os.pathsep.join([str(Path(sys.executable).parent), path])
+    own = {"PYSPARK_SUBMIT_ARGS": arguments, "PATH": path}
     done = subprocess.run(
         [sys.executable, "-c", _TWO_SESSIONS],
-        env={**os.environ, "PYSPARK_SUBMIT_ARGS": arguments, "PATH": without_this_python()},
+        env={**os.environ, **own, "TMPDIR": str(tmp_path)},
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -266,8 +278,9 @@ def test_sessions_of_a_process_share_a_java_that_ends_with_it(
 
     assert done.returncode == 0, done.stderr
     *said, java = done.stdout.splitlines()
-    assert said == ["7 true", "41", f"{word} one", "8 two True", "[]"]
+    assert said == ["False hush # = hush", "7 true", "41", f"{word} one", "8 two True", "[]"]
     assert not is_running(int(java)), shlex.join(done.args)
+    assert not list(tmp_path.rglob("spark.conf"))
 
 
 def without_this_python() -> str:
@@ -281,3 +294,12 @@ def is_running(pid: int) -> bool:
     wait = ["timeout", "20", "tail", f"--pid={pid}", "-f", "/dev/null"]
     waited = subprocess.run(wait, check=False)
     return waited.returncode != 0
+
+
+def test_the_file_of_settings_is_for_this_user_alone(tmp_path: Path) -> None:
+    path = tmp_path / "spark.conf"
+
+    write_privately(path, as_properties({"spark.a": "one two", "b:c": "x=#\\y\n!"}))
+
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert path.read_text() == "spark.a=one\\ two\nb\\:c=x\\=\\#\\\\y\\n\\!\n"
