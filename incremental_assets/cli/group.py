@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from incremental_assets.cli.output import ERR
+from incremental_assets.cli.output import bad
 from incremental_assets.errors import IncrementalAssetsError
 
 
@@ -17,7 +17,7 @@ class _Group(click.Group):
         try:
             return super().invoke(ctx)
         except IncrementalAssetsError as error:
-            ERR.print(f"[bold red]Error:[/] {error}", soft_wrap=True)
+            bad("Error:", str(error))
             sys.exit(1)
 
 

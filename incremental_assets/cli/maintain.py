@@ -11,7 +11,7 @@ import click
 import polars as pl
 
 from incremental_assets.cli.options import DAYS, JSON, NAMES
-from incremental_assets.cli.output import ERR, OUT, say, show
+from incremental_assets.cli.output import OUT, bad, say, show
 from incremental_assets.days import named, parse_days
 from incremental_assets.settings import Settings
 
@@ -65,7 +65,7 @@ def maintain(
     if done.ledger_files and not as_json:
         OUT.print("ledger: {} files, now {}".format(*done.ledger_files))
     for line in done.failed:
-        ERR.print(f"[bold red]failed[/] {line}", soft_wrap=True)
+        bad("failed", line)
     if done.failed:
         sys.exit(1)
 

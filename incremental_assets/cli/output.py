@@ -10,14 +10,14 @@ from decimal import Decimal
 from typing import Any, Literal
 
 import polars as pl
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table as RichTable
+
+from incremental_assets.screen import Screen, labelled
 
 _SHORT = 28  # characters that are not folded where there is room
 _WIDE = 200  # characters of a line that no person's terminal bounds
-OUT = Console(highlight=False)
-ERR = Console(stderr=True, highlight=False)
+OUT = Screen()
+ERR = Screen(stderr=True)
 
 
 def moment(at: datetime | None, *, plain: bool) -> datetime | str | None:
@@ -42,8 +42,8 @@ def show(rows: pl.DataFrame, title: str, *, as_json: bool) -> None:
         align: Literal["left", "right"] = "right" if kind.is_numeric() else "left"
         grid.add_column(column, justify=align, overflow="fold", min_width=least if fits else None)
     for row in rows.iter_rows():
-        grid.add_row(*(escape(_text(value)) for value in row))
-    Console(highlight=False, width=width).print(grid)
+        grid.add_row(*map(_text, row))
+    Screen(width=width).print(grid)
 
 
 def show_object(told: Mapping[str, Any]) -> None:
@@ -63,4 +63,9 @@ def _text(value: object) -> str:
 
 def say(line: str) -> None:
     """A line of progress."""
-    ERR.print(escape(line), soft_wrap=True)
+    ERR.print(line, soft_wrap=True)
+
+
+def bad(label: str, text: str) -> None:
+    """What went wrong, with a label that catches the eye."""
+    ERR.print(labelled(label, "bold red", text), soft_wrap=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 import polars as pl
+from rich.text import Text
 
 from incremental_assets.catalog import tables_named
 from incremental_assets.cli.options import DAYS, JSON
@@ -62,7 +63,7 @@ def plan(names: tuple[str, ...], span: str | None, limit: int, *, as_json: bool)
     chosen = tables_named(names)
     with ERR.status("Reading the ledger …") as status:
         view = Ledger(ledger_path(settings.lake)).view_if_any()
-        found = forecast(chosen, view, settings, days, now, lambda s: status.update(f"{s} …"))
+        found = forecast(chosen, view, settings, days, now, lambda s: status.update(Text(f"{s} …")))
     if as_json:
         rows = [*map(_planned, found.days), *map(_skipped, found.skipped)]
         show(pl.DataFrame(rows, schema=_RECORD), "Plan", as_json=True)
@@ -76,8 +77,8 @@ def plan(names: tuple[str, ...], span: str | None, limit: int, *, as_json: bool)
     if len(lines) > len(shown):
         OUT.print(f"… and {len(lines) - len(shown):,} more rows; --limit 0 shows all.")
     for note in (*_unknowns(found.days), *found.notes):
-        OUT.print(f"- {note}", soft_wrap=True, markup=False)
-    OUT.print(_totals(found), soft_wrap=True, markup=False)
+        OUT.print(f"- {note}", soft_wrap=True)
+    OUT.print(_totals(found), soft_wrap=True)
 
 
 def _planned(day: PlannedDay) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import sys
 import click
 
 from incremental_assets.cli.options import JSON_OBJECT
-from incremental_assets.cli.output import ERR, OUT, show_object
+from incremental_assets.cli.output import OUT, bad, show_object
 from incremental_assets.settings import Settings
 
 
@@ -31,7 +31,7 @@ def restate(names: tuple[str, ...], span: str, why: str, *, as_json: bool) -> No
     if as_json:
         show_object({"tables": names, "days": span, "why": why, "failed": failed})
     if failed:
-        ERR.print(f"[bold red]Error:[/] {failed}", soft_wrap=True)
+        bad("Error:", failed)
         sys.exit(1)
     if not as_json:
         OUT.print(f"Restated: {', '.join(names)}, with what stands on them.", soft_wrap=True)

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 import click
 import polars as pl
+from rich.text import Text
 
 from incremental_assets.cli.house import house_and_table
 from incremental_assets.cli.options import DAYS
-from incremental_assets.cli.output import ERR, OUT, show
+from incremental_assets.cli.output import OUT, bad, show
 from incremental_assets.days import contiguous, parse_days
 from incremental_assets.errors import IncrementalAssetsError
+from incremental_assets.screen import labelled
 from incremental_assets.settings import location
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ def verify(name: str, span: str | None, scratch: str | None, *, as_json: bool) -
     try:
         found = _verified(name, span, scratch)
     except IncrementalAssetsError as error:
-        ERR.print(f"[bold red]Error:[/] {error}", soft_wrap=True)
+        bad("Error:", str(error))
         sys.exit(_NOT_DONE)
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)  # click's own status is 1, which says that rows differ
@@ -79,7 +81,7 @@ def _show(found: Verified) -> None:
     for days in contiguous(found.left_out):
         OUT.print(f"not compared: {days}: {found.left_out[days.first]}", soft_wrap=True)
     for note in found.notes:
-        OUT.print(f"note: {note}", soft_wrap=True, markup=False)
+        OUT.print(f"note: {note}", soft_wrap=True)
     OUT.print(_verdict(found), soft_wrap=True)
 
 
@@ -104,18 +106,18 @@ def _show_compared(compared: Compared, what: str) -> None:
         columns = pl.DataFrame(list(compared.columns.items()), schema=schema, orient="row")
         show(columns, f"{what}, by column", as_json=False)
     for example in compared.examples:
-        OUT.print(f"for example {example}", soft_wrap=True, markup=False)
+        OUT.print(f"for example {example}", soft_wrap=True)
 
 
-def _verdict(found: Verified) -> str:
+def _verdict(found: Verified) -> Text:
     aside = f", {found.quarantine.rows:,} in quarantine" if found.quarantine.days else ""
     what = f"{found.table} at version {found.version} (batch {found.batch})"
     done = f"{found.rows.rows:,} rows{aside} in {found.seconds:.0f} s"
     if not found.rebuilt:
-        return f"[bold yellow]Nothing was compared[/] of {what}: no day of it could be."
+        said = f"of {what}: no day of it could be."
+        return labelled("Nothing was compared", "bold yellow", said)
     if found.equal:
-        return f"[bold green]Equal:[/] {what} is what a full rebuild makes of it; {done}."
-    return (
-        f"[bold red]Different:[/] {found.differences:,} rows of {what} are not what a full rebuild "
-        f"makes of it; {done}."
-    )
+        said = f"{what} is what a full rebuild makes of it; {done}."
+        return labelled("Equal:", "bold green", said)
+    said = f"{found.differences:,} rows of {what} are not what a full rebuild makes of it; {done}."
+    return labelled("Different:", "bold red", said)

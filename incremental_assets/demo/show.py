@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from datetime import date
 
 import polars as pl
-from rich.console import Console
 from rich.table import Table as RichTable
+from rich.text import Text
 
 from incremental_assets.days import DayRange
 from incremental_assets.lake.delta_log import open_table
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.query import query
+from incremental_assets.screen import Screen, printable
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
@@ -74,7 +75,7 @@ def best_products(settings: Settings, days: DayRange | None) -> pl.DataFrame:
     )
 
 
-def show(settings: Settings, tables: Sequence[Table], days: DayRange | None, out: Console) -> None:
+def show(settings: Settings, tables: Sequence[Table], days: DayRange | None, out: Screen) -> None:
     """Print a row per day and table from the ledger, then the best products from gold."""
     grid = RichTable(title="What was loaded, by day", header_style="bold")
     grid.add_column("day")
@@ -92,9 +93,11 @@ def show(settings: Settings, tables: Sequence[Table], days: DayRange | None, out
     out.print("seconds: a batch's time, shared out over the days that it loaded together")
     _show_best(best_products(settings, days), out)
     out.print(
-        "\nNext: [bold]make dev[/] opens the UI; land more with "
-        "[bold].venv/bin/incremental-assets demo land --from 2017-01-08 --to 2017-01-14[/] and "
-        "load it with [bold].venv/bin/incremental-assets run[/]."
+        Text.from_markup(
+            "\nNext: [bold]make dev[/] opens the UI; land more with "
+            "[bold].venv/bin/incremental-assets demo land --from 2017-01-08 --to 2017-01-14[/] "
+            "and load it with [bold].venv/bin/incremental-assets run[/]."
+        )
     )
 
 
@@ -117,7 +120,7 @@ def _loaded(
     )
 
 
-def _row(loaded: LoadedDay) -> list[str]:
+def _row(loaded: LoadedDay) -> list[str | Text]:
     ok = loaded.state == "committed"
     return [
         loaded.table,
@@ -126,11 +129,11 @@ def _row(loaded: LoadedDay) -> list[str]:
         f"{loaded.quarantined:,}",
         f"{loaded.late:,}",
         f"{loaded.seconds:.1f}",
-        "[green]ok[/]" if ok else f"[red]{loaded.state}[/]",
+        Text("ok", "green") if ok else Text(printable(loaded.state), "red"),
     ]
 
 
-def _show_best(best: pl.DataFrame, out: Console) -> None:
+def _show_best(best: pl.DataFrame, out: Screen) -> None:
     if best.is_empty():
         return
     grid = RichTable(title=f"The {BEST} products with the most revenue", header_style="bold")

@@ -16,8 +16,6 @@ from datetime import datetime
 from pathlib import Path
 
 from pyspark.sql import SparkSession
-from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
 from incremental_assets.errors import IncrementalAssetsError
@@ -26,6 +24,7 @@ from incremental_assets.loaders.demo_scenes import SCENES, Place, Scene
 from incremental_assets.loaders.demo_show import show_scene, show_watermarks
 from incremental_assets.loaders.result import LoadResult
 from incremental_assets.loaders.session import local_session
+from incremental_assets.screen import Screen, labelled, printable
 
 _LOG = logging.getLogger("incremental_assets")
 _WIDTH = 120  # where there is no terminal that says how wide it is
@@ -41,7 +40,7 @@ class Steps:
     end: Callable[[], None]
 
 
-def run(spark: SparkSession, folder: Path, out: Console) -> None:
+def run(spark: SparkSession, folder: Path, out: Screen) -> None:
     """Load every scene twice below `folder`, and show what happened."""
     shown: list[tuple[Scene, Place, list[LoadResult]]] = []
     with _steps(out) as steps:
@@ -53,9 +52,9 @@ def run(spark: SparkSession, folder: Path, out: Console) -> None:
     show_watermarks(spark, shown[0][1].watermarks, out)
 
 
-def main(out: Console | None = None) -> int:
+def main(out: Screen | None = None) -> int:
     """Start Spark, run the demo in a temporary folder, clean up; the exit status."""
-    out = out or Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH)
+    out = out or Screen(width=None if sys.stdout.isatty() else _WIDTH)
     try:
         with (
             nullcontext() if out.is_terminal else _log_on_stderr(),
@@ -64,8 +63,8 @@ def main(out: Console | None = None) -> int:
         ):
             run(spark, Path(name), out)
     except IncrementalAssetsError as error:
-        told = escape(" ".join(str(error).split()))
-        Console(stderr=True, highlight=False).print(f"[bold red]Error:[/] {told}", soft_wrap=True)
+        told = " ".join(str(error).split())
+        Screen(stderr=True).print(labelled("Error:", "bold red", told), soft_wrap=True)
         return 1
     return 0
 
@@ -85,23 +84,28 @@ def _always(moment: datetime) -> Callable[[], datetime]:
 
 
 @contextmanager
-def _steps(out: Console) -> Iterator[Steps]:
+def _steps(out: Screen) -> Iterator[Steps]:
     """A bar on a terminal, lines of the log elsewhere."""
     if not out.is_terminal:
         yield Steps(_LOG.info, _LOG.info, lambda: None)
         return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+    )
     with Progress(*columns, console=out, transient=True) as bar:
         task = bar.add_task("", total=_LOADS)
         yield Steps(
             lambda name: bar.update(task, description=name),
-            lambda line: bar.console.print(escape(line)),
+            bar.console.print,
             lambda: bar.advance(task),
         )
 
 
 @contextmanager
-def _spark(log: Path, out: Console) -> Iterator[SparkSession]:
+def _spark(log: Path, out: Screen) -> Iterator[SparkSession]:
     """A session, stopped at the end; what the JVM prints goes to `log`."""
     _LOG.info("starting Spark")
     with out.status("Starting Spark …") if out.is_terminal else nullcontext(), _stderr_to(log):
@@ -125,10 +129,15 @@ def _stderr_to(log: Path) -> Iterator[None]:
         os.close(own)
 
 
+class _Lines(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
+
+
 @contextmanager
 def _log_on_stderr() -> Iterator[None]:
     handler, level = logging.StreamHandler(), _LOG.level
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
+    handler.setFormatter(_Lines("%(asctime)s %(message)s", "%H:%M:%S"))
     _LOG.addHandler(handler)
     _LOG.setLevel(logging.INFO)
     try:

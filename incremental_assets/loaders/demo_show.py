@@ -9,30 +9,30 @@ from typing import Any
 
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from incremental_assets.loaders.demo_scenes import Place, Scene
 from incremental_assets.loaders.result import LoadResult
 from incremental_assets.loaders.watermarks import read_watermarks
 from incremental_assets.query import query
+from incremental_assets.screen import Screen
 
 _COUNTS = ("read", "inserted", "updated", "deleted", "quarantined")
 
 
-def show_scene(scene: Scene, place: Place, results: Sequence[LoadResult], out: Console) -> None:
+def show_scene(scene: Scene, place: Place, results: Sequence[LoadResult], out: Screen) -> None:
     """A row per load, what was noted, and the rows of the target."""
-    out.print(f"\n[bold]{scene.table}: {scene.loader}[/]")
+    out.print(Text(f"\n{scene.table}: {scene.loader}", "bold"))
     out.print(scene.news)
     out.print(_loads(results))
     for result in results:
         for note in result.notes:
-            out.print(f"  note: {escape(note)}")
+            out.print(f"  note: {note}")
     out.print(_target(scene, place))
 
 
-def show_watermarks(spark: SparkSession, watermarks: Path, out: Console) -> None:
+def show_watermarks(spark: SparkSession, watermarks: Path, out: Screen) -> None:
     """The classic table of watermarks, as `read_watermarks` gives it."""
     grid = Table(title="read_watermarks", title_justify="left", header_style="bold")
     rows = read_watermarks(spark, watermarks).selectExpr(

@@ -6,9 +6,14 @@ import logging
 
 import dagster as dg
 
+from incremental_assets.screen import printable
+
 
 class _Lines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
+        return printable(self._line(record))
+
+    def _line(self, record: logging.LogRecord) -> str:
         meta = getattr(record, "dagster_meta", {}) or {}
         event = meta.get("dagster_event")
         step = meta.get("step_key") or ""
@@ -19,7 +24,9 @@ class _Lines(logging.Formatter):
         if event is not None and event.event_type_value == "ASSET_CHECK_EVALUATION":
             check = event.asset_check_evaluation_data
             name = check.asset_key.to_user_string()
-            message = f"{name} {check.partition}: {check.check_name}: {check.description}"
+            found = check.metadata.get("found")
+            said = found.value if found is not None else check.description
+            message = f"{name} {check.partition}: {check.check_name}: {said}"
         else:
             message = meta.get("orig_message") or record.getMessage()
         return f"{self.formatTime(record, '%H:%M:%S')} {message}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -170,6 +171,11 @@ def _position(position: str) -> Any:
         return dg.MetadataValue.timestamp(datetime.fromisoformat(position))
     except ValueError:
         return position
+
+
+def as_markdown(text: str) -> str:
+    """Plain text for where Dagster's UI reads Markdown: a feed's words make no link or picture."""
+    return re.sub(r"([\\`*\[\]<>#!|]|:(?=//))", r"\\\1", text)
 
 
 def check_metadata(result: RuleResult) -> Mapping[str, Any]:

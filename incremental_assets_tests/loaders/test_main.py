@@ -10,10 +10,10 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from incremental_assets.errors import LakeError, SparkUnavailableError
 from incremental_assets.loaders import __main__ as demo
+from incremental_assets.screen import Screen
 from incremental_assets.settings import PROJECT_ROOT
 
 Demonstrated = tuple[subprocess.CompletedProcess[str], Path]
@@ -26,9 +26,9 @@ def cells(text: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("│").split("│")] for line in lines]
 
 
-def console(*, terminal: bool = False) -> tuple[Console, StringIO]:
+def console(*, terminal: bool = False) -> tuple[Screen, StringIO]:
     text = StringIO()
-    return Console(file=text, width=120, force_terminal=terminal, highlight=False), text
+    return Screen(file=text, width=120, force_terminal=terminal), text
 
 
 @pytest.fixture(scope="module")

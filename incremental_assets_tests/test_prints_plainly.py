@@ -1,0 +1,82 @@
+"""What a feed, a file or an error says is printed as it is: no markup, nothing that steers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import dagster as dg
+import pytest
+from click.testing import CliRunner, Result
+
+from incremental_assets.cli import main
+from incremental_assets.ledger.ledger import Ledger, ledger_path
+from incremental_assets.orchestration.console import console
+from incremental_assets.settings import PREFIX, Settings
+from incremental_assets_tests.plan.ledgers import EVENTS, SALES, did
+
+HOSTILE = "[red]x[/red] [/] :warning: [link=http://evil]y[/link] \x1b[2J\x9b2J\r\u202e."
+SHOWN = r"[red]x[/red] [/] :warning: [link=http://evil]y[/link] \x1b[2J\x9b2J\r\u202e."
+
+
+@pytest.fixture
+def command(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """Runs a command on a lake in which a batch was held by what a feed is full of."""
+    ledger = Ledger(ledger_path(settings.lake))
+    held = replace(did(SALES, 1, 5, state="held"), held_by=f"x: {HOSTILE}", why=HOSTILE)
+    for entry in (did(EVENTS, 1, 5), held):
+        ledger.transact_on(entry.table, lambda _, e=entry: [e])  # type: ignore[misc]
+    monkeypatch.setenv(f"{PREFIX}LAKE", settings.lake)
+    monkeypatch.setenv(f"{PREFIX}LANDING", settings.landing)
+    monkeypatch.setenv("COLUMNS", "2000")
+    return lambda *words: CliRunner().invoke(main, words)
+
+
+def test_a_table_of_batches_shows_what_a_feed_says(command: Callable[..., Result]) -> None:
+    done = command("batches", "silver/sales")
+
+    assert done.exit_code == 0, done.exception
+    assert SHOWN in done.output
+    assert not set("\x1b\x9b\r\u202e") & set(done.output)
+
+
+def test_lines_of_a_plan_show_what_a_feed_says(command: Callable[..., Result]) -> None:
+    done = command("plan", "silver/sales", "gold/sales_mart")
+
+    assert done.exit_code == 0, done.exception
+    assert SHOWN in done.output
+    assert not set("\x1b\x9b\r\u202e") & set(done.output)
+
+
+@pytest.mark.parametrize(
+    "words", [("plan",), ("stale",), ("verify",), ("gate", "accept", "--reason", "r")], ids=str
+)
+def test_an_error_is_told_in_the_very_words_that_were_given(
+    command: Callable[..., Result], words: tuple[str, ...]
+) -> None:
+    last = ("2017-01-05",) if "gate" in words else ()
+    done = command(*words, "[/] [red]\x1b[2J", *last)
+
+    assert isinstance(done.exception, SystemExit)
+    assert done.exit_code > 0
+    assert r"Error: There is no table '[/] [red]\x1b[2J'" in done.output
+
+
+def test_the_console_of_a_run_steers_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    @dg.op
+    def says(context) -> None:  # type: ignore[no-untyped-def]
+        context.log.info(f"found {HOSTILE}")
+        raise dg.Failure(f"held by {HOSTILE}")
+
+    @dg.job(logger_defs={"console": console})
+    def job() -> None:
+        says()
+
+    told: Mapping[str, Any] = {"loggers": {"console": {"config": {"log_level": "INFO"}}}}
+    job.execute_in_process(run_config=told, raise_on_error=False)
+
+    printed = capsys.readouterr().err
+    assert f"found {SHOWN}" in printed
+    assert f"held by {SHOWN}" in printed
+    assert "\x1b[2J" not in printed
