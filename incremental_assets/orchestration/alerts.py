@@ -20,6 +20,7 @@ from incremental_assets.errors import IncrementalAssetsError, WebhookError
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.orchestration.events import asset_key
+from incremental_assets.orchestration.failures import brief_of
 from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
@@ -28,7 +29,7 @@ _SECONDS = 60
 NO_WEBHOOK = "No webhook: set INCREMENTAL_ASSETS_WEBHOOK and start Dagster anew to have alerts."
 MOST_RUNS = 8  # a tick: a webhook that is slow to answer each must not use up the tick's time
 _FETCHED = 50
-_LONGEST = 500  # characters of what a failure says
+_LONGEST = 1000  # characters of what a failure says
 PARTITION = "dagster/partition"
 
 
@@ -48,7 +49,7 @@ def _failed_runs(
         minimum_interval_seconds=_SECONDS,
         default_status=status,
         description="Posts each run that failed to the webhook of INCREMENTAL_ASSETS_WEBHOOK: its "
-        "tables and days, and what it said. A post that is not taken is tried again at the next "
+        "tables and days, and why in brief. A post that is not taken is tried again at the next "
         "tick. Without a webhook it does nothing.",
     )
     def failed_run_alerts(context: dg.SensorEvaluationContext) -> dg.SkipReason:
@@ -130,10 +131,9 @@ class _Watch:
 
 
 def failed_run_message(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dict[str, Any]:
-    """What is told of a failed run: its tables, days and what each of its steps said.
+    """What is told of a failed run: its tables, days and what each of its steps says in brief.
 
-    A failure that the project raised on purpose is told in its own words, any other by the name of
-    its error: what stands in that may be anything.
+    A failure without a brief is told by the name of its error: what stands in it may be anything.
     """
     tables = sorted(key.to_user_string() for key in run.asset_selection or ())
     days = _days(run)
@@ -160,14 +160,11 @@ def _said(instance: dg.DagsterInstance, run: dg.DagsterRun) -> list[str]:
         event = record.event_log_entry.dagster_event
         if event is None:
             continue
-        failure = event.step_failure_data.user_failure_data
         error = event.step_failure_data.error
         cause = (error.cause or error).cls_name if error is not None else None
-        own = failure.description if failure is not None else None
-        # What Spark says may quote a value.
-        own, spark, _ = (own or "").partition(": Spark failed: ")
-        own = f"{own}: Spark failed; see the run's log" if spark else own
-        said.append((own or f"{event.step_key}: {cause}; see the run's log")[:_LONGEST])
+        failure = event.step_failure_data.user_failure_data
+        brief = brief_of(failure.metadata) if failure is not None else ""
+        said.append((brief or f"{event.step_key}: {cause}; see the run's log")[:_LONGEST])
     return said or ["The run ended before any of its steps could say why; see the run's log"]
 
 

@@ -13,6 +13,11 @@ from incremental_assets.orchestration.events import (
     asset_key,
     days_alone,
     evaluations,
+)
+from incremental_assets.orchestration.failures import (
+    failure,
+    failure_in_brief,
+    failure_of,
     failure_text,
 )
 from incremental_assets.orchestration.metadata import (
@@ -101,17 +106,17 @@ def _load(context: dg.AssetExecutionContext, spark: SparkResource, table: Table)
         house = lakehouse(spark, context.log.info)
         result = house.load(table, days_of(context), context.run.run_id)
     except IncrementalAssetsError as error:
-        raise dg.Failure(str(error), allow_retries=False) from error
+        raise failure_of(error) from error
     yield from evaluations(table, result)
     view = house.ledger.view()
     after = shown(table, house.settings.lake, view.table(table.name))
     _say_stale(context, house.settings, table, view)
     if result.failed:
         yield from days_alone(table, result, after)
-        raise dg.Failure(
+        raise failure(
             failure_text(table, result.failed),
-            metadata={"held": [str(day) for day in result.failed]},
-            allow_retries=False,
+            failure_in_brief(table, result.failed),
+            held=[str(day) for day in result.failed],
         )
     for day, day_result in result.days.items():
         context.add_asset_metadata(after.day(day_result), partition_key=str(day))

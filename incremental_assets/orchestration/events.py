@@ -1,15 +1,13 @@
-"""What a load has to say to Dagster: materializations, what its rules found, and its failure."""
+"""What a load has to say to Dagster: materializations, and what its rules found."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from datetime import date
+from collections.abc import Iterator
 
 import dagster as dg
 
-from incremental_assets.days import named
-from incremental_assets.load import DayResult, LoadResult
-from incremental_assets.orchestration.metadata import Shown, check_metadata
+from incremental_assets.load import LoadResult
+from incremental_assets.orchestration.metadata import Shown, as_markdown, check_metadata
 from incremental_assets.table import Table
 
 _SEVERITY = {True: dg.AssetCheckSeverity.ERROR, False: dg.AssetCheckSeverity.WARN}
@@ -63,7 +61,7 @@ def evaluations(table: Table, result: LoadResult) -> Iterator[dg.AssetCheckEvalu
                     judged.passed,
                     metadata=dict(check_metadata(judged)),
                     severity=_SEVERITY[blocking],
-                    description=judged.found,
+                    description=as_markdown(judged.found),
                     blocking=blocking,
                     partition=str(day),
                 )
@@ -72,18 +70,9 @@ def evaluations(table: Table, result: LoadResult) -> Iterator[dg.AssetCheckEvalu
                     asset_key(table),
                     name,
                     False,
+                    metadata={"found": day_result.reason},
                     severity=_SEVERITY[blocking],
-                    description=day_result.reason,
+                    description=as_markdown(day_result.reason),
                     blocking=blocking,
                     partition=str(day),
                 )
-
-
-def failure_text(table: Table, failed: Mapping[date, DayResult]) -> str:
-    """Which days were not published, and why, in one message."""
-    lines = [f"{table.name}: {named(failed)} not published."]
-    for day, result in list(failed.items())[:5]:
-        lines.append(f"{day}: {result.reason}.")
-    if len(failed) > 5:
-        lines.append(f"… and {len(failed) - 5} more days.")
-    return " ".join(lines)

@@ -18,6 +18,11 @@ from incremental_assets.operations.quarantined import Asked, set_aside
 from incremental_assets.orchestration.events import (
     days_alone,
     evaluations,
+)
+from incremental_assets.orchestration.failures import (
+    failure,
+    failure_in_brief,
+    failure_of,
     failure_text,
 )
 from incremental_assets.orchestration.instance import open_instance
@@ -176,7 +181,7 @@ def run_restate(
 
 def _report(house: Lakehouse, done: Iterable[LoadResult]) -> Iterator[Any]:
     """Put what was done on the assets; raise a Failure that names the days that were not."""
-    failed = []
+    failed, briefs = [], []
     for result in done:
         table = table_named(house.tables, result.table)
         history = house.ledger.view().table(table.name)
@@ -184,8 +189,9 @@ def _report(house: Lakehouse, done: Iterable[LoadResult]) -> Iterator[Any]:
         yield from days_alone(table, result, shown(table, house.settings.lake, history))
         if result.failed:
             failed.append(failure_text(table, result.failed))
+            briefs.append(failure_in_brief(table, result.failed))
     if failed:
-        raise dg.Failure(" ".join(failed), allow_retries=False)
+        raise failure(" ".join(failed), " ".join(briefs))
     yield dg.Output(None)
 
 
@@ -195,7 +201,7 @@ def _in_words() -> Iterator[None]:
     try:
         yield
     except IncrementalAssetsError as error:
-        raise dg.Failure(str(error), allow_retries=False) from error
+        raise failure_of(error) from error
 
 
 def _days(text: str) -> DayRange | None:

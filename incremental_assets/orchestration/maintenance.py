@@ -11,6 +11,7 @@ from incremental_assets.catalog import table_named, tables
 from incremental_assets.days import parse_days
 from incremental_assets.errors import IncrementalAssetsError
 from incremental_assets.orchestration.events import asset_key
+from incremental_assets.orchestration.failures import failure, failure_of
 from incremental_assets.orchestration.resources import SparkResource
 from incremental_assets.settings import Settings
 from incremental_assets.upkeep import STEPS, Asked, Kept, Upkeep, maintain, steps_named
@@ -40,7 +41,7 @@ def maintain_lake(
     try:
         report = _maintained(config, spark, context)
     except IncrementalAssetsError as error:
-        raise dg.Failure(str(error), allow_retries=False) from error
+        raise failure_of(error) from error
     own = {table.name: asset_key(table) for table in tables()}
     for kept in report.places:
         if kept.name in own:
@@ -55,7 +56,8 @@ def maintain_lake(
         }
     )
     if report.failed:
-        raise dg.Failure(" ".join(report.failed), allow_retries=False)
+        some = f"{len(report.failed)} things could not be done; see the run's log"
+        raise failure(" ".join(report.failed), f"Maintenance: {some}")
 
 
 @dg.job(

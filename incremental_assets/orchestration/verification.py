@@ -10,6 +10,7 @@ from incremental_assets.catalog import table_named
 from incremental_assets.days import named, parse_days
 from incremental_assets.errors import IncrementalAssetsError
 from incremental_assets.orchestration.events import asset_key
+from incremental_assets.orchestration.failures import failure, failure_of
 from incremental_assets.orchestration.resources import SparkResource, lakehouse
 from incremental_assets.verifying import Verified, verify
 
@@ -29,7 +30,7 @@ class VerifyConfig(dg.Config):
 def verify_tables(
     context: dg.OpExecutionContext, config: VerifyConfig, spark: SparkResource
 ) -> None:
-    apart = []
+    apart: list[Verified] = []
     try:
         house = lakehouse(spark, context.log.info)
         days = parse_days(config.days) if config.days else None
@@ -39,11 +40,11 @@ def verify_tables(
             context.log_event(dg.AssetObservation(asset_key(table), metadata=_metadata(found)))
             context.log.info(_in_words(found))
             if not found.equal:
-                apart.append(_in_words(found))
+                apart.append(found)
     except IncrementalAssetsError as error:
-        raise dg.Failure(str(error), allow_retries=False) from error
+        raise failure_of(error) from error
     if apart:
-        raise dg.Failure(" ".join(apart), allow_retries=False)
+        raise failure(" ".join(map(_in_words, apart)), " ".join(map(_in_brief, apart)))
 
 
 @dg.job(
@@ -53,6 +54,10 @@ def verify_tables(
 )
 def verify_job() -> None:
     verify_tables()
+
+
+def _in_brief(found: Verified) -> str:
+    return f"{found.table}: {found.differences} rows are not what a full rebuild makes of it."
 
 
 def _in_words(found: Verified) -> str:
