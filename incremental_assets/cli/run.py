@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from incremental_assets.cli.options import JSON_OBJECT
-from incremental_assets.cli.output import ERR, OUT, show_object
+from incremental_assets.cli.output import ERR, OUT, bad, show_object
 from incremental_assets.days import parse_days
 from incremental_assets.ledger.entry import Entry
+from incremental_assets.screen import labelled
 from incremental_assets.settings import Settings
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ def run(names: tuple[str, ...], span: str | None, *, as_json: bool) -> None:
     """Load whatever is new or stale, through Dagster runs: what a cron line needs.
 
     It does what `plan` lists. The runs go to the instance of DAGSTER_HOME (default ./.dagster).
-    The exit status is 1 if a day is held by its gate or a run failed.
+    The exit status is 1 if a day is held by its gate, a run failed, or something is due still that
+    was run. What came meanwhile is named, and left to the next run.
     """
     from incremental_assets.definitions import all_assets
     from incremental_assets.orchestration.runs import run_what_is_due
@@ -39,7 +41,7 @@ def run(names: tuple[str, ...], span: str | None, *, as_json: bool) -> None:
 
     def say(due: Due) -> None:
         what = ", ".join(table.name for table in due.tables)
-        console.print(f"[bold]{due.days}[/]: {what}", soft_wrap=True)
+        console.print(labelled(f"{due.days}:", "bold", what), soft_wrap=True)
 
     settings, now = Settings.from_environment(), datetime.now(UTC)
     report = run_what_is_due(all_assets(), settings, names, days, now, say)
@@ -48,11 +50,23 @@ def run(names: tuple[str, ...], span: str | None, *, as_json: bool) -> None:
     elif not report.runs and not report.held:
         OUT.print(NOTHING_DUE)
     for entry in report.held:
-        ERR.print(f"[bold red]held[/] {_held(entry)}", soft_wrap=True)
+        bad("held", _held(entry))
     for line in report.failed:
-        ERR.print(f"[bold red]failed[/] {line}", soft_wrap=True)
-    if report.held or report.failed:
+        bad("failed", line)
+    in_vain = [each.due for each in report.left if not each.came_later]
+    for due in in_vain:
+        bad("left", f"{_due(due)}. It was run and is due still: look at that run's log, run again")
+    for each in report.left:
+        if each.came_later:
+            ERR.print(
+                f"{_due(each.due)}. That came while this was at work: run again", soft_wrap=True
+            )
+    if report.held or report.failed or in_vain:
         sys.exit(1)
+
+
+def _due(due: Due) -> str:
+    return f"{due.tables[0].name} {due.days}: {due.why}"
 
 
 def _held(entry: Entry) -> str:
@@ -90,6 +104,16 @@ def _told(report: RunReport) -> dict[str, Any]:
             for entry in report.loaded
         ],
         "failed": report.failed,
+        "left": [
+            {
+                "table": each.due.tables[0].name,
+                "first_day": each.due.days.first,
+                "last_day": each.due.days.last,
+                "why": each.due.why,
+                "came_later": each.came_later,
+            }
+            for each in report.left
+        ],
         "held": [
             {"table": e.table, "day": e.day, "batch": e.batch, "why": e.held_by}
             for e in report.held

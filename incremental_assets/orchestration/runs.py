@@ -18,7 +18,7 @@ from incremental_assets.orchestration.instance import open_instance
 from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
 from incremental_assets.orchestration.threads import was_interrupted
 from incremental_assets.plan.due import Due
-from incremental_assets.plan.rounds import due_runs
+from incremental_assets.plan.rounds import Left, due_runs
 from incremental_assets.settings import Settings
 
 _QUIET = {"loggers": {"console": {"config": {"log_level": "INFO"}}}}
@@ -35,12 +35,16 @@ class Ran:
 
 @dataclass
 class RunReport:
-    """What was run, which batches came of it, what failed, and which days are held."""
+    """What was run, which batches came of it, what failed, which days are held, what is left.
+
+    `left` is due still, though no run of its days has failed.
+    """
 
     runs: list[Ran] = field(default_factory=list)
     loaded: list[Entry] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     held: list[Entry] = field(default_factory=list)
+    left: list[Left] = field(default_factory=list)
 
 
 def run_what_is_due(
@@ -62,7 +66,8 @@ def run_what_is_due(
     ledger = Ledger(ledger_path(settings.lake))
     instance = open_instance(settings)
     report = RunReport()
-    for due in due_runs(chosen, settings, days, now, ledger.view_if_any):
+    left: list[Left] = []
+    for due in due_runs(chosen, settings, days, now, ledger.view_if_any, left=left.append):
         say(due)
         result = dg.execute_job(
             job,
@@ -75,6 +80,8 @@ def run_what_is_due(
             raise KeyboardInterrupt
         report.runs.append(Ran(result.run_id, due, result.success))
         report.failed += _failures(result)
+    failed = [run.due for run in report.runs if not run.success]
+    report.left = [each for each in left if not any(_covers(due, each.due) for due in failed)]
     view = ledger.view_if_any()
     ours = {run.run_id for run in report.runs}
     for table in chosen:
@@ -82,6 +89,12 @@ def run_what_is_due(
         report.loaded += [entry for entry in history.loads if entry.run_id in ours]
         report.held += [e for day, e in sorted(history.held.items()) if days is None or day in days]
     return report
+
+
+def _covers(run: Due, due: Due) -> bool:
+    """Whether a run was asked for the first table of what is due, on some of its days."""
+    same_days = run.days.first <= due.days.last and due.days.first <= run.days.last
+    return same_days and due.tables[0] in run.tables
 
 
 def _failures(result: dg.JobExecutionResult) -> list[str]:
@@ -92,4 +105,6 @@ def _failures(result: dg.JobExecutionResult) -> list[str]:
             (failure.description if failure else None)
             or event.step_failure_data.error_display_string.splitlines()[0]
         )
+    if not result.success and not said:
+        said.append(f"run {result.run_id} ended before any of its steps failed; see its log")
     return said

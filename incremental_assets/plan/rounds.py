@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
 
 from incremental_assets.days import DayRange, contiguous, utc_today
@@ -14,8 +15,20 @@ from incremental_assets.plan.news import source_news
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
-MOST_ROUNDS = 12
-_Tried = set[tuple[str, DayRange]]
+_Key = tuple[str, DayRange]
+# What is due, with a fingerprint of what there is to do: another one if something has changed.
+_Seen = tuple[Due, str]
+
+
+@dataclass(frozen=True)
+class Left:
+    """What is due at the end although it was given once.
+
+    `came_later`: not as it was given, so something has changed since. Else it was tried in vain.
+    """
+
+    due: Due
+    came_later: bool
 
 
 def due_runs(
@@ -26,25 +39,35 @@ def due_runs(
     ledger: Callable[[], LedgerView],
     look: Looks = LOOK,
     say: Callable[[str], None] = lambda _: None,
+    left: Callable[[Left], None] = lambda _: None,
 ) -> Iterator[Due]:
     """What to run next: landing days with something new, with all the tables; else stale days.
 
     `ledger` is asked again after each round, by when all that was given is done, or has failed.
-    What was given once is not given again. Raises DayError for days outside the partitions and
-    SourceError if a source cannot be listed. `say` is told what is being looked at.
+    What was given once is not given again, so there is an end; `left` is told at the end what is
+    due then. Raises DayError for days outside the partitions and SourceError if a source cannot be
+    listed. `say` is told what is being looked at.
     """
     today = utc_today(now)
     span = within_partitions(days, settings.start_date, today)
-    tried: _Tried = set()
-    for _ in range(MOST_ROUNDS):
+    tried: dict[_Key, str] = {}
+    while True:
         view = ledger()
-        due = _landed(chosen, settings, span, now, view, look, say, tried)
-        due = due or _stale(chosen, settings.start_date, today, span, view, tried)
+        landed = _landed(chosen, settings, span, now, view, look, say)
+        due = [(each, seen) for each, seen in landed if _key(each) not in tried]
+        stale: list[_Seen] = []
+        for of_table in () if due else _stale(chosen, settings.start_date, today, span, view):
+            stale += of_table
+            due = [(each, seen) for each, seen in of_table if _key(each) not in tried]
+            if due:
+                break  # what is stale further down is due after that
         if not due:
-            return
-        for each in due:
-            tried.add(_key(each))
+            break
+        for each, seen in due:
+            tried[_key(each)] = seen
             yield each
+    for each, seen in (*landed, *stale):
+        left(Left(each, tried[_key(each)] != seen))
 
 
 def within_partitions(days: DayRange | None, start: date, today: date) -> DayRange:
@@ -70,38 +93,32 @@ def _landed(
     view: LedgerView,
     look: Looks,
     say: Callable[[str], None],
-    tried: _Tried,
-) -> list[Due]:
+) -> list[_Seen]:
     news: dict[date, str] = {}
+    fingerprints: dict[date, str] = {}
     for table in chosen:
         if table.layer == "bronze":
             say(f"Looking at the source of {table.name}")
-            for day, todo in source_news(table, view, settings, now, look).days.items():
+            found = source_news(table, view, settings, now, look)
+            for day, todo in found.days.items():
                 if day in span:
                     news.setdefault(day, f"{table.name}: {todo.why}")
-    due = [Due(tuple(chosen), some, news[some.first]) for some in contiguous(news)]
-    return [each for each in due if _key(each) not in tried]
+                    fingerprints[day] = f"{fingerprints.get(day, '')} {found.position(day)}"
+    return [
+        (Due(tuple(chosen), some, news[some.first]), str([fingerprints[day] for day in some]))
+        for some in contiguous(news)
+    ]
 
 
 def _stale(
-    chosen: Sequence[Table],
-    start: date,
-    today: date,
-    span: DayRange,
-    view: LedgerView,
-    tried: _Tried,
-) -> list[Due]:
-    """The stale days of the first table that has any which were not tried, with what is below."""
+    chosen: Sequence[Table], start: date, today: date, span: DayRange, view: LedgerView
+) -> Iterator[list[_Seen]]:
+    """The stale days of each table that has any, with what is below it."""
     for table, stale in stale_tables(chosen, view, start, today, span):
         below = with_downstream(table, chosen)
-        due = [
-            Due(below, some, "; ".join(stale[day] for day in some)) for some in contiguous(stale)
-        ]
-        left = [each for each in due if _key(each) not in tried]
-        if left:
-            return left
-    return []
+        why = {some: "; ".join(stale[day] for day in some) for some in contiguous(stale)}
+        yield [(Due(below, some, told), told) for some, told in why.items()]
 
 
-def _key(due: Due) -> tuple[str, DayRange]:
+def _key(due: Due) -> _Key:
     return due.tables[0].name, due.days

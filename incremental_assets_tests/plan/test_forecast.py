@@ -16,8 +16,9 @@ from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.forecast import Forecast, PlannedDay, forecast
 from incremental_assets.plan.once import OneLook
 from incremental_assets.plan.plan import plan_table
-from incremental_assets.plan.rounds import due_runs
+from incremental_assets.plan.rounds import Left, due_runs
 from incremental_assets.settings import Settings
+from incremental_assets.table import ByDay
 from incremental_assets_tests.plan.ledgers import (
     EMPTY,
     EVENTS,
@@ -190,3 +191,31 @@ def test_while_a_plan_is_made_nothing_is_listed_twice(settings: Settings) -> Non
 
     assert first.work[0].days[jan(1)] == again.work[0].days[jan(1)]
     assert again.days == (jan(1), jan(2))
+
+
+def test_all_that_is_stale_is_done_however_many_rounds_that_takes(settings: Settings) -> None:
+    feeds = [replace(EVENTS, name=f"bronze/events_{n}") for n in range(20)]
+    facts = [
+        replace(SALES, name=f"silver/sales_{n}", reads=(ByDay(feed),))
+        for n, feed in enumerate(feeds)
+    ]
+    view = ledger(*(did(feed, 1, 5, touched=[5]) for feed in feeds))
+
+    found = forecast((*feeds, *facts), view, settings, None, NOW)
+
+    assert [day.table for day in found.days] == [fact.name for fact in facts]
+
+
+def test_what_stays_due_after_it_was_tried_is_told_at_the_end(settings: Settings) -> None:
+    deliver(settings, jan(1))
+    stale = did(EVENTS, 1, 5, touched=[5])
+    left: list[Left] = []
+
+    for due in due_runs(TABLES, settings, None, NOW, lambda: ledger(stale), left=left.append):
+        if due.days.first == jan(1):
+            continue
+        more = Path(settings.landing) / "events" / str(jan(1)) / "b.jsonl"
+        more.write_text("{}\n")  # while the last run is under way
+
+    told = [(each.due.tables[0].name, each.due.days.first.day, each.came_later) for each in left]
+    assert told == [(EVENTS.name, 1, True), (USERS.name, 5, False), (SALES.name, 5, False)]
