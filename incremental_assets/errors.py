@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
+# What libraries written in Rust put behind their words: colours, and the frames of a backtrace.
+_COLOUR = re.compile("\x1b\\[[0-9;]*m")
+_FRAMES = re.compile(r"(\n\s+\d+: [^\n]*(\n\s+at [^\n]*)?)+\s*")
+
 
 class IncrementalAssetsError(Exception):
     """Base of every error that the project raises on purpose.
 
     The message alone must be enough for the person who reads it: what was found, where (table,
-    day, batch, file), what was expected, and the remedy.
+    day, batch, file), what was expected, and the remedy. What it quotes of a library's error is
+    told without colours and backtrace.
     """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(_FRAMES.sub("", _COLOUR.sub("", message)))
 
 
 class SettingsError(IncrementalAssetsError):

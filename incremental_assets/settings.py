@@ -136,6 +136,12 @@ def _lake(env: Mapping[str, str]) -> str:
             f"{PREFIX}LAKE is {lake!r}: delta-rs cannot open a table whose path holds "
             f"{found[0]!r}. Choose another folder."
         )
+    path = local_path(lake)
+    if path is not None and path.exists() and not path.is_dir():
+        raise SettingsError(
+            f"{PREFIX}LAKE is {lake!r}, which is a file; expected a folder, which is made where "
+            "there is none."
+        )
     return lake
 
 

@@ -80,3 +80,13 @@ def test_the_console_of_a_run_steers_no_terminal(capsys: pytest.CaptureFixture[s
     assert f"found {SHOWN}" in printed
     assert f"held by {SHOWN}" in printed
     assert "\x1b[2J" not in printed
+
+
+@pytest.mark.parametrize("words", [("batches",), ("plan",), ("quarantine", "show", "silver/sales")])
+def test_a_limit_below_zero_is_refused(
+    command: Callable[..., Result], words: tuple[str, ...]
+) -> None:
+    done = command(*words, "--limit", "-1")
+
+    assert done.exit_code == 2
+    assert "-1 is not in the range x>=0" in done.output

@@ -9,7 +9,7 @@ import click
 import polars as pl
 
 from incremental_assets.cli.house import chosen, view_of
-from incremental_assets.cli.options import DAYS, JSON, NAMES
+from incremental_assets.cli.options import AT_LEAST_0, DAYS, JSON, NAMES
 from incremental_assets.cli.output import moment, show
 from incremental_assets.days import DayRange, parse_days, utc_today
 from incremental_assets.ledger.entry import Entry
@@ -43,7 +43,9 @@ def stale(names: tuple[str, ...], span: str | None, *, as_json: bool) -> None:
 @click.command()
 @NAMES
 @DAYS
-@click.option("--limit", default=50, show_default=True, help="At most so many rows.")
+@click.option(
+    "--limit", default=50, type=AT_LEAST_0, show_default=True, help="At most so many rows."
+)
 @JSON
 def batches(names: tuple[str, ...], span: str | None, limit: int, *, as_json: bool) -> None:
     """What was loaded, newest first: rows, seconds, state and why, per table, batch and day.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+AT_LEAST_0 = click.IntRange(min=0)
 NAMES = click.argument("names", metavar="[TABLE]...", nargs=-1)
 DAYS = click.option(
     "--days", "--day", "span", metavar="A...B", help="Only these days, both ends included."

@@ -11,7 +11,7 @@ import polars as pl
 from rich.text import Text
 
 from incremental_assets.catalog import tables_named
-from incremental_assets.cli.options import DAYS, JSON
+from incremental_assets.cli.options import AT_LEAST_0, DAYS, JSON
 from incremental_assets.cli.output import ERR, OUT, show
 from incremental_assets.cli.run import NOTHING_DUE
 from incremental_assets.days import DayRange, parse_days
@@ -48,7 +48,11 @@ _SIZES = ("B", "kB", "MB", "GB", "TB")
 @click.argument("names", metavar="[TABLE]...", nargs=-1)
 @DAYS
 @click.option(
-    "--limit", default=_MOST_ROWS, show_default=True, help="At most so many rows; 0: all of them."
+    "--limit",
+    default=_MOST_ROWS,
+    type=AT_LEAST_0,
+    show_default=True,
+    help="At most so many rows; 0: all of them.",
 )
 @JSON
 def plan(names: tuple[str, ...], span: str | None, limit: int, *, as_json: bool) -> None:

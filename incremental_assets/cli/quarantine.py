@@ -9,7 +9,7 @@ import polars as pl
 
 from incremental_assets.catalog import table_named, tables
 from incremental_assets.cli.house import house_and_table
-from incremental_assets.cli.options import DAYS, JSON, RULE
+from incremental_assets.cli.options import AT_LEAST_0, DAYS, JSON, RULE
 from incremental_assets.cli.output import OUT, show
 from incremental_assets.days import parse_days
 from incremental_assets.settings import Settings
@@ -41,7 +41,9 @@ def quarantine_list(names: tuple[str, ...], span: str | None, rule: str, *, as_j
 @click.argument("name", metavar="TABLE")
 @DAYS
 @RULE
-@click.option("--limit", default=20, show_default=True, help="At most so many rows.")
+@click.option(
+    "--limit", default=20, type=AT_LEAST_0, show_default=True, help="At most so many rows."
+)
 @JSON
 def quarantine_show(name: str, span: str | None, rule: str, limit: int, *, as_json: bool) -> None:
     """The rows themselves, as they landed, with all their reasons."""

@@ -10,7 +10,7 @@ import polars as pl
 
 from incremental_assets.catalog import table_named, tables
 from incremental_assets.cli.house import chosen, house_and_table, view_of
-from incremental_assets.cli.options import DAYS, JSON, JSON_OBJECT, NAMES, YES
+from incremental_assets.cli.options import AT_LEAST_0, DAYS, JSON, JSON_OBJECT, NAMES, YES
 from incremental_assets.cli.output import OUT, moment, show, show_object
 from incremental_assets.days import named, parse_days
 from incremental_assets.ledger.entry import Entry
@@ -70,7 +70,9 @@ def watermarks_show(names: tuple[str, ...], *, as_json: bool) -> None:
 @watermarks.command("history")
 @click.argument("name", metavar="TABLE")
 @DAYS
-@click.option("--limit", default=50, show_default=True, help="At most so many rows.")
+@click.option(
+    "--limit", default=50, type=AT_LEAST_0, show_default=True, help="At most so many rows."
+)
 @JSON
 def watermarks_history(name: str, span: str | None, limit: int, *, as_json: bool) -> None:
     """How far a table had come before and after each batch, newest first.

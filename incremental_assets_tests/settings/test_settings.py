@@ -230,3 +230,10 @@ def test_the_largest_lateness_is_ten_years() -> None:
     settings = Settings.from_environment({"INCREMENTAL_ASSETS_LATENESS_DAYS": "3650"})
 
     assert settings.lateness == timedelta(days=3650)
+
+
+def test_a_lake_that_is_a_file_is_refused_by_every_command(here: Path) -> None:
+    (here / "lake").write_text("x")
+
+    with pytest.raises(SettingsError, match=r"LAKE is '.*/lake', which is a file; expected a fol"):
+        Settings.from_environment({"INCREMENTAL_ASSETS_LAKE": str(here / "lake")})
