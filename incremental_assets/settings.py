@@ -46,7 +46,7 @@ class Settings:
     lateness: timedelta
     cache: Path
     spark_master: str | None = None
-    spark_remote: str | None = None
+    spark_remote: str | None = field(default=None, repr=False)  # it may hold a token
     driver_memory: str = "2g"
     dagster_home: Path | None = None
     java_home: Path | None = None

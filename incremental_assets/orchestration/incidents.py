@@ -176,7 +176,7 @@ def run_restate(
     for event in result.get_step_failure_events():
         failure = event.step_failure_data.user_failure_data
         return (failure.description if failure else None) or "the run failed; see its log"
-    return ""
+    return "" if result.success else "the run ended before any of its steps failed; see its log"
 
 
 def _report(house: Lakehouse, done: Iterable[LoadResult]) -> Iterator[Any]:

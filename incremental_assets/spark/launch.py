@@ -124,8 +124,10 @@ def launched(conf: Mapping[str, str], settings: Settings) -> Iterator[None]:
     with tempfile.TemporaryDirectory() as folder:
         properties = Path(folder) / "spark.conf"
         own = {name: value for name, value in conf.items() if name not in _FOR_JAVA}
-        write_privately(properties, as_properties(own))
-        told |= _started(java_arguments(conf, settings, properties), Path(folder))
+        command = java_arguments(conf, settings, properties)
+        if SUBMIT in command:
+            write_privately(properties, as_properties(own))
+        told |= _started(command, Path(folder))
     with _in_environment(told):
         yield
 

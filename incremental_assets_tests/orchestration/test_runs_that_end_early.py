@@ -1,0 +1,85 @@
+"""A run that ends before any of its steps is a failure, and the command says so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from incremental_assets.orchestration.console import console
+from incremental_assets.orchestration.incidents import run_restate
+from incremental_assets.orchestration.partitions import daily
+from incremental_assets.orchestration.runs import run_what_is_due
+from incremental_assets.orchestration.threads import threads
+from incremental_assets.settings import PREFIX, Settings
+
+NOW = datetime(2017, 1, 9, 12, tzinfo=UTC)
+
+
+@dg.resource
+def missing() -> None:
+    raise ConnectionError("nobody answers")
+
+
+def broken_assets() -> dg.JobDefinition:
+    """A job of one table whose resource cannot be had."""
+
+    @dg.asset(
+        key=["bronze", "events"],
+        partitions_def=daily(Settings.from_environment()),
+        required_resource_keys={"missing"},
+    )
+    def events() -> None:
+        raise AssertionError("no step is reached")
+
+    made = dg.Definitions(
+        [events],
+        jobs=[dg.define_asset_job("everything")],
+        resources={"missing": missing},
+        executor=threads,
+        loggers={"console": console},
+    )
+    return made.resolve_job_def("everything")
+
+
+def broken_restate() -> dg.Definitions:
+    @dg.op(required_resource_keys={"missing"}, config_schema=dict)
+    def restate_days() -> None:
+        raise AssertionError("no step is reached")
+
+    @dg.job(resource_defs={"missing": missing}, logger_defs={"console": console})
+    def restate() -> None:
+        restate_days()
+
+    return dg.Definitions(jobs=[restate])
+
+
+@pytest.fixture
+def lake(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    folder = Path(settings.landing) / "events" / "2017-01-05"
+    folder.mkdir(parents=True)
+    (folder / "a.jsonl").write_text("{}\n")
+    monkeypatch.setenv(f"{PREFIX}LAKE", settings.lake)
+    monkeypatch.setenv(f"{PREFIX}LANDING", settings.landing)
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
+    return replace(settings, dagster_home=tmp_path / "home")
+
+
+def test_a_run_that_ends_before_its_steps_has_failed(lake: Settings) -> None:
+    job = dg.reconstructable(broken_assets)
+
+    report = run_what_is_due(job, lake, ["bronze/events"], None, NOW, lambda _: None)
+
+    assert [ran.success for ran in report.runs] == [False]
+    (said,) = report.failed
+    assert "ended before any of its steps failed; see its log" in said
+    assert report.left == []
+
+
+def test_a_restatement_that_ends_before_its_steps_has_failed(lake: Settings) -> None:
+    failed = run_restate(broken_restate(), lake, ["silver/sales"], "", "a repair")
+
+    assert failed == "the run ended before any of its steps failed; see its log"
