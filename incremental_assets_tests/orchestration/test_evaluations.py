@@ -1,0 +1,41 @@
+"""What a feed says is shown as text in Dagster's UI, which reads descriptions as Markdown."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from incremental_assets.load import DayResult, LoadResult
+from incremental_assets.orchestration.events import evaluations
+from incremental_assets.quality.judge import RuleResult
+from incremental_assets_tests.alerts.test_conditions import JUDGED
+
+DAY = date(2017, 1, 5)
+HOSTILE = "![x](http://evil/x.png) <img src=y> [z](http://evil) `a` a_b"
+SHOWN = r"\!\[x\](http\://evil/x.png) \<img src=y\> \[z\](http\://evil) \`a\` a_b"
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        pytest.param(
+            DayResult(
+                DAY,
+                "held",
+                checks={
+                    "quarantined_share": RuleResult(
+                        "quarantined_share", "fail", False, HOSTILE, 1.0, 0.0
+                    )
+                },
+            ),
+            id="held",
+        ),
+        pytest.param(DayResult(DAY, "refused", HOSTILE), id="refused"),
+    ],
+)
+def test_no_word_of_a_feed_becomes_a_link_or_a_picture(result: DayResult) -> None:
+    (told,) = evaluations(JUDGED, LoadResult(JUDGED.name, {DAY: result}, 1.0))
+
+    assert told.description == SHOWN
+    assert told.metadata["found"].value == HOSTILE
