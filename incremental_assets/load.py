@@ -97,7 +97,8 @@ class Lakehouse:
         """
 
         def planned(some: Sequence[date], view: LedgerView) -> Plan:
-            return plan_table(table, some, view, self.settings, utc_today(self.now()))
+            now = self.now()
+            return plan_table(table, some, view, self.settings, utc_today(now), now=now)
 
         return self._load(table, days, planned, run_id, "a load")
 

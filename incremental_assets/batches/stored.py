@@ -17,6 +17,7 @@ from incremental_assets.batches.set_aside import set_aside
 from incremental_assets.batches.stored_news import (
     GOOD,
     LOAD_DAY,
+    QUARANTINED,
     is_ahead,
     is_null,
     is_unreadable,
@@ -28,6 +29,7 @@ from incremental_assets.batches.stored_rows import (
     AT,
     HASH,
 )
+from incremental_assets.batches.stored_sequence import WITHOUT_CURSOR, without_cursor_since
 from incremental_assets.batches.volume import added_up, before, judges_volume
 from incremental_assets.changes.by_log import ChangeLog
 from incremental_assets.changes.by_sequence import Sequence as SequenceChanges
@@ -90,7 +92,7 @@ class StoredBatch:
             days = _by_day(rows, batch)
             entries, results = _judge(batch, fixed, days, step)
             if any(found.aside for found in days.values()):
-                set_aside(session, batch, rows, entries)
+                set_aside(session, batch, rows.where(~F.col(QUARANTINED)), entries)
             published = [e.day for e in entries if e.state == "committed"]
             good = rows.where(F.expr(GOOD) & F.col(LOAD_DAY).isin(published))
             notes = _notes(batch, days, step)
@@ -104,15 +106,22 @@ class StoredBatch:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What was found for one day: rows, those set aside, the ends of the cursor, odd ones."""
+    """What was found for one day: rows, those set aside, the ends of the cursor, odd ones.
+
+    `without` are good rows without a cursor, which are read again by each load.
+    `first_ahead` is the lowest cursor of the rows in quarantine whose time is still to come, in
+    microseconds since 1970, of this batch and of those before it.
+    """
 
     rows: int = 0
     aside: int = 0
+    without: int = 0
     lowest: Any = None
     highest: Any = None
     nulls: int = 0
     unreadable: int = 0
     ahead: int = 0
+    first_ahead: int | None = None
 
     @property
     def good(self) -> int:
@@ -120,17 +129,21 @@ class _Found:
 
 
 def _by_day(rows: DataFrame, batch: Batch) -> Mapping[date, _Found]:
-    ahead = is_ahead(batch)
+    ahead, new = is_ahead(batch), ~F.col(QUARANTINED)
     timed = isinstance(batch.table.changes, Timestamp)
-    at = F.when(~ahead, F.unix_micros(AT) if timed else F.col(AT))
+    at = F.unix_micros(AT) if timed else F.col(AT)
+    # A row of a day to come is found when that day is loaded.
+    waits = ahead & ~F.expr(GOOD) & (F.col("_landing_day") == F.col(LOAD_DAY))
     found = rows.groupBy(LOAD_DAY).agg(
-        F.count(F.lit(1)).alias("rows"),
-        F.count_if(~F.expr(GOOD)).alias("aside"),
-        F.min(at).alias("lowest"),
-        F.max(at).alias("highest"),
-        F.count_if(is_null()).alias("nulls"),
-        F.count_if(is_unreadable()).alias("unreadable"),
-        F.count_if(ahead).alias("ahead"),
+        F.count_if(new).alias("rows"),
+        F.count_if(new & ~F.expr(GOOD)).alias("aside"),
+        F.count_if(F.expr(GOOD) & F.col(AT).isNull()).alias("without"),
+        F.min(F.when(new & ~ahead, at)).alias("lowest"),
+        F.max(F.when(new & ~ahead, at)).alias("highest"),
+        F.count_if(new & is_null()).alias("nulls"),
+        F.count_if(new & is_unreadable()).alias("unreadable"),
+        F.count_if(new & ahead).alias("ahead"),
+        F.min(F.when(waits, F.unix_micros(AT) if timed else F.lit(None))).alias("first_ahead"),
     )
     days = {row[LOAD_DAY]: _Found(*row[1:]) for row in found.collect()}
     changes = batch.table.changes
@@ -178,7 +191,7 @@ def _judge(
                 bytes=sum(file.size for file in claim.files),
                 low=low,
                 high=_watermark(batch, low, found),
-                position=_position(batch, fixed, claim.day, step),
+                position=_position(batch, fixed, claim.day, found, step),
             )
         )
     return entries, results
@@ -198,16 +211,21 @@ def _watermark(batch: Batch, before: str, found: _Found) -> str:
     return before
 
 
-def _position(batch: Batch, fixed: FixedSource, day: date, step: Step | None) -> str:
+def _position(batch: Batch, fixed: FixedSource, day: date, found: _Found, step: Step | None) -> str:
     work = batch.work.days[day]
     state: dict[str, Any] = {"detector": batch.claims[0].detector, "column": _column(batch.table)}
     state["source"] = fixed.mark
     if work.seen:
         state["seen"] = work.seen
+    if work.listed:
+        state["listed"] = work.listed
+    if found.first_ahead is not None:
+        state["ahead"] = as_text(instant_at(found.first_ahead))
     if isinstance(batch.table.changes, ChangeLog) and fixed.version is not None:
         state["version"] = fixed.version
     if step is not None:
         state |= {"top": step.after.high, **state_of_progress(step.after, step.after.high)}
+        state[WITHOUT_CURSOR] = without_cursor_since(batch, found.without)
     return json.dumps(state)
 
 
@@ -230,7 +248,10 @@ def _refuse_other_detector(batch: Batch) -> None:
 
 
 def _passed_over(batch: Batch, days: Mapping[date, _Found]) -> Mapping[date, int]:
-    """How many rows more the source has of a day than before, beyond those that were new."""
+    """How many rows more the source has of a day than before, beyond those that were new.
+
+    0 for a day with as many rows as before of which some are others, and none was new.
+    """
     changes = batch.table.changes
     if not isinstance(changes, Timestamp) or changes.lag >= ONE_DAY:
         return {}
@@ -239,8 +260,11 @@ def _passed_over(batch: Batch, days: Mapping[date, _Found]) -> Mapping[date, int
         before, now = state_of(last).get("seen", ""), batch.work.days[day].seen
         if before and now:
             new = days[day].rows if day in days else 0
-            more[day] = rows_in(now) - rows_in(before) - new
-    return {day: rows for day, rows in more.items() if rows > 0}
+            rows = rows_in(now) - rows_in(before) - new
+            others = before != now and before.count(":") == now.count(":")
+            if rows > 0 or (rows == new == 0 and others):
+                more[day] = rows
+    return more
 
 
 def _notes(batch: Batch, days: Mapping[date, _Found], step: Step | None) -> tuple[str, ...]:
@@ -256,11 +280,19 @@ def _notes(batch: Batch, days: Mapping[date, _Found], step: Step | None) -> tupl
         )
     below = _passed_over(batch, days)
     if below and isinstance(changes, Timestamp):
-        notes.append(
-            f"{sum(below.values())} rows of {named(below)} came again, or late with a "
-            f"{changes.column} below the watermark, and were not read: let "
-            f"Timestamp({changes.column!r}, lag=timedelta(days=1)) read such days again"
-        )
+        remedy = f"let Timestamp({changes.column!r}, lag=timedelta(days=1)) read such days again"
+        others = [day for day, rows in below.items() if not rows]
+        late = [day for day in below if day not in others]
+        if late:
+            notes.append(
+                f"{sum(below.values())} rows of {named(late)} came again, or late with a "
+                f"{changes.column} below the watermark, and were not read: {remedy}"
+            )
+        if others:
+            notes.append(
+                f"rows of {named(others)} changed at the source with a {changes.column} below the "
+                f"watermark, and were not read: {remedy}"
+            )
     odd = sum(found.unreadable for found in days.values())
     if odd:
         notes.append(f"{odd} rows were set aside: their {_column(batch.table)} cannot be read")

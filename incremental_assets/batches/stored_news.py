@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from functools import reduce
@@ -22,6 +22,7 @@ from incremental_assets.batches.stored_rows import (
     reach_of_numbers,
     stored_rows,
 )
+from incremental_assets.batches.stored_sequence import first_batch_read_again
 from incremental_assets.changes.by_log import ChangeLog
 from incremental_assets.changes.by_sequence import Progress, Step
 from incremental_assets.changes.by_sequence import Sequence as SequenceChanges
@@ -32,20 +33,24 @@ from incremental_assets.frames import persisted
 from incremental_assets.intake.progress import next_step, progress_from
 from incremental_assets.intake.rows import unseen
 from incremental_assets.lake.delta_log import open_table, version_of
-from incremental_assets.lake.read import DataFile, read_version
+from incremental_assets.lake.read import DataFile, every_file, read_version
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.plan.stored import last_look, state_of
 from incremental_assets.sources.stored import FixedSource
 
 LOAD_DAY = "_load_day"
 GOOD = "size(_reasons) = 0"
+QUARANTINED = "_quarantined"
 
 
 @contextmanager
 def new_rows(
     session: SparkSession, batch: Batch, fixed: FixedSource, step: Step | None
 ) -> Iterator[DataFrame]:
-    """The rows of the days that the table does not have, as it keeps them, with `_reasons`."""
+    """The rows of the days that the table does not have, as it keeps them, with `_reasons`.
+
+    `_quarantined` is whether a row lies in quarantine already.
+    """
     table, today = batch.table, utc_today(batch.now)
     with stored_rows(session, batch, fixed, lambda own: _reach(batch, own)) as source:
         landed, day = F.col(LANDED), F.lit(today)
@@ -65,16 +70,18 @@ def new_rows(
         )
         line = F.coalesce(F.col("_raw"), F.to_json("payload"))
         rows = rows.withColumn("_line", F.when(~F.expr(GOOD), line))
-        with persisted(_not_aside(session, batch, rows)) as kept:
+        with persisted(_with_known(session, batch, rows)) as kept:
             yield kept
 
 
-def _not_aside(session: SparkSession, batch: Batch, rows: DataFrame) -> DataFrame:
-    """Without the rows that were set aside before; only one to be set aside has a `_line`."""
+def _with_known(session: SparkSession, batch: Batch, rows: DataFrame) -> DataFrame:
+    """Add whether a row lies in quarantine already; only one that is to go there has a `_line`."""
     if open_table(batch.quarantine_path) is None:
-        return rows
-    aside = read_version(session, batch.quarantine_path, version_of(batch.quarantine_path))
-    return rows.join(aside.selectExpr("row AS _line").distinct(), "_line", "left_anti")
+        return rows.withColumn(QUARANTINED, F.lit(False))
+    before = read_version(session, batch.quarantine_path, version_of(batch.quarantine_path))
+    known = before.selectExpr("row AS _line", f"true AS {QUARANTINED}").distinct()
+    rows = rows.join(known, "_line", "left")
+    return rows.withColumn(QUARANTINED, F.coalesce(QUARANTINED, F.lit(False)))
 
 
 def _window(batch: Batch, step: Step | None) -> Column:
@@ -128,22 +135,36 @@ def _reach(batch: Batch, own: Mapping[str, DataType]) -> Column | None:
 
 def _known(session: SparkSession, batch: Batch, fixed: FixedSource) -> list[DataFrame]:
     """Hashes of the rows that the table holds, where one of the new ones may be among them."""
-    table, today = batch.table, utc_today(batch.now)
-    if not batch.view.table(table.name).committed:
+    keep = _files_of_known(batch, fixed)
+    if keep is None:
         return []
-
-    def keep(file: DataFile) -> bool:
-        landed = file.partition["_landing_day"]
-        if table.landing_column is None or landed in batch.work.days:
-            return True
-        return today in batch.work.days and (landed is None or landed > today)
-
-    if table.landing_column is None and isinstance(table.changes, ChangeLog):
-        known = {f.path for e in batch.view.table(table.name).committed for f in e.files}
-        again = any(file.path in known for work in batch.work.days.values() for file in work.files)
-        if not again and fixed.version is None:
-            return []
     return [read_version(session, batch.path, version_of(batch.path), keep).select(HASH)]
+
+
+def _files_of_known(batch: Batch, fixed: FixedSource) -> Callable[[DataFile], bool] | None:
+    """Which files of the table may hold rows that are read again; None: none does."""
+    table, today = batch.table, utc_today(batch.now)
+    committed = batch.view.table(table.name).committed
+    if not committed:
+        return None
+    if table.landing_column is not None:
+
+        def of_the_days(file: DataFile) -> bool:
+            landed = file.partition["_landing_day"]
+            to_come = landed is None or landed > today
+            return landed in batch.work.days or (to_come and today in batch.work.days)
+
+        return of_the_days
+    if isinstance(table.changes, SequenceChanges):
+        first = first_batch_read_again(batch, table.changes)
+        if first is None:
+            return None
+        return lambda file: file.may_hold_batches(first - 1, batch.number)
+    if isinstance(table.changes, ChangeLog) and fixed.version is None:
+        known = {f.path for e in committed for f in e.files}
+        if not any(file.path in known for work in batch.work.days.values() for file in work.files):
+            return None
+    return every_file
 
 
 def _reasons(batch: Batch) -> Column:

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, StringType
+from pyspark.sql.types import DataType, DateType, StringType, TimestampNTZType, TimestampType
 
 from incremental_assets.batches.batch import Batch
 from incremental_assets.changes.by_log import ChangeLog
@@ -21,7 +21,7 @@ from incremental_assets.intake.new_files import LogFiles, commits_since
 from incremental_assets.intake.rows import instant_of, number_of, own_types
 from incremental_assets.ledger.entry import FileEntry
 from incremental_assets.quality.types import Timestamp as Instant
-from incremental_assets.sources.payloads import payload_of
+from incremental_assets.sources.payloads import payload_of, row_objects
 from incremental_assets.sources.stored import FixedSource
 
 AT, HASH, LANDED, WRITTEN = "_at", "_hash", "_landed", "_written"
@@ -40,7 +40,11 @@ def stored_rows(
     the columns of a typed source, only saves reading. Raises SourceError for a column that is
     missing or of a type that cannot be ordered.
     """
-    if isinstance(batch.table.changes, ChangeLog):
+    if isinstance(batch.table.changes, ChangeLog) and fixed.format in _TYPED:
+        with _log(batch, fixed).rows(session, {}) as rows:
+            wanted = reach(own_types(rows))
+            yield _from_payload(row_objects(rows if wanted is None else rows.where(wanted)), batch)
+    elif isinstance(batch.table.changes, ChangeLog):
         with _log(batch, fixed).objects(session) as rows:
             yield _from_payload(rows, batch)
     elif fixed.format in _TYPED:
@@ -53,8 +57,14 @@ def stored_rows(
 
 
 def _log(batch: Batch, fixed: FixedSource) -> LogFiles:
-    """The part of a log that one of the batch's days has not read yet."""
+    """The part of a log that one of the batch's days has not read yet.
+
+    Of a Delta table whose rows say their day, just the files that may hold the batch's days are
+    read: the commits since a day was last loaded would be read whole, and there is no end to them.
+    """
     works = batch.work.days.values()
+    if fixed.version is not None and batch.table.landing_column is not None:
+        return commits_since(fixed, None)
     if fixed.version is None:
         files = {file.path: file for work in works for file in work.files}
         entries = (FileEntry(f.path, f.size, f.tag, f.modified) for f in files.values())
@@ -138,9 +148,9 @@ def reach_of(
     """The rows between two instants, as a condition on the column as it lies in the file.
 
     `rest` keeps rows from `high` on, `nulls` those without a value. None where the column holds
-    text.
+    no instants or dates.
     """
-    if isinstance(kind, StringType):
+    if not isinstance(kind, TimestampType | TimestampNTZType | DateType):
         return None
     at = F.col(quoted(column))
     found = at >= F.lit(low).cast(kind)

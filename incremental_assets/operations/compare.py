@@ -9,7 +9,7 @@ from datetime import date, datetime
 from incremental_assets.changes import Sequence as SequenceChanges
 from incremental_assets.changes import Timestamp
 from incremental_assets.changes.watermark import as_text
-from incremental_assets.days import DayRange, utc_today
+from incremental_assets.days import utc_today
 from incremental_assets.errors import NothingThereError
 from incremental_assets.ledger.view import LedgerView, TableHistory
 from incremental_assets.plan import source_news, stale_days
@@ -43,7 +43,7 @@ def compare(
     tables: Sequence[Table], view: LedgerView, settings: Settings, now: datetime
 ) -> list[Compared]:
     """Each table beside each of its sources. Raises SourceError for one that cannot be listed."""
-    look = OneLook(days=DayRange(settings.start_date, utc_today(now)))
+    look = OneLook()
     return [found for table in tables for found in _compared(table, view, settings, now, look)]
 
 

@@ -21,7 +21,7 @@ from incremental_assets.plan.stored import state_of
 from incremental_assets.table import Table
 
 # What a detector remembers of how the source looked: with it, the source would be as it was.
-_AS_IT_WAS = ("source", "seen")
+_AS_IT_WAS = ("source", "seen", "listed")
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,9 @@ def _touched(
 
 
 def _position(todo: DayWork) -> str:
-    return json.dumps({"source": todo.source.mark, "seen": todo.seen}) if todo.source else ""
+    if todo.source is None:
+        return ""
+    return json.dumps({"source": todo.source.mark, "seen": todo.seen, "listed": todo.listed})
 
 
 def _landed(table: Table, work: Work, todo: DayWork, known: LedgerView) -> Size:

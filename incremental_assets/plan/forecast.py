@@ -84,7 +84,7 @@ def forecast(
     """
     today = utc_today(now)
     span = within_partitions(days, settings.start_date, today)
-    look = OneLook(days=DayRange(settings.start_date, today))
+    look = OneLook()
     ahead = _Ahead(chosen, view, settings, now, look)
     due = due_runs(chosen, settings, span, now, lambda: ahead.view, look, say)
     for number, each in enumerate(due, 1):
@@ -122,7 +122,9 @@ class _Ahead:
                 failed.add(table.name)
                 continue
             for days in chunks(list(due.days), DAYS_PER_BATCH):
-                plan = plan_table(table, days, self.view, self.settings, today, self.look)
+                plan = plan_table(
+                    table, days, self.view, self.settings, today, self.look, now=self.now
+                )
                 self.notes += [f"{table.name}: {said}" for said in plan.notes]
                 held = [self._batch(number, table, work) for work in plan.work]
                 if plan.refused or any(held):

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
-from incremental_assets.days import DayRange
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.source_file import SourceFile
 from incremental_assets.sources.stored import FixedSource, StoredSource
+from incremental_assets.sources.stored_day_files import files_by_day
 from incremental_assets.sources.stored_days import rows_by_day
 
 Tag = Callable[[SourceFile], SourceFile]
-Counted = Mapping[date | None, str] | None
+Fingerprints = Mapping[date, str] | None
+_Source = tuple[str, str]
+_Cached = tuple[tuple[str, date] | None, Mapping[date, str] | None]
 
 
 class Looks:
@@ -33,9 +35,17 @@ class Looks:
         """What gives a file its tag; `known` hold the paths of files that it is compared with."""
         return tag
 
-    def rows_by_day(self, fixed: FixedSource, day: str, cursor: str, span: DayRange) -> Counted:
-        """What a source has for each day, as `rows_by_day` tells it."""
-        return rows_by_day(fixed, day, cursor, span)
+    def files_by_day(
+        self, fixed: FixedSource, column: str, days: Collection[date], last: date
+    ) -> Fingerprints:
+        """The fingerprint of each day's files, as `files_by_day` tells it."""
+        return files_by_day(fixed, column, days, last)
+
+    def rows_by_day(
+        self, fixed: FixedSource, column: str, days: Collection[date], last: date
+    ) -> Fingerprints:
+        """The fingerprint of each day's rows, as `rows_by_day` tells it."""
+        return rows_by_day(fixed, column, days, last)
 
 
 @dataclass
@@ -47,7 +57,8 @@ class RememberedLooks(Looks):
     """
 
     _tagged: dict[SourceFile, SourceFile] = field(default_factory=dict)
-    _counted: dict[tuple[str, str, DayRange], Counted] = field(default_factory=dict)
+    _files: dict[_Source, _Cached] = field(default_factory=dict)
+    _rows: dict[_Source, _Cached] = field(default_factory=dict)
 
     def tags(self, tag: Tag, *known: Container[str]) -> Tag:
         def remembered(file: SourceFile) -> SourceFile:
@@ -59,11 +70,35 @@ class RememberedLooks(Looks):
 
         return remembered
 
-    def rows_by_day(self, fixed: FixedSource, day: str, cursor: str, span: DayRange) -> Counted:
-        asked = (fixed.path, fixed.mark, span)
-        if asked not in self._counted:
-            self._counted = {asked: rows_by_day(fixed, day, cursor, span)}
-        return self._counted[asked]
+    def files_by_day(
+        self, fixed: FixedSource, column: str, days: Collection[date], last: date
+    ) -> Fingerprints:
+        return _cached(self._files, files_by_day, fixed, column, days, last)
+
+    def rows_by_day(
+        self, fixed: FixedSource, column: str, days: Collection[date], last: date
+    ) -> Fingerprints:
+        return _cached(self._rows, rows_by_day, fixed, column, days, last)
+
+
+def _cached(
+    cache: dict[_Source, _Cached],
+    ask: Callable[[FixedSource, str, Collection[date], date], Fingerprints],
+    fixed: FixedSource,
+    column: str,
+    days: Collection[date],
+    last: date,
+) -> Fingerprints:
+    """The fingerprints of these days; those that are not known of this state are asked for."""
+    state, known = cache.get((fixed.path, column), (None, None))
+    if state != (fixed.mark, last):
+        state, known = (fixed.mark, last), {}
+    new = [day for day in days if known is not None and day not in known]
+    if known is not None and new:
+        more = ask(fixed, column, new, last)
+        known = None if more is None else {**known, **{day: more.get(day, "") for day in new}}
+    cache[fixed.path, column] = state, known
+    return None if known is None else {day: known[day] for day in days if known[day]}
 
 
 LOOK = Looks()

@@ -12,7 +12,7 @@ from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.accepted import same_input
 from incremental_assets.plan.landed import plan_landed
 from incremental_assets.plan.looks import LOOK, Looks
-from incremental_assets.plan.stored import last_look, plan_stored, state_of
+from incremental_assets.plan.stored import has_come, last_look, plan_stored, state_of
 from incremental_assets.plan.work import DayWork, Plan
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
@@ -46,30 +46,40 @@ def source_news(
     be listed.
     """
     span = DayRange(settings.start_date, utc_today(now))
-    plan, outside = _planned(table, view, settings, span, look)
+    plan, outside = _planned(table, view, settings, span, look, now)
     found = {
         todo.day: todo
         for todo in _days(plan)
-        if not _judged(table, view, todo) and not _waits(table, view, todo, now)
+        if not _judged(table, view, todo, now) and not _waits(table, view, todo, now)
     }
     return News(dict(sorted(found.items())), outside)
 
 
 def landing_days_with_news(
-    table: Table, view: LedgerView, settings: Settings, start: date, today: date
+    table: Table,
+    view: LedgerView,
+    settings: Settings,
+    start: date,
+    today: date,
+    now: datetime | None = None,
 ) -> dict[date, str]:
     """The landing days inside the partitions that have something new, with why.
 
     A held day is left out as long as its input is what was judged and nobody accepted it. Raises
     SourceError if the source cannot be listed.
     """
-    plan, _ = _planned(table, view, settings, DayRange(start, today), LOOK)
-    found = {todo.day: todo.why for todo in _days(plan) if not _judged(table, view, todo)}
+    plan, _ = _planned(table, view, settings, DayRange(start, today), LOOK, now)
+    found = {todo.day: todo.why for todo in _days(plan) if not _judged(table, view, todo, now)}
     return dict(sorted(found.items()))
 
 
 def _planned(
-    table: Table, view: LedgerView, settings: Settings, span: DayRange, look: Looks
+    table: Table,
+    view: LedgerView,
+    settings: Settings,
+    span: DayRange,
+    look: Looks,
+    now: datetime | None,
 ) -> tuple[Plan, tuple[date, ...]]:
     """What there is to do up to the last day of the span, and the days outside it."""
     if table.feed is not None:
@@ -78,7 +88,9 @@ def _planned(
         plan = plan_landed(table, table.feed, days, view, settings, look)
         return plan, tuple(day for day in there if day not in span)
     if table.stored is not None:
-        return plan_stored(table, table.stored, list(span), view, settings, span.last, look), ()
+        days = list(span)
+        plan = plan_stored(table, table.stored, days, view, settings, span.last, look, now=now)
+        return plan, ()
     return Plan(), ()
 
 
@@ -87,11 +99,13 @@ def _days(plan: Plan) -> Iterator[DayWork]:
         yield from work.days.values()
 
 
-def _judged(table: Table, view: LedgerView, todo: DayWork) -> bool:
+def _judged(table: Table, view: LedgerView, todo: DayWork, now: datetime | None) -> bool:
     """Whether the day is held, and what there is to do for it is what was judged."""
     history = view.table(table.name)
     held = history.held.get(todo.day)
     if held is None or todo.day in history.accepted:
+        return False
+    if todo.source is not None and has_come(table, held, now):
         return False
     return same_input(held, todo, table, view)
 

@@ -6,22 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
-from incremental_assets.days import DayRange
-from incremental_assets.plan.looks import Counted, RememberedLooks
+from incremental_assets.plan.looks import RememberedLooks
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.source_file import SourceFile
 from incremental_assets.sources.stored import FixedSource, StoredSource
-from incremental_assets.sources.stored_days import rows_by_day
 
 
 @dataclass
 class OneLook(RememberedLooks):
-    """Lists a source once, and counts it once for all `days`, whichever of them are planned."""
+    """Lists a source once, and reads each of its days once, however often they are planned."""
 
-    days: DayRange = field(kw_only=True)
     _listed: dict[tuple[str, date], list[SourceFile]] = field(default_factory=dict)
     _fixed: dict[StoredSource, FixedSource] = field(default_factory=dict)
-    _of_all: dict[tuple[str, str, str, str], Counted] = field(default_factory=dict)
 
     def listed(
         self, feed: LandedFiles, landing: str, days: Sequence[date]
@@ -35,9 +31,3 @@ class OneLook(RememberedLooks):
         if source not in self._fixed:
             self._fixed[source] = source.fix()
         return self._fixed[source]
-
-    def rows_by_day(self, fixed: FixedSource, day: str, cursor: str, span: DayRange) -> Counted:
-        asked = (fixed.path, fixed.mark, day, cursor)
-        if asked not in self._of_all:
-            self._of_all[asked] = rows_by_day(fixed, day, cursor, self.days)
-        return self._of_all[asked]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date
+from datetime import date, datetime
 
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.accepted import with_accepted
@@ -23,12 +23,15 @@ def plan_table(
     settings: Settings,
     today: date,
     look: Looks = LOOK,
+    *,
+    now: datetime | None = None,
 ) -> Plan:
     """What loading these days of a table would do now. Changes nothing.
 
-    Raises SourceError if the landing or a stored source cannot be listed.
+    Without `now`, rows of a stored source whose timestamp lies in `today` count as come. Raises
+    SourceError if the landing or a stored source cannot be listed.
     """
-    return with_accepted(_planned(table, days, view, settings, today, look), table, view)
+    return with_accepted(_planned(table, days, view, settings, today, look, now), table, view)
 
 
 def _planned(
@@ -38,9 +41,10 @@ def _planned(
     settings: Settings,
     today: date,
     look: Looks,
+    now: datetime | None,
 ) -> Plan:
     if table.feed is not None:
         return plan_landed(table, table.feed, days, view, settings, look)
     if table.stored is not None:
-        return plan_stored(table, table.stored, days, view, settings, today, look)
+        return plan_stored(table, table.stored, days, view, settings, today, look, now=now)
     return plan_derived(table, days, view)

@@ -2,21 +2,23 @@
 
 Only reading tells what is new in a table, but whether it changed at all since a day was loaded is
 told by its version, or by the list of its files. A day of a source that did not change is idle; in
-one that did, so is a day whose rows, counted with their cursor, are those that were there before.
+one that did, so is a day whose files are those that were there before, or whose rows are: its
+fingerprints, which are taken without Spark, say so. Rows that were ahead of the clock make their
+day pending when their time has come, whatever the source did since.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import date
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import date, datetime
 from typing import Any
 
 from incremental_assets.changes.by_log import ChangeLog
-from incremental_assets.changes.by_sequence import Sequence as SequenceChanges
 from incremental_assets.changes.by_snapshot import SnapshotDiff
 from incremental_assets.changes.by_timestamp import Timestamp
-from incremental_assets.days import DayRange
+from incremental_assets.changes.watermark import instant
 from incremental_assets.errors import NothingThereError
 from incremental_assets.ledger.entry import Entry, FileEntry, Window
 from incremental_assets.ledger.view import LedgerView, TableHistory
@@ -39,10 +41,13 @@ def plan_stored(
     settings: Settings,
     today: date,
     look: Looks = LOOK,
+    *,
+    now: datetime | None = None,
 ) -> Plan:
     """The days that have to be looked at, of those that are asked for.
 
-    Rows whose day is not known land on the day of the load. A feed below the landing root that has
+    Rows whose day is not known land on the day of the load. Without `now`, rows whose timestamp
+    lies in `today` count as come. A feed below the landing root that has
     never landed is empty. Raises SourceError if there is nothing at the place of one that has, or
     of any other source.
     """
@@ -57,17 +62,25 @@ def plan_stored(
         note = f"nothing has landed at {stored.source(settings.landing).path} yet"
         return Plan(idle=tuple(days), notes=(note,))
     own = table.landing_column is not None
+    wait = {day for day in days if _waits(table, last_look(table, history, day), now)}
     due = [
         day
         for day in days
-        if (day <= today if own else day == today) and not _as_it_was(table, history, fixed, day)
+        if (day <= today if own else day == today)
+        and (day in wait or not _as_it_was(table, history, fixed, day))
     ]
-    seen = _seen(table, fixed, due, today, look)
+    listed = _fingerprints(table, fixed, due, today, look.files_by_day)
+    if listed is not None:
+        due = [day for day in due if day in wait or _changed(table, history, day, "listed", listed)]
+    seen = _fingerprints(table, fixed, due, today, look.rows_by_day)
+    if seen is not None:
+        due = [day for day in due if day in wait or _changed(table, history, day, "seen", seen)]
     found: dict[date, DayWork] = {}
     for day in due:
-        work = _day_work(table, history, fixed, day, seen, look)
+        work = _day_work(table, history, fixed, day, look)
         if work is not None:
-            found[day] = work
+            rows, files = ("" if each is None else each.get(day, "") for each in (seen, listed))
+            found[day] = replace(work, seen=rows, listed=files)
     idle = tuple(day for day in days if day not in found)
     if isinstance(table.changes, SnapshotDiff):
         return Plan(tuple(copy_work(history, work) for work in found.values()), {}, idle)
@@ -87,42 +100,52 @@ def last_look(table: Table, history: TableHistory, day: date) -> Entry | None:
     return history.committed[-1] if history.committed else None
 
 
+def has_come(table: Table, last: Entry | None, now: datetime | None) -> bool:
+    """Whether the time of a row has come that was ahead of the clock when it was last read."""
+    changes, ahead = table.changes, state_of(last).get("ahead")
+    if not isinstance(changes, Timestamp) or not ahead:
+        return False
+    first = instant(ahead)
+    assert first is not None
+    return now is None or first <= now + changes.tolerance
+
+
+def _waits(table: Table, last: Entry | None, now: datetime | None) -> bool:
+    """Whether rows of a day are to be looked for although the source did not change."""
+    return bool(state_of(last).get("waiting_since")) or has_come(table, last, now)
+
+
 def _as_it_was(table: Table, history: TableHistory, fixed: FixedSource, day: date) -> bool:
-    """Whether the source is what it was when the day was last looked at; no row waits there."""
-    state = state_of(last_look(table, history, day))
-    return state.get("source") == fixed.mark and not state.get("waiting_since")
+    """Whether the source is what it was when the day was last looked at."""
+    return state_of(last_look(table, history, day)).get("source") == fixed.mark
 
 
-def _seen(
-    table: Table, fixed: FixedSource, days: Sequence[date], today: date, look: Looks
+def _changed(
+    table: Table, history: TableHistory, day: date, name: str, now: Mapping[date, str]
+) -> bool:
+    """Whether a fingerprint of the day is another one than when it was last looked at."""
+    return bool(state_of(last_look(table, history, day)).get(name, "") != now.get(day, ""))
+
+
+def _fingerprints(
+    table: Table,
+    fixed: FixedSource,
+    days: Sequence[date],
+    today: date,
+    ask: Callable[[FixedSource, str, Collection[date], date], Mapping[date, str] | None],
 ) -> Mapping[date, str] | None:
     """What the source has for each day, with rows of no day or one to come under today's."""
     column, changes = table.landing_column, table.changes
-    if column is None or not days or not isinstance(changes, Timestamp | SequenceChanges):
+    if column is None or not days or isinstance(changes, SnapshotDiff):
         return None
-    counted = look.rows_by_day(fixed, column, changes.column, DayRange(min(days), max(days)))
-    if counted is None:
-        return None
-    seen = {day: text for day, text in counted.items() if day is not None and day <= today}
-    rest = sorted(f"{day}={text}" for day, text in counted.items() if day not in seen)
-    if rest:
-        seen[today] = ",".join((seen.get(today, ""), *rest))
-    return seen
+    return ask(fixed, column, days, today)
 
 
 def _day_work(
-    table: Table,
-    history: TableHistory,
-    fixed: FixedSource,
-    day: date,
-    seen: Mapping[date, str] | None,
-    look: Looks,
+    table: Table, history: TableHistory, fixed: FixedSource, day: date, look: Looks
 ) -> DayWork | None:
     last = last_look(table, history, day)
     state = state_of(last)
-    here = "" if seen is None else seen.get(day, "")
-    if seen is not None and here == state.get("seen", "") and not state.get("waiting_since"):
-        return None
     if isinstance(table.changes, SnapshotDiff) and fixed.version is None and not fixed.files:
         return None  # a copy that is missing is no deletion of everything
     low = next((w.high for w in last.windows if w.upstream == fixed.path), 0) if last else 0
@@ -137,7 +160,7 @@ def _day_work(
             return None
         why = f"{len(files)} new files"
     since = state.get("version")
-    return DayWork(day, why, windows, files, source=fixed, since=since, seen=here)
+    return DayWork(day, why, windows, files, source=fixed, since=since)
 
 
 def _unread(

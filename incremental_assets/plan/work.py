@@ -19,8 +19,9 @@ class DayWork:
 
     `rows` is about how many rows will be read; 0 where the files' sizes say it. `source` is what a
     stored feed holds now; of a log in a Delta table, the version `since` was read before. `seen`
-    tells the rows that it has for the day, where that can be told without reading them. `waived`
-    are the rules that do not hold the day this time, because somebody accepted what they found.
+    and `listed` are the fingerprints of the rows and of the files that it has for the day, where
+    they can be taken without Spark. `waived` are the rules that do not hold the day this time,
+    because somebody accepted what they found.
     """
 
     day: date
@@ -32,6 +33,7 @@ class DayWork:
     source: FixedSource | None = None
     since: int | None = None
     seen: str = ""
+    listed: str = ""
     waived: frozenset[str] = frozenset()
 
 

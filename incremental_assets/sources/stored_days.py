@@ -1,33 +1,39 @@
-"""What a stored source has, told by a column or two of it, without a JVM."""
+"""What a stored source has of each day, told by its rows and without a JVM."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Collection, Mapping
 from datetime import date, datetime
-from typing import Any
+from functools import reduce
 
 import polars as pl
 from deltalake.exceptions import DeltaError
 
-from incremental_assets.days import ONE_DAY, DayRange
+from incremental_assets.days import ONE_DAY, contiguous
 from incremental_assets.settings import local_path
 from incremental_assets.sources.stored import FixedSource
 
+# With more ranges than these, one range over all of them is quicker to compare rows with.
+_MOST_RANGES = 16
+
 
 def rows_by_day(
-    fixed: FixedSource, day: str, cursor: str, span: DayRange
-) -> Mapping[date | None, str] | None:
-    """For each UTC date in the column `day`: how many rows, and the sum of their `cursor`.
+    fixed: FixedSource, column: str, days: Collection[date], last: date
+) -> Mapping[date, str] | None:
+    """For each of `days` that has rows: how many, and the sum of their hashes over all columns.
 
-    As text that changes whenever a row of the day comes, goes or changes its cursor. Row groups
-    whose days all lie before `span` are skipped. None where it cannot be told: JSON and CSV, text
-    for a timestamp, a Delta feature that polars does not know, an object store.
+    As text that changes whenever a row of the day comes, goes or changes in any column, and not
+    with the order of the rows or columns, or with a column that is null. Rows without a day and of
+    days after `last` count to `last`. Row groups of other days are skipped. None where it cannot
+    be told: JSON and CSV, text for a timestamp, a Delta feature that polars does not know, an
+    object store. Another release of polars may hash otherwise: each day then counts as changed.
     """
     try:
         rows = _scanned(fixed)
         if rows is None:
             return {} if _is_empty(fixed) else None
-        return _counted(rows, day, cursor, span)
+        return _counted(rows, column, frozenset(days), last)
     except (pl.exceptions.PolarsError, DeltaError, OSError, KeyError):
         return None
 
@@ -51,6 +57,11 @@ def highest(fixed: FixedSource, column: str) -> datetime | int | None:
     return found
 
 
+def rows_in(counted: str) -> int:
+    """The rows that a fingerprint of rows tells of a day."""
+    return int(counted.partition(",")[0].partition(":")[0] or 0)
+
+
 def _is_empty(fixed: FixedSource) -> bool:
     """Whether the source is a folder of Parquet files without one."""
     local = local_path(fixed.root) is not None
@@ -68,27 +79,59 @@ def _scanned(fixed: FixedSource) -> pl.LazyFrame | None:
     return pl.scan_parquet(paths, glob=False, hive_partitioning=True) if paths else None
 
 
-def rows_in(counted: str) -> int:
-    """The rows that such a text tells of a day; those of a day to come stand behind a comma."""
-    return int(counted.partition(",")[0].partition(":")[0] or 0)
-
-
 def _counted(
-    rows: pl.LazyFrame, day: str, cursor: str, span: DayRange
-) -> Mapping[date | None, str] | None:
+    rows: pl.LazyFrame, column: str, days: frozenset[date], last: date
+) -> Mapping[date, str] | None:
     kinds = rows.collect_schema()
-    at, number = _date(day, kinds[day]), _number(cursor, kinds[cursor])
-    if at is None or number is None:
+    at = _date(column, kinds[column])
+    if at is None:
         return None
-    # A day more on either side, because the bound is put to the column as it is.
-    first: Any = pl.lit(span.first - ONE_DAY).cast(kinds[day])
+    wanted = _wanted(pl.col(column), kinds[column], days, last)
+    day = pl.when(at.is_null() | (at > last)).then(pl.lit(last)).otherwise(at)
     found = (
-        rows.filter((pl.col(day) >= first) | pl.col(day).is_null())
-        .group_by(at.alias("day"))
-        .agg(pl.len().alias("rows"), number.sum().alias("sum"), number.null_count().alias("nulls"))
+        rows.filter(wanted)
+        .select(day.alias("day"), _row_hash(kinds.names()).alias("hash"))
+        .group_by("day")
+        .agg(pl.len().alias("rows"), pl.col("hash").cast(pl.Int128).sum())
         .collect()
     )
-    return {row["day"]: f"{row['rows']}:{row['sum']}:{row['nulls']}" for row in found.to_dicts()}
+    return {
+        row["day"]: f"{row['rows']}:{row['hash']:x}"
+        for row in found.to_dicts()
+        if row["day"] in days
+    }
+
+
+def _wanted(at: pl.Expr, kind: pl.DataType, days: Collection[date], last: date) -> pl.Expr:
+    """The rows that may be of the days, by the column as it is, so that row groups are skipped."""
+    ranges = [(span.first, span.last) for span in contiguous(days)]
+    if len(ranges) > _MOST_RANGES:
+        ranges = [(ranges[0][0], ranges[-1][1])]
+
+    def bound(day: date) -> pl.Expr:
+        return pl.lit(day).cast(kind)
+
+    # A day more on either side, because the bound is put to the column as it is.
+    parts = [
+        (at >= bound(low - ONE_DAY)) & (at < bound(high + 2 * ONE_DAY)) for low, high in ranges
+    ]
+    if last in days:
+        parts += [at.is_null(), at >= bound(last - ONE_DAY)]
+    return reduce(pl.Expr.or_, parts, pl.lit(value=False))
+
+
+def _row_hash(columns: Collection[str]) -> pl.Expr:
+    """A hash of a row's values, each with its column's name; a null counts as not there."""
+    nothing = pl.lit(0, dtype=pl.UInt64)
+    values = (
+        pl.when(pl.col(name).is_null()).then(nothing).otherwise(pl.col(name).hash(_seed(name)))
+        for name in columns
+    )
+    return reduce(pl.Expr.xor, values, nothing).hash(_seed(""))
+
+
+def _seed(name: str) -> int:
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest())
 
 
 def _date(name: str, kind: pl.DataType) -> pl.Expr | None:
@@ -100,13 +143,3 @@ def _date(name: str, kind: pl.DataType) -> pl.Expr | None:
     if kind.time_zone not in (None, "UTC"):
         at = at.dt.convert_time_zone("UTC")
     return at.dt.date()
-
-
-def _number(name: str, kind: pl.DataType) -> pl.Expr | None:
-    if isinstance(kind, pl.Datetime):
-        return pl.col(name).dt.epoch("us")
-    if isinstance(kind, pl.Date):
-        return pl.col(name).cast(pl.Int32).cast(pl.Int64)
-    if kind.is_integer():
-        return pl.col(name).cast(pl.Int128)
-    return None

@@ -144,11 +144,12 @@ def _files_again(
 
 def _of_stored(house: Lakehouse, table: Table, view: LedgerView, asked: DayRange | None) -> Landed:
     """A table or log at its source, of which the days are loaded that did not change since."""
-    history, today = view.table(table.name), utc_today(house.now())
+    history, moment = view.table(table.name), house.now()
+    today = utc_today(moment)
     dated = table.landing_column is not None
     loaded = sorted(history.last_committed)
     ask_for = loaded if dated else [today]
-    now = plan_table(table, ask_for, view, house.settings, today)
+    now = plan_table(table, ask_for, view, house.settings, today, now=moment)
     changed = {day: f"stale: {todo.why}" for w in now.work for day, todo in w.days.items()}
     if not dated and changed:
         changed = dict.fromkeys(loaded, changed[today])
@@ -168,7 +169,8 @@ def _of_stored(house: Lakehouse, table: Table, view: LedgerView, asked: DayRange
 
 
 def _stored_again(house: Lakehouse, table: Table, days: Sequence[date], view: LedgerView) -> Plan:
-    plan = plan_table(table, days, view, house.settings, utc_today(house.now()))
+    now = house.now()
+    plan = plan_table(table, days, view, house.settings, utc_today(now), now=now)
     return all_let_through(plan, table)
 
 

@@ -50,7 +50,8 @@ def rebuild(scratch: Lakehouse, part: Part, view: LedgerView) -> list[str]:
     accepted = {entry.day for entry in history.outcomes if entry.state == "accepted"}
 
     def planned(days: Sequence[date], scratch_view: LedgerView) -> Plan:
-        plan = plan_table(table, days, scratch_view, scratch.settings, utc_today(scratch.now()))
+        now = scratch.now()
+        plan = plan_table(table, days, scratch_view, scratch.settings, utc_today(now), now=now)
         return all_let_through(plan, table, lambda day: _as_far_as_read(table, day, view))
 
     result = scratch.load_as(table, part.days, planned, "a verification")

@@ -182,7 +182,7 @@ def test_rows_and_seconds_are_told_from_the_tables_own_batches(settings: Setting
 
 def test_while_a_plan_is_made_nothing_is_listed_twice(settings: Settings) -> None:
     deliver(settings, jan(1))
-    look = OneLook(days=DayRange(jan(1), jan(31)))
+    look = OneLook()
     first = plan_table(EVENTS, [jan(1)], EMPTY, settings, jan(31), look)
     deliver(settings, jan(2))
     (Path(settings.landing) / "events" / str(jan(1)) / "b.jsonl").write_text("{}\n")

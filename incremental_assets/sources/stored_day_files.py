@@ -1,0 +1,169 @@
+"""Which files of a stored source may hold rows of a day, told without a JVM and without a row."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from incremental_assets.settings import local_path
+from incremental_assets.sources.path_columns import folder_values
+from incremental_assets.sources.stored import FixedSource
+
+_WRAP = 2**128
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_DELTA_DAYS = ("date", "timestamp", "timestamp_ntz", "timestampNtz")
+
+
+def files_by_day(
+    fixed: FixedSource, column: str, days: Collection[date], last: date
+) -> Mapping[date, str] | None:
+    """For each of `days` that may have rows: how many files may hold them, and which.
+
+    As text that changes whenever a file with rows of the day comes, goes or is rewritten. A day is
+    a UTC date in `column`; rows without one and of days after `last` count to `last`. Told from
+    the statistics in a Delta log and in the footers of Parquet files; a file without them may hold
+    rows of any day. None where it cannot be told at all: JSON and CSV, text for a timestamp, and
+    Parquet files in an object store.
+    """
+    asked = sorted(days)
+    try:
+        files = _spans(fixed, column)
+    except (DeltaError, pa.ArrowException, OSError):
+        return None
+    if files is None:
+        return None
+    # A file is entered at the first of its days and left after the last one.
+    counts, marks = [0] * (len(asked) + 1), [0] * (len(asked) + 1)
+    for file in files:
+        for begin, end in _places(file, asked, last):
+            counts[begin] += 1
+            counts[end] -= 1
+            marks[begin] += file.mark
+            marks[end] -= file.mark
+    found: dict[date, str] = {}
+    count = mark = 0
+    for day, more, other in zip(asked, counts, marks, strict=False):
+        count, mark = count + more, mark + other
+        if count:
+            found[day] = f"{count}:{mark % _WRAP:032x}"
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """A file, by a number of its own, and the days that it may hold rows of.
+
+    Without a `first` or `last` it may hold rows of any day; `dayless` are its rows without a day,
+    as far as is known.
+    """
+
+    mark: int
+    first: date | None
+    last: date | None
+    dayless: Literal["none", "some", "all"]
+
+    @classmethod
+    def of(cls, file: tuple[Any, ...], low: Any, high: Any, dayless: str) -> _Span:
+        digest = hashlib.blake2b(repr(file).encode(), digest_size=16).digest()
+        known: Literal["none", "some", "all"] = dayless  # type: ignore[assignment]
+        return cls(int.from_bytes(digest), _utc_date(low), _utc_date(high), known)
+
+
+def _places(file: _Span, asked: Sequence[date], last: date) -> list[tuple[int, int]]:
+    """Where among the days that are asked for those lie that the file may hold rows of."""
+    low = 0 if file.first is None else bisect_left(asked, file.first)
+    high = len(asked) if file.last is None else bisect_right(asked, file.last)
+    places = [(low, high)] if low < high and file.dayless != "all" else []
+    at = bisect_left(asked, last)
+    is_asked = at < len(asked) and asked[at] == last
+    to_come = file.last is None or file.last > last
+    if is_asked and (file.dayless != "none" or to_come) and not (places and low <= at < high):
+        places.append((at, at + 1))
+    return places
+
+
+def _spans(fixed: FixedSource, column: str) -> list[_Span] | None:
+    if fixed.version is not None:
+        return _delta_spans(fixed.root, fixed.version, column)
+    root = local_path(fixed.root)
+    if root is None or fixed.format != "parquet":
+        return None
+    return list(_parquet_spans(fixed, root, column))
+
+
+def _delta_spans(root: str, version: int, column: str) -> list[_Span] | None:
+    table = DeltaTable(root, version=version)
+    kind = next((f.type for f in table.schema().fields if f.name == column), None)
+    if getattr(kind, "type", None) not in _DELTA_DAYS:
+        return None
+    files = pa.table(table.get_add_actions(flatten=True))
+    columns = {name: files[name].to_pylist() for name in files.column_names}
+    nothing: list[Any] = [None] * files.num_rows
+    same = (columns[name] for name in ("path", "size_bytes", "modification_time"))
+    spans = []
+    for at, file in enumerate(zip(*same, strict=True)):
+        if f"partition.{column}" in columns:
+            day = columns[f"partition.{column}"][at]
+            spans.append(_Span.of(file, day, day, "all" if day is None else "none"))
+            continue
+        low, high, nulls, rows = (
+            columns.get(name, nothing)[at]
+            for name in (f"min.{column}", f"max.{column}", f"null_count.{column}", "num_records")
+        )
+        spans.append(_Span.of(file, low, high, _dayless(nulls, rows)))
+    return spans
+
+
+def _parquet_spans(fixed: FixedSource, root: Path, column: str) -> Iterator[_Span]:
+    named = folder_values([file.path for file in fixed.files]).get(column)
+    for file in fixed.files:
+        identity = (file.path, file.size, file.tag or file.modified)
+        if named is not None:
+            text = named.get(file.path) or ""
+            day = date.fromisoformat(text) if _DAY.fullmatch(text) else None
+            yield _Span.of(identity, day, day, "none" if day else "some")
+        else:
+            yield _in_footer(pq.read_metadata(root / file.path), column, identity)
+
+
+def _in_footer(footer: pq.FileMetaData, column: str, file: tuple[Any, ...]) -> _Span:
+    """The days that the statistics of a file's row groups tell."""
+    paths = [footer.schema.column(n).path for n in range(footer.num_columns)]
+    unknown = _Span.of(file, None, None, "some")
+    if column not in paths:
+        return unknown
+    groups = [footer.row_group(n) for n in range(footer.num_row_groups)]
+    chunks = [group.column(paths.index(column)) for group in groups]
+    if not all(chunk.is_stats_set and chunk.statistics.has_null_count for chunk in chunks):
+        return unknown
+    nulls = sum(chunk.statistics.null_count for chunk in chunks)
+    dated = [chunk for chunk in chunks if chunk.statistics.null_count < chunk.num_values]
+    if not all(chunk.statistics.has_min_max for chunk in dated):
+        return unknown
+    lows = (chunk.statistics.min for chunk in dated)
+    highs = (chunk.statistics.max for chunk in dated)
+    dayless = _dayless(nulls, footer.num_rows)
+    return _Span.of(file, min(lows, default=None), max(highs, default=None), dayless)
+
+
+def _dayless(nulls: int | None, rows: int | None) -> str:
+    if nulls is None:
+        return "some"
+    return "none" if nulls == 0 else "all" if nulls == rows else "some"
+
+
+def _utc_date(value: Any) -> date | None:
+    if isinstance(value, datetime):
+        return (value.astimezone(UTC) if value.tzinfo else value).date()
+    return value if isinstance(value, date) else None

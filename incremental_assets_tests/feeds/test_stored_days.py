@@ -1,0 +1,240 @@
+"""Which days of a stored source are pending: each whose rows changed, and no others."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from pyspark.sql import SparkSession
+
+from incremental_assets.changes import ChangeLog, Sequence, Timestamp
+from incremental_assets.lake.strategy import Append
+from incremental_assets.operations.rewind import rewind
+from incremental_assets.plan import source_news
+from incremental_assets.sources.stored_feed import Stored
+from incremental_assets.table import Table
+from incremental_assets_tests.event_log import EventLog, records_read
+from incremental_assets_tests.feeds import test_timestamp as timestamp
+from incremental_assets_tests.feeds.conftest import Lakes
+from incremental_assets_tests.feeds.test_sequence import movements
+from incremental_assets_tests.feeds.test_timestamp import FIRST, orders
+from incremental_assets_tests.feeds.world import Lake, at, states
+
+
+def bronze(changes: Any, day: str | None = None) -> Table:
+    return Table(
+        name="bronze/orders",
+        description="Orders as the shop's table has them.",
+        reads=(Stored("orders", day=day),),
+        changes=changes,
+        write=Append(),
+    )
+
+
+def landed(shop: Lake, *fields: str) -> list[tuple[Any, ...]]:
+    return [row[1:] for row in shop.bronze("bronze/orders", *fields)]
+
+
+def put(shop: Lake, kind: str, rows: pl.DataFrame) -> None:
+    if kind == "delta":
+        shop.put_delta("orders", rows)
+    elif kind == "parquet":
+        shop.put_parquet("orders", "all.parquet", rows)
+    else:
+        place = shop.source("orders")
+        place.mkdir(exist_ok=True)
+        text = pl.col("updated_at").dt.strftime("%Y-%m-%dT%H:%M:%SZ")
+        rows.with_columns(text).write_ndjson(place / "all.jsonl")
+
+
+@pytest.mark.parametrize("kind", ["delta", "parquet", "json"])
+def test_a_row_that_changes_and_keeps_its_timestamp_is_loaded(lake: Lakes, kind: str) -> None:
+    shop = lake(*timestamp.tables())
+    put(shop, kind, orders(*FIRST))
+    shop.load("2017-01-05...2017-01-06")
+
+    put(shop, kind, orders(*FIRST[:2], ("c", "void", "06 09:00")))
+
+    assert "2017-01-06" in shop.news("bronze/orders")
+    if kind != "json":
+        assert shop.news("bronze/orders") == ["2017-01-06"]
+    shop.load("2017-01-06", "bronze/orders")
+    assert sorted(landed(shop, "order_id", "status"))[-2:] == [("c", "paid"), ("c", "void")]
+
+
+def test_a_row_that_changes_on_a_source_with_dates_for_a_cursor_is_loaded(lake: Lakes) -> None:
+    def dated(*rows: tuple[str, str, int]) -> pl.DataFrame:
+        days = [date(2017, 1, row[2]) for row in rows]
+        return pl.DataFrame({"id": [r[0] for r in rows], "s": [r[1] for r in rows], "on": days})
+
+    shop = lake(bronze(Timestamp("on")))
+    shop.put_delta("orders", dated(("a", "paid", 5), ("b", "paid", 6)))
+    shop.load("2017-01-05...2017-01-06")
+
+    shop.put_delta("orders", dated(("a", "void", 5), ("b", "paid", 6)))
+    shop.load("2017-01-05...2017-01-06")
+
+    assert sorted(landed(shop, "id", "s")) == [("a", "paid"), ("a", "void"), ("b", "paid")]
+
+
+def test_late_rows_that_come_where_others_left_are_loaded(lake: Lakes) -> None:
+    shop = lake(bronze(Timestamp("updated_at", lag=timedelta(days=1))))
+    shop.put_delta("orders", orders(("a", "paid", "05 09:00"), ("b", "paid", "05 11:00")))
+    shop.load("2017-01-05")
+
+    # As many rows as before, with the same sum of timestamps.
+    shop.put_delta("orders", orders(("c", "paid", "05 10:00"), ("d", "paid", "05 10:00")))
+    shop.load("2017-01-05")
+
+    assert sorted(landed(shop, "order_id")) == [("a",), ("b",), ("c",), ("d",)]
+
+
+def test_a_change_below_the_watermark_that_is_not_read_is_said(lake: Lakes) -> None:
+    shop = lake(bronze(Timestamp("updated_at")))
+    shop.put_delta("orders", orders(*FIRST))
+    shop.load("2017-01-05")
+
+    shop.put_delta("orders", orders(("a", "void", "05 10:00"), *FIRST[1:]))
+    shop.load("2017-01-05")
+
+    assert ("a", "void") not in landed(shop, "order_id", "status")
+    (said,) = [line for line in shop.said if "below the watermark" in line]
+    assert "2017-01-05" in said
+    assert "lag=timedelta(days=1)" in said
+
+
+def test_a_source_that_is_rewritten_with_the_same_rows_has_nothing_pending(lake: Lakes) -> None:
+    shop = lake(bronze(Timestamp("updated_at")))
+    shop.put_parquet("orders", "all.parquet", orders(*FIRST))
+    shop.load("2017-01-05...2017-01-06")
+
+    turned = orders(*FIRST[::-1]).select("amount", "updated_at", "status", "order_id")
+    shop.put_parquet("orders", "all.parquet", turned.with_columns(note=pl.lit(None, pl.String)))
+
+    assert shop.news("bronze/orders") == []
+
+
+def test_a_row_ahead_of_the_clock_is_loaded_when_its_time_has_come(lake: Lakes) -> None:
+    shop = lake(bronze(Timestamp("updated_at")))
+    shop.put_delta("orders", orders(("a", "paid", "10 11:00"), ("y", "paid", "10 12:10")))
+    shop.load("2017-01-10")
+    shop.put_delta(
+        "orders",
+        orders(("a", "paid", "10 11:00"), ("w", "paid", "10 12:01"), ("y", "paid", "10 12:10")),
+    )
+    shop.load("2017-01-10")
+    assert landed(shop, "order_id") == [("a",), ("w",)]
+    assert shop.reasons("bronze/orders") == [("updated_at_in_future",)]
+
+    shop.now = datetime(2017, 1, 10, 12, 4, tzinfo=UTC)
+    assert pending(shop) == []
+    assert states(shop.load("2017-01-10"), "bronze/orders") == ["idle"]
+
+    shop.now = datetime(2017, 1, 10, 12, 5, tzinfo=UTC)
+    assert pending(shop) == ["2017-01-10"]
+    shop.load("2017-01-10")
+
+    assert landed(shop, "order_id") == [("a",), ("w",), ("y",)]
+    assert pending(shop) == []
+
+
+def test_a_row_that_is_ahead_across_midnight_is_loaded_on_its_own_day(lake: Lakes) -> None:
+    shop = lake(bronze(Timestamp("updated_at")))
+    shop.put_delta("orders", orders(("y", "paid", "11 00:10")))
+    shop.now = datetime(2017, 1, 10, 23, 58, tzinfo=UTC)
+    shop.load("2017-01-10")
+    shop.now = datetime(2017, 1, 11, 0, 1, tzinfo=UTC)
+    shop.load("2017-01-11")
+    assert landed(shop, "order_id") == []
+
+    shop.now = datetime(2017, 1, 11, 0, 6, tzinfo=UTC)
+    assert pending(shop) == ["2017-01-11"]
+    shop.load("2017-01-11")
+
+    assert shop.bronze("bronze/orders", "order_id") == [("2017-01-11", "y")]
+
+
+def pending(shop: Lake) -> list[str]:
+    """The days that a sensor would ask for now."""
+    view, table = shop.house.ledger.view(), shop.tables["bronze/orders"]
+    return [str(day) for day in source_news(table, view, shop.settings, shop.now).days]
+
+
+LOG = {"operation": pl.String, "sequence_num": pl.Int64, "id": pl.Int64, "at": pl.Datetime("us")}
+
+
+def events(first: int, *times: str) -> pl.DataFrame:
+    rows = [("INSERT", first + n, first + n, at(text)) for n, text in enumerate(times)]
+    stamps = [row[3].replace(tzinfo=None) if row[3] else None for row in rows]
+    return pl.DataFrame(
+        [[*row[:3], stamp] for row, stamp in zip(rows, stamps, strict=True)], LOG, orient="row"
+    ).with_columns(pl.col("at").dt.replace_time_zone("UTC"))
+
+
+@pytest.mark.parametrize("changes", [ChangeLog(), Sequence("id"), Timestamp("at")])
+def test_a_commit_that_appends_makes_pending_just_the_days_that_it_touches(
+    lake: Lakes, changes: Any
+) -> None:
+    day = None if isinstance(changes, Timestamp) else "at"
+    shop = lake(bronze(changes, day))
+    for n in range(1, 10):
+        shop.put_delta("orders", events(n, f"{n:02} 10:00"), mode="append")
+    shop.load("2017-01-01...2017-01-10")
+    assert pending(shop) == []
+
+    shop.put_delta("orders", events(10, "04 11:00"), mode="append")
+
+    assert pending(shop) == ["2017-01-04"]
+    shop.load("2017-01-01...2017-01-10")
+    (last,) = [e for e in shop.house.ledger.view().table("bronze/orders").committed if e.batch == 2]
+    assert (str(last.day), last.rows_inserted) == ("2017-01-04", 1)
+
+
+@pytest.mark.parametrize(("changes", "day"), [(Sequence("id"), None), (ChangeLog(), "at")])
+def test_a_new_row_costs_the_same_over_ten_times_the_history(
+    lake: Lakes, spark: SparkSession, event_log: Path, changes: Any, day: str | None
+) -> None:
+    counted, read = EventLog(spark, event_log), []
+    for times in (1, 10):
+        shop = lake(bronze(changes, day)).another(str(times))
+        shutil.rmtree(shop.source("orders"), ignore_errors=True)
+        rows = 20 * times
+        for n in range(3):
+            batch = events(1 + n * rows, *[f"0{n + 1} 10:00"] * rows)
+            shop.put_delta("orders", batch, mode="append")
+        shop.load("2017-01-01...2017-01-10")
+
+        shop.put_delta("orders", events(3 * rows + 1, "09 10:00"), mode="append")
+        counted.new()
+        shop.load("2017-01-09...2017-01-10")
+
+        read.append(records_read(counted.new()))
+        assert len(landed(shop)) == 3 * rows + 1
+
+    # Neither rows of the source's other files are read, nor hashes of the table.
+    assert read[0] == read[1] < 60
+
+
+def test_numbers_inside_the_lookback_that_come_again_are_not_doubled(lake: Lakes) -> None:
+    shop = lake(bronze(Sequence("id", lag=2, nulls="include")))
+    sent = [(1, "05 10:00"), (2, "05 10:00"), (None, "05 10:00"), (4, "05 10:00")]
+    late = [*sent, (3, "05 10:00"), (None, "05 11:00"), (5, "05 10:00")]
+    for rows in (sent[:3], sent, late, [*late, (6, "05 10:00")]):
+        shop.put_delta("orders", movements(*rows))
+        shop.load("2017-01-10")
+    assert sorted(landed(shop, "id"), key=repr) == [
+        *((str(n),) for n in range(1, 7)),
+        (None,),
+        (None,),
+    ]
+
+    rewind(shop.house, shop.tables["bronze/orders"], 1, "to be sure")
+    shop.load("2017-01-10")
+    shop.put_delta("orders", movements(*late, (6, "05 10:00"), (7, "05 10:00")))
+    shop.load("2017-01-10")
+
+    assert len(landed(shop)) == 9
