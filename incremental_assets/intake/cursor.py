@@ -62,12 +62,18 @@ def new_by_timestamp(
         # What a target holds that was filled by other means, up to its watermark, is not known.
         above = cursor > F.lit(low) if target.last is None else cursor >= F.lit(low)
         window = every if low is None else every.where(cursor.isNull() | above)
-        ahead = cursor > F.lit(limit)
+        ahead = F.coalesce(cursor > F.lit(limit), F.lit(False))
+        in_future = f"{changes.column}_in_future"
         reasons = [_null_reason(changes.column, changes.nulls)]
         if changes.future == "quarantine":
-            reasons.append(F.when(ahead, F.lit(f"{changes.column}_in_future")))
+            reasons.append(F.when(ahead, F.lit(in_future)))
         with persisted(window) as candidates:
-            new = unseen(candidates, target.known_rows(session, low))
+            # A quarantined row whose time has come is read again; before that it is known.
+            new = unseen(candidates, target.known_rows(session, low, but_for=in_future))
+            quarantined = target.set_aside(session)
+            if quarantined and changes.future == "quarantine":
+                still_ahead = unseen(new.where(ahead), quarantined)
+                new = new.where(~ahead).unionByName(still_ahead)
             new = target.without_beaten(session, new, low)
             with persisted(_bounded(new, intake, reasons)) as rows:
                 micros = F.unix_micros(ORDER)

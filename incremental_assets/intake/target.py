@@ -86,12 +86,17 @@ class Target:
             return first
         return Position.after(self.last.position, self.last.high, first, self.intake.name)
 
-    def known_rows(self, session: SparkSession, low: datetime | None) -> list[DataFrame]:
-        """Hashes of rows that were loaded or set aside, from a place in the order on."""
+    def known_rows(
+        self, session: SparkSession, low: datetime | None, but_for: str = ""
+    ) -> list[DataFrame]:
+        """Hashes of rows that were loaded or quarantined, from a place in the order on.
+
+        `but_for` is as for `set_aside`.
+        """
         known = [self.intake.target] if HASH in self.columns else []
         if not isinstance(self.intake.write, Append | ReplaceDay):
             known.append(self.intake.beside)
-        found = self.set_aside(session)
+        found = self.set_aside(session, but_for)
         near = F.lit(True) if low is None else F.col(ORDER).isNull() | (F.col(ORDER) >= F.lit(low))
         for path in known:
             found += [rows.where(near).select(HASH) for rows in self.side(session, path)]
@@ -113,9 +118,11 @@ class Target:
             "_later"
         )
 
-    def set_aside(self, session: SparkSession) -> list[DataFrame]:
-        """Hashes of the rows that were set aside before."""
-        return [rows.select(HASH) for rows in self.side(session, self.intake.quarantine)]
+    def set_aside(self, session: SparkSession, but_for: str = "") -> list[DataFrame]:
+        """Hashes of the rows that were quarantined before, but for those with this reason."""
+        other = ~F.array_contains("reasons", but_for) if but_for else F.lit(True)
+        rows = self.side(session, self.intake.quarantine)
+        return [each.where(other).select(HASH) for each in rows]
 
     def side(self, session: SparkSession, path: str) -> list[DataFrame]:
         """The rows of a table beside the target, if it is there."""
