@@ -132,14 +132,16 @@ def _by_day(rows: DataFrame, batch: Batch) -> Mapping[date, _Found]:
     ahead, new = is_ahead(batch), ~F.col(QUARANTINED)
     timed = isinstance(batch.table.changes, Timestamp)
     at = F.unix_micros(AT) if timed else F.col(AT)
-    # A row of a day to come is found when that day is loaded.
-    waits = ahead & ~F.expr(GOOD) & (F.col("_landing_day") == F.col(LOAD_DAY))
+    # A row of a day to come is found when that day is loaded, and moves no watermark before.
+    own = F.col("_landing_day") == F.col(LOAD_DAY)
+    waits = ahead & ~F.expr(GOOD) & own
+    ends = new & ~ahead & (own if timed else F.lit(True))
     found = rows.groupBy(LOAD_DAY).agg(
         F.count_if(new).alias("rows"),
         F.count_if(new & ~F.expr(GOOD)).alias("aside"),
         F.count_if(F.expr(GOOD) & F.col(AT).isNull()).alias("without"),
-        F.min(F.when(new & ~ahead, at)).alias("lowest"),
-        F.max(F.when(new & ~ahead, at)).alias("highest"),
+        F.min(F.when(ends, at)).alias("lowest"),
+        F.max(F.when(ends, at)).alias("highest"),
         F.count_if(new & is_null()).alias("nulls"),
         F.count_if(new & is_unreadable()).alias("unreadable"),
         F.count_if(new & ahead).alias("ahead"),

@@ -160,6 +160,8 @@ def _day_work(
             return None
         why = f"{len(files)} new files"
     since = state.get("version")
+    if since is not None and not fixed.has_commit(state.get("source", "")):
+        since = None  # another table lies there now, whose commits count from 0 again
     return DayWork(day, why, windows, files, source=fixed, since=since)
 
 

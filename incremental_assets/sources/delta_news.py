@@ -6,6 +6,7 @@ by the version. The log is read as files; delta-rs cannot open a path that holds
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -95,6 +96,14 @@ def table_root(path: str) -> str:
 
 def newest_version(path: str) -> int:
     """The newest version of a table. Raises SourceError if its log cannot be read."""
+    return newest_commit(path)[0]
+
+
+def newest_commit(path: str) -> tuple[int, str]:
+    """The newest version of a table, and a digest of its commit, as `commit_digest` gives it.
+
+    Raises SourceError if its log cannot be read.
+    """
     root = table_root(path)
     try:
         names = [file.path for file in files_below(f"{root}/{DELTA_LOG}")]
@@ -110,9 +119,24 @@ def newest_version(path: str) -> int:
         first -= 1
     if first not in checkpoints | {-1}:
         raise _broken(root, f"version {first} is missing, and no checkpoint follows it")
-    if newest in commits:
-        _actions(root, newest)
-    return newest
+    text = _commit_bytes(root, newest)
+    if text is None:
+        return newest, ""
+    _parsed(root, newest, text)
+    return newest, _digest(text)
+
+
+def commit_digest(path: str, version: int) -> str:
+    """What tells the commit of a version from that of another table which was put in its place.
+
+    "" where the commit is gone from the log. Raises SourceError if it cannot be read.
+    """
+    text = _commit_bytes(table_root(path), version)
+    return "" if text is None else _digest(text)
+
+
+def _digest(text: bytes) -> str:
+    return hashlib.blake2b(text, digest_size=8).hexdigest()
 
 
 def delta_files_since(path: str, low_version: int, high_version: int) -> DeltaNews:
@@ -211,17 +235,27 @@ def _still_there(root: str, version: int, files: tuple[DeltaFile, ...]) -> bool:
 
 def _actions(root: str, version: int) -> list[dict[str, Any]] | None:
     """The actions of a commit; None where the commit is gone from the log."""
+    text = _commit_bytes(root, version)
+    return None if text is None else _parsed(root, version, text)
+
+
+def _parsed(root: str, version: int, text: bytes) -> list[dict[str, Any]]:
+    try:
+        return [json.loads(line) for line in text.decode("utf-8").splitlines() if line.strip()]
+    except ValueError as error:
+        raise _broken(root, f"its commit {version} is not JSON ({error})") from error
+
+
+def _commit_bytes(root: str, version: int) -> bytes | None:
     where = f"{root}/{DELTA_LOG}/{version:020d}.json"
     try:
         with open_file(where) as stream:
-            text = stream.read().decode("utf-8")
-        return [json.loads(line) for line in text.splitlines() if line.strip()]
+            found: bytes = stream.read()
+            return found
     except FileNotFoundError:
         return None
     except OSError as error:
         raise not_readable(where, error) from error
-    except ValueError as error:
-        raise _broken(root, f"its commit {version} is not JSON ({error})") from error
 
 
 def _broken(root: str, what: str) -> SourceError:

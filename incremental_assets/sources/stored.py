@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType
 
 from incremental_assets.sources.csv_rows import csv_rows, csv_texts
-from incremental_assets.sources.delta_news import newest_version, version_size
+from incremental_assets.sources.delta_news import commit_digest, newest_commit, version_size
 from incremental_assets.sources.file_checks import require_as_fixed
 from incremental_assets.sources.json_columns import json_rows
 from incremental_assets.sources.parquet_rows import parquet_rows
@@ -56,15 +56,18 @@ class StoredSource:
         """
         found = look(self.path)
         kind, data = of_format(self.path, found, self.format)
-        version = newest_version(data.root) if kind == "delta" else None
-        return FixedSource(self.path, kind, version, data.files, data.root)
+        if kind != "delta":
+            return FixedSource(self.path, kind, None, data.files, data.root)
+        version, commit = newest_commit(data.root)
+        return FixedSource(self.path, kind, version, data.files, data.root, commit)
 
 
 @dataclass(frozen=True, slots=True)
 class FixedSource:
     """What a load reads: a version of a Delta table, or these files, relative to `root`.
 
-    `format` is None where there are no files to tell it by, and nobody said it.
+    `format` is None where there are no files to tell it by, and nobody said it. `commit` is a
+    digest of the version's commit: a table that was dropped and made again counts from 0, too.
     """
 
     path: str
@@ -72,12 +75,13 @@ class FixedSource:
     version: int | None = None
     files: tuple[SourceFile, ...] = ()
     root: str = ""
+    commit: str = ""
 
     @property
     def mark(self) -> str:
         """What tells that the source is as it was: its version, or a digest of its file list."""
         if self.version is not None:
-            return f"version {self.version}"
+            return f"version {self.version} {self.commit}".strip()
         listed = [(f.path, f.size, f.tag or f.modified) for f in self.files]
         digest = hashlib.blake2b(json.dumps(listed).encode(), digest_size=16).hexdigest()
         return f"files {digest}"
@@ -158,6 +162,15 @@ class FixedSource:
         if self.version is None:
             return sum(file.size for file in self.files)
         return version_size(self.root, self.version)
+
+    def has_commit(self, mark: str) -> bool:
+        """Whether the log's commit of the version that a mark names is still that commit.
+
+        True as well where the mark or the log does not say which commit it was.
+        """
+        _, version, commit = [*mark.split(" "), "", ""][:3]
+        now = commit_digest(self.root, int(version)) if commit else ""
+        return not now or now == commit
 
     def gone(self) -> list[SourceFile]:
         """Which files vanished or changed since they were fixed, to tell why a read failed."""

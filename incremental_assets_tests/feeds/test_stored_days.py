@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Collection
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,8 @@ from incremental_assets.changes import ChangeLog, Sequence, Timestamp
 from incremental_assets.lake.strategy import Append
 from incremental_assets.operations.rewind import rewind
 from incremental_assets.plan import source_news
+from incremental_assets.plan.looks import LOOK, Fingerprints, Looks
+from incremental_assets.sources.stored import FixedSource
 from incremental_assets.sources.stored_feed import Stored
 from incremental_assets.table import Table
 from incremental_assets_tests.event_log import EventLog, records_read
@@ -158,10 +162,59 @@ def test_a_row_that_is_ahead_across_midnight_is_loaded_on_its_own_day(lake: Lake
     assert shop.bronze("bronze/orders", "order_id") == [("2017-01-11", "y")]
 
 
-def pending(shop: Lake) -> list[str]:
+def test_a_row_of_tomorrow_does_not_move_the_watermark_of_today(lake: Lakes) -> None:
+    shop = lake(bronze(Timestamp("updated_at")))
+    shop.now = datetime(2017, 1, 10, 23, 58, tzinfo=UTC)
+    sent = (("a", "paid", "10 23:50"), ("t", "paid", "11 00:01"))  # the last within the tolerance
+    shop.put_delta("orders", orders(*sent))
+    shop.load("2017-01-10")
+    shop.put_delta("orders", orders(*sent, ("b", "paid", "10 23:57")))
+
+    shop.load("2017-01-10")
+    shop.now = datetime(2017, 1, 11, 8, tzinfo=UTC)
+    shop.load("2017-01-10...2017-01-11")
+
+    assert sorted(landed(shop, "order_id")) == [("a",), ("b",), ("t",)]
+
+
+def test_a_table_that_is_dropped_and_made_again_is_read_again(lake: Lakes) -> None:
+    shop = lake(bronze(Timestamp("updated_at")))
+    log = shop.with_tables(replace(bronze(ChangeLog()), name="bronze/log"))
+    shop.put_delta("orders", orders(*FIRST[:1]))
+    shop.put_delta("orders", orders(*FIRST[1:2]), mode="append")
+    shop.load("2017-01-05")
+    log.load("2017-01-10")
+
+    shutil.rmtree(shop.source("orders"))
+    for row in (("d", "paid", "05 12:00"), ("e", "paid", "05 13:00")):
+        shop.put_delta("orders", orders(row), mode="append")
+
+    assert pending(shop) == ["2017-01-05"]
+    shop.load("2017-01-05")
+    assert sorted(landed(shop, "order_id")) == [("a",), ("b",), ("d",), ("e",)]
+    shop.put_delta("orders", orders(("f", "paid", "05 14:00")), mode="append")
+    log.load("2017-01-10")
+    found = log.bronze("bronze/log", "order_id")
+    assert sorted(order for _, order in found) == ["a", "b", "d", "e", "f"]
+
+
+def pending(shop: Lake, look: Looks = LOOK) -> list[str]:
     """The days that a sensor would ask for now."""
     view, table = shop.house.ledger.view(), shop.tables["bronze/orders"]
-    return [str(day) for day in source_news(table, view, shop.settings, shop.now).days]
+    return [str(day) for day in source_news(table, view, shop.settings, shop.now, look).days]
+
+
+class Noted(Looks):
+    """Notes of which days the rows were read to plan."""
+
+    def __init__(self) -> None:
+        self.days: set[date] = set()
+
+    def rows_by_day(
+        self, fixed: FixedSource, column: str, days: Collection[date], last: date
+    ) -> Fingerprints:
+        self.days |= set(days)
+        return super().rows_by_day(fixed, column, days, last)
 
 
 LOG = {"operation": pl.String, "sequence_num": pl.Int64, "id": pl.Int64, "at": pl.Datetime("us")}
@@ -188,7 +241,9 @@ def test_a_commit_that_appends_makes_pending_just_the_days_that_it_touches(
 
     shop.put_delta("orders", events(10, "04 11:00"), mode="append")
 
-    assert pending(shop) == ["2017-01-04"]
+    look = Noted()
+    assert pending(shop, look) == ["2017-01-04"]
+    assert look.days == {date(2017, 1, 4)}
     shop.load("2017-01-01...2017-01-10")
     (last,) = [e for e in shop.house.ledger.view().table("bronze/orders").committed if e.batch == 2]
     assert (str(last.day), last.rows_inserted) == ("2017-01-04", 1)
