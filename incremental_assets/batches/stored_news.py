@@ -13,6 +13,7 @@ from pyspark.sql.types import DataType
 
 from incremental_assets.batches.batch import Batch
 from incremental_assets.batches.bronze import judging_day
+from incremental_assets.batches.set_aside import judged_again
 from incremental_assets.batches.stored_rows import (
     AT,
     HASH,
@@ -75,10 +76,16 @@ def new_rows(
 
 
 def _with_known(session: SparkSession, batch: Batch, rows: DataFrame) -> DataFrame:
-    """Add whether a row lies in quarantine already; only one that is to go there has a `_line`."""
+    """Add whether a row lies in quarantine already; only one that is to go there has a `_line`.
+
+    What a held batch put there does not count: this batch takes its place.
+    """
     if open_table(batch.quarantine_path) is None:
         return rows.withColumn(QUARANTINED, F.lit(False))
     before = read_version(session, batch.quarantine_path, version_of(batch.quarantine_path))
+    replaced = judged_again(batch.view.table(batch.table.name), batch.claims)
+    for day, low in replaced.items():
+        before = before.where(~((F.col("_day") == F.lit(day)) & (F.col("_batch") >= low)))
     known = before.selectExpr("row AS _line", f"true AS {QUARANTINED}").distinct()
     rows = rows.join(known, "_line", "left")
     return rows.withColumn(QUARANTINED, F.coalesce(QUARANTINED, F.lit(False)))

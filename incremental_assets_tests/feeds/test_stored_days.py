@@ -18,6 +18,7 @@ from incremental_assets.lake.strategy import Append
 from incremental_assets.operations.rewind import rewind
 from incremental_assets.plan import source_news
 from incremental_assets.plan.looks import LOOK, Fingerprints, Looks
+from incremental_assets.quality.rules import fail, row_count
 from incremental_assets.sources.stored import FixedSource
 from incremental_assets.sources.stored_feed import Stored
 from incremental_assets.table import Table
@@ -160,6 +161,22 @@ def test_a_row_that_is_ahead_across_midnight_is_loaded_on_its_own_day(lake: Lake
     shop.load("2017-01-11")
 
     assert shop.bronze("bronze/orders", "order_id") == [("2017-01-11", "y")]
+
+
+def test_what_a_held_batch_put_into_quarantine_is_there_when_its_day_is_published(
+    lake: Lakes,
+) -> None:
+    table = bronze(Timestamp("updated_at", nulls="quarantine"))
+    shop = lake(replace(table, rules=fail(row_count(3))))
+    few = [("a", "paid", "10 09:00"), ("x", "paid", None)]
+    shop.put_delta("orders", orders(*few))
+    assert states(shop.load("2017-01-10"), "bronze/orders") == ["held"]
+
+    shop.put_delta("orders", orders(*few, ("b", "paid", "10 09:30"), ("c", "paid", "10 10:00")))
+    assert states(shop.load("2017-01-10"), "bronze/orders") == ["committed"]
+
+    assert landed(shop, "order_id") == [("a",), ("b",), ("c",)]
+    assert shop.reasons("bronze/orders") == [("updated_at_null",)]
 
 
 def test_a_row_of_tomorrow_does_not_move_the_watermark_of_today(lake: Lakes) -> None:
