@@ -1,4 +1,4 @@
-"""Which files of a stored source may hold rows of a day, told without a JVM and without a row."""
+"""Which files of a stored source may hold rows of a day, without a JVM and without a row read."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def files_by_day(
     """For each of `days` that may have rows: how many files may hold them, and which.
 
     As text that changes whenever a file with rows of the day comes, goes or is rewritten. A day is
-    a UTC date in `column`; rows without one and of days after `last` count to `last`. Told from
+    a UTC date in `column`; rows without one and of days after `last` count to `last`. Taken from
     the statistics in a Delta log and in the footers of Parquet files; a file without them may hold
-    rows of any day. None where it cannot be told at all: JSON and CSV, text for a timestamp, and
+    rows of any day. None where it cannot be taken at all: JSON and CSV, text for a timestamp, and
     Parquet files in an object store.
     """
     asked = sorted(days)
@@ -44,19 +44,19 @@ def files_by_day(
     if files is None:
         return None
     # A file is entered at the first of its days and left after the last one.
-    counts, marks = [0] * (len(asked) + 1), [0] * (len(asked) + 1)
+    counts, digests = [0] * (len(asked) + 1), [0] * (len(asked) + 1)
     for file in files:
         for begin, end in _places(file, asked, last):
             counts[begin] += 1
             counts[end] -= 1
-            marks[begin] += file.mark
-            marks[end] -= file.mark
+            digests[begin] += file.digest
+            digests[end] -= file.digest
     found: dict[date, str] = {}
-    count = mark = 0
-    for day, more, other in zip(asked, counts, marks, strict=False):
-        count, mark = count + more, mark + other
+    count = digest = 0
+    for day, more, other in zip(asked, counts, digests, strict=False):
+        count, digest = count + more, digest + other
         if count:
-            found[day] = f"{count}:{mark % _WRAP:032x}"
+            found[day] = f"{count}:{digest % _WRAP:032x}"
     return found
 
 
@@ -68,7 +68,7 @@ class _Span:
     as far as is known.
     """
 
-    mark: int
+    digest: int
     first: date | None
     last: date | None
     dayless: Literal["none", "some", "all"]
@@ -138,7 +138,7 @@ def _parquet_spans(fixed: FixedSource, root: Path, column: str) -> Iterator[_Spa
 
 
 def _in_footer(footer: pq.FileMetaData, column: str, file: tuple[Any, ...]) -> _Span:
-    """The days that the statistics of a file's row groups tell."""
+    """The days by the statistics of a file's row groups."""
     paths = [footer.schema.column(n).path for n in range(footer.num_columns)]
     unknown = _Span.of(file, None, None, "some")
     if column not in paths:

@@ -1,4 +1,4 @@
-"""What a stored source has of each day, told by its rows and without a JVM."""
+"""What a stored source has of each day, by its rows and without a JVM."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def rows_by_day(
     As text that changes whenever a row of the day comes, goes or changes in any column, and not
     with the order of the rows or columns, or with a column that is null. Rows without a day and of
     days after `last` count to `last`. Row groups of other days are skipped. None where it cannot
-    be told: JSON and CSV, text for a timestamp, a Delta feature that polars does not know, an
+    be taken: JSON and CSV, text for a timestamp, a Delta feature that polars does not know, an
     object store. Another release of polars may hash otherwise: each day then counts as changed.
     """
     try:
