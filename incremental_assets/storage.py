@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from typing import IO, Any, NamedTuple
 
 from incremental_assets.errors import SettingsError
@@ -15,6 +16,8 @@ from incremental_assets.settings import local_path
 
 # What stores call that which changes with a file's content.
 _TAGS = ("ETag", "etag", "md5Hash", "content_md5", "checksum", "generation", "versionId")
+# What they call the time of its last change; last, that of a file which is only ever replaced.
+_TIMES = ("LastModified", "last_modified", "mtime", "updated", "modified", "created")
 _GLOB = str.maketrans({c: f"\\{c}" for c in "{}[]*?\\"})
 
 
@@ -170,10 +173,21 @@ def _find(folder: str, skip: Callable[[str], bool]) -> Iterator[StoredFile]:
 
 
 def _stored(path: str, info: Mapping[str, Any]) -> StoredFile:
-    modified: Any = info.get("LastModified") or info.get("mtime")
-    stamp = int(modified.timestamp() * 1e9) if hasattr(modified, "timestamp") else 0
+    stamp = next((nanoseconds(info[key]) for key in _TIMES if info.get(key)), 0)
     tag = next((str(info[key]).strip('"') for key in _TAGS if info.get(key)), "")
     return StoredFile(path, int(info.get("size") or 0), stamp, tag)
+
+
+def nanoseconds(moment: Any) -> int:
+    """A store's time, a datetime, a number of seconds or ISO 8601 text, since 1970; 0 for none."""
+    if isinstance(moment, str):
+        try:
+            moment = datetime.fromisoformat(moment)
+        except ValueError:
+            return 0
+    if isinstance(moment, datetime):
+        moment = moment.timestamp()
+    return int(moment * 1e9) if isinstance(moment, int | float) else 0
 
 
 def open_store(location: str) -> tuple[Any, str]:

@@ -27,6 +27,7 @@ F = TypeVar("F", bound=FileLike)
 class Files:
     """Files are known by path, size and tag, never by modification time alone.
 
+    The tag is the store's own, or a digest of the content where a store or a disk has none.
     A file whose size and modification mark are as they were is taken as unchanged without
     reading it; one whose mark moved is compared by its tag. A known file that is gone is no
     change: it may have been archived.
@@ -59,4 +60,7 @@ class Files:
 def _looks_same(file: FileLike, before: FileLike) -> bool:
     if file.size != before.size:
         return False
-    return file.tag == before.tag if file.tag else file.modified == before.modified
+    if file.tag:
+        return file.tag == before.tag
+    # A store that tells neither a tag nor a time tells nothing: only the content does.
+    return file.modified != "" and file.modified == before.modified

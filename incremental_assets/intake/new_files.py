@@ -15,6 +15,7 @@ from incremental_assets.intake.target import Target
 from incremental_assets.ledger.entry import FileEntry
 from incremental_assets.sources.delta_news import DeltaFile, delta_files_since
 from incremental_assets.sources.payloads import row_objects, row_payloads
+from incremental_assets.sources.rows import spelled
 from incremental_assets.sources.stored import FixedSource
 from incremental_assets.sources.stored_delta import delta_rows
 
@@ -39,7 +40,7 @@ class LogFiles:
         """The new events as rows of columns."""
         added = self._added(session)
         if added is not None:
-            yield added
+            yield spelled(added, known)
             return
         with self.fixed.rows(session, known, self._only) as rows:
             yield rows

@@ -9,16 +9,40 @@ from typing import Literal
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-# How files are written, whoever started Spark. Delta knows no shredded VARIANT unless a table says
-# so, and Spark would shred on its own; timestamps of 96 bits have no statistics.
-_ALWAYS = {
-    # Whoever started the session: instants without a zone are UTC, and what does not fit fails.
+# What a load's result depends on, whoever started Spark and however it is configured.
+_PINNED = {
+    # Instants without a zone are UTC, and so is what a source calls a timestamp.
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    # What does not fit fails; it does not become null, or a number that overflowed.
     "spark.sql.ansi.enabled": "true",
+    "spark.sql.storeAssignmentPolicy": "ANSI",
+    "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+    "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
+    "spark.sql.variant.allowDuplicateKeys": "false",
+    # A file that is corrupt or gone fails the load; otherwise its rows would count as deleted, or
+    # the file as loaded.
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.files.ignoreInvalidPartitionPaths": "false",
+    "spark.sql.parquet.mergeSchema": "false",
+    "spark.sql.parquet.respectSummaryFiles": "false",
+    # Columns are found by name, in whatever case.
     "spark.sql.caseSensitive": "false",
+    "spark.sql.parquet.fieldId.read.enabled": "false",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+    # The hash of a row is over its JSON without nulls; bytes are not taken for text.
+    "spark.sql.jsonGenerator.ignoreNullFields": "true",
+    "spark.sql.parquet.binaryAsString": "false",
+    "spark.sql.legacy.charVarcharAsString": "false",
+    # How data files are written. Delta knows no shredded VARIANT unless a table says so, and Spark
+    # would shred on its own; timestamps of 96 bits have no statistics.
     "spark.sql.variant.inferShreddingSchema": "false",
     "spark.sql.variant.writeShredding.enabled": "false",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.writeLegacyFormat": "false",
+    "spark.sql.sources.partitionOverwriteMode": "STATIC",
     # The first `lower` by ICU takes a second, to load all of it; Java's says the same.
     "spark.sql.icu.caseMappings.enabled": "false",
 }
@@ -76,7 +100,7 @@ def own_session(spark: SparkSession, size: Size) -> Iterator[SparkSession]:
     clone = getattr(spark, "cloneSession", None)
     session: SparkSession = clone() if clone else spark.newSession()
     try:
-        for name, value in (_ALWAYS | _BY_SIZE[size]).items():
+        for name, value in (_PINNED | _BY_SIZE[size]).items():
             session.conf.set(name, value)
         yield session
     finally:

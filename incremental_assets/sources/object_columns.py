@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -18,15 +19,19 @@ def infer_columns(
 ) -> list[OwnColumn]:
     """The columns that the objects of a `VARIANT` column have, typed as those of JSON lines are.
 
-    `known` are the types that the target has. One aggregate over the rows. Raises SourceError if
-    a table cannot have the columns; `source` names them in the message.
+    `known` are the target's columns, whose types and spelling these get. One aggregate over the
+    rows. Raises SourceError if a table cannot have the columns; `source` names them in the message.
     """
     fields = fields_of(rows.select(F.col(objects).alias("payload")), source)
     require_names(list(fields), source)
     reading = Reading(source, DataFiles(source, ()), (), known)
-    return [
+    spelling = {name.lower(): name for name in known}
+    found = [
         column_of(name, kinds, None, reading.known_type(name), F.col(objects))
         for name, kinds in fields.items()
+    ]
+    return [
+        replace(column, name=spelling.get(column.name.lower(), column.name)) for column in found
     ]
 
 

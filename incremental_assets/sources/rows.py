@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -68,6 +68,25 @@ def with_facts(rows: DataFrame, columns: Sequence[OwnColumn]) -> DataFrame:
         "_raw",
         _unreadable(misfits),
     )
+
+
+def spelled(rows: DataFrame, known: Collection[str]) -> DataFrame:
+    """The rows with each column in the spelling that the target knows it by.
+
+    Spark takes `Amount` and `AMOUNT` for one column; Parquet's other readers, the hash of a row and
+    the columns of a table do not, so a source that changes the case of a name changes nothing.
+    """
+    same = {name.lower(): name for name in known}
+    renamed = {
+        name: same[name.lower()]
+        for name in rows.columns
+        if name not in FACTS and same.get(name.lower(), name) != name
+    }
+    if not renamed:
+        return rows
+    names = F.create_map(*(F.lit(name) for pair in renamed.items() for name in pair))
+    misfits = F.transform("_unreadable", lambda n: F.coalesce(F.try_element_at(names, n), n))
+    return rows.withColumnsRenamed(renamed).withColumn("_unreadable", misfits)
 
 
 def all_readable(rows: DataFrame, file: Column | None = None) -> DataFrame:

@@ -6,8 +6,9 @@ import hashlib
 from dataclasses import dataclass, replace
 
 from incremental_assets.errors import SourceError
-from incremental_assets.settings import local_path
-from incremental_assets.storage import StoredFile
+from incremental_assets.storage import StoredFile, open_file
+
+_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,8 +16,8 @@ class SourceFile:
     """One file: its path relative to the root that it was listed below.
 
     `size` in bytes; `modified` in nanoseconds since 1970, or "" where the store has a tag. `tag`
-    is the store's own (an ETag, say); a local disk has none, so there it is a digest of the
-    content, and "" until somebody asks for it.
+    is the store's own (an ETag, say); a local disk and some stores have none, so there it is a
+    digest of the content, and "" until somebody asks for it.
     """
 
     path: str
@@ -28,20 +29,21 @@ class SourceFile:
     def of(cls, file: StoredFile, folder: str = "") -> SourceFile:
         """A file that was listed, below a folder of the root."""
         path = f"{folder}/{file.path}" if folder else file.path
-        return cls(path, file.size, file.tag, "" if file.tag else str(file.modified))
+        return cls(path, file.size, file.tag, "" if file.tag else str(file.modified or ""))
 
 
 def with_content_tag(root: str, file: SourceFile) -> SourceFile:
-    """The file with a tag: the store's, or on a local disk a digest of its content.
+    """The file with a tag: the store's, or where there is none a digest of its content.
 
     Raises SourceError if the file is gone or cannot be read.
     """
-    folder = local_path(root)
-    if folder is None or file.tag:
+    if file.tag:
         return file
+    digest = hashlib.blake2b(digest_size=16)
     try:
-        with open(folder / file.path, "rb") as stream:
-            tag = hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+        with open_file(f"{root}/{file.path}") as stream:
+            while chunk := stream.read(_CHUNK):
+                digest.update(chunk)
     except FileNotFoundError as error:
         raise SourceError(
             f"{file.path} vanished from {root} after it was listed. Nothing was loaded; put the "
@@ -49,7 +51,7 @@ def with_content_tag(root: str, file: SourceFile) -> SourceFile:
         ) from error
     except OSError as error:
         raise not_readable(error.filename or root, error) from error
-    return replace(file, tag=tag)
+    return replace(file, tag=digest.hexdigest())
 
 
 def not_readable(where: str, error: OSError) -> SourceError:

@@ -22,7 +22,7 @@ from incremental_assets.sources.file_checks import require_as_fixed
 from incremental_assets.sources.json_columns import json_rows
 from incremental_assets.sources.parquet_rows import parquet_rows
 from incremental_assets.sources.payloads import line_payloads, row_objects, row_payloads
-from incremental_assets.sources.rows import Reading, no_rows
+from incremental_assets.sources.rows import Reading, no_rows, spelled
 from incremental_assets.sources.source_file import SourceFile, with_content_tag
 from incremental_assets.sources.stored_delta import delta_version
 from incremental_assets.sources.stored_files import (
@@ -98,23 +98,24 @@ class FixedSource:
         `_file` is the path of the row's file (null for Delta), `_raw` the text of a line that
         cannot be taken apart (its columns are null), `_unreadable` the names of the columns whose
         value does not fit the column's type (and is null). `known` are the types that the
-        target's columns have: JSON, CSV and columns named by folders are read as those. `only`
-        restricts to some files. The frame is good until the end of the block.
+        target's columns have: JSON, CSV and columns named by folders are read as those, and every
+        column is spelled as there, whatever case the source writes it in. `only` restricts to
+        some files. The frame is good until the end of the block.
 
         Raises SourceError if files vanished or are not what they should be, and ValueError if
         `only` names files that are not there, or the source is Delta. Errors of Spark pass.
         """
         reading = self._reading(known, only)
         if self.version is not None:
-            yield delta_version(session, self.root, self.version)
+            yield spelled(delta_version(session, self.root, self.version), known)
         elif not reading.data.files:
             yield no_rows(session)
         elif self.format == "parquet":
-            yield parquet_rows(session, reading)
+            yield spelled(parquet_rows(session, reading), known)
         else:
             read = csv_rows if self.format == "csv" else json_rows
             with read(session, reading) as rows:
-                yield rows
+                yield spelled(rows, known)
 
     @contextmanager
     def payloads(
