@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import IO
 
 import dagster as dg
 import polars as pl
@@ -21,6 +22,7 @@ from incremental_assets.orchestration.requests import ASKED_FOR
 from incremental_assets.orchestration.source_sensors import source_sensors
 from incremental_assets.settings import Settings
 from incremental_assets.sources.stored_feed import Stored
+from incremental_assets.storage import open_file
 from incremental_assets.table import Table
 from incremental_assets_tests.orchestration.ticks import LATE, Ticks, land, spans
 from incremental_assets_tests.plan.ledgers import EVENTS, MART, SALES, USERS, did, jan
@@ -345,13 +347,13 @@ def test_a_tick_reads_no_new_file_and_a_loaded_one_once(
     land(events.settings, jan(3))
     loaded.write_text("{}\n")  # another time, the same content
     opened = []
-    real = open
+    real = open_file
 
-    def counting(path: object, *words: object) -> object:
-        opened.append(str(path))
-        return real(path, *words)  # type: ignore[call-overload]
+    def counting(path: str) -> IO[bytes]:
+        opened.append(path)
+        return real(path)
 
-    monkeypatch.setattr("incremental_assets.sources.source_file.open", counting, raising=False)
+    monkeypatch.setattr("incremental_assets.sources.source_file.open_file", counting)
 
     for _ in range(2):
         assert spans(events.requests()) == ["2017-01-03"]
