@@ -396,12 +396,12 @@ def test_several_values_that_do_not_fit_are_all_named(tmp_path: Path, spark: Spa
     assert found.column("d") == [1, None]
 
 
-def test_a_known_column_is_found_whatever_its_case_and_not_added(
+def test_a_known_column_is_found_whatever_its_case_and_spelled_as_the_target_has_it(
     tmp_path: Path, spark: SparkSession
 ) -> None:
     found = lines(spark, tmp_path, '{"Id": 1}', id=StringType(), other=LongType())
 
-    assert found.own == {"Id": "string"}
+    assert found.own == {"id": "string"}
 
 
 def test_a_known_field_that_is_only_null_keeps_its_type(
