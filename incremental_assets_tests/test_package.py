@@ -40,8 +40,24 @@ def test_the_package_gives_its_definitions_when_asked() -> None:
 
 @pytest.mark.parametrize("command", [("run",), ("demo", "show")])
 def test_a_setting_that_cannot_be_used_is_told_in_one_line(command: tuple[str, ...]) -> None:
-    done = python("-m", "incremental_assets.cli", *command, INCREMENTAL_ASSETS_START_DATE="soon")
+    done = python("-m", "incremental_assets", *command, INCREMENTAL_ASSETS_START_DATE="soon")
 
     assert done.returncode == 1
     assert "INCREMENTAL_ASSETS_START_DATE is 'soon'; expected a day" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_command_that_is_stopped_while_it_is_imported_ends_as_it_does_later() -> None:
+    done = python(
+        "-c",
+        "import os, signal, sys\n"
+        "class Stops:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'incremental_assets.cli.run':\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Stops())\n"
+        "from incremental_assets.__main__ import start\n"
+        "start()\n",
+    )
+
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (1, "", "Aborted!")

@@ -62,7 +62,7 @@ def refusal(result: dg.ExecuteInProcessResult) -> str:
 
 def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "incremental_assets.cli", "maintain", *arguments],
+        [sys.executable, "-m", "incremental_assets", "maintain", *arguments],
         capture_output=True,
         text=True,
         check=False,

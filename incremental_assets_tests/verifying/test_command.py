@@ -21,7 +21,7 @@ def command(world: World, *arguments: str) -> subprocess.CompletedProcess[str]:
         "INCREMENTAL_ASSETS_LANDING": settings.landing,
         "INCREMENTAL_ASSETS_DRIVER_MEMORY": "1g",
     }
-    run = [sys.executable, "-m", "incremental_assets.cli", "verify", *arguments]
+    run = [sys.executable, "-m", "incremental_assets", "verify", *arguments]
     return subprocess.run(run, env=environment, capture_output=True, text=True, check=False)
 
 
