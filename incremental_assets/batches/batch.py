@@ -15,6 +15,7 @@ from incremental_assets.changes.by_snapshot import SnapshotDiff
 from incremental_assets.errors import ConflictError
 from incremental_assets.lake.delta_log import Commit, bytes_of, find_commit, partition_day
 from incremental_assets.lake.session import Size, size_of
+from incremental_assets.lake.stage import folder_of
 from incremental_assets.lake.strategy import Merge, ReplaceKeys
 from incremental_assets.lake.transaction import Transaction
 from incremental_assets.ledger.entry import Entry, Touched
@@ -64,6 +65,11 @@ class Batch:
     def path(self) -> str:
         """Where the table lies."""
         return f"{self.settings.lake}/{self.table.name}"
+
+    @property
+    def folder(self) -> str:
+        """The beginning of the folders' names in which it stages its files."""
+        return folder_of(self.table.name, self.number)
 
     @property
     def quarantine_path(self) -> str:

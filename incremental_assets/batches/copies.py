@@ -109,7 +109,7 @@ class CopyBatch:
         kept = rows.withColumns(
             {"_batch": F.lit(batch.number).cast("long"), "_day": F.col("_landing_day")}
         ).select(*(name for name, _ in self.columns(batch.table)))
-        staged = stage(kept, batch.path, batch.number, PARTITIONS)
+        staged = stage(kept, batch.path, batch.folder, PARTITIONS)
         publish(staged, batch.transaction([entry]), replaced_by=("_landing_day", replaced))
         return Outcome(self.settled(batch.table, [entry], batch.commit()), {day: results}, notes)
 

@@ -20,7 +20,7 @@ class DailyBatch(DayBatch):
             partition_by = self.partition_by(batch.table)
             rows = made_rows(batch, frames)
             notes = widen(session, batch.path, batch.table.name, rows.schema.fields)
-            staged = stage(rows, batch.path, batch.number, partition_by)
+            staged = stage(rows, batch.path, batch.folder, partition_by)
             entries, results = judge(batch, frames[0], read_staged(session, staged, partition_by))
             published = {e.day for e in entries if e.state == "committed"}
             good = staged.only("dt", published)

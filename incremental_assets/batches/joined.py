@@ -56,7 +56,7 @@ class JoinedBatch(DayBatch):
                     session,
                     rows,
                     batch.path,
-                    batch.number,
+                    batch.folder,
                     (*table.key, "dt"),
                     F.lit(True),
                     keep=lambda file: file.partition["dt"] in batch.work.days,

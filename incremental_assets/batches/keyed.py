@@ -197,7 +197,7 @@ def _write(session: SparkSession, batch: Batch, touched: _Touched, rows: DataFra
     """Stage the new rows and take away what the keys no longer have; equal rows stay."""
     table = batch.table
     if touched.present is None:
-        staged = stage(rows, batch.path, batch.number, ("dt",))
+        staged = stage(rows, batch.path, batch.folder, ("dt",))
         return Merged(staged, (), {None: sum(file.rows for file in staged.files)})
     carried = _carried(table)
     key = [*table.key, *(["dt"] if carried else [])]
@@ -216,7 +216,7 @@ def _write(session: SparkSession, batch: Batch, touched: _Touched, rows: DataFra
         session,
         incoming,
         batch.path,
-        batch.number,
+        batch.folder,
         key,
         F.expr(f"{GONE} OR {HASH} != {OLD}.{HASH}"),
         (HASH,),

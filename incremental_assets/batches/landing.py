@@ -86,7 +86,7 @@ class LandingBatch:
                     return _replacing(session, batch, rows, files)
                 if batch.size == "medium":  # each task would write a file for each of the days
                     rows = rows.hint("rebalance", *PARTITIONS)
-                staged = stage(rows, batch.path, batch.number, self.partition_by(batch.table))
+                staged = stage(rows, batch.path, batch.folder, self.partition_by(batch.table))
             except SPARK_ERRORS as error:
                 missing = gone(batch.settings.landing, files)
                 if missing or "FAILED_READ_FILE" in str(error):
@@ -102,7 +102,7 @@ def _replacing(
         return file.partition["_landing_day"] in batch.work.days
 
     doomed = F.col("_file").isin([file.path for file in files])
-    return replace_files_rows(session, rows, batch.path, batch.number, doomed, of_these_days)
+    return replace_files_rows(session, rows, batch.path, batch.folder, doomed, of_these_days)
 
 
 def _judge(

@@ -54,7 +54,7 @@ class Target:
         quarantine.abandon(quarantine_path(self.settings, self.table), self.table.name, batch)
         for name in ("beside", "ties of"):
             abandon_beside(f"{self.path}/_beside", f"{name} {self.table.name}", batch)
-        discard_batch(self.path, batch)
+        discard_batch(self.path, self.table.name, batch)
 
 
 def supersede(settings: Settings, table: Table, view: LedgerView, entries: Sequence[Entry]) -> None:

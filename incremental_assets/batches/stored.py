@@ -99,7 +99,7 @@ class StoredBatch:
             if not sum(days[day].good for day in published if day in days):
                 return Outcome(entries, results, notes)
             names = [name for name, _ in self.columns(batch.table)]
-            staged = stage(good.select(*names), batch.path, batch.number, PARTITIONS)
+            staged = stage(good.select(*names), batch.path, batch.folder, PARTITIONS)
         publish(staged, batch.transaction(entries))
         return Outcome(self.settled(batch.table, entries, batch.commit()), results, notes)
 

@@ -78,7 +78,7 @@ def write_versions(
         session,
         latest.withColumn(GONE, F.col(LOST)),
         batch.path,
-        batch.number,
+        batch.folder,
         key,
         F.expr(f"({wins}) AND NOT {LOST}"),
         compared,
@@ -94,7 +94,7 @@ def _staged(batch: Batch, latest: DataFrame, *, spread: bool) -> Merged:
     kept = latest.observe(seen, F.count_if(LOST).alias("lost")).where(f"NOT {LOST}").drop(LOST)
     if spread:
         kept = kept.hint("rebalance", "dt")
-    staged = stage(kept, batch.path, batch.number, ("dt",))
+    staged = stage(kept, batch.path, batch.folder, ("dt",))
     # A row that lost leaves one that stays; of a plan that was found empty nothing is observed.
     if staged.files and seen.get.get("lost"):
         _put_ties(batch, latest.where(LOST))
@@ -167,4 +167,4 @@ def _rebuilt_keys(
                 _put_ties(batch, lost)
             last = kept.where(f"NOT {LOST}").drop(LOST)
             incoming = keys.join(last, key, "left").withColumn(GONE, F.col("dt").isNull())
-            return merge(session, incoming, batch.path, batch.number, table.key, F.lit(True))
+            return merge(session, incoming, batch.path, batch.folder, table.key, F.lit(True))

@@ -11,6 +11,7 @@ from incremental_assets.changes.by_sequence import Sequence
 from incremental_assets.changes.by_snapshot import SnapshotDiff
 from incremental_assets.changes.by_timestamp import Timestamp
 from incremental_assets.errors import DefinitionError
+from incremental_assets.lake.stage import folder_of
 from incremental_assets.lake.strategy import (
     Append,
     DeleteInsert,
@@ -117,6 +118,10 @@ class Intake:
         """The column that a history is measured by, if it is not measured in the order."""
         timed = isinstance(self.write, History) and self.write.measured_in == "time"
         return CHANGED_AT if timed else ""
+
+    def folder(self, batch: int) -> str:
+        """The beginning of the folders' names in which a batch stages its files."""
+        return folder_of(self.name, batch)
 
     @property
     def beside(self) -> str:

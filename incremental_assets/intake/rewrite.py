@@ -46,4 +46,5 @@ def rewrite(
     )
     incoming = keys.join(last, list(intake.key), "left")
     incoming = incoming.withColumn(GONE, F.col("_there").isNull()).drop("_there")
-    return merge(session, incoming, intake.target, batch, intake.key, F.lit(True), day=None)
+    folder = intake.folder(batch)
+    return merge(session, incoming, intake.target, folder, intake.key, F.lit(True), day=None)

@@ -279,7 +279,8 @@ def _move_on(
         HASH,
         F.col(DELETED).alias(GONE),
     )
-    merged = merge(session, incoming, intake.snapshot, batch, intake.key, F.lit(True), day=None)
+    folder = intake.folder(batch)
+    merged = merge(session, incoming, intake.snapshot, folder, intake.key, F.lit(True), day=None)
     publish(
         merged.staged,
         Transaction(intake.name, batch, f'{{"batch":{batch}}}'),

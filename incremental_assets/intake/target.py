@@ -196,7 +196,7 @@ class Settling:
         abandon_beside(intake.beside, intake.ties_app, batch, own)
         self.undo(batch)
         if open_table(intake.target) is not None:
-            discard_batch(intake.target, batch)
+            discard_batch(intake.target, intake.name, batch)
 
 
 def _refuse_other_files(intake: Intake) -> None:

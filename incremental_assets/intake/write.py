@@ -74,7 +74,7 @@ def write(
         case DeleteInsert():
             _remember(intake, found, good, batch)
             rows = _columns(good, intake, found, batch)
-            merged = delete_insert(session, rows, intake.target, batch, intake.key)
+            merged = delete_insert(session, rows, intake.target, intake.folder(batch), intake.key)
             return Written(replace(merged, inserted={None: found.read - found.quarantined}))
         case OverwriteDays() | ReplaceDay():
             days = _days(good, strategy.day)
@@ -139,7 +139,7 @@ def _merge(
         session,
         incoming,
         intake.target,
-        batch,
+        intake.folder(batch),
         intake.key,
         F.expr(f"({beats}) AND NOT {LOST}"),
         (*intake.order, *([intake.first_by] if intake.first_by else [])),
@@ -181,6 +181,7 @@ def write_history(
         beside,
         intake.target,
         batch,
+        intake.folder(batch),
         Versions(intake.key, intake.order, shown, intake.first_by, intake.clock),
         lambda hidden: keep_beside(intake, found, hidden, batch),
         anew=keys if anew else None,
@@ -229,10 +230,10 @@ def _columns(rows: DataFrame, intake: Intake, found: Found, batch: int) -> DataF
     return rows.select(number, *(quoted(n) for n in (*found.own, *intake.order)))
 
 
-def _place(intake: Intake, batch: int) -> tuple[str, int, tuple[str, ...]]:
+def _place(intake: Intake, batch: int) -> tuple[str, str, tuple[str, ...]]:
     """Where a table that may have been there before is partitioned as it is."""
     table = plain_files(intake.target, version_of(intake.target))
-    return intake.target, batch, table.partition_by
+    return intake.target, intake.folder(batch), table.partition_by
 
 
 def _days(rows: DataFrame, day: str) -> tuple[Any, ...]:

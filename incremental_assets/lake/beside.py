@@ -13,9 +13,16 @@ from deltalake.exceptions import DeltaError
 from pyspark.sql import DataFrame
 
 from incremental_assets.errors import LakeError
-from incremental_assets.lake.delta_log import ensure_table, open_table, put_fence, transaction
+from incremental_assets.lake.delta_log import (
+    FENCE,
+    ensure_table,
+    find_commit,
+    open_table,
+    put_fence,
+    transaction,
+)
 from incremental_assets.lake.publish import publish
-from incremental_assets.lake.stage import discard_batch, stage
+from incremental_assets.lake.stage import discard_batch, folder_of, stage
 from incremental_assets.lake.transaction import Transaction
 
 
@@ -32,7 +39,7 @@ def put_beside(
     `columns` are those that the table is made with, names and Delta types; others are added.
     """
     ensure_table(path, name, columns, partition_by)
-    staged = stage(rows, path, batch, partition_by)
+    staged = stage(rows, path, folder_of(name, batch), partition_by)
     publish(staged, Transaction(name, batch, f'{{"batch":{batch}}}'))
     return sum(file.rows for file in staged.files)
 
@@ -49,7 +56,9 @@ def abandon_beside(path: str, name: str, batch: int, own: Mapping[str, str] | No
         put_fence(path, name, batch)
     mine = [f"{column} = {_literal(value)}" for column, value in (own or {}).items()]
     delete_beside(path, " AND ".join([f"_batch = {batch}", *mine]))
-    discard_batch(path, batch)
+    commit = find_commit(path, name, batch)
+    if commit is None or commit.note.get(FENCE):
+        discard_batch(path, name, batch)
 
 
 def _literal(text: str) -> str:

@@ -61,6 +61,7 @@ def merge_history(
     beside: DataFrame | None,
     path: str,
     batch: int,
+    folder: str,
     versions: Versions,
     keep_beside: Callable[[DataFrame], None],
     *,
@@ -107,7 +108,7 @@ def merge_history(
                 *(f"{quoted(n)} AS {quoted(f'_gone_{n}')}" for n in versions.identity)
             )
             rest = read_files(session, table, touched).join(gone, _is_gone(versions), "left_anti")
-        staged = stage_with(new, rest, table, batch)
+        staged = stage_with(new, rest, table, folder)
     return Merged(
         staged,
         tuple(file.path for file in touched),

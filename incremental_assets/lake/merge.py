@@ -59,7 +59,7 @@ def merge(
     session: SparkSession,
     incoming: DataFrame,
     path: str,
-    batch: int,
+    folder: str,
     key: Sequence[str],
     wins: Column,
     compared: Sequence[str] = (),
@@ -75,8 +75,8 @@ def merge(
     `_old` is a struct of the `compared` columns of the table's row; no others are read to find
     out. A row with a true `_gone` deletes its key. `keep` names the files in which the keys may
     lie; `day` the column that the changes are counted by; `ties` what to do about rows of which
-    only the hash decided; `marks` are columns that decide and are not kept. Raises LakeError for a
-    table whose files cannot simply be written anew.
+    only the hash decided; `marks` are columns that decide and are not kept; `folder` is where it is
+    staged (`folder_of`). Raises LakeError for a table whose files cannot simply be written anew.
     """
     table = plain_files(path, version_of(path))
     scope = [file for file in table.files if keep(file)]
@@ -110,7 +110,7 @@ def merge(
         if touched:
             doomed = decided.where(f"{_WINS} AND {FILE} IS NOT NULL").select(*_columns(key))
             rest = read_files(session, table, touched).join(doomed, list(key), "left_anti")
-        staged = stage_with(new, rest, table, batch)
+        staged = stage_with(new, rest, table, folder)
     return Merged(
         staged,
         tuple(file.path for file in touched),
@@ -145,7 +145,7 @@ def last_of_each(
 
 
 def delete_insert(
-    session: SparkSession, incoming: DataFrame, path: str, batch: int, key: Sequence[str]
+    session: SparkSession, incoming: DataFrame, path: str, folder: str, key: Sequence[str]
 ) -> Merged:
     """Stage `incoming`, any number of rows per key, in the place of the rows of its keys."""
     table = plain_files(path, version_of(path))
@@ -157,7 +157,7 @@ def delete_insert(
         counts = doomed.groupBy(FILE).count().collect()
     touched = files_named(path, table.files, {row[FILE] for row in counts})
     rest = read_files(session, table, touched).join(keys, list(key), "left_anti")
-    staged = stage_with(incoming, rest, table, batch)
+    staged = stage_with(incoming, rest, table, folder)
     return Merged(
         staged,
         tuple(file.path for file in touched),
@@ -184,7 +184,7 @@ def _nothing(table: TableFiles, compared: Sequence[str]) -> dict[str, Column]:
     return {OLD: F.lit(None).cast(old), FILE: F.lit(None).cast("string")}
 
 
-def stage_with(new: DataFrame, rest: DataFrame | None, table: TableFiles, batch: int) -> Staged:
+def stage_with(new: DataFrame, rest: DataFrame | None, table: TableFiles, folder: str) -> Staged:
     """Stage new rows together with what is left of the files that are written anew, if any are."""
     own = {field.name: field.dataType for field in new.schema.fields}
     if rest is None and any(own.get(f.name) != f.dataType for f in table.schema.fields):
@@ -192,14 +192,14 @@ def stage_with(new: DataFrame, rest: DataFrame | None, table: TableFiles, batch:
     rows = new if rest is None else new.unionByName(rest, allowMissingColumns=True)
     first = [field.name for field in table.schema.fields if field.name in rows.columns]
     names = [*first, *(name for name in rows.columns if name not in first)]
-    return stage(rows.select(*_columns(names)), table.path, batch, table.partition_by)
+    return stage(rows.select(*_columns(names)), table.path, folder, table.partition_by)
 
 
 def replace_files_rows(
     session: SparkSession,
     incoming: DataFrame,
     path: str,
-    batch: int,
+    folder: str,
     doomed: Column,
     keep: Callable[[DataFile], bool],
 ) -> tuple[Merged, Mapping[tuple[date | None, ...], int]]:
@@ -224,7 +224,7 @@ def replace_files_rows(
         carried[place] = carried.get(place, 0) + row["rest"]
     rest = read_files(session, table, touched).where(~doomed)
     rows = incoming.unionByName(rest)
-    staged = stage(rows, path, batch, table.partition_by)
+    staged = stage(rows, path, folder, table.partition_by)
     gone = sum(row["doomed"] for row in found)
     return Merged(staged, tuple(f.path for f in touched), deleted=gone), carried
 

@@ -7,6 +7,7 @@ that nobody refers to, and VACUUM removes them like any other.
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,13 +21,13 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
 from incremental_assets.errors import LakeError
-from incremental_assets.lake.delta_log import field_of, partition_day
+from incremental_assets.lake.delta_log import active_paths, field_of, open_table, partition_day
 from incremental_assets.lake.statistics import file_statistics
 from incremental_assets.storage import StoredFile, files_below, folders_in, open_file, remove
 
 NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-# Files written anew as they are belong to no batch: one that is given up later must not take them.
-NO_BATCH = 0
+# Files written anew as they are belong to no batch: none that is given up takes them with it.
+NO_BATCH = "batch-000000"
 _AT_ONCE = 16
 _NANOSECONDS_A_MILLISECOND = 1_000_000
 
@@ -73,12 +74,13 @@ class Staged:
         return replace(self, files=tuple(f for f in self.files if f.partition[column] in wanted))
 
 
-def stage(rows: DataFrame, path: str, batch: int, partition_by: Sequence[str]) -> Staged:
+def stage(rows: DataFrame, path: str, folder: str, partition_by: Sequence[str]) -> Staged:
     """Write the rows into a folder of their own inside the table's folder. One Spark job.
 
-    Raises LakeError if what Spark wrote cannot be read back.
+    `folder` is the beginning of its name (`folder_of`, or NO_BATCH). Raises LakeError if what Spark
+    wrote cannot be read back.
     """
-    folder = f"{folder_of(batch)}-{secrets.token_hex(4)}"
+    folder = f"{folder}-{secrets.token_hex(4)}"
     (
         rows.write.partitionBy(*partition_by)
         .option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
@@ -100,16 +102,28 @@ def discard(staged: Staged) -> None:
         remove(f"{staged.table_path}/{file.path}")
 
 
-def discard_batch(path: str, batch: int) -> None:
-    """Remove what a batch that was given up had staged; it can never be published any more."""
-    for folder in folders_in(path):
-        if folder.startswith(f"{folder_of(batch)}-"):
+def discard_batch(path: str, app_id: str, number: int) -> None:
+    """Remove what a batch that was given up had staged; its fence keeps it from being published.
+
+    A folder of which the table's log holds a file stays. So do those that an older version named
+    after the number alone: nobody can tell whose they are, and VACUUM removes them.
+    """
+    prefix = f"{folder_of(app_id, number)}-"
+    folders = [folder for folder in folders_in(path) if folder.startswith(prefix)]
+    table = open_table(path) if folders else None
+    held = {file.partition("/")[0] for file in active_paths(table)} if table else set()
+    for folder in folders:
+        if folder not in held:
             remove(f"{path}/{folder}")
 
 
-def folder_of(batch: int) -> str:
-    """The beginning of the name of a batch's folder."""
-    return f"batch-{batch:06d}"
+def folder_of(app_id: str, number: int) -> str:
+    """The beginning of the name of the folders in which a batch stages its files.
+
+    It names the Delta transaction that may publish them, application and number: several loads
+    that write to one table number their batches each for itself.
+    """
+    return f"batch-{number:06d}-{hashlib.sha256(app_id.encode()).hexdigest()[:12]}"
 
 
 def _staged(path: str, folder: str, file: StoredFile) -> StagedFile:

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from incremental_assets.lake.delta_log import ensure_table
 from incremental_assets.lake.publish import publish
 from incremental_assets.lake.session import own_session
-from incremental_assets.lake.stage import stage
+from incremental_assets.lake.stage import folder_of, stage
 from incremental_assets.lake.transaction import Transaction
 
 APP = "silver/sales"
@@ -34,8 +34,11 @@ class Small:
         return frame.select(batch_column, "dt", "id", "amount").coalesce(1)
 
     def append(self, batch: int, *rows: Sequence[object]) -> None:
-        staged = stage(self.frame(batch, *rows), self.path, batch, ("dt",))
+        staged = stage(self.frame(batch, *rows), self.path, self.folder(batch), ("dt",))
         publish(staged, self.transaction(batch))
+
+    def folder(self, batch: int) -> str:
+        return folder_of(APP, batch)
 
     def transaction(self, batch: int) -> Transaction:
         return Transaction(APP, batch, "{}")

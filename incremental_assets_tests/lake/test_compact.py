@@ -109,7 +109,7 @@ def test_a_load_that_replaced_such_a_file_meanwhile_wins_its_day_and_no_other(sm
     for batch in range(1, 3):
         small.append(batch, (f"a{batch}", JAN_1, batch), (f"b{batch}", JAN_2, batch))
     staged, some = staged_of(small)
-    rewritten = stage(small.frame(3, ("new", JAN_1, 3)), small.path, 3, ("dt",))
+    rewritten = stage(small.frame(3, ("new", JAN_1, 3)), small.path, small.folder(3), ("dt",))
     publish(rewritten, small.transaction(3), replaced_days=[JAN_1])
 
     done = exchange(staged, some)
@@ -177,7 +177,7 @@ def test_variants_of_every_kind_and_columns_that_came_later_are_carried_over(sma
         rows = rows.withColumn("payload", F.parse_json(texts))
         if batch == 2:
             rows = rows.withColumn("later", F.lit("x"))
-        publish(stage(rows, small.path, batch, ("dt",)), small.transaction(batch))
+        publish(stage(rows, small.path, small.folder(batch), ("dt",)), small.transaction(batch))
 
     def texts_of(version: int) -> list[tuple[object, ...]]:
         rows = read_version(small.session, small.path, version)

@@ -24,7 +24,7 @@ from incremental_assets.lake.delta_log import (
     version_of,
 )
 from incremental_assets.lake.publish import publish
-from incremental_assets.lake.stage import stage
+from incremental_assets.lake.stage import folder_of, stage
 from incremental_assets.lake.transaction import Transaction
 
 APP = "bronze/events"
@@ -54,7 +54,7 @@ def by_batch(number: int, note: str = "{}") -> Transaction:
 
 
 def append(frame: DataFrame, path: str, batch: int, note: str = "{}") -> None:
-    publish(stage(frame, path, batch, ("dt",)), by_batch(batch, note))
+    publish(stage(frame, path, folder_of(APP, batch), ("dt",)), by_batch(batch, note))
 
 
 def ids(spark: SparkSession, path: str) -> list[str]:
@@ -151,7 +151,7 @@ def two_batches(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -
     ensure_table(path, APP, COLUMNS, ("dt",))
     added = rows(spark, 1, ("a", JAN_1), ("b", JAN_2), ("c", JAN_2), ("d", None))
     append(added, path, 1, '{"batch":1,"days":{}}')
-    nothing = stage(rows(spark, 2, ("x", JAN_1)).where("false"), path, 2, ("dt",))
+    nothing = stage(rows(spark, 2, ("x", JAN_1)).where("false"), path, folder_of(APP, 2), ("dt",))
     publish(nothing, by_batch(2), replaced_days=[JAN_2])
     put_fence(path, "another app", 1)
     return path

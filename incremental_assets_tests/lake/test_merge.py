@@ -28,7 +28,13 @@ def upsert(small: Small, batch: int, *rows: Sequence[object]) -> Merged:
     """Merge by id; the greater amount wins."""
     wins = F.col("amount") > F.col(f"{OLD}.amount")
     merged = merge(
-        small.session, small.frame(batch, *rows), small.path, batch, ["id"], wins, ["amount"]
+        small.session,
+        small.frame(batch, *rows),
+        small.path,
+        small.folder(batch),
+        ["id"],
+        wins,
+        ["amount"],
     )
     publish(merged.staged, small.transaction(batch), replaced_files=merged.replaced)
     return merged
@@ -97,7 +103,7 @@ def test_a_row_that_is_gone_deletes_its_key(small: Small) -> None:
     small.append(1, ("a", JAN_1, 1), ("b", JAN_1, 2))
     gone = small.frame(2, ("a", JAN_1, 0), ("never there", JAN_1, 0)).withColumn(GONE, F.lit(True))
 
-    merged = merge(small.session, gone, small.path, 2, ["id"], F.lit(True))
+    merged = merge(small.session, gone, small.path, small.folder(2), ["id"], F.lit(True))
     publish(merged.staged, small.transaction(2), replaced_files=merged.replaced)
 
     assert small.rows() == [("b", "2017-01-01", 2)]
@@ -108,7 +114,7 @@ def test_the_last_row_of_a_table_can_be_deleted(small: Small) -> None:
     small.append(1, ("a", JAN_1, 1))
     gone = small.frame(2, ("a", JAN_1, 0)).withColumn(GONE, F.lit(True))
 
-    merged = merge(small.session, gone, small.path, 2, ["id"], F.lit(True))
+    merged = merge(small.session, gone, small.path, small.folder(2), ["id"], F.lit(True))
     publish(merged.staged, small.transaction(2), replaced_files=merged.replaced)
 
     assert small.rows() == []
@@ -129,7 +135,7 @@ def test_a_column_that_only_one_side_has_is_null_on_the_other(small: Small) -> N
     grown = small.frame(2, ("a", JAN_1, 5)).withColumn("colour", F.lit("red"))
     wins = F.col("amount") > F.col(f"{OLD}.amount")
 
-    merged = merge(small.session, grown, small.path, 2, ["id"], wins, ["amount"])
+    merged = merge(small.session, grown, small.path, small.folder(2), ["id"], wins, ["amount"])
     publish(merged.staged, small.transaction(2), replaced_files=merged.replaced)
 
     table = small.session.read.format("delta").load(small.path)
@@ -147,7 +153,7 @@ def test_the_rows_of_a_file_are_replaced_and_others_carried_over(
         small.session,
         small.frame(2, *repaired),
         small.path,
-        2,
+        small.folder(2),
         F.col("id") == "a",
         lambda file: file.partition["dt"] == JAN_1,
     )

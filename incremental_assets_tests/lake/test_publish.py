@@ -23,7 +23,7 @@ from incremental_assets_tests.lake.conftest import APP, JAN_1, JAN_2, Small
 def test_staged_rows_are_counted_by_day_and_seen_by_nobody(small: Small) -> None:
     rows = small.frame(1, ("a", JAN_1, 1), ("b", JAN_1, 2), ("c", JAN_2, 3))
 
-    staged = stage(rows, small.path, 1, ("dt",))
+    staged = stage(rows, small.path, small.folder(1), ("dt",))
 
     assert staged.rows == {(JAN_1,): 2, (JAN_2,): 1}
     assert DeltaTable(small.path).version() == 0
@@ -39,7 +39,9 @@ def test_published_rows_are_read_by_delta_polars_and_delta_rs_alike(small: Small
 
 
 def test_only_the_days_that_passed_are_published(small: Small) -> None:
-    staged = stage(small.frame(1, ("a", JAN_1, 1), ("b", JAN_2, 2)), small.path, 1, ("dt",))
+    staged = stage(
+        small.frame(1, ("a", JAN_1, 1), ("b", JAN_2, 2)), small.path, small.folder(1), ("dt",)
+    )
     good = staged.only("dt", {JAN_1})
 
     publish(good, small.transaction(1))
@@ -54,14 +56,14 @@ def test_a_day_is_replaced_whole_and_no_other(small: Small) -> None:
     small.append(1, ("a", JAN_1, 1), ("b", JAN_2, 2))
     small.append(2, ("c", JAN_1, 3))
 
-    staged = stage(small.frame(3, ("d", JAN_1, 4)), small.path, 3, ("dt",))
+    staged = stage(small.frame(3, ("d", JAN_1, 4)), small.path, small.folder(3), ("dt",))
     publish(staged, small.transaction(3), replaced_days=[JAN_1])
 
     assert small.rows() == [("b", "2017-01-02", 2), ("d", "2017-01-01", 4)]
 
 
 def test_a_number_is_published_once(small: Small) -> None:
-    staged = stage(small.frame(1, ("a", JAN_1, 1)), small.path, 1, ("dt",))
+    staged = stage(small.frame(1, ("a", JAN_1, 1)), small.path, small.folder(1), ("dt",))
     publish(staged, small.transaction(1))
 
     with pytest.raises(ConflictError, match="batch 1 was given up"):
@@ -73,9 +75,9 @@ def test_a_number_is_published_once(small: Small) -> None:
 def test_a_commit_of_somebody_else_in_between_is_no_obstacle(
     small: Small, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    staged = stage(small.frame(1, ("a", JAN_1, 1)), small.path, 1, ("dt",))
+    staged = stage(small.frame(1, ("a", JAN_1, 1)), small.path, small.folder(1), ("dt",))
     publish(staged, small.transaction(1))
-    later = stage(small.frame(2, ("b", JAN_1, 2)), small.path, 2, ("dt",))
+    later = stage(small.frame(2, ("b", JAN_1, 2)), small.path, small.folder(2), ("dt",))
     opened: list[int] = []
 
     class Raced(DeltaTable):
@@ -105,7 +107,7 @@ def test_a_file_that_somebody_else_replaced_is_not_replaced_again(small: Small) 
         ["dt"],
         commit_properties=CommitProperties(),
     )
-    staged = stage(small.frame(2, ("a", JAN_1, 2)), small.path, 2, ("dt",))
+    staged = stage(small.frame(2, ("a", JAN_1, 2)), small.path, small.folder(2), ("dt",))
 
     with pytest.raises(ConflictError, match=r"was replaced by somebody else"):
         publish(staged, small.transaction(2), replaced_files=[old])
@@ -115,7 +117,7 @@ def test_a_new_column_is_added_and_null_in_what_was_there(small: Small) -> None:
     small.append(1, ("a", JAN_1, 1))
     grown = small.frame(2, ("b", JAN_1, 2)).withColumn("colour", F.lit("red"))
 
-    publish(stage(grown, small.path, 2, ("dt",)), small.transaction(2))
+    publish(stage(grown, small.path, small.folder(2), ("dt",)), small.transaction(2))
 
     table = small.session.read.format("delta").load(small.path)
     assert sorted(map(tuple, table.select("id", "colour").collect())) == [("a", None), ("b", "red")]
@@ -124,7 +126,7 @@ def test_a_new_column_is_added_and_null_in_what_was_there(small: Small) -> None:
 def test_a_column_of_another_type_is_refused_and_nothing_is_published(small: Small) -> None:
     small.append(1, ("a", JAN_1, 1))
     other = small.frame(2, ("b", JAN_1, 2)).withColumn("amount", F.col("amount").cast("string"))
-    staged = stage(other, small.path, 2, ("dt",))
+    staged = stage(other, small.path, small.folder(2), ("dt",))
 
     with pytest.raises(DefinitionError, match=r"column amount is integer in the table and string"):
         publish(staged, small.transaction(2))
@@ -134,13 +136,21 @@ def test_a_column_of_another_type_is_refused_and_nothing_is_published(small: Sma
 
 def test_what_an_abandoned_batch_staged_is_removed_and_nothing_else(small: Small) -> None:
     small.append(1, ("a", JAN_1, 1))
-    stage(small.frame(2, ("b", JAN_1, 2)), small.path, 2, ("dt",))
+    stage(small.frame(2, ("b", JAN_1, 2)), small.path, small.folder(2), ("dt",))
 
-    discard_batch(small.path, 2)
+    discard_batch(small.path, APP, 2)
 
     assert small.rows() == [("a", "2017-01-01", 1)]
     left = [f for f in files_below(small.path) if f.path.endswith(".parquet")]
     assert len(left) == 1
+
+
+def test_a_folder_of_which_the_log_holds_a_file_is_never_removed(small: Small) -> None:
+    small.append(1, ("a", JAN_1, 1), ("b", JAN_2, 2))
+
+    discard_batch(small.path, APP, 1)
+
+    assert small.rows() == [("a", "2017-01-01", 1), ("b", "2017-01-02", 2)]
 
 
 def test_statistics_bound_what_is_in_the_file(small: Small) -> None:
@@ -154,7 +164,7 @@ def test_statistics_bound_what_is_in_the_file(small: Small) -> None:
         }
     )
 
-    (file,) = stage(rows, small.path, 7, ("dt",)).files
+    (file,) = stage(rows, small.path, small.folder(7), ("dt",)).files
 
     found = json.loads(file.statistics)
     assert found["numRecords"] == 2
@@ -176,7 +186,7 @@ def test_statistics_bound_what_is_in_the_file(small: Small) -> None:
 @pytest.mark.parametrize("at", ["9999-12-31T23:59:59.999999Z", "9999-12-31T23:00:00-05:00"])
 def test_an_instant_beyond_python_is_published_without_bounds(small: Small, at: str) -> None:
     rows = small.frame(1, ("a", JAN_1, 1)).withColumn("at", F.lit(at).cast("timestamp"))
-    staged = stage(rows, small.path, 1, ("dt",))
+    staged = stage(rows, small.path, small.folder(1), ("dt",))
 
     publish(staged, small.transaction(1))
 
@@ -188,7 +198,7 @@ def test_an_early_year_has_four_digits(small: Small) -> None:
     at = F.lit("0001-02-03T04:05:06Z").cast("timestamp")
 
     (file,) = stage(
-        small.frame(1, ("a", JAN_1, 1)).withColumn("at", at), small.path, 1, ("dt",)
+        small.frame(1, ("a", JAN_1, 1)).withColumn("at", at), small.path, small.folder(1), ("dt",)
     ).files
 
     assert json.loads(file.statistics)["minValues"]["at"] == "0001-02-03T04:05:06.000Z"
@@ -198,7 +208,7 @@ def test_delta_skips_by_the_statistics_and_finds_what_it_asks_for(small: Small) 
     at = F.lit("2017-01-01T10:00:00.123456Z").cast("timestamp")
     price = F.lit("12345678901234.5678").cast("decimal(18,4)")
     frame = small.frame(1, ("a", JAN_1, 1)).withColumns({"at": at, "price": price})
-    publish(stage(frame, small.path, 1, ("dt",)), small.transaction(1))
+    publish(stage(frame, small.path, small.folder(1), ("dt",)), small.transaction(1))
 
     table = small.session.read.format("delta").load(small.path)
     for condition in ("at = TIMESTAMP'2017-01-01T10:00:00.123456Z'", "price > 12345678901234.5677"):

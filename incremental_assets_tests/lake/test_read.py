@@ -90,7 +90,7 @@ def test_a_version_that_is_not_there_says_so(small: Small) -> None:
 def test_a_column_that_came_later_is_null_in_older_files(small: Small) -> None:
     small.append(1, ("a", JAN_1, 1))
     grown = small.frame(2, ("b", JAN_1, 2)).selectExpr("*", "'red' AS colour")
-    publish(stage(grown, small.path, 2, ("dt",)), small.transaction(2))
+    publish(stage(grown, small.path, small.folder(2), ("dt",)), small.transaction(2))
 
     frame = read_version(small.session, small.path, DeltaTable(small.path).version())
 

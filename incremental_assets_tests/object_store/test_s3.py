@@ -33,7 +33,7 @@ from incremental_assets.lake.delta_log import (
 )
 from incremental_assets.lake.publish import publish
 from incremental_assets.lake.read import DataFile, plain_files
-from incremental_assets.lake.stage import Staged, StagedFile, discard_batch
+from incremental_assets.lake.stage import Staged, StagedFile, discard_batch, folder_of
 from incremental_assets.lake.transaction import Transaction
 from incremental_assets.lake.vacuum import (
     announce,
@@ -117,7 +117,7 @@ def claim(view: LedgerView) -> Sequence[Entry]:
 
 def staged(path: str, batch: int) -> Staged:
     """A file of one row, put where a batch stages its files."""
-    name = f"batch-{batch:06d}-abcd/dt={DAY}/part-0.parquet"
+    name = f"{folder_of(APP, batch)}-abcd/dt={DAY}/part-0.parquet"
     store, inside = open_store(path)
     with store.open(f"{inside}/{name}", "wb") as stream:
         pq.write_table(pa.table({"_batch": pa.array([batch], pa.int64())}), stream)
@@ -182,7 +182,7 @@ def test_a_fence_keeps_a_late_writer_out_and_what_it_staged_is_removed(table: st
 
     with pytest.raises(ConflictError):
         publish(late, Transaction(APP, 1, "{}"))
-    discard_batch(table, 1)
+    discard_batch(table, APP, 1)
 
     assert [f for f in files_below(table) if f.path.endswith(".parquet")] == []
     commit = find_commit(table, APP, 1)
@@ -360,7 +360,7 @@ def test_a_clone_stands_on_the_files_of_the_other_table_and_nothing_is_written_t
     clone(table, before, to)
 
     log = json.loads(open_file(f"{to}/_delta_log/{1:020d}.json").read().splitlines()[-1])
-    assert log["add"]["path"] == f"{table}/batch-000001-abcd/dt={DAY}/part-0.parquet"
+    assert log["add"]["path"] == f"{table}/{folder_of(APP, 1)}-abcd/dt={DAY}/part-0.parquet"
     assert (bytes_of(to), version_of(table)) == (bytes_of(table), before)
     with pytest.raises(LakeError, match="has files that lie in another table's folder"):
         plain_files(to, version_of(to))

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import date
+from pathlib import Path
+
+import polars as pl
 import pytest
 
 from incremental_assets.batches import daily, silver
 from incremental_assets.errors import ConflictError
 from incremental_assets.lake import quarantine
 from incremental_assets.lake.delta_log import transaction
+from incremental_assets.loaders import SequenceBasedLoader
 from incremental_assets.storage import folders_in
 from incremental_assets_tests.scenarios.world import World, sale, sales
 
@@ -76,6 +81,30 @@ def test_gold_that_died_before_its_commit_goes_through_at_the_next_load(
     assert len(landed.orders("gold/sales_mart")) == 40
     folders = [f for f in folders_in(landed.path("gold/sales_mart")) if f.startswith("batch-")]
     assert [folder[:12] for folder in folders] == ["batch-000002"]  # what batch 1 left is gone
+
+
+def test_giving_up_a_batch_leaves_what_another_load_put_into_the_table(
+    landed: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_hand = {"order_id": ["by hand"], "dt": [date(2017, 1, 1)], "qty": [1]}
+    pl.DataFrame(by_hand, schema_overrides={"qty": pl.Int32}).write_parquet(tmp_path / "1.parquet")
+    SequenceBasedLoader(landed.house.spark()).load_incremental(
+        tmp_path / "1.parquet",
+        landed.path("silver/sales"),
+        tmp_path / "watermarks",
+        sequence_column="qty",
+        table_name="by hand",
+        partition_by="dt",
+    )
+    with monkeypatch.context() as broken, pytest.raises(Died):
+        broken.setattr(silver, "publish", die)
+        landed.load("2017-01-05", "silver/sales")
+
+    landed.load("2017-01-05", "silver/sales")
+
+    orders = pl.read_delta(landed.path("silver/sales"))["order_id"]
+    assert len(orders) == 41
+    assert "by hand" in orders
 
 
 def test_late_writer_of_an_abandoned_batch_adds_nothing_to_quarantine(landed: World) -> None:
