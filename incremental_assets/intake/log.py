@@ -28,9 +28,11 @@ from incremental_assets.changes.log_sequence import (
     settle_sequence_kind,
 )
 from incremental_assets.changes.operations import operation_of
+from incremental_assets.changes.row_hash import payload_hash
 from incremental_assets.changes.watermark import Seen, as_text, instant, instant_at, number
 from incremental_assets.errors import SourceError
 from incremental_assets.frames import persisted, quoted
+from incremental_assets.intake.event_identity import not_yet_set_aside, with_identity
 from incremental_assets.intake.found import Found, Position
 from incremental_assets.intake.gate import Judged, is_good, judge, with_reasons
 from incremental_assets.intake.intake import HASH, ORDER, WITHIN, Intake
@@ -40,7 +42,6 @@ from incremental_assets.intake.rows import (
     own_types,
     require_columns,
     require_no_lines,
-    unseen,
 )
 from incremental_assets.intake.target import Target
 from incremental_assets.intake.truncates import with_deletes
@@ -54,11 +55,15 @@ _WORD = "_op_word"
 
 @dataclass(frozen=True)
 class _Events:
-    """The events of a log: own columns, `_operation`, `_op_word`, the order, `_deleted`."""
+    """The events of a log: own columns, `_operation`, `_op_word`, the order, `_deleted`.
+
+    `said` is what the log says of an event itself: its operation, and its place as it is written.
+    """
 
     rows: DataFrame
     own: Mapping[str, DataType]
     kind: str | None
+    said: Mapping[str, Column]
     reasons: tuple[Column, ...] = ()
 
 
@@ -89,10 +94,9 @@ def new_by_log(
         rows = events.rows.withColumns(
             {DELETED: F.col(OPERATION) == "delete", HASH: hash_of(events.own)}
         )
-        rows = unseen(rows, target.set_aside(session))
-        with persisted(
-            with_reasons(rows, (), intake.rules, _reasons(intake, events))
-        ) as judged_rows:
+        rows = with_reasons(rows, (), intake.rules, _reasons(intake, events))
+        rows = not_yet_set_aside(with_identity(rows, events.said), target)
+        with persisted(rows) as judged_rows:
             order = judged_rows.schema[ORDER].dataType.typeName()
             place = F.unix_micros(ORDER) if order == "timestamp" else F.col(ORDER)
             judged = judge(
@@ -183,6 +187,7 @@ def _flat(intake: Intake, changes: ChangeLog, before: Position, rows: DataFrame)
         rows.withColumns({ORDER: order, OPERATION: operation, _WORD: word}),
         own,
         kind,
+        {"word": word, "place": sequence},
         (unreadable,),
     )
 
@@ -207,6 +212,12 @@ def _debezium(intake: Intake, target: Target, before: Position, rows: DataFrame)
         typed,
         own,
         kind,
+        # Of one event that changes a key there are two rows.
+        {
+            "event": payload_hash("payload"),
+            "key": payload_hash("_key"),
+            "operation": F.col(OPERATION),
+        },
         (
             F.when(F.col("_raw").isNull(), F.col("_reason")),
             F.when(counts_for & F.col(ORDER).isNull(), F.lit("log_position_missing")),

@@ -30,6 +30,7 @@ from incremental_assets.intake.intake import HASH, ORDER, RESERVED, VALIDITY, In
 from incremental_assets.lake.strategy import History
 from incremental_assets.quality.types import Timestamp as IsoTimestamp
 
+LINE = "line:"
 MARKS = ("_file", "_raw", "_unreadable")
 _WHOLE_NUMBER = r"^\s*[+-]?[0-9]{1,38}\s*$"
 _UNORDERED = (ArrayType, MapType, StructType, VariantType, BinaryType)
@@ -122,9 +123,18 @@ def with_order(rows: DataFrame, own: Mapping[str, DataType], order: Column) -> D
 
 
 def hash_of(own: Mapping[str, DataType]) -> Column:
-    """The row's hash; of a line that could not be taken apart, the line's."""
-    line = F.concat(F.lit("line:"), F.substring(F.sha2(F.col("_raw"), 256), 1, 32))
-    return F.when(F.col("_raw").isNotNull(), line).otherwise(row_hash(own))
+    """The row's hash; of a line that could not be taken apart, the line's.
+
+    A value that cannot be read is null here, and yet the row is not the one that holds a null.
+    """
+    line = F.concat(F.lit(LINE), F.substring(F.sha2(F.col("_raw"), 256), 1, 32))
+    names = F.concat_ws(",", F.array_sort("_unreadable"))
+    unread = F.concat(F.lit("unread:"), names, F.lit(":"), row_hash(own))
+    return (
+        F.when(F.col("_raw").isNotNull(), line)
+        .when(F.size("_unreadable") > 0, unread)
+        .otherwise(row_hash(own))
+    )
 
 
 def unseen(rows: DataFrame, known: Sequence[DataFrame]) -> DataFrame:
