@@ -164,15 +164,20 @@ class Lakehouse:
         results: dict[date, DayResult] = {}
         with table_lock(self.settings.lake, table.name, run_id or owner, self.say):
             for some in chunks(sorted(set(days)), DAYS_PER_BATCH):
-                results |= self._do(table, planned(some, self.settle(table)), run_id, kind)
+                view = self.settle(table)
+                after = view.table(table.name).last_batch
+                results |= self._do(table, planned(some, view), after, run_id, kind)
         versions = [e.target_version for r in results.values() for e in r.entries]
         last = max((v for v in versions if v is not None), default=None)
         return LoadResult(table.name, results, time.monotonic() - started, last)
 
     def _do(
-        self, table: Table, plan: Plan, run_id: str, kind: BatchKind | None = None
+        self, table: Table, plan: Plan, after: int, run_id: str, kind: BatchKind | None = None
     ) -> dict[date, DayResult]:
-        """Load the batches of a plan; all of one kind, if one is named."""
+        """Load the batches of a plan; all of one kind, if one is named.
+
+        `after` is the table's last batch as the plan knew it.
+        """
         results = {day: DayResult(day, "idle") for day in plan.idle}
         results |= {d: DayResult(d, "refused", why) for d, why in plan.refused.items()}
         for said in plan.notes:
@@ -180,7 +185,8 @@ class Lakehouse:
         for work in plan.work:
             self.say(_what(table, work))
             started = time.monotonic()
-            outcome = self._run(table, work, run_id, kind or kind_of(table, work.mode))
+            outcome = self._run(table, work, after, run_id, kind or kind_of(table, work.mode))
+            after = outcome.entries[0].batch
             for said in outcome.notes:
                 self.say(f"{table.name}: {said}")
             self.say(_done(table, outcome, time.monotonic() - started))
@@ -190,11 +196,11 @@ class Lakehouse:
                 results[entry.day] = DayResult(entry.day, state, entry.held_by, (entry,), checks)
         return dict(sorted(results.items()))
 
-    def _run(self, table: Table, work: Work, run_id: str, kind: BatchKind) -> Outcome:
+    def _run(self, table: Table, work: Work, after: int, run_id: str, kind: BatchKind) -> Outcome:
         started = time.monotonic()
         path = f"{self.settings.lake}/{table.name}"
         ensure_table(path, table.name, kind.columns(table), kind.partition_by(table))
-        batch = self._claim(table, work, run_id)
+        batch = self._claim(table, work, after, run_id)
         try:
             outcome = kind.execute(batch)
             entries = self._with_affected(batch, outcome.entries)
@@ -215,11 +221,14 @@ class Lakehouse:
             quarantine.expire(batch.quarantine_path, batch.now - timedelta(days=keep))
         return replace(outcome, entries=entries)
 
-    def _claim(self, table: Table, work: Work, run_id: str) -> Batch:
-        """Fix the windows and the upstreams' versions, and write the next number to the ledger."""
+    def _claim(self, table: Table, work: Work, expected: int, run_id: str) -> Batch:
+        """Fix the windows and the upstreams' versions, and write the next number to the ledger.
+
+        Raises ConflictError if anybody gave a number since the plan was made, on the batch
+        `expected`.
+        """
         now, who = self.now(), getpass.getuser()
         planned = self.ledger.view()
-        expected = planned.table(table.name).last_batch
         claimed: list[Entry] = []
 
         def decide(view: LedgerView) -> Sequence[Entry]:

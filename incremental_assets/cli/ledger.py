@@ -70,7 +70,7 @@ def _asked(span: str | None, settings: Settings, last: date) -> DayRange:
 
 
 def _is_settled_claim(entry: Entry, view: LedgerView) -> bool:
-    return entry.state == "claimed" and entry not in view.table(entry.table).unsettled
+    return entry.state == "claimed" and entry.batch in view.table(entry.table).settled
 
 
 def _batches(entries: Iterable[Entry], *, plain: bool) -> pl.DataFrame:

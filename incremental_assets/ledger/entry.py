@@ -98,6 +98,11 @@ class Entry:
     format_version: int = FORMAT_VERSION
 
 
+def is_of_a_load(entry: Entry) -> bool:
+    """Whether it is the claim or the outcome of a load, and not the word of a person."""
+    return entry.state not in ("accepted", "dropped") and entry.kind != "rewind"
+
+
 _WINDOWS = pl.List(pl.Struct({"upstream": pl.String, "low": pl.Int64, "high": pl.Int64}))
 _FILES = pl.List(
     pl.Struct({"path": pl.String, "size": pl.Int64, "tag": pl.String, "modified": pl.String})

@@ -23,7 +23,7 @@ from incremental_assets.errors import ConflictError, LedgerError
 from incremental_assets.ledger.compaction import HOOKS, ONCE
 from incremental_assets.ledger.entry import SCHEMA, Entry, from_frame, to_frame
 from incremental_assets.ledger.snapshot import LedgerFile, Snapshot
-from incremental_assets.ledger.tail import TableTail, day_watermark, tail_of
+from incremental_assets.ledger.tail import TableTail, day_watermark, entries_of, tail_of
 from incremental_assets.ledger.upkeep import configuration, keep_small
 from incremental_assets.ledger.view import Histories, LedgerView, TableHistory
 from incremental_assets.settings import local_path
@@ -75,6 +75,10 @@ class Ledger:
     def tail(self, table: str) -> TableTail:
         """Where a table stands now. Costs the same however long the history is."""
         return tail_of(self.snapshot(), table)
+
+    def entries_of(self, table: str, batch: int) -> tuple[Entry, ...]:
+        """What it says of one batch of a table: claims and outcomes, by day."""
+        return entries_of(self.snapshot(), table, batch)
 
     def watermark(self, table: str, upstream: str, day: date) -> int:
         """How far a table has read an upstream for a day; 0 if that was never published."""

@@ -46,7 +46,7 @@ def settle(
             outcome = [replace(c, state="abandoned", recorded_at=now, files=()) for c in claims]
         state = outcome[0].state
         say(f"{table}: batch {batch}, which an earlier run left unfinished, is {state}")
-        record(ledger, table, outcome)
+        _written(ledger, table, outcome)  # if not, somebody else has settled it
     raise ConflictError(
         f"{table}: others kept writing while an unfinished batch was being settled. Nothing was "
         "published; run again."
@@ -54,10 +54,58 @@ def settle(
 
 
 def record(ledger: Ledger, table: str, outcome: Sequence[Entry]) -> None:
-    """Write the outcome of a batch, unless somebody has already settled it."""
+    """Write the outcome of a batch, which its load has claimed.
+
+    It may be there already, told by another run from the table's log. Raises ConflictError if what
+    the ledger says of the batch is something else.
+    """
+    if _written(ledger, table, outcome):
+        return
     batch = outcome[0].batch
+    found = [e for e in ledger.entries_of(table, batch) if e.state != "claimed"]
+    if [(e.day, e.state) for e in found] == sorted((e.day, e.state) for e in outcome):
+        return
+    if not found:
+        raise ConflictError(
+            f"{table}: batch {batch} is not in the ledger {ledger.path} any more, or later ones "
+            "have an outcome and it has none; was an older copy of the ledger put in its place? "
+            "What the batch did cannot be recorded. Run again."
+        )
+    raise ConflictError(
+        f"{table}: batch {batch} was {found[0].state} by another run, before this one could record "
+        f"that it is {outcome[0].state}. The ledger was left as it is; run again."
+    )
+
+
+def say_in_ledger(
+    ledger: Ledger, table: str, last_batch: int, entries: Sequence[Entry], done: str
+) -> None:
+    """Write down what a person said of a table, having looked at it as of its last batch.
+
+    Raises ConflictError if a load has claimed a batch since: what it does may be something else
+    than what the person saw.
+    """
 
     def decide(tail: TableTail) -> Sequence[Entry]:
-        return outcome if any(claim.batch == batch for claim in tail.unsettled) else []
+        if tail.last_batch != last_batch or tail.unsettled:
+            raise ConflictError(
+                f"{table}: another run claimed batch {tail.last_batch} meanwhile. Nothing was "
+                f"{done}; try again when it is done."
+            )
+        return entries
 
     ledger.transact_on(table, decide)
+
+
+def _written(ledger: Ledger, table: str, outcome: Sequence[Entry]) -> bool:
+    """Write the outcome if the batch has none yet; whether it was written."""
+    batch = outcome[0].batch
+    written = False
+
+    def decide(tail: TableTail) -> Sequence[Entry]:
+        nonlocal written
+        written = any(claim.batch == batch for claim in tail.unsettled)
+        return outcome if written else []
+
+    ledger.transact_on(table, decide)
+    return written

@@ -53,6 +53,9 @@ class LedgerFile:
     def may_hold(self, state: State) -> bool:
         return self._may_be("state", state)
 
+    def may_be_of(self, batch: int) -> bool:
+        return self._may_be("batch", batch)
+
     def may_concern(self, day: date) -> bool:
         return self._may_be("day", day)
 

@@ -7,19 +7,21 @@ from datetime import date
 
 import polars as pl
 
-from incremental_assets.ledger.entry import Entry, from_frame
+from incremental_assets.ledger.entry import Entry, from_frame, is_of_a_load
 from incremental_assets.ledger.snapshot import Snapshot
 
 _COMMITTED = pl.col("state") == "committed"
+_OF_A_LOAD = ~pl.col("state").is_in(["accepted", "dropped"]) & (pl.col("kind") != "rewind")
 
 
 @dataclass(frozen=True, slots=True)
 class TableTail:
     """Where a table stands.
 
-    `last_batch` is the highest number ever claimed, 0 before the first. `unsettled` are the
-    claims of that batch as long as it has no outcome. `committed` are the published days of the
-    newest batch that has any, by day: held and abandoned batches are passed over, a rewind is not.
+    `last_batch` is the highest number ever given, 0 before the first. `unsettled` are the claims of
+    the last load as long as it has no outcome, whatever a person has said since. `committed` are
+    the published days of the newest batch that has any, by day: held and abandoned batches are
+    passed over, a rewind is not.
     """
 
     table: str
@@ -43,8 +45,16 @@ def tail_of(snapshot: Snapshot, table: str) -> TableTail:
     if not committed:
         published = [file for file in files if file.may_hold("committed")]
         committed = _entries(snapshot.newest(published, _COMMITTED))
-    settled = any(entry.state != "claimed" for entry in last)
-    return TableTail(table, last[0].batch, () if settled else last, committed)
+    load = last if is_of_a_load(last[0]) else _entries(snapshot.newest(files, _OF_A_LOAD))
+    settled = any(entry.state != "claimed" for entry in load)
+    return TableTail(table, last[0].batch, () if settled else load, committed)
+
+
+def entries_of(snapshot: Snapshot, table: str, batch: int) -> tuple[Entry, ...]:
+    """What the ledger says of one batch: its claims and outcomes, by day."""
+    files = [file for file in snapshot.of(table) if file.may_be_of(batch)]
+    rows = [frame.filter(pl.col("batch") == batch) for frame in snapshot.rows(files)]
+    return _entries(pl.concat(rows)) if rows else ()
 
 
 def day_watermark(snapshot: Snapshot, table: str, upstream: str, day: date) -> int:

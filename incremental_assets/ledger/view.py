@@ -9,7 +9,7 @@ from datetime import date
 from functools import cached_property
 from typing import TypeVar
 
-from incremental_assets.ledger.entry import Entry, FileEntry
+from incremental_assets.ledger.entry import Entry, FileEntry, is_of_a_load
 
 _K = TypeVar("_K")
 
@@ -54,10 +54,16 @@ class TableHistory:
         return self.committed[-1].batch if self.committed else 0
 
     @cached_property
+    def settled(self) -> frozenset[int]:
+        """The batches that have an outcome."""
+        return frozenset(e.batch for e in self.outcomes)
+
+    @cached_property
     def unsettled(self) -> tuple[Entry, ...]:
-        """The claims of the last batch if it has no outcome yet."""
-        settled = {e.batch for e in self.outcomes}
-        return tuple(e for e in self.entries if e.batch not in settled)
+        """The claims of the last load if it has no outcome yet, whatever a person said since."""
+        last = max((e.batch for e in self.entries if is_of_a_load(e)), default=0)
+        found = tuple(e for e in self.entries if e.batch == last)
+        return () if any(e.state != "claimed" for e in found) else found
 
     @cached_property
     def last_committed(self) -> Mapping[date, Entry]:

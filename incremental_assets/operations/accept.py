@@ -12,7 +12,7 @@ from incremental_assets.lake.strategy import ReplaceKeys
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.held_by import rules_in
 from incremental_assets.ledger.lock import table_lock
-from incremental_assets.ledger.tail import TableTail
+from incremental_assets.ledger.settle import say_in_ledger
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.load import Lakehouse
 from incremental_assets.plan import upstream_held
@@ -34,7 +34,8 @@ def accept(house: Lakehouse, table: Table, day: date, reason: str) -> Accepted:
 
     It waives the rules on the batch that held the day, for the input that they judged: rows in
     quarantine stay there, and once the input changes the day is judged anew. The days of a table
-    that replaces keys pass together. Raises DefinitionError where there is nothing to accept.
+    that replaces keys pass together. Raises DefinitionError where there is nothing to accept, and
+    ConflictError where a load is under way that no lock kept apart.
     """
     if not reason.strip():
         raise DefinitionError("An acceptance needs a reason: whoever asks later will want to know.")
@@ -45,15 +46,12 @@ def accept(house: Lakehouse, table: Table, day: date, reason: str) -> Accepted:
         together = isinstance(table.write, ReplaceKeys)
         history = view.table(table.name)
         days = [d for d, e in history.held.items() if together and e.batch == held.batch] or [day]
-        now = house.now()
-
-        def decide(tail: TableTail) -> Sequence[Entry]:
-            return [
-                _acceptance(history.held[each], tail.last_batch + 1, rules, reason.strip(), now)
-                for each in sorted(days)
-            ]
-
-        house.ledger.transact_on(table.name, decide)
+        now, last = house.now(), history.last_batch
+        entries = [
+            _acceptance(history.held[each], last + 1, rules, reason.strip(), now)
+            for each in sorted(days)
+        ]
+        say_in_ledger(house.ledger, table.name, last, entries, "accepted")
     return Accepted(tuple(sorted(days)), held.batch, rules)
 
 

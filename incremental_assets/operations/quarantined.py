@@ -18,7 +18,7 @@ from incremental_assets.lake.delta_log import open_table
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.lock import table_lock
-from incremental_assets.ledger.tail import TableTail
+from incremental_assets.ledger.settle import say_in_ledger
 from incremental_assets.load import Lakehouse
 from incremental_assets.query import query
 from incremental_assets.settings import Settings
@@ -108,37 +108,35 @@ def drop(house: Lakehouse, table: Table, asked: Asked, reason: str) -> Mapping[d
     """Take rows out of quarantine for good; how many, by day.
 
     Who did it, when and why stays in the ledger, which is written first. A day that is judged anew
-    (because it is restated) sets the rows aside again. Raises DefinitionError without a reason.
+    (because it is restated) sets the rows aside again. Raises DefinitionError without a reason,
+    and ConflictError where a load is under way that no lock kept apart.
     """
     if not reason.strip():
         raise DefinitionError("To drop rows needs a reason: whoever misses them will want to know.")
     settings = house.settings
     with table_lock(settings.lake, table.name, "a drop from quarantine", house.say):
-        house.settle(table)
+        last = house.settle(table).table(table.name).last_batch
         rows = set_aside(settings, table, asked).group_by("_day").len().sort("_day")
         counts: dict[date, int] = dict(rows.iter_rows())
         if not counts:
             return counts
-
-        def decide(tail: TableTail) -> Sequence[Entry]:
-            return [
-                Entry(
-                    table=table.name,
-                    batch=tail.last_batch + 1,
-                    day=day,
-                    state="dropped",
-                    kind="advance",
-                    mode="replace",
-                    detector="",
-                    recorded_at=house.now(),
-                    rows_deleted=count,
-                    held_by=asked.reason,
-                    who=getpass.getuser(),
-                    why=reason.strip(),
-                )
-                for day, count in counts.items()
-            ]
-
-        house.ledger.transact_on(table.name, decide)
+        entries = [
+            Entry(
+                table=table.name,
+                batch=last + 1,
+                day=day,
+                state="dropped",
+                kind="advance",
+                mode="replace",
+                detector="",
+                recorded_at=house.now(),
+                rows_deleted=count,
+                held_by=asked.reason,
+                who=getpass.getuser(),
+                why=reason.strip(),
+            )
+            for day, count in counts.items()
+        ]
+        say_in_ledger(house.ledger, table.name, last, entries, "dropped")
         quarantine.drop(quarantine_path(settings, table), counts, asked.reason)
     return counts

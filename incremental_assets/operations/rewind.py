@@ -14,7 +14,7 @@ from incremental_assets.days import DayRange
 from incremental_assets.errors import ConflictError, DayError, DefinitionError, WatermarkError
 from incremental_assets.ledger.entry import Entry, FileEntry, Window
 from incremental_assets.ledger.lock import table_lock
-from incremental_assets.ledger.tail import TableTail
+from incremental_assets.ledger.settle import say_in_ledger
 from incremental_assets.ledger.view import TableHistory
 from incremental_assets.load import Lakehouse
 from incremental_assets.plan.stored import state_of
@@ -98,16 +98,7 @@ def rewind(
         _refuse_pending(history)
         found = to_rewind(table, history, to, days, now)
         entries = _entries(table, history, found, reason.strip(), now)
-
-        def decide(tail: TableTail) -> Sequence[Entry]:
-            if tail.last_batch != history.last_batch:
-                raise ConflictError(
-                    f"{table.name}: another run claimed batch {tail.last_batch} meanwhile. Nothing "
-                    "was rewound; try again when it is done."
-                )
-            return entries
-
-        house.ledger.transact_on(table.name, decide)
+        say_in_ledger(house.ledger, table.name, history.last_batch, entries, "rewound")
     return found
 
 

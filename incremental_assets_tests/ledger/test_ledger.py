@@ -155,7 +155,8 @@ def test_an_outcome_is_final(ledger: Ledger) -> None:
     claim(ledger)
 
     record(ledger, SALES, [entry(1, "abandoned")])
-    record(Ledger(ledger.path), SALES, [entry(1, "committed")])
+    with pytest.raises(ConflictError, match="batch 1 was abandoned by another run"):
+        record(Ledger(ledger.path), SALES, [entry(1, "committed")])
 
     assert [e.state for e in ledger.view().table(SALES).outcomes] == ["abandoned"]
 

@@ -12,7 +12,7 @@ import pytest
 from incremental_assets.errors import ConflictError
 from incremental_assets.ledger.entry import Entry, FileEntry, State
 from incremental_assets.ledger.ledger import Ledger
-from incremental_assets.ledger.settle import LOOKS, settle
+from incremental_assets.ledger.settle import LOOKS, record, settle
 
 SALES = "silver/sales"
 CLAIMED_AT = datetime(2017, 1, 3, 12, tzinfo=UTC)
@@ -185,3 +185,53 @@ def test_another_tables_claim_is_none_of_its_business(ledger: Ledger, said: list
     settle(ledger, SALES, Published(), NOW, said.append)
 
     assert len(ledger.view().table("silver/users").unsettled) == 1
+
+
+def accepted(batch: int) -> Entry:
+    """A word of a person, which has a number of its own and no claim."""
+    return replace(claim(5, batch), state="accepted")
+
+
+def test_a_claim_under_the_word_of_a_person_is_settled(ledger: Ledger, said: list[str]) -> None:
+    ledger.transact(lambda _: [claim(1)])
+    ledger.transact(lambda _: [accepted(2)])
+    assert [e.batch for e in ledger.tail(SALES).unsettled] == [1]
+    assert ledger.tail(SALES).last_batch == 2
+
+    settle(ledger, SALES, Published(), NOW, said.append)
+
+    history = ledger.view().table(SALES)
+    assert [(e.batch, e.state) for e in history.outcomes] == [(1, "committed"), (2, "accepted")]
+    assert (history.unsettled, ledger.tail(SALES).unsettled) == ((), ())
+
+
+def test_an_outcome_is_recorded_whatever_a_person_said_since_the_claim(ledger: Ledger) -> None:
+    ledger.transact(lambda _: [claim(1)])
+    ledger.transact(lambda _: [accepted(2)])
+
+    record(ledger, SALES, [replace(claim(1), state="committed")])
+
+    assert states(ledger) == ["committed", "accepted"]
+
+
+def test_an_outcome_that_another_run_told_from_the_log_is_recorded_once(ledger: Ledger) -> None:
+    outcome = [replace(claim(day), state="committed", rows_read=5) for day in (1, 2)]
+    ledger.transact(lambda _: [claim(1), claim(2)])
+    record(ledger, SALES, [replace(one, why="(healed)") for one in outcome])
+    ledger.transact(lambda _: [accepted(2)])
+
+    record(ledger, SALES, outcome)
+
+    assert states(ledger) == ["committed", "committed", "accepted"]
+
+
+def test_an_outcome_that_cannot_be_recorded_is_an_error(ledger: Ledger) -> None:
+    ledger.transact(lambda _: [claim(1)])
+    record(ledger, SALES, [replace(claim(1), state="abandoned")])
+
+    with pytest.raises(ConflictError, match=r"silver/sales: batch 1 was abandoned by another run"):
+        record(ledger, SALES, [replace(claim(1), state="held")])
+    with pytest.raises(ConflictError, match=r"silver/sales: batch 7 is not in the ledger"):
+        record(ledger, SALES, [replace(claim(1, 7), state="held")])
+
+    assert states(ledger) == ["abandoned"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import polars as pl
 import pytest
 
+from incremental_assets.errors import ConflictError
 from incremental_assets.intake import load as load_module
 from incremental_assets.ledger.entry import Entry, Touched, Window
 from incremental_assets.ledger.ledger import Ledger
@@ -64,3 +66,19 @@ def test_an_entry_says_what_was_read_and_what_it_touched(
     assert entry.touched == (Touched(MAY_1, 2), Touched(MAY_2, 1))
     assert entry.why == ("(healed)" if healed else "")
     assert entry.who
+
+
+def test_an_outcome_that_the_ledger_does_not_take_is_an_error(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch that commits nothing can be given up by another load, where there is no lock."""
+    place.land([{"id": 1, "day": None, "at": NOON + timedelta(days=9)}], SCHEMA)
+    record = load_module.record
+
+    def given_up(ledger: Ledger, table: str, outcome: Any) -> None:
+        record(ledger, table, [replace(one, state="abandoned") for one in outcome])
+        record(ledger, table, outcome)
+
+    monkeypatch.setattr(load_module, "record", given_up)
+    with pytest.raises(ConflictError, match="orders: batch 1 was abandoned by another run"):
+        load(place)

@@ -176,8 +176,8 @@ def test_a_load_that_has_fixed_its_versions_reads_them_however_late_it_is(
     before = parquet(world, BRONZE)
     claim = world.house._claim
 
-    def claim_and_wait(table: Table, work: Work, run_id: str) -> Batch:
-        batch = claim(table, work, run_id)
+    def claim_and_wait(table: Table, work: Work, after: int, run_id: str) -> Batch:
+        batch = claim(table, work, after, run_id)
         if table.name == SALES:
             found = kept.run(later=MONTH)
             assert found[BRONZE].days
