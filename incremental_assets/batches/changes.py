@@ -109,12 +109,11 @@ def _anew(
 ) -> Merged:
     """Derive anew every key that these days hold, or held before they were repaired.
 
-    What other days say of a key counts as well, so bronze is read whole.
+    What other days say of a key counts as well, as far as it was judged.
     """
-    held = sorted(set(batch.work.days) - set(days))
     here = f"dt IN ({sql_days(days)})"
     key = [quoted(name) for name in intake.key]
-    with typed(all_rows(session, batch, held, list(days)), batch) as every:
+    with typed(all_rows(session, batch, days), batch) as every:
         good = every.rows.where("size(_reasons) = 0")
         with persisted(_columns(good, intake, batch, grown)) as events:
             keys = events.where(here).select(*key)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -20,6 +21,7 @@ from incremental_assets.batches.events import (
     reasons_of,
 )
 from incremental_assets.batches.scope import scope_of
+from incremental_assets.days import DayRange
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import persisted
 from incremental_assets.intake.intake import CHANGED_AT, ORDER
@@ -127,15 +129,37 @@ def replayed_rows(
         yield landed.drop("row"), landed.select(*lines.columns).distinct()
 
 
-def all_rows(session: SparkSession, batch: Batch, held: list[Any], days: list[Any]) -> DataFrame:
-    """The upstream's rows of every day that is or was loaded, up to the batch's windows."""
-    table = batch.table
-    upstream = table.upstreams[0].table.name
-    high = max(work.windows[0].high for work in batch.work.days.values())
+def all_rows(session: SparkSession, batch: Batch, published: Collection[date]) -> DataFrame:
+    """The upstream's rows of every day of the table, as far as each day was judged.
+
+    Days of the batch that are `published` are read up to their window, every other day up to where
+    the table has published it: what came later was held, or nobody has judged it yet.
+    """
+    upstream = batch.table.upstreams[0].table.name
+    history = batch.view.table(batch.table.name)
+    judged = {day: history.published_up_to(upstream, day) for day in history.last_published}
+    judged |= {day: batch.work.days[day].windows[0].high for day in published}
+
+    def may_be_judged(file: DataFile) -> bool:
+        return (file.first_batch or 0) <= judged.get(file.partition["_day"], 0)
+
     path = f"{batch.settings.lake}/{upstream}"
-    rows = read_version(session, path, batch.versions[upstream]).where(f"_batch <= {high}")
-    loaded = {*batch.view.table(table.name).last_committed, *days} - set(held)
-    return rows.where(f"_day IN ({sql_days(loaded)})")
+    rows = read_version(session, path, batch.versions[upstream], may_be_judged)
+    return rows.where(_up_to(judged))
+
+
+def _up_to(judged: Mapping[date, int]) -> str:
+    """SQL for the rows of each day up to its batch; of a day that is not named, none.
+
+    The batches stand in one array, a place a day: as many conditions as days would cost each row a
+    look at all of them, and the planner a tree of that size.
+    """
+    if not judged:
+        return "false"
+    first = min(judged)
+    batches = ",".join(str(judged.get(day, 0)) for day in DayRange(first, max(judged)))
+    place = f"datediff(_day, DATE'{first}')"
+    return f"_batch <= get(CAST(split('{batches}', ',') AS ARRAY<BIGINT>), {place})"
 
 
 def _judged(landed: DataFrame, batch: Batch) -> DataFrame:

@@ -151,12 +151,11 @@ def _rebuilt_keys(
     """Derive anew every key that these landing days hold, or held before they were repaired.
 
     Another landing day may hold a copy of a key that its own day has lost, so the keys are read
-    from all of bronze; the days of the batch count only if their gate passed.
+    from all of bronze, as far as each day's gate has let it pass.
     """
     table, here = batch.table, f"dt IN ({sql_days(days)})"
-    held = sorted(set(batch.work.days) - set(days))
     key = list(table.key)
-    with typed(all_rows(session, batch, held, list(days)), batch) as every:
+    with typed(all_rows(session, batch, days), batch) as every:
         rows = every.rows.where("size(_reasons) = 0")
         table_now = read_version(session, batch.path, version_of(batch.path))
         keys = table_now.where(here).select(*key).union(rows.where(here).select(*key)).distinct()

@@ -105,9 +105,11 @@ class TableHistory:
 
     def watermark(self, upstream: str, day: date) -> int:
         """How far the table has read an upstream for a day: the high end of its last batch."""
-        last = self.last_committed.get(day)
-        found = (w.high for w in last.windows if w.upstream == upstream) if last else ()
-        return next(iter(found), 0)
+        return _high(self.last_committed.get(day), upstream)
+
+    def published_up_to(self, upstream: str, day: date) -> int:
+        """How far the rows that a day shows were read: its watermark, whatever was rewound."""
+        return _high(self.last_published.get(day), upstream)
 
     def files(self, day: date) -> Mapping[str, FileEntry]:
         """The files of a landing day as they were last loaded, by path."""
@@ -181,6 +183,12 @@ class TableHistory:
             _files={**self._files, **files},
         )
         return after
+
+
+def _high(entry: Entry | None, upstream: str) -> int:
+    """The high end of a batch's window of an upstream; 0 without one."""
+    windows = entry.windows if entry is not None else ()
+    return next((w.high for w in windows if w.upstream == upstream), 0)
 
 
 def _more(

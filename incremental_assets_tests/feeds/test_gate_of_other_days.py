@@ -1,0 +1,174 @@
+"""A rebuild of one day publishes nothing of another day that was held, or not judged yet.
+
+In a silver table without a business day any day may speak of a key, so a day that is rebuilt has
+its keys derived from all days. Each kind of such a table has the same story: three days that were
+published; then a file that breaks a rule on the last of them (held), one that nobody has judged on
+the first, a day that was never loaded, and one that bronze holds. Then the middle day is rebuilt, by
+every trigger there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from incremental_assets.changes import ChangeLog, Files, SnapshotDiff
+from incremental_assets.days import parse_days
+from incremental_assets.lake.strategy import Append, History, Merge
+from incremental_assets.operations.rewind import rewind
+from incremental_assets.quality.contract import Contract
+from incremental_assets.quality.rules import (
+    Rule,
+    at_least,
+    fail,
+    one_of,
+    quarantine,
+    row_count,
+    warn,
+)
+from incremental_assets.quality.types import Integer, Text
+from incremental_assets.sources.landed_files import LandedFiles
+from incremental_assets.table import ByDay, Detector, Table
+from incremental_assets_tests.feeds.conftest import Lakes
+from incremental_assets_tests.feeds.world import Lake, states
+
+FIRST, MIDDLE, LAST, NEW, HELD = (f"2017-01-0{n}" for n in (4, 5, 6, 7, 8))
+BRONZE, SILVER = "bronze/stock", "silver/stock"
+STRICT, LOOSE = one_of("unit", ("kg",)), one_of("unit", ("kg", "lb"))
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A silver table whose keys lie on any day."""
+
+    name: str
+    changes: Detector
+    write: Append | Merge | History
+    key: tuple[str, ...] = ("id",)
+    order_by: tuple[str, ...] = ()
+
+    def tables(self, unit: Rule) -> tuple[Table, Table]:
+        bronze = Table(
+            name=BRONZE,
+            description="As it landed.",
+            reads=(LandedFiles("stock"),),
+            changes=self.changes,
+            rules=fail(row_count(at_most=6)),
+            write=Append(),
+        )
+        rules = (*fail(at_least("amount", 0)), *quarantine(unit), *warn(at_least("amount", 1)))
+        silver = Table(
+            name=SILVER,
+            description="What lies in which place.",
+            reads=(ByDay(bronze),),
+            key=self.key,
+            order_by=self.order_by,
+            schema=Contract(id=Text(required=True), n=Integer(), amount=Integer(), unit=Text()),
+            rules=rules,
+            write=self.write,
+        )
+        return bronze, silver
+
+    def visible(self, *numbers: int) -> list[int]:
+        """Which versions of the key `k` can be read, of those that were published."""
+        return [max(numbers)] if isinstance(self.write, Merge) else sorted(numbers)
+
+
+KINDS = [
+    Kind("orders", Files(), Merge(), order_by=("n",)),
+    Kind("versions", Files(), History(), order_by=("n",)),
+    Kind("a log, merged", ChangeLog(), Merge()),
+    Kind("a log, kept", ChangeLog(), History()),
+    Kind("movements", Files(), Append(), key=()),
+]
+
+
+def row(n: int, amount: int = 1, unit: str = "kg", id_: str = "k") -> dict[str, Any]:
+    said = {"operation": "UPDATE", "sequence_num": n}
+    return {"id": id_, "n": n, "amount": amount, "unit": unit, **said}
+
+
+def versions(lake: Lake, id_: str = "k") -> list[int]:
+    return [n for found, n in lake.rows(SILVER, "id", "n") if found == id_]
+
+
+def repaired(lake: Lake) -> None:
+    lake.land("stock", MIDDLE, "1.jsonl", [row(2), row(20, unit="oz", id_="j"), row(21, id_="i")])
+    lake.load(MIDDLE)
+
+
+def restated_with_the_held_day(lake: Lake) -> None:
+    days = list(parse_days(f"{MIDDLE}...{LAST}"))
+    done = lake.house.restate(lake.tables[SILVER], days, "a test")
+    assert states({SILVER: done}, SILVER) == ["committed", "held"]
+
+
+def rewound(lake: Lake) -> None:
+    rewind(lake.house, lake.tables[SILVER], 0, "a test", parse_days(MIDDLE))
+    lake.load(MIDDLE, SILVER)
+
+
+def replayed(lake: Lake) -> None:
+    lake.house.replay(lake.tables[SILVER], list(parse_days(MIDDLE)))
+
+
+TRIGGERS: list[Callable[[Lake], None]] = [
+    replayed,
+    rewound,
+    repaired,
+    restated_with_the_held_day,
+]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_a_rebuild_publishes_nothing_of_days_that_were_held_or_not_judged(
+    lake: Lakes, kind: Kind
+) -> None:
+    stock = lake(*kind.tables(STRICT))
+    stock.land("stock", FIRST, "1.jsonl", [row(1)])
+    stock.land("stock", MIDDLE, "1.jsonl", [row(2), row(20, unit="lb", id_="j")])
+    stock.land("stock", LAST, "1.jsonl", [row(3)])
+    stock.land("stock", HELD, "1.jsonl", [row(n) for n in range(90, 97)])
+    stock.load(f"{FIRST}...{LAST}")
+    stock.land("stock", LAST, "2.jsonl", [row(30, amount=-1)])
+    held = stock.load(f"{LAST}...{HELD}")
+    assert states(held, BRONZE) == ["committed", "idle", "held"]
+    assert states(held, SILVER) == ["held", "idle", "refused"]
+    stock.land("stock", FIRST, "2.jsonl", [row(40)])
+    stock.land("stock", NEW, "1.jsonl", [row(50)])
+    stock.load(f"{FIRST}...{NEW}", BRONZE)
+    stock = stock.with_tables(*kind.tables(LOOSE))
+
+    for rebuild in TRIGGERS:
+        rebuild(stock)
+
+        assert versions(stock) == kind.visible(1, 2, 3), rebuild.__name__
+    assert versions(stock, "j") == []  # its unit fits no more
+    assert stock.reasons(SILVER) == [("unit_one_of",)]
+
+    stock.land("stock", LAST, "2.jsonl", [row(30)])
+    stock.land("stock", HELD, "1.jsonl", [row(90)])
+    stock.load(f"{FIRST}...{HELD}")
+    assert versions(stock) == kind.visible(1, 2, 3, 30, 40, 50, 90)
+
+
+@pytest.mark.parametrize("write", [Merge(), History()], ids=lambda write: type(write).__name__)
+def test_a_late_copy_publishes_nothing_of_a_copy_that_was_held(
+    lake: Lakes, write: Merge | History
+) -> None:
+    shop = lake(*Kind("copies", SnapshotDiff(("id",)), write).tables(STRICT))
+    shop.land("stock", FIRST, "1.jsonl", [row(1)])
+    shop.land("stock", LAST, "1.jsonl", [row(3)])
+    shop.load(f"{FIRST}...{LAST}")
+    shop.land("stock", LAST, "1.jsonl", [row(30, amount=-1)])
+    assert states(shop.load(LAST), SILVER) == ["held"]
+    shop.land("stock", MIDDLE, "1.jsonl", [row(2)])
+
+    shop.load(MIDDLE)
+
+    found = versions(shop)
+    assert 30 not in found
+    assert max(found) == 2
