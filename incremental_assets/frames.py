@@ -1,12 +1,19 @@
-"""What everything that works with frames needs: names as Spark takes them, rows that are kept."""
+"""What everything that works with frames needs: names for Spark, kept rows, a value among many."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
+import pyarrow as pa
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+# Up to so many values are a literal of the query; each of them is a call to the JVM, and a part of
+# the plan. More are a frame of their own, which is sent to every task.
+FEW_VALUES = 1_000
+_VALUE, _SAME = "_is_among_value", "_is_among_same"
 
 
 def quoted(name: str) -> str:
@@ -22,3 +29,16 @@ def persisted(rows: DataFrame) -> Iterator[DataFrame]:
         yield kept
     finally:
         kept.unpersist()
+
+
+def with_is_among(rows: DataFrame, name: str, column: Column, values: Collection[str]) -> DataFrame:
+    """Add the boolean column `name`: whether a text is one of these values; false where it is null.
+
+    However many values there are, each row comes out once and stays where it is.
+    """
+    if len(values) <= FEW_VALUES:
+        return rows.withColumn(name, F.coalesce(column.isin(list(values)), F.lit(False)))
+    texts = pa.table({_SAME: pa.array(sorted(set(values)), pa.string())})
+    same = F.broadcast(rows.sparkSession.createDataFrame(texts).withColumn(name, F.lit(True)))
+    joined = rows.withColumn(_VALUE, column).join(same, F.col(_VALUE) == F.col(_SAME), "left")
+    return joined.withColumn(name, F.coalesce(name, F.lit(False))).drop(_VALUE, _SAME)

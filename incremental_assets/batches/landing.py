@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import date
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from incremental_assets.batches.batch import Batch, Outcome, note, verdict
 from incremental_assets.batches.bronze import COLUMNS, PARTITIONS, landed_lines
@@ -101,8 +100,10 @@ def _replacing(
     def of_these_days(file: DataFile) -> bool:
         return file.partition["_landing_day"] in batch.work.days
 
-    doomed = F.col("_file").isin([file.path for file in files])
-    return replace_files_rows(session, rows, batch.path, batch.folder, doomed, of_these_days)
+    paths = [file.path for file in files]
+    return replace_files_rows(
+        session, rows, batch.path, batch.folder, "_file", paths, of_these_days
+    )
 
 
 def _judge(

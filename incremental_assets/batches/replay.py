@@ -11,9 +11,8 @@ from pyspark.sql import functions as F
 
 from incremental_assets.batches.batch import Batch, DayBatch, Outcome
 from incremental_assets.batches.silver import (
+    counted_rows,
     fit_columns,
-    flags_of,
-    gone_of,
     with_changes,
     write_good,
 )
@@ -28,8 +27,13 @@ from incremental_assets.lake.session import own_session
 from incremental_assets.lake.stage import Staged
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.quality.details import with_details
-from incremental_assets.quality.gate import APART, Counted, DayGate, count, watched_rules
-from incremental_assets.quality.judge import RuleResult, row_result
+from incremental_assets.quality.gate import (
+    APART,
+    Counted,
+    DayGate,
+    watched_rules,
+)
+from incremental_assets.quality.judge import RuleResult, not_named, row_result
 
 REPLAYED = "replayed"
 
@@ -61,8 +65,7 @@ class ReplayBatch(DayBatch):
             typed(landed, batch) as read,
             persisted(read.rows) as rows,
         ):
-            late = F.col("_landing_day") > F.col("_day")
-            counted = count(rows, batch.table.rules, "_day", late, flags_of(batch), gone_of(rows))
+            counted = counted_rows(batch, rows)
             _refuse(batch, counted)
             # What bronze does not hold any more was repaired: its day is judged anew by itself.
             tried = _matching(aside.where(chosen), found, "left_semi")
@@ -83,7 +86,8 @@ class ReplayBatch(DayBatch):
         entries = with_changes(entries, written)
         publish(written.staged, batch.transaction(entries), replaced_files=written.replaced)
         results = {day: [_result(gate)] for day, gate in counted.days.items()}
-        return Outcome(self.settled(batch.table, entries, batch.commit()), results)
+        settled = self.settled(batch.table, entries, batch.commit())
+        return Outcome(settled, results, not_named(counted))
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,21 @@ from incremental_assets.lake.strategy import Append, History
 from incremental_assets.lake.widen import widen
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.quality.examples import Examples, examples
-from incremental_assets.quality.gate import PRESENT, Counted, DayGate, count
-from incremental_assets.quality.judge import RuleResult, judge_day, judge_fields, judge_rows
+from incremental_assets.quality.fields import Names
+from incremental_assets.quality.gate import (
+    PRESENT,
+    Counted,
+    DayGate,
+    count,
+    with_new_fields,
+)
+from incremental_assets.quality.judge import (
+    RuleResult,
+    judge_day,
+    judge_fields,
+    judge_rows,
+    not_named,
+)
 from incremental_assets.quality.rules import DayCounts
 
 
@@ -55,9 +68,8 @@ class TypedBatch(DayBatch):
             typed(window_rows(session, batch), batch) as read,
             persisted(read.rows) as rows,
         ):
-            late = F.col("_landing_day") > F.col("_day")
             gone = gone_of(rows)
-            counted = count(rows, batch.table.rules, "_day", late, flags_of(batch), gone)
+            counted = counted_rows(batch, rows)
             broken = sum(day.quarantined for day in counted.days.values())
             broken += sum(counted.broken.values())
             key, rules = batch.table.key, batch.table.rules
@@ -65,9 +77,10 @@ class TypedBatch(DayBatch):
             judged = _judge(batch, counted, read, found)
             if any(gate.quarantined for gate in counted.days.values()):
                 set_aside(session, batch, rows, judged.entries)
+            notes = not_named(counted)
             if not judged.published:
-                return Outcome(judged.entries, judged.results)
-            notes = fit_columns(session, batch, rows)
+                return Outcome(judged.entries, judged.results, notes)
+            notes += fit_columns(session, batch, rows)
             written = write_good(
                 session, batch, replace(read, rows=rows), counted, judged.published
             )
@@ -82,6 +95,14 @@ class TypedBatch(DayBatch):
         )
         settled = self.settled(batch.table, entries, batch.commit())
         return Outcome(settled, judged.results, notes)
+
+
+def counted_rows(batch: Batch, rows: DataFrame) -> Counted:
+    """What the gate counts of typed rows, by day, with the fields that matter."""
+    rules, late = batch.table.rules, F.col("_landing_day") > F.col("_day")
+    names = Names.of(contract_of(batch.table), columns_of(batch.path))
+    counted = count(rows, rules, "_day", late, flags_of(batch), gone_of(rows), names)
+    return with_new_fields(counted, rows, "_day", names, _asked(batch))
 
 
 def fit_columns(session: SparkSession, batch: Batch, rows: DataFrame) -> list[str]:
@@ -124,10 +145,7 @@ def _judge(batch: Batch, counted: Counted, read: Typed, examples_of: Examples) -
     history = batch.view.table(batch.table.name)
     asked = judges_volume(batch.table.rules)
     volume = added_up(history, lambda entry: entry.rows_counted) if asked else {}
-    contract = contract_of(batch.table)
-    # A delete may say its key and no more.
-    log = batch.table.log is not None
-    columns = [name for name in contract.columns if not log or name in batch.table.key]
+    contract, columns = contract_of(batch.table), _asked(batch)
     for claim in batch.claims:
         gate = counted.days.get(claim.day) or DayGate(claim.day)
         earlier = [] if batch.work.mode == "rebuild" else list(history.since_rebuilt(claim.day))
@@ -165,6 +183,13 @@ def _judge(batch: Batch, counted: Counted, read: Typed, examples_of: Examples) -
         )
     published = [e.day for e in entries if e.state == "committed"]
     return _Judged(entries, results, published)
+
+
+def _asked(batch: Batch) -> list[str]:
+    """The columns that some row of a day should have; in a log a delete may say its key alone."""
+    log = batch.table.log is not None
+    columns = contract_of(batch.table).columns
+    return [name for name in columns if not log or name in batch.table.key]
 
 
 def _with_hint(outcome: dict[str, Any], results: Sequence[RuleResult]) -> dict[str, Any]:

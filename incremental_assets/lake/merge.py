@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from incremental_assets.frames import persisted, quoted
+from incremental_assets.frames import persisted, quoted, with_is_among
 from incremental_assets.lake.delta_log import version_of
 from incremental_assets.lake.lookup import few_keys
 from incremental_assets.lake.read import (
@@ -37,6 +37,7 @@ LOST = "_lost"
 FILE = "_old_file"
 _WINS = "_wins"
 _TIE = "_tie"
+_DOOMED = "_doomed"
 _DECIDING = (FILE, GONE, OLD, _WINS, _TIE)
 
 
@@ -200,20 +201,23 @@ def replace_files_rows(
     incoming: DataFrame,
     path: str,
     folder: str,
-    doomed: Column,
+    column: str,
+    values: Collection[str],
     keep: Callable[[DataFile], bool],
 ) -> tuple[Merged, Mapping[tuple[date | None, ...], int]]:
-    """Stage `incoming` in the place of the rows that meet `doomed` in the files that `keep` keeps.
+    """Stage `incoming` in the place of the rows with one of the `values` in `column`.
 
-    Gives also the rows per partition that were only carried over from a file written anew.
+    They are looked for in the files that `keep` keeps; there may be any number of values. Gives
+    also the rows per partition that were only carried over from a file written anew.
     """
     table = plain_files(path, version_of(path))
     scope = [file for file in table.files if keep(file)]
     present = read_files(session, table, scope, file_column=FILE)
+    present = with_is_among(present, _DOOMED, F.col(quoted(column)), values)
     partition = [F.col(name) for name in table.partition_by]
     found = (
         present.groupBy(FILE, *partition)
-        .agg(F.count_if(doomed).alias("doomed"), F.count_if(~doomed).alias("rest"))
+        .agg(F.count_if(_DOOMED).alias("doomed"), F.count_if(~F.col(_DOOMED)).alias("rest"))
         .where("doomed > 0")
         .collect()
     )
@@ -222,8 +226,9 @@ def replace_files_rows(
     for row in found:
         place = tuple(row[name] for name in table.partition_by)
         carried[place] = carried.get(place, 0) + row["rest"]
-    rest = read_files(session, table, touched).where(~doomed)
-    rows = incoming.unionByName(rest)
+    rest = read_files(session, table, touched)
+    rest = with_is_among(rest, _DOOMED, F.col(quoted(column)), values).where(f"NOT {_DOOMED}")
+    rows = incoming.unionByName(rest.drop(_DOOMED))
     staged = stage(rows, path, folder, table.partition_by)
     gone = sum(row["doomed"] for row in found)
     return Merged(staged, tuple(f.path for f in touched), deleted=gone), carried

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from incremental_assets.errors import DefinitionError
 from incremental_assets.quality.types import FieldType
 
-_COLUMN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+COLUMN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 RESERVED = frozenset({"dt", "payload"})
 MOST_NEW_COLUMNS = 100
 FIELDS = "_fields"
@@ -40,7 +40,7 @@ class Contract:
         self, on_new: OnNew | Mapping[str, OnNew] = "evolve", **columns: FieldType
     ) -> None:
         for name in columns:
-            if not _COLUMN.fullmatch(name) or name.lower() in RESERVED:
+            if not COLUMN.fullmatch(name) or name.lower() in RESERVED:
                 raise DefinitionError(
                     f"Contract column {name!r}: use letters, digits and underscores, beginning "
                     f"with a letter, and none of {sorted(RESERVED)}."
@@ -116,14 +116,14 @@ class Contract:
             name
             for name in known
             if name.lower() not in taken
-            and _COLUMN.fullmatch(name)
+            and COLUMN.fullmatch(name)
             and self.of_new(name) == "evolve"
         ]
         taken |= {name.lower() for name in grown}
         for name in sorted(set(found)):
             if len(grown) >= MOST_NEW_COLUMNS:
                 break
-            new = _COLUMN.fullmatch(name) and name.lower() not in taken
+            new = COLUMN.fullmatch(name) and name.lower() not in taken
             if new and self.of_new(name) == "evolve":
                 grown.append(name)
                 taken.add(name.lower())

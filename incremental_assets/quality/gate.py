@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets.errors import DefinitionError
 from incremental_assets.quality.contract import FIELDS, Contract
+from incremental_assets.quality.fields import MOST_NEW_FIELDS, Names, unknown_names
 from incremental_assets.quality.rule import (
     DayRule,
     RowRule,
@@ -40,7 +41,11 @@ _STRUCTURAL = {
 
 @dataclass(frozen=True, slots=True)
 class DayGate:
-    """One day before the gate: its rows, and how many have which reasons."""
+    """One day before the gate: its rows, how many have which reasons, and which fields there are.
+
+    `unknown` and `new`: there are fields besides, and such that matter; `more_fields`: there are
+    more of these than were looked at.
+    """
 
     day: date
     rows: int = 0
@@ -53,11 +58,14 @@ class DayGate:
     measured: Mapping[str, Any] = field(default_factory=dict)
     measured_rows: int = 0
     fields: frozenset[str] = frozenset()
+    unknown: bool = False
+    new: bool = False
+    more_fields: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What the aggregate gives: counts per day, the names of all fields, and counts of flags."""
+    """What the aggregate gives: counts per day, the names of fields, and counts of flags."""
 
     days: Mapping[date, DayGate]
     broken: Mapping[tuple[date, str], int]
@@ -163,17 +171,21 @@ def count(
     late: Column,
     flags: Mapping[str, Column] = MappingProxyType({}),
     gone: Column | None = None,
+    names: Names | None = None,
 ) -> Counted:
     """Count everything that the rules need, by day, in one pass over the rows.
 
     `day` names the column to group by, `late` tells a late row, and the good rows with each of the
     `flags` are counted. What is `gone`, a delete, says nothing of the values that a row should
     have: rules neither measure nor count it. Rows are counted by their reasons, of which there are
-    few combinations, so that a rule more costs nothing here.
+    few combinations, so that a rule more costs nothing here. Of the fields those are told that
+    `names` knows, and whether there are others.
     """
     unread = F.array_contains("_reasons", LINE)
     watched = watched_rules(rules)
     measures = measures_of(rules)
+    known = names.known if names else ()
+    fields_of = names.aggregates() if names else {}
     with naming_one(rows, rules):
         found = rows.groupBy(
             F.col(day).alias("day"),
@@ -182,7 +194,7 @@ def count(
         ).agg(
             F.count(F.lit(1)).alias("rows"),
             F.count_if(late).alias("late"),
-            F.flatten(F.collect_set(F.map_keys(FIELDS))).alias("fields"),
+            *(column.alias(name) for name, column in fields_of.items()),
             *(F.count_if(flag).alias(f"flag_{name}") for name, flag in flags.items()),
             # Of the good rows there is one group a day, so these need not be put together again.
             *(measure().alias(f"measure_{name}") for name, measure in measures.items()),
@@ -204,14 +216,48 @@ def count(
         if live and not row["reasons"]:
             measured = {name: row[f"measure_{name}"] for name in measures}
             gate = replace(gate, measured=measured, measured_rows=row["rows"])
-        days[row["day"]] = replace(gate, fields=gate.fields | set(row["fields"]))
-        fields.update(row["fields"])
+        here = {name for at, name in enumerate(known) if row[f"field_{at}"]}
+        days[row["day"]] = replace(
+            gate,
+            fields=gate.fields | here,
+            unknown=gate.unknown or (names is not None and (row["unknown"] or 0) > 0),
+            new=gate.new or (names is not None and (row["new"] or 0) > 0),
+        )
+        fields.update(here)
         for name in flags:
             flagged[name] += 0 if row["reasons"] else row[f"flag_{name}"]
         for rule in watched:
             key = row["day"], rule.name
             broken[key] = broken.get(key, 0) + (row[f"broken_{rule.name}"] if live else 0)
     return Counted(days, broken, frozenset(fields), flagged)
+
+
+def with_new_fields(
+    counted: Counted, rows: DataFrame, day: str, names: Names, asked: Sequence[str]
+) -> Counted:
+    """The counts with the names of fields that are not known, where somebody has to know them.
+
+    That is where they are to become columns or to hold the day, and where one of the `asked`
+    columns is in no row, as it may have been renamed. Of a day with more than MOST_NEW_FIELDS the
+    others are not named: `more_fields` says so.
+    """
+    wanted = {
+        gate.day
+        for gate in counted.days.values()
+        if gate.new or (gate.unknown and not gate.fields.issuperset(asked))
+    }
+    if not wanted:
+        return counted
+    found: dict[date, list[str]] = {}
+    for row in unknown_names(rows, day, names).collect():
+        found.setdefault(row["day"], []).append(row["name"])
+    days = dict(counted.days)
+    for each in wanted & found.keys():
+        some = found[each][:MOST_NEW_FIELDS]
+        more = len(found[each]) > MOST_NEW_FIELDS
+        days[each] = replace(days[each], fields=days[each].fields.union(some), more_fields=more)
+    every = frozenset[str]().union(*(gate.fields for gate in days.values()))
+    return replace(counted, days=days, fields=every)
 
 
 def _with_rows(gate: DayGate, reasons: Sequence[str], rows: int, late: int) -> DayGate:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from incremental_assets.quality.contract import Contract
+from incremental_assets.quality.fields import MOST_NEW_FIELDS
 from incremental_assets.quality.gate import (
     APART,
     DECLARED,
@@ -60,7 +61,8 @@ def judge_fields(gate: DayGate, contract: Contract, asked: Iterable[str]) -> lis
     results = []
     if contract.freezes_new:
         unknown = contract.refused(gate.fields)
-        found = f"{len(unknown)} fields that nobody declared"
+        more = "more than " if gate.more_fields else ""
+        found = f"{more}{len(unknown)} fields that nobody declared"
         if unknown:
             named = ", ".join(unknown[:MOST_NAMED])
             found = f"{found}: {named}; declare them or repair the feed"
@@ -84,6 +86,16 @@ def _fields_result(
     rule: str, severity: Severity, broken: int, found: str, gate: DayGate
 ) -> RuleResult:
     return RuleResult(rule, severity, not broken, found, broken, 0, gate.rows)
+
+
+def not_named(counted: Counted) -> list[str]:
+    """What is to be told of days with more new fields than are looked at."""
+    return [
+        f"{gate.day}: the rows have more than {MOST_NEW_FIELDS} fields that nobody declared; the "
+        f"first {MOST_NEW_FIELDS} were looked at, the values of all stay in bronze"
+        for gate in counted.days.values()
+        if gate.more_fields
+    ]
 
 
 def judge_day(rules: Iterable[Rule], counts: DayCounts) -> list[RuleResult]:

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from incremental_assets.errors import SourceError
-from incremental_assets.frames import quoted
+from incremental_assets.frames import quoted, with_is_among
 from incremental_assets.settings import local_path
 from incremental_assets.sources.delta_news import (
     DeltaFile,
@@ -22,6 +22,8 @@ from incremental_assets.sources.path_columns import folder_text, relative_path
 from incremental_assets.sources.rows import all_readable, require_names
 from incremental_assets.sources.source_file import SourceFile
 from incremental_assets.sources.stored_files import DataFiles, named
+
+_CHOSEN = "_is_chosen"
 
 
 def delta_version(session: SparkSession, path: str, version: int) -> DataFrame:
@@ -57,8 +59,9 @@ def delta_rows(
         )
     table = _table(session, root, version)
     require_names(table.columns, path)
-    here = relative_path(table, _data(root, chosen)).isin([file.path for file in chosen])
-    return all_readable(table.where(here) if chosen else table.where(F.lit(False)))
+    path_of = relative_path(table, _data(root, chosen))
+    placed = with_is_among(table, _CHOSEN, path_of, [file.path for file in chosen])
+    return all_readable(placed.where(_CHOSEN).drop(_CHOSEN))
 
 
 def _table(session: SparkSession, root: str, version: int) -> DataFrame:

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets.changes.row_hash import payload_hash
 from incremental_assets.days import DayRange, contiguous
+from incremental_assets.frames import with_is_among
 from incremental_assets.intake.intake import CHANGED_AT, ORDER, WITHIN
 from incremental_assets.lake.delta_log import open_table
 from incremental_assets.lake.quarantine import SAME
@@ -21,6 +22,7 @@ from incremental_assets.verifying.compare import Matching
 
 # Of the load's own columns those that say which change of a key is the later one.
 _MEANT = (ORDER, WITHIN, CHANGED_AT)
+_LEFT_OUT = "_left_out"
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,8 @@ def table_rows(session: SparkSession, path: str, version: int, which: Which, day
     """The rows of a version of a table of the days that are compared."""
     rows = read_version(session, path, version, lambda file: which.may_hold(file, day))
     if which.files:
-        rows = rows.where(F.coalesce(~F.col("_file").isin(list(which.files)), F.lit(True)))
+        rows = with_is_among(rows, _LEFT_OUT, F.col("_file"), which.files)
+        rows = rows.where(f"NOT {_LEFT_OUT}").drop(_LEFT_OUT)
     return rows.where(which.sql(day))
 
 

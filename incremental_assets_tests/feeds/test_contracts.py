@@ -75,6 +75,18 @@ def test_what_becomes_of_new_fields_is_said_by_field(lake: Lakes) -> None:
     assert shop.rows("silver/tickets", "ticket_id") == [("a",), ("c",)]
 
 
+def test_of_a_thousand_new_fields_and_more_the_rest_is_told_and_stays_in_bronze(
+    lake: Lakes,
+) -> None:
+    shop = lake(*tickets())
+    more = {f"f{n:04d}": 1 for n in range(1_100)}
+
+    load(shop, ticket("a", **more))
+
+    assert len(columns(shop)) == len(("ticket_id", "price", "at")) + 100
+    assert any("more than 1000 fields that nobody declared" in said for said in shop.said)
+
+
 def test_a_misfit_holds_its_day_or_is_left_out_where_its_column_says_so(lake: Lakes) -> None:
     shop = lake(*tickets(seats=Integer(misfit="freeze"), note=Integer(misfit="discard")))
     load(shop, ticket("a", seats=1, note="three"), ticket("b", seats=2, note=3))

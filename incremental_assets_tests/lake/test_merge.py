@@ -8,6 +8,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import functions as F
 
+from incremental_assets.frames import FEW_VALUES
 from incremental_assets.lake import lookup
 from incremental_assets.lake.delta_log import find_commit
 from incremental_assets.lake.merge import GONE, OLD, Merged, merge, replace_files_rows
@@ -143,10 +144,12 @@ def test_a_column_that_only_one_side_has_is_null_on_the_other(small: Small) -> N
     assert rows == [("a", "red"), ("b", None)]
 
 
+@pytest.mark.parametrize("few", [0, FEW_VALUES], ids=["among many", "among few"])
 @pytest.mark.parametrize("repaired", [[("a", JAN_1, 7)], []], ids=["to a row", "to nothing"])
 def test_the_rows_of_a_file_are_replaced_and_others_carried_over(
-    small: Small, repaired: list[tuple[object, ...]]
+    small: Small, repaired: list[tuple[object, ...]], few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("incremental_assets.frames.FEW_VALUES", few)
     small.append(1, ("a", JAN_1, 1), ("b", JAN_1, 2), ("c", JAN_2, 3))
 
     merged, carried = replace_files_rows(
@@ -154,7 +157,8 @@ def test_the_rows_of_a_file_are_replaced_and_others_carried_over(
         small.frame(2, *repaired),
         small.path,
         small.folder(2),
-        F.col("id") == "a",
+        "id",
+        ["a"],
         lambda file: file.partition["dt"] == JAN_1,
     )
     publish(merged.staged, small.transaction(2), replaced_files=merged.replaced)

@@ -10,14 +10,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.quality.contract import Contract
+from incremental_assets.quality.fields import LONGEST_NAME, Names
 from incremental_assets.quality.gate import (
     Counted,
     DayGate,
     count,
     structural_rules,
+    with_new_fields,
     with_reasons,
 )
-from incremental_assets.quality.judge import judge_day, judge_fields, judge_rows
+from incremental_assets.quality.judge import judge_day, judge_fields, judge_rows, not_named
 from incremental_assets.quality.rules import (
     DayCounts,
     at_least,
@@ -49,7 +51,9 @@ def rows(spark: SparkSession, *lines: tuple[date, str, str | None]) -> DataFrame
 
 
 def counted(frame: DataFrame) -> Counted:
-    return count(frame, RULES, "_day", F.col("line").contains("late"))
+    names = Names.of(CONTRACT, [])
+    found = count(frame, RULES, "_day", F.col("line").contains("late"), names=names)
+    return with_new_fields(found, frame, "_day", names, list(CONTRACT.columns))
 
 
 def test_a_row_is_set_aside_with_every_reason_that_is_not_implied(spark: SparkSession) -> None:
@@ -124,6 +128,39 @@ def test_the_fields_of_all_days_are_found(two_days: Counted) -> None:
     assert two_days.fields == {"id", "qty", "note", "colour", "size"}
 
 
+def test_of_many_fields_so_many_are_named_and_those_first_that_the_contract_speaks_of(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("incremental_assets.quality.fields.MOST_NEW_FIELDS", 4)
+    monkeypatch.setattr("incremental_assets.quality.gate.MOST_NEW_FIELDS", 4)
+    monkeypatch.setattr("incremental_assets.quality.judge.MOST_NEW_FIELDS", 4)
+    long = "l" * (LONGEST_NAME + 1)
+    fields = ["known", "Debug", "2nd", "b", "a", "zz_secret", *(f"c{n}" for n in range(9))]
+    many = "{" + ",".join(f'"{name}":1' for name in fields) + "}"
+    contract = Contract({"*": "evolve", "debug": "discard", "zz_secret": "freeze"}, id=Text())
+    frame = rows(spark, (JAN_1, many, None), (JAN_2, f'{{"{long}":1,"b c":2}}', None))
+
+    def found(contract: Contract) -> Counted:
+        names = Names.of(contract, ["_batch", "dt", "known"])
+        counted = count(frame, (), "_day", F.lit(False), names=names)
+        return with_new_fields(counted, frame, "_day", names, [])
+
+    some, none = found(contract), found(Contract("discard", id=Text()))
+    days = some.days
+
+    assert days[JAN_1].fields == {"known", "zz_secret", "a", "b", "c0"}
+    assert days[JAN_2].fields == set()  # no column can be called so, and no rule asks
+    assert [days[day].more_fields for day in (JAN_1, JAN_2)] == [True, False]
+    assert [told.partition(" fields ")[0] for told in not_named(some)] == [
+        "2017-01-01: the rows have more than 4"
+    ]
+    (held, _) = judge_fields(days[JAN_1], contract, [])
+    assert held.found.startswith("more than 1 fields that nobody declared: zz_secret;")
+    assert (none.fields, none.days[JAN_1].unknown) == ({"known"}, True)
+    frozen = found(Contract("freeze", id=Text())).days
+    assert frozen[JAN_2].fields == {"b c", "l" * (LONGEST_NAME - 1) + "…"}
+
+
 def test_each_row_is_looked_at_once(spark: SparkSession, tmp_path: Path) -> None:
     looked_at = tmp_path / "looked_at"
 
@@ -135,7 +172,7 @@ def test_each_row_is_looked_at_once(spark: SparkSession, tmp_path: Path) -> None
     seen = F.udf(look, "date", useArrow=False)
     two_rows = rows(spark, (JAN_1, GOOD, None), (JAN_2, GOOD, None))
 
-    counted(two_rows.withColumn("_day", seen("_day")))
+    count(two_rows.withColumn("_day", seen("_day")), RULES, "_day", F.lit(False))
 
     assert looked_at.read_text() == "xx"
 

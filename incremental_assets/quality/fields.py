@@ -1,0 +1,105 @@
+"""The names of a feed's fields: known ones are counted with the rows, others only asked for.
+
+A feed decides how its fields are called and how many there are; one that writes keys as names has
+millions. So the gate's aggregate says which of the known names there are and whether there are
+others. Only then is another query made for those, and it is bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from incremental_assets.quality.contract import COLUMN, FIELDS, MOST_NEW_COLUMNS, RESERVED, Contract
+
+MOST_NEW_FIELDS = 1_000
+"""So many names of a day are looked at: those that `on_new` names, then those that can be columns,
+by name."""
+LONGEST_NAME = 255
+"""A longer name is cut, and can be no column."""
+_CUT = "…"
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The fields that are known of a table: declared, or columns that it has."""
+
+    contract: Contract
+    known: tuple[str, ...]
+
+    @classmethod
+    def of(cls, contract: Contract, columns: Iterable[str]) -> Names:
+        """`columns` are those of the table as it is."""
+        fields = {name for name in columns if COLUMN.fullmatch(name)}
+        return cls(contract, tuple(sorted(fields | set(contract.columns))))
+
+    def aggregates(self) -> Mapping[str, Column]:
+        """What tells which fields rows have: `field_0` … by the known names, `unknown` and `new`.
+
+        `unknown` and `new` are the most fields in a row that are not known, and those of them that
+        are to become columns or to hold the day.
+        """
+        found = {f"field_{at}": _present(name) for at, name in enumerate(self.known)}
+        others = self.others()
+        new = F.filter(others, self._matters)
+        return found | {"unknown": F.max(F.size(others)), "new": F.max(F.size(new))}
+
+    def others(self) -> Column:
+        """The fields of a row that are not known; null where its payload is no object."""
+        known = F.array(*map(F.lit, self.known)) if self.known else F.array().cast("array<string>")
+        return F.array_except(F.map_keys(FIELDS), known)
+
+    def named(self, policies: Collection[str]) -> list[str]:
+        """The fields, in lower case, of which `on_new` says by name what becomes of them."""
+        return [n for n, p in self.contract.on_new.items() if n != "*" and p in policies]
+
+    def _matters(self, name: Column) -> Column:
+        """Whether a field that is not known is to hold the day, or may become a column."""
+        grown = {n for n in self.known if n not in self.contract.columns} - RESERVED
+        taken = {n.lower() for n in self.known} | RESERVED
+        room = F.lit(len(grown) < MOST_NEW_COLUMNS)
+        column = room & _can_be_column(name) & ~F.lower(name).isin(list(taken))
+        return self._becomes(name, "freeze") | (self._becomes(name, "evolve") & column)
+
+    def _becomes(self, name: Column, policy: str) -> Column:
+        named, others = self.named([policy]), self.named({*self.contract.on_new.values()})
+        here = F.lower(name).isin(named) if named else F.lit(False)
+        if self.contract.on_new["*"] != policy:
+            return here
+        return here | ~F.lower(name).isin(others) if others else F.lit(True)
+
+
+def unknown_names(rows: DataFrame, day: str, names: Names) -> DataFrame:
+    """`day` and `name` of the fields that are not known, one more than MOST_NEW_FIELDS a day."""
+    name = F.col("name")
+    left_out, chosen = names.named(["discard"]), names.named(["evolve", "freeze"])
+    lower = F.lower(name)
+    rank = (
+        F.when(lower.isin(chosen), 0)
+        .when(lower.isin(left_out), 3)
+        .when(_can_be_column(name), 1)
+        .otherwise(2)
+    )
+    cut = F.concat(F.left(name, F.lit(LONGEST_NAME - 1)), F.lit(_CUT))
+    place = F.row_number().over(Window.partitionBy("day").orderBy("rank", "name"))
+    return (
+        rows.select(F.col(day).alias("day"), F.explode(names.others()).alias("name"))
+        .select("day", F.when(F.length(name) > LONGEST_NAME, cut).otherwise(name).alias("name"))
+        .distinct()
+        .select("day", "name", rank.alias("rank"))
+        .withColumn("place", place)
+        .where(F.col("place") <= MOST_NEW_FIELDS + 1)
+        .orderBy("day", "place")
+    )
+
+
+def _present(name: str) -> Column:
+    # The name is a column's, so it needs no escaping; as text it is one call to the JVM.
+    return F.expr(f"bool_or(map_contains_key({FIELDS}, '{name}'))")
+
+
+def _can_be_column(name: Column) -> Column:
+    return name.rlike(f"^{COLUMN.pattern}$") & (F.length(name) <= LONGEST_NAME)

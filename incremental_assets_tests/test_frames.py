@@ -1,0 +1,66 @@
+"""What is done to frames: a value is found among few and among many, with the same rows."""
+
+from __future__ import annotations
+
+import io
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from incremental_assets.frames import FEW_VALUES, with_is_among
+from incremental_assets.sources.delta_news import delta_files_since
+from incremental_assets.sources.stored_delta import delta_rows
+
+
+@pytest.mark.parametrize("few", [0, FEW_VALUES], ids=["many", "few"])
+def test_a_value_is_found_among_few_and_among_many(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    monkeypatch.setattr("incremental_assets.frames.FEW_VALUES", few)
+    rows = spark.createDataFrame([("a",), ("a",), ("it's",), ("c",), (None,)], "name string")
+
+    found = with_is_among(rows, "there", F.col("name"), ["a", "it's", "z", "a"])
+
+    assert found.columns == ["name", "there"]
+    assert sorted((tuple(row) for row in found.collect()), key=lambda row: row[0] or "") == [
+        (None, False),
+        ("a", True),
+        ("a", True),
+        ("c", False),
+        ("it's", True),
+    ]
+    assert [tuple(row) for row in with_is_among(rows, "x", F.col("name"), []).collect()] == [
+        (row["name"], False) for row in rows.collect()
+    ]
+
+
+@pytest.mark.parametrize("few", [0, FEW_VALUES], ids=["many", "few"])
+def test_files_of_a_source_are_chosen_among_many_by_deltas_own_reader(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    monkeypatch.setattr("incremental_assets.frames.FEW_VALUES", few)
+    path = str(tmp_path / "a source")
+    for name in "ab":
+        rows = spark.createDataFrame([(f"{name}1",), (f"{name}2",)], "name string").coalesce(1)
+        # With deletion vectors a file is not all that its rows are, so Delta reads it.
+        vectors = ("delta.enableDeletionVectors", "true")
+        rows.write.format("delta").option(*vectors).mode("append").save(path)
+    spark.sql(f"DELETE FROM delta.`{path}` WHERE name = 'b1'")
+    files = delta_files_since(path, 0, 2).files
+
+    found = delta_rows(spark, path, 2, files)
+
+    assert [row["name"] for row in found.collect()] == ["b2"]
+
+
+def test_a_query_does_not_grow_with_the_values(spark: SparkSession) -> None:
+    rows = spark.range(3).selectExpr("cast(id AS string) AS name")
+
+    plan = io.StringIO()
+    with redirect_stdout(plan):
+        with_is_among(rows, "there", F.col("name"), [f"file {n}" for n in range(3_000)]).explain()
+
+    assert len(plan.getvalue()) < 3_000
