@@ -17,9 +17,11 @@ from incremental_assets.batches.kinds import detector_of, kind_of
 from incremental_assets.batches.lookups import affected_days
 from incremental_assets.batches.replay import ReplayBatch
 from incremental_assets.batches.settling import Target, supersede
+from incremental_assets.batches.superseded import tidy
 from incremental_assets.days import chunks, utc_today
 from incremental_assets.errors import ConflictError, IncrementalAssetsError, LakeError
 from incremental_assets.lake import quarantine
+from incremental_assets.lake.beside import tolerated
 from incremental_assets.lake.delta_log import ensure_table, version_of
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path
@@ -146,9 +148,11 @@ class Lakehouse:
 
     def settle(self, table: Table) -> LedgerView:
         """Give an unfinished batch of the table its outcome; the view after that."""
-        target = Target(self.settings, table, kind_of(table))
+        target = Target(self.settings, table, kind_of(table), self.say)
         settle(self.ledger, table.name, target, self.now(), self.say)
-        return self.ledger.view()
+        view = self.ledger.view()
+        target.tidy(view)
+        return view
 
     def _load(
         self,
@@ -214,12 +218,20 @@ class Lakehouse:
             ) from error
         seconds = round(time.monotonic() - started, 3)
         entries = [replace(e, recorded_at=self.now(), seconds=seconds) for e in entries]
-        supersede(self.settings, table, batch.view, entries)
+        supersede(self.settings, table, entries)
         record(self.ledger, table.name, entries)
+        self._tidy(batch, entries)
+        return replace(outcome, entries=entries)
+
+    def _tidy(self, batch: Batch, entries: Sequence[Entry]) -> None:
+        """Take away what is in quarantine no longer; whatever fails there, the load is done."""
+        name, path = batch.table.name, batch.quarantine_path
+        outcomes = (*batch.view.table(name).outcomes, *entries)
+        tidy(path, name, outcomes, {entry.day for entry in entries}, self.say)
         keep = self.settings.quarantine_days
         if keep and any(entry.rows_quarantined for entry in entries):
-            quarantine.expire(batch.quarantine_path, batch.now - timedelta(days=keep))
-        return replace(outcome, entries=entries)
+            with tolerated(f"{name}: rows that lie in quarantine for too long", self.say):
+                quarantine.expire(path, batch.now - timedelta(days=keep))
 
     def _claim(self, table: Table, work: Work, expected: int, run_id: str) -> Batch:
         """Fix the windows and the upstreams' versions, and write the next number to the ledger.

@@ -9,9 +9,16 @@ from __future__ import annotations
 import polars as pl
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
+from deltalake.exceptions import DeltaError
 
 
 def query(table: DeltaTable, columns: str = "*") -> pl.DataFrame:
     """These columns of all rows of the table at its version. Raises DeltaError or OSError."""
-    found = QueryBuilder().register("t", table).execute(f"SELECT {columns} FROM t")
-    return pl.DataFrame(pa.table(found.read_all()))
+    try:
+        found = QueryBuilder().register("t", table).execute(f"SELECT {columns} FROM t")
+        return pl.DataFrame(pa.table(found.read_all()))
+    except Exception as error:
+        if type(error) is not Exception:
+            raise
+        # What its engine finds wrong in a file has no class of its own.
+        raise DeltaError(str(error)) from error

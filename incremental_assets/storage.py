@@ -114,8 +114,9 @@ def remove(path: str) -> None:
     local = local_path(path)
     if local is None:
         store, inside = open_store(path)
-        if store.exists(inside):
-            store.rm(inside, recursive=True)
+        with answering(path):
+            if store.exists(inside):
+                store.rm(inside, recursive=True)
     elif local.is_dir():
         shutil.rmtree(local, ignore_errors=True)
     else:

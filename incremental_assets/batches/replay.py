@@ -16,6 +16,7 @@ from incremental_assets.batches.silver import (
     with_changes,
     write_good,
 )
+from incremental_assets.batches.superseded import in_quarantine
 from incremental_assets.batches.typed import contract_of, replayed_rows, typed
 from incremental_assets.errors import GateError
 from incremental_assets.frames import persisted
@@ -50,7 +51,7 @@ class ReplayBatch(DayBatch):
 
     def execute(self, batch: Batch) -> Outcome:
         with own_session(batch.spark(), batch.size) as session:
-            aside = quarantine.read(session, batch.quarantine_path, set(batch.work.days))
+            aside = in_quarantine(session, batch, set(batch.work.days))
             if aside is None:  # nothing was ever set aside
                 nothing = [replace(claim, state="committed") for claim in batch.claims]
                 return Outcome(nothing, {})

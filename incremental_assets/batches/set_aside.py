@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.batches.batch import Batch
+from incremental_assets.batches.superseded import in_quarantine
 from incremental_assets.lake import quarantine
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.view import TableHistory
@@ -29,7 +30,7 @@ def set_aside(
         rows = with_details(rows.where("size(_reasons) > 0"), schema)
     kept = quarantine.as_kept(rows, batch.number, batch.now)
     again = judged_again(batch.view.table(batch.table.name), entries)
-    known = quarantine.read(session, batch.quarantine_path, set(again)) if again else None
+    known = in_quarantine(session, batch, set(again)) if again else None
     if known is not None:
         windows = [
             (F.col("_day") == F.lit(day)) & (F.col("_batch") >= low) for day, low in again.items()

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
 
 from incremental_assets.batches.batch import BatchKind, quarantine_path
 from incremental_assets.batches.changes import supersede_beside
-from incremental_assets.batches.set_aside import judged_again
+from incremental_assets.batches.superseded import tidy
 from incremental_assets.lake import quarantine
-from incremental_assets.lake.beside import abandon_beside
+from incremental_assets.lake.beside import abandon_beside, tolerated
 from incremental_assets.lake.delta_log import find_commit, put_fence
 from incremental_assets.lake.stage import discard_batch
 from incremental_assets.ledger.entry import Entry
-from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
@@ -21,11 +21,16 @@ from incremental_assets.table import Table
 
 @dataclass(frozen=True)
 class Target:
-    """The settling side of a table: what its log says of a batch."""
+    """The settling side of a table: what its log says of a batch.
+
+    `settled` are the days that were given an outcome, whose quarantine is to be tidied.
+    """
 
     settings: Settings
     table: Table
     kind: BatchKind
+    say: Callable[[str], None] = lambda _: None
+    settled: set[date] = field(default_factory=set)
 
     @property
     def path(self) -> str:
@@ -33,6 +38,7 @@ class Target:
 
     def outcome(self, claims: Sequence[Entry]) -> Sequence[Entry] | None:
         batch = claims[0].batch
+        self.settled.update(claim.day for claim in claims)
         commit = find_commit(self.path, self.table.name, batch)
         if commit is None:
             return None
@@ -40,8 +46,7 @@ class Target:
             self._abandon(batch)
             return [replace(c, state="abandoned", files=()) for c in claims]
         entries = self.kind.settled(self.table, claims, commit)
-        view = Ledger(ledger_path(self.settings.lake)).view()
-        supersede(self.settings, self.table, view, entries)
+        supersede(self.settings, self.table, entries)
         return [replace(e, why=f"{e.why} (healed)") for e in entries]
 
     def fence(self, batch: int) -> bool:
@@ -50,21 +55,24 @@ class Target:
         self._abandon(batch)
         return True
 
+    def tidy(self, view: LedgerView) -> None:
+        """Take away what the outcomes on record say does not count any more."""
+        path, name = quarantine_path(self.settings, self.table), self.table.name
+        if self.settled:
+            tidy(path, name, view.table(name).outcomes, self.settled, self.say)
+
     def _abandon(self, batch: int) -> None:
-        quarantine.abandon(quarantine_path(self.settings, self.table), self.table.name, batch)
+        aside = quarantine_path(self.settings, self.table)
+        quarantine.fence(aside, self.table.name, batch)
         for name in ("beside", "ties of"):
             abandon_beside(f"{self.path}/_beside", f"{name} {self.table.name}", batch)
-        discard_batch(self.path, self.table.name, batch)
+        with tolerated(f"{self.table.name}: files that batch {batch} had staged", self.say):
+            discard_batch(self.path, self.table.name, batch)
+            quarantine.discard(aside, self.table.name, batch)
 
 
-def supersede(settings: Settings, table: Table, view: LedgerView, entries: Sequence[Entry]) -> None:
-    """Drop from beside the table what these outcomes say anew.
-
-    Of a day that was rebuilt, that is also what the table does not show of it.
-    """
-    replaced = judged_again(view.table(table.name), entries)
-    if replaced:
-        quarantine.supersede(quarantine_path(settings, table), entries[0].batch, replaced)
+def supersede(settings: Settings, table: Table, entries: Sequence[Entry]) -> None:
+    """Drop from beside the table what it does not show of days that these outcomes rebuilt."""
     rebuilt = [e.day for e in entries if e.mode == "rebuild" and e.state == "committed"]
     if table.is_typed:
         supersede_beside(table, settings.lake, entries[0].batch, rebuilt)

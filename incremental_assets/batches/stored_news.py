@@ -24,6 +24,7 @@ from incremental_assets.batches.stored_rows import (
     stored_rows,
 )
 from incremental_assets.batches.stored_sequence import first_batch_read_again
+from incremental_assets.batches.superseded import in_quarantine
 from incremental_assets.changes.by_log import ChangeLog
 from incremental_assets.changes.by_sequence import Progress, Step
 from incremental_assets.changes.by_sequence import Sequence as SequenceChanges
@@ -33,7 +34,7 @@ from incremental_assets.days import utc_today
 from incremental_assets.frames import persisted
 from incremental_assets.intake.progress import next_step, progress_from
 from incremental_assets.intake.rows import unseen
-from incremental_assets.lake.delta_log import open_table, version_of
+from incremental_assets.lake.delta_log import version_of
 from incremental_assets.lake.read import DataFile, every_file, read_version
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.plan.stored import last_look, state_of
@@ -80,9 +81,9 @@ def _with_known(session: SparkSession, batch: Batch, rows: DataFrame) -> DataFra
 
     What a held batch put there does not count: this batch takes its place.
     """
-    if open_table(batch.quarantine_path) is None:
+    before = in_quarantine(session, batch)
+    if before is None:
         return rows.withColumn(QUARANTINED, F.lit(False))
-    before = read_version(session, batch.quarantine_path, version_of(batch.quarantine_path))
     replaced = judged_again(batch.view.table(batch.table.name), batch.claims)
     for day, low in replaced.items():
         before = before.where(~((F.col("_day") == F.lit(day)) & (F.col("_batch") >= low)))

@@ -68,12 +68,12 @@ def quarantine_replay(name: str, span: str | None, rule: str, *, as_json: bool) 
     What is built on the table is stale then: `incremental-assets run` brings it up to date. The
     exit status is 1 if a day was refused.
     """
-    from incremental_assets.operations.quarantined import Asked, set_aside
+    from incremental_assets.operations.quarantined import Asked, days_in_quarantine
 
     table, house = house_and_table(name)
     asked = Asked(parse_days(span) if span else None, rule)
-    days = set_aside(house.settings, table, asked)["_day"].unique().sort().to_list()
-    done = house.replay(table, days, rule)
+    days = days_in_quarantine(house.settings, table, asked)
+    done = house.replay(table, list(days), rule)
     found = [
         {
             "day": day,
@@ -103,17 +103,17 @@ def quarantine_drop(
     name: str, span: str | None, rule: str, reason: str, *, yes: bool, as_json: bool
 ) -> None:
     """Take rows out of quarantine for good. Bronze keeps them as they landed."""
-    from incremental_assets.operations.quarantined import Asked, drop, set_aside
+    from incremental_assets.operations.quarantined import Asked, days_in_quarantine, drop
 
     table, house = house_and_table(name)
     asked = Asked(parse_days(span) if span else None, rule)
-    rows = set_aside(house.settings, table, asked)
-    if rows.is_empty() and not as_json:
+    days = days_in_quarantine(house.settings, table, asked)
+    if not days and not as_json:
         OUT.print(f"No such rows of {name} are in quarantine.")
         return
-    days = rows["_day"].n_unique()
     if not yes and days:
-        click.confirm(f"Drop {len(rows)} rows of {name}, of {days} days?", abort=True, err=as_json)
+        what = f"Drop {sum(days.values())} rows of {name}, of {len(days)} days?"
+        click.confirm(what, abort=True, err=as_json)
     dropped = drop(house, table, asked, reason)
     if as_json:
         found = [{"table": name, "day": day, "rows": rows} for day, rows in dropped.items()]

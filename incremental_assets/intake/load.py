@@ -93,7 +93,7 @@ def load(
     ledger = Ledger(intake.ledger)
     owner = f"a load of {intake.name}"
     with table_lock(intake.ledger, intake.name, owner, say):
-        settling = Settling(intake, lambda batch: undo_snapshot(intake, batch))
+        settling = Settling(intake, lambda batch: undo_snapshot(intake, batch), say)
         tail = settle(ledger, intake.name, settling, now, say)
         target = Target.of(intake, tail.last, _history(ledger, intake))
         _refuse_filled(intake, target)

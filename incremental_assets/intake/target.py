@@ -23,7 +23,7 @@ from incremental_assets.intake.intake import (
     VALIDITY,
     Intake,
 )
-from incremental_assets.lake.beside import abandon_beside
+from incremental_assets.lake.beside import abandon_beside, tolerated
 from incremental_assets.lake.delta_log import (
     add_columns,
     ensure_table,
@@ -152,6 +152,7 @@ class Settling:
 
     intake: Intake
     undo: Callable[[int], None]
+    say: Callable[[str], None] = lambda _: None
 
     def outcome(self, claims: Sequence[Entry]) -> Sequence[Entry] | None:
         """The outcome of a batch as its commit tells it; None if the target does not have it."""
@@ -195,7 +196,9 @@ class Settling:
         abandon_beside(intake.beside, intake.beside_app, batch, own)
         abandon_beside(intake.beside, intake.ties_app, batch, own)
         self.undo(batch)
-        if open_table(intake.target) is not None:
+        if open_table(intake.target) is None:
+            return
+        with tolerated(f"{intake.name}: files that batch {batch} had staged", self.say):
             discard_batch(intake.target, intake.name, batch)
 
 

@@ -6,13 +6,14 @@ takes its rows away again by its number, without a JVM.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from pyspark.sql import DataFrame
 
-from incremental_assets.errors import LakeError
+from incremental_assets.errors import IncrementalAssetsError, LakeError
 from incremental_assets.lake.delta_log import (
     FENCE,
     ensure_table,
@@ -20,8 +21,10 @@ from incremental_assets.lake.delta_log import (
     open_table,
     put_fence,
     transaction,
+    version_of,
 )
-from incremental_assets.lake.publish import publish
+from incremental_assets.lake.publish import publish, remove_files
+from incremental_assets.lake.read import DataFile, data_files
 from incremental_assets.lake.stage import discard_batch, folder_of, stage
 from incremental_assets.lake.transaction import Transaction
 
@@ -52,24 +55,56 @@ def abandon_beside(path: str, name: str, batch: int, own: Mapping[str, str] | No
     """
     if open_table(path) is None:
         return
-    while transaction(path, name) < batch:
-        put_fence(path, name, batch)
+    fence_beside(path, name, batch)
+    staged = f"{folder_of(name, batch)}-"
+
+    def whole(file: DataFile) -> bool:
+        alone = not own and file.first_batch == file.last_batch == batch
+        return alone or file.path.startswith(staged)
+
     mine = [f"{column} = {_literal(value)}" for column, value in (own or {}).items()]
-    delete_beside(path, " AND ".join([f"_batch = {batch}", *mine]))
+    delete_beside(path, " AND ".join([f"_batch = {batch}", *mine]), whole)
     commit = find_commit(path, name, batch)
     if commit is None or commit.note.get(FENCE):
         discard_batch(path, name, batch)
+
+
+def fence_beside(path: str, name: str, batch: int) -> None:
+    """Make it impossible to add rows of a batch that is given up, if there is the table."""
+    while open_table(path) is not None and transaction(path, name) < batch:
+        put_fence(path, name, batch)
 
 
 def _literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def delete_beside(path: str, predicate: str) -> None:
-    """Drop the rows that meet a condition. Raises LakeError."""
+def _none(_: DataFile) -> bool:
+    return False
+
+
+def delete_beside(path: str, predicate: str, whole: Callable[[DataFile], bool] = _none) -> None:
+    """Drop the rows that meet a condition. Raises LakeError.
+
+    `whole` names files all of whose rows do. They go by the log alone, even with rows that nobody
+    can decode; others are written anew without the rows.
+    """
     if open_table(path) is None:
         return
     try:
+        remove_files(path, [f.path for f in data_files(path, version_of(path)) if whole(f)])
         DeltaTable(path).delete(predicate)
-    except DeltaError as error:
+    except (DeltaError, OSError) as error:
         raise LakeError(f"{path}: rows cannot be dropped ({error}). Run again.") from error
+
+
+@contextmanager
+def tolerated(what: str, say: Callable[[str], None]) -> Iterator[None]:
+    """Tidying, on which no result depends: what fails in it is told, and not raised."""
+    try:
+        yield
+    except (IncrementalAssetsError, OSError) as error:
+        say(
+            f"warning: {what} could not be removed: {error} They do not count, and no reader of "
+            "the table sees them; a later load, or maintenance, removes them."
+        )

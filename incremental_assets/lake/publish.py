@@ -77,6 +77,32 @@ def publish(
     )
 
 
+def remove_files(path: str, files: Collection[str]) -> None:
+    """Take files out of a table by its log alone: no row of theirs need be readable.
+
+    Files that are not there any more are passed over. Raises ConflictError and LakeError.
+    """
+    for _ in range(TRIES):
+        try:
+            table = DeltaTable(path)
+            removed = _removed(table, "", (), active_paths(table) & set(files))
+            if removed:
+                table.create_write_transaction(
+                    [*removed],
+                    "append",
+                    table.schema(),
+                    partition_by=table.metadata().partition_columns,
+                    commit_properties=CommitProperties(max_commit_retries=0),
+                )
+        except CommitFailedError:
+            time.sleep(PAUSE_SECONDS)
+            continue
+        except (DeltaError, OSError) as error:
+            raise LakeError(f"{path} cannot be written: {error}. Run again.") from error
+        return
+    raise ConflictError(f"{path} was changed by others {TRIES} times in a row; run again.")
+
+
 def _commit(
     table: DeltaTable, staged: Staged, transaction: Transaction, removed: list[RemoveAction]
 ) -> None:

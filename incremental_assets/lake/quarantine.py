@@ -7,18 +7,20 @@ line that is cut in half is no VARIANT.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
 
 from deltalake.exceptions import DeltaError
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.errors import LakeError
-from incremental_assets.lake.beside import abandon_beside, delete_beside, put_beside
+from incremental_assets.lake.beside import delete_beside, fence_beside, put_beside
 from incremental_assets.lake.delta_log import open_table
 from incremental_assets.lake.literals import sql_days
-from incremental_assets.lake.read import DataFile, read_version
+from incremental_assets.lake.read import DataFile, data_files, read_version
+from incremental_assets.lake.stage import discard_batch
 from incremental_assets.query import query
 
 COLUMNS = (
@@ -33,6 +35,47 @@ COLUMNS = (
 """What the table is made with; `reasons` and `details`, arrays of strings, come with its rows."""
 
 SAME = ("_day", "_landing_day", "_file", "row")
+
+
+@dataclass(frozen=True, slots=True)
+class Superseded:
+    """Rows that do not count any more: of a day (None: of any), of the batches [low, high).
+
+    With a `reason`, only those that have it.
+    """
+
+    day: date | None
+    low: int
+    high: int
+    reason: str = ""
+
+    @property
+    def sql(self) -> str:
+        """The condition, for delta-rs."""
+        batches = f"_batch >= {self.low} AND _batch < {self.high}"
+        day = "" if self.day is None else f" AND _day IN ({sql_days([self.day])})"
+        reason = f" AND array_has(reasons, {_literal(self.reason)})" if self.reason else ""
+        return f"({batches}{day}{reason})"
+
+    @property
+    def column(self) -> Column:
+        """The condition, for Spark."""
+        found = (F.col("_batch") >= self.low) & (F.col("_batch") < self.high)
+        if self.day is not None:
+            found &= F.col("_day") == F.lit(self.day)
+        return found & F.array_contains("reasons", self.reason) if self.reason else found
+
+    def may_lie_in(self, file: DataFile) -> bool:
+        """Whether a file may hold such a row."""
+        here = self.day is None or file.partition["_day"] == self.day
+        return here and file.may_hold_batches(self.low - 1, self.high - 1)
+
+    def fills(self, file: DataFile) -> bool:
+        """Whether a file holds no other rows."""
+        here = self.day is None or file.partition["_day"] == self.day
+        if self.reason or not here or file.first_batch is None or file.last_batch is None:
+            return False
+        return self.low <= file.first_batch and file.last_batch < self.high
 
 
 def as_kept(rows: DataFrame, batch: int, now: datetime) -> DataFrame:
@@ -78,8 +121,10 @@ def put(rows: DataFrame, path: str, table: str, batch: int) -> None:
     put_beside(rows, path, _name(table), batch, COLUMNS, ("_day",))
 
 
-def read(session: SparkSession, path: str, days: Collection[date]) -> DataFrame | None:
-    """The rows of some days; None where there is no quarantine yet.
+def read(
+    session: SparkSession, path: str, days: Collection[date] | None = None
+) -> DataFrame | None:
+    """The rows of some days (None: of all); None where there is no quarantine yet.
 
     One that was made before rows said so has none of `first_seen`, `tried` and `details`.
     """
@@ -88,36 +133,50 @@ def read(session: SparkSession, path: str, days: Collection[date]) -> DataFrame 
         return None
 
     def of_these_days(file: DataFile) -> bool:
-        return file.partition["_day"] in days
+        return days is None or file.partition["_day"] in days
 
     rows = read_version(session, path, there.version(), of_these_days)
     later = {"first_seen": "timestamp", "tried": "int", "details": "array<string>"}
     missing = {n: F.lit(None).cast(kind) for n, kind in later.items() if n not in rows.columns}
-    return rows.withColumns(missing).where(f"_day IN ({sql_days(days)})")
+    rows = rows.withColumns(missing)
+    return rows if days is None else rows.where(f"_day IN ({sql_days(days)})")
 
 
-def abandon(path: str, table: str, batch: int) -> None:
-    """Drop the rows of a batch that was given up, for good."""
-    abandon_beside(path, _name(table), batch)
+def fence(path: str, table: str, batch: int) -> None:
+    """Keep a batch that is given up from adding rows. Those it has added do not count."""
+    fence_beside(path, _name(table), batch)
 
 
-def supersede(path: str, batch: int, replaced_from: Mapping[date, int]) -> None:
-    """Drop what an earlier batch judged of the windows that `batch` judged again.
+def still_there(
+    path: str, superseded: Iterable[Superseded], version: int | None = None
+) -> list[Superseded]:
+    """Those of which a file of the quarantine may hold a row. Reads its log, and no row."""
+    found = list(superseded)
+    there = open_table(path) if found else None
+    if there is None:
+        return []
+    files = data_files(path, there.version() if version is None else version)
+    return [each for each in found if any(map(each.may_lie_in, files))]
 
-    `replaced_from` gives per day the first batch number whose rows are replaced.
-    """
-    conditions = [
-        f"(_day = '{day}' AND _batch >= {low} AND _batch < {batch})"
-        for day, low in replaced_from.items()
-    ]
-    if conditions:
-        delete_beside(path, " OR ".join(conditions))
+
+def counting(rows: DataFrame, superseded: Sequence[Superseded]) -> DataFrame:
+    """The rows without those that do not count any more."""
+    for each in superseded:
+        rows = rows.where(~F.coalesce(each.column, F.lit(False)))
+    return rows
 
 
-def drop(path: str, days: Collection[date], reason: str) -> None:
-    """Drop the rows of some days; with a `reason`, those that have it."""
-    also = f" AND array_has(reasons, {_literal(reason)})" if reason else ""
-    delete_beside(path, f"_day IN ({sql_days(days)}){also}")
+def drop(path: str, superseded: Sequence[Superseded]) -> None:
+    """Take rows that do not count away. Raises LakeError."""
+    if superseded:
+        predicate = " OR ".join(each.sql for each in superseded)
+        delete_beside(path, predicate, lambda file: any(e.fills(file) for e in superseded))
+
+
+def discard(path: str, table: str, batch: int) -> None:
+    """Remove what a fenced batch had staged for the quarantine."""
+    if open_table(path) is not None:
+        discard_batch(path, _name(table), batch)
 
 
 def expire(path: str, before: datetime) -> None:

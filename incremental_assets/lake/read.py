@@ -84,6 +84,11 @@ def read_version(
     return read_files(session, table, [file for file in table.files if keep(file)])
 
 
+def data_files(path: str, version: int) -> tuple[DataFile, ...]:
+    """The files of a version. Raises LakeError."""
+    return _table_files(path, version)[0].files
+
+
 def plain_files(path: str, version: int) -> TableFiles:
     """The files of a version, for writing some of them anew.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -11,10 +11,12 @@ import polars as pl
 from deltalake.exceptions import DeltaError
 
 from incremental_assets.batches.batch import quarantine_path
+from incremental_assets.batches.superseded import superseded, tidy
 from incremental_assets.days import DayRange
 from incremental_assets.errors import DefinitionError, LakeError
 from incremental_assets.lake import quarantine
 from incremental_assets.lake.delta_log import open_table
+from incremental_assets.lake.quarantine import Superseded
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.lock import table_lock
@@ -39,6 +41,10 @@ _SCHEMA = pl.Schema(
 )
 
 
+# Enough to count by, and always readable.
+_COUNTED = ("_batch", "_day", "reasons")
+
+
 @dataclass(frozen=True)
 class Asked:
     """Which rows are asked for: all where nothing is said."""
@@ -54,7 +60,7 @@ def in_quarantine(settings: Settings, tables: Sequence[Table], asked: Asked) -> 
     with several reasons counts for each of them.
     """
     found = [
-        set_aside(settings, table, asked).select(
+        set_aside(settings, table, asked, _COUNTED).select(
             pl.lit(table.name).alias("table"),
             pl.col("_day").alias("day"),
             pl.col("reasons").alias("reason"),
@@ -76,32 +82,52 @@ def in_quarantine(settings: Settings, tables: Sequence[Table], asked: Asked) -> 
     )
 
 
-def set_aside(settings: Settings, table: Table, asked: Asked) -> pl.DataFrame:
+def days_in_quarantine(settings: Settings, table: Table, asked: Asked) -> Mapping[date, int]:
+    """How many such rows of a table are in quarantine, by day. Raises LakeError."""
+    rows = set_aside(settings, table, asked, _COUNTED).group_by("_day").len().sort("_day")
+    return dict(rows.iter_rows())
+
+
+def set_aside(
+    settings: Settings, table: Table, asked: Asked, columns: Collection[str] = tuple(_SCHEMA)
+) -> pl.DataFrame:
     """The rows of a table in quarantine, by day and batch.
 
     Columns are `_batch: int`, `_day: date`, `_landing_day: date`, `_file: str`, `row: str` (as it
     landed), `reasons: list[str]`, `details: list[str]` (what exactly cannot be read), `first_seen:
     datetime` (UTC) and `tried: int` (how often it was judged). Rows of a batch without an outcome
-    are left out. Raises LakeError.
+    are left out, and so are rows that do not count any more. Of fewer `columns`, which `_batch`,
+    `_day` and `reasons` are among, only those are read. Raises LakeError.
     """
     path = quarantine_path(settings, table)
     there = open_table(path)
     names = [] if there is None else [field.name for field in there.schema().fields]
     if there is None or "reasons" not in names:
-        return pl.DataFrame(schema=_SCHEMA)
-    own = [name for name in _SCHEMA if name in names]
-    later = [pl.lit(None).cast(_SCHEMA[name]).alias(name) for name in _SCHEMA if name not in own]
+        return pl.DataFrame(schema={name: _SCHEMA[name] for name in columns})
+    own = [name for name in columns if name in names]
+    later = [pl.lit(None).cast(_SCHEMA[name]).alias(name) for name in columns if name not in own]
     try:
-        rows = query(there, ", ".join(own)).with_columns(later).select(list(_SCHEMA))
+        rows = query(there, ", ".join(own)).with_columns(later).select(list(columns))
     except (DeltaError, OSError) as error:
         raise LakeError(f"{path} cannot be read: {error}") from error
     settled = Ledger(ledger_path(settings.lake)).view().table(table.name).outcomes
     rows = rows.filter(pl.col("_batch").is_in({e.batch for e in settled if e.state != "abandoned"}))
+    for gone in quarantine.still_there(path, superseded(settled)):
+        rows = rows.filter(~_is(gone))
     if asked.days is not None:
         rows = rows.filter(pl.col("_day").is_between(asked.days.first, asked.days.last))
     if asked.reason:
         rows = rows.filter(pl.col("reasons").list.contains(asked.reason))
-    return rows.cast(_SCHEMA).sort("_day", "_batch", "_file", "row")
+    order = [name for name in ("_day", "_batch", "_file", "row") if name in columns]
+    return rows.cast({name: _SCHEMA[name] for name in columns}).sort(order)
+
+
+def _is(gone: Superseded) -> pl.Expr:
+    """Whether a row is one of those that do not count."""
+    found = pl.col("_batch").is_between(gone.low, gone.high, closed="left")
+    if gone.day is not None:
+        found &= pl.col("_day") == gone.day
+    return found & pl.col("reasons").list.contains(gone.reason) if gone.reason else found
 
 
 def drop(house: Lakehouse, table: Table, asked: Asked, reason: str) -> Mapping[date, int]:
@@ -116,8 +142,7 @@ def drop(house: Lakehouse, table: Table, asked: Asked, reason: str) -> Mapping[d
     settings = house.settings
     with table_lock(settings.lake, table.name, "a drop from quarantine", house.say):
         last = house.settle(table).table(table.name).last_batch
-        rows = set_aside(settings, table, asked).group_by("_day").len().sort("_day")
-        counts: dict[date, int] = dict(rows.iter_rows())
+        counts = days_in_quarantine(settings, table, asked)
         if not counts:
             return counts
         entries = [
@@ -138,5 +163,6 @@ def drop(house: Lakehouse, table: Table, asked: Asked, reason: str) -> Mapping[d
             for day, count in counts.items()
         ]
         say_in_ledger(house.ledger, table.name, last, entries, "dropped")
-        quarantine.drop(quarantine_path(settings, table), counts, asked.reason)
+        outcomes = house.ledger.view().table(table.name).outcomes
+        tidy(quarantine_path(settings, table), table.name, outcomes, counts, house.say)
     return counts

@@ -14,7 +14,7 @@ from incremental_assets.load import Lakehouse, LoadResult
 from incremental_assets.operations import accept as accepting
 from incremental_assets.operations import restate as restating
 from incremental_assets.operations import rewind as rewinding
-from incremental_assets.operations.quarantined import Asked, set_aside
+from incremental_assets.operations.quarantined import Asked, days_in_quarantine
 from incremental_assets.orchestration.events import (
     days_alone,
     evaluations,
@@ -94,8 +94,9 @@ def replay_rows(
     with _in_words():
         house = lakehouse(spark, context.log.info)
         table = table_named(house.tables, config.table)
-        aside = set_aside(house.settings, table, Asked(_days(config.days), config.rule))
-        days = aside["_day"].unique().sort().to_list()
+        days = list(
+            days_in_quarantine(house.settings, table, Asked(_days(config.days), config.rule))
+        )
         yield from _report(house, [house.replay(table, days, config.rule, context.run_id)])
 
 

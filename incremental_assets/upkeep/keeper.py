@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from incremental_assets.batches.batch import quarantine_path
 from incremental_assets.batches.since import version_read
+from incremental_assets.batches.superseded import superseded
 from incremental_assets.errors import ConflictError, IncrementalAssetsError, LakeError
 from incremental_assets.lake import quarantine, vacuum
 from incremental_assets.lake.compact import (
@@ -108,7 +109,7 @@ class _Keeper:
         started = time.monotonic()
         kept = Kept(place.name)
         steps: dict[Step, Callable[[_Place, Kept], Kept]] = {
-            "quarantine": self._expire,
+            "quarantine": self._tidy,
             "optimize": self._join,
             "checkpoint": self._checkpoint,
             "vacuum": self._vacuum,
@@ -129,9 +130,31 @@ class _Keeper:
             kept = replace(kept, failed=f"{place.name}: {error}")
         return replace(kept, seconds=round(time.monotonic() - started, 3))
 
+    def _tidy(self, place: _Place, kept: Kept) -> Kept:
+        """Take away and expire rows in quarantine; what cannot be is told, and left."""
+        if not place.is_quarantine:
+            return kept
+        try:
+            return self._expire(place, self._drop_superseded(place, kept))
+        except IncrementalAssetsError as error:
+            why = f"rows are left in quarantine, and left out by whoever reads it: {error}"
+            return replace(kept, skipped=(*kept.skipped, why))
+
+    def _drop_superseded(self, place: _Place, kept: Kept) -> Kept:
+        if self.asked.dry_run:
+            return kept
+        outcomes = self.ledger.view().table(place.table.name).outcomes
+        left = quarantine.still_there(place.path, superseded(outcomes))
+        if left:
+            with self._lock(place) as mine:
+                if not mine:
+                    return _left(kept, "rows are left in quarantine", place)
+                quarantine.drop(place.path, left)
+        return kept
+
     def _expire(self, place: _Place, kept: Kept) -> Kept:
         days = self.settings.quarantine_days
-        if not (place.is_quarantine and days):
+        if not days:
             return kept
         before = self.now - timedelta(days=days)
         rows = quarantine.expired(place.path, before)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import date
 
@@ -14,7 +14,7 @@ from incremental_assets.days import DayRange, contiguous
 from incremental_assets.frames import with_is_among
 from incremental_assets.intake.intake import CHANGED_AT, ORDER, WITHIN
 from incremental_assets.lake.delta_log import open_table
-from incremental_assets.lake.quarantine import SAME
+from incremental_assets.lake.quarantine import SAME, Superseded, counting, still_there
 from incremental_assets.lake.read import DataFile, read_version
 from incremental_assets.lake.strategy import Append, History, ReplaceKeys
 from incremental_assets.table import Table
@@ -77,15 +77,24 @@ def rebuilt_rows(
 
 
 def quarantine_rows(
-    session: SparkSession, path: str, version: int | None, which: Which, settled: int
+    session: SparkSession,
+    path: str,
+    version: int | None,
+    which: Which,
+    settled: int,
+    superseded: Iterable[Superseded] = (),
 ) -> DataFrame | None:
-    """Rows that the batches up to `settled` have set aside; None where there never were any."""
+    """Rows that the batches up to `settled` have set aside; None where there never were any.
+
+    Without those that are `superseded`.
+    """
     there = None if version is None else open_table(path)
     if there is None or version is None:
         return None
     if "reasons" not in {field.name for field in there.schema().fields}:
         return None
     rows = table_rows(session, path, version, which, "_day").where(f"_batch <= {settled}")
+    rows = counting(rows, still_there(path, superseded, version))
     return rows.withColumn("reasons", F.array_sort("reasons"))
 
 

@@ -11,6 +11,7 @@ from datetime import date, timedelta
 from pyspark.sql import DataFrame, SparkSession
 
 from incremental_assets.batches.batch import quarantine_path
+from incremental_assets.batches.superseded import superseded
 from incremental_assets.days import DayRange, named
 from incremental_assets.errors import DefinitionError, LakeError
 from incremental_assets.lake.delta_log import bytes_of, open_table, version_of
@@ -248,9 +249,9 @@ def _quarantine(
     again = quarantine_path(scratch.settings, table)
     made = open_table(again)
     settled = history.unsettled[0].batch - 1 if history.unsettled else history.last_batch
-    real = quarantine_rows(
-        session, quarantine_path(house.settings, table), fixed.quarantine, which, settled
-    )
+    aside = quarantine_path(house.settings, table)
+    superseding = superseded(history.outcomes)
+    real = quarantine_rows(session, aside, fixed.quarantine, which, settled, superseding)
     rebuilt = quarantine_rows(
         session, again, None if made is None else made.version(), which, 2**31
     )

@@ -210,7 +210,7 @@ def test_changes_of_a_log_are_put_in_their_place(lake: Lakes, write: Merge | His
     assert len(new.rows(name, "name")) == (4 if isinstance(write, History) else 2)
 
 
-@pytest.mark.parametrize("step", ["put", "publish", "supersede", "record"])
+@pytest.mark.parametrize("step", ["put", "publish", "record", "drop"])
 def test_a_replay_that_dies_at_any_step_is_done_once_or_not_at_all(
     lake: Lakes, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -219,7 +219,7 @@ def test_a_replay_that_dies_at_any_step_is_done_once_or_not_at_all(
     places: dict[str, Any] = {
         "put": quarantine_module,
         "publish": replay_module,
-        "supersede": quarantine_module,
+        "drop": quarantine_module,
         "record": load_module,
     }
     with monkeypatch.context() as broken, pytest.raises(Died):
@@ -227,7 +227,7 @@ def test_a_replay_that_dies_at_any_step_is_done_once_or_not_at_all(
         replay(new)
 
     new.load(DAY)  # settles
-    done = step in ("supersede", "record")
+    done = step in ("record", "drop")
     assert new.rows("silver/bookings", "id") == [("a",), *([("b",)] if done else [])]
     assert len(aside(new)) == (4 if done else 5)
 

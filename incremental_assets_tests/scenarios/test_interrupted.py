@@ -110,7 +110,7 @@ def test_giving_up_a_batch_leaves_what_another_load_put_into_the_table(
 def test_late_writer_of_an_abandoned_batch_adds_nothing_to_quarantine(landed: World) -> None:
     landed.load("2017-01-05", "silver/sales")
     place = landed.path("quarantine/silver_sales")
-    quarantine.abandon(place, "silver/sales", 7)
+    quarantine.fence(place, "silver/sales", 7)
 
     spark = landed.house._spark()
     late = (
