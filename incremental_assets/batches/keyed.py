@@ -21,13 +21,14 @@ from incremental_assets.frames import persisted, quoted
 from incremental_assets.intake.intake import HASH
 from incremental_assets.lake.compare import rows_apart, rows_of
 from incremental_assets.lake.delta_log import version_of
+from incremental_assets.lake.history import VALIDITY
 from incremental_assets.lake.literals import sql_days
 from incremental_assets.lake.merge import GONE, OLD, Merged, merge
 from incremental_assets.lake.publish import publish
 from incremental_assets.lake.read import DataFile, TableFiles, plain_files, read_version
 from incremental_assets.lake.session import own_session
 from incremental_assets.lake.stage import stage
-from incremental_assets.lake.strategy import ReplaceKeys
+from incremental_assets.lake.strategy import History, ReplaceKeys
 from incremental_assets.lake.widen import widen
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.quality.judge import RuleResult
@@ -122,7 +123,9 @@ def _changed(session: SparkSession, batch: Batch) -> DataFrame:
     Of days that are restated, of all rows that the upstream has of them, or that the table has.
     """
     facts = _facts(batch)
-    columns = list(dict.fromkeys((*batch.table.key, "dt", *facts.key, HASH)))
+    # An interval that ends, by a delete or a later version, is another row of the same hash.
+    shown = VALIDITY if isinstance(facts.write, History) else ()
+    columns = list(dict.fromkeys((*batch.table.key, "dt", *facts.key, *shown, HASH)))
     path = f"{batch.settings.lake}/{facts.name}"
     after = plain_files(path, batch.versions[facts.name])
     if batch.work.kind == "restate":

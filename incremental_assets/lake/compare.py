@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
+from incremental_assets.frames import quoted
 from incremental_assets.lake.read import DataFile, TableFiles, every_file, no_rows, read_files
+
+_SIDE = "_side"
 
 
 def rows_apart(
@@ -17,10 +21,11 @@ def rows_apart(
     columns: Sequence[str],
     keep: Callable[[DataFile], bool] = every_file,
 ) -> DataFrame:
-    """The rows, by these columns, that one of the versions has and the other has not.
+    """The rows, by these columns, that one of the versions has more of than the other.
 
-    What a file that was written anew carries over stands on both sides. `keep` names the files
-    that are looked into.
+    What a file that was written anew carries over stands on both sides, and cancels out. Equal rows
+    are counted: two of them where three were are a row less. `keep` names the files that are looked
+    into.
     """
     gone = [file for file in only_in(before, after) if keep(file)]
     new = [file for file in only_in(after, before) if keep(file)]
@@ -28,9 +33,9 @@ def rows_apart(
     added = rows_of(session, after, new, columns)
     if not (gone and new):  # a side without a row would be no join at all
         return removed if gone else added
-    same = [removed[name].eqNullSafe(added[name]) for name in columns]
-    apart = removed.join(added, same, "left_anti")
-    return apart.unionByName(added.join(removed, same, "left_anti"))
+    sides = removed.withColumn(_SIDE, F.lit(-1)).unionByName(added.withColumn(_SIDE, F.lit(1)))
+    apart = sides.groupBy(*map(quoted, columns)).agg(F.sum(_SIDE).alias(_SIDE))
+    return apart.where(f"{_SIDE} != 0").drop(_SIDE)
 
 
 def only_in(table: TableFiles, other: TableFiles) -> list[DataFile]:

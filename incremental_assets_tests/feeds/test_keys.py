@@ -11,11 +11,18 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import functions as F
 
+from incremental_assets.batches import keyed
+from incremental_assets.changes import ChangeLog
+from incremental_assets.days import parse_days
 from incremental_assets.errors import DefinitionError
 from incremental_assets.gold.customer_orders import CUSTOMER_ORDERS
 from incremental_assets.gold.inventory_levels import INVENTORY_LEVELS
-from incremental_assets.lake.strategy import Merge, ReplaceKeys
-from incremental_assets.table import AsOf, ByDay, Table
+from incremental_assets.lake.compare import rows_apart
+from incremental_assets.lake.strategy import History, Merge, ReplaceKeys
+from incremental_assets.quality.rules import fail, reconciles
+from incremental_assets.table import AsOf, ByDay, Sums, Table
+from incremental_assets_tests.feeds import test_append as visits
+from incremental_assets_tests.feeds import test_change_log as logs
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.world import Lake, at
 
@@ -255,6 +262,65 @@ def test_many_random_loads_end_in_the_sums_of_all_movements(lake: Lakes) -> None
         .with_columns(level=pl.col("delta").cum_sum().over("product_id"))
     )
     assert stock.rows("gold/inventory_levels", *LEVELS) == sorted(days.rows(), key=repr)
+
+
+def counts_of(silver: Table, key: str, **counted: str) -> Table:
+    """Per key how many rows, and how many of some kind."""
+
+    def transform(rows: Any) -> Any:
+        some = [F.count_if(F.expr(sql)).alias(name) for name, sql in counted.items()]
+        return rows.groupBy(key).agg(F.max("dt").alias("dt"), F.count(F.lit(1)).alias("n"), *some)
+
+    return Table(
+        name="gold/counts",
+        description="Rows per key.",
+        reads=(ByDay(silver),),
+        key=(key,),
+        rules=fail(reconciles()),
+        sums=Sums({"n": ("count(*)", "sum(n)")}, rows=False),
+        write=ReplaceKeys(),
+        transform=transform,
+    )
+
+
+def test_a_delete_and_an_interval_that_ends_are_heard_of_in_a_history(lake: Lakes) -> None:
+    landed, kept = logs.tables(History(), ChangeLog())
+    gold = counts_of(kept, "name", current="is_current")
+    users = lake(landed, kept, gold)
+    events = [logs.event("INSERT", n, n, name=name) for n, name in enumerate("abc", 1)]
+    users.land("users", "2017-01-05", "1.jsonl", events)
+    users.load("2017-01-05")
+    assert users.rows("gold/counts", "name", "n", "current")[1] == ("b", 1, 1)
+
+    changed = [logs.event("DELETE", 4, 2), logs.event("UPDATE", 5, 3, name="d")]
+    users.land("users", "2017-01-06", "1.jsonl", changed)
+    users.load("2017-01-06")
+    users.load_stale()
+
+    found = users.rows("gold/counts", "name", "n", "current")
+    assert found == [("a", 1, 1), ("b", 1, 0), ("c", 1, 0), ("d", 1, 1)]
+
+
+def test_a_changed_number_of_equal_rows_is_heard_of_and_a_restatement_mends_what_was_not(
+    lake: Lakes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gold = counts_of(visits.TYPED, "page")
+    web = lake(visits.VISITS, visits.TYPED, gold)
+
+    def land(*pages: str) -> list[tuple[Any, ...]]:
+        web.land("visits", "2017-01-05", "1.jsonl", map(visits.visit, pages))
+        web.load("2017-01-05")
+        return web.rows("gold/counts", "page", "n")
+
+    land("a", "a", "b")
+    assert land("a", "a", "a", "b") == [("a", 3), ("b", 1)]
+    with monkeypatch.context() as deaf:  # as it was before rows were counted
+        deaf.setattr(keyed, "rows_apart", lambda *args: rows_apart(*args).where("false"))
+        assert land("a", "b") == [("a", 3), ("b", 1)]
+
+    web.house.restate(gold, list(parse_days("2017-01-05")), "rows were not counted")
+
+    assert web.rows("gold/counts", "page", "n") == [("a", 1), ("b", 1)]
 
 
 def test_a_table_by_key_reads_one_silver_table_and_names_its_key() -> None:
