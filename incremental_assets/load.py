@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from incremental_assets.batches.batch import Batch, BatchKind, Outcome
 from incremental_assets.batches.kinds import detector_of, kind_of
-from incremental_assets.batches.lookups import affected_days
+from incremental_assets.batches.lookups import affected_days, looked_up_versions
 from incremental_assets.batches.replay import ReplayBatch
 from incremental_assets.batches.settling import Target, supersede
 from incremental_assets.batches.superseded import tidy
@@ -276,6 +276,9 @@ class Lakehouse:
             if planned.table(read.table.name).high
         }
         view = self.ledger.transact(decide)
+        # After the claim: whoever commits what is not in these sees the claim, and says what it
+        # changed for this table's days (`affected_days`).
+        versions |= looked_up_versions(table, self.settings.lake)
         return Batch(
             table, expected + 1, work, claimed, view, versions, self.settings, now, self._spark
         )

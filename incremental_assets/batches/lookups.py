@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 
 from pyspark.sql import DataFrame, SparkSession
@@ -12,10 +12,11 @@ from incremental_assets.as_of import is_valid, validity
 from incremental_assets.batches.batch import Batch
 from incremental_assets.intake.intake import HASH
 from incremental_assets.lake.compare import rows_apart, rows_of
-from incremental_assets.lake.delta_log import bytes_of, version_of
+from incremental_assets.lake.delta_log import bytes_of, open_table, version_of
 from incremental_assets.lake.read import plain_files, read_version
 from incremental_assets.lake.session import own_session, size_of
 from incremental_assets.ledger.entry import Entry
+from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.table import AsOf, ByDay, Table
 
 
@@ -24,8 +25,9 @@ def affected_days(
 ) -> tuple[date, ...] | None:
     """The days of facts that look up another version than before this batch, and no others.
 
-    Asked after the batch's commit, of the facts as they are then: a reader that loads a fact day
-    later has this batch in its own window. None (every day) where it is not known which commit the
+    Asked after the batch's commit, of the facts as they are then: a reader that claims a load of a
+    fact day later reads this commit, and one that claimed before is asked for here, also if that is
+    its first load and under way still. None (every day) where it is not known which commit the
     batch made.
     """
     readers = [
@@ -34,8 +36,10 @@ def affected_days(
         for read in table.upstreams
         if isinstance(read, AsOf) and read.table.name == batch.table.name
     ]
-    loaded = [(table, read) for table, read in readers if batch.view.table(table.name).committed]
-    if not loaded or not any(e.touched for e in entries):
+    if not readers or not any(e.touched for e in entries):
+        return ()
+    loaded = [(table, read) for table, read in readers if _is_begun(batch, table)]
+    if not loaded:
         return ()
     version = max((e.target_version for e in entries if e.target_version is not None), default=None)
     if version is None:
@@ -48,6 +52,29 @@ def affected_days(
         for table, read in loaded:
             days |= _days_of(session, batch, read, facts[table.name], version)
         return tuple(sorted(days))
+
+
+def looked_up_versions(table: Table, lake: str) -> Mapping[str, int]:
+    """The newest version of each table that a table looks up, as the tables' own logs tell it.
+
+    A table whose first batch is published but not recorded yet is there as well.
+    """
+    found = {}
+    for read in table.upstreams:
+        if isinstance(read, AsOf):
+            there = open_table(f"{lake}/{read.table.name}")
+            columns = {f.name for f in there.schema().fields} if there is not None else set()
+            if there is not None and {read.key, read.valid_from} <= columns:
+                found[read.table.name] = there.version()
+    return found
+
+
+def _is_begun(batch: Batch, table: Table) -> bool:
+    """Whether a table was loaded, or claims its first load now: the ledger's last word decides."""
+    if batch.view.table(table.name).committed:
+        return True
+    tail = Ledger(ledger_path(batch.settings.lake)).tail(table.name)
+    return bool(tail.committed or tail.unsettled)
 
 
 def _facts_of(table: Table) -> Table:
