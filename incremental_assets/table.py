@@ -20,7 +20,7 @@ from incremental_assets.lake.strategy import Append, History, Merge, ReplaceDay,
 from incremental_assets.lineage import Lineage, check_lineage
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.gate import structural_rules
-from incremental_assets.quality.row_rules import required
+from incremental_assets.quality.row_rules import KEY_COMPLETE, key_complete, required
 from incremental_assets.quality.rule import RowRule, Rule, Severity
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.stored_feed import Stored
@@ -93,9 +93,10 @@ class Table:
     """One table of the lake.
 
     `name` is `layer/table`. `key` and `order_by` say which rows are versions of one thing and
-    which version is the later one. `day` is the timestamp whose UTC date is the business day,
-    declared unchanging for a key; None partitions by the landing day instead. `lateness` is how
-    long after its business day a row may land ("default": the setting; None: for ever).
+    which version is the later one; in a row that is published no column of the key is null. `day`
+    is the timestamp whose UTC date is the business day, declared unchanging for a key; None
+    partitions by the landing day instead. `lateness` is how long after its business day a row may
+    land ("default": the setting; None: for ever).
     `changes` says how the source of a bronze table tells what is new, and so what its rows mean
     to the silver table above it: with a change log or full copies, inserts, updates and deletes.
     `transform` is a pure function from the frames that are read to the rows that are written, and
@@ -127,22 +128,28 @@ class Table:
             raise DefinitionError(
                 f"Table name {self.name!r}: expected bronze/…, silver/… or gold/… in lower case."
             )
-        object.__setattr__(self, "rules", (*self.rules, *self._required()))
+        rules = [rule for rule in self.rules if rule.name != KEY_COMPLETE]
+        object.__setattr__(self, "rules", (*rules, *self._required()))
         check_table(self)
         check_lineage(self)
 
     def _required(self) -> Sequence[Rule]:
-        """That a required column is not null, where no rule of the table says it.
+        """That a required column, or one of the key, is not null, where no rule says it already.
 
-        The events of a log are asked for their key by themselves.
+        The events of a log are asked for their key by themselves. What is made of typed rows has
+        none to set aside: it is held, if it is looked up by its key.
         """
-        if self.schema is None or not self.is_typed:
+        if not self.is_typed:
+            by_key = self.layer == "gold" and isinstance(self.write, Merge | ReplaceKeys)
+            return [key_complete(*self.key)] if by_key and self.key else ()
+        if self.schema is None:
             return ()
         named = {rule.name for rule in self.rules} | {
             f"{column}_not_null" for column in self.key if self.log is not None
         }
-        columns = [name for name, kind in self.schema.columns.items() if kind.required]
-        return [required(name) for name in columns if f"{name}_not_null" not in named]
+        known = self.schema.columns.items()
+        asked = [name for name, kind in known if kind.required or name in self.key]
+        return [required(name) for name in asked if f"{name}_not_null" not in named]
 
     @property
     def layer(self) -> Layer:

@@ -125,7 +125,9 @@ def _anew(
                 touched = events.select(*key).unionByName(
                     target.read(session, intake.target).select(*key)
                 )
-            touched = touched.where(f"{key[0]} IS NOT NULL").distinct()
+            if OPERATION in events.columns:  # a truncate is of no key
+                touched = touched.where(f"{key[0]} IS NOT NULL")
+            touched = touched.distinct()
             places = _places(events, every.order)
             wanted = events.join(touched, list(intake.key), "left_semi")
             if places:

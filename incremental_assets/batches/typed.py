@@ -23,7 +23,7 @@ from incremental_assets.batches.events import (
 from incremental_assets.batches.scope import scope_of
 from incremental_assets.days import DayRange
 from incremental_assets.errors import DefinitionError
-from incremental_assets.frames import persisted
+from incremental_assets.frames import persisted, quoted
 from incremental_assets.intake.intake import CHANGED_AT, ORDER
 from incremental_assets.lake.history import DELETED
 from incremental_assets.lake.literals import sql_days
@@ -169,7 +169,7 @@ def _judged(landed: DataFrame, batch: Batch) -> DataFrame:
         rows = table.transform(rows)
     replaced = batch.work.mode == "rebuild"
     rows = prepared(rows, table.rules, scope_of(session, batch, "_day", replaced=replaced))
-    rows = with_reasons(rows, table.rules, _time_reasons(batch))
+    rows = with_reasons(rows, table.rules, [*_time_reasons(batch), *_key_reasons(table)])
     return rows.withColumn("dt", F.col("_day"))
 
 
@@ -191,6 +191,15 @@ def _kind_before(batch: Batch) -> str | None:
             kind: str | None = state_of(entry).get("kind")
             return kind
     return None
+
+
+def _key_reasons(table: Table) -> list[Column]:
+    """Why a row cannot be looked up by its key, whatever severity a rule of that name has.
+
+    An event of a log is asked for its key by `reasons_of`.
+    """
+    key = () if table.log is not None else table.key
+    return [F.when(F.col(quoted(n)).isNull(), F.lit(f"{n}_not_null")) for n in key]
 
 
 def _time_reasons(batch: Batch) -> list[Column]:

@@ -166,4 +166,6 @@ def _rebuilt_keys(
                 _put_ties(batch, lost)
             last = kept.where(f"NOT {LOST}").drop(LOST)
             incoming = keys.join(last, key, "left").withColumn(GONE, F.col("dt").isNull())
-            return merge(session, incoming, batch.path, batch.folder, table.key, F.lit(True))
+            return merge(
+                session, incoming, batch.path, batch.folder, table.key, F.lit(True), nulls=True
+            )

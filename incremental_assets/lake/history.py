@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from incremental_assets.frames import persisted, quoted
 from incremental_assets.lake.delta_log import version_of
 from incremental_assets.lake.lookup import few_keys
-from incremental_assets.lake.merge import FILE, Merged, files_named, stage_with
+from incremental_assets.lake.merge import FILE, Merged, files_named, join_by_key, stage_with
 from incremental_assets.lake.read import plain_files, read_files
 
 VALIDITY = ("valid_from", "valid_to", "is_current")
@@ -73,7 +73,8 @@ def merge_history(
     Intervals are half-open, [valid_from, valid_to), without an end for the current version; a
     delete ends one. Of changes at the same place in the order the last one shows. What shows no
     version goes to `keep_beside` (with `_deleted` and `_why`), and `beside` is all that went there
-    before. What the table holds of the keys in `anew`, and neither of the two says, is gone.
+    before. What the table holds of the keys in `anew`, and neither of the two says, is gone; there
+    null is a key as well.
     Inserted are new versions, updated those whose interval or values changed, deleted the deletes
     that ended a version.
     """
@@ -86,18 +87,23 @@ def merge_history(
         events = _events(incoming, present, beside, keys, versions, anew=anew is not None)
         derived = stack.enter_context(persisted(_derived(events, versions)))
         hidden = F.expr("NOT _visible AND NOT _kept AND NOT _void")
+        nobody = F.expr(" OR ".join(f"{name} IS NULL" for name in _columns(versions.key)))
         counts = (
             derived.groupBy(FILE, "_visible", "_there", "_same")
             .agg(
                 F.count(F.lit(1)).alias("rows"),
                 F.count_if(hidden).alias("hidden"),
                 F.count_if(hidden & F.col("_ends")).alias("ends"),
+                F.count_if(nobody & F.col("_there")).alias("nobody"),
             )
             .collect()
         )
         if any(row["hidden"] for row in counts):
             keep_beside(derived.where(hidden).drop(*VALIDITY, *_FLAGS, *_DERIVED))
         changed = {r[FILE] for r in counts if r["_there"] and not r["_same"]}
+        if present is not None and any(row["nobody"] for row in counts):
+            # An earlier version let nulls in, again with each delivery: equal rows in many files.
+            changed |= {r[FILE] for r in present.where(nobody).select(FILE).distinct().collect()}
         touched = files_named(path, table.files, changed)
         own = [name for name in derived.columns if name not in (*_FLAGS, *_DERIVED, DELETED, WHY)]
         new = derived.where("_visible AND NOT _same").select(*_columns(own))
@@ -139,7 +145,7 @@ def _events(
     events = incoming.selectExpr("*", "false AS _there", "false AS _kept", "true AS _said")
     if present is not None:
         known = (
-            present.join(keys, key, "left_semi")
+            join_by_key(present, keys, key, "left_semi", nulls=anew)
             .selectExpr(
                 "*",
                 "true AS _there",
@@ -157,7 +163,7 @@ def _events(
         unknown = (FILE, "_old_first", "_old_from", "_old_to")
         events = events.selectExpr("*", *(f"NULL AS {name}" for name in unknown))
     if beside is not None:
-        kept = beside.join(keys, key, "left_semi")
+        kept = join_by_key(beside, keys, key, "left_semi", nulls=anew)
         kept = kept.selectExpr("*", "false AS _there", "true AS _kept", "true AS _said")
         kept = kept.drop("_batch", WHY)
         events = events.unionByName(kept, allowMissingColumns=True)

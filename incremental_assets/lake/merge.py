@@ -68,6 +68,8 @@ def merge(
     day: str | None = "dt",
     ties: Ties | None = None,
     marks: Sequence[str] = (),
+    *,
+    nulls: bool = False,
 ) -> Merged:
     """Stage what the table's changed files hold once `incoming` (one row per key) is merged.
 
@@ -77,7 +79,9 @@ def merge(
     out. A row with a true `_gone` deletes its key. `keep` names the files in which the keys may
     lie; `day` the column that the changes are counted by; `ties` what to do about rows of which
     only the hash decided; `marks` are columns that decide and are not kept; `folder` is where it is
-    staged (`folder_of`). Raises LakeError for a table whose files cannot simply be written anew.
+    staged (`folder_of`). With `nulls` a null in a key is found as well: no row with one is let in,
+    but an earlier version did. Raises LakeError for a table whose files cannot simply be written
+    anew.
     """
     table = plain_files(path, version_of(path))
     scope = [file for file in table.files if keep(file)]
@@ -93,8 +97,8 @@ def merge(
             old = present.selectExpr(*_columns(key), f"struct({lookup}) AS {OLD}", FILE)
             few = kept.enter_context(few_keys(incoming.select(*_columns(key)), scope))
             if few is not None:
-                old = F.broadcast(old.join(few, list(key), "left_semi"))
-            looked_up = incoming.join(old, list(key), "left")
+                old = F.broadcast(join_by_key(old, few, key, "left_semi", nulls=nulls))
+            looked_up = join_by_key(incoming, old, key, "left", nulls=nulls)
         else:  # there is nothing to look them up in, so a first load need not plan it
             looked_up = incoming.withColumns(_nothing(table, compared or key))
         wins_or_not = F.when(there, known).otherwise(F.expr(f"NOT {GONE}"))
@@ -110,7 +114,8 @@ def merge(
         rest = None
         if touched:
             doomed = decided.where(f"{_WINS} AND {FILE} IS NOT NULL").select(*_columns(key))
-            rest = read_files(session, table, touched).join(doomed, list(key), "left_anti")
+            rest = read_files(session, table, touched)
+            rest = join_by_key(rest, doomed, key, "left_anti", nulls=nulls)
         staged = stage_with(new, rest, table, folder)
     return Merged(
         staged,
@@ -120,6 +125,17 @@ def merge(
         sum(row["count"] for row in counts if row[GONE]),
         tuple(file.path for file in scope),
     )
+
+
+def join_by_key(
+    left: DataFrame, right: DataFrame, key: Sequence[str], how: str, *, nulls: bool
+) -> DataFrame:
+    """Join by the columns of a key; with `nulls`, one that is null equals another that is."""
+    if not nulls:
+        return left.join(right, list(key), how)
+    names = {name: f"_key_{at}" for at, name in enumerate(key)}
+    same = " AND ".join(f"{quoted(name)} <=> {other}" for name, other in names.items())
+    return left.join(right.withColumnsRenamed(names), F.expr(same), how).drop(*names.values())
 
 
 def last_of_each(

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
+from functools import reduce
+from operator import and_
 from typing import Any
 
 from pyspark.sql import Column
@@ -16,6 +18,7 @@ from incremental_assets.frames import quoted
 from incremental_assets.quality.expressions import require_condition
 from incremental_assets.quality.rule import RowRule
 
+KEY_COMPLETE = "key_complete"
 Bound = int | float | Decimal | str | date | datetime
 _READ_AS = {
     int: "decimal(38,9)",
@@ -44,6 +47,20 @@ def required(column: str) -> RowRule:
         f"{column} is not null.",
         lambda: F.col(quoted(column)).isNotNull(),
         columns=(column,),
+    )
+
+
+def key_complete(*columns: str) -> RowRule:
+    """No column of the key is null: what is looked up by it would never be found again.
+
+    Holds the day. What every gold table is asked that is merged or made by key.
+    """
+    return RowRule(
+        KEY_COMPLETE,
+        f"None of {', '.join(columns)} is null.",
+        lambda: reduce(and_, (F.col(quoted(name)).isNotNull() for name in columns)),
+        severity="fail",
+        columns=columns,
     )
 
 

@@ -41,13 +41,13 @@ ASSETS = {
     },
     "silver/users": TYPED | {"user_id_not_null"},
     "silver/products": TYPED | {"product_id_not_null"},
-    "gold/sales_mart": {"reconciles"},
+    "gold/sales_mart": {"reconciles", "key_complete"},
     "gold/daily_product_sales": {"reconciles"},
-    "gold/customer_orders": {"reconciles"},
-    "gold/inventory_levels": {"reconciles"},
+    "gold/customer_orders": {"reconciles", "key_complete"},
+    "gold/inventory_levels": {"reconciles", "key_complete"},
     "gold/latest_user_events": {"reconciles"},
 }
-BLOCKING = {"rows_delivered", "quarantined_share", "reconciles", "deleted_share"}
+BLOCKING = {"rows_delivered", "quarantined_share", "reconciles", "key_complete", "deleted_share"}
 UPSTREAM = {
     "silver/sales": {"bronze/events"},
     "silver/orders": {"bronze/orders"},
