@@ -9,11 +9,11 @@ from pyspark.sql import functions as F
 
 from incremental_assets.batches.batch import Batch
 from incremental_assets.quality.types import Timestamp
-from incremental_assets.settings import local_path
+from incremental_assets.sources.lines import read_lines, unread
 from incremental_assets.sources.source_file import SourceFile
-from incremental_assets.storage import spark_path
+from incremental_assets.sources.stored_files import DataFiles
 
-# `_raw` holds a line that is not JSON; `payload` any other.
+# `_raw` holds a line that is not JSON, decodable; `payload` any other.
 COLUMNS = (
     ("_batch", "long"),
     ("_landing_day", "date"),
@@ -23,26 +23,19 @@ COLUMNS = (
     ("_raw", "string"),
 )
 PARTITIONS = ("_landing_day", "_day")
-_BYTE_ORDER_MARK = "\ufeff"
-_BLANK = " \t\n\x0b\f\r"
-_ALL = 2**31 - 1
 
 
 def landed_lines(session: SparkSession, batch: Batch, files: Sequence[SourceFile]) -> DataFrame:
     """Every line that is not blank: its number, days, file, and payload or raw text."""
-    root = batch.settings.landing
-    lines = session.read.text([spark_path(root, file.path) for file in files])
-    value = F.col("value")
-    text = F.when(value.startswith(_BYTE_ORDER_MARK), F.substring(value, 2, _ALL)).otherwise(value)
-    lines = lines.where(F.ltrim(text, F.lit(_BLANK)) != "").select(
-        F.lit(batch.number).cast("long").alias("_batch"),
-        _relative_path(root).alias("_file"),
-        text.alias("_text"),
-        F.try_parse_json(text).alias("payload"),
-    )
-    rows = lines.withColumn("_raw", F.when(F.col("payload").isNull(), F.col("_text")))
+    lines = read_lines(session, DataFiles(batch.settings.landing, tuple(files)))
     folder = F.substring_index("_file", "/", 2)  # <feed>/YYYY-MM-DD
-    rows = rows.withColumn("_landing_day", F.substring(folder, -10, 10).cast("date"))
+    rows = lines.select(
+        F.lit(batch.number).cast("long").alias("_batch"),
+        F.substring(folder, -10, 10).cast("date").alias("_landing_day"),
+        "_file",
+        "payload",
+        unread(),
+    )
     return rows.withColumn("_day", judging_day(batch, F.col("_landing_day"))).select(
         "_batch", "_landing_day", "_day", "_file", "payload", "_raw"
     )
@@ -63,15 +56,3 @@ def judging_day(batch: Batch, landed: Column) -> Column:
         in_time &= business >= F.date_sub(landed, lateness.days)
     inside = business >= F.lit(batch.settings.start_date)
     return F.coalesce(F.when(in_time & inside, business), landed)
-
-
-def _relative_path(landing: str) -> Column:
-    """The file's path below the landing root, as it was listed.
-
-    Spark gives it as a URI: percent-encoded, but with `+` as it is.
-    """
-    local = local_path(landing)
-    root = str(local) if local is not None else landing.split("://", 1)[1]
-    decoded = F.url_decode(F.replace(F.col("_metadata.file_path"), F.lit("+"), F.lit("%2B")))
-    start = F.locate(root, decoded) + F.lit(len(root) + 1)
-    return F.substr(decoded, start)

@@ -22,6 +22,7 @@ from incremental_assets.batches.events import (
 )
 from incremental_assets.batches.scope import scope_of
 from incremental_assets.days import DayRange
+from incremental_assets.decodable import decodable_if_kept
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import persisted, quoted
 from incremental_assets.intake.intake import CHANGED_AT, ORDER
@@ -123,7 +124,7 @@ def replayed_rows(
     upstream = batch.table.upstreams[0].table.name
     path = f"{batch.settings.lake}/{upstream}"
     rows = read_version(session, path, batch.versions[upstream], of_these_days).where(where)
-    rows = rows.withColumn("row", _line(F.col("payload")))
+    rows = rows.withColumn("row", decodable_if_kept(_line(F.col("payload"))))
     same = [F.col(f"a.{n}").eqNullSafe(F.col(f"b.{n}")) for n in lines.columns]
     with persisted(rows.alias("a").join(lines.alias("b"), same, "left_semi")) as landed:
         yield landed.drop("row"), landed.select(*lines.columns).distinct()

@@ -15,6 +15,7 @@ from deltalake.exceptions import DeltaError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from incremental_assets.decodable import decodable_if_kept
 from incremental_assets.errors import LakeError
 from incremental_assets.lake.beside import delete_beside, fence_beside, put_beside
 from incremental_assets.lake.delta_log import open_table
@@ -90,7 +91,7 @@ def as_kept(rows: DataFrame, batch: int, now: datetime) -> DataFrame:
         "_day",
         "_landing_day",
         "_file",
-        F.col("_line").alias("row"),
+        decodable_if_kept(F.col("_line")).alias("row"),
         F.lit(now).cast("timestamp").alias("first_seen"),
         F.lit(1).alias("tried"),
         F.col("_reasons").alias("reasons"),
@@ -138,7 +139,8 @@ def read(
     rows = read_version(session, path, there.version(), of_these_days)
     later = {"first_seen": "timestamp", "tried": "int", "details": "array<string>"}
     missing = {n: F.lit(None).cast(kind) for n, kind in later.items() if n not in rows.columns}
-    rows = rows.withColumns(missing)
+    kept = {"row": decodable_if_kept(F.col("row"))}
+    rows = rows.withColumns(missing | kept)
     return rows if days is None else rows.where(f"_day IN ({sql_days(days)})")
 
 

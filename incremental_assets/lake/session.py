@@ -34,6 +34,7 @@ _PINNED = {
     # The hash of a row is over its JSON without nulls; bytes are not taken for text.
     "spark.sql.jsonGenerator.ignoreNullFields": "true",
     "spark.sql.parquet.binaryAsString": "false",
+    "spark.sql.legacy.chunkBase64String.enabled": "false",
     "spark.sql.legacy.charVarcharAsString": "false",
     # How data files are written. Delta knows no shredded VARIANT unless a table says so, and Spark
     # would shred on its own; timestamps of 96 bits have no statistics.

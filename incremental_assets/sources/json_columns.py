@@ -28,20 +28,17 @@ from pyspark.sql.types import (
 
 from incremental_assets.errors import SourceError
 from incremental_assets.frames import persisted
-from incremental_assets.sources.path_columns import folder_columns, relative_path
+from incremental_assets.sources.lines import BLANK, read_lines, unread
+from incremental_assets.sources.path_columns import folder_columns
 from incremental_assets.sources.rows import (
     OwnColumn,
     Reading,
     require_names,
     with_facts,
 )
-from incremental_assets.sources.stored_files import DataFiles
 from incremental_assets.sources.typed_text import is_text, read_text
 
 MOST_FIELDS = 2_000
-_BYTE_ORDER_MARK = "\ufeff"
-_BLANK = " \t\n\x0b\f\r"
-_ALL = 2**31 - 1
 _BROKEN = "\ue000broken"  # no field of anybody's data is called that
 _TEXT = StringType()
 _WIDE = DecimalType(38, 0)
@@ -63,37 +60,6 @@ class Kinds(IntFlag):
 _NUMBER = Kinds.WHOLE | Kinds.WIDE | Kinds.FRACTION | Kinds.FLOAT
 
 
-def parsed_lines(session: SparkSession, data: DataFiles) -> DataFrame:
-    """Every line that is not blank: `text`, `payload` (null where it is not JSON), `_file`.
-
-    A byte order mark is no part of a line.
-    """
-    lines = session.read.text(data.spark_paths())
-    value = F.col("value")
-    text = F.when(value.startswith(_BYTE_ORDER_MARK), F.substring(value, 2, _ALL)).otherwise(value)
-    file = relative_path(lines, data).alias("_file")
-    blank = F.ltrim(text, F.lit(_BLANK)) == ""
-    values = in_brackets(text).alias("values")
-    found = lines.where(~blank).select(F.make_valid_utf8(text).alias("text"), values, file)
-    return found.select("text", only_value(F.col("values")).alias("payload"), "_file")
-
-
-def in_brackets(text: Column) -> Column:
-    """A text as a `VARIANT` array of the JSON values in it; null where it is not JSON.
-
-    The parser alone would pass over whatever follows the first value: `{"a":1}{"b":2}` is two
-    lines run together, and not JSON. Bytes that are not UTF-8 would become question marks.
-    """
-    array = F.try_parse_json(F.concat(F.lit("["), text, F.lit("]")))
-    return F.when(F.is_valid_utf8(text), array)
-
-
-def only_value(values: Column) -> Column:
-    """The value of an array of one; null of any other."""
-    one = F.try_variant_get(values, "$[1]", "variant").isNull()
-    return F.when(one, F.try_variant_get(values, "$[0]", "variant"))
-
-
 @contextmanager
 def json_rows(session: SparkSession, reading: Reading) -> Iterator[DataFrame]:
     """The objects of the lines as rows; a line that is no object is in `_raw`.
@@ -101,9 +67,9 @@ def json_rows(session: SparkSession, reading: Reading) -> Iterator[DataFrame]:
     The files are read once, when the columns are found out, and kept until the end of the block.
     Raises SourceError if a table cannot have the columns.
     """
-    is_object = F.ltrim(F.col("text"), F.lit(_BLANK)).startswith("{")
+    is_object = F.ltrim(F.col("text"), F.lit(BLANK)).startswith("{")
     payload = F.when(is_object, F.col("payload")).alias("payload")
-    parsed = parsed_lines(session, reading.data).select("text", payload, "_file")
+    parsed = read_lines(session, reading.data).select("text", payload, "_file")
     with persisted(parsed) as lines:
         fields = fields_of(lines, reading.source)
         folders = folder_columns(reading, fields)
@@ -120,8 +86,7 @@ def json_rows(session: SparkSession, reading: Reading) -> Iterator[DataFrame]:
         # A text is looked at several times, so what it takes to get it is done before.
         others = {name: f"other{at}" for at, name in enumerate(fields) if name not in plain}
         texts = [_field(F.col("payload"), name, "string").alias(c) for name, c in others.items()]
-        raw = F.when(F.col("payload").isNull(), F.col("text")).alias("_raw")
-        staged = lines.select(*([read.alias("plain")] if plain else []), *texts, "_file", raw)
+        staged = lines.select(*([read.alias("plain")] if plain else []), *texts, "_file", unread())
         columns = [
             _column(name, kinds, F.col("plain").getField(name), known[name], plain[name])
             if name in plain

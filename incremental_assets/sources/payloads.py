@@ -6,8 +6,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, StringType, StructField
 
+from incremental_assets.decodable import decodable, decodable_if_kept
 from incremental_assets.frames import quoted
-from incremental_assets.sources.json_columns import in_brackets, only_value, parsed_lines
+from incremental_assets.sources.lines import only_value, read_lines, unread
 from incremental_assets.sources.rows import FACTS
 from incremental_assets.sources.stored_files import DataFiles
 
@@ -16,9 +17,8 @@ _SHAPE = ("payload", "_key", "_raw", "_file")
 
 def line_payloads(session: SparkSession, data: DataFiles) -> DataFrame:
     """Every line that is not blank: its JSON as `payload`, or the line in `_raw`."""
-    lines = parsed_lines(session, data)
-    raw = F.when(F.col("payload").isNull(), F.col("text")).alias("_raw")
-    return lines.select("payload", _nothing("variant").alias("_key"), raw, "_file")
+    lines = read_lines(session, data)
+    return lines.select("payload", _nothing("variant").alias("_key"), unread(), "_file")
 
 
 def row_objects(rows: DataFrame) -> DataFrame:
@@ -47,19 +47,17 @@ def row_payloads(rows: DataFrame) -> DataFrame:
     key = _text_column(own, "key")
     key = _nothing("string") if key is None else key
     read = rows.select(
-        in_brackets(value).alias("values"),
         value.alias("value"),
-        in_brackets(key).alias("keys"),
-        F.make_valid_utf8(key).alias("key"),
+        only_value(value).alias("found"),
+        F.coalesce(only_value(key), decodable_if_kept(key).cast("variant")).alias("_key"),
         F.col("_raw").alias("broken"),
         "_file",
     )
-    found = only_value(F.col("values"))
     null = F.when(F.col("broken").isNull() & F.col("value").isNull(), F.parse_json(F.lit("null")))
-    raw = F.when(found.isNull(), F.make_valid_utf8("value"))
+    raw = F.when(F.col("found").isNull(), decodable(F.col("value")))
     return read.select(
-        F.coalesce(found, null).alias("payload"),
-        F.coalesce(only_value(F.col("keys")), F.col("key").cast("variant")).alias("_key"),
+        F.coalesce("found", null).alias("payload"),
+        "_key",
         F.coalesce("broken", raw).alias("_raw"),
         "_file",
     ).select(*_SHAPE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from base64 import b64encode
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -148,6 +149,11 @@ NOT_OBJECTS = (
     '{"a": 1}{"a": 2}',
     '{"a": 1},',
     '{"a": 1},{"a": 2}',
+    '{"a": 1}] {"a": 2}',
+    '{"a": 1}],[{"a": 2}',
+    '{"a": 1},{"a": 2}]',
+    '{"a": 1},"x": 2}',
+    '{"a": {"b": []} ] }',
     '{"a": 1} trailing',
     '{"a": NaN}',
     "{'a': 1}",
@@ -174,10 +180,12 @@ def test_a_line_that_is_no_object_is_kept_as_its_text(tmp_path: Path, spark: Spa
 def test_bytes_that_are_no_utf8_are_not_turned_into_values(
     tmp_path: Path, spark: SparkSession
 ) -> None:
-    found = lines(spark, tmp_path, '{"a": "é"}', '{"a": "é"}'.encode("latin-1"))
+    latin = '{"a": "é"}'.encode("latin-1")
+    found = lines(spark, tmp_path, '{"a": "é"}', latin, "base64:eA==")
 
-    assert found.column("a") == ["é", None]
-    assert found.column("_raw") == [None, '{"a": "\ufffd"}']
+    kept = [f"base64:{b64encode(line).decode()}" for line in (latin, b"base64:eA==")]
+    assert found.column("a") == ["é", None, None]
+    assert found.column("_raw") == [None, *kept]
 
 
 def test_blank_lines_and_byte_order_marks_are_no_rows(tmp_path: Path, spark: SparkSession) -> None:

@@ -1,0 +1,69 @@
+"""Lines that are not text, kept as text that every reader of a Delta table can decode.
+
+A picture, an archive or a file in UTF-16 that lands among JSON lines is bytes, and Spark would
+write them into a column of text as they are. Readers that check their text (delta-rs, polars) then
+refuse the whole file. So a line that is not UTF-8 is kept as `base64:` and its bytes in base64, and
+so is one that begins with `base64:` itself: what is kept tells the line exactly.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+import pyarrow as pa
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+UNDECODABLE = "base64:"
+
+
+def decodable(line: Column) -> Column:
+    """A line as it is kept: as it landed where that is text, else its bytes in base64."""
+    return F.when(F.is_valid_utf8(line) & ~line.startswith(UNDECODABLE), line).otherwise(
+        _encoded(line)
+    )
+
+
+def decodable_if_kept(kept: Column) -> Column:
+    """What a table keeps of a line, decodable also where an older version wrote its bytes."""
+    return F.when(F.is_valid_utf8(kept), kept).otherwise(_encoded(kept))
+
+
+def landed_bytes(kept: str) -> bytes:
+    """The bytes of a line as it landed, from what is kept of it."""
+    if kept.startswith(UNDECODABLE):
+        try:
+            return base64.b64decode(kept.removeprefix(UNDECODABLE), validate=True)
+        except binascii.Error:
+            pass  # a line of that beginning, from before such lines were encoded
+    return kept.encode()
+
+
+def decodable_rows(rows: pa.Table) -> pa.Table:
+    """The rows with text that is UTF-8 in all columns of text, as `decodable_if_kept` makes it.
+
+    They are the very same table where all text was UTF-8.
+    """
+    for at, field in enumerate(rows.schema):
+        if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
+            try:
+                rows[at].validate(full=True)
+            except pa.ArrowInvalid:
+                bytes_of = rows[at].cast(pa.large_binary()).to_pylist()
+                texts = pa.array(map(_decodable, bytes_of), field.type)
+                rows = rows.set_column(at, field, texts)
+    return rows
+
+
+def _decodable(value: bytes | None) -> str | None:
+    if value is None:
+        return None
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return UNDECODABLE + base64.b64encode(value).decode()
+
+
+def _encoded(line: Column) -> Column:
+    return F.concat(F.lit(UNDECODABLE), F.base64(line.cast("binary")))
