@@ -27,6 +27,7 @@ from incremental_assets.lake.publish import publish, remove_files
 from incremental_assets.lake.read import DataFile, data_files
 from incremental_assets.lake.stage import discard_batch, folder_of, stage
 from incremental_assets.lake.transaction import Transaction
+from incremental_assets.lake.undecodable import is_undecodable, make_decodable
 
 
 def put_beside(
@@ -87,13 +88,19 @@ def delete_beside(path: str, predicate: str, whole: Callable[[DataFile], bool] =
     """Drop the rows that meet a condition. Raises LakeError.
 
     `whole` names files all of whose rows do. They go by the log alone, even with rows that nobody
-    can decode; others are written anew without the rows.
+    can decode; others are written anew without the rows, and where an older version kept bytes in
+    place of text, those are made decodable before.
     """
     if open_table(path) is None:
         return
     try:
         remove_files(path, [f.path for f in data_files(path, version_of(path)) if whole(f)])
-        DeltaTable(path).delete(predicate)
+        try:
+            DeltaTable(path).delete(predicate)
+        except DeltaError as error:
+            if not (is_undecodable(error) and make_decodable(path)):
+                raise
+            DeltaTable(path).delete(predicate)
     except (DeltaError, OSError) as error:
         raise LakeError(f"{path}: rows cannot be dropped ({error}). Run again.") from error
 

@@ -17,6 +17,7 @@ from incremental_assets.errors import DefinitionError, LakeError
 from incremental_assets.lake import quarantine
 from incremental_assets.lake.delta_log import open_table
 from incremental_assets.lake.quarantine import Superseded
+from incremental_assets.lake.undecodable import decoded, is_undecodable
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.lock import table_lock
@@ -107,9 +108,12 @@ def set_aside(
     own = [name for name in columns if name in names]
     later = [pl.lit(None).cast(_SCHEMA[name]).alias(name) for name in columns if name not in own]
     try:
-        rows = query(there, ", ".join(own)).with_columns(later).select(list(columns))
+        rows = query(there, ", ".join(own))
     except (DeltaError, OSError) as error:
-        raise LakeError(f"{path} cannot be read: {error}") from error
+        if not is_undecodable(error):
+            raise LakeError(f"{path} cannot be read: {error}") from error
+        rows = decoded(path, own)  # an older version kept bytes in place of text
+    rows = rows.with_columns(later).select(list(columns))
     settled = Ledger(ledger_path(settings.lake)).view().table(table.name).outcomes
     rows = rows.filter(pl.col("_batch").is_in({e.batch for e in settled if e.state != "abandoned"}))
     for gone in quarantine.still_there(path, superseded(settled)):

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets.changes.row_hash import payload_hash
 from incremental_assets.days import DayRange, contiguous
+from incremental_assets.decodable import decodable_if_kept
 from incremental_assets.frames import with_is_among
 from incremental_assets.intake.intake import CHANGED_AT, ORDER, WITHIN
 from incremental_assets.lake.delta_log import open_table
@@ -76,6 +77,11 @@ def rebuilt_rows(
     return table_rows(session, path, made.version(), which, day)
 
 
+def with_lines(rows: DataFrame) -> DataFrame:
+    """Rows of bronze with their lines as they are kept today, whatever version kept them."""
+    return rows.withColumn("_raw", decodable_if_kept(F.col("_raw")))
+
+
 def quarantine_rows(
     session: SparkSession,
     path: str,
@@ -95,7 +101,9 @@ def quarantine_rows(
         return None
     rows = table_rows(session, path, version, which, "_day").where(f"_batch <= {settled}")
     rows = counting(rows, still_there(path, superseded, version))
-    return rows.withColumn("reasons", F.array_sort("reasons"))
+    return rows.withColumns(
+        {"reasons": F.array_sort("reasons"), "row": decodable_if_kept(F.col("row"))}
+    )
 
 
 def by_key(table: Table, real: DataFrame, rebuilt: DataFrame) -> Matching:

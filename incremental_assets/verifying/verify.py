@@ -35,6 +35,7 @@ from incremental_assets.verifying.rows import (
     quarantine_rows,
     rebuilt_rows,
     table_rows,
+    with_lines,
 )
 from incremental_assets.verifying.scope import Part, Scope, scope_of
 from incremental_assets.verifying.scratch import FOLDER, scratch_lake, size_text
@@ -112,8 +113,8 @@ def _lines_compared(
     """Bronze at a path and version against what was loaded again."""
     day = "_landing_day"
     which = Which(days, tuple(what.left_out), files=what.files) if what.dated else Which()
-    real = table_rows(session, *at, which, day)
-    rebuilt = rebuilt_rows(session, again, real, which, day)
+    real = with_lines(table_rows(session, *at, which, day))
+    rebuilt = with_lines(rebuilt_rows(session, again, real, which, day))
     if what.table.feed is not None:
         return compare(real, rebuilt, by_line(real))
     real = as_hashed(real.where(f"{day} IS NOT NULL"), dated=True)

@@ -6,13 +6,18 @@ import base64
 import json
 from pathlib import Path
 
+import pytest
+
+from incremental_assets.days import parse_day, parse_days
 from incremental_assets.lake.strategy import Merge
-from incremental_assets.operations.quarantined import Asked, set_aside
+from incremental_assets.operations.quarantined import Asked, drop, in_quarantine, set_aside
+from incremental_assets.upkeep import maintain
 from incremental_assets_tests.feeds import test_copies as copies
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_rules import DAY, booking, bookings, landed
 from incremental_assets_tests.feeds.world import Lake
 
+NEXT = "2017-01-06"
 A, B = (json.dumps(booking(name, "1")).encode() for name in "ab")
 NOT_ONE = (
     A + B,
@@ -99,3 +104,39 @@ def test_rows_of_a_damaged_line_are_not_taken_for_deleted(lake: Lakes) -> None:
     found = shop.rows("silver/products", "sku", "name")
     assert found == [("a", "A2"), ("b", "B"), ("c", "C"), ("d", "D")]
     assert shop.reasons("silver/products") == [("line_unreadable",)]
+
+
+def test_a_lake_that_kept_bytes_as_text_is_shown_replayed_repaired_and_dropped_from(
+    lake: Lakes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zipped, last, silver = b"PK\x03\x04\xff\xfe", "2017-01-07", "silver/bookings"
+    station = lake(landed("bookings"), bookings())
+    with monkeypatch.context() as older:
+        for module in ("sources.lines.decodable", "lake.quarantine.decodable_if_kept"):
+            older.setattr(f"incremental_assets.{module}", lambda text: text, raising=False)
+        for day in (DAY, NEXT, last):
+            good = json.dumps(booking(day, "1", at=f"{day}T10:00")).encode()
+            land(station, "bookings", day, "1.jsonl", good, zipped, b'{"id": "x", "version": "y"}')
+        station.load(f"{DAY}...{last}")
+    table = station.tables[silver]
+
+    def rows() -> list[tuple[str, bytes]]:
+        found = set_aside(station.settings, table, Asked()).select("_day", "row", "reasons")
+        unread = (r for r in found.iter_rows() if "line_unreadable" in r[2])
+        return [(str(day), landed_bytes(row)) for day, row, _ in unread]
+
+    counts = in_quarantine(station.settings, [table], Asked())
+    assert set(counts["rows"]) == {1}
+    assert rows() == [(DAY, zipped), (NEXT, zipped), (last, zipped)]
+    kept = maintain(station.settings, [table], lambda: station.spark, station.now)
+    assert [place.failed for place in kept.places if place.failed] == []
+
+    drop(station.house, table, Asked(parse_days(last), "line_unreadable"), "an archive")
+    assert rows() == [(DAY, zipped), (NEXT, zipped)]
+    station.house.replay(table, [parse_day(DAY)], "line_unreadable")
+    assert rows() == [(DAY, zipped), (NEXT, zipped)]
+    land(station, "bookings", NEXT, "1.jsonl", b'{"id": "repaired", "at": "2017-01-06T10:00"}')
+    assert not any(result.failed for result in station.load(f"{DAY}...{last}").values())
+    assert rows() == [(DAY, zipped)]
+    assert [i for (i,) in station.rows(silver, "id")] == [DAY, last, "repaired"]
+    assert not any(result.failed for result in station.load(f"{DAY}...{last}").values())

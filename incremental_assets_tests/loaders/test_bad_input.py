@@ -9,7 +9,9 @@ from typing import Any
 
 import polars as pl
 import pytest
+from deltalake import DeltaTable
 
+from incremental_assets.decodable import landed_bytes
 from incremental_assets.errors import (
     DefinitionError,
     GateError,
@@ -26,6 +28,7 @@ from incremental_assets.loaders import (
     read_watermarks,
 )
 from incremental_assets.quality.rules import at_least, fail, quarantine, row_count, unique
+from incremental_assets.query import query
 from incremental_assets_tests.loaders.conftest import NOON, Place
 
 SCHEMA = {"id": pl.Int64, "amount": pl.Int64, "at": pl.Datetime("us", "UTC")}
@@ -180,6 +183,18 @@ def test_text_that_is_no_timestamp_is_set_aside(place: Place) -> None:
     assert load(place).records_quarantined == 1
     assert place.quarantined() == [["at_unreadable"]]
     assert load(place).records_read == 0
+
+
+def test_lines_that_are_not_one_object_are_set_aside_as_they_landed(place: Place) -> None:
+    one, two = (f'{{"id": {n}, "at": "2024-05-10T11:00:00Z"}}'.encode() for n in (1, 2))
+    damaged = [one + two, one + b"] " + two, one[:-1] + b', "x": "caf\xe9"}', b"PK\x03\x04\xff"]
+    place.land_lines([]).write_bytes(b"\n".join([one, *damaged]) + b"\n")
+
+    result = load(place)
+
+    assert (result.records_read, result.records_quarantined, result.records_loaded) == (5, 4, 1)
+    found = query(DeltaTable(str(place.target / "_quarantine")), "row")["row"]
+    assert sorted(map(landed_bytes, found)) == sorted(damaged)
 
 
 def test_a_first_load_that_can_read_no_timestamp_is_refused(place: Place) -> None:

@@ -1,0 +1,140 @@
+"""Tables of an older lake in which bytes lie where text should be: read, and written anew.
+
+Spark wrote them and reads them. delta-rs, which drops rows of a quarantine and shows them, refuses
+a file with a text that is not UTF-8; so its rows are read by Arrow, which does not look into text,
+and where rows are to be dropped such files are written anew first, decodably, in one commit.
+"""
+
+from __future__ import annotations
+
+import io
+import secrets
+import time
+from collections.abc import Sequence
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable
+from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.transaction import AddAction, RemoveAction
+
+from incremental_assets.decodable import decodable_rows
+from incremental_assets.errors import ConflictError, LakeError
+from incremental_assets.lake.delta_log import NO_HOOKS, active_paths
+from incremental_assets.lake.publish import PAUSE_SECONDS, TRIES, partition_text
+from incremental_assets.lake.read import DataFile, TableFiles, plain_files
+from incremental_assets.lake.stage import NO_BATCH, NO_PARTITION, StagedFile, folder_of
+from incremental_assets.lake.statistics import file_statistics
+from incremental_assets.settings import local_path
+from incremental_assets.storage import open_file, remove, write_file
+
+
+def is_undecodable(error: Exception) -> bool:
+    """Whether delta-rs gave up at a text that is not UTF-8. Its error has no type of its own."""
+    return "utf-8" in str(error).lower()
+
+
+def decoded(path: str, columns: Sequence[str]) -> pl.DataFrame:
+    """These columns of all rows, with text as a quarantine keeps it. Raises LakeError.
+
+    A column that a file does not have yet is null there.
+    """
+    files = plain_files(path, DeltaTable(path).version())
+    found = [_columns(decodable_rows(_rows(path, file)), file, columns) for file in files.files]
+    return pl.concat(found, how="diagonal_relaxed") if found else pl.DataFrame(schema=columns)
+
+
+def make_decodable(path: str) -> int:
+    """Write the files anew that hold text which is not UTF-8, in one commit; how many they were.
+
+    What is kept of such a text tells its bytes. Raises LakeError, and ConflictError if others kept
+    writing; the table is then as it was.
+    """
+    for _ in range(TRIES):
+        table = DeltaTable(path)
+        files = plain_files(path, table.version())
+        written = {f.path: new for f in files.files if (new := _written_anew(files, f)) is not None}
+        if not written:
+            return 0
+        try:
+            _exchange(table, files, written)
+        except CommitFailedError:
+            for file in written.values():
+                remove(f"{path}/{file.path}")
+            time.sleep(PAUSE_SECONDS)
+            continue
+        except (DeltaError, OSError) as error:
+            raise LakeError(f"{path} cannot be written: {error}. Run again.") from error
+        return len(written)
+    raise ConflictError(
+        f"{path} was changed by others {TRIES} times in a row. Nothing was written; run again."
+    )
+
+
+def _rows(path: str, file: DataFile) -> pa.Table:
+    try:
+        with open_file(f"{path}/{file.path}") as stream:
+            return pq.read_table(stream, partitioning=None)
+    except (OSError, pa.ArrowException) as error:
+        raise LakeError(
+            f"{path}/{file.path} cannot be read: {error}. Look at the disk or the store; if the "
+            "file is gone or broken, restore it, or drop the table if nobody needs its rows."
+        ) from error
+
+
+def _columns(rows: pa.Table, file: DataFile, columns: Sequence[str]) -> pl.DataFrame:
+    """The columns of a file, those of its partition with their value."""
+    there = [name for name in columns if name in rows.column_names]
+    frame = pl.DataFrame(rows.select(there))
+    outside = {n: pl.lit(v) for n, v in file.partition.items() if n in columns}
+    return frame.with_columns(**outside)
+
+
+def _written_anew(table: TableFiles, file: DataFile) -> StagedFile | None:
+    """A file with its text made decodable, where nobody refers to it; None if all of it was."""
+    rows = _rows(table.path, file)
+    decoded_rows = decodable_rows(rows)
+    if decoded_rows is rows:
+        return None
+    content = io.BytesIO()
+    pq.write_table(decoded_rows, content)
+    partition = {
+        name: None if value is None else partition_text(value)
+        for name, value in file.partition.items()
+    }
+    places = [f"{name}={NO_PARTITION if v is None else v}" for name, v in partition.items()]
+    folder = "/".join([f"{folder_of(NO_BATCH)}-{secrets.token_hex(4)}", *places])
+    local = local_path(table.path)
+    if local is not None:
+        (local / folder).mkdir(parents=True)
+    path = f"{folder}/part-0.parquet"
+    write_file(f"{table.path}/{path}", content.getvalue())
+    count, statistics = file_statistics(pq.read_metadata(content))
+    now = int(time.time() * 1000)
+    return StagedFile(path, content.getbuffer().nbytes, now, partition, count, statistics)
+
+
+def _exchange(table: DeltaTable, files: TableFiles, written: dict[str, StagedFile]) -> None:
+    if not written.keys() <= active_paths(table):
+        raise CommitFailedError("a file was replaced meanwhile")
+    sizes = {file.path: file.size for file in files.files}
+    now = int(time.time() * 1000)
+    added = [
+        AddAction(new.path, new.size, dict(new.partition), new.modified, True, new.statistics)
+        for new in written.values()
+    ]
+    removed = [
+        RemoveAction(old, True, now, sizes[old], dict(new.partition))
+        for old, new in written.items()
+    ]
+    table.create_write_transaction(
+        [*added, *removed],
+        "append",
+        table.schema(),
+        partition_by=table.metadata().partition_columns,
+        commit_properties=CommitProperties(
+            custom_metadata={"userMetadata": '{"decodable":true}'}, max_commit_retries=0
+        ),
+        post_commithook_properties=NO_HOOKS,
+    )
