@@ -20,7 +20,7 @@ _OWN = {
     "_day": "The day whose silver partition judges the row: its business day, if that is in time.",
     "_file": "The landed file, below the landing root.",
     "payload": "The line as it landed, any JSON.",
-    "_raw": "The line as it landed, if it is not JSON.",
+    "_raw": "The line as it landed, if it is not one JSON value; bytes in base64.",
     "_hash": "A hash of the row's own fields, which decides between versions that are equal else.",
     "dt": "The UTC day of the partition.",
     "valid_from": "From when on this version was valid.",
