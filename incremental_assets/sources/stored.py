@@ -79,10 +79,13 @@ class FixedSource:
 
     @property
     def mark(self) -> str:
-        """What tells that the source is as it was: its version, or a digest of its file list."""
+        """What tells that the source is as it was: its version, or a digest of its file list.
+
+        Of a file in a store that tells neither a tag nor a time only the content tells that.
+        """
         if self.version is not None:
             return f"version {self.version} {self.commit}".strip()
-        listed = [(f.path, f.size, f.tag or f.modified) for f in self.files]
+        listed = [(f.path, f.size, f.tag or f.modified or self.tagged(f).tag) for f in self.files]
         digest = hashlib.blake2b(json.dumps(listed).encode(), digest_size=16).hexdigest()
         return f"files {digest}"
 
