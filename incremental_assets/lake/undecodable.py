@@ -24,7 +24,7 @@ from incremental_assets.errors import ConflictError, LakeError
 from incremental_assets.lake.delta_log import NO_HOOKS, active_paths
 from incremental_assets.lake.publish import PAUSE_SECONDS, TRIES, partition_text
 from incremental_assets.lake.read import DataFile, TableFiles, plain_files
-from incremental_assets.lake.stage import NO_BATCH, NO_PARTITION, StagedFile, folder_of
+from incremental_assets.lake.stage import NO_BATCH, NO_PARTITION, StagedFile
 from incremental_assets.lake.statistics import file_statistics
 from incremental_assets.settings import local_path
 from incremental_assets.storage import open_file, remove, write_file
@@ -104,7 +104,7 @@ def _written_anew(table: TableFiles, file: DataFile) -> StagedFile | None:
         for name, value in file.partition.items()
     }
     places = [f"{name}={NO_PARTITION if v is None else v}" for name, v in partition.items()]
-    folder = "/".join([f"{folder_of(NO_BATCH)}-{secrets.token_hex(4)}", *places])
+    folder = "/".join([f"{NO_BATCH}-{secrets.token_hex(4)}", *places])
     local = local_path(table.path)
     if local is not None:
         (local / folder).mkdir(parents=True)
