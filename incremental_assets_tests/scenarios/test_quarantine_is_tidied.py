@@ -86,8 +86,7 @@ def test_a_row_that_nobody_can_decode_blocks_nothing(bad: World, last_batch: int
     assert [e.state for e in view.table("silver/sales").outcomes] == ["committed", "committed"]
     assert len(bad.orders()) == 41
     assert listed(bad).is_empty()
-    told = [line for line in bad.said if "warning" in line]
-    assert bool(told) is (last_batch == 9)
+    assert not any("warning" in line for line in bad.said)
     assert keep(bad) == ""
     assert drop(bad.house, SALES, Asked(), "no such rows") == {}
     bad.house.replay(SALES, [parse_day(DAY)])
