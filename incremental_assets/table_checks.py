@@ -162,6 +162,11 @@ def _check_typed(table: Table) -> None:
     name, log = table.name, table.log
     if isinstance(table.write, ReplaceDay | ReplaceKeys):
         raise DefinitionError(f"{name}: a table over bronze is an Append, a Merge or a History.")
+    if len(table.reads) != 1:
+        raise DefinitionError(
+            f"{name}: a table over bronze types the rows of one bronze table, and this one reads "
+            f"{len(table.reads)}. Make a silver table of each, and join them in gold."
+        )
     if table.schema is None or not (table.key or isinstance(table.write, Append)):
         raise DefinitionError(
             f"{name}: {type(table.write).__name__}() needs a key and a schema contract."

@@ -31,6 +31,7 @@ from incremental_assets.lake.delta_log import (
     find_commit,
     open_table,
     put_fence,
+    require_plain_writes,
     transaction,
 )
 from incremental_assets.lake.read import plain_files, read_files
@@ -226,7 +227,8 @@ def ensure_columns(intake: Intake, found: Found) -> None:
         at = rows[intake.clock or ORDER].dataType
         columns += map(StructField, VALIDITY, (at, at, BooleanType()))
     fields = [field_of(column) for column in columns]
-    if open_table(intake.target) is None:
+    table = open_table(intake.target)
+    if table is None:
         missing = sorted(set(intake.partition_by) - set(found.own))
         if missing:
             raise LakeError(
@@ -236,4 +238,5 @@ def ensure_columns(intake: Intake, found: Found) -> None:
         named = [(str(field["name"]), field["type"]) for field in fields]
         ensure_table(intake.target, intake.name, named, intake.partition_by)
     else:
+        require_plain_writes(table, intake.target)
         add_columns(intake.target, fields)

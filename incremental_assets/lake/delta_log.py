@@ -27,7 +27,8 @@ FENCE = "fence"
 _COMMIT = re.compile(r"\d{20}\.json")
 _CHECKPOINT = re.compile(r"\d{20}\.checkpoint\.(.+\.)?(parquet|json)")
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
-PROPERTIES = {"delta.enableDeletionVectors": "false", "delta.enableChangeDataFeed": "false"}
+_CHANGE_FEED = "delta.enableChangeDataFeed"
+PROPERTIES = {"delta.enableDeletionVectors": "false", _CHANGE_FEED: "false"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +149,12 @@ def ensure_table(
 ) -> None:
     """Create the table if it is not there, so that a fence can always be put into its log.
 
-    `columns` are names and Delta types; further columns come with the first write.
+    `columns` are names and Delta types; further columns come with the first write. Raises LakeError
+    for a table that is there and cannot be written plainly.
     """
-    if open_table(path) is not None:
+    table = open_table(path)
+    if table is not None:
+        require_plain_writes(table, path)
         return
     fields = [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in columns]
     schema = Schema.from_json(json.dumps({"type": "struct", "fields": fields}))
@@ -173,6 +177,24 @@ def ensure_table(
             f"The lake is not writable: {path} cannot be created ({error}). Set "
             "INCREMENTAL_ASSETS_LAKE to a place where this user may write."
         ) from error
+
+
+def require_plain_writes(table: DeltaTable, path: str) -> None:
+    """Raise LakeError for a table with Delta's change data feed, which wants files of its own.
+
+    Without them (Delta's protocol, "Change Data Files") whoever reads the feed takes all rows of a
+    file that was written anew for deleted and inserted.
+    """
+    settings = {name.lower(): said for name, said in table.metadata().configuration.items()}
+    if (settings.get(_CHANGE_FEED.lower()) or "").lower() != "true":
+        return
+    raise LakeError(
+        f"{path} has Delta's change data feed switched on ({_CHANGE_FEED}), by hand or by a "
+        "default of the Spark that made it. Its commits would give wrong change rows, so nothing "
+        f"was published. Switch it off, and run again: ALTER TABLE delta.`{path}` SET "
+        f"TBLPROPERTIES ({_CHANGE_FEED} = false). What a batch changed are the rows with its "
+        "number in _batch."
+    )
 
 
 def field_of(column: StructField) -> Mapping[str, Any]:

@@ -21,7 +21,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from incremental_assets.errors import ConflictError, DefinitionError, LakeError
-from incremental_assets.lake.delta_log import active_paths
+from incremental_assets.lake.delta_log import active_paths, require_plain_writes
 from incremental_assets.lake.stage import Staged
 from incremental_assets.lake.transaction import Transaction
 
@@ -44,7 +44,8 @@ def publish(
     those of the partitions that `replaced_by` names: a column, and values of it. `looked_at` are
     all the files in which keys were looked up: a file that is not among them may hold one of the
     keys. New columns are added to the table. Raises ConflictError, and publishes nothing, if the
-    transaction number was used or fenced meanwhile, or if somebody else replaced such a file.
+    transaction number was used or fenced meanwhile, or if somebody else replaced such a file;
+    LakeError for a table with Delta's change data feed.
     """
     for _ in range(TRIES):
         try:
@@ -54,6 +55,7 @@ def publish(
                     f"{transaction.app_id}: batch {transaction.number} was given up by another run "
                     "while this one was writing. Nothing of it was published; run again."
                 )
+            require_plain_writes(table, staged.table_path)
             new = _new_columns(staged, table)
             if new:
                 table.alter.add_columns(new)

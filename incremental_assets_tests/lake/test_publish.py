@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import date
 from pathlib import Path
 
@@ -12,8 +13,8 @@ from deltalake import CommitProperties, DeltaTable
 from deltalake.transaction import RemoveAction
 from pyspark.sql import functions as F
 
-from incremental_assets.errors import ConflictError, DefinitionError
-from incremental_assets.lake.delta_log import put_fence
+from incremental_assets.errors import ConflictError, DefinitionError, LakeError
+from incremental_assets.lake.delta_log import ensure_table, put_fence
 from incremental_assets.lake.publish import publish
 from incremental_assets.lake.stage import discard, discard_batch, stage
 from incremental_assets.storage import files_below
@@ -225,3 +226,24 @@ def test_a_table_goes_on_after_a_checkpoint_of_its_log(small: Small) -> None:
     assert [f for f in log.iterdir() if "checkpoint" in f.name]
     assert len(small.rows()) == 5
     assert DeltaTable(small.path).transaction_version(APP) == 5
+
+
+@pytest.mark.parametrize("said", ["true", "TRUE"])
+def test_a_table_with_a_change_data_feed_is_refused_with_what_to_do(
+    small: Small, said: str
+) -> None:
+    staged = stage(small.frame(1, ("a", JAN_1, 1)), small.path, 1, ("dt",))
+    feed = {"delta.enableChangeDataFeed": said}
+    DeltaTable(small.path).alter.set_table_properties(feed)
+
+    remedy = re.escape(f"ALTER TABLE delta.`{small.path}` SET TBLPROPERTIES")
+    with pytest.raises(LakeError, match=remedy):
+        publish(staged, small.transaction(1))
+    with pytest.raises(LakeError, match="change data feed"):  # also before anything is claimed
+        ensure_table(small.path, APP, (), ())
+
+    assert DeltaTable(small.path).file_uris() == []
+    sql = f"ALTER TABLE delta.`{small.path}` SET TBLPROPERTIES (delta.enableChangeDataFeed = false)"
+    small.session.sql(sql)
+    publish(staged, small.transaction(1))
+    assert small.rows() == [("a", "2017-01-01", 1)]

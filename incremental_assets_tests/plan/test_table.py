@@ -40,6 +40,7 @@ LOG = Table("bronze/l", "", reads=LANDED, write=Append(), changes=ChangeLog())
             r"stands for a moment; it has no day column",
         ),
         (USERS, {"changes": Timestamp("at")}, r"Give it to the bronze table"),
+        (USERS, {"reads": (ByDay(LOG), ByDay(COPIES))}, r"types the rows of one bronze table"),
         (USERS, {"key": ()}, r"Merge\(\) needs a key"),
         (USERS, {"key": ("other",)}, r"\['other'\] are used but not in the contract"),
         (USERS, {"reads": (ByDay(LOG),), "order_by": ("at",)}, r"leave order_by and day out"),
