@@ -27,6 +27,7 @@ from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.lock import table_lock
 from incremental_assets.ledger.settle import record, settle
+from incremental_assets.ledger.together import new_token
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import Plan, Work, file_entries, plan_replay, plan_restate, plan_table
 from incremental_assets.plan.work import DAYS_PER_BATCH
@@ -239,15 +240,16 @@ class Lakehouse:
         Raises ConflictError if anybody gave a number since the plan was made, on the batch
         `expected`.
         """
-        now, who = self.now(), getpass.getuser()
+        now, who, token = self.now(), getpass.getuser(), new_token()
         planned = self.ledger.view()
         claimed: list[Entry] = []
 
         def decide(view: LedgerView) -> Sequence[Entry]:
-            if view.table(table.name).last_batch != expected:
+            history = view.table(table.name)
+            if history.last_batch != expected or history.unsettled:
                 raise ConflictError(
-                    f"{table.name}: another run claimed batch {view.table(table.name).last_batch} "
-                    "meanwhile. Nothing was published by this one; run again."
+                    f"{table.name}: another run claimed batch {history.last_batch} meanwhile. "
+                    "Nothing was published by this one; run again."
                 )
             claimed[:] = [
                 Entry(
@@ -265,6 +267,7 @@ class Lakehouse:
                     who=who,
                     why=todo.why,
                     code_version=table.code_version,
+                    token=token,
                 )
                 for day, todo in sorted(work.days.items())
             ]

@@ -146,6 +146,17 @@ def write_file(path: str, content: bytes) -> None:
         aside.replace(local)
 
 
+def copy_file(path: str, to: str) -> None:
+    """Copy a file to another place of the same kind, whose folders are made."""
+    local, target = local_path(path), local_path(to)
+    if local is None or target is None:
+        store, inside = open_store(path)
+        store.copy(inside, open_store(to)[1])
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(local, target)
+
+
 def _walk(folder: str, prefix: str, skip: Callable[[str], bool]) -> Iterator[StoredFile]:
     """Text and no Path objects: a sensor lists a hundred thousand files at each tick."""
     with os.scandir(folder) as entries:

@@ -20,6 +20,7 @@ from incremental_assets.lake.strategy import Merge, ReplaceKeys
 from incremental_assets.lake.transaction import Transaction
 from incremental_assets.ledger.entry import Entry, Touched
 from incremental_assets.ledger.held_by import held_by
+from incremental_assets.ledger.together import CLAIMED_AS
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import Work
 from incremental_assets.quality.judge import RuleResult
@@ -167,7 +168,10 @@ def note(number: int, outcomes: Sequence[Entry]) -> str:
         | {name: getattr(e, name) for name in _NOTED_IF_ANY if getattr(e, name)}
         for e in outcomes
     }
-    return json.dumps({"batch": number, "days": days}, separators=(",", ":"))
+    told: dict[str, Any] = {"batch": number, "days": days}
+    if outcomes and outcomes[0].token:
+        told[CLAIMED_AS] = outcomes[0].token
+    return json.dumps(told, separators=(",", ":"))
 
 
 def from_commit(

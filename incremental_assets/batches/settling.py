@@ -11,9 +11,10 @@ from incremental_assets.batches.changes import supersede_beside
 from incremental_assets.batches.superseded import tidy
 from incremental_assets.lake import quarantine
 from incremental_assets.lake.beside import abandon_beside, tolerated
-from incremental_assets.lake.delta_log import find_commit, put_fence
+from incremental_assets.lake.delta_log import find_commit, last_transaction, open_table, put_fence
 from incremental_assets.lake.stage import discard_batch
 from incremental_assets.ledger.entry import Entry
+from incremental_assets.ledger.together import Standing, require_own
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
@@ -36,21 +37,35 @@ class Target:
     def path(self) -> str:
         return f"{self.settings.lake}/{self.table.name}"
 
+    @property
+    def remedy(self) -> str:
+        return (
+            "Restore the ledger and the table as they were at one time; or "
+            f"`incremental-assets ledger rebuild {self.table.name}` makes the ledger anew from "
+            "what the table's log says."
+        )
+
+    def standing(self) -> Standing:
+        return Standing(self.path, *last_transaction(self.path, self.table.name))
+
     def outcome(self, claims: Sequence[Entry]) -> Sequence[Entry] | None:
         batch = claims[0].batch
         self.settled.update(claim.day for claim in claims)
+        if open_table(self.path) is None:
+            return None
         commit = find_commit(self.path, self.table.name, batch)
         if commit is None:
             return None
         if commit.note.get("fence"):
             self._abandon(batch)
             return [replace(c, state="abandoned", files=()) for c in claims]
+        require_own(claims[0], commit.note, self.path, self.remedy)
         entries = self.kind.settled(self.table, claims, commit)
         supersede(self.settings, self.table, entries)
         return [replace(e, why=f"{e.why} (healed)") for e in entries]
 
     def fence(self, batch: int) -> bool:
-        if not put_fence(self.path, self.table.name, batch):
+        if open_table(self.path) is not None and not put_fence(self.path, self.table.name, batch):
             return False
         self._abandon(batch)
         return True
@@ -67,7 +82,8 @@ class Target:
         for name in ("beside", "ties of"):
             abandon_beside(f"{self.path}/_beside", f"{name} {self.table.name}", batch)
         with tolerated(f"{self.table.name}: files that batch {batch} had staged", self.say):
-            discard_batch(self.path, self.table.name, batch)
+            if open_table(self.path) is not None:
+                discard_batch(self.path, self.table.name, batch)
             quarantine.discard(aside, self.table.name, batch)
 
 

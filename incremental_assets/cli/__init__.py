@@ -3,7 +3,7 @@
 from incremental_assets.cli.demo import demo
 from incremental_assets.cli.gate import gate
 from incremental_assets.cli.group import main
-from incremental_assets.cli.ledger import batches, stale
+from incremental_assets.cli.ledger import batches, ledger, stale
 from incremental_assets.cli.maintain import maintain
 from incremental_assets.cli.plan import plan
 from incremental_assets.cli.quarantine import quarantine
@@ -23,6 +23,7 @@ _COMMANDS = (
     verify,
     gate,
     quarantine,
+    ledger,
     maintain,
     demo,
 )

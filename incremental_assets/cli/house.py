@@ -20,13 +20,18 @@ if TYPE_CHECKING:
 
 def house_and_table(name: str) -> tuple[Table, Lakehouse]:
     """A table of the lake, and the lake, with an embedded or remote Spark once it is needed."""
+    house = house_of_all()
+    return table_named(house.tables, name), house
+
+
+def house_of_all() -> Lakehouse:
+    """The lake with all its tables."""
     from incremental_assets.load import Lakehouse
     from incremental_assets.spark.session import start_session
 
     every, settings = tables(), Settings.from_environment()
     spark = cache(lambda: start_session(settings))
-    house = Lakehouse(settings, every, spark, lambda: datetime.now(UTC), say)
-    return table_named(every, name), house
+    return Lakehouse(settings, every, spark, lambda: datetime.now(UTC), say)
 
 
 def chosen(names: Sequence[str]) -> list[Table]:

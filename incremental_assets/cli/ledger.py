@@ -1,4 +1,4 @@
-"""`stale` and `batches`: what the ledger tells, without a JVM."""
+"""`stale` and `batches`: what the ledger tells, without a JVM; and `ledger`: making it anew."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from datetime import UTC, date, datetime
 import click
 import polars as pl
 
-from incremental_assets.cli.house import chosen, view_of
-from incremental_assets.cli.options import AT_LEAST_0, DAYS, JSON, NAMES
-from incremental_assets.cli.output import moment, show
-from incremental_assets.days import DayRange, parse_days, utc_today
+from incremental_assets.cli.house import chosen, house_of_all, view_of
+from incremental_assets.cli.options import AT_LEAST_0, DAYS, JSON, NAMES, YES
+from incremental_assets.cli.output import OUT, moment, show
+from incremental_assets.days import DayRange, named, parse_days, utc_today
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import stale_days
@@ -63,6 +63,46 @@ def batches(names: tuple[str, ...], span: str | None, limit: int, *, as_json: bo
     ]
     newest = sorted(entries, key=lambda e: (e.recorded_at, e.batch, e.day), reverse=True)[:limit]
     show(_batches(newest, plain=not as_json), "Batches, newest first", as_json=as_json)
+
+
+@click.group()
+def ledger() -> None:
+    """The ledger itself: what every load writes down."""
+
+
+@ledger.command("rebuild")
+@NAMES
+@YES
+@JSON
+def ledger_rebuild(names: tuple[str, ...], *, yes: bool, as_json: bool) -> None:
+    """Make the ledger anew from the logs of these tables, or of all, where it was lost or is older.
+
+    The logs tell which days were published, and not what was read for them: the next run loads all
+    of that again and puts it in the place of what is there. No row goes before that. The old ledger
+    is kept beside the new one; what people said (accepted, dropped, rewound) is only there.
+    """
+    from incremental_assets.operations.rebuild_ledger import rebuild_ledger
+
+    some = chosen(names)
+    house = house_of_all()
+    if not yes:
+        what = ", ".join(table.name for table in some) if names else "all tables"
+        click.confirm(
+            f"The ledger of {house.settings.lake} is made anew for {what}, and the next run loads "
+            "all of them again. Rebuild?",
+            abort=True,
+            err=as_json,
+        )
+    done = rebuild_ledger(house, some)
+    rows = [
+        {"table": t.name, "batches": r.batches, "days": len(r.days), "of": named(r.days)}
+        for t, r in zip(some, done.tables, strict=True)
+    ]
+    kinds = {"table": pl.String, "batches": pl.Int64, "days": pl.Int64, "of": pl.String}
+    show(pl.DataFrame(rows, schema=kinds), "To be loaded again", as_json=as_json)
+    if not as_json:
+        kept = f" What it was lies in {done.aside}." if done.aside else ""
+        OUT.print(f"The ledger was rebuilt.{kept} `incremental-assets run` loads.", soft_wrap=True)
 
 
 def _asked(span: str | None, settings: Settings, last: date) -> DayRange:

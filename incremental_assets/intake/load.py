@@ -53,6 +53,7 @@ from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.ledger.lock import table_lock
 from incremental_assets.ledger.settle import record, settle
 from incremental_assets.ledger.tail import TableTail
+from incremental_assets.ledger.together import CLAIMED_AS, new_token
 from incremental_assets.ledger.view import TableHistory
 from incremental_assets.sources.stored import FixedSource
 from incremental_assets.spark.failure import SPARK_ERRORS, what_failed
@@ -172,6 +173,7 @@ def _publish(
         "batch": claim.batch,
         "metrics": {name: getattr(done, name) for name in _METRICS},
         "touched": {str(each.day): each.rows for each in touched},
+        **({CLAIMED_AS: claim.token} if claim.token else {}),
     }
     merges = isinstance(intake.write, Merge | History | DeleteInsert)
     publish(
@@ -214,6 +216,7 @@ def _claim(
         low=before,
         high=found.after.high,
         position=found.after.as_json(),
+        token=new_token(),
     )
 
     def decide(tail: TableTail) -> Sequence[Entry]:

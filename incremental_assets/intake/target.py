@@ -29,6 +29,7 @@ from incremental_assets.lake.delta_log import (
     ensure_table,
     field_of,
     find_commit,
+    last_transaction,
     open_table,
     put_fence,
     require_plain_writes,
@@ -38,6 +39,7 @@ from incremental_assets.lake.read import plain_files, read_files
 from incremental_assets.lake.stage import discard_batch
 from incremental_assets.lake.strategy import Append, History, Merge, ReplaceDay
 from incremental_assets.ledger.entry import Entry, FileEntry, Touched
+from incremental_assets.ledger.together import Standing, require_own
 from incremental_assets.ledger.view import TableHistory
 from incremental_assets.storage import files_below
 
@@ -155,6 +157,19 @@ class Settling:
     undo: Callable[[int], None]
     say: Callable[[str], None] = lambda _: None
 
+    @property
+    def remedy(self) -> str:
+        return (
+            "Restore the target and the watermarks as they were at one time; or load with another "
+            "watermark_path: everything is then read again, and merged where there is a "
+            "primary_key (without one, name start_from)."
+        )
+
+    def standing(self) -> Standing:
+        """Where the target stands; one of which the ledger knows nothing is filled on."""
+        is_there, last = last_transaction(self.intake.target, self.intake.name)
+        return Standing(self.intake.target, is_there, last, filled_on=True)
+
     def outcome(self, claims: Sequence[Entry]) -> Sequence[Entry] | None:
         """The outcome of a batch as its commit tells it; None if the target does not have it."""
         claim = claims[0]
@@ -166,6 +181,7 @@ class Settling:
         if commit.note.get("fence"):
             self._abandon(claim.batch)
             return [replace(claim, state="abandoned", high=claim.low)]
+        require_own(claim, commit.note, self.intake.target, self.remedy)
         metrics = commit.note.get("metrics", {})
         days = commit.note.get("touched", {}).items()
         touched = tuple(Touched(date.fromisoformat(day), rows) for day, rows in days)

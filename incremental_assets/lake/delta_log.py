@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import Any
 from urllib.parse import unquote
 
@@ -27,6 +27,7 @@ FENCE = "fence"
 _COMMIT = re.compile(r"\d{20}\.json")
 _CHECKPOINT = re.compile(r"\d{20}\.checkpoint\.(.+\.)?(parquet|json)")
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+_FORGETS = "delta.setTransactionRetentionDuration"
 _CHANGE_FEED = "delta.enableChangeDataFeed"
 PROPERTIES = {"delta.enableDeletionVectors": "false", _CHANGE_FEED: "false"}
 
@@ -223,6 +224,20 @@ def transaction(path: str, app_id: str) -> int:
     return 0 if table is None else table.transaction_version(app_id) or 0
 
 
+def last_transaction(path: str, app_id: str) -> tuple[bool, int | None]:
+    """Whether there is a table, and the last transaction number of an application in it.
+
+    0 if it has none; None without a table, or where it was told to forget them after some time.
+    """
+    table = open_table(path)
+    if table is None:
+        return False, None
+    number = table.transaction_version(app_id)
+    if number is None and _FORGETS not in table.metadata().configuration:
+        number = 0
+    return True, number
+
+
 def put_fence(path: str, app_id: str, number: int) -> bool:
     """Commit nothing but the transaction number, so that a late writer of it must fail.
 
@@ -271,6 +286,23 @@ def find_commit(path: str, app_id: str, number: int, newest: int | None = None) 
 def partition_day(value: str | None) -> date | None:
     """A partition value as a day."""
     return None if value is None else date.fromisoformat(unquote(value))
+
+
+def commits(path: str, app_id: str) -> Iterator[tuple[int, datetime, Commit]]:
+    """The commits that carry a transaction of an application, newest first, as far as the log goes.
+
+    With the transaction's number, and when the commit was made (UTC).
+    """
+    table = DeltaTable(path)
+    for version in range(table.version(), -1, -1):
+        actions = _actions(path, version)
+        if actions is None:
+            return
+        for number in (a["txn"]["version"] for a in actions if _is_txn(a, app_id)):
+            at = next(
+                (a["commitInfo"].get("timestamp", 0) for a in actions if "commitInfo" in a), 0
+            )
+            yield number, datetime.fromtimestamp(at / 1000, UTC), _commit(version, actions, table)
 
 
 def _is_txn(action: Mapping[str, Any], app_id: str) -> bool:

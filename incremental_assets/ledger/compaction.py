@@ -11,16 +11,19 @@ import json
 import posixpath
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import date
 from itertools import groupby
 from typing import Any
+from urllib.parse import quote
 
 import polars as pl
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
 from deltalake.transaction import AddAction, RemoveAction
 
+from incremental_assets.ledger.entry import Entry, to_frame
 from incremental_assets.ledger.snapshot import STATISTICS, LedgerFile, Snapshot
+from incremental_assets.settings import local_path
 from incremental_assets.storage import write_file
 
 ONCE = CommitProperties(max_commit_retries=0)
@@ -42,6 +45,39 @@ def join(snapshot: Snapshot, table: DeltaTable, files: Sequence[LedgerFile]) -> 
         if len(some) > 1:
             actions.append(_joined(snapshot, some, now))
             actions += [RemoveAction(f.path, False, now, f.size, {"table": f.table}) for f in some]
+    table.create_write_transaction(
+        actions,
+        "append",
+        table.schema(),
+        partition_by=["table"],
+        commit_properties=ONCE,
+        post_commithook_properties=HOOKS,
+    )
+
+
+def put_in_place(
+    snapshot: Snapshot, table: DeltaTable, names: Collection[str], entries: Sequence[Entry]
+) -> None:
+    """Put these entries in the place of all that the ledger says of some tables, in one commit.
+
+    Raises CommitFailedError, and changes nothing, if somebody committed since.
+    """
+    now = int(time.time() * 1000)
+    actions: list[AddAction | RemoveAction] = [
+        RemoveAction(f.path, True, now, f.size, {"table": f.table})
+        for f in snapshot.files
+        if f.table in names
+    ]
+    for name in names:
+        own = to_frame([entry for entry in entries if entry.table == name]).drop("table")
+        if own.height:
+            folder = f"table={quote(name, safe='')}"
+            local = local_path(f"{snapshot.root}/{folder}")
+            if local is not None:
+                local.mkdir(exist_ok=True)
+            path = f"{folder}/part-00000-{uuid.uuid4()}-c000.zstd.parquet"
+            size = _write(f"{snapshot.root}/{path}", own)
+            actions.append(AddAction(path, size, {"table": name}, now, True, _statistics(own)))
     table.create_write_transaction(
         actions,
         "append",

@@ -12,7 +12,7 @@ import polars as pl
 State = Literal["claimed", "committed", "held", "abandoned", "accepted", "dropped"]
 Kind = Literal["advance", "restate", "rewind", "replay"]
 Mode = Literal["append", "merge", "rebuild", "history", "replace"]
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,8 @@ class Entry:
     `low` and `high` are the watermark before and after the batch as a watermark table shows it: ISO
     8601 UTC with six digits of microseconds and Z, or digits; "" if there is none. `position` is
     JSON: all that the change detector must know to go on after this batch. `code_version` is that
-    of the table whose code made the rows; "" where it is not known.
+    of the table whose code made the rows; "" where it is not known. `token` is random, given by the
+    claim and carried by its commit, which is told by it from another's with the same number.
     """
 
     table: str
@@ -95,6 +96,7 @@ class Entry:
     high: str = ""
     position: str = ""
     code_version: str = ""
+    token: str = ""
     format_version: int = FORMAT_VERSION
 
 
@@ -141,12 +143,14 @@ SCHEMA: Mapping[str, pl.DataType] = {
     "high": pl.String(),
     "position": pl.String(),
     "code_version": pl.String(),
+    "token": pl.String(),
     "format_version": pl.Int32(),
 }
 # Columns that came with a later format, all of them text; an older ledger has none of them.
 SINCE_2 = ("low", "high", "position")
 SINCE_3 = ("code_version",)
-ADDED_LATER = (*SINCE_2, *SINCE_3)
+SINCE_4 = ("token",)
+ADDED_LATER = (*SINCE_2, *SINCE_3, *SINCE_4)
 
 
 def to_frame(entries: Sequence[Entry]) -> pl.DataFrame:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
-from datetime import date
+from collections.abc import Callable, Collection, Sequence
+from datetime import date, datetime
 from itertools import groupby
 from typing import TypeVar
 
@@ -20,13 +20,20 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from incremental_assets.errors import ConflictError, LedgerError
-from incremental_assets.ledger.compaction import HOOKS, ONCE
+from incremental_assets.ledger.compaction import HOOKS, ONCE, put_in_place
 from incremental_assets.ledger.entry import SCHEMA, Entry, from_frame, to_frame
 from incremental_assets.ledger.snapshot import LedgerFile, Snapshot
-from incremental_assets.ledger.tail import TableTail, day_watermark, entries_of, tail_of
+from incremental_assets.ledger.tail import (
+    TableTail,
+    day_watermark,
+    entries_of,
+    last_in_log,
+    tail_of,
+)
 from incremental_assets.ledger.upkeep import configuration, keep_small
 from incremental_assets.ledger.view import Histories, LedgerView, TableHistory
 from incremental_assets.settings import local_path
+from incremental_assets.storage import copy_file, files_below
 
 TRIES = 60
 # Far below the time that the log is kept (see upkeep): were the log since the decision gone, a
@@ -80,6 +87,10 @@ class Ledger:
         """What it says of one batch of a table: claims and outcomes, by day."""
         return entries_of(self.snapshot(), table, batch)
 
+    def last_in_log(self, table: str, above: int) -> int:
+        """The last batch above a number that it says is in the table's own log; 0 without any."""
+        return last_in_log(self.snapshot(), table, above)
+
     def watermark(self, table: str, upstream: str, day: date) -> int:
         """How far a table has read an upstream for a day; 0 if that was never published."""
         return day_watermark(self.snapshot(), table, upstream, day)
@@ -109,6 +120,32 @@ class Ledger:
         before = self._snapshot_of(table)
         keep_small(before, table, at_files=2)
         return len(before.files), len(self.snapshot().files)
+
+    def put_in_place(self, names: Collection[str], entries: Sequence[Entry]) -> None:
+        """Put these entries in the place of all that it says of some tables, at once.
+
+        Raises ConflictError, and changes nothing, if somebody else wrote meanwhile.
+        """
+        table = self._open()
+        try:
+            put_in_place(self._snapshot_of(table), table, names, entries)
+        except CommitFailedError as error:
+            raise ConflictError(
+                f"The ledger {self.path} was changed by another run meanwhile. It was left as it "
+                "is; try again when nothing is loaded."
+            ) from error
+        except (DeltaError, OSError) as error:
+            raise LedgerError(f"The ledger {self.path} cannot be written: {error}") from error
+
+    def put_aside(self, now: datetime) -> str:
+        """Copy it, as it lies there, to a place beside it; the place, "" where there is none."""
+        files = files_below(self.path)
+        if not files:
+            return ""
+        aside = f"{self.path}_before_{now:%Y%m%dT%H%M%S}"
+        for file in files:
+            copy_file(f"{self.path}/{file.path}", f"{aside}/{file.path}")
+        return aside
 
     def _compare_and_set(
         self, read: Callable[[Snapshot], _T], decide: Callable[[_T], Sequence[Entry]]

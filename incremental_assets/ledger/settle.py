@@ -4,19 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import date, datetime
 from typing import Protocol
 
 from incremental_assets.errors import ConflictError
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.ledger.tail import TableTail
+from incremental_assets.ledger.together import Standing, require_together
 
 LOOKS = 20
 
 
 class Target(Protocol):
-    """What settling needs to know of the table that a batch was written to."""
+    """What settling needs to know of the table that a batch was written to.
+
+    `remedy` says what to do where it and the ledger do not belong together.
+    """
+
+    @property
+    def remedy(self) -> str: ...
+
+    def standing(self) -> Standing:
+        """Where the table stands by its own log."""
 
     def outcome(self, claims: Sequence[Entry]) -> Sequence[Entry] | None:
         """The outcome of a batch as its commit tells it; None if the table does not have it."""
@@ -31,12 +41,14 @@ def settle(
     """Give the last batch of a table its outcome if a run died before it could; the tail then.
 
     The batch's writer may still be alive: a batch is called abandoned only after a fence has made
-    its commit impossible. Outcomes are final.
+    its commit impossible. Outcomes are final. Raises LedgerError if the ledger and the table do not
+    belong together, and ConflictError if others keep writing.
     """
     for _ in range(LOOKS):
         tail = ledger.tail(table)
         claims = tail.unsettled
         if not claims:
+            require_together(ledger, tail, target.standing, target.remedy)
             return tail
         batch = claims[0].batch
         outcome = target.outcome(claims)
@@ -63,7 +75,7 @@ def record(ledger: Ledger, table: str, outcome: Sequence[Entry]) -> None:
         return
     batch = outcome[0].batch
     found = [e for e in ledger.entries_of(table, batch) if e.state != "claimed"]
-    if [(e.day, e.state) for e in found] == sorted((e.day, e.state) for e in outcome):
+    if sorted(map(_said, found)) == sorted(map(_said, outcome)):
         return
     if not found:
         raise ConflictError(
@@ -75,6 +87,10 @@ def record(ledger: Ledger, table: str, outcome: Sequence[Entry]) -> None:
         f"{table}: batch {batch} was {found[0].state} by another run, before this one could record "
         f"that it is {outcome[0].state}. The ledger was left as it is; run again."
     )
+
+
+def _said(entry: Entry) -> tuple[date, str, str]:
+    return entry.day, entry.state, entry.token
 
 
 def say_in_ledger(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 
 import polars as pl
@@ -11,6 +11,7 @@ from incremental_assets.ledger.entry import Entry, from_frame, is_of_a_load
 from incremental_assets.ledger.snapshot import Snapshot
 
 _COMMITTED = pl.col("state") == "committed"
+_IN_LOG = pl.col("target_version").is_not_null()
 _OF_A_LOAD = ~pl.col("state").is_in(["accepted", "dropped"]) & (pl.col("kind") != "rewind")
 
 
@@ -21,13 +22,14 @@ class TableTail:
     `last_batch` is the highest number ever given, 0 before the first. `unsettled` are the claims of
     the last load as long as it has no outcome, whatever a person has said since. `committed` are
     the published days of the newest batch that has any, by day: held and abandoned batches are
-    passed over, a rewind is not.
+    passed over, a rewind is not. `last_load` is the highest number of a load.
     """
 
     table: str
     last_batch: int = 0
     unsettled: tuple[Entry, ...] = ()
     committed: tuple[Entry, ...] = ()
+    last_load: int = field(default=0, compare=False)
 
     @property
     def last(self) -> Entry | None:
@@ -47,7 +49,19 @@ def tail_of(snapshot: Snapshot, table: str) -> TableTail:
         committed = _entries(snapshot.newest(published, _COMMITTED))
     load = last if is_of_a_load(last[0]) else _entries(snapshot.newest(files, _OF_A_LOAD))
     settled = any(entry.state != "claimed" for entry in load)
-    return TableTail(table, last[0].batch, () if settled else load, committed)
+    number = load[0].batch if load else 0
+    return TableTail(table, last[0].batch, () if settled else load, committed, number)
+
+
+def last_in_log(snapshot: Snapshot, table: str, above: int) -> int:
+    """The last batch above a number that is in the table's own log by what the ledger says, or 0.
+
+    Some are published without a commit: they brought nothing.
+    """
+    files = [f for f in snapshot.of(table) if f.last_batch > above and f.may_hold("committed")]
+    wanted = _COMMITTED & _IN_LOG & (pl.col("batch") > above)
+    found = snapshot.newest(files, wanted, ["batch", "state", "target_version"])
+    return int(found["batch"][0]) if found.height else 0
 
 
 def entries_of(snapshot: Snapshot, table: str, batch: int) -> tuple[Entry, ...]:

@@ -97,7 +97,7 @@ def rewind(
         history, now = house.ledger.view().table(table.name), house.now()
         _refuse_pending(history)
         found = to_rewind(table, history, to, days, now)
-        entries = _entries(table, history, found, reason.strip(), now)
+        entries = rewind_entries(table, history, found, reason.strip(), now)
         say_in_ledger(house.ledger, table.name, history.last_batch, entries, "rewound")
     return found
 
@@ -121,7 +121,7 @@ def _refuse_pending(history: TableHistory) -> None:
         )
 
 
-def _entries(
+def rewind_entries(
     table: Table, history: TableHistory, found: Rewound, reason: str, now: datetime
 ) -> list[Entry]:
     """What is on record: per day the watermark as it was, and the files to be loaded again."""

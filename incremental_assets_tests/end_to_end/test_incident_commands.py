@@ -69,6 +69,17 @@ def test_a_table_is_compared_with_its_source_rewound_and_restated_also_in_a_move
         assert set(rows["order_id"]) <= set(now["order_id"])
     assert shop.command("run").stdout.strip() == "Nothing is new or stale."
 
+    shutil.rmtree(f"{moved}/_ledger")
+    asked = shop.command("ledger", "rebuild")
+    assert asked.returncode == 1
+    assert "is made anew for all tables, and the next run loads all of them again" in asked.stdout
+    anew = shop.command("ledger", "rebuild", "--yes", "--json")
+    assert anew.returncode == 0, anew.stderr
+    again_of = {row["table"]: row["of"] for row in json.loads(anew.stdout)}
+    assert again_of["silver/sales"] == "2017-01-05...2017-01-06"
+    (newest, *_) = json.loads(shop.command("batches", "silver/sales", "--json").stdout)
+    assert (newest["state"], "rebuilt from the table's log" in newest["why"]) == ("rewound", True)
+
     for words, said in {
         ("restate", "silver/sale", "--why", "x"): "There is no table",
         ("restate", "bronze/events", "--why", "x"): "bronze keeps what landed",

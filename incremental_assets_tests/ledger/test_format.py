@@ -17,12 +17,14 @@ from incremental_assets.ledger.entry import (
     SCHEMA,
     SINCE_2,
     SINCE_3,
+    SINCE_4,
     Entry,
     Window,
     from_frame,
     to_frame,
 )
 from incremental_assets.ledger.ledger import Ledger
+from incremental_assets.ledger.settle import record
 from incremental_assets.ledger.tail import TableTail
 from incremental_assets.ledger.upkeep import COMPACT_AT_FILES, configuration
 from incremental_assets.ledger.watermarks import watermark_rows
@@ -50,12 +52,17 @@ every_method = pytest.mark.parametrize("ask", ASK.values(), ids=ASK.keys())
 
 def first_format(path: str, *entries: Entry) -> Ledger:
     """A ledger as the first version of this project made and wrote it."""
-    return _of_format(1, path, (*SINCE_2, *SINCE_3), entries)
+    return _of_format(1, path, (*SINCE_2, *SINCE_3, *SINCE_4), entries)
 
 
 def second_format(path: str, *entries: Entry) -> Ledger:
     """A ledger as it was made and written before it told the code of a batch."""
-    return _of_format(2, path, SINCE_3, entries)
+    return _of_format(2, path, (*SINCE_3, *SINCE_4), entries)
+
+
+def third_format(path: str, *entries: Entry) -> Ledger:
+    """A ledger as it was made and written before claims had a token."""
+    return _of_format(3, path, SINCE_4, entries)
 
 
 def _of_format(number: int, path: str, without: Sequence[str], entries: Sequence[Entry]) -> Ledger:
@@ -103,9 +110,9 @@ def test_a_ledger_of_the_first_format_is_written_on(ledger: Ledger) -> None:
     assert [(e.batch, e.high, e.position, e.format_version) for e in entries] == [
         (1, "", "", 1),
         (1, "", "", 1),
-        (2, "", "", 3),
-        (2, "2", '{"high": 2}', 3),
-        (3, "", "", 3),
+        (2, "", "", FORMAT_VERSION),
+        (2, "2", '{"high": 2}', FORMAT_VERSION),
+        (3, "", "", FORMAT_VERSION),
     ]
     assert watermark_rows(ledger).rows() == [(SALES, "2", NOON)]
 
@@ -121,11 +128,31 @@ def test_a_ledger_of_the_second_format_is_read_and_written_on_and_knows_no_code(
     assert [(e.batch, e.high, e.code_version, e.format_version) for e in entries] == [
         (1, "", "", 2),
         (1, "1", "", 2),
-        (2, "", "7", 3),
-        (2, "2", "7", 3),
+        (2, "", "7", FORMAT_VERSION),
+        (2, "2", "7", FORMAT_VERSION),
     ]
     assert ledger.tail(SALES).committed[0].code_version == "7"
     assert watermark_rows(ledger).rows() == [(SALES, "2", NOON)]
+
+
+def test_a_ledger_of_the_third_format_is_read_and_written_on_and_knows_no_tokens(
+    ledger: Ledger,
+) -> None:
+    ledger = third_format(ledger.path, entry(1), entry(1, "committed", code_version="7"), entry(2))
+    assert [claim.token for claim in ledger.tail(SALES).unsettled] == [""]
+
+    record(ledger, SALES, [entry(2, "abandoned")])
+    append(ledger, entry(3, token="abc"), entry(3, "committed", token="abc"))
+
+    entries = Ledger(ledger.path).view().table(SALES).entries
+    assert [(e.batch, e.state, e.code_version, e.token, e.format_version) for e in entries] == [
+        (1, "claimed", "", "", 3),
+        (1, "committed", "7", "", 3),
+        (2, "claimed", "", "", 3),
+        (2, "abandoned", "", "", FORMAT_VERSION),
+        (3, "claimed", "", "abc", FORMAT_VERSION),
+        (3, "committed", "", "abc", FORMAT_VERSION),
+    ]
 
 
 def test_who_is_overtaken_on_a_ledger_of_the_first_format_decides_again(

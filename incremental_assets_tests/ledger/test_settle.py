@@ -13,6 +13,7 @@ from incremental_assets.errors import ConflictError
 from incremental_assets.ledger.entry import Entry, FileEntry, State
 from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.ledger.settle import LOOKS, record, settle
+from incremental_assets.ledger.together import Standing
 
 SALES = "silver/sales"
 CLAIMED_AT = datetime(2017, 1, 3, 12, tzinfo=UTC)
@@ -34,7 +35,18 @@ def claim(day: int, batch: int = 1) -> Entry:
 
 
 @dataclass
-class Published:
+class Known:
+    """A table whose log holds so many batches."""
+
+    last: int = 0
+    remedy: str = "Do this."
+
+    def standing(self) -> Standing:
+        return Standing("lake/silver/sales", is_there=True, last=self.last)
+
+
+@dataclass
+class Published(Known):
     """A table that has the batch's commit."""
 
     asked: list[int] = field(default_factory=list)
@@ -48,7 +60,7 @@ class Published:
 
 
 @dataclass
-class NeverWritten:
+class NeverWritten(Known):
     """A table without the batch's commit; its fence is put at the `succeeds`-th attempt."""
 
     succeeds: int = 1
@@ -63,7 +75,7 @@ class NeverWritten:
 
 
 @dataclass
-class WrittenMeanwhile:
+class WrittenMeanwhile(Known):
     """A table to which the writer, still alive, commits just before the fence."""
 
     committed: bool = False

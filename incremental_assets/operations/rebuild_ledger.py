@@ -1,0 +1,176 @@
+"""Making the ledger anew from the tables' logs, where it was lost or is of another time.
+
+The logs tell numbers, tokens, moments, and which days each batch published and held with which
+counts. They do not tell what was read: upstream windows, files, positions. So each table is rewound
+to before its first batch: the next run reads its input again, and puts it in the place of what is
+there, as after any rewind. Nothing is lost by that, and nothing doubled; it costs a load of all.
+"""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+
+from incremental_assets.batches.batch import quarantine_path
+from incremental_assets.batches.kinds import detector_of
+from incremental_assets.changes import SnapshotDiff
+from incremental_assets.errors import LedgerError
+from incremental_assets.lake.delta_log import open_table, put_fence, transaction
+from incremental_assets.ledger.entry import Entry, State
+from incremental_assets.ledger.ledger import Ledger
+from incremental_assets.ledger.lock import table_lock
+from incremental_assets.ledger.view import LedgerView, TableHistory
+from incremental_assets.load import Lakehouse
+from incremental_assets.operations.rewind import Rewound, rewind_entries
+from incremental_assets.operations.told_by_log import days_in_quarantine, landed_files, told_by_log
+from incremental_assets.settings import Settings
+from incremental_assets.storage import remove
+from incremental_assets.table import Table
+
+WHY = "the ledger was rebuilt from the table's log"
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """What the ledger says of a table now: batches told by its log, and days to load again."""
+
+    table: str
+    batches: int
+    days: tuple[date, ...]
+
+
+@dataclass(frozen=True)
+class Done:
+    """The tables whose entries were made anew, and where the old ledger lies; "": nowhere."""
+
+    tables: tuple[Rebuilt, ...]
+    aside: str
+
+
+def rebuild_ledger(house: Lakehouse, tables: Sequence[Table]) -> Done:
+    """Make what the ledger says of these tables anew from their logs; the old ledger is kept aside.
+
+    A batch that was under way is given up first. What people said (accepted, dropped, rewound) and
+    when days were held is gone but for the copy. Waits for loads of the tables that are under way.
+    Raises LedgerError if the old ledger cannot be read and only some tables are named.
+    """
+    ledger = Ledger(house.ledger.path)
+    with ExitStack() as locks:
+        for table in sorted(tables, key=lambda table: table.name):
+            owner = "a rebuild of the ledger"
+            locks.enter_context(table_lock(house.settings.lake, table.name, owner, house.say))
+        old = _old(ledger, all_of_them=len(tables) == len(house.tables))
+        now, entries = house.now(), list[Entry]()
+        view = LedgerView(None) if old is None else old
+        for table in tables:
+            own = _entries(house.settings, table, view, now)
+            entries += own
+            view = LedgerView(None, view.tables, {**view.ahead, table.name: _history(table, own)})
+        aside = ledger.put_aside(now)
+        if old is None:
+            remove(ledger.path)
+        ledger.put_in_place([table.name for table in tables], entries)
+    return Done(tuple(_rebuilt(view.table(table.name)) for table in tables), aside)
+
+
+def _old(ledger: Ledger, *, all_of_them: bool) -> LedgerView | None:
+    """The ledger as it is; None where it cannot be read."""
+    try:
+        return ledger.view_if_any()
+    except LedgerError as error:
+        if all_of_them:
+            return None
+        raise LedgerError(
+            f"{error} What it says of the other tables could not be kept, so nothing was rebuilt: "
+            "`incremental-assets ledger rebuild` without a TABLE makes it anew for all."
+        ) from error
+
+
+def _entries(settings: Settings, table: Table, view: LedgerView, now: datetime) -> list[Entry]:
+    """All that the ledger is to say of a table; nothing of one that was never loaded."""
+    path, old = f"{settings.lake}/{table.name}", view.table(table.name)
+    there = open_table(path) is not None
+    while there and old.unsettled and transaction(path, table.name) < old.unsettled[0].batch:
+        put_fence(path, table.name, old.unsettled[0].batch)  # its run may be alive
+    told: list[Entry] = []
+    if there:
+        in_log = transaction(path, table.name)
+        told = told_by_log(path, table, in_log, _upstream_days(table, view), WHY)
+    last = max([_last_number(settings, table, view), *(e.batch for e in told)])
+    if not last:
+        return []
+    # Rows in quarantine are superseded once their day is made anew, also one never published.
+    aside = days_in_quarantine(quarantine_path(settings, table))
+    marked = [
+        _entry(table, last + 1, day, "committed", now, rows) for day, rows in sorted(aside.items())
+    ]
+    history = _history(table, [*told, *marked])
+    days = tuple(sorted(history.last_committed))
+    if table.stored is not None and isinstance(table.changes, SnapshotDiff):
+        days = ()  # the copy before is what the table says; older ones are gone
+    if not (marked or days):  # a batch that did nothing, after which numbers go on
+        marked = [_entry(table, last + 1, now.date(), "abandoned", now, 0)]
+    again = rewind_entries(table, history, Rewound(table.name, 0, days), WHY, now) if days else []
+    files = landed_files(path, table) if there and table.feed is not None else {}
+    return [
+        *told,
+        *marked,
+        *(replace(e, batch=last + 2, files=files.get(e.day, ())) for e in again),
+    ]
+
+
+def _entry(table: Table, batch: int, day: date, state: State, now: datetime, rows: int) -> Entry:
+    return Entry(
+        table=table.name,
+        batch=batch,
+        day=day,
+        state=state,
+        kind="restate",
+        mode="rebuild",
+        detector=detector_of(table),
+        recorded_at=now,
+        rows_quarantined=rows,
+        who=getpass.getuser(),
+        why=WHY,
+    )
+
+
+def _last_number(settings: Settings, table: Table, view: LedgerView) -> int:
+    """The highest number that anybody knows of: those that go on must be greater.
+
+    Other tables have read the table up to the high ends of their windows; a number below would be
+    nothing new to them.
+    """
+    path, name = f"{settings.lake}/{table.name}", table.name
+    beside = f"{path}/_beside"
+    logs = (
+        (path, name),
+        (beside, f"beside {name}"),
+        (beside, f"ties of {name}"),
+        (quarantine_path(settings, table), f"quarantine of {name}"),
+    )
+    read = (
+        window.high
+        for other in view.tables
+        for entry in view.table(other).committed
+        for window in entry.windows
+        if window.upstream == name
+    )
+    numbers = [transaction(place, app) for place, app in logs]
+    return max(*numbers, view.table(name).last_batch, *read)
+
+
+def _upstream_days(table: Table, view: LedgerView) -> Iterable[date]:
+    return {day for read in table.upstreams for day in view.table(read.table.name).touching}
+
+
+def _history(table: Table, entries: Sequence[Entry]) -> TableHistory:
+    return TableHistory(table.name, tuple(sorted(entries, key=lambda e: (e.batch, e.day))))
+
+
+def _rebuilt(history: TableHistory) -> Rebuilt:
+    told = {e.batch for e in history.loads if e.target_version is not None}
+    return Rebuilt(history.table, len(told), tuple(sorted(history.rewound)))

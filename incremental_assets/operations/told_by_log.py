@@ -1,0 +1,132 @@
+"""What a table's log and files tell of its batches, for a ledger that does not know them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import UTC, date, datetime
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from incremental_assets.batches.kinds import detector_of, kind_of
+from incremental_assets.errors import LakeError
+from incremental_assets.lake.delta_log import FENCE, Commit, commits, log_files, open_table
+from incremental_assets.lake.read import DataFile, plain_files
+from incremental_assets.ledger.entry import Entry, FileEntry, State, Touched
+from incremental_assets.ledger.together import CLAIMED_AS
+from incremental_assets.query import query
+from incremental_assets.storage import open_file
+from incremental_assets.table import Table
+
+
+def told_by_log(
+    path: str, table: Table, last: int, upstream_days: Iterable[date], why: str
+) -> list[Entry]:
+    """The outcomes of the batches that the log still has, oldest first; `last` is its last one.
+
+    What came before them, where the log was cut, is one batch that published every day there may
+    be: those of the table's files, and of a silver or gold table those of its upstreams. All count
+    as restatements, so what is built on such a day is made anew.
+    """
+    found: list[Entry] = []
+    for number, at, commit in commits(path, table.name):
+        found += _of_commit(table, number, at, commit, why)
+    before = min((entry.batch for entry in found), default=last + 1) - 1
+    if before > 0 and 0 not in log_files(path):
+        found += _before(path, table, before, upstream_days, why)
+    return sorted(found, key=lambda entry: (entry.batch, entry.day))
+
+
+def landed_files(path: str, table: Table) -> Mapping[date, tuple[FileEntry, ...]]:
+    """The landed files whose rows a bronze table has, by landing day; their bytes are not known."""
+    found: dict[date, set[str]] = {}
+    for file in _files(path):
+        try:
+            with open_file(f"{path}/{file.path}") as stream:
+                names = pq.read_table(stream, columns=["_file"], partitioning=None)["_file"]
+        except (OSError, pa.ArrowInvalid, KeyError) as error:
+            raise LakeError(f"{path}/{file.path} cannot be read: {error}") from error
+        own = found.setdefault(file.partition["_landing_day"], set())
+        own |= {name for name in names.unique().to_pylist() if name}
+    return {
+        day: tuple(FileEntry(name, 0, "", "") for name in sorted(names))
+        for day, names in found.items()
+    }
+
+
+def days_in_quarantine(path: str) -> Mapping[date, int]:
+    """How many rows of each day lie in a table's quarantine."""
+    there = open_table(path)
+    if there is None:
+        return {}
+    try:
+        return Counter(query(there, "_day")["_day"].drop_nulls().to_list())
+    except (DeltaError, OSError) as error:
+        raise LakeError(f"{path} cannot be read: {error}") from error
+
+
+def _of_commit(table: Table, number: int, at: datetime, commit: Commit, why: str) -> list[Entry]:
+    if commit.note.get(FENCE):
+        return [_entry(table, number, at.date(), at, "abandoned", why)]
+    token = commit.note.get(CLAIMED_AS, "")
+    claims = [
+        _entry(table, number, date.fromisoformat(day), at, "claimed", why, token)
+        for day in commit.note.get("days", {})
+    ]
+    return list(kind_of(table).settled(table, claims, commit))
+
+
+def _before(
+    path: str, table: Table, batch: int, upstream_days: Iterable[date], why: str
+) -> list[Entry]:
+    """The batch that stands for all that the log does not tell any more."""
+    bronze = table.layer == "bronze"
+    touched: dict[date, Counter[date]] = {} if bronze else {day: Counter() for day in upstream_days}
+    for file in _files(path):
+        if bronze:
+            day, own = file.partition["_landing_day"], file.partition["_day"]
+        else:
+            day = own = file.partition["dt"]
+        if day is not None and own is not None:
+            touched.setdefault(day, Counter())[own] += file.rows or 0
+    version, now = DeltaTable(path).version(), datetime.now(UTC)
+    entries = (
+        _entry(table, batch, day, now, "committed", why, "", rows, version)
+        for day, rows in touched.items()
+    )
+    return list(entries)
+
+
+def _entry(
+    table: Table,
+    batch: int,
+    day: date,
+    at: datetime,
+    state: State,
+    why: str,
+    token: str = "",
+    rows: Mapping[date, int] | None = None,
+    version: int | None = None,
+) -> Entry:
+    touched = tuple(Touched(each, number) for each, number in sorted((rows or {}).items()))
+    return Entry(
+        table=table.name,
+        batch=batch,
+        day=day,
+        state=state,
+        kind="restate",
+        mode="rebuild",
+        detector=detector_of(table),
+        recorded_at=at,
+        touched=touched,
+        target_version=version,
+        why=why,
+        token=token,
+    )
+
+
+def _files(path: str) -> Iterable[DataFile]:
+    return plain_files(path, DeltaTable(path).version()).files

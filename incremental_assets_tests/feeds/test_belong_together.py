@@ -1,0 +1,180 @@
+"""A ledger and a table that are not of the same time: told before anything is claimed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from incremental_assets.errors import LedgerError
+from incremental_assets.lake.delta_log import find_commit
+from incremental_assets.ledger.entry import Entry
+from incremental_assets_tests.feeds.conftest import Lakes
+from incremental_assets_tests.feeds.test_rules import booking, bookings, landed
+from incremental_assets_tests.feeds.world import Lake
+
+BRONZE, SILVER = "bronze/bookings", "silver/bookings"
+DAYS = ("2017-01-05", "2017-01-06", "2017-01-07")
+LEDGER = "_ledger"
+
+
+def land(lake: Lake, day: str) -> None:
+    lake.land("bookings", day, "1.jsonl", [booking(day, "1", at=f"{day}T10:00")])
+
+
+def shop(lake: Lakes, *copied: str) -> Lake:
+    """Two days are loaded, each by a batch; what is named is put back as it was between them."""
+    found = lake(landed("bookings"), bookings())
+    land(found, DAYS[0])
+    found.load(DAYS[0])
+    for name in copied:
+        shutil.copytree(found.path(name), found.path(f"_copy/{name}"))
+    land(found, DAYS[1])
+    found.load(DAYS[1])
+    for name in copied:
+        shutil.rmtree(found.path(name))
+        shutil.copytree(found.path(f"_copy/{name}"), found.path(name))
+    land(found, DAYS[2])
+    return found.with_tables(*found.tables.values())  # as another process has it
+
+
+def days_in(lake: Lake, name: str = SILVER) -> list[str]:
+    if name == BRONZE:
+        return [day for day, _ in lake.bronze(name, "id")]
+    return [id_ for (id_,) in lake.rows(name, "id")]
+
+
+def entries(lake: Lake, name: str) -> tuple[Entry, ...]:
+    return lake.house.ledger.view().table(name).entries
+
+
+def test_a_ledger_that_is_older_than_its_tables_is_told_and_nothing_is_claimed(
+    lake: Lakes,
+) -> None:
+    found = shop(lake, LEDGER)
+
+    for name in (BRONZE, SILVER):
+        before, rows = entries(found, name), days_in(found, name)
+        for days in (DAYS[0], f"{DAYS[0]}...{DAYS[2]}"):
+            with pytest.raises(LedgerError) as told:
+                found.load(days, name)
+            assert f"{found.path(name)} holds batch 2" in str(told.value)
+            assert f"{found.path(LEDGER)} knows none after 1" in str(told.value)
+            assert f"`incremental-assets ledger rebuild {name}`" in str(told.value)
+        assert (entries(found, name), days_in(found, name)) == (before, rows)
+
+
+def test_a_commit_of_another_claim_is_not_taken_for_the_claims_own(lake: Lakes) -> None:
+    """What a program that compares nothing, and was killed, leaves in an older ledger."""
+    found = shop(lake, LEDGER)
+    claim = replace(entries(found, BRONZE)[0], batch=2, token="another")
+    assert claim.state == "claimed"
+    found.house.ledger.transact(lambda _: [claim])
+
+    with pytest.raises(LedgerError, match=r"batch 2 .* is another's") as told:
+        found.load(DAYS[2], BRONZE)
+
+    assert f"`incremental-assets ledger rebuild {BRONZE}`" in str(told.value)
+    assert entries(found, BRONZE)[-1] == claim
+
+
+def test_claim_and_commit_carry_the_same_token(lake: Lakes) -> None:
+    found = shop(lake)
+
+    for name in (BRONZE, SILVER):
+        tokens = {entry.batch: entry.token for entry in entries(found, name)}
+        assert len(set(tokens.values())) == 2
+        for batch, token in tokens.items():
+            commit = find_commit(found.path(name), name, batch)
+            assert commit is not None
+            assert commit.note["token"] == token
+            assert len(token) == 16
+
+
+def gone(lake: Lake, name: str) -> str:
+    shutil.rmtree(lake.path(name))
+    return f"{lake.path(name)} is gone"
+
+
+def older(lake: Lake, name: str) -> str:
+    shutil.rmtree(lake.path(name))
+    shutil.copytree(lake.path(f"_copy/{name}"), lake.path(name))
+    return f"{lake.path(name)} holds no batch after 1"
+
+
+@pytest.mark.parametrize("break_it", [gone, older])
+def test_a_table_that_lacks_what_the_ledger_says_is_told_and_not_begun_anew(
+    lake: Lakes, break_it: Callable[[Lake, str], str]
+) -> None:
+    found = shop(lake, BRONZE, SILVER)
+    for name in (BRONZE, SILVER):
+        message = break_it(found, name)
+        for days in (DAYS[1], f"{DAYS[0]}...{DAYS[2]}"):
+            with pytest.raises(LedgerError) as told:
+                found.load(days, name)
+            assert message in str(told.value)
+            assert f"the ledger {found.path(LEDGER)} says that batch 2 was" in str(told.value)
+            assert f"`incremental-assets ledger rebuild {name}`" in str(told.value)
+        assert Path(found.path(name)).exists() == (break_it is older)
+
+
+def test_what_changes_a_table_beside_its_batches_is_no_reason_to_refuse(lake: Lakes) -> None:
+    found = shop(lake)
+    path = found.path(SILVER)
+    DeltaTable(path).optimize.compact()
+    DeltaTable(path).alter.set_table_properties({"delta.logRetentionDuration": "interval 9 days"})
+    DeltaTable(path).restore(DeltaTable(path).version() - 1)
+    DeltaTable(path).vacuum(0, dry_run=False, enforce_retention_duration=False)
+    DeltaTable(path).create_checkpoint()
+
+    found.load(DAYS[2])
+    assert days_in(found) == list(DAYS)
+
+    told = {"delta.setTransactionRetentionDuration": "interval 0 seconds"}
+    DeltaTable(path).alter.set_table_properties(told)
+    land(found, "2017-01-08")
+    found.load("2017-01-08")
+    assert days_in(found) == [*DAYS, "2017-01-08"]
+
+
+def test_a_table_that_nothing_was_published_to_may_be_removed(lake: Lakes) -> None:
+    found = lake(landed("bookings"))
+    land(found, DAYS[0])
+    with pytest.MonkeyPatch.context() as dying, pytest.raises(KeyboardInterrupt):
+        dying.setattr("incremental_assets.batches.landing.publish", _die)
+        found.load(DAYS[0])
+    shutil.rmtree(found.path(BRONZE))
+
+    found.load(DAYS[0])
+
+    assert [(e.batch, e.state) for e in entries(found, BRONZE) if e.state != "claimed"] == [
+        (1, "abandoned"),
+        (2, "committed"),
+    ]
+    assert days_in(found, BRONZE) == [DAYS[0]]
+
+
+def _die(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_claims_of_a_program_that_knew_no_tokens_are_settled_as_before(lake: Lakes) -> None:
+    found = lake(landed("bookings"))
+    land(found, DAYS[0])
+    with pytest.MonkeyPatch.context() as older_program, pytest.raises(KeyboardInterrupt):
+        older_program.setattr("incremental_assets.load.new_token", lambda: "")
+        older_program.setattr("incremental_assets.load.record", _die)
+        found.load(DAYS[0])
+    commit = find_commit(found.path(BRONZE), BRONZE, 1)
+    assert commit is not None
+    assert "token" not in json.dumps(commit.note)
+
+    found.load(DAYS[0])
+
+    assert [e.state for e in entries(found, BRONZE)] == ["claimed", "committed"]
+    assert days_in(found, BRONZE) == [DAYS[0]]

@@ -1,0 +1,175 @@
+"""A ledger made anew from the tables' logs: what is loaded then ends in the same rows."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from incremental_assets.errors import LedgerError
+from incremental_assets.lake.delta_log import find_commit, transaction
+from incremental_assets.operations.rebuild_ledger import Done, rebuild_ledger
+from incremental_assets_tests.feeds.conftest import Lakes
+from incremental_assets_tests.feeds.test_accept import RULES
+from incremental_assets_tests.feeds.test_belong_together import BRONZE, LEDGER, SILVER
+from incremental_assets_tests.feeds.test_interrupted import orders, products, users, whole
+from incremental_assets_tests.feeds.test_rules import booking, bookings, landed, per_train
+from incremental_assets_tests.feeds.world import Lake
+
+DAYS = "2017-01-05...2017-01-08"
+
+
+def trains(lake: Lakes) -> Lake:
+    """Published days, one of them in two batches, rows in quarantine, and a held day."""
+    shop = lake(landed("bookings"), bookings(*RULES), per_train())
+    good = [booking(f"b{n}", "1", at="2017-01-05T10:00") for n in range(11)]
+    bad = booking("x", "1", "nowhere", at="2017-01-05T10:00")
+    shop.land("bookings", "2017-01-05", "1.jsonl", [*good, bad])
+    shop.load("2017-01-05")
+    late = booking("late", "2", at="2017-01-05T11:00")
+    shop.land("bookings", "2017-01-06", "1.jsonl", [late, booking("c", "3", at="2017-01-06T10:00")])
+    held = [booking("d", "4", "nowhere", at="2017-01-07T10:00")]
+    shop.land("bookings", "2017-01-07", "1.jsonl", held)
+    return shop
+
+
+def load(shop: Lake) -> None:
+    shop.load(DAYS)
+    shop.load_stale()
+
+
+def rebuilt(shop: Lake, *names: str) -> Done:
+    """By another process, which has not read the ledger."""
+    other = shop.with_tables(*shop.tables.values())
+    return rebuild_ledger(
+        other.house, [t for n, t in other.tables.items() if not names or n in names]
+    )
+
+
+def cut(shop: Lake) -> None:
+    """The logs as they are after a month and a night's upkeep: their beginning is gone."""
+    for name in shop.tables:
+        table = DeltaTable(shop.path(name))
+        table.create_checkpoint()
+        for version in range(table.version()):
+            Path(shop.path(name), "_delta_log", f"{version:020d}.json").unlink()
+
+
+def of_trains(shop: Lake) -> list[Any]:
+    rows = [shop.rows(name, *columns) for name, columns in COLUMNS.items()]
+    return [shop.bronze(BRONZE, "id", "seat"), shop.reasons(SILVER), *rows]
+
+
+COLUMNS = {SILVER: ("id", "seat"), "gold/per_train": ("train", "seats")}
+FEEDS: dict[str, tuple[Callable[[Lakes], Lake], Callable[[Lake], list[Any]]]] = {
+    "trains": (trains, of_trains),
+    "orders": (orders, lambda shop: whole(shop, "orders", ("order_id", "status"))),
+    "users": (users, lambda shop: whole(shop, "users", ("id", "name"))),
+    "products": (products, lambda shop: whole(shop, "products", ("sku", "name"))),
+}
+
+
+@pytest.mark.parametrize(
+    ("feed", "is_cut"),
+    [("trains", False), ("trains", True), ("orders", False), ("users", True), ("products", True)],
+)
+def test_after_a_lost_ledger_nothing_is_lost_and_nothing_doubled(
+    lake: Lakes, feed: str, is_cut: bool
+) -> None:
+    make, rows = FEEDS[feed]
+    shop = make(lake)
+    load(shop)
+    before = rows(shop)
+    numbers = {name: transaction(shop.path(name), name) for name in shop.tables}
+    if is_cut:
+        cut(shop)
+    shutil.rmtree(shop.path(LEDGER))
+
+    done = rebuilt(shop)
+
+    assert done.aside == ""
+    assert [table.table for table in done.tables] == list(shop.tables)
+    shop = shop.with_tables(*shop.tables.values())
+    view = shop.house.ledger.view()
+    for name in shop.tables:
+        history = view.table(name)
+        assert (history.last_batch > numbers[name], history.unsettled) == (True, ())
+        told = {e.batch: e.token for e in history.committed if e.token}
+        commits = {batch: find_commit(shop.path(name), name, batch) for batch in told}
+        assert told == {n: commit.note["token"] for n, commit in commits.items() if commit}
+    assert rows(shop) == before  # nothing goes before the next load
+    load(shop)
+    assert rows(shop) == before
+    versions = shop.versions()
+    load(shop)
+    assert (shop.versions(), shop.stale()) == (versions, {})
+
+
+def test_after_an_older_ledger_only_the_tables_that_are_named_are_made_anew(lake: Lakes) -> None:
+    shop = trains(lake)
+    shutil.copytree(shop.path(LEDGER), shop.path("_copy"))
+    load(shop)
+    before = of_trains(shop)
+    shutil.rmtree(shop.path(LEDGER))
+    shutil.copytree(shop.path("_copy"), shop.path(LEDGER))
+    gold = shop.with_tables(*shop.tables.values()).house.ledger.view().table("gold/per_train")
+    with pytest.raises(LedgerError, match="older than the table"):
+        load(shop)
+
+    done = rebuilt(shop, BRONZE, SILVER)
+
+    assert Path(done.aside, "_delta_log").is_dir()
+    assert done.aside.startswith(f"{shop.path(LEDGER)}_before_")
+    shop = shop.with_tables(*shop.tables.values())
+    assert shop.house.ledger.view().table("gold/per_train").entries == gold.entries
+    shop.load(DAYS, BRONZE, SILVER)
+    rebuilt(shop, "gold/per_train")
+    shop = shop.with_tables(*shop.tables.values())
+    load(shop)
+    assert of_trains(shop) == before
+
+
+def test_after_an_older_table_its_numbers_go_on_above_those_that_others_have_read(
+    lake: Lakes,
+) -> None:
+    shop = trains(lake)
+    shutil.copytree(shop.path(BRONZE), shop.path("_copy"))
+    load(shop)
+    before = of_trains(shop)
+    last = shop.house.ledger.view().table(BRONZE).last_batch
+    shutil.rmtree(shop.path(BRONZE))
+    shutil.copytree(shop.path("_copy"), shop.path(BRONZE))
+
+    rebuilt(shop, BRONZE)
+    shop = shop.with_tables(*shop.tables.values())
+    load(shop)
+
+    assert of_trains(shop) == before
+    assert min(e.batch for e in shop.house.ledger.view().table(BRONZE).loads[-2:]) > last
+    shutil.rmtree(shop.path(BRONZE))
+    rebuilt(shop, BRONZE)
+    shop = shop.with_tables(*shop.tables.values())
+    shop.land("bookings", "2017-01-08", "1.jsonl", [booking("e", "5", at="2017-01-08T10:00")])
+    load(shop)
+    assert ("e", "5") in shop.rows(SILVER, "id", "seat")
+    assert len(shop.bronze(BRONZE, "id")) == len(before[0]) + 1
+
+
+def test_a_ledger_that_cannot_be_read_is_made_anew_for_all_tables_only(lake: Lakes) -> None:
+    shop = trains(lake)
+    before = of_trains(shop)
+    for file in Path(shop.path(LEDGER), "_delta_log").iterdir():
+        file.write_text("{broken")
+
+    with pytest.raises(LedgerError, match="without a TABLE"):
+        rebuilt(shop, BRONZE)
+    done = rebuilt(shop)
+
+    assert Path(done.aside, "_delta_log").is_dir()
+    shop = shop.with_tables(*shop.tables.values())
+    shop.load("2017-01-05")
+    assert of_trains(shop) == before

@@ -1,0 +1,134 @@
+"""A loader's watermarks and a target that are not of the same time are told, never healed."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from incremental_assets.errors import LedgerError
+from incremental_assets.intake import load as load_module
+from incremental_assets.lake.delta_log import find_commit
+from incremental_assets.ledger.entry import Entry
+from incremental_assets.ledger.ledger import Ledger
+from incremental_assets.loaders import LoadResult, SequenceBasedLoader, TimestampBasedLoader
+from incremental_assets_tests.loaders.conftest import NOON, Place
+
+SCHEMA = {"id": pl.Int64, "at": pl.Datetime("us", "UTC")}
+Load = Callable[[Place], LoadResult]
+
+
+def appending(place: Place) -> LoadResult:
+    return SequenceBasedLoader(place.spark, place.clock).load_incremental(
+        **place.paths, sequence_column="id", table_name="orders"
+    )
+
+
+def merging(place: Place) -> LoadResult:
+    return TimestampBasedLoader(place.spark, place.clock).load_incremental(
+        **place.paths, timestamp_column="at", table_name="orders", primary_key="id"
+    )
+
+
+both = pytest.mark.parametrize("load", [appending, merging])
+
+
+def land(place: Place, id_: int) -> None:
+    place.land([{"id": id_, "at": NOON - timedelta(hours=9 - id_)}], SCHEMA)
+
+
+def two_loads(place: Place, load: Load) -> None:
+    """Target and watermarks are copied between them."""
+    land(place, 1)
+    load(place)
+    for path in (place.target, place.watermarks):
+        shutil.copytree(path, place.folder / "copy" / path.name)
+    land(place, 2)
+    load(place)
+    land(place, 3)
+
+
+def put_back(place: Place, path: Path) -> None:
+    shutil.rmtree(path)
+    shutil.copytree(place.folder / "copy" / path.name, path)
+
+
+def entries(place: Place) -> tuple[Entry, ...]:
+    return Ledger(str(place.watermarks)).view().table("orders").entries
+
+
+@both
+def test_older_watermarks_are_told_and_nothing_is_loaded(place: Place, load: Load) -> None:
+    two_loads(place, load)
+    put_back(place, place.watermarks)
+
+    for _ in range(2):
+        with pytest.raises(LedgerError) as told:
+            load(place)
+        assert f"{place.target} holds batch 2" in str(told.value)
+        assert f"{place.watermarks} knows none after 1" in str(told.value)
+        assert "another watermark_path" in str(told.value)
+
+    assert [e.batch for e in entries(place)] == [1, 1]
+    assert place.rows("id") == [(1,), (2,)]
+
+    claim = replace(entries(place)[0], batch=2, token="another")
+    assert claim.state == "claimed"
+    Ledger(str(place.watermarks)).transact(lambda _: [claim])
+    with pytest.raises(LedgerError, match=r"batch 2 .* is another's"):
+        load(place)
+
+
+@both
+def test_an_older_target_or_none_is_told_and_not_begun_anew(place: Place, load: Load) -> None:
+    two_loads(place, load)
+    put_back(place, place.target)
+    with pytest.raises(
+        LedgerError, match=r"target holds no batch after 1, and .* that batch 2 was"
+    ):
+        load(place)
+
+    shutil.rmtree(place.target)
+    with pytest.raises(LedgerError, match=r"target is gone, and .* that batch 2 was"):
+        load(place)
+    assert not place.target.exists()
+
+
+def test_new_watermarks_for_a_target_with_a_key_read_everything_again(place: Place) -> None:
+    two_loads(place, merging)
+    shutil.rmtree(place.watermarks)
+
+    merging(place)
+
+    assert place.rows("id") == [(1,), (2,), (3,)]
+    assert [e.batch for e in entries(place)] == [3, 3]
+
+
+@both
+def test_claim_and_commit_carry_the_same_token(place: Place, load: Load) -> None:
+    def die(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    land(place, 1)
+    with pytest.MonkeyPatch.context() as older_program:
+        older_program.setattr(load_module, "new_token", lambda: "")
+        with pytest.MonkeyPatch.context() as dying, pytest.raises(KeyboardInterrupt):
+            dying.setattr(load_module, "record", die)
+            load(place)
+    land(place, 2)
+    load(place)  # it settles the first as its program would have
+
+    assert [(e.batch, e.state) for e in entries(place)][1::2] == [
+        (1, "committed"),
+        (2, "committed"),
+    ]
+    last = entries(place)[-1]
+    notes = [find_commit(str(place.target), "orders", batch) for batch in (1, 2)]
+    assert [note.note.get("token", "") for note in notes if note] == ["", last.token]
+    assert len(last.token) == 16
