@@ -32,18 +32,22 @@ HOOKS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=Fa
 _LONGEST_BOUND = 64
 
 
-def join(snapshot: Snapshot, table: DeltaTable, files: Sequence[LedgerFile]) -> None:
+def join(snapshot: Snapshot, table: DeltaTable, files: Sequence[LedgerFile]) -> set[str]:
     """Put one file in the place of all these of a table, for each table that has several.
 
+    Gives the paths of the files that the ledger has then, which say what the snapshot says.
     `table` is the very object that the snapshot was taken of. Raises CommitFailedError, and
     changes nothing, if somebody committed since.
     """
     now = int(time.time() * 1000)
     actions: list[AddAction | RemoveAction] = []
+    left = {file.path for file in snapshot.files}
     for _, group in groupby(sorted(files, key=_table), key=_table):
         some = list(group)
         if len(some) > 1:
-            actions.append(_joined(snapshot, some, now))
+            joined = _joined(snapshot, some, now)
+            left = (left - {file.path for file in some}) | {joined.path}
+            actions.append(joined)
             actions += [RemoveAction(f.path, False, now, f.size, {"table": f.table}) for f in some]
     table.create_write_transaction(
         actions,
@@ -53,6 +57,7 @@ def join(snapshot: Snapshot, table: DeltaTable, files: Sequence[LedgerFile]) -> 
         commit_properties=ONCE,
         post_commithook_properties=HOOKS,
     )
+    return left
 
 
 def put_in_place(

@@ -20,9 +20,13 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from incremental_assets.errors import ConflictError, LedgerError
+from incremental_assets.ledger import upkeep
 from incremental_assets.ledger.compaction import HOOKS, ONCE, put_in_place
-from incremental_assets.ledger.entry import SCHEMA, Entry, from_frame, to_frame
+from incremental_assets.ledger.entry import SCHEMA, Entry, to_frame
+from incremental_assets.ledger.now import TableNow
+from incremental_assets.ledger.reader import TableReader
 from incremental_assets.ledger.snapshot import LedgerFile, Snapshot
+from incremental_assets.ledger.standing import Standing, standing_at
 from incremental_assets.ledger.tail import (
     TableTail,
     day_watermark,
@@ -58,11 +62,12 @@ class Ledger:
         self.path = path
         self._frames: dict[str, pl.DataFrame] = {}
         self._entries: dict[str, tuple[Entry, ...]] = {}
+        self._standing: Standing | None = None
         self._cached: LedgerView | None = None
         self._viewing = threading.Lock()
 
     def view(self) -> LedgerView:
-        """The ledger as it is now, all of it: every row is read, if it was not yet.
+        """The ledger as it is now. Read is what it is asked for, and few files more (see `now`).
 
         May be called by several threads at once.
         """
@@ -226,8 +231,9 @@ class Ledger:
         cached = self._cached
         if cached is not None and cached.version == snapshot.version:
             return cached
-        # Read now: files that a later compaction replaces do not stay.
-        snapshot.rows(snapshot.files)
+        # Read now: files that a later compaction replaces do not stay. Those are the small ones.
+        snapshot.rows([file for file in snapshot.files if file.size < upkeep.SMALL_BYTES])
+        self._standing = standing = standing_at(snapshot, self._standing)
         entries = {f.path: self._entries[f.path] for f in snapshot.files if f.path in self._entries}
         self._entries = entries
         files = {
@@ -236,7 +242,8 @@ class Ledger:
         }
 
         def history(name: str) -> TableHistory:
-            return TableHistory(name, _in_order(snapshot, files[name], entries))
+            here = standing.table(name)
+            return TableNow(TableReader(name, snapshot, files[name], here, entries))
 
         self._cached = LedgerView(snapshot.version, Histories(files, history))
         return self._cached
@@ -244,14 +251,3 @@ class Ledger:
 
 def _table(file: LedgerFile) -> str:
     return file.table
-
-
-def _in_order(
-    snapshot: Snapshot, files: Sequence[LedgerFile], made: dict[str, tuple[Entry, ...]]
-) -> tuple[Entry, ...]:
-    """The entries of these files, oldest first; those of a file are made once."""
-    for file, rows in zip(files, snapshot.rows(files), strict=True):
-        if file.path not in made:
-            made[file.path] = tuple(from_frame(rows))
-    found = [entry for file in files for entry in made[file.path]]
-    return tuple(sorted(found, key=lambda e: (e.batch, e.day, e.state != "claimed")))

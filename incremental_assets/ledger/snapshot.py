@@ -50,6 +50,11 @@ class LedgerFile:
         last = self.high.get("batch")
         return _UNBOUNDED if last is None else int(last)
 
+    @property
+    def first_batch(self) -> int:
+        """No row has a smaller number."""
+        return int(self.low.get("batch") or 0)
+
     def may_hold(self, state: State) -> bool:
         return self._may_be("state", state)
 

@@ -15,6 +15,7 @@ from deltalake.exceptions import DeltaError
 from incremental_assets.errors import LedgerError
 from incremental_assets.ledger.compaction import HOOKS, ONCE, join
 from incremental_assets.ledger.snapshot import STATISTICS, Snapshot
+from incremental_assets.ledger.standing import Standing, standing_at, write_standing
 from incremental_assets.settings import local_path
 
 COMPACT_AT_FILES = 50
@@ -44,7 +45,8 @@ def configuration(path: str) -> dict[str, str]:
 def keep_small(snapshot: Snapshot, table: DeltaTable, at_files: int | None = None) -> None:
     """Join small files once there are enough of them, and drop what is no longer needed.
 
-    Enough are COMPACT_AT_FILES, unless another number is given.
+    Where the days stand is folded again with them. Enough are COMPACT_AT_FILES, unless another
+    number is given.
 
     `table` is the object that the snapshot was taken of, as new as the last append. It raises
     nothing, for the append is done: what fails, because somebody else wrote meanwhile, say, is
@@ -55,7 +57,9 @@ def keep_small(snapshot: Snapshot, table: DeltaTable, at_files: int | None = Non
     if len(small) - len({file.table for file in small}) + 1 < (at_files or COMPACT_AT_FILES):
         return
     with contextlib.suppress(LedgerError, DeltaError, OSError):
-        join(snapshot, table, small)
+        standing = standing_at(snapshot)
+        paths = join(snapshot, table, small)
+        write_standing(snapshot.root, Standing(standing.frame, paths))
         table = DeltaTable(snapshot.root)
         _configure(snapshot.root, table)
         table.cleanup_metadata()

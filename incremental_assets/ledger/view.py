@@ -29,8 +29,7 @@ class TableHistory:
     @cached_property
     def loads(self) -> tuple[Entry, ...]:
         """The outcomes of batches, without what a person wrote down."""
-        said = ("accepted", "dropped")
-        return tuple(e for e in self.outcomes if e.state not in said and e.kind != "rewind")
+        return tuple(e for e in self.outcomes if is_of_a_load(e))
 
     @cached_property
     def committed(self) -> tuple[Entry, ...]:
@@ -52,6 +51,28 @@ class TableHistory:
     def high(self) -> int:
         """The highest batch number that was published; 0 before the first."""
         return self.committed[-1].batch if self.committed else 0
+
+    @property
+    def last(self) -> Entry | None:
+        """The newest entry that was published; of several days, that of the last one."""
+        return self.committed[-1] if self.committed else None
+
+    def newest_first(self, up_to: int | None = None) -> Iterator[Entry]:
+        """The published entries, backwards, from a batch on if one is named."""
+        return (e for e in reversed(self.committed) if up_to is None or e.batch <= up_to)
+
+    def above(self, batch: int) -> Sequence[Entry]:
+        """The final entries of later batches."""
+        return [e for e in self.outcomes if e.batch > batch]
+
+    def of_day(self, day: date) -> Sequence[Entry]:
+        """The final entries for a day, oldest first."""
+        return [e for e in self.outcomes if e.day == day]
+
+    @property
+    def was_rewound(self) -> bool:
+        """Whether somebody ever lowered a watermark."""
+        return any(e.kind == "rewind" for e in self.committed)
 
     @cached_property
     def settled(self) -> frozenset[int]:
@@ -123,6 +144,18 @@ class TableHistory:
                 found.setdefault(entry.day, {}).update((f.path, f) for f in entry.files)
         return found
 
+    def has_just(self, day: date, files: Iterable[FileEntry]) -> bool:
+        """Whether these files, as they are listed, are all that was ever loaded for a day.
+
+        It is asked to save reading the day's history, and may say no where nobody knows without.
+        """
+        return False
+
+    def position(self, day: date) -> str:
+        """What the change detector left when a day was last published; "" if it left nothing."""
+        last = self.last_committed.get(day)
+        return last.position if last is not None else ""
+
     @cached_property
     def touching(self) -> Mapping[date, tuple[Entry, ...]]:
         """Per day the published batches that changed its rows, oldest first."""
@@ -153,6 +186,12 @@ class TableHistory:
         entries = self.by_day.get(day, ())
         rebuilt = [at for at, entry in enumerate(entries) if entry.mode == "rebuild"]
         return entries[rebuilt[-1] :] if rebuilt else entries
+
+    def codes(self, day: date) -> Iterable[str]:
+        """The code versions of a day's batches since it was last rebuilt or restated."""
+        entries = list(self.since_rebuilt(day))
+        anew = [at for at, entry in enumerate(entries) if entry.kind == "restate"]
+        return {entry.code_version for entry in (entries[anew[-1] :] if anew else entries)}
 
     def followed_by(self, outcomes: Sequence[Entry]) -> TableHistory:
         """The history after one more batch with these outcomes.

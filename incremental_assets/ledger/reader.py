@@ -1,0 +1,115 @@
+"""The entries of one table, by question: read are the files that may hold an answer.
+
+Which those are is told by the bounds in the ledger's log and by where the table's days stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
+from functools import cached_property
+
+import polars as pl
+
+from incremental_assets.ledger.entry import Entry, from_frame
+from incremental_assets.ledger.snapshot import LedgerFile, Snapshot
+from incremental_assets.ledger.standing import NOWHERE, DayStanding
+from incremental_assets.ledger.tail import TableTail, tail_of
+
+_FINAL = pl.col("state") != "claimed"
+_COMMITTED = pl.col("state") == "committed"
+
+
+class TableReader:
+    """The entries of one table in a version of the ledger, by question.
+
+    `made` holds the entries of whole files that were read before, by path.
+    """
+
+    def __init__(
+        self,
+        table: str,
+        snapshot: Snapshot,
+        files: Sequence[LedgerFile],
+        standing: Mapping[date | None, DayStanding],
+        made: dict[str, tuple[Entry, ...]],
+    ) -> None:
+        self.table = table
+        self.standing = standing
+        self._snapshot = snapshot
+        self._files = files
+        self._made = made
+
+    @cached_property
+    def tail(self) -> TableTail:
+        return tail_of(self._snapshot, self.table)
+
+    @cached_property
+    def entries(self) -> tuple[Entry, ...]:
+        """All of them, oldest first."""
+        for file, rows in zip(self._files, self._snapshot.rows(self._files), strict=True):
+            if file.path not in self._made:
+                self._made[file.path] = tuple(from_frame(rows))
+        found = [entry for file in self._files for entry in self._made[file.path]]
+        return tuple(sorted(found, key=lambda e: (e.batch, e.day, e.state != "claimed")))
+
+    def of_day(self, day: date) -> list[Entry]:
+        """The final entries for a day, oldest first."""
+        stands = self.standing.get(day, NOWHERE)
+        files = [f for f in self._files if f.may_concern(day)]
+        return self._found(files, stands.first, stands.last, _FINAL & (pl.col("day") == day))
+
+    def touching(self, day: date, low: int) -> list[Entry]:
+        """The published entries above `low` that changed rows of a day, oldest first."""
+        stands = self.standing.get(day, NOWHERE)
+        here = pl.col("touched").list.eval(pl.element().struct.field("day") == day).list.any()
+        first = max(stands.first_touched, low + 1)
+        return self._found(self._files, first, stands.last_touched, _COMMITTED & here)
+
+    def affecting(self, day: date, low: int) -> list[Entry]:
+        """The published entries above `low` whose rows a fact of the day looks up."""
+        ends = [self.standing.get(each, NOWHERE) for each in (day, None)]
+        firsts = [each.first_affected for each in ends if each.last_affected]
+        here = pl.col("affects").is_null() | pl.col("affects").list.contains(day)
+        first = max(min(firsts, default=1), low + 1)
+        return self._found(
+            self._files, first, max(each.last_affected for each in ends), _COMMITTED & here
+        )
+
+    def above(self, batch: int) -> list[Entry]:
+        """The final entries of later batches, oldest first."""
+        return self._found(self._files, batch + 1, None, _FINAL)
+
+    def newest_first(self, up_to: int | None) -> Iterator[Entry]:
+        """The published entries, backwards; files are read as far back as somebody asks on."""
+        files = [f for f in self._files if f.may_hold("committed") and _reaches(f, 0, up_to)]
+        queue = sorted(files, key=lambda file: file.last_batch)
+        wanted = _COMMITTED if up_to is None else _COMMITTED & (pl.col("batch") <= up_to)
+        found: list[Entry] = []
+        while queue:
+            (rows,) = self._snapshot.rows([queue.pop()])
+            found += from_frame(rows.filter(wanted))
+            # A compaction may have mixed the order of files.
+            reached = queue[-1].last_batch if queue else -1
+            found.sort(key=_in_order, reverse=True)
+            yield from (entry for entry in found if entry.batch > reached)
+            found = [entry for entry in found if entry.batch <= reached]
+
+    def _found(
+        self, files: Iterable[LedgerFile], first: int, last: int | None, wanted: pl.Expr
+    ) -> list[Entry]:
+        some = [file for file in files if _reaches(file, first, last)]
+        wanted = wanted & (pl.col("batch") >= first)
+        found = [
+            entry for rows in self._snapshot.rows(some) for entry in from_frame(rows.filter(wanted))
+        ]
+        return sorted(found, key=_in_order)
+
+
+def _reaches(file: LedgerFile, first: int, last: int | None) -> bool:
+    """Whether a file may hold a batch from `first` to `last`."""
+    return file.last_batch >= first and (last is None or file.first_batch <= last)
+
+
+def _in_order(entry: Entry) -> tuple[int, date]:
+    return entry.batch, entry.day

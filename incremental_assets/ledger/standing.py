@@ -1,0 +1,318 @@
+"""Where each day of each table stands, and which batches have a word on it: the ledger's index.
+
+A row per table and day, folded from the table's batches, so it grows with the days and not with the
+batches. It is kept in `_standing` below the ledger, written anew whenever small files are joined,
+and says which of the ledger's files it was folded from. Those are read only where somebody asks
+for what they say of one day. It can always be made again from the ledger. Whoever finds none, or
+one of files that are no longer there (a ledger was restored, a compaction died), does so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+
+import polars as pl
+
+from incremental_assets.ledger.entry import Entry, FileEntry, to_frame
+from incremental_assets.ledger.snapshot import Snapshot
+from incremental_assets.settings import local_path
+from incremental_assets.storage import open_file, write_file
+
+COLUMNS = (
+    "table",
+    "batch",
+    "day",
+    "state",
+    "kind",
+    "mode",
+    "windows",
+    "files",
+    "position",
+    "touched",
+    "affects",
+    "code_version",
+)
+"""What it is folded from."""
+_FORMAT = 1
+_FOLDER, _FILE = "_standing", "days.parquet"
+_KEY = ("table", "day")
+_BATCH = pl.Int64()
+# A day that is null stands for every day: batches of which nobody knows which days look them up.
+_STANDING: Mapping[str, pl.DataType] = {
+    "table": pl.String(),
+    "day": pl.Date(),
+    "first": _BATCH,
+    "last": _BATCH,
+    "first_touched": _BATCH,
+    "last_touched": _BATCH,
+    "first_affected": _BATCH,
+    "last_affected": _BATCH,
+    "committed": _BATCH,
+    "published": _BATCH,
+    "held": _BATCH,
+    "accepted": _BATCH,
+    "rewound": _BATCH,
+    "rebuilt": _BATCH,
+    "files": _BATCH,
+    "position": pl.String(),
+    "read": pl.List(pl.Struct({"upstream": pl.String, "high": pl.Int64})),
+    "codes": pl.List(pl.String),
+}
+_NUMBERS = tuple(name for name, kind in _STANDING.items() if kind == _BATCH)
+_MODULUS = 2**60
+_FIRSTS = ("first", "first_touched", "first_affected")
+_LASTS = ("last", "last_touched", "last_affected", "published", "held", "accepted", "rewound")
+
+
+@dataclass(frozen=True, slots=True)
+class DayStanding:
+    """What is known of a day; numbers are of batches, 0 where there is none.
+
+    `first` and `last` bound the outcomes for the day, `touched` those that changed its rows and
+    `affected` those that it looks up. The others are the last of their kind: that was published
+    for it (a rewind counts), that wrote it, that was held, accepted, a rewind, and a rebuild or
+    restatement. `files` is the fingerprint of all files that were loaded for it, `position` what
+    the change detector left, `read` the watermark by upstream, `codes` the code versions that made
+    it since it was rebuilt.
+    """
+
+    first: int = 0
+    last: int = 0
+    first_touched: int = 0
+    last_touched: int = 0
+    first_affected: int = 0
+    last_affected: int = 0
+    committed: int = 0
+    published: int = 0
+    held: int = 0
+    accepted: int = 0
+    rewound: int = 0
+    rebuilt: int = 0
+    files: int = 0
+    position: str = ""
+    read: Mapping[str, int] = field(default_factory=dict)
+    codes: tuple[str, ...] = ()
+
+    @property
+    def is_held(self) -> bool:
+        return self.held > self.committed
+
+    @property
+    def is_rewound(self) -> bool:
+        return 0 < self.committed == self.rewound
+
+    def followed_by(self, later: DayStanding) -> DayStanding:
+        """What is known with what later batches say."""
+        replaced = later.rebuilt > self.rebuilt
+        lasts = {name: max(getattr(self, name), getattr(later, name)) for name in _LASTS}
+        return DayStanding(
+            **{name: _lower(getattr(self, name), getattr(later, name)) for name in _FIRSTS},
+            **lasts,
+            committed=max(self.committed, later.committed),
+            rebuilt=max(self.rebuilt, later.rebuilt),
+            files=(self.files + later.files) % _MODULUS,
+            position=(later if later.committed > self.committed else self).position,
+            read=(later if later.committed > self.committed else self).read,
+            codes=tuple(sorted({*later.codes, *(() if replaced else self.codes)})),
+        )
+
+
+def _lower(one: int, other: int) -> int:
+    return min(one, other) if one and other else one or other
+
+
+NOWHERE = DayStanding()
+
+
+class Standing:
+    """The standing of all tables, folded from the files at `paths`."""
+
+    def __init__(self, frame: pl.DataFrame, paths: Collection[str] = ()) -> None:
+        self.frame = frame
+        self.paths = frozenset(paths)
+
+    @classmethod
+    def of(cls, rows: Iterable[pl.DataFrame], paths: Collection[str] = ()) -> Standing:
+        """Fold it from rows with COLUMNS, of any tables and in any order."""
+        some = [frame.select(COLUMNS) for frame in rows if frame.height]
+        return cls(_folded(pl.concat(some)) if some else _merged([]), paths)
+
+    def followed_by(self, other: Standing) -> Standing:
+        """Both together; no file of the ledger is in both."""
+        return Standing(_merged([self.frame, other.frame]), self.paths | other.paths)
+
+    def table(self, name: str) -> Mapping[date | None, DayStanding]:
+        """The standing of a table's days; None is every day, as far as they look rows up."""
+        found: dict[date | None, DayStanding] = {}
+        here = self.frame.filter(pl.col("table") == name).sort("day").drop("table")
+        for day, *numbers, position, read, codes in here.iter_rows():
+            found[day] = DayStanding(
+                **{name: number or 0 for name, number in zip(_NUMBERS, numbers, strict=True)},
+                position=position or "",
+                read={each["upstream"]: each["high"] for each in read or ()},
+                codes=tuple(codes or ()),
+            )
+        return found
+
+
+def fingerprint(files: Iterable[FileEntry]) -> int:
+    """A number for files as they are. It does not depend on their order: batches can be added up.
+
+    Files on a disk count by their modification mark, which is told without reading them.
+    """
+    return sum(_mark(f.path, f.size, f.tag, f.modified) for f in files) % _MODULUS
+
+
+def standing_of(entries: Sequence[Entry]) -> Mapping[date | None, DayStanding]:
+    """The standing of one table's days, folded from entries at hand."""
+    return Standing.of([to_frame(entries)]).table(entries[0].table) if entries else {}
+
+
+def standing_at(snapshot: Snapshot, known: Standing | None = None) -> Standing:
+    """The standing of all tables in a version of the ledger.
+
+    Read are the files that are not folded into the one that is `known`, or else kept: all of them,
+    but only some columns, where there is none of this version.
+    """
+    there = {file.path for file in snapshot.files}
+    if known is None or not known.paths <= there:
+        known = read_standing(snapshot.root)
+    if known is None or not known.paths <= there:
+        known = Standing.of(())
+    new = [file for file in snapshot.files if file.path not in known.paths]
+    if not new:
+        return known
+    return known.followed_by(Standing.of(snapshot.columns(new, COLUMNS), [f.path for f in new]))
+
+
+def write_standing(root: str, standing: Standing) -> None:
+    """Keep it. Raises OSError."""
+    told = {"format": _FORMAT, "paths": sorted(standing.paths)}
+    head = pl.DataFrame({n: [v] for n, v in told.items()}, schema=_HEAD)
+    content = io.BytesIO()
+    pl.concat([head, standing.frame], how="diagonal").write_parquet(content)
+    folder = local_path(f"{root}/{_FOLDER}")
+    if folder is not None:
+        folder.mkdir(exist_ok=True)
+    write_file(f"{root}/{_FOLDER}/{_FILE}", content.getvalue())
+
+
+def read_standing(root: str) -> Standing | None:
+    """The one that was kept; None where there is none, or none that this program can read."""
+    try:
+        with open_file(f"{root}/{_FOLDER}/{_FILE}") as file:
+            rows = pl.read_parquet(io.BytesIO(file.read()))
+        head = rows.filter(pl.col("format").is_not_null())
+        if head["format"].to_list() != [_FORMAT]:
+            return None
+        days = rows.filter(pl.col("format").is_null()).select(*_STANDING)
+    except (pl.exceptions.PolarsError, OSError):
+        return None
+    return Standing(days, head["paths"].to_list()[0])
+
+
+_HEAD = {"format": pl.Int64(), "paths": pl.List(pl.String)}
+
+
+def _folded(rows: pl.DataFrame) -> pl.DataFrame:
+    """The standing that these rows alone make."""
+    outcomes = rows.filter(pl.col("state") != "claimed")
+    committed = outcomes.filter(pl.col("state") == "committed")
+    batch = pl.col("batch")
+    held, accepted = pl.col("state") == "held", pl.col("state") == "accepted"
+    published = pl.col("state") == "committed"
+    is_rewind = pl.col("kind") == "rewind"
+    days = outcomes.group_by(_KEY).agg(
+        batch.min().alias("first"),
+        batch.max().alias("last"),
+        batch.filter(published).max().alias("committed"),
+        batch.filter(published & ~is_rewind).max().alias("published"),
+        batch.filter(held).max().alias("held"),
+        batch.filter(accepted).max().alias("accepted"),
+        batch.filter(published & is_rewind).max().alias("rewound"),
+        batch.filter(published & _REBUILDS).max().alias("rebuilt"),
+        pl.col("windows").filter(published).sort_by(batch.filter(published)).last().alias("read"),
+        pl.col("position").filter(published).sort_by(batch.filter(published)).last(),
+    )
+    read = pl.col("read").list.eval(
+        pl.struct(pl.element().struct.field("upstream"), pl.element().struct.field("high"))
+    )
+    touched = committed.select("table", "batch", day=pl.col("touched").list.eval(_DAY))
+    affected = committed.select("table", "batch", day="affects")
+    frames = [
+        days.with_columns(read).join(_codes(committed), on=list(_KEY), how="left"),
+        _loaded_files(committed),
+        _bounds(touched.filter(_SOME), "touched"),
+        _bounds(affected.filter(pl.col("day").is_null() | _SOME), "affected"),
+    ]
+    return _merged([_shaped(frame) for frame in frames])
+
+
+_REBUILDS = (pl.col("mode") == "rebuild") | (pl.col("kind") == "restate")
+_DAY, _SOME = pl.element().struct.field("day"), pl.col("day").list.len() > 0
+
+
+def _bounds(days: pl.DataFrame, what: str) -> pl.DataFrame:
+    batch = pl.col("batch")
+    ends = batch.min().alias(f"first_{what}"), batch.max().alias(f"last_{what}")
+    return days.explode("day").group_by(_KEY).agg(*ends)
+
+
+def _loaded_files(committed: pl.DataFrame) -> pl.DataFrame:
+    found: dict[tuple[str, date], int] = {}
+    some = committed.filter(pl.col("files").list.len() > 0)
+    for table, day, files in some.select(*_KEY, "files").iter_rows():
+        known = (_mark(f["path"], f["size"], f["tag"], f["modified"]) for f in files)
+        found[table, day] = (found.get((table, day), 0) + sum(known)) % _MODULUS
+    rows = [(table, day, files) for (table, day), files in found.items()]
+    return pl.DataFrame(rows, {n: _STANDING[n] for n in (*_KEY, "files")}, orient="row")
+
+
+def _mark(path: str, size: int, tag: str, modified: str) -> int:
+    """A number for a file: a disk tells when it was modified, a store its tag."""
+    told = f"{path}\0{size}\0{f'modified {modified}' if modified else f'tag {tag}'}"
+    return int.from_bytes(hashlib.blake2b(told.encode(), digest_size=8).digest()) % _MODULUS
+
+
+def _codes(committed: pl.DataFrame) -> pl.DataFrame:
+    """The code versions of each day's batches from its last rebuild on."""
+    batch = pl.col("batch")
+    since = batch.filter(_REBUILDS).max().over(_KEY)
+    made = committed.filter(batch >= pl.coalesce(since, 0))
+    return made.group_by(_KEY).agg(pl.col("code_version").unique().sort().alias("codes"))
+
+
+def _shaped(frame: pl.DataFrame) -> pl.DataFrame:
+    missing = [pl.lit(None, kind).alias(n) for n, kind in _STANDING.items() if n not in frame]
+    return frame.with_columns(missing).select(pl.col(n).cast(k) for n, k in _STANDING.items())
+
+
+def _merged(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    """One row per table and day of several; it does not matter in which order they come."""
+    some = [frame for frame in frames if frame.height]
+    if not some:
+        return pl.DataFrame(schema=dict(_STANDING))
+    if len(some) == 1:
+        return some[0]
+    rows = pl.concat(some)
+    committed, rebuilt = pl.col("committed"), pl.col("rebuilt")
+    of_last = pl.col("read", "position").sort_by(committed, nulls_last=False).last()
+    # Batches that a later rebuild has replaced made nothing of what is there.
+    counts = pl.coalesce(rebuilt, committed) >= pl.coalesce(rebuilt.max(), 0)
+    return (
+        rows.group_by(_KEY)
+        .agg(
+            *(pl.col(name).min() for name in _FIRSTS),
+            *(pl.col(name).max() for name in _LASTS),
+            of_last,
+            pl.col("files").sum() % _MODULUS,
+            pl.col("codes").filter(counts).explode().drop_nulls().unique().sort().alias("codes"),
+            committed.max(),
+            rebuilt.max(),
+        )
+        .select(pl.col(n).cast(k) for n, k in _STANDING.items())
+    )
