@@ -36,7 +36,7 @@ from incremental_assets.batches.copy_changes import (
     state_before,
     unread_lines,
 )
-from incremental_assets.batches.volume import before, judges_volume, last_ones
+from incremental_assets.batches.volume import Before, judges_volume, last_ones
 from incremental_assets.changes.by_snapshot import DELETED_SHARE, SnapshotDiff
 from incremental_assets.changes.watermark import Seen, as_text, instant
 from incremental_assets.errors import SourceError
@@ -185,7 +185,7 @@ def _judge(batch: Batch, day: date, counted: _Counted) -> tuple[Entry, list[Rule
         0,
         len(claim.files),
         empty,
-        trailing=before(volume, day) if judges_volume(batch.table.rules) else (),
+        trailing=Before(volume, day) if judges_volume(batch.table.rules) else (),
         day=day,
         now=batch.now,
     )
@@ -193,7 +193,7 @@ def _judge(batch: Batch, day: date, counted: _Counted) -> tuple[Entry, list[Rule
     results = batch.accepting(results, day)
     outcome = verdict(results)
     at = datetime(day.year, day.month, day.day, tzinfo=UTC)
-    low = history.committed[-1].high if history.committed else ""
+    low = history.last.high if history.last else ""
     seen = Seen(at, at, counted.copy, batch.now)
     entry = replace(
         claim,

@@ -132,20 +132,17 @@ def placed_again(
     The next one is derived again; where that is damaged, what it carries over may be other rows
     now, and so on up to one that is whole, or whose rows are what they were.
     """
-    marks = {
-        d: is_damaged(entry)
-        for d, entry in batch.view.table(batch.table.name).last_committed.items()
-    }
+    last = batch.view.table(batch.table.name).last_committed
     found: dict[date, DataFrame] = {}
     with ExitStack() as kept:
         state = _carrying(before, held) if damaged else held
-        for later in sorted(d for d in marks if d > day):
-            rows = copy_of(session, batch, later)
-            changed = differing(state, rows, later, damaged=marks[later])
+        for later in sorted(d for d in last if d > day):
+            rows, is_whole = copy_of(session, batch, later), not is_damaged(last[later])
+            changed = differing(state, rows, later, damaged=not is_whole)
             found[later] = changed.unionByName(
                 unread_lines(_lines_of(session, batch, later), later)
             )
-            if not marks[later]:
+            if is_whole:
                 break
             state = kept.enter_context(persisted(_carrying(state, rows)))
             was = state_at(session, batch, later)

@@ -15,7 +15,7 @@ from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 from incremental_assets.batches.batch import Batch, verdict
 from incremental_assets.batches.scope import scope_of
 from incremental_assets.batches.totals import differences, totals
-from incremental_assets.batches.volume import before, judges_volume, last_ones
+from incremental_assets.batches.volume import Before, judges_volume, last_ones
 from incremental_assets.frames import quoted
 from incremental_assets.lake.delta_log import version_of
 from incremental_assets.lake.literals import sql_days
@@ -97,7 +97,7 @@ def judge(
                 for name, value in found[side].get(claim.day, {}).items()
                 if value is not None
             },
-            trailing=before(volume, claim.day) if judges_volume(table.rules) else (),
+            trailing=Before(volume, claim.day) if judges_volume(table.rules) else (),
             day=claim.day,
             now=batch.now,
         )

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from incremental_assets.batches.batch import Batch, Outcome, note, verdict
 from incremental_assets.batches.bronze import COLUMNS, PARTITIONS, landed_lines
-from incremental_assets.batches.volume import before, judges_volume, landed
+from incremental_assets.batches.volume import Before, judges_volume, landed
 from incremental_assets.errors import SourceError
 from incremental_assets.lake.delta_log import Commit, partition_day
 from incremental_assets.lake.merge import Merged, replace_files_rows
@@ -124,7 +124,7 @@ def _judge(
             0,
             len(claim.files),
             empty,
-            trailing=before(volume, claim.day),
+            trailing=Before(volume, claim.day),
             day=claim.day,
             now=batch.now,
         )

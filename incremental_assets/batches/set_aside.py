@@ -44,12 +44,12 @@ def judged_again(history: TableHistory, entries: Sequence[Entry]) -> Mapping[dat
 
     A held batch over the same window is replaced, and by a rebuild or a replay everything before.
     """
-    judged = [e for e in history.outcomes if e.rows_quarantined]
     found: dict[date, int] = {}
     for entry in entries:
         last = history.last_published.get(entry.day)
         whole = entry.mode == "rebuild" or entry.kind == "replay" or last is None
         low = 0 if whole or last is None else last.batch + 1
-        if any(e.day == entry.day and low <= e.batch < entry.batch for e in judged):
+        judged = (e.batch for e in history.of_day(entry.day) if e.rows_quarantined)
+        if any(low <= number < entry.batch for number in judged):
             found[entry.day] = low
     return found

@@ -17,7 +17,7 @@ from incremental_assets.batches.events import OPERATION
 from incremental_assets.batches.set_aside import set_aside
 from incremental_assets.batches.typed import Typed, contract_of, typed, window_rows
 from incremental_assets.batches.versions import write_versions
-from incremental_assets.batches.volume import added_up, before, judges_volume
+from incremental_assets.batches.volume import Before, added_up, judges_volume
 from incremental_assets.frames import persisted
 from incremental_assets.lake.delta_log import columns_of
 from incremental_assets.lake.history import DELETED, VALIDITY
@@ -157,7 +157,7 @@ def _judge(batch: Batch, counted: Counted, read: Typed, examples_of: Examples) -
             + sum(e.rows_counted_quarantined for e in earlier),
             measured=gate.measured,
             measured_rows=gate.measured_rows,
-            trailing=before(volume, claim.day),
+            trailing=Before(volume, claim.day),
             day=claim.day,
             now=batch.now,
         )

@@ -41,6 +41,5 @@ def as_it_was_read(
 
 def version_read(view: LedgerView, upstream: str, low: int) -> int | None:
     """The version of an upstream when its batch `low` was the last one; None if nobody knows."""
-    committed = view.table(upstream).committed
-    versions = [e.target_version for e in committed if e.batch <= low and e.target_version]
-    return max(versions, default=None)
+    entries = view.table(upstream).newest_first(up_to=low)
+    return next((e.target_version for e in entries if e.target_version), None)

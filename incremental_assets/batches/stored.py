@@ -30,7 +30,7 @@ from incremental_assets.batches.stored_rows import (
     HASH,
 )
 from incremental_assets.batches.stored_sequence import WITHOUT_CURSOR, without_cursor_since
-from incremental_assets.batches.volume import added_up, before, judges_volume
+from incremental_assets.batches.volume import Before, added_up, judges_volume
 from incremental_assets.changes.by_log import ChangeLog
 from incremental_assets.changes.by_sequence import Sequence as SequenceChanges
 from incremental_assets.changes.by_sequence import Step
@@ -176,7 +176,7 @@ def _judge(
             found.aside,
             found.rows + volume.get(claim.day, 0),
             found.aside,
-            trailing=before(volume, claim.day),
+            trailing=Before(volume, claim.day),
             day=claim.day,
             now=batch.now,
         )
@@ -237,8 +237,7 @@ def _column(table: Table) -> str:
 
 def _refuse_other_detector(batch: Batch) -> None:
     """Raise WatermarkError where another detector or column left the position."""
-    committed = batch.view.table(batch.table.name).committed
-    state = state_of(committed[-1]) if committed else {}
+    state = state_of(batch.view.table(batch.table.name).last)
     before = state.get("detector"), state.get("column")
     now = batch.claims[0].detector, _column(batch.table)
     if state and before != now:

@@ -152,8 +152,8 @@ def _known(session: SparkSession, batch: Batch, fixed: FixedSource) -> list[Data
 def _files_of_known(batch: Batch, fixed: FixedSource) -> Callable[[DataFile], bool] | None:
     """Which files of the table may hold rows that are read again; None: none does."""
     table, today = batch.table, utc_today(batch.now)
-    committed = batch.view.table(table.name).committed
-    if not committed:
+    history = batch.view.table(table.name)
+    if not history.high:
         return None
     if table.landing_column is not None:
 
@@ -169,7 +169,7 @@ def _files_of_known(batch: Batch, fixed: FixedSource) -> Callable[[DataFile], bo
             return None
         return lambda file: file.may_hold_batches(first - 1, batch.number)
     if isinstance(table.changes, ChangeLog) and fixed.version is None:
-        known = {f.path for e in committed for f in e.files}
+        known = {f.path for e in history.committed for f in e.files}
         if not any(file.path in known for work in batch.work.days.values() for file in work.files):
             return None
     return every_file
@@ -235,8 +235,7 @@ def _lowest_number(batch: Batch) -> int | None:
 
 
 def _progress(batch: Batch) -> Progress:
-    committed = batch.view.table(batch.table.name).committed
-    return progress_from(state_of(committed[-1] if committed else None), None)
+    return progress_from(state_of(batch.view.table(batch.table.name).last), None)
 
 
 def last_looks(batch: Batch) -> Mapping[date, Entry | None]:

@@ -7,13 +7,14 @@ rows without a number. The ledger tells which batches may hold them; a row carri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import takewhile
 
 from incremental_assets.batches.batch import Batch
 from incremental_assets.changes.by_sequence import Sequence
 from incremental_assets.intake.progress import progress_from
 from incremental_assets.ledger.entry import Entry
+from incremental_assets.ledger.view import TableHistory
 from incremental_assets.plan.stored import state_of
 
 # In a position: the first batch with a row without a number; None where there is none.
@@ -26,39 +27,41 @@ def first_batch_read_again(batch: Batch, changes: Sequence) -> int | None:
     Bounded by the batches that loaded numbers inside the lookback. After a rewind, also the
     numbers of a gap may be in the table, so it is bounded by the batches above the lowest gap.
     """
-    committed = batch.view.table(batch.table.name).committed
-    if not committed:
+    history = batch.view.table(batch.table.name)
+    if history.last is None:
         return None
-    progress = progress_from(state_of(committed[-1]), None)
+    progress = progress_from(state_of(history.last), None)
     if progress.high is None:
-        return committed[0].batch
-    loads = [entry for entry in reversed(committed) if entry.kind != "rewind"]
-    is_rewound = len(loads) < len(committed)
+        return 1
+    is_rewound = history.was_rewound
     low = progress.high - changes.lag
     if is_rewound:
         low = min(low, *(first - 1 for first, _ in progress.gaps), progress.high)
     # Without a rewind numbers only grow, so a batch before one that stays below does so, too.
-    take: Callable[[Callable[[Entry], bool], list[Entry]], Iterable[Entry]] = (
+    take: Callable[[Callable[[Entry], bool], Iterable[Entry]], Iterable[Entry]] = (
         filter if is_rewound else takewhile
     )
+    loads = _loads(history)
     found = [entry.batch for entry in take(lambda entry: _reaches_above(entry, low), loads)]
-    since = _without_cursor(loads)
+    since = _without_cursor(history)
     return min([*found, *([since] if since is not None else [])], default=None)
 
 
 def without_cursor_since(batch: Batch, rows: int) -> int | None:
     """The first batch with rows without a number, where this one has found so many."""
-    committed = batch.view.table(batch.table.name).committed
-    loads = [entry for entry in reversed(committed) if entry.kind != "rewind"]
-    since = _without_cursor(loads)
+    since = _without_cursor(batch.view.table(batch.table.name))
     return batch.number if since is None and rows else since
 
 
-def _without_cursor(loads: list[Entry]) -> int | None:
+def _loads(history: TableHistory) -> Iterator[Entry]:
+    """The published batches, newest first, without what a person wrote down."""
+    return (entry for entry in history.newest_first() if entry.kind != "rewind")
+
+
+def _without_cursor(history: TableHistory) -> int | None:
     """What the newest load says; before positions said it, any batch may hold such rows."""
-    if not loads:
-        return None
-    since: int | None = state_of(loads[0]).get(WITHOUT_CURSOR, loads[-1].batch)
+    last = next(_loads(history), None)
+    since: int | None = None if last is None else state_of(last).get(WITHOUT_CURSOR, 1)
     return since
 
 

@@ -187,7 +187,7 @@ def _bare(rows: DataFrame, said: Column) -> DataFrame:
 
 def _kind_before(batch: Batch) -> str | None:
     """How earlier loads read the places of the log."""
-    for entry in reversed(batch.view.table(batch.table.name).committed):
+    for entry in batch.view.table(batch.table.name).newest_first():
         if entry.position:
             kind: str | None = state_of(entry).get("kind")
             return kind

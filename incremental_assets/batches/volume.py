@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date
+from typing import overload
 
 from incremental_assets.lake.delta_log import rows_by_file
 from incremental_assets.lake.merge import Merged
 from incremental_assets.ledger.entry import Entry
+from incremental_assets.ledger.now import Asked
 from incremental_assets.ledger.view import TableHistory
 from incremental_assets.quality.rule import DayRule, Rule
 
@@ -21,16 +23,17 @@ def judges_volume(rules: Iterable[Rule]) -> bool:
 
 def added_up(history: TableHistory, counted: Callable[[Entry], int]) -> Rows:
     """The rows of each day's published batches together, from its last rebuild on."""
-    found: dict[date, int] = {}
-    for entry in history.committed:
-        before = 0 if entry.mode == "rebuild" else found.get(entry.day, 0)
-        found[entry.day] = before + counted(entry)
-    return found
+
+    def of_day(day: date) -> int:
+        return sum(map(counted, history.since_rebuilt(day)))
+
+    return Asked(history.by_day.keys(), of_day)
 
 
 def last_ones(history: TableHistory, counted: Callable[[Entry], int]) -> Rows:
     """The rows of each day's last published batch, where that counts the whole day."""
-    return {day: counted(entry) for day, entry in history.last_published.items()}
+    last = history.last_published
+    return Asked(last.keys(), lambda day: counted(last[day]))
 
 
 def landed(path: str, written: Merged | None, days: Collection[date]) -> Rows:
@@ -46,6 +49,21 @@ def landed(path: str, written: Merged | None, days: Collection[date]) -> Rows:
     return found
 
 
-def before(rows: Rows, day: date) -> tuple[int, ...]:
-    """The rows of the days before one, newest first."""
-    return tuple(rows[d] for d in sorted((d for d in rows if d < day), reverse=True))
+class Before(Sequence[int]):
+    """The rows of the days before one, newest first; found as far back as somebody asks."""
+
+    def __init__(self, rows: Rows, day: date) -> None:
+        self._rows = rows
+        self._days = sorted((d for d in rows if d < day), reverse=True)
+
+    def __len__(self) -> int:
+        return len(self._days)
+
+    @overload
+    def __getitem__(self, at: int) -> int: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[int]: ...
+    def __getitem__(self, at: int | slice) -> int | list[int]:
+        if isinstance(at, slice):
+            return [self._rows[day] for day in self._days[at]]
+        return self._rows[self._days[at]]

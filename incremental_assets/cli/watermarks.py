@@ -42,7 +42,7 @@ def watermarks_show(names: tuple[str, ...], *, as_json: bool) -> None:
     rows = []
     for table in chosen(names):
         history = view.table(table.name)
-        last = history.committed[-1] if history.committed else None
+        last = history.last
         days = sorted(history.last_committed)
         rows.append(
             {
@@ -109,7 +109,7 @@ def watermarks_history(name: str, span: str | None, limit: int, *, as_json: bool
 
 def _watermark(history: TableHistory) -> str:
     """That of the newest batch that has one; a rewind may have taken it away."""
-    marked = (e for e in reversed(history.committed) if e.high or e.kind == "rewind")
+    marked = (e for e in history.newest_first() if e.high or e.kind == "rewind")
     return next((entry.high for entry in marked), "")
 
 

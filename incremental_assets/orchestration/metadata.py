@@ -14,6 +14,7 @@ from deltalake import DeltaTable
 from incremental_assets.lake.contents import Contents, TableContents, contents_of
 from incremental_assets.lake.delta_log import open_table
 from incremental_assets.ledger.entry import Entry
+from incremental_assets.ledger.now import Asked
 from incremental_assets.ledger.view import TableHistory
 from incremental_assets.load import DayResult
 from incremental_assets.orchestration.columns import (
@@ -99,13 +100,15 @@ def shown(table: Table, lake: str, history: TableHistory) -> Shown:
 
 
 def _versions(table: Table, history: TableHistory) -> Mapping[date, int]:
-    found: dict[date, int] = {}
-    for entry in history.committed:
-        if entry.target_version is not None and entry.touched:
-            # What a batch of bronze touches is told by business day.
-            days = [entry.day] if table.layer == "bronze" else [t.day for t in entry.touched]
-            found |= dict.fromkeys(days, entry.target_version)
-    return found
+    """Per day the version that last changed its rows."""
+    # What a batch of bronze touches is told by business day.
+    by_day = history.by_day if table.layer == "bronze" else history.touching
+
+    def of_day(day: date) -> int:
+        versions = (e.target_version for e in reversed(by_day[day]) if e.touched)
+        return next((version for version in versions if version is not None), 0)
+
+    return Asked(by_day.keys(), of_day)
 
 
 def _table_metadata(

@@ -11,7 +11,7 @@ from dagster._core.definitions.reconstruct import ReconstructableJob
 
 from incremental_assets.catalog import tables_named
 from incremental_assets.days import DayRange
-from incremental_assets.ledger.entry import Entry
+from incremental_assets.ledger.entry import Entry, is_of_a_load
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.orchestration.events import asset_key
 from incremental_assets.orchestration.instance import open_instance
@@ -65,7 +65,7 @@ def run_what_is_due(
     chosen = tables_named(names)
     ledger = Ledger(ledger_path(settings.lake))
     instance = open_instance(settings)
-    report = RunReport()
+    report, before = RunReport(), ledger.view_if_any()
     left: list[Left] = []
     for due in due_runs(chosen, settings, days, now, ledger.view_if_any, left=left.append):
         say(due)
@@ -86,7 +86,8 @@ def run_what_is_due(
     ours = {run.run_id for run in report.runs}
     for table in chosen:
         history = view.table(table.name)
-        report.loaded += [entry for entry in history.loads if entry.run_id in ours]
+        new = history.above(before.table(table.name).last_batch)
+        report.loaded += [entry for entry in new if is_of_a_load(entry) and entry.run_id in ours]
         report.held += [e for day, e in sorted(history.held.items()) if days is None or day in days]
     return report
 

@@ -53,7 +53,7 @@ def same_input(judged: Entry, todo: DayWork, table: Table, view: LedgerView) -> 
 def changed_since(judged: Entry, table: Table, view: LedgerView) -> bool:
     """Whether an upstream has changed a day since it was judged, or what its rules look into."""
     windows = {window.upstream: window.high for window in judged.windows}
-    looked_into = (e for name in table.looks_into for e in view.table(name).committed)
+    looked_into = [last for name in table.looks_into if (last := view.table(name).last)]
     return any(
         upstream.looked_up_changes(judged.day, high)
         if isinstance(read, AsOf)

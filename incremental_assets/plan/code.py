@@ -16,10 +16,7 @@ def other_code(table: Table, history: TableHistory, day: date) -> tuple[str, ...
 
     A batch from before the ledger told the code counts as made by today's.
     """
-    entries = list(history.since_rebuilt(day))
-    anew = [at for at, entry in enumerate(entries) if entry.kind == "restate"]
-    made = {entry.code_version for entry in (entries[anew[-1] :] if anew else entries)}
-    return tuple(sorted(made - {"", table.code_version}))
+    return tuple(sorted({*history.codes(day)} - {"", table.code_version}))
 
 
 def is_rebuilt_by_day(table: Table) -> bool:

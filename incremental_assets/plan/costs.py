@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from statistics import median
 from typing import Literal
 
@@ -17,6 +18,7 @@ from incremental_assets.ledger.view import TableHistory
 
 Way = Literal["merge", "rebuild"]
 MOST_BATCHES = 10
+MOST_ENTRIES = 1_000  # of a way that was not gone for longer than that, nothing is known
 _APART_ROWS = 1_000  # batches closer than this differ by chance more than by their size
 
 
@@ -119,7 +121,7 @@ def expected_seconds(history: TableHistory, mode: Mode, rows: int | None) -> flo
 def _last_batches(mode: str, history: TableHistory) -> list[list[Entry]]:
     """The entries of the last published batches of a mode, newest first."""
     found: dict[int, list[Entry]] = {}
-    for entry in reversed(history.committed):
+    for entry in islice(history.newest_first(), MOST_ENTRIES):
         if entry.mode == mode and entry.seconds > 0:
             found.setdefault(entry.batch, []).append(entry)
         if len(found) > MOST_BATCHES:

@@ -110,15 +110,11 @@ def _day_work(table: Table, day: date, view: LedgerView) -> DayWork | None:
     history = view.table(table.name)
     windows: list[Window] = []
     reasons: list[str] = []
-    rows = 0
     for read in table.upstreams:
         upstream = view.table(read.table.name)
         low = history.watermark(read.table.name, day)
         windows.append(Window(read.table.name, low, upstream.high))
         new = unread(table, read, day, view)
-        if isinstance(read, ByDay):
-            whole = upstream.touching.get(day, ()) if not table.is_typed else new
-            rows += sum(t.rows for e in whole for t in e.touched if t.day == day)
         if new:
             last = new[-1].batch
             batches = f"batch {last}" if len(new) == 1 else f"{len(new)} batches up to {last}"
@@ -126,7 +122,20 @@ def _day_work(table: Table, day: date, view: LedgerView) -> DayWork | None:
     if day in history.rewound:
         entry = history.rewound[day]
         reasons.append(f"rewound by {entry.who}: {entry.why}")
-    return DayWork(day, ", ".join(reasons), tuple(windows), rows=rows) if reasons else None
+    if not reasons:
+        return None
+    rows = sum(_rows_to_read(table, window, day, view) for window in windows)
+    return DayWork(day, ", ".join(reasons), tuple(windows), rows=rows)
+
+
+def _rows_to_read(table: Table, window: Window, day: date, view: LedgerView) -> int:
+    """How many rows of a day its batches wrote: all of them, or, where they are typed, the new."""
+    reads = [r for r in table.upstreams if r.table.name == window.upstream]
+    if not any(isinstance(read, ByDay) for read in reads):
+        return 0
+    low = window.low if table.is_typed else 0
+    entries = view.table(window.upstream).changes(day, low)
+    return sum(t.rows for e in entries for t in e.touched if t.day == day)
 
 
 def _way(

@@ -14,12 +14,12 @@ from incremental_assets.ledger.entry import Entry, Touched
 from incremental_assets.ledger.view import LedgerView, TableHistory
 from incremental_assets.plan.accepted import same_input
 from incremental_assets.plan.derived import changed_rows, rows_before
-from incremental_assets.plan.stored import last_look, state_of
+from incremental_assets.plan.stored import last_state
 from incremental_assets.plan.work import DayWork, Work, file_entries
 from incremental_assets.sources.stored_days import rows_in
 from incremental_assets.table import Table
 
-_LAST_ENTRIES = 100
+LAST_ENTRIES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def _landed(table: Table, work: Work, todo: DayWork, known: LedgerView) -> Size:
     """Of files as many rows as the table's files had by their bytes; of a table those it counts."""
     history = known.table(table.name)
     if todo.source is not None and not todo.files:
-        before = state_of(last_look(table, history, todo.day)).get("seen", "")
+        before = last_state(table, history, todo.day).get("seen", "")
         if not todo.seen and not before:
             return Size(None, None if table.landing_column is None else 0, about=True)
         more = rows_in(todo.seen) - rows_in(before)
@@ -127,7 +127,7 @@ def _landed(table: Table, work: Work, todo: DayWork, known: LedgerView) -> Size:
         rows = more or None if more >= 0 else 0
         return Size(rows, rows, about=True)
     size = sum(file.size for file in todo.files)
-    last = [e for e in islice(reversed(history.committed), _LAST_ENTRIES) if e.bytes > 0]
+    last = [e for e in islice(history.newest_first(), LAST_ENTRIES) if e.bytes > 0]
     total = sum(entry.bytes for entry in last)
     if not size:
         return Size(0, 0 if work.mode == "append" else None, about=False)

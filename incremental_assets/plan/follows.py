@@ -31,7 +31,7 @@ def what_may_follow(
     if other_days and readers:
         reasons.append(other_days)
         follow |= _with_below(readers, chosen)
-    lookers = [t for t in chosen if any(_reads(t, table, AsOf)) and view.table(t.name).committed]
+    lookers = [t for t in chosen if any(_reads(t, table, AsOf)) and view.table(t.name).high]
     if lookers:
         names = ", ".join(t.name for t in lookers)
         reasons.append(f"the days of {names} whose rows look up what changes are made again")
@@ -46,7 +46,7 @@ def _other_days(table: Table, work: Work, view: LedgerView) -> str:
     if isinstance(table.write, ReplaceKeys):
         return "the rows of a key may lie on any day, and change there"
     any_day = table.is_typed and table.day is None and not isinstance(table.write, Append)
-    first = work.mode == "append" and not view.table(table.name).committed
+    first = work.mode == "append" and not view.table(table.name).high
     if not any_day or first:
         return ""
     return "a key that changes may lie on other days, which change with it"

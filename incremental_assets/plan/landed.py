@@ -9,7 +9,7 @@ from functools import partial
 from incremental_assets.changes.by_snapshot import SnapshotDiff
 from incremental_assets.ledger.view import LedgerView, TableHistory
 from incremental_assets.plan.looks import LOOK, Looks, Tag
-from incremental_assets.plan.work import DayWork, Plan, Work
+from incremental_assets.plan.work import DayWork, Plan, Work, file_entries
 from incremental_assets.settings import Settings
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.source_file import SourceFile, with_content_tag
@@ -31,6 +31,9 @@ def plan_landed(
     idle: list[date] = []
     tag = partial(with_content_tag, settings.landing)
     for day, listed in look.listed(feed, settings.landing, days).items():
+        if history.has_just(day, file_entries(listed)):
+            idle.append(day)
+            continue
         held = history.held.get(day)
         judged = {file.path for file in held.files} if held is not None else ()
         tagged = look.tags(tag, history.files(day), judged)

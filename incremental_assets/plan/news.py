@@ -12,7 +12,7 @@ from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.accepted import same_input
 from incremental_assets.plan.landed import plan_landed
 from incremental_assets.plan.looks import LOOK, Looks
-from incremental_assets.plan.stored import has_come, last_look, plan_stored, state_of
+from incremental_assets.plan.stored import has_come, last_state, plan_stored, state_of
 from incremental_assets.plan.work import DayWork, Plan
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
@@ -105,7 +105,7 @@ def _judged(table: Table, view: LedgerView, todo: DayWork, now: datetime | None)
     held = history.held.get(todo.day)
     if held is None or todo.day in history.accepted:
         return False
-    if todo.source is not None and has_come(table, held, now):
+    if todo.source is not None and has_come(table, state_of(held), now):
         return False
     return same_input(held, todo, table, view)
 
@@ -114,7 +114,7 @@ def _waits(table: Table, view: LedgerView, todo: DayWork, now: datetime) -> bool
     """Whether the source is as it was when its rows were told to wait, and they wait still."""
     if not isinstance(table.changes, SequenceChanges) or todo.source is None:
         return False
-    state = state_of(last_look(table, view.table(table.name), todo.day))
+    state = last_state(table, view.table(table.name), todo.day)
     since = state.get("waiting_since")
     if not since or state.get("source") != todo.source.mark:
         return False

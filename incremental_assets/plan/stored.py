@@ -57,12 +57,12 @@ def plan_stored(
     try:
         fixed = look.fixed(stored.source(settings.landing))
     except NothingThereError:
-        if stored.is_absolute or history.outcomes:
+        if stored.is_absolute or history.last_batch:
             raise
         note = f"nothing has landed at {stored.source(settings.landing).path} yet"
         return Plan(idle=tuple(days), notes=(note,))
     own = table.landing_column is not None
-    wait = {day for day in days if _waits(table, last_look(table, history, day), now)}
+    wait = {day for day in days if _waits(table, last_state(table, history, day), now)}
     due = [
         day
         for day in days
@@ -89,20 +89,31 @@ def plan_stored(
 
 def state_of(entry: Entry | None) -> Mapping[str, Any]:
     """What the detector left in an entry of the ledger."""
-    state: Mapping[str, Any] = json.loads(entry.position) if entry and entry.position else {}
-    return state
+    return _parsed(entry.position if entry else "")
 
 
 def last_look(table: Table, history: TableHistory, day: date) -> Entry | None:
     """The batch that last looked at the source for a day; without days of its own, for any."""
     if table.landing_column is not None:
         return history.last_committed.get(day)
-    return history.committed[-1] if history.committed else None
+    return history.last
 
 
-def has_come(table: Table, last: Entry | None, now: datetime | None) -> bool:
+def last_state(table: Table, history: TableHistory, day: date) -> Mapping[str, Any]:
+    """What the detector left when it last looked; no entry of the day is read for it."""
+    if table.landing_column is None:
+        return state_of(history.last)
+    return _parsed(history.position(day))
+
+
+def _parsed(position: str) -> Mapping[str, Any]:
+    state: Mapping[str, Any] = json.loads(position) if position else {}
+    return state
+
+
+def has_come(table: Table, state: Mapping[str, Any], now: datetime | None) -> bool:
     """Whether the time of a row has come that was ahead of the clock when it was last read."""
-    changes, ahead = table.changes, state_of(last).get("ahead")
+    changes, ahead = table.changes, state.get("ahead")
     if not isinstance(changes, Timestamp) or not ahead:
         return False
     first = instant(ahead)
@@ -110,21 +121,21 @@ def has_come(table: Table, last: Entry | None, now: datetime | None) -> bool:
     return now is None or first <= now + changes.tolerance
 
 
-def _waits(table: Table, last: Entry | None, now: datetime | None) -> bool:
+def _waits(table: Table, state: Mapping[str, Any], now: datetime | None) -> bool:
     """Whether rows of a day are to be looked for although the source did not change."""
-    return bool(state_of(last).get("waiting_since")) or has_come(table, last, now)
+    return bool(state.get("waiting_since")) or has_come(table, state, now)
 
 
 def _as_it_was(table: Table, history: TableHistory, fixed: FixedSource, day: date) -> bool:
     """Whether the source is what it was when the day was last looked at."""
-    return state_of(last_look(table, history, day)).get("source") == fixed.mark
+    return last_state(table, history, day).get("source") == fixed.mark
 
 
 def _changed(
     table: Table, history: TableHistory, day: date, name: str, now: Mapping[date, str]
 ) -> bool:
     """Whether a fingerprint of the day is another one than when it was last looked at."""
-    return bool(state_of(last_look(table, history, day)).get(name, "") != now.get(day, ""))
+    return bool(last_state(table, history, day).get(name, "") != now.get(day, ""))
 
 
 def _fingerprints(

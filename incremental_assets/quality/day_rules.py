@@ -165,7 +165,7 @@ def usual_row_count(within: float, days: int = 28, fewest_days: int = 7) -> DayR
         )
 
     def judge(day: DayCounts) -> Verdict:
-        before = list(day.trailing)[:days]
+        before = day.trailing[:days]
         if len(before) < fewest_days:
             text = f"{day.total_rows} rows; {len(before)} days before it, too few to compare"
             return Verdict(True, text, 0.0, within)

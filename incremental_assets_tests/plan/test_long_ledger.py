@@ -1,0 +1,113 @@
+"""A plan and a load read of the ledger what their days need, however long its history is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from incremental_assets.ledger.entry import Entry, Touched, Window
+from incremental_assets.ledger.ledger import ledger_path
+from incremental_assets.load import Lakehouse
+from incremental_assets.plan.forecast import forecast
+from incremental_assets.plan.work import file_entries
+from incremental_assets.settings import Settings
+from incremental_assets.sources.landed_files import LandedFiles
+from incremental_assets.sources.source_file import SourceFile
+from incremental_assets_tests.ledger.long import A_FILE, filled, read
+from incremental_assets_tests.plan.ledgers import EVENTS, MART, SALES, USERS, did
+
+__all__ = ["read"]
+
+TABLES = (EVENTS, USERS, SALES, MART)
+FIRST = date(2017, 1, 1)
+A_DAY = 8
+
+
+def history(days: int, landing: str) -> Iterator[Entry]:
+    """So many days, each with eight files of events that landed, and what is built on them."""
+    for at in range(days):
+        landed = land(landing, at, [f"{nth}.jsonl" for nth in range(A_DAY)])
+        for nth, file in enumerate(file_entries(landed)):
+            for entry in _batch(EVENTS.name, at * A_DAY + nth + 1, at):
+                yield replace(entry, files=(file,))
+        events = Window(EVENTS.name, 0, (at + 1) * A_DAY)
+        for table in (USERS, SALES):
+            yield from _batch(table.name, at + 1, at, events)
+        yield from _batch(
+            MART.name,
+            at + 1,
+            at,
+            Window(SALES.name, 0, at + 1),
+            Window(USERS.name, 0, at + 1),
+        )
+
+
+def land(landing: str, at: int, names: Sequence[str], text: str = "{}\n") -> list[SourceFile]:
+    """Put files into a day's folder; they as they are listed."""
+    day = FIRST + timedelta(days=at)
+    folder = Path(landing) / "events" / str(day)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        (folder / name).write_text(text)
+    return LandedFiles("events").files(landing, day)
+
+
+def _batch(table: str, batch: int, at: int, *read: Window) -> Iterator[Entry]:
+    day = FIRST + timedelta(days=at)
+    done = replace(
+        did(EVENTS, batch, 1, affects=()),
+        table=table,
+        day=day,
+        touched=(Touched(day, 5),),
+        windows=read,
+        rows_counted=5,
+        seconds=1.0,
+    )
+    yield replace(done, state="claimed")
+    yield done
+
+
+def test_a_plan_and_a_load_read_as_much_of_a_history_ten_times_as_long(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: list[int]
+) -> None:
+    for bound in ("costs.MOST_ENTRIES", "expected.LAST_ENTRIES"):
+        monkeypatch.setattr(f"incremental_assets.plan.{bound}", 10)
+    found = {}
+    for days in (20, 200):
+        there = replace(
+            settings, lake=str(tmp_path / f"lake {days}"), landing=str(tmp_path / f"{days}")
+        )
+        new = FIRST + timedelta(days=days)
+        now = datetime(new.year, new.month, new.day, 12, tzinfo=UTC)
+        land(there.landing, days, ["new.jsonl"])
+        entries = list(history(days, there.landing))
+        entries.sort(key=lambda e: (e.table, e.batch, e.state != "claimed"))
+        filled(ledger_path(there.lake), entries, monkeypatch)
+
+        def no_spark() -> SparkSession:
+            raise AssertionError("an empty file needs no Spark")
+
+        house = Lakehouse(there, TABLES, no_spark, lambda now=now: now)  # type: ignore[misc]
+        read.clear()
+        plan = forecast(TABLES, house.ledger.view(), there, None, now)
+        planned = len(read), sum(read)
+        land(there.landing, days, ["new.jsonl"], "")  # which needs no Spark
+        house = Lakehouse(there, TABLES, no_spark, lambda now=now: now)  # type: ignore[misc]
+        read.clear()
+        result = house.load(EVENTS, [new])
+        found[days] = planned, (len(read), sum(read))
+
+        assert {(d.table, d.day) for d in plan.days} == {(t.name, new) for t in TABLES}
+        assert {day: r.state for day, r in result.days.items()} == {new: "committed"}
+
+    (plan_files, plan_rows), (load_files, load_rows) = found[20]
+    (more_plan_files, more_plan_rows), (more_load_files, more_load_rows) = found[200]
+    assert (more_plan_files <= plan_files, more_load_files <= load_files) == (True, True)
+    # The last file of a table may be fuller or emptier.
+    assert more_plan_rows <= plan_rows + A_FILE * len(TABLES)
+    assert more_load_rows <= load_rows + A_FILE
