@@ -163,10 +163,35 @@ def _looked_up(path: str, made: Sequence[Entry]) -> Table:
     first = [sys.executable, "-c", _FIRST_LOOK, path, BRONZE]
     said = [subprocess.run(first, capture_output=True, text=True, check=True) for _ in range(7)]
     _row(table, "a tail, the first look of a process", [float(s.stdout) for s in said], GOAL_MS)
-    _row(table, "the whole view, no table asked", [_timed(Ledger(path).view) for _ in range(3)])
-    whole = [_timed(lambda: Ledger(path).view().table(BRONZE)) for _ in range(3)]
-    _row(table, "the whole view, the largest table's history", whole)
+    _row(table, "a view, as a load or a plan takes it", [_timed(Ledger(path).view) for _ in some])
+    planned = [_timed(partial(_asked, path, day)) for day in some]
+    _row(table, "a view, and what a load asks of a day", planned)
+    last = [_timed(partial(_asked, path, days[-1])) for _ in some]
+    _row(table, "a view, and what a load asks of the last day", last)
+    _row(
+        table, "a view, and which days of silver are stale", [_timed(_stale_of(path)) for _ in some]
+    )
+    whole = [_timed(lambda: Ledger(path).view().table(BRONZE).entries) for _ in range(3)]
+    _row(table, "the whole history of the largest table", whole)
     return table
+
+
+def _asked(path: str, day: date) -> None:
+    """What a load of silver asks of a day, and one of bronze."""
+    view = Ledger(path).view()
+    silver, bronze = view.table(SILVER), view.table(BRONZE)
+    bronze.held.get(day), bronze.files(day), silver.held.get(day), silver.last_committed.get(day)
+    bronze.changes(day, silver.watermark(BRONZE, day)), list(silver.since_rebuilt(day))
+
+
+def _stale_of(path: str) -> Callable[[], object]:
+    def stale() -> list[date]:
+        view = Ledger(path).view()
+        silver, bronze = view.table(SILVER), view.table(BRONZE)
+        days = sorted({*bronze.touching, *silver.last_committed})
+        return [day for day in days if bronze.changes(day, silver.watermark(BRONZE, day))]
+
+    return stale
 
 
 def _long_log(path: str, folder: Path, commits: int) -> Table:
