@@ -17,7 +17,7 @@ from incremental_assets.batches.kinds import detector_of, kind_of
 from incremental_assets.batches.lookups import affected_days, looked_up_versions
 from incremental_assets.batches.replay import ReplayBatch
 from incremental_assets.batches.settling import Target, supersede
-from incremental_assets.batches.superseded import tidy
+from incremental_assets.batches.superseded import outcomes_of, tidy
 from incremental_assets.days import chunks, utc_today
 from incremental_assets.errors import ConflictError, IncrementalAssetsError, LakeError
 from incremental_assets.lake import quarantine
@@ -227,8 +227,9 @@ class Lakehouse:
     def _tidy(self, batch: Batch, entries: Sequence[Entry]) -> None:
         """Take away what is in quarantine no longer; whatever fails there, the load is done."""
         name, path = batch.table.name, batch.quarantine_path
-        outcomes = (*batch.view.table(name).outcomes, *entries)
-        tidy(path, name, outcomes, {entry.day for entry in entries}, self.say)
+        days = {entry.day for entry in entries}
+        outcomes = (*outcomes_of(batch.view.table(name), days), *entries)
+        tidy(path, name, outcomes, days, self.say)
         keep = self.settings.quarantine_days
         if keep and any(entry.rows_quarantined for entry in entries):
             with tolerated(f"{name}: rows that lie in quarantine for too long", self.say):

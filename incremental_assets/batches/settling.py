@@ -8,7 +8,7 @@ from datetime import date
 
 from incremental_assets.batches.batch import BatchKind, quarantine_path
 from incremental_assets.batches.changes import supersede_beside
-from incremental_assets.batches.superseded import tidy
+from incremental_assets.batches.superseded import outcomes_of, tidy
 from incremental_assets.lake import quarantine
 from incremental_assets.lake.beside import abandon_beside, tolerated
 from incremental_assets.lake.delta_log import find_commit, last_transaction, open_table, put_fence
@@ -74,7 +74,8 @@ class Target:
         """Take away what the outcomes on record say does not count any more."""
         path, name = quarantine_path(self.settings, self.table), self.table.name
         if self.settled:
-            tidy(path, name, view.table(name).outcomes, self.settled, self.say)
+            outcomes = outcomes_of(view.table(name), self.settled)
+            tidy(path, name, outcomes, self.settled, self.say)
 
     def _abandon(self, batch: int) -> None:
         aside = quarantine_path(self.settings, self.table)

@@ -17,10 +17,11 @@ from incremental_assets.lake import quarantine
 from incremental_assets.lake.beside import tolerated
 from incremental_assets.lake.quarantine import Superseded
 from incremental_assets.ledger.entry import Entry
+from incremental_assets.ledger.view import TableHistory
 
 
 def superseded(outcomes: Iterable[Entry], days: Collection[date] | None = None) -> list[Superseded]:
-    """What the outcomes of a table, oldest first, say of the rows of some days (None: of all).
+    """What the outcomes of a table, of each day oldest first, say of some days (None: of all).
 
     A held batch over the same window is replaced by the next one, and by a rebuild or a replay
     everything before it.
@@ -51,6 +52,12 @@ def superseded(outcomes: Iterable[Entry], days: Collection[date] | None = None) 
     return [*given_up, *(each for of_day in found.values() for each in of_day)]
 
 
+def outcomes_of(history: TableHistory, days: Collection[date] | None) -> list[Entry]:
+    """What may have a word on rows in quarantine of some days (None: of all), by day."""
+    some = history.days_aside if days is None else days
+    return [entry for day in sorted(some) for entry in history.of_day(day)]
+
+
 def in_quarantine(
     session: SparkSession, batch: Batch, days: Collection[date] | None = None
 ) -> DataFrame | None:
@@ -59,7 +66,7 @@ def in_quarantine(
     rows = quarantine.read(session, path, days)
     if rows is None:
         return None
-    gone = superseded(batch.view.table(batch.table.name).outcomes, days)
+    gone = superseded(outcomes_of(batch.view.table(batch.table.name), days), days)
     return quarantine.counting(rows, quarantine.still_there(path, gone))
 
 

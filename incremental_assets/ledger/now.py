@@ -83,6 +83,10 @@ class TableNow(TableHistory):
     def unsettled(self) -> tuple[Entry, ...]:
         return () if any(map(is_of_a_load, self._later)) else self._reader.tail.unsettled
 
+    @cached_property
+    def days_aside(self) -> Collection[date]:
+        return self._where(lambda stands: stands.aside).keys()
+
     @property
     def was_rewound(self) -> bool:
         return any(each.rewound for each in self._standing.values())

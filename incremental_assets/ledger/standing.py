@@ -34,6 +34,7 @@ COLUMNS = (
     "position",
     "touched",
     "affects",
+    "rows_quarantined",
     "code_version",
 )
 """What it is folded from."""
@@ -56,6 +57,7 @@ _STANDING: Mapping[str, pl.DataType] = {
     "held": _BATCH,
     "accepted": _BATCH,
     "rewound": _BATCH,
+    "aside": _BATCH,
     "rebuilt": _BATCH,
     "files": _BATCH,
     "position": pl.String(),
@@ -65,7 +67,16 @@ _STANDING: Mapping[str, pl.DataType] = {
 _NUMBERS = tuple(name for name, kind in _STANDING.items() if kind == _BATCH)
 _MODULUS = 2**60
 _FIRSTS = ("first", "first_touched", "first_affected")
-_LASTS = ("last", "last_touched", "last_affected", "published", "held", "accepted", "rewound")
+_LASTS = (
+    "last",
+    "last_touched",
+    "last_affected",
+    "published",
+    "held",
+    "accepted",
+    "rewound",
+    "aside",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +85,10 @@ class DayStanding:
 
     `first` and `last` bound the outcomes for the day, `touched` those that changed its rows and
     `affected` those that it looks up. The others are the last of their kind: that was published
-    for it (a rewind counts), that wrote it, that was held, accepted, a rewind, and a rebuild or
-    restatement. `files` is the fingerprint of all files that were loaded for it, `position` what
-    the change detector left, `read` the watermark by upstream, `codes` the code versions that made
-    it since it was rebuilt.
+    for it (a rewind counts), that wrote it, that was held, accepted, a rewind, that set rows aside
+    or was given up or dropped, and a rebuild or restatement. `files` is the fingerprint of all
+    files that were loaded for it, `position` what the change detector left, `read` the watermark by
+    upstream, `codes` the code versions that made it since it was rebuilt.
     """
 
     first: int = 0
@@ -91,6 +102,7 @@ class DayStanding:
     held: int = 0
     accepted: int = 0
     rewound: int = 0
+    aside: int = 0
     rebuilt: int = 0
     files: int = 0
     position: str = ""
@@ -234,6 +246,7 @@ def _folded(rows: pl.DataFrame) -> pl.DataFrame:
         batch.filter(held).max().alias("held"),
         batch.filter(accepted).max().alias("accepted"),
         batch.filter(published & is_rewind).max().alias("rewound"),
+        batch.filter(_ASIDE).max().alias("aside"),
         batch.filter(published & _REBUILDS).max().alias("rebuilt"),
         pl.col("windows").filter(published).sort_by(batch.filter(published)).last().alias("read"),
         pl.col("position").filter(published).sort_by(batch.filter(published)).last(),
@@ -253,6 +266,7 @@ def _folded(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 _REBUILDS = (pl.col("mode") == "rebuild") | (pl.col("kind") == "restate")
+_ASIDE = (pl.col("rows_quarantined") > 0) | pl.col("state").is_in(["abandoned", "dropped"])
 _DAY, _SOME = pl.element().struct.field("day"), pl.col("day").list.len() > 0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
@@ -12,6 +12,7 @@ from typing import TypeVar
 from incremental_assets.ledger.entry import Entry, FileEntry, is_of_a_load
 
 _K = TypeVar("_K")
+_GIVEN_UP = ("abandoned", "dropped")
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,11 @@ class TableHistory:
     def of_day(self, day: date) -> Sequence[Entry]:
         """The final entries for a day, oldest first."""
         return [e for e in self.outcomes if e.day == day]
+
+    @cached_property
+    def days_aside(self) -> Collection[date]:
+        """The days of which rows may lie in quarantine, or were given up or dropped there."""
+        return {e.day for e in self.outcomes if e.rows_quarantined or e.state in _GIVEN_UP}
 
     @property
     def was_rewound(self) -> bool:

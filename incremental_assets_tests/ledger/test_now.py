@@ -72,6 +72,7 @@ def invented(chance: random.Random, batches: int) -> Iterator[list[Entry]]:
                 files=(FileEntry(chance.choice("abc"), batch, "", ""),),
                 touched=tuple(Touched(jan(d), batch) for d in chance.sample(DAYS, 2)),
                 affects=chance.choice((None, (), tuple(map(jan, chance.sample(DAYS, 2))))),
+                rows_quarantined=chance.choice((0, 0, 3)),
                 code_version=chance.choice("12"),
                 position=chance.choice(("", f"{batch}")),
             )
@@ -90,6 +91,7 @@ def answers(history: TableHistory) -> dict[str, object]:
         **{name: dict(getattr(history, name)) for name in OF_A_DAY},
         "numbers": (history.last_batch, history.high, history.last, history.was_rewound),
         "unsettled": history.unsettled,
+        "aside": sorted(history.days_aside),
         "newest": list(history.newest_first()),
         "newest up to": list(history.newest_first(5)),
         "above": list(history.above(5)),
