@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from incremental_assets.batches.bronze import COLUMNS, PARTITIONS
+from incremental_assets.lake.delta_log import ensure_table, put_fence
 from incremental_assets.ledger.entry import Entry, Touched, Window
 from incremental_assets.ledger.ledger import ledger_path
 from incremental_assets.load import Lakehouse
@@ -88,6 +90,10 @@ def test_a_plan_and_a_load_read_as_much_of_a_history_ten_times_as_long(
         entries = list(history(days, there.landing))
         entries.sort(key=lambda e: (e.table, e.batch, e.state != "claimed"))
         filled(ledger_path(there.lake), entries, monkeypatch)
+        # A table whose log knows of the ledger's last batch.
+        path = f"{there.lake}/{EVENTS.name}"
+        ensure_table(path, EVENTS.name, COLUMNS, PARTITIONS)
+        assert put_fence(path, EVENTS.name, days * A_DAY)
 
         def no_spark() -> SparkSession:
             raise AssertionError("an empty file needs no Spark")
