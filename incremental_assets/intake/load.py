@@ -36,7 +36,7 @@ from incremental_assets.intake.intake import (
 )
 from incremental_assets.intake.log import new_by_log
 from incremental_assets.intake.snapshot import new_by_snapshot, undo_snapshot
-from incremental_assets.intake.target import Settling, Target, ensure_columns
+from incremental_assets.intake.target import Settling, Target, ensure_columns, ensure_key
 from incremental_assets.intake.write import Written, write
 from incremental_assets.lake.beside import put_beside
 from incremental_assets.lake.delta_log import (
@@ -98,6 +98,7 @@ def load(
         tail = settle(ledger, intake.name, settling, now, say)
         target = Target.of(intake, tail.last, _history(ledger, intake))
         _refuse_filled(intake, target)
+        target.require_key()
         before = target.last.high if target.last else intake.start
         fixed = intake.source.fix()
         try:
@@ -159,6 +160,7 @@ def _publish(
 ) -> Entry:
     ensure_columns(intake, found)
     target = target.again()
+    ensure_key(intake, target)
     claim = _claim(intake, fixed, found, target, ledger, tail, before, now)
     if found.quarantined:
         _set_aside(intake, found, claim.batch)

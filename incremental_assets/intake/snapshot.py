@@ -34,8 +34,9 @@ from incremental_assets.intake.rows import (
     with_order,
 )
 from incremental_assets.intake.target import Target
-from incremental_assets.lake.beside import abandon_beside, put_beside
+from incremental_assets.lake.beside import abandon_beside, fence_beside, put_beside
 from incremental_assets.lake.delta_log import (
+    FENCE,
     add_columns,
     ensure_table,
     field_of,
@@ -156,8 +157,9 @@ def undo_snapshot(intake: Intake, batch: int) -> None:
     abandon_beside(intake.told, intake.told_app, batch)
     if open_table(intake.snapshot) is None:
         return
+    fence_beside(intake.snapshot, intake.name, batch)
     commit = find_commit(intake.snapshot, intake.name, batch)
-    if commit is None:
+    if commit is None or commit.note.get(FENCE):
         return
     try:
         DeltaTable(intake.snapshot).restore(commit.version - 1)
@@ -271,8 +273,10 @@ def _move_on(
     names = (*own, CHANGE)
     told = changed.select(F.lit(batch).cast("long").alias(BATCH), *map(quoted, names))
     put_beside(told, intake.told, intake.told_app, batch, [(BATCH, "long"), (CHANGE, "string")])
-    ensure_table(intake.snapshot, f"snapshot of {intake.name}", [(BATCH, "long")], ())
-    add_columns(intake.snapshot, [field_of(changed.schema[n]) for n in (*own, HASH)])
+    fields = [field_of(changed.schema[n]) for n in (*own, HASH)]
+    columns = [(BATCH, "long"), *((field["name"], field["type"]) for field in fields)]
+    ensure_table(intake.snapshot, f"snapshot of {intake.name}", columns, ())
+    add_columns(intake.snapshot, fields)
     incoming = changed.select(
         F.lit(batch).cast("long").alias(BATCH),
         *(quoted(n) for n in own),

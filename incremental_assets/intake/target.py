@@ -8,11 +8,12 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, DataType, LongType, StructField, StructType
 
-from incremental_assets.errors import LakeError
+from incremental_assets.errors import DefinitionError, LakeError
 from incremental_assets.frames import quoted
 from incremental_assets.intake.found import Found, Position
 from incremental_assets.intake.intake import (
@@ -37,11 +38,13 @@ from incremental_assets.lake.delta_log import (
 )
 from incremental_assets.lake.read import plain_files, read_files
 from incremental_assets.lake.stage import discard_batch
-from incremental_assets.lake.strategy import Append, History, Merge, ReplaceDay
+from incremental_assets.lake.strategy import Append, DeleteInsert, History, Merge, ReplaceDay
 from incremental_assets.ledger.entry import Entry, FileEntry, Touched
 from incremental_assets.ledger.together import Standing, require_own
 from incremental_assets.ledger.view import TableHistory
 from incremental_assets.storage import files_below
+
+KEY = "incremental_assets.key"
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class Target:
     """The target of an intake at one moment, and what the ledger knows of it.
 
     `last` is the last committed batch, `moments` the watermarks of all of them, and `files` what
-    was read of a change log's files.
+    was read of a change log's files. `key` is the one that the target is filled by, if it says so.
     """
 
     intake: Intake
@@ -58,6 +61,7 @@ class Target:
     last: Entry | None
     moments: tuple[str, ...] = ()
     files: Mapping[str, FileEntry] = field(default_factory=dict)
+    key: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, intake: Intake, last: Entry | None, history: TableHistory | None) -> Target:
@@ -71,12 +75,25 @@ class Target:
             return cls(intake, {}, None, last, moments, files)
         schema = StructType.fromJson(json.loads(table.schema().to_json()))
         types = {f.name: f.dataType for f in schema.fields}
-        return cls(intake, types, table.version(), last, moments, files)
+        key = tuple(json.loads(table.metadata().configuration.get(KEY) or "[]"))
+        return cls(intake, types, table.version(), last, moments, files, key)
 
     def again(self) -> Target:
         """The same, looked at again: a table that was just made, or given columns."""
         now = Target.of(self.intake, self.last, None)
-        return replace(self, columns=now.columns, version=now.version)
+        return replace(self, columns=now.columns, version=now.version, key=now.key)
+
+    def require_key(self) -> None:
+        """Raise DefinitionError where the target is filled by another key than the intake's."""
+        if not self.key or _folded(self.key) == _folded(self.intake.key):
+            return
+        asked = list(self.intake.key) or "none"
+        raise DefinitionError(
+            f"{self.intake.name}: the target {self.intake.target} is filled by the primary_key "
+            f"{list(self.key)}, and is now to be loaded by {asked}: a row would take the place of "
+            "rows that are others, or stand beside its own. Nothing was loaded. Load it by "
+            f"{list(self.key)}, or load by the other key into a target of its own."
+        )
 
     def known_types(self) -> dict[str, DataType]:
         """The columns that rows of the source went to before, with their types."""
@@ -128,8 +145,12 @@ class Target:
         return [each.where(other).select(HASH) for each in rows]
 
     def side(self, session: SparkSession, path: str) -> list[DataFrame]:
-        """The rows of a table beside the target, if it is there."""
-        return [] if open_table(path) is None else [self.read(session, path)]
+        """The rows of a table beside the target, if it has any.
+
+        One without a file may lack columns: older versions made it in more than one commit.
+        """
+        there = open_table(path)
+        return [self.read(session, path)] if there is not None and there.file_uris() else []
 
     @staticmethod
     def read(session: SparkSession, path: str) -> DataFrame:
@@ -252,7 +273,31 @@ def ensure_columns(intake: Intake, found: Found) -> None:
                 f"has {sorted(found.own)}. Nothing was loaded."
             )
         named = [(str(field["name"]), field["type"]) for field in fields]
-        ensure_table(intake.target, intake.name, named, intake.partition_by)
+        ensure_table(intake.target, intake.name, named, intake.partition_by, _key_of(intake))
     else:
         require_plain_writes(table, intake.target)
         add_columns(intake.target, fields)
+
+
+def ensure_key(intake: Intake, target: Target) -> None:
+    """Write down the key of a target that an older version made; the first that comes is it."""
+    if target.key or not _key_of(intake):
+        return
+    try:
+        DeltaTable(intake.target).alter.set_table_properties(
+            _key_of(intake), raise_if_not_exists=False
+        )
+    except DeltaError as error:
+        raise LakeError(
+            f"{intake.target} cannot be given a property: {error}. Load again."
+        ) from error
+
+
+def _key_of(intake: Intake) -> dict[str, str]:
+    """The key as a property of the target, if rows are told apart by it."""
+    by_key = isinstance(intake.write, Merge | History | DeleteInsert)
+    return {KEY: json.dumps(intake.key)} if by_key else {}
+
+
+def _folded(names: Sequence[str]) -> set[str]:
+    return {name.lower() for name in names}

@@ -17,6 +17,7 @@ from incremental_assets.errors import IncrementalAssetsError, LakeError
 from incremental_assets.lake.delta_log import (
     FENCE,
     ensure_table,
+    field_of,
     find_commit,
     open_table,
     put_fence,
@@ -40,9 +41,10 @@ def put_beside(
 ) -> int:
     """Add the rows of a batch, which have a column `_batch`; how many they were.
 
-    `columns` are those that the table is made with, names and Delta types; others are added.
+    The table is made with all columns at once: the rows' own and `columns`, names and Delta types.
     """
-    ensure_table(path, name, columns, partition_by)
+    own = [(field["name"], field["type"]) for field in map(field_of, rows.schema.fields)]
+    ensure_table(path, name, list((dict(columns) | dict(own)).items()), partition_by)
     staged = stage(rows, path, folder_of(name, batch), partition_by)
     publish(staged, Transaction(name, batch, f'{{"batch":{batch}}}'))
     return sum(file.rows for file in staged.files)

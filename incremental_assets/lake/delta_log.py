@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote
 
@@ -146,12 +147,18 @@ def columns_of(path: str) -> list[str]:
 
 
 def ensure_table(
-    path: str, name: str, columns: Sequence[tuple[str, str]], partition_by: Sequence[str]
+    path: str,
+    name: str,
+    columns: Sequence[tuple[str, Any]],
+    partition_by: Sequence[str],
+    properties: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Create the table if it is not there, so that a fence can always be put into its log.
+    """Create the table if it is not there, whole: in one commit.
 
-    `columns` are names and Delta types; further columns come with the first write. Raises LakeError
-    for a table that is there and cannot be written plainly.
+    `columns` are names and Delta types (text, or JSON of a nested one). A table of the lake is made
+    before its transform has said what further columns it has; they come with its first write.
+    `properties` are those of the table beside the lake's own. Raises LakeError for a table that is
+    there and cannot be written plainly.
     """
     table = open_table(path)
     if table is not None:
@@ -169,7 +176,8 @@ def ensure_table(
             mode="ignore",
             partition_by=list(partition_by),
             name=name,
-            configuration=PROPERTIES,
+            configuration={**PROPERTIES, **properties},
+            raise_if_key_not_exists=False,
         )
     except (DeltaError, OSError) as error:
         if open_table(path) is not None:  # another first run was faster

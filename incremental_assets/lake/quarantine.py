@@ -33,7 +33,7 @@ COLUMNS = (
     ("first_seen", "timestamp"),
     ("tried", "integer"),
 )
-"""What the table is made with; `reasons` and `details`, arrays of strings, come with its rows."""
+"""The first columns of the table; `reasons` and `details` are arrays of strings."""
 
 SAME = ("_day", "_landing_day", "_file", "row")
 

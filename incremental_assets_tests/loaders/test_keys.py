@@ -1,0 +1,76 @@
+"""A target is filled by one key: another one would close or double rows that are others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+import pytest
+from deltalake import DeltaTable
+
+from incremental_assets.errors import DefinitionError
+from incremental_assets.lake.strategy import Append
+from incremental_assets.loaders import CDCLoader, DeltaDiffLoader, TimestampBasedLoader
+from incremental_assets_tests.loaders.conftest import NOON, Place
+
+PEOPLE = {"id": pl.Int64, "email": pl.String, "at": pl.Datetime("us", "UTC")}
+KEY = "incremental_assets.key"
+
+
+def land(place: Place, *people: tuple[int, str]) -> None:
+    rows = [{"id": id_, "email": email, "at": NOON} for id_, email in people]
+    place.land(rows, PEOPLE)
+
+
+def load(place: Place, key: Any, table: str = "people", **options: Any) -> None:
+    TimestampBasedLoader(place.spark, place.clock).load_incremental(
+        **place.paths, timestamp_column="at", table_name=table, primary_key=key, **options
+    )
+
+
+def recorded(place: Place) -> str | None:
+    found: str | None = DeltaTable(str(place.target)).metadata().configuration.get(KEY)
+    return found
+
+
+def test_a_loader_with_another_key_is_refused_and_nothing_is_loaded(place: Place) -> None:
+    land(place, (1, "a@x"), (2, "b@x"))
+    load(place, "id")
+    before = place.version()
+    land(place, (3, "a@x"))
+
+    for key, options in (
+        ("email", {}),
+        (["id", "email"], {}),
+        (None, {"write": Append()}),
+        ("email", {"table": "by another load"}),
+        ("email", {"history": True}),
+    ):
+        with pytest.raises(DefinitionError, match=r"filled by the primary_key \['id'\]"):
+            load(place, key, **options)
+    with pytest.raises(DefinitionError, match="primary_key"):
+        DeltaDiffLoader(place.spark, place.clock).detect_changes(
+            place.source, place.target, place.snapshot, "email", "copies"
+        )
+
+    assert place.version() == before
+    load(place, "id")
+    assert place.rows("id") == [(1,), (2,), (3,)]
+
+
+def test_a_target_that_says_no_key_yet_takes_the_first_that_comes(place: Place) -> None:
+    land(place, (1, "a@x"))
+    load(place, None)
+    assert recorded(place) is None
+    land(place, (2, "b@x"))
+
+    load(place, ["id", "email"])
+
+    assert recorded(place) == '["id", "email"]'
+    land(place, (3, "c@x"))
+    load(place, ["email", "id"])
+    assert place.rows("id") == [(1,), (2,), (3,)]
+    with pytest.raises(DefinitionError, match="Nothing was loaded"):
+        CDCLoader(place.spark, place.clock).process_cdc(
+            place.source, place.target, place.watermarks, "id", "log"
+        )

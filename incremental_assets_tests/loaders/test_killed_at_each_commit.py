@@ -1,0 +1,164 @@
+"""A load that dies right after any of its commits: the next one goes on, and the end is the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from incremental_assets.lake.delta_log import ensure_table
+from incremental_assets.lake.strategy import Append, DeleteInsert, History, Merge
+from incremental_assets.loaders import CDCLoader, DeltaDiffLoader
+from incremental_assets.query import query
+from incremental_assets_tests.crashing import attempts_until_one_survives
+from incremental_assets_tests.loaders.conftest import Place
+from incremental_assets_tests.loaders.stories import MAY_1, MAY_2, NULL, SCHEMA, row
+from incremental_assets_tests.loaders.test_matrix import by_sequence, by_timestamp
+
+LOG = {"id": pl.Int64, "name": pl.String, "operation": pl.String, "sequence_num": pl.Int64}
+COPY = {"id": pl.Int64, "name": pl.String}
+# Deletes of a row that is there and of one that never was, two events that only their hash tells
+# apart, and one without a key; then a late one.
+EVENTS = (
+    [
+        (1, "a", "INSERT", 1),
+        (2, "b", "INSERT", 2),
+        (2, None, "DELETE", 3),
+        (3, None, "DELETE", 4),
+        (4, "d", "INSERT", 5),
+        (4, "e", "UPDATE", 5),
+        (None, "x", "INSERT", 6),
+    ],
+    [(1, "a2", "UPDATE", 7), (4, None, "DELETE", 8), (2, "late", "UPDATE", 1)],
+)
+COPIES = (
+    [(1, "a"), (2, "b"), (4, "d")],
+    [(1, "a2"), (2, "b"), (3, "c")],
+)
+# Of the first two only the hash decides.
+STORY = (
+    row(1, MAY_1, 10, "10:00", 1),
+    row(1, MAY_1, 12, "10:00", 1),
+    row(2, MAY_1, 20, "10:10", 2),
+    row(3, MAY_2, 30, "10:20", 3),
+    NULL,
+)
+
+
+@dataclass(frozen=True)
+class Story:
+    """How a source comes to be, step by step, and the load that runs after each.
+
+    Those before the step `dies_from` are left alone.
+    """
+
+    lands: Sequence[Callable[[Place], object]]
+    load: Callable[[Place], object]
+    dies_from: int = 0
+
+
+def of_log(*, history: bool) -> Story:
+    def load(place: Place) -> object:
+        return CDCLoader(place.spark, place.clock).process_cdc(
+            place.source, place.target, place.watermarks, "id", "log", history=history
+        )
+
+    if history:  # in one load, which creates all that there is
+        return Story([landing([*EVENTS[0], *EVENTS[1]], LOG)], load)
+    return Story([landing(events, LOG) for events in EVENTS], load)
+
+
+def of_copies(*, history: bool) -> Story:
+    def load(place: Place) -> object:
+        return DeltaDiffLoader(place.spark, place.clock).detect_changes(
+            max(place.source.iterdir()),
+            place.target,
+            place.snapshot,
+            "id",
+            "copies",
+            most_deleted=1.0,
+            history=history,
+        )
+
+    return Story([landing(copy, COPY) for copy in COPIES], load, dies_from=int(history))
+
+
+def of_rows(load: Callable[..., object], write: Any) -> Story:
+    rows = [tuple(each.as_dict().values()) for each in STORY]
+    return Story([landing(rows, SCHEMA)], lambda place: load(place, write))
+
+
+def landing(rows: Sequence[tuple[Any, ...]], schema: dict[str, Any]) -> Callable[[Place], object]:
+    named = [dict(zip(schema, each, strict=True)) for each in rows]
+    return lambda place: place.land(named, schema)
+
+
+STORIES = {
+    "log, merge": of_log(history=False),
+    "log, history": of_log(history=True),
+    "copies, merge": of_copies(history=False),
+    "copies, history": of_copies(history=True),
+    "timestamp, merge": of_rows(by_timestamp, Merge()),
+    "timestamp, delete then insert": of_rows(by_timestamp, DeleteInsert()),
+    "sequence, append": of_rows(by_sequence, Append()),
+    "sequence, history": of_rows(by_sequence, History()),
+}
+
+
+def everything(place: Place) -> dict[str, list[Any]]:
+    """All rows of all tables of the load, without the number of the batch that wrote them."""
+    tables = (place.target, place.target / "_beside", place.target / "_quarantine", place.snapshot)
+    found = {}
+    for path in tables:
+        there = (path / "_delta_log").exists()
+        rows = query(DeltaTable(str(path))).drop("_batch") if there else pl.DataFrame()
+        columns = sorted(rows.columns)
+        found[path.name] = [columns, *sorted(rows.select(columns).rows(), key=str)]
+    return found
+
+
+@pytest.mark.parametrize("name", STORIES)
+def test_a_load_that_dies_after_any_commit_goes_on_and_ends_as_if_it_had_not(
+    spark: SparkSession, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story = STORIES[name]
+    calm, killed = Place(spark, tmp_path / "calm"), Place(spark, tmp_path / "killed")
+    calm.folder.mkdir()
+    killed.folder.mkdir()
+
+    for step, land in enumerate(story.lands):
+        for place in (calm, killed):
+            land(place)
+        story.load(calm)
+        if step < story.dies_from:
+            story.load(killed)
+            continue
+        attempts = attempts_until_one_survives(monkeypatch, lambda: story.load(killed))
+
+        assert attempts > 4  # it claims, stages, publishes and records
+        assert everything(killed) == everything(calm)
+
+
+@pytest.mark.parametrize("make", [of_log, of_copies])
+def test_a_table_beside_a_target_that_an_older_version_left_half_made_is_completed(
+    place: Place, make: Callable[..., Story]
+) -> None:
+    story = make(history=False)
+    own = [("_batch", "long"), ("_table", "string")]
+    marks = [("_deleted", "boolean"), ("_why", "string")]
+    ensure_table(f"{place.target}/_beside", "beside", [*own, *marks], ())
+    ensure_table(f"{place.target}/_quarantine", "quarantine", [*own, ("_hash", "string")], ())
+    ensure_table(str(place.snapshot), "snapshot of copies", [("_batch", "long")], ())
+
+    for land in story.lands:
+        land(place)
+        story.load(place)
+
+    assert place.rows("id", "name") == ([(1, "a2")] if make is of_log else COPIES[1])
+    assert "id" in place.columns(place.target / "_beside")
