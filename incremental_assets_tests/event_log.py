@@ -42,3 +42,9 @@ def records_read(events: list[dict[str, Any]]) -> int:
     ends = (event for event in events if event["Event"] == "SparkListenerTaskEnd")
     metrics = (event.get("Task Metrics") or {} for event in ends)
     return sum(m.get("Input Metrics", {}).get("Records Read", 0) for m in metrics)
+
+
+def operators(events: list[dict[str, Any]]) -> int:
+    """How many operators the plans of the queries had, as they were first planned."""
+    plans = (e.get("physicalPlanDescription", "") for e in events if "executionId" in e)
+    return sum(plan.count("\n") for plan in plans)

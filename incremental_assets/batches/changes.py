@@ -7,12 +7,11 @@ by hash alone) lies beside it with its day, so that a day that is restated takes
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession
 
 from incremental_assets.batches.batch import Batch
 from incremental_assets.batches.events import OPERATION
@@ -25,7 +24,12 @@ from incremental_assets.intake.found import Found, Position
 from incremental_assets.intake.intake import CHANGED_AT, HASH, ORDER, WITHIN, Intake
 from incremental_assets.intake.rewrite import rewrite
 from incremental_assets.intake.target import Target, ensure_columns
-from incremental_assets.intake.truncates import with_deletes
+from incremental_assets.intake.truncates import (
+    deletes_after,
+    is_truncate,
+    known_events,
+    truncates_beside,
+)
 from incremental_assets.intake.write import write
 from incremental_assets.lake.beside import delete_beside
 from incremental_assets.lake.history import DELETED
@@ -36,7 +40,7 @@ from incremental_assets.quality.contract import Contract
 from incremental_assets.sources.stored import StoredSource
 from incremental_assets.table import Table
 
-Place = Mapping[str, Column]
+_IS_TRUNCATE = f"{OPERATION} = 'truncate'"
 _LINEAGE = ("_landing_day", "_file")
 
 
@@ -80,14 +84,8 @@ def write_changes(
     target = Target.of(intake, None, None)
     if batch.work.mode == "rebuild":
         return _anew(session, batch, intake, target, days, grown)
-    came = _places(changes, rows.order) if truncated else []
-    places = came + _truncates_before(session, intake, target, rows.order, changes)
-    if places:
-        key = [quoted(name) for name in intake.key]
-        keys = changes.where(f"{OPERATION} != 'truncate'").select(*key)
-        if truncated:
-            keys = keys.unionByName(target.read(session, intake.target).select(*key))
-        changes = with_deletes(changes, keys.distinct(), places)
+    if isinstance(batch.table.log, ChangeLog):
+        changes = _with_truncates(session, intake, target, changes, truncated=truncated)
     with persisted(changes) as kept:
         return write(session, intake, target, _found(kept, rows), batch.number).merged
 
@@ -128,12 +126,13 @@ def _anew(
             if OPERATION in events.columns:  # a truncate is of no key
                 touched = touched.where(f"{key[0]} IS NOT NULL")
             touched = touched.distinct()
-            places = _places(events, every.order)
             wanted = events.join(touched, list(intake.key), "left_semi")
-            if places:
-                wanted = with_deletes(wanted, touched, places)
-                truncates = events.where(f"{OPERATION} = 'truncate' AND {here}")
-                wanted = wanted.unionByName(truncates)
+            if isinstance(batch.table.log, ChangeLog):
+                truncates = events.where(_IS_TRUNCATE)
+                upserts = wanted.where(f"{OPERATION} = 'upsert'")
+                deletes = deletes_after(upserts, _places(truncates, intake), intake)
+                wanted = wanted.unionByName(deletes, allowMissingColumns=True)
+                wanted = wanted.unionByName(truncates.where(here))
             with persisted(wanted) as kept:
                 found = _found(kept, every)
                 return rewrite(session, intake, target, found, touched, batch.number, here)
@@ -159,44 +158,29 @@ def _columns(rows: DataFrame, intake: Intake, batch: Batch, grown: Sequence[str]
     return rows.select(*names, row_hash(types).alias(HASH))
 
 
-def _truncates_before(
-    session: SparkSession,
-    intake: Intake,
-    target: Target,
-    order: tuple[str, ...],
-    changes: DataFrame,
-) -> list[Place]:
-    """The places of the truncates that were loaded before."""
-    if OPERATION not in changes.columns:
-        return []
-    return [
-        place
-        for beside in target.side(session, intake.beside)
-        for place in _rows_as_places(beside.where(_is_truncate(intake)), order)
-    ]
+def _with_truncates(
+    session: SparkSession, intake: Intake, target: Target, changes: DataFrame, *, truncated: bool
+) -> DataFrame:
+    """The changes, and the deletes that truncates make of their keys; of new ones, of every key."""
+    came = _places(changes.where(_IS_TRUNCATE), intake)
+    before = truncates_beside(session, intake, target, came.columns)
+    if before is not None and not before.limit(1).collect():
+        before = None
+    if before is None and not truncated:
+        return changes
+    every = came if before is None else came.unionByName(before)
+    upserts = changes.where(f"{OPERATION} = 'upsert'")
+    deletes = deletes_after(upserts, every.distinct(), intake)
+    if truncated:
+        known = known_events(session, intake, target)
+        deletes = deletes.unionByName(deletes_after(known, came, intake))
+    return changes.unionByName(deletes, allowMissingColumns=True)
 
 
-def _places(changes: DataFrame, order: tuple[str, ...]) -> list[Place]:
-    if OPERATION not in changes.columns:
-        return []
-    return _rows_as_places(changes.where(f"{OPERATION} = 'truncate'"), order)
-
-
-def _rows_as_places(rows: DataFrame, order: tuple[str, ...]) -> list[Place]:
-    parts = (*order, *([CHANGED_AT] if CHANGED_AT in rows.columns else []))
-    kinds = {name: rows.schema[name].dataType for name in parts}
-    texts = (F.col(name).cast("string").alias(name) for name in parts)
-    found = rows.select(*texts, F.col("dt").cast("string").alias("dt")).distinct().collect()
-    return [
-        {name: F.lit(row[name]).cast(kind) for name, kind in kinds.items()}
-        | {"dt": F.lit(row["dt"]).cast("date")}
-        for row in found
-    ]
-
-
-def _is_truncate(intake: Intake) -> str:
-    """A delete of no key in particular is of all."""
-    return f"{DELETED} AND {quoted(intake.key[0])} IS NULL"
+def _places(truncates: DataFrame, intake: Intake) -> DataFrame:
+    """Where truncates stand in the log, and when, and the days that say them."""
+    clock = [intake.clock] if intake.clock else []
+    return truncates.select(*intake.order[:-1], *clock, "dt").distinct()
 
 
 def _has_truncates(
@@ -205,9 +189,9 @@ def _has_truncates(
     """Whether one of the days holds a truncate, or held one."""
     if OPERATION not in events.columns:
         return False
-    found = [events.where(f"{OPERATION} = 'truncate' AND {here}")]
+    found = [events.where(f"{_IS_TRUNCATE} AND {here}")]
     found += [
-        beside.where(f"{_is_truncate(intake)} AND {here}")
+        beside.where(f"{is_truncate(intake)} AND {here}")
         for beside in target.side(session, intake.beside)
     ]
     return any(rows.limit(1).collect() for rows in found)

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -35,7 +34,8 @@ from incremental_assets.frames import persisted, quoted
 from incremental_assets.intake.event_identity import not_yet_set_aside, with_identity
 from incremental_assets.intake.found import Found, Position
 from incremental_assets.intake.gate import Judged, is_good, judge, with_reasons
-from incremental_assets.intake.intake import HASH, ORDER, WITHIN, Intake
+from incremental_assets.intake.intake import HASH, ORDER, Intake
+from incremental_assets.intake.log_truncates import Truncated, truncate_values, with_truncates
 from incremental_assets.intake.new_files import LogFiles, bounded, new_files
 from incremental_assets.intake.rows import (
     hash_of,
@@ -44,7 +44,6 @@ from incremental_assets.intake.rows import (
     require_no_lines,
 )
 from incremental_assets.intake.target import Target
-from incremental_assets.intake.truncates import with_deletes
 from incremental_assets.lake.history import DELETED
 from incremental_assets.sources.object_columns import infer_columns, with_columns_of
 from incremental_assets.sources.stored import FixedSource
@@ -99,29 +98,19 @@ def new_by_log(
         with persisted(rows) as judged_rows:
             order = judged_rows.schema[ORDER].dataType.typeName()
             place = F.unix_micros(ORDER) if order == "timestamp" else F.col(ORDER)
-            judged = judge(
-                judged_rows,
-                intake.name,
-                intake.rules,
-                {
-                    "highest": F.max(F.when(is_good(), place)),
-                    "deletes": F.count_if(F.col(DELETED) & is_good()),
-                    "unknown": F.collect_set(F.when(_unknown(), F.coalesce(_WORD, F.lit("null")))),
-                    "truncates": F.collect_set(F.when(_truncate(), _place(intake, place))),
-                },
-            )
+            values = {
+                "highest": F.max(F.when(is_good(), place)),
+                "deletes": F.count_if(F.col(DELETED) & is_good()),
+                "unknown": F.collect_set(F.when(_unknown(), F.coalesce(_WORD, F.lit("null")))),
+            }
+            values |= truncate_values(intake, place)
+            judged = judge(judged_rows, intake.name, intake.rules, values)
             _refuse_unknown(intake, changes, judged.values["unknown"])
-            truncates = _truncates(before, judged.values["truncates"])
-            good = judged_rows.where(
-                F.col(OPERATION).isNull() | F.col(OPERATION).isin("upsert", "delete")
-            )
-            expanded = _with_truncates(
-                session, intake, target, good, events.own, truncates, judged.values["truncates"]
-            )
+            truncated = Truncated.of(before.state, judged.values)
+            expanded = with_truncates(session, intake, target, judged_rows, truncated)
             high = _watermark(changes, before.high, judged, order, now)
             state: dict[str, Any] = {"kind": events.kind}
-            if truncates:
-                state["truncates"] = truncates
+            state |= truncated.state
             if log.version is not None:
                 state["version"] = log.version
             yield Found(
@@ -130,7 +119,7 @@ def new_by_log(
                 Position("change log", column, high, state),
                 judged.rows,
                 judged.quarantined,
-                judged.values["deletes"] + len(truncates),
+                judged.values["deletes"] + truncated.counts,
                 log.files,
                 judged.notes,
             )
@@ -250,15 +239,6 @@ def _unknown() -> Column:
     return F.col(OPERATION).isNull() & is_good()
 
 
-def _truncate() -> Column:
-    return (F.col(OPERATION) == "truncate") & is_good()
-
-
-def _place(intake: Intake, number: Column) -> Column:
-    within = F.col(WITHIN) if WITHIN in intake.order else F.lit(0)
-    return F.struct(number.cast("string").alias("order"), within.cast("string").alias("within"))
-
-
 def _refuse_unknown(intake: Intake, changes: ChangeLog, words: Sequence[str]) -> None:
     if words:
         shown = ", ".join(repr(word) for word in sorted(words)[:5])
@@ -267,45 +247,6 @@ def _refuse_unknown(intake: Intake, changes: ChangeLog, words: Sequence[str]) ->
             f"{shown} (column {changes.operation!r}). Nothing was loaded; say what they mean with "
             "operations={'word': 'upsert' | 'delete' | 'truncate' | 'ignore'}."
         )
-
-
-def _truncates(before: Position, new: Sequence[Any]) -> list[list[str]]:
-    """Every truncate that the log ever had: its order and its place within, as digits."""
-    known = {tuple(each) for each in before.state.get("truncates", ())}
-    known |= {(row["order"], row["within"]) for row in new}
-    return [list(each) for each in sorted(known, key=lambda t: (Decimal(t[0]), Decimal(t[1])))]
-
-
-def _with_truncates(
-    session: SparkSession,
-    intake: Intake,
-    target: Target,
-    rows: DataFrame,
-    own: Mapping[str, DataType],
-    truncates: Sequence[Sequence[str]],
-    new: Sequence[Any],
-) -> DataFrame:
-    """The events, and a delete of each key that a truncate found.
-
-    Those are the keys of the events, which may lie before it, and for a new one the target's.
-    """
-    if not truncates:
-        return rows
-    key = [quoted(name) for name in intake.key]
-    keys = rows.where(is_good()).select(*key)
-    if new and target.version is not None:
-        there = target.read(session, intake.target).select(*key)
-        keys = keys.unionByName(there)
-    order_type = rows.schema[ORDER].dataType
-    is_time = order_type.typeName() == "timestamp"
-    places = []
-    for at, within in truncates:
-        order = F.timestamp_micros(F.lit(int(at))) if is_time else F.lit(at).cast(order_type)
-        place = {ORDER: order}
-        if WITHIN in intake.order:
-            place[WITHIN] = F.lit(within).cast("decimal(38,0)")
-        places.append(place)
-    return with_deletes(rows, keys.distinct(), places)
 
 
 def _watermark(changes: ChangeLog, before: str, judged: Judged, order: str, now: datetime) -> str:

@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DecimalType
 
+from incremental_assets.changes.by_log import ChangeLog
 from incremental_assets.changes.row_hash import row_hash
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import quoted
@@ -41,6 +42,7 @@ from incremental_assets.lake.strategy import (
     ReplaceDay,
 )
 
+_TRUNCATE = "_truncated_at"
 BESIDE = ((BATCH, "long"), (TABLE, "string"), (DELETED, "boolean"), (WHY, "string"))
 
 
@@ -202,7 +204,13 @@ def ranked(good: DataFrame, intake: Intake) -> DataFrame:
     latest = ", ".join(f"{name} DESC NULLS LAST" for name in place)
     first = f", {intake.first_by}" if intake.first_by else ""
     order = f"{latest}, {DELETED}, {HASH} DESC{first}"
-    return last_of_each(good, intake.key, order, _struct((*place, DELETED)), f"NOT {DELETED}")
+    key = intake.key
+    if isinstance(intake.changes, ChangeLog):  # each truncate is kept: another may be taken back
+        nobody = f"{DELETED} AND {quoted(key[0])} IS NULL"
+        good = good.withColumn(_TRUNCATE, F.expr(f"CASE WHEN {nobody} THEN {_struct(place)} END"))
+        key = (*key, _TRUNCATE)
+    rows = last_of_each(good, key, order, _struct((*place, DELETED)), f"NOT {DELETED}")
+    return rows.drop(_TRUNCATE)
 
 
 def _markers(session: SparkSession, intake: Intake, target: Target) -> DataFrame | None:

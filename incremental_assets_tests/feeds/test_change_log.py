@@ -248,7 +248,8 @@ def test_a_truncate_that_was_a_mistake_is_taken_back_by_a_repaired_file(
 ) -> None:
     users = debezium(lake, write)
     row = {"id": 1, "name": "A", "age": 1}
-    users.land("users", "2017-01-05", "1.jsonl", [envelope("c", 10, None, row)])
+    first = [envelope("t", 5, None, None), envelope("c", 10, None, row)]
+    users.land("users", "2017-01-05", "1.jsonl", first)
     users.land("users", "2017-01-06", "1.jsonl", [envelope("t", 50, None, None)])
     users.load("2017-01-05...2017-01-06")
     other = envelope("c", 60, None, {**row, "id": 2})
@@ -256,8 +257,9 @@ def test_a_truncate_that_was_a_mistake_is_taken_back_by_a_repaired_file(
 
     users.load("2017-01-06")
 
-    # Nor does what was taken back touch a row that comes late.
-    users.land("users", "2017-01-07", "1.jsonl", [envelope("c", 20, None, {**row, "id": 3})])
+    # Nor does what was taken back touch a row that comes late; the other truncate does.
+    late = [envelope("c", lsn, None, {**row, "id": number}) for number, lsn in ((3, 20), (4, 3))]
+    users.land("users", "2017-01-07", "1.jsonl", late)
     users.load("2017-01-07")
     live = users.frame("silver/users")
     live = live.filter("is_current") if isinstance(write, History) else live

@@ -1,0 +1,100 @@
+"""Truncates of a log: however many there were, a load looks at those that count."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from incremental_assets.intake.target import Target
+from incremental_assets_tests.event_log import EventLog, operators
+from incremental_assets_tests.loaders.conftest import Place
+from incremental_assets_tests.loaders.test_cdc import Event, live, load, versions
+
+
+def truncates(first: int, last: int) -> list[Event]:
+    return [(None, None, "TRUNCATE", at) for at in range(first, last, 10)]
+
+
+def position(place: Place) -> dict[str, Any]:
+    rows = DeltaTable(str(place.watermarks)).to_pyarrow_table(columns=["batch", "position"])
+    last = max(rows.to_pylist(), key=lambda row: (row["batch"], bool(row["position"])))
+    found: dict[str, Any] = json.loads(last["position"])
+    return found
+
+
+@pytest.mark.parametrize("history", [False, True], ids=["merge", "history"])
+def test_a_load_after_many_truncates_is_planned_as_one_after_few(
+    place: Place, spark: SparkSession, event_log: Path, history: bool
+) -> None:
+    counted, found = EventLog(spark, event_log), []
+    first: list[Event] = [(1, "Ann", "INSERT", 1), (3, "Cy", "INSERT", 500)]
+    load(place, *first, *truncates(10, 30), history=history)
+    for key, late, more in ((2, 12, truncates(30, 210)), (4, 17, [])):
+        counted.new()
+        load(place, (key, "late", "INSERT", late), history=history)
+        events = counted.new()
+        found.append((operators(events), len(json.dumps(position(place)))))
+        if more:
+            load(place, *more, history=history)
+
+    (few, short), (many, long) = found
+    assert 0 < many < 1.5 * few
+    assert long < short + 5  # the digits of the last place
+    if history:
+        assert versions(place) == [
+            (1, "Ann", 1, 10, False),
+            (2, "late", 12, 20, False),
+            (3, "Cy", 500, None, True),
+            (4, "late", 17, 20, False),
+        ]
+    else:
+        assert live(place) == [(3, "Cy")]
+
+
+def test_each_truncate_ends_what_there_was_in_whatever_order_they_come(place: Place) -> None:
+    load(place, (1, "A", "INSERT", 1), (1, "A", "UPDATE", 25), history=True)
+    load(place, *truncates(10, 50), (2, "B", "INSERT", 35), history=True)
+    load(place, (1, "C", "UPDATE", 12), (3, "D", "INSERT", 45), history=True)
+    load(place, *truncates(5, 6), (4, "E", "INSERT", 2), history=True)
+
+    assert versions(place) == [
+        (1, "A", 1, 5, False),
+        (1, "A", 25, 30, False),
+        (1, "C", 12, 20, False),
+        (2, "B", 35, 40, False),
+        (3, "D", 45, None, True),
+        (4, "E", 2, 5, False),
+    ]
+
+
+@pytest.mark.parametrize("history", [False, True], ids=["merge", "history"])
+def test_truncates_that_an_earlier_version_kept_in_the_ledger_go_on(
+    place: Place, history: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load(place, (1, "Ann", "INSERT", 1), *truncates(10, 30), history=history)
+    beside = DeltaTable(str(place.target / "_beside"))
+    beside.delete("_deleted AND id IS NULL")
+    before = Target.position
+
+    def as_it_was(target: Target, first: Any) -> Any:
+        found = before(target, first)
+        assert found.state.pop("truncated") == ["20", "0"]
+        found.state["truncates"] = [["10", "0"], ["20", "0"]]
+        return found
+
+    with monkeypatch.context() as earlier:
+        earlier.setattr(Target, "position", as_it_was)
+        load(place, (2, "Bob", "INSERT", 30), history=history)
+    assert position(place)["truncated"] == ["20", "0"]
+
+    load(place, (3, "late", "INSERT", 5), (3, "later", "UPDATE", 15), history=history)
+
+    if history:
+        assert versions(place)[2:] == [(3, "late", 5, 10, False), (3, "later", 15, 20, False)]
+    else:
+        assert live(place) == [(2, "Bob")]
