@@ -1,8 +1,9 @@
 """A batch of one full copy into a bronze table: what differs from the copy before it.
 
-The copy before is what the table itself says: the last change of each key until then. So copies may
-come in any order. One that comes between two others is put in its place, and the changes of the
-one after it are derived again, from what the table says of that one.
+The copy before is what the table itself says: the last change of each key until then, of which
+`copy_base` keeps what is long past. So copies may come in any order. One that comes between two
+others is put in its place, and the changes of the one after it are derived again, from what the
+table says of that one.
 
 A row without a readable key is kept as it came; which row it was nobody knows. So a copy that holds
 one is damaged, and deletes nothing: what it lacks is carried over, and the table says so.
@@ -31,6 +32,7 @@ from incremental_assets.batches.copy_changes import (
     differing,
     hashing,
     identified,
+    keep_base,
     loaded_days,
     placed_again,
     state_before,
@@ -72,6 +74,7 @@ class CopyBatch:
             own_session(batch.spark(), batch.size) as session,
             _copy(session, batch) as copy,
         ):
+            keep_base(session, batch, day)
             before = state_before(session, batch, day)
             keyless = _refuse_duplicates(batch, day, copy)
             held = copy.where(f"{KEY} IS NOT NULL").select(*STATE)

@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.batches.batch import Batch
+from incremental_assets.batches.copy_base import base_before, is_due, write_base
 from incremental_assets.changes.by_snapshot import SnapshotDiff
 from incremental_assets.changes.row_hash import HASH_VERSION, payload_hash
 from incremental_assets.frames import persisted
@@ -66,11 +67,24 @@ def copy_of(session: SparkSession, batch: Batch, day: date) -> DataFrame:
     return _last(session, batch, f"_landing_day <= '{day}' AND ({told})", day)
 
 
+def keep_base(session: SparkSession, batch: Batch, day: date) -> None:
+    """Write the base again where a copy of this day would have to read much of what came since."""
+    until = is_due(batch, day)
+    if until is not None:
+        write_base(batch, state_at(session, batch, until), until)
+
+
 def _last(session: SparkSession, batch: Batch, where: str, until: date) -> DataFrame:
+    base = base_before(batch, until)
+
     def keep(file: DataFile) -> bool:
-        return bool(file.partition["_landing_day"] <= until)
+        day = file.partition["_landing_day"]
+        return bool(day <= until and (base is None or day > base.until))
 
     rows = read_version(session, batch.path, version_of(batch.path), keep)
+    rows = rows.select(OPERATION, "_landing_day", *STATE)
+    if base is not None:
+        rows = rows.where(f"_landing_day > '{base.until}'").unionByName(base.rows(session))
     rows = rows.where(f"{KEY} IS NOT NULL AND {where}")
     last = F.max_by(F.struct(OPERATION, HASH, "payload", "_file"), "_landing_day")
     state = rows.groupBy(KEY).agg(last.alias("last")).select(KEY, "last.*")

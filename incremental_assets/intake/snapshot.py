@@ -42,10 +42,12 @@ from incremental_assets.lake.delta_log import (
     field_of,
     find_commit,
     open_table,
+    version_of,
 )
 from incremental_assets.lake.history import DELETED
 from incremental_assets.lake.merge import GONE, merge
 from incremental_assets.lake.publish import publish
+from incremental_assets.lake.read import read_version
 from incremental_assets.lake.transaction import Transaction
 from incremental_assets.sources.stored import FixedSource
 
@@ -147,7 +149,13 @@ def changes_of(session: SparkSession, intake: Intake, batch: int) -> DataFrame:
     if open_table(intake.told) is None:
         keys = [F.lit(None).cast("string").alias(name) for name in (*intake.key, CHANGE)]
         return session.range(0).select(*keys)
-    return Target.read(session, intake.told).where(F.col(BATCH) == batch).drop(BATCH)
+    rows = read_version(
+        session,
+        intake.told,
+        version_of(intake.told),
+        lambda file: file.may_hold_batches(batch - 1, batch),
+    )
+    return rows.where(F.col(BATCH) == batch).drop(BATCH)
 
 
 def undo_snapshot(intake: Intake, batch: int) -> None:

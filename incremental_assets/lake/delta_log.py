@@ -98,6 +98,8 @@ def rows_by_file(path: str, column: str) -> list[tuple[str, date | None, int]]:
     if table is None:
         return []
     files = pa.table(table.get_add_actions(flatten=True))
+    if f"partition.{column}" not in files.column_names:  # there are no files
+        return []
     days = files[f"partition.{column}"].to_pylist()
     found = zip(files["path"].to_pylist(), days, files["num_records"].to_pylist(), strict=True)
     return [(unquote(path), day, rows or 0) for path, day, rows in found]

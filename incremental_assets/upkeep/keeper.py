@@ -16,6 +16,7 @@ from datetime import date, datetime, timedelta
 from pyspark.sql import SparkSession
 
 from incremental_assets.batches.batch import quarantine_path
+from incremental_assets.batches.copy_base import base_path
 from incremental_assets.batches.since import version_read
 from incremental_assets.batches.superseded import superseded
 from incremental_assets.errors import ConflictError, IncrementalAssetsError, LakeError
@@ -260,11 +261,12 @@ class _Keeper:
 
 
 def _places(settings: Settings, tables: Sequence[Table]) -> Iterator[_Place]:
-    """Of each table its own Delta table, the one beside it, and its quarantine."""
+    """Of each table its own Delta table, those beside it, and its quarantine."""
     for table in tables:
         path, aside = f"{settings.lake}/{table.name}", quarantine_path(settings, table)
         yield _Place(table.name, path, table)
         yield _Place(f"{table.name}/_beside", f"{path}/_beside", table)
+        yield _Place(f"{table.name}/_base", base_path(path), table)
         name = aside.removeprefix(f"{settings.lake}/")
         yield _Place(name, aside, table, is_quarantine=True)
 
