@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from incremental_assets.plan.costs import Costs
 from incremental_assets_tests.event_log import EventLog, jobs, records_read
 from incremental_assets_tests.scenarios.world import World, sale, sales
 
@@ -40,7 +41,11 @@ def loaded_one_by_one(world: World, counted: EventLog) -> dict[str, int]:
     return found
 
 
-def test_a_load_takes_this_many_jobs_and_one_commit(world: World, counted: EventLog) -> None:
+def test_a_load_takes_this_many_jobs_and_one_commit(
+    world: World, counted: EventLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_measured = Costs({"merge": 1.0, "rebuild": 1.0})  # whatever this machine is busy with
+    monkeypatch.setattr(Costs, "of", lambda _: as_measured)
     first = loaded_one_by_one(world, counted)
     before = world.versions()
     late = [sale("late", "2017-01-05"), sale("a7", "2017-01-05", arrival_ts="2017-01-06")]
