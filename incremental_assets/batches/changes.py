@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from incremental_assets.batches.batch import Batch
 from incremental_assets.batches.events import OPERATION
-from incremental_assets.batches.typed import Typed, all_rows, typed
+from incremental_assets.batches.typed import Typed, all_rows, days_as_shown, typed
 from incremental_assets.changes.by_log import ChangeLog
 from incremental_assets.changes.by_timestamp import Timestamp
 from incremental_assets.changes.row_hash import row_hash
@@ -107,9 +107,12 @@ def _anew(
 ) -> Merged:
     """Derive anew every key that these days hold, or held before they were repaired.
 
-    What other days say of a key counts as well, as far as it was judged.
+    What other days say of a key counts as well, as far as it was judged; of days whose rows bronze
+    has replaced meanwhile, what the table holds.
     """
     here = f"dt IN ({sql_days(days)})"
+    shown = days_as_shown(batch, days)
+    held = f"dt IN ({sql_days(shown)})" if shown else ""
     key = [quoted(name) for name in intake.key]
     with typed(all_rows(session, batch, days), batch) as every:
         good = every.rows.where("size(_reasons) = 0")
@@ -130,12 +133,16 @@ def _anew(
             if isinstance(batch.table.log, ChangeLog):
                 truncates = events.where(_IS_TRUNCATE)
                 upserts = wanted.where(f"{OPERATION} = 'upsert'")
-                deletes = deletes_after(upserts, _places(truncates, intake), intake)
+                places = _places(truncates, intake)
+                before = truncates_beside(session, intake, target, places.columns)
+                if before is not None and held:
+                    places = places.unionByName(before.where(held)).distinct()
+                deletes = deletes_after(upserts, places, intake)
                 wanted = wanted.unionByName(deletes, allowMissingColumns=True)
                 wanted = wanted.unionByName(truncates.where(here))
             with persisted(wanted) as kept:
                 found = _found(kept, every)
-                return rewrite(session, intake, target, found, touched, batch.number, here)
+                return rewrite(session, intake, target, found, touched, batch.number, here, held)
 
 
 def _found(changes: DataFrame, rows: Typed) -> Found:

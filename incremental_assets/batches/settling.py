@@ -9,6 +9,7 @@ from datetime import date
 from incremental_assets.batches.batch import BatchKind, quarantine_path
 from incremental_assets.batches.changes import supersede_beside
 from incremental_assets.batches.superseded import outcomes_of, tidy
+from incremental_assets.intake.intake import TABLE
 from incremental_assets.lake import quarantine
 from incremental_assets.lake.beside import abandon_beside, tolerated
 from incremental_assets.lake.delta_log import find_commit, last_transaction, open_table, put_fence
@@ -81,7 +82,8 @@ class Target:
         aside = quarantine_path(self.settings, self.table)
         quarantine.fence(aside, self.table.name, batch)
         for name in ("beside", "ties of"):
-            abandon_beside(f"{self.path}/_beside", f"{name} {self.table.name}", batch)
+            app = f"{name} {self.table.name}"
+            abandon_beside(f"{self.path}/_beside", app, batch, {TABLE: self.table.name})
         with tolerated(f"{self.table.name}: files that batch {batch} had staged", self.say):
             if open_table(self.path) is not None:
                 discard_batch(self.path, self.table.name, batch)

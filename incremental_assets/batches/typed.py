@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ from incremental_assets.frames import persisted, quoted
 from incremental_assets.intake.intake import CHANGED_AT, ORDER
 from incremental_assets.lake.history import DELETED
 from incremental_assets.lake.literals import sql_days
-from incremental_assets.lake.read import DataFile, read_version
+from incremental_assets.lake.read import DataFile, data_files, read_version
 from incremental_assets.lake.strategy import History
 from incremental_assets.plan.stored import state_of
 from incremental_assets.quality.contract import Contract
@@ -136,17 +137,42 @@ def all_rows(session: SparkSession, batch: Batch, published: Collection[date]) -
     Days of the batch that are `published` are read up to their window, every other day up to where
     the table has published it: what came later was held, or nobody has judged it yet.
     """
-    upstream = batch.table.upstreams[0].table.name
-    history = batch.view.table(batch.table.name)
-    judged = {day: history.published_up_to(upstream, day) for day in history.last_published}
-    judged |= {day: batch.work.days[day].windows[0].high for day in published}
+    judged = _judged_up_to(batch, published)
 
     def may_be_judged(file: DataFile) -> bool:
         return (file.first_batch or 0) <= judged.get(file.partition["_day"], 0)
 
-    path = f"{batch.settings.lake}/{upstream}"
-    rows = read_version(session, path, batch.versions[upstream], may_be_judged)
-    return rows.where(_up_to(judged))
+    path, version = _upstream(batch)
+    return read_version(session, path, version, may_be_judged).where(_up_to(judged))
+
+
+def days_as_shown(batch: Batch, published: Collection[date]) -> list[date]:
+    """Days not `published` by the batch of which bronze has rows that nobody has judged yet.
+
+    The rows of a repaired file carry the batch of the repair, so what such a day has published of
+    it lies in bronze no more; it is in the table alone.
+    """
+    judged = _judged_up_to(batch, published)
+    path, version = _upstream(batch)
+    newer = {
+        file.partition["_day"]
+        for file in data_files(path, version)
+        if file.may_hold_batches(judged.get(file.partition["_day"], 0), sys.maxsize)
+    }
+    return sorted((judged.keys() & newer) - set(published))
+
+
+def _judged_up_to(batch: Batch, published: Collection[date]) -> dict[date, int]:
+    upstream = batch.table.upstreams[0].table.name
+    history = batch.view.table(batch.table.name)
+    judged = {day: history.published_up_to(upstream, day) for day in history.last_published}
+    return judged | {day: batch.work.days[day].windows[0].high for day in published}
+
+
+def _upstream(batch: Batch) -> tuple[str, int]:
+    """Where bronze lies, and its version that the batch reads."""
+    name = batch.table.upstreams[0].table.name
+    return f"{batch.settings.lake}/{name}", batch.versions[name]
 
 
 def _up_to(judged: Mapping[date, int]) -> str:

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.batches.batch import Batch
-from incremental_assets.batches.typed import all_rows, typed
+from incremental_assets.batches.typed import all_rows, days_as_shown, typed
 from incremental_assets.changes.row_hash import row_hash
 from incremental_assets.frames import persisted, quoted
 from incremental_assets.intake.intake import TABLE
@@ -24,7 +24,16 @@ from incremental_assets.lake.beside import put_beside
 from incremental_assets.lake.delta_log import version_of
 from incremental_assets.lake.history import DELETED, WHY
 from incremental_assets.lake.literals import sql_days
-from incremental_assets.lake.merge import GONE, LOST, OLD, Merged, Ties, last_of_each, merge
+from incremental_assets.lake.merge import (
+    GONE,
+    LOST,
+    OLD,
+    Merged,
+    Ties,
+    join_by_key,
+    last_of_each,
+    merge,
+)
 from incremental_assets.lake.read import DataFile, read_version
 from incremental_assets.lake.stage import stage
 from incremental_assets.lake.strategy import Append, Merge
@@ -151,7 +160,8 @@ def _rebuilt_keys(
     """Derive anew every key that these landing days hold, or held before they were repaired.
 
     Another landing day may hold a copy of a key that its own day has lost, so the keys are read
-    from all of bronze, as far as each day's gate has let it pass.
+    from all of bronze, as far as each day's gate has let it pass, and from what the table shows of
+    days whose rows bronze has replaced meanwhile.
     """
     table, here = batch.table, f"dt IN ({sql_days(days)})"
     key = list(table.key)
@@ -160,6 +170,12 @@ def _rebuilt_keys(
         table_now = read_version(session, batch.path, version_of(batch.path))
         keys = table_now.where(here).select(*key).union(rows.where(here).select(*key)).distinct()
         wanted = _columns(rows.join(keys, key, "left_semi"), batch, grown)
+        if shown := days_as_shown(batch, days):
+            there = table_now.where(f"dt IN ({sql_days(shown)})").join(keys, key, "left_semi")
+            there = there.withColumn("_batch", F.lit(batch.number).cast("long"))
+            same = [*key, "dt", *table.order_by]
+            others = join_by_key(wanted, there.select(*same), same, "left_anti", nulls=True)
+            wanted = others.unionByName(there, allowMissingColumns=True)
         with persisted(_ranked(wanted, table)) as kept:
             lost = kept.where(f"{LOST} AND {here}")
             if lost.limit(1).collect():

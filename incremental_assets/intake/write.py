@@ -161,11 +161,12 @@ def write_history(
     *,
     anew: str = "",
     keys: DataFrame | None = None,
+    held: str = "",
 ) -> Merged:
     """Stage the versions of the changes' keys.
 
     With `anew`, those of the `keys` are derived from `good` and from what lies beside the target
-    and does not meet this condition, whatever the target held.
+    and does not meet this condition, whatever the target held but for what meets `held`.
     """
     assert isinstance(intake.write, History)
     if DELETED not in good.columns:
@@ -187,6 +188,7 @@ def write_history(
         Versions(intake.key, intake.order, shown, intake.first_by, intake.clock),
         lambda hidden: keep_beside(intake, found, hidden, batch),
         anew=keys if anew else None,
+        held=held,
     )
 
 

@@ -96,7 +96,10 @@ def delete_beside(path: str, predicate: str, whole: Callable[[DataFile], bool] =
     if open_table(path) is None:
         return
     try:
-        remove_files(path, [f.path for f in data_files(path, version_of(path)) if whole(f)])
+        files = data_files(path, version_of(path))
+        if not files:  # an older version may have made it without the columns of the condition
+            return
+        remove_files(path, [f.path for f in files if whole(f)])
         try:
             DeltaTable(path).delete(predicate)
         except DeltaError as error:

@@ -326,7 +326,8 @@ def _actions(path: str, version: int) -> list[dict[str, Any]] | None:
             text = stream.read().decode("utf-8")
     except FileNotFoundError:
         return None
-    return [json.loads(line) for line in text.splitlines() if line.strip()]
+    # Delta leaves U+0085, U+2028 and U+2029 as they are: only a line feed ends an action.
+    return [json.loads(line) for line in text.split("\n") if line.strip()]
 
 
 def _commit(version: int, actions: list[dict[str, Any]], table: DeltaTable) -> Commit:

@@ -66,6 +66,7 @@ def merge_history(
     keep_beside: Callable[[DataFrame], None],
     *,
     anew: DataFrame | None = None,
+    held: str = "",
 ) -> Merged:
     """Stage the versions of the keys that `incoming` touches; counts stand at no day.
 
@@ -73,8 +74,8 @@ def merge_history(
     Intervals are half-open, [valid_from, valid_to), without an end for the current version; a
     delete ends one. Of changes at the same place in the order the last one shows. What shows no
     version goes to `keep_beside` (with `_deleted` and `_why`), and `beside` is all that went there
-    before. What the table holds of the keys in `anew`, and neither of the two says, is gone; there
-    null is a key as well.
+    before. What the table holds of the keys in `anew`, and neither of the two says, is gone, unless
+    it meets the condition `held`; there null is a key as well.
     Inserted are new versions, updated those whose interval or values changed, deleted the deletes
     that ended a version.
     """
@@ -84,7 +85,8 @@ def merge_history(
         keys = incoming.select(*_columns(versions.key)).distinct() if anew is None else anew
         few = stack.enter_context(few_keys(keys, table.files))
         keys = keys if few is None else few
-        events = _events(incoming, present, beside, keys, versions, anew=anew is not None)
+        said = "true" if anew is None else f"coalesce({held or 'false'}, false)"
+        events = _events(incoming, present, beside, keys, versions, said, anew=anew is not None)
         derived = stack.enter_context(persisted(_derived(events, versions)))
         hidden = F.expr("NOT _visible AND NOT _kept AND NOT _void")
         nobody = F.expr(" OR ".join(f"{name} IS NULL" for name in _columns(versions.key)))
@@ -135,10 +137,14 @@ def _events(
     beside: DataFrame | None,
     keys: DataFrame,
     versions: Versions,
+    said: str,
     *,
     anew: bool,
 ) -> DataFrame:
-    """Every change that is known of the keys, once, with where it is known from."""
+    """Every change that is known of the keys, once, with where it is known from.
+
+    `said` is the condition of what counts of the table's own versions.
+    """
     key = list(versions.key)
     first = quoted(versions.first_by) if versions.first_by else "CAST(NULL AS date)"
     clock = f"{versions.clock}, " if versions.clock else ""
@@ -150,7 +156,7 @@ def _events(
                 "*",
                 "true AS _there",
                 "false AS _kept",
-                f"{'false' if anew else 'true'} AS _said",
+                f"{said} AS _said",
                 f"{first} AS _old_first",
                 f"false AS {DELETED}",
                 "valid_from AS _old_from",

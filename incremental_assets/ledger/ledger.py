@@ -126,14 +126,18 @@ class Ledger:
         keep_small(before, table, at_files=2)
         return len(before.files), len(self.snapshot().files)
 
-    def put_in_place(self, names: Collection[str], entries: Sequence[Entry]) -> None:
-        """Put these entries in the place of all that it says of some tables, at once.
+    def put_in_place(
+        self, names: Collection[str], decide: Callable[[LedgerView], Sequence[Entry]]
+    ) -> None:
+        """Put what `decide` makes of the ledger in the place of all that it says of some tables.
 
         Raises ConflictError, and changes nothing, if somebody else wrote meanwhile.
         """
         table = self._open()
+        snapshot = self._snapshot_of(table)
+        entries = decide(self._view_of(snapshot))
         try:
-            put_in_place(self._snapshot_of(table), table, names, entries)
+            put_in_place(snapshot, table, names, entries)
         except CommitFailedError as error:
             raise ConflictError(
                 f"The ledger {self.path} was changed by another run meanwhile. It was left as it "

@@ -62,31 +62,40 @@ def rebuild_ledger(house: Lakehouse, tables: Sequence[Table]) -> Done:
         for table in sorted(tables, key=lambda table: table.name):
             owner = "a rebuild of the ledger"
             locks.enter_context(table_lock(house.settings.lake, table.name, owner, house.say))
-        old = _old(ledger, all_of_them=len(tables) == len(house.tables))
-        now, entries = house.now(), list[Entry]()
-        view = LedgerView(None) if old is None else old
-        for table in tables:
-            own = _entries(house.settings, table, view, now)
-            entries += own
-            view = LedgerView(None, view.tables, {**view.ahead, table.name: _history(table, own)})
+        now, made = house.now(), list[LedgerView]()
+
+        def decide(view: LedgerView) -> Sequence[Entry]:
+            entries = list[Entry]()
+            for table in tables:
+                own = _entries(house.settings, table, view, now)
+                entries += own
+                ahead = {**view.ahead, table.name: _history(table, own)}
+                view = LedgerView(None, view.tables, ahead)
+            made.append(view)
+            return entries
+
+        is_readable = _is_readable(ledger, all_of_them=len(tables) == len(house.tables))
         aside = ledger.put_aside(now)
-        if old is None:
+        if not is_readable:
             remove(ledger.path)
-        ledger.put_in_place([table.name for table in tables], entries)
-    return Done(tuple(_rebuilt(view.table(table.name)) for table in tables), aside)
+        ledger.put_in_place([table.name for table in tables], decide)
+    return Done(tuple(_rebuilt(made[-1].table(table.name)) for table in tables), aside)
 
 
-def _old(ledger: Ledger, *, all_of_them: bool) -> LedgerView | None:
-    """The ledger as it is; None where it cannot be read."""
+def _is_readable(ledger: Ledger, *, all_of_them: bool) -> bool:
+    """Whether the ledger can be read, or is not there. Raises LedgerError where it matters."""
     try:
-        return ledger.view_if_any()
+        view = ledger.view_if_any()
+        for name in view.tables:
+            _ = view.table(name).last_batch
     except LedgerError as error:
         if all_of_them:
-            return None
+            return False
         raise LedgerError(
             f"{error} What it says of the other tables could not be kept, so nothing was rebuilt: "
             "`incremental-assets ledger rebuild` without a TABLE makes it anew for all."
         ) from error
+    return True
 
 
 def _entries(settings: Settings, table: Table, view: LedgerView, now: datetime) -> list[Entry]:

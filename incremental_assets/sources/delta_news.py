@@ -241,7 +241,9 @@ def _actions(root: str, version: int) -> list[dict[str, Any]] | None:
 
 def _parsed(root: str, version: int, text: bytes) -> list[dict[str, Any]]:
     try:
-        return [json.loads(line) for line in text.decode("utf-8").splitlines() if line.strip()]
+        # Delta leaves U+0085, U+2028 and U+2029 as they are: only a line feed ends an action.
+        lines = text.decode("utf-8").split("\n")
+        return [json.loads(line) for line in lines if line.strip()]
     except ValueError as error:
         raise _broken(root, f"its commit {version} is not JSON ({error})") from error
 
