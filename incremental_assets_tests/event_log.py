@@ -28,9 +28,10 @@ class EventLog:
         while marker not in (text := file.read_text(encoding="utf-8")):
             assert time.monotonic() < deadline
             time.sleep(0.05)
-        lines = text.splitlines()
-        events = [json.loads(line) for line in lines[self._seen :] if line.endswith("}")]
-        self._seen = len(lines)
+        # Not splitlines(): a query may name a character that Unicode takes for an end of line.
+        *whole, _unfinished = text.split("\n")
+        events = [json.loads(line) for line in whole[self._seen :]]
+        self._seen = len(whole)
         return events
 
 
