@@ -2,9 +2,11 @@
 
 The base in `<table>/_base` is only ever written whole, by one commit, and its files say what it is:
 `_until` is the day up to which it holds the last change of each key, and `_batch` the last batch
-that it knows. A later batch that changed such a day makes it worthless, and so does whatever leaves
-it with files of two kinds; then the changes are read themselves, until it is written again. So
-nothing is to be undone where a load dies.
+that it knows. Its transaction number is the version of the table that it was read from. A later
+batch that changed such a day makes it worthless, and so does a commit since that is no load's (a
+DELETE or RESTORE by hand), and whatever leaves it with files of two kinds. Then the changes are
+read themselves, and the next copy in order writes it again. So nothing is to be undone where a
+load dies.
 """
 
 from __future__ import annotations
@@ -20,9 +22,11 @@ from incremental_assets.batches.batch import Batch
 from incremental_assets.errors import ConflictError, LakeError
 from incremental_assets.lake.delta_log import (
     active_paths,
+    changed_by_others,
     ensure_table,
     open_table,
     rows_by_file,
+    transaction,
     version_of,
 )
 from incremental_assets.lake.publish import publish
@@ -82,7 +86,10 @@ def base_before(batch: Batch, day: date) -> Base | None:
     history = batch.view.table(batch.table.name)
     if known is None or known != last or known > history.last_batch or until >= day:
         return None
-    if any(entry.batch > known and entry.day <= until for entry in history.committed):
+    later = (entry for entry in history.above(known) if entry.state == "committed")
+    version = transaction(path, _name(batch))
+    changed = any(entry.day <= until for entry in later) or not version
+    if changed or changed_by_others(batch.path, batch.table.name, version):
         return None
     return Base(until, table)
 
@@ -102,27 +109,34 @@ def is_due(batch: Batch, day: date) -> date | None:
         for _, landed, rows in rows_by_file(batch.path, "_landing_day")
         if landed is not None and landed <= until and (base is None or landed > base.until)
     ]
+    if base is None and rows_by_file(base_path(batch.path), "_until"):
+        return until  # what it holds may be what somebody deleted
     rows = sum(since) + (base.count if base is not None else 0)
     most = max(MOST_TIMES * loaded[until].rows_read, FEW_ROWS)
     files = max(MOST_FILES, len(base.table.files) if base is not None else 0)
     return until if len(since) > files or (since and rows > most) else None
 
 
-def write_base(batch: Batch, state: DataFrame, until: date) -> None:
-    """Put this state in the place of the base. `state` is what the table says up to `until`.
+def write_base(batch: Batch, state: DataFrame, until: date, version: int) -> None:
+    """Put this state in the place of the base.
 
-    Where somebody else was faster the base stays as it is: it only saves reading.
+    `state` is what the table says up to `until`, read at this version or a later one. Where
+    somebody else was faster the base stays as it is: it only saves reading.
     """
-    path, name = base_path(batch.path), f"base of {batch.table.name}"
+    path, name = base_path(batch.path), _name(batch)
     ensure_table(path, name, _COLUMNS, ("_until",))
     table = open_table(path)
     old = active_paths(table) if table is not None else ()
     marks = {"_batch": F.lit(batch.number - 1).cast("long"), "_until": F.lit(until)}
     rows = state.withColumns(marks).select(*(column for column, _ in _COLUMNS))
-    staged = stage(rows, path, folder_of(name, batch.number), ("_until",))
+    staged = stage(rows, path, folder_of(name, version), ("_until",))
     with suppress(ConflictError):
         note = f'{{"batch":{batch.number}}}'
-        publish(staged, Transaction(name, batch.number, note), replaced_files=old)
+        publish(staged, Transaction(name, version, note), replaced_files=old)
+
+
+def _name(batch: Batch) -> str:
+    return f"base of {batch.table.name} at version"
 
 
 def base_path(table: str) -> str:

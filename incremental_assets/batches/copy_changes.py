@@ -18,7 +18,7 @@ from incremental_assets.frames import persisted
 from incremental_assets.lake.delta_log import version_of
 from incremental_assets.lake.read import DataFile, read_version
 from incremental_assets.ledger.entry import Entry
-from incremental_assets.plan.stored import state_of
+from incremental_assets.plan.stored import parsed, state_of
 
 OPERATION, KEY, HASH = "_operation", "_key", "_hash"
 STATE = (KEY, HASH, "payload", "_file")
@@ -71,7 +71,8 @@ def keep_base(session: SparkSession, batch: Batch, day: date) -> None:
     """Write the base again where a copy of this day would have to read much of what came since."""
     until = is_due(batch, day)
     if until is not None:
-        write_base(batch, state_at(session, batch, until), until)
+        version = version_of(batch.path)
+        write_base(batch, state_at(session, batch, until), until, version)
 
 
 def _last(session: SparkSession, batch: Batch, where: str, until: date) -> DataFrame:
@@ -184,10 +185,13 @@ def hashing(batch: Batch) -> dict[str, Any]:
 
 
 def _as_before(batch: Batch) -> bool:
-    """Whether every copy so far was hashed as this one is."""
-    states = (state_of(entry) for entry in batch.view.table(batch.table.name).committed)
+    """Whether the last copy of every day was hashed as this one is."""
+    history = batch.view.table(batch.table.name)
     wanted = hashing(batch)
-    return all({name: state.get(name) for name in wanted} == wanted for state in states)
+    return all(
+        {name: state.get(name) for name in wanted} == wanted
+        for state in map(parsed, {history.position(day) for day in history.last_committed})
+    )
 
 
 def is_damaged(entry: Entry) -> bool:

@@ -15,7 +15,7 @@ from incremental_assets.lake.beside import abandon_beside, tolerated
 from incremental_assets.lake.delta_log import find_commit, last_transaction, open_table, put_fence
 from incremental_assets.lake.stage import discard_batch
 from incremental_assets.ledger.entry import Entry
-from incremental_assets.ledger.together import Standing, require_own
+from incremental_assets.ledger.together import LogStanding, require_own
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
@@ -46,8 +46,8 @@ class Target:
             "what the table's log says."
         )
 
-    def standing(self) -> Standing:
-        return Standing(self.path, *last_transaction(self.path, self.table.name))
+    def standing(self) -> LogStanding:
+        return LogStanding(self.path, *last_transaction(self.path, self.table.name))
 
     def outcome(self, claims: Sequence[Entry]) -> Sequence[Entry] | None:
         batch = claims[0].batch

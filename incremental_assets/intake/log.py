@@ -49,6 +49,7 @@ from incremental_assets.sources.object_columns import infer_columns, with_column
 from incremental_assets.sources.stored import FixedSource
 
 OPERATION = "_operation"
+MOST_SHOWN = 60
 _WORD = "_op_word"
 
 
@@ -98,10 +99,11 @@ def new_by_log(
         with persisted(rows) as judged_rows:
             order = judged_rows.schema[ORDER].dataType.typeName()
             place = F.unix_micros(ORDER) if order == "timestamp" else F.col(ORDER)
+            unknown = F.when(_unknown(), F.coalesce(_WORD, F.lit("null")))
             values = {
                 "highest": F.max(F.when(is_good(), place)),
                 "deletes": F.count_if(F.col(DELETED) & is_good()),
-                "unknown": F.collect_set(F.when(_unknown(), F.coalesce(_WORD, F.lit("null")))),
+                "unknown": F.array_compact(F.array(F.min(unknown), F.max(unknown))),
             }
             values |= truncate_values(intake, place)
             judged = judge(judged_rows, intake.name, intake.rules, values)
@@ -221,8 +223,8 @@ def _refuse_foreign(intake: Intake, rows: DataFrame) -> None:
     for row in found.collect():
         raise SourceError(
             f"{intake.name}: the source {intake.source.path} holds no row of a Debezium event, but "
-            f"lines such as {row['line'][:60]!r} ({row['_reason'] or 'no JSON'}). Nothing was "
-            "loaded; is it a flat log (cdc_format='flat')?"
+            f"lines such as {row['line'][:MOST_SHOWN]!r} ({row['_reason'] or 'no JSON'}). Nothing "
+            "was loaded; is it a flat log (cdc_format='flat')?"
         )
 
 
@@ -241,11 +243,11 @@ def _unknown() -> Column:
 
 def _refuse_unknown(intake: Intake, changes: ChangeLog, words: Sequence[str]) -> None:
     if words:
-        shown = ", ".join(repr(word) for word in sorted(words)[:5])
+        shown = ", ".join(repr(word[:MOST_SHOWN]) for word in sorted(set(words)))
         raise SourceError(
-            f"{intake.name}: the change log {intake.source.path} has operations that nobody knows: "
-            f"{shown} (column {changes.operation!r}). Nothing was loaded; say what they mean with "
-            "operations={'word': 'upsert' | 'delete' | 'truncate' | 'ignore'}."
+            f"{intake.name}: the change log {intake.source.path} has operations that nobody knows, "
+            f"such as {shown} (column {changes.operation!r}). Nothing was loaded; say what they "
+            "mean with operations={'word': 'upsert' | 'delete' | 'truncate' | 'ignore'}."
         )
 
 

@@ -40,7 +40,7 @@ from incremental_assets.lake.read import plain_files, read_files
 from incremental_assets.lake.stage import discard_batch
 from incremental_assets.lake.strategy import Append, DeleteInsert, History, Merge, ReplaceDay
 from incremental_assets.ledger.entry import Entry, FileEntry, Touched
-from incremental_assets.ledger.together import Standing, require_own
+from incremental_assets.ledger.together import LogStanding, require_own
 from incremental_assets.ledger.view import TableHistory
 from incremental_assets.storage import files_below
 
@@ -186,10 +186,10 @@ class Settling:
             "primary_key (without one, name start_from)."
         )
 
-    def standing(self) -> Standing:
+    def standing(self) -> LogStanding:
         """Where the target stands; one of which the ledger knows nothing is filled on."""
         is_there, last = last_transaction(self.intake.target, self.intake.name)
-        return Standing(self.intake.target, is_there, last, filled_on=True)
+        return LogStanding(self.intake.target, is_there, last, filled_on=True)
 
     def outcome(self, claims: Sequence[Entry]) -> Sequence[Entry] | None:
         """The outcome of a batch as its commit tells it; None if the target does not have it."""

@@ -315,6 +315,24 @@ def commits(path: str, app_id: str) -> Iterator[tuple[int, datetime, Commit]]:
             yield number, datetime.fromtimestamp(at / 1000, UTC), _commit(version, actions, table)
 
 
+def changed_by_others(path: str, app_id: str, since: int) -> bool:
+    """Whether a commit after a version changed rows without being one of the application's.
+
+    Also where that cannot be told: the commits are gone from the log, or the table was put back.
+    """
+    newest = version_of(path)
+    for version in range(since + 1, newest + 1):
+        actions = _actions(path, version)
+        if actions is None:
+            return True
+        if any(_is_txn(action, app_id) for action in actions):
+            continue
+        files = (action.get("add") or action.get("remove") for action in actions)
+        if any(file is not None and file.get("dataChange", True) for file in files):
+            return True
+    return since > newest
+
+
 def _is_txn(action: Mapping[str, Any], app_id: str) -> bool:
     return "txn" in action and action["txn"]["appId"] == app_id
 

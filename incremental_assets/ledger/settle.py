@@ -11,7 +11,7 @@ from incremental_assets.errors import ConflictError
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.ledger.tail import TableTail
-from incremental_assets.ledger.together import Standing, require_together
+from incremental_assets.ledger.together import LogStanding, require_together
 
 LOOKS = 20
 
@@ -25,7 +25,7 @@ class Target(Protocol):
     @property
     def remedy(self) -> str: ...
 
-    def standing(self) -> Standing:
+    def standing(self) -> LogStanding:
         """Where the table stands by its own log."""
 
     def outcome(self, claims: Sequence[Entry]) -> Sequence[Entry] | None:

@@ -20,7 +20,7 @@ CLAIMED_AS = "token"
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class LogStanding:
     """Where a table stands by its own log.
 
     `last` is the last batch in it, 0 without any; None where there is no table, or one that was
@@ -51,7 +51,7 @@ def require_own(claim: Entry, note: Mapping[str, Any], path: str, remedy: str) -
 
 
 def require_together(
-    ledger: Ledger, tail: TableTail, look: Callable[[], Standing], remedy: str
+    ledger: Ledger, tail: TableTail, look: Callable[[], LogStanding], remedy: str
 ) -> None:
     """Raise LedgerError if the ledger, as of the tail, and the table that `look` looks at disagree.
 
@@ -82,7 +82,7 @@ def require_together(
     )
 
 
-def _missing(ledger: Ledger, tail: TableTail, found: Standing) -> int:
+def _missing(ledger: Ledger, tail: TableTail, found: LogStanding) -> int:
     """The last batch that the table should have by the ledger, and has not; 0 if it has all."""
     if found.is_there and (found.last is None or found.last >= tail.last_load):
         return 0

@@ -89,7 +89,7 @@ def plan_stored(
 
 def state_of(entry: Entry | None) -> Mapping[str, Any]:
     """What the detector left in an entry of the ledger."""
-    return _parsed(entry.position if entry else "")
+    return parsed(entry.position if entry else "")
 
 
 def last_look(table: Table, history: TableHistory, day: date) -> Entry | None:
@@ -103,10 +103,11 @@ def last_state(table: Table, history: TableHistory, day: date) -> Mapping[str, A
     """What the detector left when it last looked; no entry of the day is read for it."""
     if table.landing_column is None:
         return state_of(history.last)
-    return _parsed(history.position(day))
+    return parsed(history.position(day))
 
 
-def _parsed(position: str) -> Mapping[str, Any]:
+def parsed(position: str) -> Mapping[str, Any]:
+    """What a detector left, as an entry of the ledger has it; nothing for ""."""
     state: Mapping[str, Any] = json.loads(position) if position else {}
     return state
 

@@ -147,6 +147,31 @@ def test_a_load_that_dies_while_it_writes_the_base_leaves_nothing_wrong(
     assert operations(shop) == operations(whole)
 
 
+def test_what_somebody_deleted_by_hand_is_not_kept_in_the_base(
+    lake: Lakes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copy_base, "MOST_FILES", 0)
+    shop = lake(*tables(Merge(), most_deleted=1.0))
+    for day, names in (("05", {"a": "A", "b": "B"}), ("06", {"a": "A2", "b": "B"})):
+        shop.land("products", f"2017-01-{day}", "1.jsonl", copy(**names))
+        shop.load(f"2017-01-{day}", BRONZE)
+    base = Path(shop.path(BRONZE)) / "_base"
+    assert _keys(shop, base) == ['["a"]', '["b"]']
+
+    DeltaTable(shop.path(BRONZE)).delete("_key = '[\"b\"]'")
+    shop.land("products", "2017-01-07", "1.jsonl", copy(a="A3"))
+    shop.load("2017-01-07", BRONZE)
+
+    # Nobody hears again of the row that was erased, and the base holds it no more.
+    assert _changes(shop, date(2017, 1, 7)) == [("update", '["a"]')]
+    assert _keys(shop, base) == ['["a"]']
+
+
+def _keys(shop: Lake, base: Path) -> list[str]:
+    rows = shop.spark.read.format("delta").load(str(base)).select("_key").collect()
+    return sorted(row[0] for row in rows)
+
+
 def test_maintenance_knows_the_base(lake: Lakes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copy_base, "MOST_FILES", 0)
     shop = lake(*tables(Merge()))

@@ -13,7 +13,7 @@ from incremental_assets.errors import ConflictError
 from incremental_assets.ledger.entry import Entry, FileEntry, State
 from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.ledger.settle import LOOKS, record, settle
-from incremental_assets.ledger.together import Standing
+from incremental_assets.ledger.together import LogStanding
 
 SALES = "silver/sales"
 CLAIMED_AT = datetime(2017, 1, 3, 12, tzinfo=UTC)
@@ -41,8 +41,8 @@ class Known:
     last: int = 0
     remedy: str = "Do this."
 
-    def standing(self) -> Standing:
-        return Standing("lake/silver/sales", is_there=True, last=self.last)
+    def standing(self) -> LogStanding:
+        return LogStanding("lake/silver/sales", is_there=True, last=self.last)
 
 
 @dataclass

@@ -7,23 +7,23 @@ import pytest
 from incremental_assets.errors import LedgerError
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger
-from incremental_assets.ledger.together import Standing, require_together
+from incremental_assets.ledger.together import LogStanding, require_together
 from incremental_assets_tests.ledger.entries import SALES, append, entry
 
 COMMITTED = entry(1, "committed", target_version=4)
-NO_TABLE = Standing("t", is_there=False, last=None)
-FORGETFUL = Standing("t", is_there=True, last=None)
+NO_TABLE = LogStanding("t", is_there=False, last=None)
+FORGETFUL = LogStanding("t", is_there=True, last=None)
 
 
-def at(last: int, *, filled_on: bool = False) -> Standing:
-    return Standing("t", is_there=True, last=last, filled_on=filled_on)
+def at(last: int, *, filled_on: bool = False) -> LogStanding:
+    return LogStanding("t", is_there=True, last=last, filled_on=filled_on)
 
 
-def compare(ledger: Ledger, *looks: Standing, meanwhile: tuple[Entry, ...] = ()) -> None:
+def compare(ledger: Ledger, *looks: LogStanding, meanwhile: tuple[Entry, ...] = ()) -> None:
     """Compare with a table that stands so; entries may come while it is looked at."""
     for standing in looks:
 
-        def look(standing: Standing = standing) -> Standing:
+        def look(standing: LogStanding = standing) -> LogStanding:
             append(ledger, *meanwhile)
             return standing
 
@@ -52,7 +52,7 @@ def test_what_fits(ledger: Ledger) -> None:
         (NO_TABLE, r"t is gone, and .* batch 1 was published.* Do this\."),
     ],
 )
-def test_what_does_not(ledger: Ledger, standing: Standing, told: str) -> None:
+def test_what_does_not(ledger: Ledger, standing: LogStanding, told: str) -> None:
     append(ledger, entry(1), COMMITTED, entry(2, "accepted"), entry(3, "committed", kind="rewind"))
 
     with pytest.raises(LedgerError, match=told):
