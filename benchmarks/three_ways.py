@@ -27,10 +27,10 @@ from benchmarks.report import Row, machine, show, write
 from benchmarks.report import Table as Figures
 from incremental_assets.catalog import tables
 from incremental_assets.days import DayRange, chunks
-from incremental_assets.demo.land import land
 from incremental_assets.load import Lakehouse
 from incremental_assets.loaders import local_session
 from incremental_assets.plan import landing_days_with_news, stale_days
+from incremental_assets.retail.feed.land import land
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 from incremental_assets_tests.retail_truth import assert_tables_are_the_truth, retail_truth

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from incremental_assets.errors import SettingsError
 
 PREFIX = "INCREMENTAL_ASSETS_"
-OWN_TABLES = "incremental_assets"
+OWN_TABLES = "incremental_assets.retail"
 _PACKAGE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 _NOT_IN_A_LAKE = "[]^|\\"
 _MOST_THREADS = 4

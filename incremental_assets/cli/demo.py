@@ -40,7 +40,7 @@ def demo_land(
     as_json: bool,
 ) -> None:
     """Land days of the Complete Journey grocery data as a shop would deliver them."""
-    from incremental_assets.demo import land
+    from incremental_assets.retail.feed import land
 
     days = day_range(parse_day(first), parse_day(last))
     where = landing or Settings.from_environment().landing
@@ -63,7 +63,7 @@ def demo_land(
 @JSON_OBJECT
 def demo_show(span: str | None, *, as_json: bool) -> None:
     """What the loads did, per day and table, and the products that sold best."""
-    from incremental_assets.demo.show import best_products, loaded_days, show
+    from incremental_assets.retail.feed.show import best_products, loaded_days, show
 
     settings, days = Settings.from_environment(), parse_days(span) if span else None
     if as_json:

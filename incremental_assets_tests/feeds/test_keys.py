@@ -15,11 +15,11 @@ from incremental_assets.batches import keyed
 from incremental_assets.changes import ChangeLog
 from incremental_assets.days import parse_days
 from incremental_assets.errors import DefinitionError
-from incremental_assets.gold.customer_orders import CUSTOMER_ORDERS
-from incremental_assets.gold.inventory_levels import INVENTORY_LEVELS
 from incremental_assets.lake.compare import rows_apart
 from incremental_assets.lake.strategy import History, Merge, ReplaceKeys
 from incremental_assets.quality.rules import fail, reconciles
+from incremental_assets.retail.gold.customer_orders import CUSTOMER_ORDERS
+from incremental_assets.retail.gold.inventory_levels import INVENTORY_LEVELS
 from incremental_assets.table import AsOf, ByDay, Sums, Table
 from incremental_assets_tests.feeds import test_append as visits
 from incremental_assets_tests.feeds import test_change_log as logs

@@ -19,7 +19,6 @@ from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
 from incremental_assets.catalog import table_named, tables
-from incremental_assets.demo.land import land
 from incremental_assets.errors import ConflictError, LakeError, SourceError
 from incremental_assets.lake.clone import clone
 from incremental_assets.lake.compact import Joint, exchange
@@ -46,6 +45,7 @@ from incremental_assets.lake.vacuum import (
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.view import LedgerView
+from incremental_assets.retail.feed.land import land
 from incremental_assets.settings import PREFIX, Settings
 from incremental_assets.sources.delta_news import delta_files_since
 from incremental_assets.sources.landed_files import LandedFiles, gone

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets.lake.strategy import ReplaceKeys
 from incremental_assets.quality.rules import fail, reconciles
-from incremental_assets.silver.orders import ORDERS
+from incremental_assets.retail.silver.orders import ORDERS
 from incremental_assets.table import ByDay, Sums, Table
 
 

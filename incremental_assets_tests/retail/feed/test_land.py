@@ -13,9 +13,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from incremental_assets.demo import LandSummary, land
-from incremental_assets.demo.land import TABLES
-from incremental_assets.demo.users import HOUSEHOLD_SIZES, INCOMES
+from incremental_assets.retail.feed import LandSummary, land
+from incremental_assets.retail.feed.land import TABLES
+from incremental_assets.retail.feed.users import HOUSEHOLD_SIZES, INCOMES
 
 FIRST, LAST = date(2017, 1, 1), date(2017, 1, 8)
 NEW_YEAR = date(2018, 1, 1)

@@ -8,9 +8,9 @@ from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
-from incremental_assets.demo.deliveries import Delivery
-from incremental_assets.demo.draws import Shares
-from incremental_assets.demo.users import Household, user_deliveries
+from incremental_assets.retail.feed.deliveries import Delivery
+from incremental_assets.retail.feed.draws import Shares
+from incremental_assets.retail.feed.users import Household, user_deliveries
 
 AS_IT_SHOULD_BE = Shares(late=0, duplicate=0, bad=0)
 MANY = range(400)

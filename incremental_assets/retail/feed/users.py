@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
-from incremental_assets.demo.deliveries import (
+from incremental_assets.retail.feed.deliveries import (
     SECOND,
     Delivery,
     delayed,
@@ -21,7 +21,7 @@ from incremental_assets.demo.deliveries import (
     midnight,
     within_the_day_of,
 )
-from incremental_assets.demo.draws import Shares, chosen, draw
+from incremental_assets.retail.feed.draws import Shares, chosen, draw
 
 CHANGING_SHARE: Final = 0.2
 """The share of households whose income or size changes some weeks after their first day."""

@@ -8,15 +8,15 @@ from datetime import UTC, date, datetime, timedelta
 import polars as pl
 import pytest
 
-from incremental_assets.demo.deliveries import (
+from incremental_assets.errors import DemoFeedError
+from incremental_assets.retail.feed.deliveries import (
     Delivery,
     by_landing_day,
     delayed,
     line_files,
     table_file,
 )
-from incremental_assets.demo.draws import Shares
-from incremental_assets.errors import DemoFeedError
+from incremental_assets.retail.feed.draws import Shares
 
 NOON = datetime(2017, 1, 5, 12, tzinfo=UTC)
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import polars as pl
 
-from incremental_assets.demo.draws import Shares, chosen, draw
+from incremental_assets.retail.feed.draws import Shares, chosen, draw
 
 LISTED_SHARE: Final = 0.03
 """The share of the products that are not in the catalogue from the start."""

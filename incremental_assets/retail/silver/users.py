@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from incremental_assets.bronze.users import USERS as LANDED_USERS
 from incremental_assets.lake.strategy import History
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import fail, not_null, quarantine, quarantined_share
 from incremental_assets.quality.types import Text, Timestamp
+from incremental_assets.retail.bronze.users import USERS as LANDED_USERS
 from incremental_assets.table import ByDay, Table
 
 USERS = Table(

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import polars as pl
 
-from incremental_assets.demo.deliveries import MAX_DELAY_DAYS, SECOND, Delivery, delayed
-from incremental_assets.demo.draws import Shares, chosen, draw
+from incremental_assets.retail.feed.deliveries import MAX_DELAY_DAYS, SECOND, Delivery, delayed
+from incremental_assets.retail.feed.draws import Shares, chosen, draw
 
 CANCELLED_SHARE: Final = 0.04
 """The share of the orders that are cancelled, most of them before they are shipped."""

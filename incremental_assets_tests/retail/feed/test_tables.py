@@ -13,12 +13,12 @@ import polars as pl
 import pytest
 
 from incremental_assets.days import DayRange
-from incremental_assets.demo.data_set import SPARE_STOCK, DataSet
-from incremental_assets.demo.draws import Shares
-from incremental_assets.demo.movements import Movement, movement_deliveries
-from incremental_assets.demo.orders import LONGEST_DAYS, Basket, order_deliveries
-from incremental_assets.demo.products import catalogue, copy_of
 from incremental_assets.errors import DemoFeedError
+from incremental_assets.retail.feed.data_set import SPARE_STOCK, DataSet
+from incremental_assets.retail.feed.draws import Shares
+from incremental_assets.retail.feed.movements import Movement, movement_deliveries
+from incremental_assets.retail.feed.orders import LONGEST_DAYS, Basket, order_deliveries
+from incremental_assets.retail.feed.products import catalogue, copy_of
 
 NOON = datetime(2017, 1, 5, 12, tzinfo=UTC)
 AS_IT_SHOULD_BE = Shares(late=0, duplicate=0, bad=0)

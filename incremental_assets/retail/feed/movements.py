@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import polars as pl
 
-from incremental_assets.demo.deliveries import MAX_DELAY_DAYS, Delivery, delayed
-from incremental_assets.demo.draws import Shares, chosen, draw
+from incremental_assets.retail.feed.deliveries import MAX_DELAY_DAYS, Delivery, delayed
+from incremental_assets.retail.feed.draws import Shares, chosen, draw
 
 SCHEMA: Final[dict[str, Any]] = {
     "movement_id": pl.Int64,

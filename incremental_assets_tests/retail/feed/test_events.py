@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from incremental_assets.demo.deliveries import Delivery
-from incremental_assets.demo.draws import Shares
-from incremental_assets.demo.events import Transaction, event_deliveries
+from incremental_assets.retail.feed.deliveries import Delivery
+from incremental_assets.retail.feed.draws import Shares
+from incremental_assets.retail.feed.events import Transaction, event_deliveries
 
 NOON = datetime(2017, 1, 5, 12, tzinfo=UTC)
 JUST_BEFORE_MIDNIGHT = datetime(2017, 1, 5, 23, 59, 59, tzinfo=UTC)

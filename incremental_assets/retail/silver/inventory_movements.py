@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from incremental_assets.bronze.inventory_movements import INVENTORY_MOVEMENTS as LANDED_MOVEMENTS
 from incremental_assets.lake.strategy import Merge
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import fail, not_null, quarantine, quarantined_share
 from incremental_assets.quality.types import Integer, Text, Timestamp
+from incremental_assets.retail.bronze.inventory_movements import (
+    INVENTORY_MOVEMENTS as LANDED_MOVEMENTS,
+)
 from incremental_assets.table import ByDay, Table
 
 INVENTORY_MOVEMENTS = Table(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from incremental_assets.gold.sales_mart import SALES_MART
 from incremental_assets.lake.strategy import ReplaceDay
 from incremental_assets.quality.rules import fail, reconciles
+from incremental_assets.retail.gold.sales_mart import SALES_MART
 from incremental_assets.table import ByDay, Sums, Table
 
 

@@ -15,14 +15,14 @@ from typing import Any, Final
 import polars as pl
 
 from incremental_assets.days import ONE_DAY, DayRange
-from incremental_assets.demo.deliveries import MAX_DELAY_DAYS, midnight
-from incremental_assets.demo.draws import chosen, draw
-from incremental_assets.demo.events import Transaction
-from incremental_assets.demo.movements import Movement
-from incremental_assets.demo.orders import LONGEST_DAYS, Basket
-from incremental_assets.demo.products import catalogue
-from incremental_assets.demo.users import Household
 from incremental_assets.errors import DemoFeedError
+from incremental_assets.retail.feed.deliveries import MAX_DELAY_DAYS, midnight
+from incremental_assets.retail.feed.draws import chosen, draw
+from incremental_assets.retail.feed.events import Transaction
+from incremental_assets.retail.feed.movements import Movement
+from incremental_assets.retail.feed.orders import LONGEST_DAYS, Basket
+from incremental_assets.retail.feed.products import catalogue
+from incremental_assets.retail.feed.users import Household
 
 SPARE_STOCK: Final = 12
 """Pieces of a product that a store has left at the end of the day on which it sells most of it."""

@@ -12,8 +12,8 @@ from pathlib import Path
 import fsspec
 import pytest
 
-from incremental_assets.demo import LandSummary, land
 from incremental_assets.errors import DemoFeedError
+from incremental_assets.retail.feed import LandSummary, land
 
 FIRST, LAST = date(2017, 1, 1), date(2017, 1, 3)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from incremental_assets.bronze.orders import ORDERS as LANDED_ORDERS
 from incremental_assets.lake.strategy import Merge
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import (
@@ -13,6 +12,7 @@ from incremental_assets.quality.rules import (
     quarantined_share,
 )
 from incremental_assets.quality.types import Decimal, Text, Timestamp
+from incremental_assets.retail.bronze.orders import ORDERS as LANDED_ORDERS
 from incremental_assets.table import ByDay, Table
 
 ORDERS = Table(

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Final
 
-from incremental_assets.demo.deliveries import (
+from incremental_assets.retail.feed.deliveries import (
     MAX_DELAY_DAYS,
     SECOND,
     Delivery,
@@ -17,7 +17,7 @@ from incremental_assets.demo.deliveries import (
     line_of,
     within_the_day_of,
 )
-from incremental_assets.demo.draws import Shares, chosen, draw
+from incremental_assets.retail.feed.draws import Shares, chosen, draw
 
 _LONGEST_LAG_SECONDS: Final = 300
 _FOUR_DECIMALS: Final = Decimal("0.0001")

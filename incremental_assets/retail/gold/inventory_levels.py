@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets.lake.strategy import ReplaceKeys
 from incremental_assets.quality.rules import fail, reconciles
-from incremental_assets.silver.inventory_movements import INVENTORY_MOVEMENTS
+from incremental_assets.retail.silver.inventory_movements import INVENTORY_MOVEMENTS
 from incremental_assets.table import ByDay, Sums, Table
 
 _PLACE = ("product_id", "store_id")

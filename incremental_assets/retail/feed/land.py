@@ -8,24 +8,24 @@ from datetime import date
 from typing import Final, Literal, TypeVar
 
 from incremental_assets.days import DayRange
-from incremental_assets.demo.data_set import DataSet
-from incremental_assets.demo.deliveries import (
+from incremental_assets.errors import DemoFeedError
+from incremental_assets.retail.feed.data_set import DataSet
+from incremental_assets.retail.feed.deliveries import (
     MAX_DELAY_DAYS,
     Delivery,
     by_landing_day,
     line_files,
     table_file,
 )
-from incremental_assets.demo.draws import Shares
-from incremental_assets.demo.events import event_deliveries
-from incremental_assets.demo.movements import SCHEMA as MOVEMENT
-from incremental_assets.demo.movements import movement_deliveries
-from incremental_assets.demo.orders import LONGEST_DAYS, order_deliveries
-from incremental_assets.demo.orders import SCHEMA as ORDER
-from incremental_assets.demo.places import WHOLE, Place, open_place
-from incremental_assets.demo.products import copy_of
-from incremental_assets.demo.users import users_by_landing_day
-from incremental_assets.errors import DemoFeedError
+from incremental_assets.retail.feed.draws import Shares
+from incremental_assets.retail.feed.events import event_deliveries
+from incremental_assets.retail.feed.movements import SCHEMA as MOVEMENT
+from incremental_assets.retail.feed.movements import movement_deliveries
+from incremental_assets.retail.feed.orders import LONGEST_DAYS, order_deliveries
+from incremental_assets.retail.feed.orders import SCHEMA as ORDER
+from incremental_assets.retail.feed.places import WHOLE, Place, open_place
+from incremental_assets.retail.feed.products import copy_of
+from incremental_assets.retail.feed.users import users_by_landing_day
 
 Sent = TypeVar("Sent")
 Feed = Literal["events", "users", "orders", "inventory_movements", "products"]

@@ -8,9 +8,9 @@ from pyspark.sql import functions as F
 from incremental_assets.as_of import join_as_of
 from incremental_assets.lake.strategy import Merge
 from incremental_assets.quality.rules import fail, reconciles
-from incremental_assets.silver.products import PRODUCTS
-from incremental_assets.silver.sales import SALES
-from incremental_assets.silver.users import USERS
+from incremental_assets.retail.silver.products import PRODUCTS
+from incremental_assets.retail.silver.sales import SALES
+from incremental_assets.retail.silver.users import USERS
 from incremental_assets.table import AsOf, ByDay, Sums, Table
 
 USER_THEN = AsOf(USERS, key="user_id", at="event_ts")
