@@ -30,7 +30,7 @@ from incremental_assets.quality.types import Timestamp as Instant
 from incremental_assets.settings import Settings
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.stored_feed import Stored
-from incremental_assets.table import ByDay, Read, Table
+from incremental_assets.table import Read, SameDay, Table
 
 DAYS = (date(2024, 5, 1), date(2024, 5, 2))
 SCHEMA = Contract(id=Integer(wide=True), name=Text(), amount=Decimal(), at=Instant())
@@ -105,7 +105,7 @@ def _tables(
     silver = Table(
         f"silver/{name}",
         "",
-        reads=(ByDay(bronze),),
+        reads=(SameDay(bronze),),
         key=key,
         order_by=("at",) if isinstance(changes, Timestamp) else (),
         schema=SCHEMA,

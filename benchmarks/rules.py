@@ -37,7 +37,7 @@ from incremental_assets.quality.rules import (
 from incremental_assets.quality.types import Decimal, Integer, Text, Timestamp
 from incremental_assets.settings import Settings
 from incremental_assets.sources.landed_files import LandedFiles
-from incremental_assets.table import ByDay, Table
+from incremental_assets.table import SameDay, Table
 
 DAY = date(2024, 5, 1)
 TURNS = 2
@@ -61,7 +61,7 @@ def silver(name: str, rules: Sequence[Rule]) -> Table:
     return Table(
         f"silver/{name}",
         "Events, typed.",
-        (ByDay(LANDED),),
+        (SameDay(LANDED),),
         Merge(),
         key=("order_id",),
         order_by=("event_ts",),

@@ -32,7 +32,7 @@ _NAME = re.compile(r"(bronze|silver|gold)/[a-z][a-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
-class ByDay:
+class SameDay:
     """Read the rows of the same day of an upstream table."""
 
     table: Table
@@ -58,7 +58,7 @@ class AsOf:
         return "valid_to" if isinstance(self.table.write, History) else ""
 
 
-Read = LandedFiles | Stored | ByDay | AsOf
+Read = LandedFiles | Stored | SameDay | AsOf
 Detector = Files | Timestamp | SequenceChanges | ChangeLog | SnapshotDiff
 
 
@@ -193,14 +193,14 @@ class Table:
         return found if isinstance(found, ChangeLog | SnapshotDiff) else None
 
     @property
-    def upstreams(self) -> Sequence[ByDay | AsOf]:
+    def upstreams(self) -> Sequence[SameDay | AsOf]:
         """The tables that it reads, in the order of the transform's arguments."""
-        return [read for read in self.reads if isinstance(read, ByDay | AsOf)]
+        return [read for read in self.reads if isinstance(read, SameDay | AsOf)]
 
     @property
     def facts(self) -> Table | None:
         """The upstream whose days are this table's days."""
-        return next((read.table for read in self.reads if isinstance(read, ByDay)), None)
+        return next((read.table for read in self.reads if isinstance(read, SameDay)), None)
 
     def lateness_in(self, default: timedelta) -> timedelta | None:
         """How long after its business day a row may land; None: for ever."""

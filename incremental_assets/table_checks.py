@@ -139,7 +139,9 @@ def _check_derived(table: Table) -> None:
         )
     facts = table.facts
     if facts is None or table.transform is None or table.upstreams[0].table is not facts:
-        raise DefinitionError(f"{name}: its first read has to be ByDay(…), and it has a transform.")
+        raise DefinitionError(
+            f"{name}: its first read has to be SameDay(…), and it has a transform."
+        )
     row_by_row = isinstance(facts.write, Merge) and facts.day is not None and facts.log is None
     if isinstance(table.write, Merge) and not (row_by_row and table.key == facts.key):
         raise DefinitionError(

@@ -16,7 +16,7 @@ from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import quarantine, references
 from incremental_assets.quality.types import Text
 from incremental_assets.sources.landed_files import LandedFiles
-from incremental_assets.table import ByDay, Table
+from incremental_assets.table import SameDay, Table
 """
 
 
@@ -38,7 +38,7 @@ class Package:
             from {self.name}.bronze.{name} import T as LANDED
             {HEAD.strip()}
             T = Table(
-                name="silver/{name}", description="", reads=(ByDay(LANDED),), key=("id",),
+                name="silver/{name}", description="", reads=(SameDay(LANDED),), key=("id",),
                 schema=Contract(id=Text()), rules=quarantine(references("id", "{looks_into}")),
                 write=Merge(),
             )

@@ -14,7 +14,7 @@ from incremental_assets.lake.strategy import History, ReplaceDay
 from incremental_assets.lineage import lineage_of
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.types import Text
-from incremental_assets.table import ByDay, Table
+from incremental_assets.table import SameDay, Table
 from incremental_assets_tests.plan.ledgers import EVENTS, MART, SALES, USERS
 
 HAVE: Mapping[str, Sequence[str]] = {
@@ -41,7 +41,7 @@ def test_the_intervals_of_full_copies_come_from_their_landing_day() -> None:
     versions = Table(
         "silver/copies",
         "",
-        reads=(ByDay(copies),),
+        reads=(SameDay(copies),),
         key=("id",),
         schema=Contract(id=Text()),
         write=History(),
@@ -107,7 +107,7 @@ def test_what_a_transform_adds_may_be_named() -> None:
     made = Table(
         "gold/made",
         "",
-        reads=(ByDay(typed),),
+        reads=(SameDay(typed),),
         write=ReplaceDay(),
         transform=lambda rows: rows,
         lineage={"x": ("silver/sales.added",)},

@@ -32,10 +32,10 @@ from incremental_assets.quality.gate import (
 )
 from incremental_assets.quality.judge import RuleResult, judge_day, row_result
 from incremental_assets.quality.rules import DayCounts, DayRule
-from incremental_assets.table import AsOf, ByDay, Sums
+from incremental_assets.table import AsOf, SameDay, Sums
 
 
-def upstream_rows(session: SparkSession, batch: Batch, read: ByDay | AsOf) -> DataFrame:
+def upstream_rows(session: SparkSession, batch: Batch, read: SameDay | AsOf) -> DataFrame:
     """The batch's days of the facts, or all versions of a table that is looked up."""
     name = read.table.name
     path = f"{batch.settings.lake}/{name}"

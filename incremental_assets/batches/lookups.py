@@ -17,7 +17,7 @@ from incremental_assets.lake.read import plain_files, read_version
 from incremental_assets.lake.session import own_session, size_of
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path
-from incremental_assets.table import AsOf, ByDay, Table
+from incremental_assets.table import AsOf, SameDay, Table
 
 
 def affected_days(
@@ -78,7 +78,7 @@ def _is_begun(batch: Batch, table: Table) -> bool:
 
 
 def _facts_of(table: Table) -> Table:
-    return next(read.table for read in table.upstreams if isinstance(read, ByDay))
+    return next(read.table for read in table.upstreams if isinstance(read, SameDay))
 
 
 def _days_of(

@@ -10,7 +10,7 @@ from incremental_assets.days import day_range, parse_day
 from incremental_assets.errors import DayError
 from incremental_assets.lake.strategy import ReplaceKeys
 from incremental_assets.settings import Settings
-from incremental_assets.table import AsOf, ByDay, Table
+from incremental_assets.table import AsOf, SameDay, Table
 
 # The tags of a run that takes a range of days.
 RANGE_START = "dagster/asset_partition_range_start"
@@ -25,7 +25,7 @@ def daily(settings: Settings) -> dg.DailyPartitionsDefinition:
     )
 
 
-def mapping(table: Table, read: ByDay | AsOf, settings: Settings) -> dg.PartitionMapping:
+def mapping(table: Table, read: SameDay | AsOf, settings: Settings) -> dg.PartitionMapping:
     """Which days of an upstream a day is made from.
 
     A business day D is fed by the landing days D-1 (a source in another time zone is ahead) to
@@ -34,7 +34,7 @@ def mapping(table: Table, read: ByDay | AsOf, settings: Settings) -> dg.Partitio
     """
     if isinstance(read, AsOf) or isinstance(table.write, ReplaceKeys):
         return up_to_the_day()
-    if isinstance(read, ByDay) and read.table.layer == "bronze" and read.table.day is not None:
+    if isinstance(read, SameDay) and read.table.layer == "bronze" and read.table.day is not None:
         lateness = table.lateness_in(settings.lateness)
         if lateness is not None:
             return dg.TimeWindowPartitionMapping(

@@ -14,7 +14,7 @@ from incremental_assets.plan.accepted import changed_since
 from incremental_assets.plan.code import is_rebuilt_by_day, made_by, other_code
 from incremental_assets.plan.costs import Costs
 from incremental_assets.plan.work import DayWork, Plan, Work
-from incremental_assets.table import AsOf, ByDay, Table
+from incremental_assets.table import AsOf, SameDay, Table
 
 # The ways in which one load writes its days, one batch after the other.
 _ORDER: tuple[tuple[Mode, Kind], ...] = (
@@ -96,11 +96,11 @@ def plan_derived(table: Table, days: Sequence[date], view: LedgerView) -> Plan:
     return Plan(tuple(works), refused, tuple(idle))
 
 
-def unread(table: Table, read: ByDay | AsOf, day: date, view: LedgerView) -> tuple[Entry, ...]:
+def unread(table: Table, read: SameDay | AsOf, day: date, view: LedgerView) -> tuple[Entry, ...]:
     """The batches of an upstream that changed what a day is made of since it read them."""
     history, upstream = view.table(table.name), view.table(read.table.name)
     low = history.watermark(read.table.name, day)
-    if isinstance(read, ByDay):
+    if isinstance(read, SameDay):
         return upstream.changes(day, low)
     return upstream.looked_up_changes(day, low) if day in history.last_committed else ()
 
@@ -131,7 +131,7 @@ def _day_work(table: Table, day: date, view: LedgerView) -> DayWork | None:
 def _rows_to_read(table: Table, window: Window, day: date, view: LedgerView) -> int:
     """How many rows of a day its batches wrote: all of them, or, where they are typed, the new."""
     reads = [r for r in table.upstreams if r.table.name == window.upstream]
-    if not any(isinstance(read, ByDay) for read in reads):
+    if not any(isinstance(read, SameDay) for read in reads):
         return 0
     low = window.low if table.is_typed else 0
     entries = view.table(window.upstream).changes(day, low)

@@ -9,7 +9,7 @@ from incremental_assets.lake.strategy import Append, ReplaceKeys
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.due import with_downstream
 from incremental_assets.plan.work import Work
-from incremental_assets.table import AsOf, ByDay, Table
+from incremental_assets.table import AsOf, SameDay, Table
 
 ONLY_READING_TELLS = (
     "A day that its gate holds is not published, and nothing is built on it; rows that change "
@@ -27,7 +27,7 @@ def what_may_follow(
     reasons = []
     follow: set[str] = set()
     other_days = _other_days(table, work, view)
-    readers = [t for t in chosen if any(_reads(t, table, ByDay))]
+    readers = [t for t in chosen if any(_reads(t, table, SameDay))]
     if other_days and readers:
         reasons.append(other_days)
         follow |= _with_below(readers, chosen)
@@ -64,7 +64,7 @@ def _other_landing_days(table: Table, work: Work) -> str:
     return ""
 
 
-def _reads(table: Table, upstream: Table, how: type[ByDay] | type[AsOf]) -> Iterable[bool]:
+def _reads(table: Table, upstream: Table, how: type[SameDay] | type[AsOf]) -> Iterable[bool]:
     return (isinstance(r, how) and r.table.name == upstream.name for r in table.upstreams)
 
 

@@ -9,7 +9,7 @@ from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import not_null, quarantine
 from incremental_assets.quality.types import Text, Timestamp
 from incremental_assets.sources.landed_files import LandedFiles
-from incremental_assets.table import ByDay, Table
+from incremental_assets.table import SameDay, Table
 from incremental_assets_tests.feeds.conftest import Lakes
 
 VISITS = Table(
@@ -23,7 +23,7 @@ VISITS = Table(
 TYPED = Table(
     name="silver/visits",
     description="Every visit.",
-    reads=(ByDay(VISITS),),
+    reads=(SameDay(VISITS),),
     day="at",
     lateness="default",
     schema=Contract(page=Text(), at=Timestamp()),

@@ -26,7 +26,7 @@ from incremental_assets.quality.rules import (
 from incremental_assets.quality.types import Integer, Text
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.stored_feed import Stored
-from incremental_assets.table import ByDay, Read, Table
+from incremental_assets.table import Read, SameDay, Table
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.world import Lake
 
@@ -48,7 +48,7 @@ def tables(
     silver = Table(
         name="silver/users",
         description="The users.",
-        reads=(ByDay(bronze),),
+        reads=(SameDay(bronze),),
         key=("id",),
         schema=Contract(id=Integer(required=True), name=Text(), age=Integer()),
         rules=rules,

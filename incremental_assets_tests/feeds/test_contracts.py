@@ -18,7 +18,7 @@ from incremental_assets.quality.judge import RuleResult
 from incremental_assets.quality.rules import fail, quarantined_share
 from incremental_assets.quality.types import Decimal, FieldType, Integer, Text, Timestamp
 from incremental_assets.sources.landed_files import LandedFiles
-from incremental_assets.table import ByDay, Table
+from incremental_assets.table import SameDay, Table
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_rules import DAY, landed
 from incremental_assets_tests.feeds.world import Lake
@@ -35,7 +35,7 @@ def tickets(on_new: Any = "evolve", **columns: FieldType) -> tuple[Table, Table]
     silver = Table(
         name="silver/tickets",
         description="Tickets.",
-        reads=(ByDay(landed("tickets")),),
+        reads=(SameDay(landed("tickets")),),
         key=("ticket_id",),
         order_by=("price",),
         day="at",
@@ -196,7 +196,7 @@ def test_a_key_of_a_log_widens_with_what_lies_beside_the_table(
         silver = Table(
             name="silver/users",
             description="Users.",
-            reads=(ByDay(bronze),),
+            reads=(SameDay(bronze),),
             key=("id",),
             schema=Contract(id=kind, name=Text()),
             write=write,
@@ -260,14 +260,14 @@ def test_a_column_of_gold_widens_with_what_it_is_made_from(lake: Lakes) -> None:
     gold = Table(
         name="gold/fees",
         description="Fees.",
-        reads=(ByDay(tickets(fee=Integer())[1]),),
+        reads=(SameDay(tickets(fee=Integer())[1]),),
         write=ReplaceDay(),
         transform=lambda rows: rows.groupBy("dt").agg(F.max("fee").alias("fee")),
     )
     shop = lake(*tickets(fee=Integer()), gold)
     load(shop, ticket("a", fee=1))
     wide = tickets(fee=Integer(wide=True))
-    grown = shop.with_tables(*wide, replace(gold, reads=(ByDay(wide[1]),)))
+    grown = shop.with_tables(*wide, replace(gold, reads=(SameDay(wide[1]),)))
 
     load(grown, ticket("b", fee=3_000_000_000), file="2.jsonl")
 

@@ -19,7 +19,7 @@ from incremental_assets.quality.rules import fail, rows_delivered
 from incremental_assets.quality.types import Decimal, Text
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.stored_feed import Stored
-from incremental_assets.table import ByDay, Read, Table
+from incremental_assets.table import Read, SameDay, Table
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.world import Lake, states
 
@@ -38,7 +38,7 @@ def tables(write: Merge | History, *reads: Read, **changes: Any) -> tuple[Table,
     silver = Table(
         name="silver/products",
         description="The products.",
-        reads=(ByDay(bronze),),
+        reads=(SameDay(bronze),),
         key=("sku",),
         schema=Contract(sku=Text(required=True), name=Text(), price=Decimal()),
         write=write,

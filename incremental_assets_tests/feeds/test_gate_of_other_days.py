@@ -31,7 +31,7 @@ from incremental_assets.quality.rules import (
 )
 from incremental_assets.quality.types import Integer, Text
 from incremental_assets.sources.landed_files import LandedFiles
-from incremental_assets.table import ByDay, Detector, Table
+from incremental_assets.table import Detector, SameDay, Table
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.world import Lake, states
 
@@ -63,7 +63,7 @@ class Kind:
         silver = Table(
             name=SILVER,
             description="What lies in which place.",
-            reads=(ByDay(bronze),),
+            reads=(SameDay(bronze),),
             key=self.key,
             order_by=self.order_by,
             schema=Contract(id=Text(required=True), n=Integer(), amount=Integer(), unit=Text()),

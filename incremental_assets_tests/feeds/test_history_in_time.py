@@ -15,7 +15,7 @@ from incremental_assets.lake.strategy import Append, History, Merge, ReplaceDay
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.types import Integer, Text, Timestamp
 from incremental_assets.sources.landed_files import LandedFiles
-from incremental_assets.table import AsOf, ByDay, Table
+from incremental_assets.table import AsOf, SameDay, Table
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_change_log import tables
 from incremental_assets_tests.feeds.world import Lake
@@ -33,7 +33,7 @@ LANDED_SALES = Table(
 SALES = Table(
     name="silver/sales",
     description="Sales.",
-    reads=(ByDay(LANDED_SALES),),
+    reads=(SameDay(LANDED_SALES),),
     key=("sale",),
     day="at",
     schema=Contract(sale=Text(required=True), id=Integer(), at=Timestamp()),
@@ -50,7 +50,7 @@ def mart(users: Table) -> Table:
     return Table(
         name="gold/mart",
         description="Sales with their user then.",
-        reads=(ByDay(SALES), then),
+        reads=(SameDay(SALES), then),
         write=ReplaceDay(),
         transform=transform,
     )

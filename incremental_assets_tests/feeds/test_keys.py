@@ -20,7 +20,7 @@ from incremental_assets.lake.strategy import History, Merge, ReplaceKeys
 from incremental_assets.quality.rules import fail, reconciles
 from incremental_assets.retail.gold.customer_orders import CUSTOMER_ORDERS
 from incremental_assets.retail.gold.inventory_levels import INVENTORY_LEVELS
-from incremental_assets.table import AsOf, ByDay, Sums, Table
+from incremental_assets.table import AsOf, SameDay, Sums, Table
 from incremental_assets_tests.feeds import test_append as visits
 from incremental_assets_tests.feeds import test_change_log as logs
 from incremental_assets_tests.feeds.conftest import Lakes
@@ -274,7 +274,7 @@ def counts_of(silver: Table, key: str, **counted: str) -> Table:
     return Table(
         name="gold/counts",
         description="Rows per key.",
-        reads=(ByDay(silver),),
+        reads=(SameDay(silver),),
         key=(key,),
         rules=fail(reconciles()),
         sums=Sums({"n": ("count(*)", "sum(n)")}, rows=False),
@@ -331,7 +331,7 @@ def test_a_table_by_key_reads_one_silver_table_and_names_its_key() -> None:
         looked_up = AsOf(CUSTOMER_ORDERS.facts, key="user_id", at="created_at", valid_from="dt")
         replace(CUSTOMER_ORDERS, reads=(*CUSTOMER_ORDERS.reads, looked_up))
     with pytest.raises(DefinitionError, match="row hashes of a silver table"):
-        replace(CUSTOMER_ORDERS, name="gold/x", reads=(ByDay(CUSTOMER_ORDERS),))
+        replace(CUSTOMER_ORDERS, name="gold/x", reads=(SameDay(CUSTOMER_ORDERS),))
     with pytest.raises(DefinitionError, match="over bronze is an Append"):
         replace(CUSTOMER_ORDERS.facts, write=ReplaceKeys())
     assert isinstance(CUSTOMER_ORDERS.facts.write, Merge)

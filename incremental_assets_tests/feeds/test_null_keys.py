@@ -16,7 +16,7 @@ from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import not_null, warn
 from incremental_assets.quality.types import Integer, Text, Timestamp
 from incremental_assets.sources.landed_files import LandedFiles
-from incremental_assets.table import ByDay, Table
+from incremental_assets.table import SameDay, Table
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.world import Lake, states
 
@@ -31,7 +31,7 @@ def landed(name: str, **more: Any) -> Table:
 def silver(name: str, bronze: Table, write: Merge | History = Merge(), **more: Any) -> Table:
     contract = Contract(id=Integer(), part=Text(), name=Text(), at=Timestamp())
     more = {"key": KEY, "schema": contract} | more
-    return Table(f"silver/{name}", "", (ByDay(bronze),), write, **more)
+    return Table(f"silver/{name}", "", (SameDay(bronze),), write, **more)
 
 
 def rows_tables() -> tuple[Table, ...]:
@@ -127,8 +127,8 @@ def test_gold_that_is_merged_or_made_by_key_is_held_where_its_transform_loses_a_
 ) -> None:
     tables = rows_tables()
     facts = tables[-1]
-    merged = Table("gold/merged", "", (ByDay(facts),), Merge(), key=KEY, transform=_without_part)
-    made = Table("gold/made", "", (ByDay(facts),), ReplaceKeys(), key=KEY, transform=_by_name)
+    merged = Table("gold/merged", "", (SameDay(facts),), Merge(), key=KEY, transform=_without_part)
+    made = Table("gold/made", "", (SameDay(facts),), ReplaceKeys(), key=KEY, transform=_by_name)
     shop: Lake = lake(*tables, merged, made)
     shop.land("rows", DAY, "1.jsonl", [row(1, "x", "good"), row(2, "y", "lost")])
 

@@ -15,7 +15,7 @@ from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.types import Text
 from incremental_assets.quality.types import Timestamp as Instant
 from incremental_assets.sources.stored_feed import Stored
-from incremental_assets.table import ByDay, Table
+from incremental_assets.table import SameDay, Table
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.world import Lake, at
 from incremental_assets_tests.planning import Compared, plan_and_run
@@ -31,7 +31,7 @@ BRONZE = Table(
 SILVER = Table(
     name="silver/visits",
     description="One row a visit, on its day.",
-    reads=(ByDay(BRONZE),),
+    reads=(SameDay(BRONZE),),
     key=("id",),
     order_by=("seen_at",),
     day="seen_at",

@@ -35,7 +35,7 @@ from incremental_assets.quality.rules import (
 )
 from incremental_assets.quality.types import Integer, Text, Timestamp
 from incremental_assets.sources.landed_files import LandedFiles
-from incremental_assets.table import ByDay, Table
+from incremental_assets.table import SameDay, Table
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.world import Lake
 
@@ -58,7 +58,7 @@ def bookings(*rules: Rule) -> Table:
     return Table(
         name="silver/bookings",
         description="The latest version of each booking.",
-        reads=(ByDay(landed("bookings")),),
+        reads=(SameDay(landed("bookings")),),
         key=("id",),
         order_by=("version",),
         day="at",
@@ -77,7 +77,7 @@ def per_train(*rules: Rule) -> Table:
     return Table(
         name="gold/per_train",
         description="Seats per train.",
-        reads=(ByDay(bookings()),),
+        reads=(SameDay(bookings()),),
         key=("train",),
         rules=rules,
         write=ReplaceDay(),
@@ -124,7 +124,7 @@ def test_a_days_sums_are_held_against_those_of_another_table(lake: Lakes) -> Non
     counts = Table(
         name="silver/counts",
         description="What the till says of a train's day.",
-        reads=(ByDay(landed("counts")),),
+        reads=(SameDay(landed("counts")),),
         key=("train",),
         day="at",
         schema=Contract(train=Text(required=True), sold=Integer(), at=Timestamp()),
@@ -171,7 +171,7 @@ def test_a_key_that_another_table_lacks_is_set_aside_until_it_is_there(lake: Lak
     trains = Table(
         name="silver/trains",
         description="Trains.",
-        reads=(ByDay(landed("trains")),),
+        reads=(SameDay(landed("trains")),),
         key=("train",),
         day="at",
         schema=Contract(train=Text(required=True), at=Timestamp()),
@@ -308,7 +308,7 @@ def test_a_rule_that_spark_refuses_is_named_and_nothing_is_published(
     wrong = fail(check("wrong", lambda: F.col("colour") == "red"))
     silver = bookings(*(wrong if where == "silver" else ()))
     gold = per_train(*(wrong if where == "gold" else ()))
-    trains = lake(landed("bookings"), silver, replace(gold, reads=(ByDay(silver),)))
+    trains = lake(landed("bookings"), silver, replace(gold, reads=(SameDay(silver),)))
     trains.land("bookings", DAY, "1.jsonl", [booking("a", "1")])
 
     with pytest.raises(DefinitionError, match=r"Rule wrong does not fit the table: .*colour"):

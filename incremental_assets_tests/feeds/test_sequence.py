@@ -15,7 +15,7 @@ from incremental_assets.lake.strategy import Append, Merge
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.types import Integer, Text, Timestamp
 from incremental_assets.sources.stored_feed import Stored
-from incremental_assets.table import ByDay, Table
+from incremental_assets.table import SameDay, Table
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.world import Lake, at
 
@@ -32,7 +32,7 @@ def tables(day: str | None = "moved_at", **changes: Any) -> tuple[Table, Table]:
     silver = Table(
         name="silver/movements",
         description="Each movement once.",
-        reads=(ByDay(bronze),),
+        reads=(SameDay(bronze),),
         key=("id",),
         day="moved_at" if day else None,
         schema=Contract(id=Integer(wide=True), product=Text(), moved_at=Timestamp()),

@@ -18,7 +18,7 @@ from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.types import Decimal, Text
 from incremental_assets.quality.types import Timestamp as Instant
 from incremental_assets.sources.stored_feed import Stored
-from incremental_assets.table import ByDay, Table
+from incremental_assets.table import SameDay, Table
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.world import Lake, at, states
 
@@ -34,7 +34,7 @@ def tables(**changes: Any) -> tuple[Table, Table]:
     silver = Table(
         name="silver/orders",
         description="The latest state of each order.",
-        reads=(ByDay(bronze),),
+        reads=(SameDay(bronze),),
         key=("order_id",),
         order_by=("updated_at",),
         schema=Contract(

@@ -17,13 +17,13 @@ from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.types import Text, Timestamp
 from incremental_assets.settings import Settings
 from incremental_assets.sources.landed_files import LandedFiles
-from incremental_assets.table import AsOf, ByDay, Table
+from incremental_assets.table import AsOf, SameDay, Table
 
 EVENTS = Table("bronze/events", "", reads=(LandedFiles("events"),), write=Append(), day="at")
 USERS = Table(
     "silver/users",
     "",
-    reads=(ByDay(EVENTS),),
+    reads=(SameDay(EVENTS),),
     key=("user_id",),
     schema=Contract(user_id=Text(), at=Timestamp()),
     write=Merge(),
@@ -31,7 +31,7 @@ USERS = Table(
 SALES = Table(
     "silver/sales",
     "",
-    reads=(ByDay(EVENTS),),
+    reads=(SameDay(EVENTS),),
     key=("id",),
     day="at",
     schema=Contract(id=Text(), at=Timestamp()),
@@ -40,7 +40,7 @@ SALES = Table(
 MART = Table(
     "gold/mart",
     "",
-    reads=(ByDay(SALES), AsOf(USERS, key="user_id", at="at", valid_from="at")),
+    reads=(SameDay(SALES), AsOf(USERS, key="user_id", at="at", valid_from="at")),
     write=ReplaceDay(),
     transform=lambda sales, _users: sales,
 )

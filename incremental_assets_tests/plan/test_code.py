@@ -12,7 +12,7 @@ from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.forecast import forecast
 from incremental_assets.settings import Settings
-from incremental_assets.table import ByDay, Table
+from incremental_assets.table import SameDay, Table
 from incremental_assets_tests.plan.ledgers import (
     EVENTS,
     MART,
@@ -29,7 +29,7 @@ NOW = datetime(2017, 1, 31, 12, tzinfo=UTC)
 KEYED = Table(
     "gold/keyed",
     "",
-    reads=(ByDay(SALES),),
+    reads=(SameDay(SALES),),
     key=("id",),
     write=ReplaceKeys(),
     transform=lambda sales: sales,

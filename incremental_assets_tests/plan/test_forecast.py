@@ -18,7 +18,7 @@ from incremental_assets.plan.once import OneLook
 from incremental_assets.plan.plan import plan_table
 from incremental_assets.plan.rounds import Left, due_runs
 from incremental_assets.settings import Settings
-from incremental_assets.table import ByDay
+from incremental_assets.table import SameDay
 from incremental_assets_tests.plan.ledgers import (
     EMPTY,
     EVENTS,
@@ -196,7 +196,7 @@ def test_while_a_plan_is_made_nothing_is_listed_twice(settings: Settings) -> Non
 def test_all_that_is_stale_is_done_however_many_rounds_that_takes(settings: Settings) -> None:
     feeds = [replace(EVENTS, name=f"bronze/events_{n}") for n in range(20)]
     facts = [
-        replace(SALES, name=f"silver/sales_{n}", reads=(ByDay(feed),))
+        replace(SALES, name=f"silver/sales_{n}", reads=(SameDay(feed),))
         for n, feed in enumerate(feeds)
     ]
     view = ledger(*(did(feed, 1, 5, touched=[5]) for feed in feeds))

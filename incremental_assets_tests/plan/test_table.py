@@ -15,7 +15,7 @@ from incremental_assets.quality.rules import not_null
 from incremental_assets.quality.types import Text
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.stored_feed import Stored
-from incremental_assets.table import ByDay, Table
+from incremental_assets.table import SameDay, Table
 from incremental_assets_tests.plan.ledgers import EVENTS, MART, USERS
 
 LANDED, STORED = (LandedFiles("events"),), (Stored("events"),)
@@ -40,17 +40,21 @@ LOG = Table("bronze/l", "", reads=LANDED, write=Append(), changes=ChangeLog())
             r"stands for a moment; it has no day column",
         ),
         (USERS, {"changes": Timestamp("at")}, r"Give it to the bronze table"),
-        (USERS, {"reads": (ByDay(LOG), ByDay(COPIES))}, r"types the rows of one bronze table"),
+        (USERS, {"reads": (SameDay(LOG), SameDay(COPIES))}, r"types the rows of one bronze table"),
         (USERS, {"key": ()}, r"Merge\(\) needs a key"),
         (USERS, {"key": ("other",)}, r"\['other'\] are used but not in the contract"),
-        (USERS, {"reads": (ByDay(LOG),), "order_by": ("at",)}, r"leave order_by and day out"),
-        (USERS, {"reads": (ByDay(COPIES),)}, r"compared by \('id',\); the key has to be the same"),
+        (USERS, {"reads": (SameDay(LOG),), "order_by": ("at",)}, r"leave order_by and day out"),
+        (
+            USERS,
+            {"reads": (SameDay(COPIES),)},
+            r"compared by \('id',\); the key has to be the same",
+        ),
         (USERS, {"write": History()}, r"name it in order_by"),
         (USERS, {"write": Append()}, r"keeps every row, so nothing is deleted"),
         (USERS, {"write": ReplaceDay()}, r"over bronze is an Append, a Merge or a History"),
         (MART, {"write": Append()}, r"made anew, by day or by key, or merged; use ReplaceDay"),
         (MART, {"write": Merge()}, r"joins only the rows that changed, so it needs the key"),
-        (MART, {"transform": None}, r"first read has to be ByDay"),
+        (MART, {"transform": None}, r"first read has to be SameDay"),
         (
             USERS,
             {"write": History(), "order_by": ("at",), "day": "at"},
@@ -75,7 +79,7 @@ def test_a_table_that_cannot_be_loaded_is_refused_with_the_remedy(
 
 
 def test_what_a_silver_table_makes_of_its_rows_is_told_by_its_bronze_table() -> None:
-    silver = replace(USERS, reads=(ByDay(LOG),))
+    silver = replace(USERS, reads=(SameDay(LOG),))
 
     assert silver.log == ChangeLog()
     assert USERS.log is None

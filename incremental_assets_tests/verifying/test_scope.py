@@ -10,7 +10,7 @@ from incremental_assets.days import DayRange
 from incremental_assets.lake.strategy import ReplaceKeys
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.quality.rules import fail, quarantine, reconciles_with, references
-from incremental_assets.table import ByDay, Table
+from incremental_assets.table import SameDay, Table
 from incremental_assets.verifying.scope import Scope, scope_of
 from incremental_assets_tests.plan.ledgers import (
     EVENTS,
@@ -25,7 +25,7 @@ from incremental_assets_tests.plan.ledgers import (
 PER_USER = Table(
     "gold/per_user",
     "",
-    reads=(ByDay(SALES),),
+    reads=(SameDay(SALES),),
     key=("user_id",),
     write=ReplaceKeys(),
     transform=lambda sales: sales,
@@ -93,7 +93,7 @@ def test_tables_that_rules_look_into_are_built_too() -> None:
     summing = replace(
         MART,
         name="gold/sums",
-        reads=(ByDay(SALES),),
+        reads=(SameDay(SALES),),
         transform=lambda sales: sales,
         rules=fail(reconciles_with(MART.name, {"n": ("count(1)", "count(1)")})),
     )

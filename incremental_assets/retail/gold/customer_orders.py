@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from incremental_assets.lake.strategy import ReplaceKeys
 from incremental_assets.quality.rules import fail, reconciles
 from incremental_assets.retail.silver.orders import ORDERS
-from incremental_assets.table import ByDay, Sums, Table
+from incremental_assets.table import SameDay, Sums, Table
 
 
 def transform(orders: DataFrame) -> DataFrame:
@@ -32,7 +32,7 @@ def transform(orders: DataFrame) -> DataFrame:
 CUSTOMER_ORDERS = Table(
     name="gold/customer_orders",
     description="Per user the first and last order, their number and exact value, none cancelled.",
-    reads=(ByDay(ORDERS),),
+    reads=(SameDay(ORDERS),),
     key=("user_id",),
     rules=fail(reconciles()),
     sums=Sums(

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from incremental_assets.lake.strategy import ReplaceDay
 from incremental_assets.quality.rules import fail, reconciles
 from incremental_assets.retail.gold.sales_mart import SALES_MART
-from incremental_assets.table import ByDay, Sums, Table
+from incremental_assets.table import SameDay, Sums, Table
 
 
 def transform(mart: DataFrame) -> DataFrame:
@@ -23,7 +23,7 @@ def transform(mart: DataFrame) -> DataFrame:
 DAILY_PRODUCT_SALES = Table(
     name="gold/daily_product_sales",
     description="Units, exact revenue and number of orders per day, product and store.",
-    reads=(ByDay(SALES_MART),),
+    reads=(SameDay(SALES_MART),),
     key=("product_id", "store_id"),
     rules=fail(reconciles()),
     sums=Sums(

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from incremental_assets.lake.strategy import ReplaceKeys
 from incremental_assets.quality.rules import fail, reconciles
 from incremental_assets.retail.silver.inventory_movements import INVENTORY_MOVEMENTS
-from incremental_assets.table import ByDay, Sums, Table
+from incremental_assets.table import SameDay, Sums, Table
 
 _PLACE = ("product_id", "store_id")
 
@@ -28,7 +28,7 @@ def transform(movements: DataFrame, opening: DataFrame) -> DataFrame:
 INVENTORY_LEVELS = Table(
     name="gold/inventory_levels",
     description="The level of each product and store at the end of each day on which it changed.",
-    reads=(ByDay(INVENTORY_MOVEMENTS),),
+    reads=(SameDay(INVENTORY_MOVEMENTS),),
     key=_PLACE,
     rules=fail(reconciles()),
     sums=Sums({"delta": ("sum(delta)", "sum(delta)")}, rows=False),

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from incremental_assets.lake.strategy import ReplaceDay
 from incremental_assets.quality.rules import fail, reconciles
 from incremental_assets.retail.silver.sales import SALES
-from incremental_assets.table import ByDay, Sums, Table
+from incremental_assets.table import SameDay, Sums, Table
 
 _KEPT = ("order_id", "store_id", "product_id", "qty", "unit_price", "event_ts")
 
@@ -26,7 +26,7 @@ def transform(sales: DataFrame) -> DataFrame:
 LATEST_USER_EVENTS = Table(
     name="gold/latest_user_events",
     description="Each user's latest event of each day; of events at one instant the last order_id.",
-    reads=(ByDay(SALES),),
+    reads=(SameDay(SALES),),
     key=("user_id",),
     rules=fail(reconciles()),
     sums=Sums({"users": ("count(DISTINCT user_id)", "count(1)")}, rows=False),

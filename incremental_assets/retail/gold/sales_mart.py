@@ -11,7 +11,7 @@ from incremental_assets.quality.rules import fail, reconciles
 from incremental_assets.retail.silver.products import PRODUCTS
 from incremental_assets.retail.silver.sales import SALES
 from incremental_assets.retail.silver.users import USERS
-from incremental_assets.table import AsOf, ByDay, Sums, Table
+from incremental_assets.table import AsOf, SameDay, Sums, Table
 
 USER_THEN = AsOf(USERS, key="user_id", at="event_ts")
 PRODUCT_THEN = AsOf(PRODUCTS, key="product_id", at="event_ts")
@@ -30,7 +30,7 @@ def transform(sales: DataFrame, users: DataFrame, products: DataFrame) -> DataFr
 SALES_MART = Table(
     name="gold/sales_mart",
     description="Each sale with its exact total price, its user and its product as of the sale.",
-    reads=(ByDay(SALES), USER_THEN, PRODUCT_THEN),
+    reads=(SameDay(SALES), USER_THEN, PRODUCT_THEN),
     key=("order_id",),
     rules=fail(reconciles()),
     sums=Sums({"revenue": ("sum(qty * unit_price)", "sum(total_price)")}),

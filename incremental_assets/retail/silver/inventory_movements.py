@@ -9,12 +9,12 @@ from incremental_assets.quality.types import Integer, Text, Timestamp
 from incremental_assets.retail.bronze.inventory_movements import (
     INVENTORY_MOVEMENTS as LANDED_MOVEMENTS,
 )
-from incremental_assets.table import ByDay, Table
+from incremental_assets.table import SameDay, Table
 
 INVENTORY_MOVEMENTS = Table(
     name="silver/inventory_movements",
     description="What came into a store (positive) and went out of it (negative), per product.",
-    reads=(ByDay(LANDED_MOVEMENTS),),
+    reads=(SameDay(LANDED_MOVEMENTS),),
     key=("movement_id",),
     schema=Contract(
         on_new="evolve",

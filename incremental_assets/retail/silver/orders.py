@@ -13,12 +13,12 @@ from incremental_assets.quality.rules import (
 )
 from incremental_assets.quality.types import Decimal, Text, Timestamp
 from incremental_assets.retail.bronze.orders import ORDERS as LANDED_ORDERS
-from incremental_assets.table import ByDay, Table
+from incremental_assets.table import SameDay, Table
 
 ORDERS = Table(
     name="silver/orders",
     description="The latest state of each order. It may change for ever, so none is too late.",
-    reads=(ByDay(LANDED_ORDERS),),
+    reads=(SameDay(LANDED_ORDERS),),
     key=("order_id",),
     order_by=("updated_at",),
     schema=Contract(

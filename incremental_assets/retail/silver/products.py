@@ -7,12 +7,12 @@ from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import fail, not_null, quarantine, quarantined_share
 from incremental_assets.quality.types import Text
 from incremental_assets.retail.bronze.products import PRODUCTS as LANDED_PRODUCTS
-from incremental_assets.table import ByDay, Table
+from incremental_assets.table import SameDay, Table
 
 PRODUCTS = Table(
     name="silver/products",
     description="Every version of each product, from the copy that first showed it.",
-    reads=(ByDay(LANDED_PRODUCTS),),
+    reads=(SameDay(LANDED_PRODUCTS),),
     key=("product_id",),
     schema=Contract(on_new="evolve", product_id=Text(required=True)),
     rules=(*quarantine(not_null("product_id")), *fail(quarantined_share(at_most=0.05, fewest=5))),

@@ -13,12 +13,12 @@ from incremental_assets.quality.rules import (
 )
 from incremental_assets.quality.types import Decimal, Integer, Text, Timestamp
 from incremental_assets.retail.bronze.events import EVENTS
-from incremental_assets.table import ByDay, Table
+from incremental_assets.table import SameDay, Table
 
 SALES = Table(
     name="silver/sales",
     description="One row per line of a basket, typed, the latest version of each.",
-    reads=(ByDay(EVENTS),),
+    reads=(SameDay(EVENTS),),
     key=("order_id",),
     order_by=("arrival_ts",),
     day="event_ts",

@@ -7,12 +7,12 @@ from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import fail, not_null, quarantine, quarantined_share
 from incremental_assets.quality.types import Text, Timestamp
 from incremental_assets.retail.bronze.users import USERS as LANDED_USERS
-from incremental_assets.table import ByDay, Table
+from incremental_assets.table import SameDay, Table
 
 USERS = Table(
     name="silver/users",
     description="Every version of each user, with every attribute that the feed ever had.",
-    reads=(ByDay(LANDED_USERS),),
+    reads=(SameDay(LANDED_USERS),),
     key=("user_id",),
     schema=Contract(
         on_new="evolve",

@@ -9,7 +9,7 @@ from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import Rule
 from incremental_assets.quality.types import Integer, Text, Timestamp
 from incremental_assets.sources.landed_files import LandedFiles
-from incremental_assets.table import ByDay, Table
+from incremental_assets.table import SameDay, Table
 
 
 def landed(name: str, *rules: Rule) -> Table:
@@ -29,7 +29,7 @@ def typed(name: str, upstream: Table, *rules: Rule) -> Table:
     return Table(
         name=f"silver/{name}",
         description="Each order once.",
-        reads=(ByDay(upstream),),
+        reads=(SameDay(upstream),),
         key=("id",),
         day="at",
         schema=Contract(id=Text(required=True), amount=Integer(), at=Timestamp()),
@@ -43,7 +43,7 @@ def made(name: str, upstream: Table, *rules: Rule) -> Table:
     return Table(
         name=f"gold/{name}",
         description="What each order brought.",
-        reads=(ByDay(upstream),),
+        reads=(SameDay(upstream),),
         key=("id",),
         rules=rules,
         write=ReplaceDay(),

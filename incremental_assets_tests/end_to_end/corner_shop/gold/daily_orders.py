@@ -5,7 +5,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets.lake.strategy import ReplaceDay
 from incremental_assets.quality.rules import fail, reconciles
-from incremental_assets.table import ByDay, Sums, Table
+from incremental_assets.table import SameDay, Sums, Table
 from incremental_assets_tests.end_to_end.corner_shop.silver.orders import ORDERS
 
 
@@ -19,7 +19,7 @@ def transform(orders: DataFrame) -> DataFrame:
 DAILY_ORDERS = Table(
     name="gold/daily_orders",
     description="Orders per day of their last change, by status.",
-    reads=(ByDay(ORDERS),),
+    reads=(SameDay(ORDERS),),
     key=("status",),
     rules=fail(reconciles()),
     sums=Sums({"amount": ("sum(amount)", "sum(amount)")}, rows=False),

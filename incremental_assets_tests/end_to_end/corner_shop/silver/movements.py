@@ -3,13 +3,13 @@ from __future__ import annotations
 from incremental_assets.lake.strategy import Merge
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.types import Integer, Text, Timestamp
-from incremental_assets.table import ByDay, Table
+from incremental_assets.table import SameDay, Table
 from incremental_assets_tests.end_to_end.corner_shop.bronze.movements import MOVEMENTS as LANDED
 
 MOVEMENTS = Table(
     name="silver/movements",
     description="Each movement once.",
-    reads=(ByDay(LANDED),),
+    reads=(SameDay(LANDED),),
     key=("id",),
     schema=Contract(id=Integer(wide=True), product=Text(), moved_at=Timestamp()),
     write=Merge(),

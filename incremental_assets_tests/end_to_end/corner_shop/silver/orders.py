@@ -3,13 +3,13 @@ from __future__ import annotations
 from incremental_assets.lake.strategy import Merge
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.types import Decimal, Text, Timestamp
-from incremental_assets.table import ByDay, Table
+from incremental_assets.table import SameDay, Table
 from incremental_assets_tests.end_to_end.corner_shop.bronze.orders import ORDERS as LANDED
 
 ORDERS = Table(
     name="silver/orders",
     description="The latest state of each order, on the day of its last change.",
-    reads=(ByDay(LANDED),),
+    reads=(SameDay(LANDED),),
     key=("order_id",),
     order_by=("updated_at",),
     schema=Contract(
