@@ -21,7 +21,7 @@ from benchmarks.report import Row, machine, show, write
 from benchmarks.report import Table as Figures
 from incremental_assets.changes import ChangeLog, SnapshotDiff, Timestamp
 from incremental_assets.changes import Sequence as Numbers
-from incremental_assets.lake.strategy import Append, History, Merge
+from incremental_assets.lake.strategy import SCD2, Append, Merge
 from incremental_assets.load import Lakehouse
 from incremental_assets.loaders import local_session
 from incremental_assets.quality.contract import Contract
@@ -82,7 +82,7 @@ def _feeds() -> list[Feed]:
         Feed("by timestamp, merge", _tables("orders", _AT), _parquet),
         Feed("by sequence, append", _tables("movements", _BY_NUMBER, Append(), ()), _parquet),
         Feed("Debezium log, merge", _tables("users", _LOG), _envelopes),
-        Feed("Debezium log, history", _tables("people", _LOG, History()), _envelopes),
+        Feed("Debezium log, history", _tables("people", _LOG, SCD2()), _envelopes),
         Feed("full copy, merge", _tables("products", _COPY), _copies),
     ]
 
@@ -96,7 +96,7 @@ _COPY = SnapshotDiff(("id",))
 def _tables(
     name: str,
     changes: Timestamp | Numbers | ChangeLog | SnapshotDiff,
-    write: Merge | History | Append | None = None,
+    write: Merge | SCD2 | Append | None = None,
     key: tuple[str, ...] = ("id",),
 ) -> tuple[Table, Table]:
     stored = isinstance(changes, Timestamp | Numbers)

@@ -16,7 +16,7 @@ from incremental_assets.changes.by_snapshot import DELETED_SHARE, SnapshotDiff
 from incremental_assets.changes.by_timestamp import Timestamp
 from incremental_assets.changes.files import Files
 from incremental_assets.errors import DefinitionError
-from incremental_assets.lake.strategy import Append, History, Merge, ReplaceDay, ReplaceKeys
+from incremental_assets.lake.strategy import SCD2, Append, Merge, ReplaceDay, ReplaceKeys
 from incremental_assets.lineage import Lineage, check_lineage
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.gate import structural_rules
@@ -43,8 +43,8 @@ class AsOf:
     """Look up the version of `table` that was valid when a row of the fact happened.
 
     `key` is the column that both share, `at` the fact's timestamp and `valid_from` the version's,
-    which a `History` has by itself. Before the first version the first one holds; after a delete,
-    which a `History` knows of, none.
+    which an `SCD2` has by itself. Before the first version the first one holds; after a delete,
+    which an `SCD2` knows of, none.
     """
 
     table: Table
@@ -55,7 +55,7 @@ class AsOf:
     @property
     def valid_to(self) -> str:
         """The column that says when a version ended; "" where the next one tells."""
-        return "valid_to" if isinstance(self.table.write, History) else ""
+        return "valid_to" if isinstance(self.table.write, SCD2) else ""
 
 
 Read = LandedFiles | Stored | SameDay | AsOf
@@ -108,7 +108,7 @@ class Table:
     name: str
     description: str
     reads: tuple[Read, ...]
-    write: Append | Merge | History | ReplaceDay | ReplaceKeys
+    write: Append | Merge | SCD2 | ReplaceDay | ReplaceKeys
     key: tuple[str, ...] = ()
     order_by: tuple[str, ...] = ()
     day: str | None = None

@@ -10,7 +10,7 @@ from incremental_assets.changes.by_snapshot import DELETED_SHARE, SnapshotDiff
 from incremental_assets.changes.files import Files
 from incremental_assets.errors import DefinitionError
 from incremental_assets.lake.history import VALIDITY
-from incremental_assets.lake.strategy import Append, History, Merge, ReplaceDay, ReplaceKeys
+from incremental_assets.lake.strategy import SCD2, Append, Merge, ReplaceDay, ReplaceKeys
 from incremental_assets.quality.gate import structural_rules
 from incremental_assets.quality.rule import DayRule
 
@@ -163,7 +163,7 @@ def _check_derived(table: Table) -> None:
 def _check_typed(table: Table) -> None:
     name, log = table.name, table.log
     if isinstance(table.write, ReplaceDay | ReplaceKeys):
-        raise DefinitionError(f"{name}: a table over bronze is an Append, a Merge or a History.")
+        raise DefinitionError(f"{name}: a table over bronze is an Append, a Merge or an SCD2.")
     if len(table.reads) != 1:
         raise DefinitionError(
             f"{name}: a table over bronze types the rows of one bronze table, and this one reads "
@@ -176,7 +176,7 @@ def _check_typed(table: Table) -> None:
     if isinstance(table.write, Append) and (log is not None or table.key or table.order_by):
         raise DefinitionError(
             f"{name}: Append() keeps every row, so nothing is deleted and no version decides; "
-            "leave key and order_by out, or use Merge() or History()."
+            "leave key and order_by out, or use Merge() or SCD2()."
         )
     used = {*table.key, *table.order_by, *([table.day] if table.day else [])}
     missing = sorted(used - set(table.schema.columns))
@@ -191,11 +191,11 @@ def _check_typed(table: Table) -> None:
         raise DefinitionError(
             f"{name}: the copies are compared by {log.key}; the key has to be the same."
         )
-    if isinstance(table.write, History):
+    if isinstance(table.write, SCD2):
         _check_history(table, table.write)
 
 
-def _check_history(table: Table, write: History) -> None:
+def _check_history(table: Table, write: SCD2) -> None:
     name, log = table.name, table.log
     assert table.schema is not None
     if log is None and len(table.order_by) != 1:

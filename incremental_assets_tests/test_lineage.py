@@ -10,7 +10,7 @@ import pytest
 
 from incremental_assets.changes import SnapshotDiff
 from incremental_assets.errors import DefinitionError
-from incremental_assets.lake.strategy import History, ReplaceDay
+from incremental_assets.lake.strategy import SCD2, ReplaceDay
 from incremental_assets.lineage import lineage_of
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.types import Text
@@ -44,7 +44,7 @@ def test_the_intervals_of_full_copies_come_from_their_landing_day() -> None:
         reads=(SameDay(copies),),
         key=("id",),
         schema=Contract(id=Text()),
-        write=History(),
+        write=SCD2(),
     )
 
     assert origins(versions, "id", "valid_from") == {

@@ -35,7 +35,7 @@ from incremental_assets.lake.beside import delete_beside
 from incremental_assets.lake.history import DELETED
 from incremental_assets.lake.literals import sql_days
 from incremental_assets.lake.merge import Merged
-from incremental_assets.lake.strategy import History, Merge
+from incremental_assets.lake.strategy import SCD2, Merge
 from incremental_assets.quality.contract import Contract
 from incremental_assets.sources.stored import StoredSource
 from incremental_assets.table import Table
@@ -47,8 +47,8 @@ _LINEAGE = ("_landing_day", "_file")
 def intake_of(table: Table, lake: str, order: tuple[str, ...]) -> Intake:
     """The table as an intake: its keys, its order, how it is written, what lies beside it."""
     write_as = table.write
-    assert isinstance(write_as, Merge | History)  # others are refused over a log or a history
-    if isinstance(write_as, History):
+    assert isinstance(write_as, Merge | SCD2)  # others are refused over a log or a history
+    if isinstance(write_as, SCD2):
         own = (*write_as.unversioned, "dt", *_LINEAGE, CHANGED_AT)
         write_as = replace(write_as, unversioned=own)
     log = table.log is not None

@@ -28,7 +28,7 @@ from incremental_assets.lake.publish import publish
 from incremental_assets.lake.read import DataFile, TableFiles, plain_files, read_version
 from incremental_assets.lake.session import own_session
 from incremental_assets.lake.stage import stage
-from incremental_assets.lake.strategy import History, ReplaceKeys
+from incremental_assets.lake.strategy import SCD2, ReplaceKeys
 from incremental_assets.lake.widen import widen
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.quality.judge import RuleResult
@@ -124,7 +124,7 @@ def _changed(session: SparkSession, batch: Batch) -> DataFrame:
     """
     facts = _facts(batch)
     # An interval that ends, by a delete or a later version, is another row of the same hash.
-    shown = VALIDITY if isinstance(facts.write, History) else ()
+    shown = VALIDITY if isinstance(facts.write, SCD2) else ()
     columns = list(dict.fromkeys((*batch.table.key, "dt", *facts.key, *shown, HASH)))
     path = f"{batch.settings.lake}/{facts.name}"
     after = plain_files(path, batch.versions[facts.name])

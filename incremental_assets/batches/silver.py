@@ -24,7 +24,7 @@ from incremental_assets.lake.history import DELETED, VALIDITY
 from incremental_assets.lake.merge import Merged
 from incremental_assets.lake.publish import publish
 from incremental_assets.lake.session import own_session
-from incremental_assets.lake.strategy import Append, History
+from incremental_assets.lake.strategy import SCD2, Append
 from incremental_assets.lake.widen import widen
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.quality.examples import Examples, examples
@@ -119,11 +119,11 @@ def write_good(
 ) -> Merged:
     """Stage the good rows of these days, as the table is written."""
     # The columns of an interval are the load's own, whatever the feed calls so.
-    own = VALIDITY if isinstance(batch.table.write, History) else ()
+    own = VALIDITY if isinstance(batch.table.write, SCD2) else ()
     known = [name for name in columns_of(batch.path) if name not in own]
     fields = [name for name in counted.fields if name.lower() not in own]
     grown = contract_of(batch.table).grown(fields, known)
-    if batch.table.log is not None or isinstance(batch.table.write, History):
+    if batch.table.log is not None or isinstance(batch.table.write, SCD2):
         truncated = bool(counted.flags.get("truncates"))
         return write_changes(session, batch, read, sorted(days), grown, truncated=truncated)
     return write_versions(session, batch, read.rows, set(days), grown)

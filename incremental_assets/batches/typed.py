@@ -30,7 +30,7 @@ from incremental_assets.intake.intake import CHANGED_AT, ORDER
 from incremental_assets.lake.history import DELETED
 from incremental_assets.lake.literals import sql_days
 from incremental_assets.lake.read import DataFile, data_files, read_version
-from incremental_assets.lake.strategy import History
+from incremental_assets.lake.strategy import SCD2
 from incremental_assets.plan.stored import state_of
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.gate import prepared, with_reasons
@@ -61,7 +61,7 @@ def typed(landed: DataFrame, batch: Batch) -> Iterator[Typed]:
     if table.log is None:
         rows = _judged(landed, batch)
         order: tuple[str, ...] = ()
-        if isinstance(table.write, History):
+        if isinstance(table.write, SCD2):
             rows = rows.withColumns({ORDER: F.col(table.order_by[0]), DELETED: F.lit(False)})
             order = (ORDER,)
         yield Typed(_bare(rows, F.col("payload")), order)
@@ -69,7 +69,7 @@ def typed(landed: DataFrame, batch: Batch) -> Iterator[Typed]:
     kind = _kind_before(batch)
     with events_of(landed, table.log, table.key, kind, table.name) as events:
         changes = events.rows
-        if isinstance(table.write, History) and table.write.measured_in == "time":
+        if isinstance(table.write, SCD2) and table.write.measured_in == "time":
             no_time = F.col(OPERATION).isNotNull() & F.col(CHANGED_AT).isNull()
             why = F.when(no_time & F.col("_raw").isNull(), F.lit(NO_TIME))
             changes = changes.withColumn(REASON, F.coalesce(REASON, why))

@@ -13,9 +13,9 @@ from incremental_assets.changes.by_timestamp import Timestamp
 from incremental_assets.errors import DefinitionError
 from incremental_assets.lake.stage import folder_of
 from incremental_assets.lake.strategy import (
+    SCD2,
     Append,
     DeleteInsert,
-    History,
     Merge,
     OverwriteDays,
     ReplaceDay,
@@ -68,7 +68,7 @@ class Intake:
                 f"table_name is {self.name!r}; expected a printable name of 1 to {_LONGEST_NAME} "
                 "characters."
             )
-        if isinstance(self.write, Merge | History | DeleteInsert) and not self.key:
+        if isinstance(self.write, Merge | SCD2 | DeleteInsert) and not self.key:
             raise DefinitionError(f"{self.name}: {self.write} needs a primary_key.")
         if self.max_records is not None and self.max_records < 1:
             raise DefinitionError(f"{self.name}: max_records is {self.max_records}; at least 1.")
@@ -95,7 +95,7 @@ class Intake:
         if len(set(names)) != len(names):
             raise DefinitionError(f"{self.name}: two rules have the same name: {sorted(names)}.")
         if isinstance(self.changes, ChangeLog | SnapshotDiff) and not isinstance(
-            self.write, Merge | History
+            self.write, Merge | SCD2
         ):
             raise DefinitionError(
                 f"{self.name}: {type(self.changes).__name__} brings deletes, so it is merged or "
@@ -116,7 +116,7 @@ class Intake:
     @property
     def clock(self) -> str:
         """The column that a history is measured by, if it is not measured in the order."""
-        timed = isinstance(self.write, History) and self.write.measured_in == "time"
+        timed = isinstance(self.write, SCD2) and self.write.measured_in == "time"
         return CHANGED_AT if timed else ""
 
     def folder(self, batch: int) -> str:

@@ -27,7 +27,7 @@ from incremental_assets.changes.row_hash import row_hash
 from incremental_assets.errors import SourceError
 from incremental_assets.frames import quoted
 from incremental_assets.intake.intake import HASH, ORDER, RESERVED, VALIDITY, Intake
-from incremental_assets.lake.strategy import History
+from incremental_assets.lake.strategy import SCD2
 from incremental_assets.quality.types import Timestamp as IsoTimestamp
 
 LINE = "line:"
@@ -64,7 +64,7 @@ def require_columns(intake: Intake, own: Mapping[str, DataType], needed: Collect
             f"{place} has no column {', '.join(map(repr, missing))}; it has {sorted(own)}. Nothing "
             "was loaded; name a column that is there."
         )
-    taken = RESERVED | (set(VALIDITY) if isinstance(intake.write, History) else set())
+    taken = RESERVED | (set(VALIDITY) if isinstance(intake.write, SCD2) else set())
     clash = sorted(name for name in own if name.lower() in taken)
     if clash:
         raise SourceError(

@@ -34,9 +34,9 @@ from incremental_assets.lake.merge import (
 from incremental_assets.lake.read import plain_files
 from incremental_assets.lake.stage import stage
 from incremental_assets.lake.strategy import (
+    SCD2,
     Append,
     DeleteInsert,
-    History,
     Merge,
     OverwriteDays,
     ReplaceDay,
@@ -71,7 +71,7 @@ def write(
             return Written(Merged(staged, (), {None: found.read - found.quarantined}))
         case Merge():
             return Written(_merge(session, intake, target, found, good, batch))
-        case History():
+        case SCD2():
             return Written(write_history(session, intake, target, found, good, batch))
         case DeleteInsert():
             _remember(intake, found, good, batch)
@@ -168,7 +168,7 @@ def write_history(
     With `anew`, those of the `keys` are derived from `good` and from what lies beside the target
     and does not meet this condition, whatever the target held but for what meets `held`.
     """
-    assert isinstance(intake.write, History)
+    assert isinstance(intake.write, SCD2)
     if DELETED not in good.columns:
         good = good.withColumn(DELETED, F.lit(False))
     names = [quoted(n) for n in (*found.own, *intake.order)]

@@ -60,7 +60,7 @@ class DeleteInsert:
 
 
 @dataclass(frozen=True, slots=True)
-class History:
+class SCD2:
     """Every version of a key, with the half-open interval in which it was valid.
 
     `valid_from` and `valid_to` are in the units of the order column, `is_current` marks the
@@ -77,4 +77,4 @@ class History:
     measured_in: Literal["order", "time"] = "order"
 
 
-Write = Append | Merge | ReplaceDay | OverwriteDays | DeleteInsert | History
+Write = Append | Merge | ReplaceDay | OverwriteDays | DeleteInsert | SCD2

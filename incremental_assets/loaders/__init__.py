@@ -1,9 +1,9 @@
 """The four classic incremental loaders as plain classes; Dagster is not needed."""
 
 from incremental_assets.lake.strategy import (
+    SCD2,
     Append,
     DeleteInsert,
-    History,
     Merge,
     OverwriteDays,
     ReplaceDay,
@@ -18,12 +18,12 @@ from incremental_assets.loaders.timestamp import TimestampBasedLoader
 from incremental_assets.loaders.watermarks import read_watermarks
 
 __all__ = [
+    "SCD2",
     "Append",
     "CDCLoader",
     "DeleteInsert",
     "DeltaDiffLoader",
     "DetectedChanges",
-    "History",
     "IncrementalLoader",
     "LoadResult",
     "Merge",

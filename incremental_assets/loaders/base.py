@@ -14,7 +14,7 @@ from incremental_assets.changes.watermark import Advance, Seen, furthest
 from incremental_assets.errors import DefinitionError
 from incremental_assets.intake.intake import Intake
 from incremental_assets.intake.load import Loaded, load
-from incremental_assets.lake.strategy import Append, History, Merge, Write
+from incremental_assets.lake.strategy import SCD2, Append, Merge, Write
 from incremental_assets.loaders.result import LoadResult
 from incremental_assets.quality.rules import Rule
 from incremental_assets.settings import location
@@ -98,7 +98,7 @@ def write_of(
     write: Write | None, key: tuple[str, ...], unversioned: tuple[str, ...], *, history: bool
 ) -> Write:
     """How the rows land: as `write` says, or else by whether there is a key and a history."""
-    if isinstance(write, History) and write.measured_in == "time":
+    if isinstance(write, SCD2) and write.measured_in == "time":
         raise DefinitionError(
             'A loader measures a history in the numbers of its source; measured_in="time" is for '
             "tables of the lake."
@@ -106,5 +106,5 @@ def write_of(
     if write is not None:
         return write
     if history:
-        return History(unversioned)
+        return SCD2(unversioned)
     return Merge() if key else Append()

@@ -17,7 +17,7 @@ from incremental_assets.intake.intake import CHANGED_AT, ORDER, WITHIN
 from incremental_assets.lake.delta_log import open_table
 from incremental_assets.lake.quarantine import SAME, Superseded, counting, still_there
 from incremental_assets.lake.read import DataFile, read_version
-from incremental_assets.lake.strategy import Append, History, ReplaceKeys
+from incremental_assets.lake.strategy import SCD2, Append, ReplaceKeys
 from incremental_assets.table import Table
 from incremental_assets.verifying.compare import Matching
 
@@ -143,7 +143,7 @@ def _key(table: Table) -> tuple[str, ...]:
     """What no two rows of a table have in common; () where any may be the same."""
     if not table.key or isinstance(table.write, Append):
         return ()
-    if isinstance(table.write, History):
+    if isinstance(table.write, SCD2):
         return (*table.key, "valid_from")
     if table.is_typed:
         return (*table.key, "dt") if table.day is not None else table.key

@@ -13,7 +13,7 @@ import pytest
 
 from incremental_assets.changes import ChangeLog
 from incremental_assets.errors import SourceError
-from incremental_assets.lake.strategy import Append, History, Merge
+from incremental_assets.lake.strategy import SCD2, Append, Merge
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import (
     fail,
@@ -36,7 +36,7 @@ VERSION = ("id", "name", "valid_from", "valid_to", "is_current")
 
 
 def tables(
-    write: Merge | History, changes: ChangeLog, *reads: Read, rules: Any = ()
+    write: Merge | SCD2, changes: ChangeLog, *reads: Read, rules: Any = ()
 ) -> tuple[Table, Table]:
     bronze = Table(
         name="bronze/users",
@@ -73,7 +73,7 @@ def envelope(
     }
 
 
-def flat(lake: Lakes, write: Merge | History, **more: Any) -> Lake:
+def flat(lake: Lakes, write: Merge | SCD2, **more: Any) -> Lake:
     return lake(*tables(write, ChangeLog(), **more))
 
 
@@ -113,7 +113,7 @@ def test_a_late_update_does_not_bring_a_deleted_row_back(lake: Lakes) -> None:
 
 
 def test_a_history_holds_every_version_and_ends_with_a_delete(lake: Lakes) -> None:
-    users = flat(lake, History())
+    users = flat(lake, SCD2())
     users.land("users", "2017-01-05", "1.jsonl", [event("INSERT", 1, 1, name="A")])
     users.land("users", "2017-01-07", "1.jsonl", [event("DELETE", 9, 1)])
     users.load("2017-01-05...2017-01-07")
@@ -170,7 +170,7 @@ def test_a_day_that_its_gate_holds_changes_nothing_and_is_judged_again(lake: Lak
 
 
 def test_a_repaired_file_takes_back_what_it_said(lake: Lakes) -> None:
-    for write in (Merge(), History()):
+    for write in (Merge(), SCD2()):
         users = flat(lake, write).another(type(write).__name__.lower())
         users.land("users", "2017-01-05", "1.jsonl", [event("INSERT", 1, 1, name="Ann")])
         users.land("users", "2017-01-06", "1.jsonl", [event("DELETE", 2, 1)])
@@ -180,7 +180,7 @@ def test_a_repaired_file_takes_back_what_it_said(lake: Lakes) -> None:
         users.load("2017-01-06")
 
         current = users.frame("silver/users")
-        if isinstance(write, History):
+        if isinstance(write, SCD2):
             current = current.filter("is_current")
         assert current.select("id", "name").rows() == [(1, "Anna")], write
         late = users.land("users", "2017-01-05", "2.jsonl", [event("INSERT", 1, 1, name="Zoe")])
@@ -188,7 +188,7 @@ def test_a_repaired_file_takes_back_what_it_said(lake: Lakes) -> None:
         late.unlink()
 
 
-def debezium(lake: Lakes, write: Merge | History, *reads: Read) -> Lake:
+def debezium(lake: Lakes, write: Merge | SCD2, *reads: Read) -> Lake:
     return lake(*tables(write, ChangeLog.debezium(), *reads))
 
 
@@ -214,9 +214,9 @@ def test_debezium_envelopes_land_as_they_are_and_become_users(lake: Lakes) -> No
     assert users.reasons("silver/users") == []
 
 
-@pytest.mark.parametrize("write", [Merge(), History()], ids=["merge", "history"])
+@pytest.mark.parametrize("write", [Merge(), SCD2()], ids=["merge", "history"])
 def test_a_truncate_ends_every_row_before_it_also_those_that_come_late(
-    lake: Lakes, write: Merge | History
+    lake: Lakes, write: Merge | SCD2
 ) -> None:
     users = debezium(lake, write)
 
@@ -236,15 +236,15 @@ def test_a_truncate_ends_every_row_before_it_also_those_that_come_late(
     users.load("2017-01-07")
 
     live = users.frame("silver/users")
-    if isinstance(write, History):
+    if isinstance(write, SCD2):
         assert len(live) == 3
         live = live.filter("is_current")
     assert live.select("id", "name").rows() == [(2, "B")]
 
 
-@pytest.mark.parametrize("write", [Merge(), History()], ids=["merge", "history"])
+@pytest.mark.parametrize("write", [Merge(), SCD2()], ids=["merge", "history"])
 def test_a_truncate_that_was_a_mistake_is_taken_back_by_a_repaired_file(
-    lake: Lakes, write: Merge | History
+    lake: Lakes, write: Merge | SCD2
 ) -> None:
     users = debezium(lake, write)
     row = {"id": 1, "name": "A", "age": 1}
@@ -262,7 +262,7 @@ def test_a_truncate_that_was_a_mistake_is_taken_back_by_a_repaired_file(
     users.land("users", "2017-01-07", "1.jsonl", late)
     users.load("2017-01-07")
     live = users.frame("silver/users")
-    live = live.filter("is_current") if isinstance(write, History) else live
+    live = live.filter("is_current") if isinstance(write, SCD2) else live
     assert sorted(live["id"].to_list()) == [1, 2, 3]
 
 
@@ -292,11 +292,11 @@ def log_of(seed: int) -> dict[str, list[Any]]:
 
 @pytest.mark.parametrize(
     ("seed", "write"),
-    [(1, Merge()), (3, History(("age",)))],
+    [(1, Merge()), (3, SCD2(("age",)))],
     ids=["merge", "history"],
 )
 def test_any_order_of_loads_ends_in_the_same_users(
-    lake: Lakes, seed: int, write: Merge | History
+    lake: Lakes, seed: int, write: Merge | SCD2
 ) -> None:
     whole = debezium(lake, write)
     for day, lines in log_of(seed).items():

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets.changes import ChangeLog
 from incremental_assets.errors import DefinitionError
-from incremental_assets.lake.strategy import Append, History, Merge, ReplaceDay
+from incremental_assets.lake.strategy import SCD2, Append, Merge, ReplaceDay
 from incremental_assets.operations.quarantined import Asked, set_aside
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.judge import RuleResult
@@ -181,9 +181,9 @@ def test_a_declared_type_that_grew_widens_the_column(
     assert whole == found
 
 
-@pytest.mark.parametrize("write", [Merge(), History()])
+@pytest.mark.parametrize("write", [Merge(), SCD2()])
 def test_a_key_of_a_log_widens_with_what_lies_beside_the_table(
-    lake: Lakes, write: Merge | History
+    lake: Lakes, write: Merge | SCD2
 ) -> None:
     def users(kind: FieldType) -> tuple[Table, Table]:
         bronze = Table(

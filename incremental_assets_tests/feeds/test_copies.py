@@ -13,7 +13,7 @@ import pytest
 
 from incremental_assets.changes import SnapshotDiff
 from incremental_assets.errors import SourceError
-from incremental_assets.lake.strategy import Append, History, Merge
+from incremental_assets.lake.strategy import SCD2, Append, Merge
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import fail, rows_delivered
 from incremental_assets.quality.types import Decimal, Text
@@ -26,7 +26,7 @@ from incremental_assets_tests.feeds.world import Lake, states
 COLUMNS = ("sku", "name", "valid_from", "valid_to")
 
 
-def tables(write: Merge | History, *reads: Read, **changes: Any) -> tuple[Table, Table]:
+def tables(write: Merge | SCD2, *reads: Read, **changes: Any) -> tuple[Table, Table]:
     bronze = Table(
         name="bronze/products",
         description="What changes in the catalogue.",
@@ -63,7 +63,7 @@ def operations(lake: Lake) -> list[tuple[str, str, str]]:
 
 
 def test_only_what_differs_from_the_copy_before_is_kept(lake: Lakes) -> None:
-    shop = lake(*tables(History()))
+    shop = lake(*tables(SCD2()))
     shop.land("products", "2017-01-05", "1.jsonl", copy(a="A", b="B", c="C", d="D"))
     shop.land("products", "2017-01-06", "1.jsonl", copy(a="A", b="B2", d="D", e="E"))
     shop.land("products", "2017-01-07", "1.jsonl", copy(a="A", b="B2", d="D", e="E"))
@@ -169,7 +169,7 @@ def catalogue(seed: int) -> dict[str, list[dict[str, Any]]]:
 
 
 def test_copies_in_any_order_and_a_repaired_one_end_in_the_same_products(lake: Lakes) -> None:
-    whole = lake(*tables(History(), most_deleted=1.0))
+    whole = lake(*tables(SCD2(), most_deleted=1.0))
     copies = catalogue(5)
     for day, rows in copies.items():
         whole.land("products", day, "1.jsonl", rows)
@@ -205,7 +205,7 @@ def with_damage(seed: int) -> dict[str, list[dict[str, Any] | str]]:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_damaged_copies_in_any_order_end_in_the_same_products(lake: Lakes, seed: int) -> None:
-    whole = lake(*tables(History(), most_deleted=1.0))
+    whole = lake(*tables(SCD2(), most_deleted=1.0))
     days = with_damage(seed)
     for day, rows in days.items():
         whole.land("products", day, "1.jsonl", rows)

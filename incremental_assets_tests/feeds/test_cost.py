@@ -8,7 +8,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from incremental_assets.changes import ChangeLog
-from incremental_assets.lake.strategy import History, Merge
+from incremental_assets.lake.strategy import SCD2, Merge
 from incremental_assets.quality.rules import (
     at_least,
     between,
@@ -73,7 +73,7 @@ def test_a_load_of_each_kind_takes_this_many_jobs(
     counted.new()
     found["movements"] = later(counted, stock, "2017-01-06")
 
-    for name, write in (("users, merged", Merge()), ("users, kept", History())):
+    for name, write in (("users, merged", Merge()), ("users, kept", SCD2())):
         users = lake(*log.tables(write, ChangeLog())).another(name[-4:].strip())
         users.land("users", "2017-01-05", "1.jsonl", [log.event("INSERT", 1, 1, name="A")])
         users.load("2017-01-05")

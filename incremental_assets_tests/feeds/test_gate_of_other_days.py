@@ -17,7 +17,7 @@ import pytest
 
 from incremental_assets.changes import ChangeLog, Files, SnapshotDiff
 from incremental_assets.days import parse_days
-from incremental_assets.lake.strategy import Append, History, Merge
+from incremental_assets.lake.strategy import SCD2, Append, Merge
 from incremental_assets.operations.rewind import rewind
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import (
@@ -46,7 +46,7 @@ class Kind:
 
     name: str
     changes: Detector
-    write: Append | Merge | History
+    write: Append | Merge | SCD2
     key: tuple[str, ...] = ("id",)
     order_by: tuple[str, ...] = ()
 
@@ -79,9 +79,9 @@ class Kind:
 
 KINDS = [
     Kind("orders", Files(), Merge(), order_by=("n",)),
-    Kind("versions", Files(), History(), order_by=("n",)),
+    Kind("versions", Files(), SCD2(), order_by=("n",)),
     Kind("a log, merged", ChangeLog(), Merge()),
-    Kind("a log, kept", ChangeLog(), History()),
+    Kind("a log, kept", ChangeLog(), SCD2()),
     Kind("movements", Files(), Append(), key=()),
 ]
 
@@ -155,9 +155,9 @@ def test_a_rebuild_publishes_nothing_of_days_that_were_held_or_not_judged(
     assert versions(stock) == kind.visible(1, 2, 3, 30, 40, 50, 90)
 
 
-@pytest.mark.parametrize("write", [Merge(), History()], ids=lambda write: type(write).__name__)
+@pytest.mark.parametrize("write", [Merge(), SCD2()], ids=lambda write: type(write).__name__)
 def test_a_late_copy_publishes_nothing_of_a_copy_that_was_held(
-    lake: Lakes, write: Merge | History
+    lake: Lakes, write: Merge | SCD2
 ) -> None:
     shop = lake(*Kind("copies", SnapshotDiff(("id",)), write).tables(STRICT))
     shop.land("stock", FIRST, "1.jsonl", [row(1)])

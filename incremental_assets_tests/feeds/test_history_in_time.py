@@ -11,7 +11,7 @@ from incremental_assets.as_of import join_as_of
 from incremental_assets.changes import ChangeLog
 from incremental_assets.errors import DefinitionError
 from incremental_assets.lake import lookup
-from incremental_assets.lake.strategy import Append, History, Merge, ReplaceDay
+from incremental_assets.lake.strategy import SCD2, Append, Merge, ReplaceDay
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.types import Integer, Text, Timestamp
 from incremental_assets.sources.landed_files import LandedFiles
@@ -20,7 +20,7 @@ from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_change_log import tables
 from incremental_assets_tests.feeds.world import Lake
 
-IN_TIME = History(measured_in="time")
+IN_TIME = SCD2(measured_in="time")
 VERSION = ("id", "name", "valid_from", "valid_to", "is_current")
 
 LANDED_SALES = Table(

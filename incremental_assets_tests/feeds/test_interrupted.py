@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from incremental_assets.changes import ChangeLog, SnapshotDiff
-from incremental_assets.lake.strategy import History, Merge
+from incremental_assets.lake.strategy import SCD2, Merge
 from incremental_assets_tests.feeds import test_change_log as log
 from incremental_assets_tests.feeds import test_copies as copies
 from incremental_assets_tests.feeds import test_timestamp as timestamp
@@ -33,7 +33,7 @@ def orders(lake: Lakes) -> Lake:
 
 
 def users(lake: Lakes) -> Lake:
-    shop = lake(*log.tables(History(), ChangeLog()))
+    shop = lake(*log.tables(SCD2(), ChangeLog()))
     first = [log.event("INSERT", 1, 1, name="A"), log.event("INSERT", 2, 2, name="B")]
     shop.land("users", "2017-01-05", "1.jsonl", first)
     shop.load("2017-01-05")

@@ -16,7 +16,7 @@ from incremental_assets.changes import ChangeLog
 from incremental_assets.days import parse_days
 from incremental_assets.errors import DefinitionError
 from incremental_assets.lake.compare import rows_apart
-from incremental_assets.lake.strategy import History, Merge, ReplaceKeys
+from incremental_assets.lake.strategy import SCD2, Merge, ReplaceKeys
 from incremental_assets.quality.rules import fail, reconciles
 from incremental_assets.retail.gold.customer_orders import CUSTOMER_ORDERS
 from incremental_assets.retail.gold.inventory_levels import INVENTORY_LEVELS
@@ -284,7 +284,7 @@ def counts_of(silver: Table, key: str, **counted: str) -> Table:
 
 
 def test_a_delete_and_an_interval_that_ends_are_heard_of_in_a_history(lake: Lakes) -> None:
-    landed, kept = logs.tables(History(), ChangeLog())
+    landed, kept = logs.tables(SCD2(), ChangeLog())
     gold = counts_of(kept, "name", current="is_current")
     users = lake(landed, kept, gold)
     events = [logs.event("INSERT", n, n, name=name) for n, name in enumerate("abc", 1)]

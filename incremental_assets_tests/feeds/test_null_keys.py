@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets.batches import typed as typed_module
 from incremental_assets.changes import ChangeLog, SnapshotDiff
-from incremental_assets.lake.strategy import Append, History, Merge, ReplaceKeys
+from incremental_assets.lake.strategy import SCD2, Append, Merge, ReplaceKeys
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import not_null, warn
 from incremental_assets.quality.types import Integer, Text, Timestamp
@@ -28,7 +28,7 @@ def landed(name: str, **more: Any) -> Table:
     return Table(f"bronze/{name}", "", (LandedFiles(name),), Append(), **more)
 
 
-def silver(name: str, bronze: Table, write: Merge | History = Merge(), **more: Any) -> Table:
+def silver(name: str, bronze: Table, write: Merge | SCD2 = Merge(), **more: Any) -> Table:
     contract = Contract(id=Integer(), part=Text(), name=Text(), at=Timestamp())
     more = {"key": KEY, "schema": contract} | more
     return Table(f"silver/{name}", "", (SameDay(bronze),), write, **more)
@@ -43,7 +43,7 @@ def rows_tables() -> tuple[Table, ...]:
         rows,
         by_day,
         silver("merged", rows, order_by=("at",), rules=warn(not_null("part"))),
-        silver("kept", rows, History(), order_by=("at",)),
+        silver("kept", rows, SCD2(), order_by=("at",)),
         silver("by_day", by_day, order_by=("at",), day="at"),
     )
 

@@ -15,7 +15,7 @@ from incremental_assets.batches import replay as replay_module
 from incremental_assets.changes import ChangeLog
 from incremental_assets.errors import DefinitionError, GateError
 from incremental_assets.lake import quarantine as quarantine_module
-from incremental_assets.lake.strategy import Append, History, Merge
+from incremental_assets.lake.strategy import SCD2, Append, Merge
 from incremental_assets.load import LoadResult
 from incremental_assets.operations.quarantined import Asked, drop, set_aside
 from incremental_assets.quality.rules import (
@@ -185,8 +185,8 @@ def test_a_row_without_a_key_of_its_own_is_added_once(lake: Lakes) -> None:
     assert aside(new).is_empty()
 
 
-@pytest.mark.parametrize("write", [Merge(), History()])
-def test_changes_of_a_log_are_put_in_their_place(lake: Lakes, write: Merge | History) -> None:
+@pytest.mark.parametrize("write", [Merge(), SCD2()])
+def test_changes_of_a_log_are_put_in_their_place(lake: Lakes, write: Merge | SCD2) -> None:
     bronze, silver = logs.tables(write, ChangeLog.debezium())
     strict = replace(silver, rules=quarantine(one_of("name", ("A", "C"))))
     old = lake(bronze, strict)
@@ -207,7 +207,7 @@ def test_changes_of_a_log_are_put_in_their_place(lake: Lakes, write: Merge | His
     whole.load(DAY)
     shown = [c for c in whole.frame(name).columns if c not in ("_batch", "_hash")]
     assert new.rows(name, *shown) == whole.rows(name, *shown)
-    assert len(new.rows(name, "name")) == (4 if isinstance(write, History) else 2)
+    assert len(new.rows(name, "name")) == (4 if isinstance(write, SCD2) else 2)
 
 
 @pytest.mark.parametrize("step", ["put", "publish", "record", "drop"])

@@ -11,7 +11,7 @@ import pytest
 from incremental_assets.changes import ChangeLog, SnapshotDiff
 from incremental_assets.days import DayRange, parse_days
 from incremental_assets.errors import ConflictError, DefinitionError, WatermarkError
-from incremental_assets.lake.strategy import Append, History
+from incremental_assets.lake.strategy import SCD2, Append
 from incremental_assets.operations.rewind import Rewound, rewind
 from incremental_assets.sources.stored_feed import Stored
 from incremental_assets.table import Table
@@ -259,7 +259,7 @@ def test_a_table_with_an_unfinished_batch_is_refused(
 def test_a_log_is_read_again_and_no_change_is_there_twice(
     lake: Lakes, reads: tuple[Stored, ...]
 ) -> None:
-    made = lake(*logs.tables(History(), ChangeLog(), *reads))
+    made = lake(*logs.tables(SCD2(), ChangeLog(), *reads))
     made.land("users", DAY, "1.jsonl", [logs.event("INSERT", 1, 1, name="Ann")])
     made.load("2017-01-05...2017-01-10")
     made.land("users", DAY, "2.jsonl", [logs.event("UPDATE", 2, 1, name="Anna")])

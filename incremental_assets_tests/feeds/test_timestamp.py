@@ -13,7 +13,7 @@ import pytest
 from incremental_assets.changes import Timestamp
 from incremental_assets.changes.watermark import Seen
 from incremental_assets.errors import SourceError, WatermarkError
-from incremental_assets.lake.strategy import Append, History, Merge
+from incremental_assets.lake.strategy import SCD2, Append, Merge
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.types import Decimal, Text
 from incremental_assets.quality.types import Timestamp as Instant
@@ -308,7 +308,7 @@ def test_a_watermark_of_ones_own_is_asked(lake: Lakes) -> None:
 
 def test_a_history_of_orders_is_measured_in_their_timestamp(lake: Lakes) -> None:
     bronze, silver = tables()
-    history = replace(silver, write=History(unversioned=("updated_at",)))
+    history = replace(silver, write=SCD2(unversioned=("updated_at",)))
     shop = lake(bronze, history)
     shop.put_delta("orders", orders(*FIRST))
     shop.load("2017-01-05...2017-01-06")

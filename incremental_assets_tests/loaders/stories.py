@@ -10,9 +10,9 @@ from typing import Any
 import polars as pl
 
 from incremental_assets.lake.strategy import (
+    SCD2,
     Append,
     DeleteInsert,
-    History,
     Merge,
     OverwriteDays,
     ReplaceDay,
@@ -110,7 +110,7 @@ class Model:
         make: Mapping[type, Callable[[], list[Shown]]] = {
             Append: self._appended,
             Merge: self._latest,
-            History: self._versions,
+            SCD2: self._versions,
             DeleteInsert: self._by_key,
             OverwriteDays: self._by_day,
             ReplaceDay: self._whole_days,
@@ -174,7 +174,7 @@ class Model:
 WRITES: Mapping[str, Write] = {
     "append": Append(),
     "merge": Merge(),
-    "history": History(),
+    "history": SCD2(),
     "delete then insert": DeleteInsert(),
     "overwrite the batch's days": OverwriteDays("day"),
     "replace whole days": ReplaceDay("day"),
@@ -183,7 +183,7 @@ WRITES: Mapping[str, Write] = {
 
 def columns_of(write: Write) -> tuple[str, ...]:
     shown = ("id", "day", "amount")
-    return (*shown, "valid_from", "valid_to", "is_current") if isinstance(write, History) else shown
+    return (*shown, "valid_from", "valid_to", "is_current") if isinstance(write, SCD2) else shown
 
 
 __all__ = ["BY_SEQUENCE", "BY_TIMESTAMP", "SCHEMA", "UTC", "WRITES", "Model", "Step", "columns_of"]

@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from incremental_assets.lake.delta_log import ensure_table
-from incremental_assets.lake.strategy import Append, DeleteInsert, History, Merge
+from incremental_assets.lake.strategy import SCD2, Append, DeleteInsert, Merge
 from incremental_assets.loaders import CDCLoader, DeltaDiffLoader
 from incremental_assets.query import query
 from incremental_assets_tests.crashing import attempts_until_one_survives
@@ -107,7 +107,7 @@ STORIES = {
     "timestamp, merge": of_rows(by_timestamp, Merge()),
     "timestamp, delete then insert": of_rows(by_timestamp, DeleteInsert()),
     "sequence, append": of_rows(by_sequence, Append()),
-    "sequence, history": of_rows(by_sequence, History()),
+    "sequence, history": of_rows(by_sequence, SCD2()),
 }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from incremental_assets.lake.strategy import DeleteInsert, History, Merge
+from incremental_assets.lake.strategy import SCD2, DeleteInsert, Merge
 from incremental_assets.loaders import CDCLoader, DeltaDiffLoader, TimestampBasedLoader
 from incremental_assets_tests.loaders.conftest import NOON, Place
 
@@ -31,7 +31,7 @@ def take(place: Place, kind: str) -> Any:
         return DeltaDiffLoader(spark, clock).detect_changes(
             place.source, place.target, place.snapshot, KEY, "t"
         )["result"]
-    writes = {"merge": Merge(), "history": History(), "delete insert": DeleteInsert()}
+    writes = {"merge": Merge(), "history": SCD2(), "delete insert": DeleteInsert()}
     return TimestampBasedLoader(spark, clock).load_incremental(
         **place.paths, timestamp_column="at", table_name="t", primary_key=KEY, write=writes[kind]
     )

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import polars as pl
 import pytest
 
-from incremental_assets.lake.strategy import History
+from incremental_assets.lake.strategy import SCD2
 from incremental_assets.loaders import (
     CDCLoader,
     DeltaDiffLoader,
@@ -45,7 +45,7 @@ def by_sequence(place: Place) -> LoadResult:
 
 
 def with_history(place: Place) -> LoadResult:
-    return by_timestamp(place, primary_key="id", write=History())
+    return by_timestamp(place, primary_key="id", write=SCD2())
 
 
 @pytest.mark.parametrize("load", [by_timestamp, by_sequence, with_history])

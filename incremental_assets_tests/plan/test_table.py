@@ -9,7 +9,7 @@ import pytest
 
 from incremental_assets.changes import ChangeLog, Files, Sequence, SnapshotDiff, Timestamp
 from incremental_assets.errors import DefinitionError
-from incremental_assets.lake.strategy import Append, History, Merge, ReplaceDay
+from incremental_assets.lake.strategy import SCD2, Append, Merge, ReplaceDay
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import not_null
 from incremental_assets.quality.types import Text
@@ -49,21 +49,21 @@ LOG = Table("bronze/l", "", reads=LANDED, write=Append(), changes=ChangeLog())
             {"reads": (SameDay(COPIES),)},
             r"compared by \('id',\); the key has to be the same",
         ),
-        (USERS, {"write": History()}, r"name it in order_by"),
+        (USERS, {"write": SCD2()}, r"name it in order_by"),
         (USERS, {"write": Append()}, r"keeps every row, so nothing is deleted"),
-        (USERS, {"write": ReplaceDay()}, r"over bronze is an Append, a Merge or a History"),
+        (USERS, {"write": ReplaceDay()}, r"over bronze is an Append, a Merge or an SCD2"),
         (MART, {"write": Append()}, r"made anew, by day or by key, or merged; use ReplaceDay"),
         (MART, {"write": Merge()}, r"joins only the rows that changed, so it needs the key"),
         (MART, {"transform": None}, r"first read has to be SameDay"),
         (
             USERS,
-            {"write": History(), "order_by": ("at",), "day": "at"},
+            {"write": SCD2(), "order_by": ("at",), "day": "at"},
             r"lie on many days; leave day out",
         ),
         (
             USERS,
             {
-                "write": History(),
+                "write": SCD2(),
                 "order_by": ("valid_from",),
                 "schema": Contract(user_id=Text(), valid_from=Text()),
             },

@@ -11,7 +11,7 @@ import pytest
 
 from incremental_assets.changes import ChangeLog, Timestamp
 from incremental_assets.errors import DefinitionError
-from incremental_assets.lake.strategy import History
+from incremental_assets.lake.strategy import SCD2
 from incremental_assets.operations.accept import accept
 from incremental_assets.operations.quarantined import Asked, drop
 from incremental_assets.retail.gold.customer_orders import CUSTOMER_ORDERS
@@ -113,7 +113,7 @@ def test_running_levels_over_a_sequence_and_what_a_stale_day_spoils(lake: Lakes)
 
 @pytest.mark.parametrize("late_first", [False, True])
 def test_a_history_of_a_log_with_deletes(lake: Lakes, late_first: bool) -> None:
-    users = log.flat(lake, History(), rules=RULES[1:])
+    users = log.flat(lake, SCD2(), rules=RULES[1:])
     users.land("users", "2017-01-05", "1.jsonl", [log.event("INSERT", 1, 1, name="A")])
     users.land(
         "users", "2017-01-07", "1.jsonl", [log.event("DELETE", 9, 1), log.event("INSERT", 8, 2)]
@@ -158,7 +158,7 @@ def test_a_history_of_a_log_with_deletes(lake: Lakes, late_first: bool) -> None:
 
 
 def test_copies_of_a_catalogue_of_which_one_is_lost(lake: Lakes) -> None:
-    shop = lake(*copies.tables(History(), most_deleted=1.0))
+    shop = lake(*copies.tables(SCD2(), most_deleted=1.0))
     third: Path | None = None
     for number, names in ((4, "ab"), (5, "abc"), (6, "ac"), (7, "acd"), (8, "cd")):
         rows = copies.copy(**{name: f"{name}{number // 6}" for name in names})
@@ -186,7 +186,7 @@ def test_copies_of_a_catalogue_of_which_one_is_lost(lake: Lakes) -> None:
 
 
 def test_one_full_copy_that_is_overwritten_cannot_be_built_again(lake: Lakes) -> None:
-    shop = lake(*copies.tables(History(), Stored("products")))
+    shop = lake(*copies.tables(SCD2(), Stored("products")))
     shop.put_delta("products", pl.DataFrame({"sku": ["a"], "name": ["A"], "price": [1.5]}))
     shop.load("2017-01-10")
 
@@ -196,7 +196,7 @@ def test_one_full_copy_that_is_overwritten_cannot_be_built_again(lake: Lakes) ->
 
 
 def test_a_log_without_a_day_of_its_own_lands_on_the_day_of_the_load(lake: Lakes) -> None:
-    users = lake(*log.tables(History(), ChangeLog(), Stored("log")))
+    users = lake(*log.tables(SCD2(), ChangeLog(), Stored("log")))
     users.land("log", "", "1.jsonl", [log.event("INSERT", 1, 1, name="A")])
     users.load("2017-01-10")
     users.now += timedelta(days=1)

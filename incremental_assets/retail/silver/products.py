@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from incremental_assets.lake.strategy import History
+from incremental_assets.lake.strategy import SCD2
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import fail, not_null, quarantine, quarantined_share
 from incremental_assets.quality.types import Text
@@ -16,6 +16,6 @@ PRODUCTS = Table(
     key=("product_id",),
     schema=Contract(on_new="evolve", product_id=Text(required=True)),
     rules=(*quarantine(not_null("product_id")), *fail(quarantined_share(at_most=0.05, fewest=5))),
-    write=History(),
+    write=SCD2(),
     owners=("team:catalogue",),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from incremental_assets.lake.strategy import History
+from incremental_assets.lake.strategy import SCD2
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import fail, not_null, quarantine, quarantined_share
 from incremental_assets.quality.types import Text, Timestamp
@@ -20,6 +20,6 @@ USERS = Table(
         updated_at=Timestamp(about="When it last changed (UTC)."),
     ),
     rules=(*quarantine(not_null("user_id")), *fail(quarantined_share(at_most=0.05, fewest=5))),
-    write=History(unversioned=("updated_at",), measured_in="time"),
+    write=SCD2(unversioned=("updated_at",), measured_in="time"),
     owners=("team:customers",),
 )

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from incremental_assets.lake.strategy import History
+from incremental_assets.lake.strategy import SCD2
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.types import Integer, Text
 from incremental_assets.table import SameDay, Table
@@ -12,5 +12,5 @@ USERS = Table(
     reads=(SameDay(LANDED),),
     key=("id",),
     schema=Contract(id=Integer(required=True), name=Text(), age=Integer()),
-    write=History(),
+    write=SCD2(),
 )
