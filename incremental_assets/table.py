@@ -16,7 +16,7 @@ from incremental_assets.changes.by_snapshot import DELETED_SHARE, SnapshotDiff
 from incremental_assets.changes.by_timestamp import Timestamp
 from incremental_assets.changes.files import Files
 from incremental_assets.errors import DefinitionError
-from incremental_assets.lake.strategy import SCD2, Append, Merge, ReplaceDay, ReplaceKeys
+from incremental_assets.lake.strategy import SCD2, Append, Merge, RecomputeKeys, ReplaceDay
 from incremental_assets.lineage import Lineage, check_lineage
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.gate import structural_rules
@@ -108,7 +108,7 @@ class Table:
     name: str
     description: str
     reads: tuple[Read, ...]
-    write: Append | Merge | SCD2 | ReplaceDay | ReplaceKeys
+    write: Append | Merge | SCD2 | ReplaceDay | RecomputeKeys
     key: tuple[str, ...] = ()
     order_by: tuple[str, ...] = ()
     day: str | None = None
@@ -140,7 +140,7 @@ class Table:
         none to set aside: it is held, if it is looked up by its key.
         """
         if not self.is_typed:
-            by_key = self.layer == "gold" and isinstance(self.write, Merge | ReplaceKeys)
+            by_key = self.layer == "gold" and isinstance(self.write, Merge | RecomputeKeys)
             return [key_complete(*self.key)] if by_key and self.key else ()
         if self.schema is None:
             return ()

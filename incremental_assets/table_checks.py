@@ -10,7 +10,7 @@ from incremental_assets.changes.by_snapshot import DELETED_SHARE, SnapshotDiff
 from incremental_assets.changes.files import Files
 from incremental_assets.errors import DefinitionError
 from incremental_assets.lake.history import VALIDITY
-from incremental_assets.lake.strategy import SCD2, Append, Merge, ReplaceDay, ReplaceKeys
+from incremental_assets.lake.strategy import SCD2, Append, Merge, RecomputeKeys, ReplaceDay
 from incremental_assets.quality.gate import structural_rules
 from incremental_assets.quality.rule import DayRule
 
@@ -86,7 +86,7 @@ def _check_rules(table: Table) -> None:
 
 
 def _check_rules_on_whole_days(table: Table) -> None:
-    by_key = isinstance(table.write, ReplaceKeys)
+    by_key = isinstance(table.write, RecomputeKeys)
     of_days = [r.name for r in table.rules if isinstance(r, DayRule) and r.of_volume]
     if of_days and by_key:
         raise DefinitionError(
@@ -132,10 +132,10 @@ def _check_source(table: Table) -> None:
 
 def _check_derived(table: Table) -> None:
     name = table.name
-    if not isinstance(table.write, ReplaceDay | ReplaceKeys | Merge):
+    if not isinstance(table.write, ReplaceDay | RecomputeKeys | Merge):
         raise DefinitionError(
             f"{name}: what is made of typed tables is made anew, by day or by key, or merged; use "
-            "ReplaceDay(), ReplaceKeys() or Merge()."
+            "ReplaceDay(), RecomputeKeys() or Merge()."
         )
     facts = table.facts
     if facts is None or table.transform is None or table.upstreams[0].table is not facts:
@@ -149,20 +149,20 @@ def _check_derived(table: Table) -> None:
             f"({', '.join(facts.key)}), and facts that stay on their day: a silver table with "
             "Merge() and a `day`. Use ReplaceDay()."
         )
-    if isinstance(table.write, ReplaceKeys) and (not table.key or len(table.reads) != 1):
+    if isinstance(table.write, RecomputeKeys) and (not table.key or len(table.reads) != 1):
         raise DefinitionError(
-            f"{name}: ReplaceKeys() needs the key whose rows are made anew, and reads one table."
+            f"{name}: RecomputeKeys() needs the key whose rows are made anew, and reads one table."
         )
-    if isinstance(table.write, ReplaceKeys) and facts.layer != "silver":
+    if isinstance(table.write, RecomputeKeys) and facts.layer != "silver":
         raise DefinitionError(
-            f"{name}: ReplaceKeys() tells what changed by the row hashes of a silver table; "
+            f"{name}: RecomputeKeys() tells what changed by the row hashes of a silver table; "
             f"{facts.name} has none."
         )
 
 
 def _check_typed(table: Table) -> None:
     name, log = table.name, table.log
-    if isinstance(table.write, ReplaceDay | ReplaceKeys):
+    if isinstance(table.write, ReplaceDay | RecomputeKeys):
         raise DefinitionError(f"{name}: a table over bronze is an Append, a Merge or an SCD2.")
     if len(table.reads) != 1:
         raise DefinitionError(

@@ -16,7 +16,7 @@ from incremental_assets.errors import ConflictError
 from incremental_assets.lake.delta_log import Commit, bytes_of, find_commit, partition_day
 from incremental_assets.lake.session import Size, size_of
 from incremental_assets.lake.stage import folder_of
-from incremental_assets.lake.strategy import Merge, ReplaceKeys
+from incremental_assets.lake.strategy import Merge, RecomputeKeys
 from incremental_assets.lake.transaction import Transaction
 from incremental_assets.ledger.entry import Entry, Touched
 from incremental_assets.ledger.held_by import held_by
@@ -87,7 +87,7 @@ class Batch:
         if self.work.mode == "merge" or isinstance(table.changes, SnapshotDiff):
             by_day = table.day or (not table.is_typed and isinstance(table.write, Merge))
             looked_up.append((table.name, set(self.work.days) if by_day else None))
-        if isinstance(table.write, ReplaceKeys) or self.reads_upstream_whole:
+        if isinstance(table.write, RecomputeKeys) or self.reads_upstream_whole:
             looked_up += [(r.table.name, None) for r in table.upstreams]
         found = [bytes_of(f"{lake}/{name}", days) for name, days in looked_up]
         return size_of(self.work.rows, [self.work.bytes, *found])

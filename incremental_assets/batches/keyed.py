@@ -28,7 +28,7 @@ from incremental_assets.lake.publish import publish
 from incremental_assets.lake.read import DataFile, TableFiles, plain_files, read_version
 from incremental_assets.lake.session import own_session
 from incremental_assets.lake.stage import stage
-from incremental_assets.lake.strategy import SCD2, ReplaceKeys
+from incremental_assets.lake.strategy import SCD2, RecomputeKeys
 from incremental_assets.lake.widen import widen
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.quality.judge import RuleResult
@@ -78,8 +78,8 @@ class KeyedBatch(DayBatch):
 
 def _carried(table: Table) -> Mapping[str, str]:
     """What a day's rows go on from; nothing where the rows of a key do not depend on days."""
-    assert isinstance(table.write, ReplaceKeys)
-    return table.write.carry
+    assert isinstance(table.write, RecomputeKeys)
+    return table.write.running
 
 
 def _facts(batch: Batch) -> Table:

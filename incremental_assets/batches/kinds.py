@@ -12,7 +12,7 @@ from incremental_assets.batches.silver import TypedBatch
 from incremental_assets.batches.stored import StoredBatch
 from incremental_assets.changes import ChangeLog, Files, SnapshotDiff, Timestamp
 from incremental_assets.changes import Sequence as SequenceChanges
-from incremental_assets.lake.strategy import ReplaceKeys
+from incremental_assets.lake.strategy import RecomputeKeys
 from incremental_assets.ledger.entry import Mode
 from incremental_assets.table import Table
 
@@ -25,7 +25,7 @@ def kind_of(table: Table, mode: Mode = "rebuild") -> BatchKind:
         return LandingBatch() if table.feed is not None else StoredBatch()
     if table.is_typed:
         return TypedBatch()
-    if isinstance(table.write, ReplaceKeys):
+    if isinstance(table.write, RecomputeKeys):
         return KeyedBatch()
     return JoinedBatch() if mode == "merge" else DailyBatch()
 

@@ -29,15 +29,15 @@ class ReplaceDay:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplaceKeys:
+class RecomputeKeys:
     """The rows of every key that changed are made anew, and no others.
 
     From all that the upstream has of the key. Or, where the rows of a day go on from those of the
-    day before, from what it has of the first day that changed and of later ones: then `carry` names
+    day before, from what it has of the first day that changed and of later ones: then `running` names
     the columns, with their SQL types, that the transform is handed of the key's last row before it.
     """
 
-    carry: Mapping[str, str] = field(default_factory=dict)
+    running: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import date
 
 from incremental_assets.days import contiguous
-from incremental_assets.lake.strategy import Append, ReplaceKeys
+from incremental_assets.lake.strategy import Append, RecomputeKeys
 from incremental_assets.ledger.view import TableHistory
 from incremental_assets.table import Table
 
@@ -24,7 +24,7 @@ def is_rebuilt_by_day(table: Table) -> bool:
 
     Not where a key may lie on any day: its rows follow from all days that know of it.
     """
-    if isinstance(table.write, ReplaceKeys):
+    if isinstance(table.write, RecomputeKeys):
         return False
     return not table.is_typed or table.day is not None or isinstance(table.write, Append)
 

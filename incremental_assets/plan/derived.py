@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import date
 from functools import cache
 
-from incremental_assets.lake.strategy import Append, Merge, ReplaceKeys
+from incremental_assets.lake.strategy import Append, Merge, RecomputeKeys
 from incremental_assets.ledger.entry import Entry, Kind, Mode, Window
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.accepted import changed_since
@@ -145,7 +145,7 @@ def _way(
     history = view.table(table.name)
     other = other_code(table, history, work.day)
     because = made_by(other, table) if other else ""
-    if isinstance(table.write, ReplaceKeys):
+    if isinstance(table.write, RecomputeKeys):
         anew = work.day in history.rewound
         kept = because and f"{because}, and keys that do not change stay"
         return "merge", "restate" if anew else "advance", "" if anew else kept

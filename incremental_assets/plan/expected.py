@@ -9,7 +9,7 @@ from datetime import date, datetime
 from itertools import islice
 
 from incremental_assets.changes.by_snapshot import SnapshotDiff
-from incremental_assets.lake.strategy import ReplaceKeys
+from incremental_assets.lake.strategy import RecomputeKeys
 from incremental_assets.ledger.entry import Entry, Touched
 from incremental_assets.ledger.view import LedgerView, TableHistory
 from incremental_assets.plan.accepted import same_input
@@ -144,7 +144,7 @@ def _derived(table: Table, work: Work, todo: DayWork, view: LedgerView, known: L
     whole = table.is_typed and work.mode == "rebuild"
     new = upstream.changes(todo.day, 0 if whole else facts.low)
     about = any(e.batch > known.table(facts.upstream).high for e in new)
-    if isinstance(table.write, ReplaceKeys):
+    if isinstance(table.write, RecomputeKeys):
         return _size(changed_rows(todo, view), about=True)
     if table.is_typed:
         restated = any(entry.kind == "restate" for entry in new)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from incremental_assets.changes.by_snapshot import SnapshotDiff
-from incremental_assets.lake.strategy import Append, ReplaceKeys
+from incremental_assets.lake.strategy import Append, RecomputeKeys
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.due import with_downstream
 from incremental_assets.plan.work import Work
@@ -43,7 +43,7 @@ def _other_days(table: Table, work: Work, view: LedgerView) -> str:
     """Why a batch may change other days than its own."""
     if table.layer == "bronze":
         return _other_landing_days(table, work)
-    if isinstance(table.write, ReplaceKeys):
+    if isinstance(table.write, RecomputeKeys):
         return "the rows of a key may lie on any day, and change there"
     any_day = table.is_typed and table.day is None and not isinstance(table.write, Append)
     first = work.mode == "append" and not view.table(table.name).high

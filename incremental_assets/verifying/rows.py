@@ -17,7 +17,7 @@ from incremental_assets.intake.intake import CHANGED_AT, ORDER, WITHIN
 from incremental_assets.lake.delta_log import open_table
 from incremental_assets.lake.quarantine import SAME, Superseded, counting, still_there
 from incremental_assets.lake.read import DataFile, read_version
-from incremental_assets.lake.strategy import SCD2, Append, ReplaceKeys
+from incremental_assets.lake.strategy import SCD2, Append, RecomputeKeys
 from incremental_assets.table import Table
 from incremental_assets.verifying.compare import Matching
 
@@ -147,6 +147,6 @@ def _key(table: Table) -> tuple[str, ...]:
         return (*table.key, "valid_from")
     if table.is_typed:
         return (*table.key, "dt") if table.day is not None else table.key
-    if isinstance(table.write, ReplaceKeys) and not table.write.carry:
+    if isinstance(table.write, RecomputeKeys) and not table.write.running:
         return table.key
     return (*table.key, "dt")

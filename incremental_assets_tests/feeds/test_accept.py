@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from incremental_assets.errors import DefinitionError
-from incremental_assets.lake.strategy import Merge, ReplaceKeys
+from incremental_assets.lake.strategy import Merge, RecomputeKeys
 from incremental_assets.operations.accept import accept
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import (
@@ -123,7 +123,7 @@ def test_a_copy_that_deletes_much_is_accepted(lake: Lakes) -> None:
 
 def test_days_that_pass_together_are_accepted_together(lake: Lakes) -> None:
     few = fail(distinct_count("train", at_least=2))
-    keyed = replace(per_train(*few), write=ReplaceKeys(), transform=seats_of_all_days)
+    keyed = replace(per_train(*few), write=RecomputeKeys(), transform=seats_of_all_days)
     station = lake(landed("bookings"), bookings(), keyed)
     station.land("bookings", DAY, "1.jsonl", [booking("a", "1")])
     after = "2017-01-06"

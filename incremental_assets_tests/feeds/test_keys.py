@@ -16,7 +16,7 @@ from incremental_assets.changes import ChangeLog
 from incremental_assets.days import parse_days
 from incremental_assets.errors import DefinitionError
 from incremental_assets.lake.compare import rows_apart
-from incremental_assets.lake.strategy import SCD2, Merge, ReplaceKeys
+from incremental_assets.lake.strategy import SCD2, Merge, RecomputeKeys
 from incremental_assets.quality.rules import fail, reconciles
 from incremental_assets.retail.gold.customer_orders import CUSTOMER_ORDERS
 from incremental_assets.retail.gold.inventory_levels import INVENTORY_LEVELS
@@ -278,7 +278,7 @@ def counts_of(silver: Table, key: str, **counted: str) -> Table:
         key=(key,),
         rules=fail(reconciles()),
         sums=Sums({"n": ("count(*)", "sum(n)")}, rows=False),
-        write=ReplaceKeys(),
+        write=RecomputeKeys(),
         transform=transform,
     )
 
@@ -333,7 +333,7 @@ def test_a_table_by_key_reads_one_silver_table_and_names_its_key() -> None:
     with pytest.raises(DefinitionError, match="row hashes of a silver table"):
         replace(CUSTOMER_ORDERS, name="gold/x", reads=(SameDay(CUSTOMER_ORDERS),))
     with pytest.raises(DefinitionError, match="over bronze is an Append"):
-        replace(CUSTOMER_ORDERS.facts, write=ReplaceKeys())
+        replace(CUSTOMER_ORDERS.facts, write=RecomputeKeys())
     assert isinstance(CUSTOMER_ORDERS.facts.write, Merge)
 
 

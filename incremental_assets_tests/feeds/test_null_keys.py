@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets.batches import typed as typed_module
 from incremental_assets.changes import ChangeLog, SnapshotDiff
-from incremental_assets.lake.strategy import SCD2, Append, Merge, ReplaceKeys
+from incremental_assets.lake.strategy import SCD2, Append, Merge, RecomputeKeys
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import not_null, warn
 from incremental_assets.quality.types import Integer, Text, Timestamp
@@ -128,7 +128,7 @@ def test_gold_that_is_merged_or_made_by_key_is_held_where_its_transform_loses_a_
     tables = rows_tables()
     facts = tables[-1]
     merged = Table("gold/merged", "", (SameDay(facts),), Merge(), key=KEY, transform=_without_part)
-    made = Table("gold/made", "", (SameDay(facts),), ReplaceKeys(), key=KEY, transform=_by_name)
+    made = Table("gold/made", "", (SameDay(facts),), RecomputeKeys(), key=KEY, transform=_by_name)
     shop: Lake = lake(*tables, merged, made)
     shop.land("rows", DAY, "1.jsonl", [row(1, "x", "good"), row(2, "y", "lost")])
 

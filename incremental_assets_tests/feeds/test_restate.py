@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from incremental_assets.days import parse_days
 from incremental_assets.errors import DefinitionError
-from incremental_assets.lake.strategy import ReplaceKeys
+from incremental_assets.lake.strategy import RecomputeKeys
 from incremental_assets.load import LoadResult
 from incremental_assets.operations.restate import restate
 from incremental_assets.retail.gold.inventory_levels import INVENTORY_LEVELS
@@ -74,7 +74,7 @@ def test_levels_of_later_days_go_on_from_what_was_restated(lake: Lakes) -> None:
 
 def test_a_row_that_the_code_no_longer_makes_goes(lake: Lakes) -> None:
     made = lake(*keys.tables_of(INVENTORY_LEVELS))
-    assert isinstance(INVENTORY_LEVELS.write, ReplaceKeys)
+    assert isinstance(INVENTORY_LEVELS.write, RecomputeKeys)
     keys.put_moves(made, 0, 1, 2)
     made.load("2017-01-05...2017-01-07")
     fewer = replace(INVENTORY_LEVELS, transform=_without_the_fifth, rules=(), sums=None)

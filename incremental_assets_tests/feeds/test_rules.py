@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets.days import parse_day
 from incremental_assets.errors import DefinitionError
-from incremental_assets.lake.strategy import Append, Merge, ReplaceDay, ReplaceKeys
+from incremental_assets.lake.strategy import Append, Merge, RecomputeKeys, ReplaceDay
 from incremental_assets.load import DayResult
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.judge import RuleResult
@@ -296,7 +296,7 @@ def test_rules_that_do_not_fit_the_layer_are_refused() -> None:
     with pytest.raises(DefinitionError, match="bronze has none but the payload"):
         landed("bookings", *warn(null_share("seat", 0.1)))
     with pytest.raises(DefinitionError, match=r"\['row_count'\] count the rows of a day"):
-        replace(per_train(*fail(row_count(1))), write=ReplaceKeys(), sums=None)
+        replace(per_train(*fail(row_count(1))), write=RecomputeKeys(), sums=None)
     with pytest.raises(DefinitionError, match="judged of every such table"):
         bookings(*warn(satisfies("values_readable", "seat = '1'")))
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from incremental_assets.lake.strategy import Append, Merge, ReplaceKeys
+from incremental_assets.lake.strategy import Append, Merge, RecomputeKeys
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.forecast import forecast
@@ -31,7 +31,7 @@ KEYED = Table(
     "",
     reads=(SameDay(SALES),),
     key=("id",),
-    write=ReplaceKeys(),
+    write=RecomputeKeys(),
     transform=lambda sales: sales,
 )
 MERGED_MART = replace(MART, key=("id",), write=Merge())

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from incremental_assets.days import DayRange
-from incremental_assets.lake.strategy import ReplaceKeys
+from incremental_assets.lake.strategy import RecomputeKeys
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.quality.rules import fail, quarantine, reconciles_with, references
 from incremental_assets.table import SameDay, Table
@@ -27,10 +27,10 @@ PER_USER = Table(
     "",
     reads=(SameDay(SALES),),
     key=("user_id",),
-    write=ReplaceKeys(),
+    write=RecomputeKeys(),
     transform=lambda sales: sales,
 )
-LEVELS = replace(PER_USER, name="gold/levels", write=ReplaceKeys(carry={"level": "bigint"}))
+LEVELS = replace(PER_USER, name="gold/levels", write=RecomputeKeys(running={"level": "bigint"}))
 TABLES = (EVENTS, USERS, SALES, MART, PER_USER, LEVELS)
 
 

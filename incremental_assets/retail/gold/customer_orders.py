@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from incremental_assets.lake.strategy import ReplaceKeys
+from incremental_assets.lake.strategy import RecomputeKeys
 from incremental_assets.quality.rules import fail, reconciles
 from incremental_assets.retail.silver.orders import ORDERS
 from incremental_assets.table import SameDay, Sums, Table
@@ -42,7 +42,7 @@ CUSTOMER_ORDERS = Table(
         },
         rows=False,
     ),
-    write=ReplaceKeys(),
+    write=RecomputeKeys(),
     transform=transform,
     lineage={
         "first_order_at": ("silver/orders.created_at",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from incremental_assets.lake.strategy import ReplaceKeys
+from incremental_assets.lake.strategy import RecomputeKeys
 from incremental_assets.quality.rules import fail, reconciles
 from incremental_assets.retail.silver.inventory_movements import INVENTORY_MOVEMENTS
 from incremental_assets.table import SameDay, Sums, Table
@@ -32,7 +32,7 @@ INVENTORY_LEVELS = Table(
     key=_PLACE,
     rules=fail(reconciles()),
     sums=Sums({"delta": ("sum(delta)", "sum(delta)")}, rows=False),
-    write=ReplaceKeys(carry={"level": "bigint"}),
+    write=RecomputeKeys(running={"level": "bigint"}),
     transform=transform,
     lineage={"level": ("silver/inventory_movements.delta",)},
     owners=("team:supply",),
