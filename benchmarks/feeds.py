@@ -107,7 +107,7 @@ def _tables(
         "",
         reads=(SameDay(bronze),),
         key=key,
-        order_by=("at",) if isinstance(changes, Timestamp) else (),
+        version_by=("at",) if isinstance(changes, Timestamp) else (),
         schema=SCHEMA,
         write=write or Merge(),
     )

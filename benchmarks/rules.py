@@ -64,7 +64,7 @@ def silver(name: str, rules: Sequence[Rule]) -> Table:
         (SameDay(LANDED),),
         Merge(),
         key=("order_id",),
-        order_by=("event_ts",),
+        version_by=("event_ts",),
         day="event_ts",
         schema=Contract(
             order_id=Text(),

@@ -92,7 +92,7 @@ class Check:
 class Table:
     """One table of the lake.
 
-    `name` is `layer/table`. `key` and `order_by` say which rows are versions of one thing and
+    `name` is `layer/table`. `key` and `version_by` say which rows are versions of one thing and
     which version is the later one; in a row that is published no column of the key is null. `day`
     is the timestamp whose UTC date is the business day, declared unchanging for a key; None
     partitions by the landing day instead. `lateness` is how long after its business day a row may
@@ -110,7 +110,7 @@ class Table:
     reads: tuple[Read, ...]
     write: Append | Merge | SCD2 | ReplaceDay | RecomputeKeys
     key: tuple[str, ...] = ()
-    order_by: tuple[str, ...] = ()
+    version_by: tuple[str, ...] = ()
     day: str | None = None
     lateness: timedelta | Literal["default"] | None = None
     changes: Detector = field(default_factory=Files)

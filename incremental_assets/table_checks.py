@@ -173,19 +173,19 @@ def _check_typed(table: Table) -> None:
         raise DefinitionError(
             f"{name}: {type(table.write).__name__}() needs a key and a schema contract."
         )
-    if isinstance(table.write, Append) and (log is not None or table.key or table.order_by):
+    if isinstance(table.write, Append) and (log is not None or table.key or table.version_by):
         raise DefinitionError(
             f"{name}: Append() keeps every row, so nothing is deleted and no version decides; "
-            "leave key and order_by out, or use Merge() or SCD2()."
+            "leave key and version_by out, or use Merge() or SCD2()."
         )
-    used = {*table.key, *table.order_by, *([table.day] if table.day else [])}
+    used = {*table.key, *table.version_by, *([table.day] if table.day else [])}
     missing = sorted(used - set(table.schema.columns))
     if missing:
         raise DefinitionError(f"{name}: {missing} are used but not in the contract.")
-    if log is not None and (table.order_by or table.day):
+    if log is not None and (table.version_by or table.day):
         raise DefinitionError(
             f"{name}: its changes have an order of their own, and its rows may change for ever; "
-            "leave order_by and day out."
+            "leave version_by and day out."
         )
     if isinstance(log, SnapshotDiff) and set(log.key) != set(table.key):
         raise DefinitionError(
@@ -198,8 +198,10 @@ def _check_typed(table: Table) -> None:
 def _check_history(table: Table, write: SCD2) -> None:
     name, log = table.name, table.log
     assert table.schema is not None
-    if log is None and len(table.order_by) != 1:
-        raise DefinitionError(f"{name}: a history is measured in one column; name it in order_by.")
+    if log is None and len(table.version_by) != 1:
+        raise DefinitionError(
+            f"{name}: a history is measured in one column; name it in version_by."
+        )
     if write.measured_in == "time":
         if log is None:
             raise DefinitionError(

@@ -62,7 +62,7 @@ def typed(landed: DataFrame, batch: Batch) -> Iterator[Typed]:
         rows = _judged(landed, batch)
         order: tuple[str, ...] = ()
         if isinstance(table.write, SCD2):
-            rows = rows.withColumns({ORDER: F.col(table.order_by[0]), DELETED: F.lit(False)})
+            rows = rows.withColumns({ORDER: F.col(table.version_by[0]), DELETED: F.lit(False)})
             order = (ORDER,)
         yield Typed(_bare(rows, F.col("payload")), order)
         return

@@ -61,7 +61,7 @@ def write_versions(
     latest = _ranked(_columns(good, batch, grown), table)
     if batch.work.mode in ("append", "rebuild"):
         return _staged(batch, latest, spread=len(days) > 1)
-    order = [*table.order_by, _HASH]
+    order = [*table.version_by, _HASH]
     incoming, present = _struct(order), _struct(order, f"{OLD}.")
     wins, compared = f"{incoming} > {present}", order
     key = table.key
@@ -73,7 +73,7 @@ def write_versions(
         compared = [*order, "dt"]
     if len(days) > 1:
         latest = latest.hint("rebalance", "dt")
-    same = f"{_struct(table.order_by)} <=> {_struct(table.order_by, f'{OLD}.')}"
+    same = f"{_struct(table.version_by)} <=> {_struct(table.version_by, f'{OLD}.')}"
     tie = f"{LOST} OR ({OLD} IS NOT NULL AND {same} AND {_HASH} != {OLD}.{_HASH})"
 
     def may_hold(file: DataFile) -> bool:
@@ -113,7 +113,7 @@ def _staged(batch: Batch, latest: DataFrame, *, spread: bool) -> Merged:
 def _put_ties(batch: Batch, lost: DataFrame) -> None:
     """Write down the versions that only their hash made lose, with their keys."""
     table = batch.table
-    names = dict.fromkeys((*table.key, *table.order_by, _HASH, "dt", "_landing_day", "_file"))
+    names = dict.fromkeys((*table.key, *table.version_by, _HASH, "dt", "_landing_day", "_file"))
     rows = lost.select(
         F.lit(batch.number).cast("long").alias("_batch"),
         F.lit(table.name).alias(TABLE),
@@ -127,8 +127,8 @@ def _put_ties(batch: Batch, lost: DataFrame) -> None:
 def _ranked(rows: DataFrame, table: Table) -> DataFrame:
     """The last row of each key (and day, where that is unchanging), and those of `_lost`."""
     key = (*table.key, *(["dt"] if table.day is not None else []))
-    order = ", ".join(f"{quoted(n)} DESC NULLS LAST" for n in (*table.order_by, _HASH))
-    return last_of_each(rows, key, f"{order}, dt", _struct(table.order_by))
+    order = ", ".join(f"{quoted(n)} DESC NULLS LAST" for n in (*table.version_by, _HASH))
+    return last_of_each(rows, key, f"{order}, dt", _struct(table.version_by))
 
 
 def _struct(names: Sequence[str], prefix: str = "") -> str:
@@ -173,7 +173,7 @@ def _rebuilt_keys(
         if shown := days_as_shown(batch, days):
             there = table_now.where(f"dt IN ({sql_days(shown)})").join(keys, key, "left_semi")
             there = there.withColumn("_batch", F.lit(batch.number).cast("long"))
-            same = [*key, "dt", *table.order_by]
+            same = [*key, "dt", *table.version_by]
             others = join_by_key(wanted, there.select(*same), same, "left_anti", nulls=True)
             wanted = others.unionByName(there, allowMissingColumns=True)
         with persisted(_ranked(wanted, table)) as kept:

@@ -48,7 +48,7 @@ class Kind:
     changes: Detector
     write: Append | Merge | SCD2
     key: tuple[str, ...] = ("id",)
-    order_by: tuple[str, ...] = ()
+    version_by: tuple[str, ...] = ()
 
     def tables(self, unit: Rule) -> tuple[Table, Table]:
         bronze = Table(
@@ -65,7 +65,7 @@ class Kind:
             description="What lies in which place.",
             reads=(SameDay(bronze),),
             key=self.key,
-            order_by=self.order_by,
+            version_by=self.version_by,
             schema=Contract(id=Text(required=True), n=Integer(), amount=Integer(), unit=Text()),
             rules=rules,
             write=self.write,
@@ -78,8 +78,8 @@ class Kind:
 
 
 KINDS = [
-    Kind("orders", Files(), Merge(), order_by=("n",)),
-    Kind("versions", Files(), SCD2(), order_by=("n",)),
+    Kind("orders", Files(), Merge(), version_by=("n",)),
+    Kind("versions", Files(), SCD2(), version_by=("n",)),
     Kind("a log, merged", ChangeLog(), Merge()),
     Kind("a log, kept", ChangeLog(), SCD2()),
     Kind("movements", Files(), Append(), key=()),

@@ -42,9 +42,9 @@ def rows_tables() -> tuple[Table, ...]:
     return (
         rows,
         by_day,
-        silver("merged", rows, order_by=("at",), rules=warn(not_null("part"))),
-        silver("kept", rows, SCD2(), order_by=("at",)),
-        silver("by_day", by_day, order_by=("at",), day="at"),
+        silver("merged", rows, version_by=("at",), rules=warn(not_null("part"))),
+        silver("kept", rows, SCD2(), version_by=("at",)),
+        silver("by_day", by_day, version_by=("at",), day="at"),
     )
 
 

@@ -33,7 +33,7 @@ SILVER = Table(
     description="One row a visit, on its day.",
     reads=(SameDay(BRONZE),),
     key=("id",),
-    order_by=("seen_at",),
+    version_by=("seen_at",),
     day="seen_at",
     schema=Contract(id=Text(required=True), page=Text(), seen_at=Instant()),
     write=Merge(),

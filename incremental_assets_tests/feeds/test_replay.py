@@ -171,7 +171,7 @@ def test_rows_that_came_too_late_are_let_in_by_a_longer_lateness(lake: Lakes) ->
 
 def test_a_row_without_a_key_of_its_own_is_added_once(lake: Lakes) -> None:
     def made(*rules: Rule) -> Table:
-        return replace(bookings(*rules), key=(), order_by=(), write=Append())
+        return replace(bookings(*rules), key=(), version_by=(), write=Append())
 
     old = lake(landed("bookings"), made(*STRICT))
     twice = booking("b", "2", "t2")

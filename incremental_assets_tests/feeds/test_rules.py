@@ -60,7 +60,7 @@ def bookings(*rules: Rule) -> Table:
         description="The latest version of each booking.",
         reads=(SameDay(landed("bookings")),),
         key=("id",),
-        order_by=("version",),
+        version_by=("version",),
         day="at",
         schema=Contract(
             id=Text(required=True), seat=Text(), train=Text(), version=Integer(), at=Timestamp()
@@ -318,7 +318,7 @@ def test_a_rule_that_spark_refuses_is_named_and_nothing_is_published(
 
 
 def test_of_equal_rows_without_a_key_one_stays(lake: Lakes) -> None:
-    every = replace(bookings(*quarantine(unique("seat"))), key=(), order_by=(), write=Append())
+    every = replace(bookings(*quarantine(unique("seat"))), key=(), version_by=(), write=Append())
     trains = lake(landed("bookings"), every)
     trains.land(
         "bookings", DAY, "1.jsonl", [booking("a", "1"), booking("a", "1"), booking("b", "2")]

@@ -36,7 +36,7 @@ def tables(**changes: Any) -> tuple[Table, Table]:
         description="The latest state of each order.",
         reads=(SameDay(bronze),),
         key=("order_id",),
-        order_by=("updated_at",),
+        version_by=("updated_at",),
         schema=Contract(
             order_id=Text(required=True), status=Text(), amount=Decimal(), updated_at=Instant()
         ),

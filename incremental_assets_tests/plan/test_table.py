@@ -43,13 +43,13 @@ LOG = Table("bronze/l", "", reads=LANDED, write=Append(), changes=ChangeLog())
         (USERS, {"reads": (SameDay(LOG), SameDay(COPIES))}, r"types the rows of one bronze table"),
         (USERS, {"key": ()}, r"Merge\(\) needs a key"),
         (USERS, {"key": ("other",)}, r"\['other'\] are used but not in the contract"),
-        (USERS, {"reads": (SameDay(LOG),), "order_by": ("at",)}, r"leave order_by and day out"),
+        (USERS, {"reads": (SameDay(LOG),), "version_by": ("at",)}, r"leave version_by and day out"),
         (
             USERS,
             {"reads": (SameDay(COPIES),)},
             r"compared by \('id',\); the key has to be the same",
         ),
-        (USERS, {"write": SCD2()}, r"name it in order_by"),
+        (USERS, {"write": SCD2()}, r"name it in version_by"),
         (USERS, {"write": Append()}, r"keeps every row, so nothing is deleted"),
         (USERS, {"write": ReplaceDay()}, r"over bronze is an Append, a Merge or an SCD2"),
         (MART, {"write": Append()}, r"made anew, by day or by key, or merged; use ReplaceDay"),
@@ -57,14 +57,14 @@ LOG = Table("bronze/l", "", reads=LANDED, write=Append(), changes=ChangeLog())
         (MART, {"transform": None}, r"first read has to be SameDay"),
         (
             USERS,
-            {"write": SCD2(), "order_by": ("at",), "day": "at"},
+            {"write": SCD2(), "version_by": ("at",), "day": "at"},
             r"lie on many days; leave day out",
         ),
         (
             USERS,
             {
                 "write": SCD2(),
-                "order_by": ("valid_from",),
+                "version_by": ("valid_from",),
                 "schema": Contract(user_id=Text(), valid_from=Text()),
             },
             r"a history has the columns",

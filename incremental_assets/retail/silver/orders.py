@@ -20,7 +20,7 @@ ORDERS = Table(
     description="The latest state of each order. It may change for ever, so none is too late.",
     reads=(SameDay(LANDED_ORDERS),),
     key=("order_id",),
-    order_by=("updated_at",),
+    version_by=("updated_at",),
     schema=Contract(
         on_new="evolve",
         order_id=Text(required=True),

@@ -11,7 +11,7 @@ ORDERS = Table(
     description="The latest state of each order, on the day of its last change.",
     reads=(SameDay(LANDED),),
     key=("order_id",),
-    order_by=("updated_at",),
+    version_by=("updated_at",),
     schema=Contract(
         order_id=Text(required=True), status=Text(), amount=Decimal(), updated_at=Timestamp()
     ),
