@@ -202,11 +202,11 @@ def _check_history(table: Table, write: SCD2) -> None:
         raise DefinitionError(
             f"{name}: a history is measured in one column; name it in version_by."
         )
-    if write.measured_in == "time":
+    if write.valid_time == "event":
         if log is None:
             raise DefinitionError(
                 f"{name}: its order column is what a history of rows is measured in; "
-                'measured_in="time" is for change logs.'
+                'valid_time="event" is for change logs.'
             )
         if isinstance(log, ChangeLog) and log.envelope == "flat" and not log.time:
             raise DefinitionError(

@@ -49,8 +49,8 @@ def intake_of(table: Table, lake: str, order: tuple[str, ...]) -> Intake:
     write_as = table.write
     assert isinstance(write_as, Merge | SCD2)  # others are refused over a log or a history
     if isinstance(write_as, SCD2):
-        own = (*write_as.unversioned, "dt", *_LINEAGE, CHANGED_AT)
-        write_as = replace(write_as, unversioned=own)
+        own = (*write_as.ignore_changes_in, "dt", *_LINEAGE, CHANGED_AT)
+        write_as = replace(write_as, ignore_changes_in=own)
     log = table.log is not None
     changes = ChangeLog.debezium() if WITHIN in order else ChangeLog() if log else Timestamp(ORDER)
     return Intake(

@@ -69,7 +69,7 @@ def typed(landed: DataFrame, batch: Batch) -> Iterator[Typed]:
     kind = _kind_before(batch)
     with events_of(landed, table.log, table.key, kind, table.name) as events:
         changes = events.rows
-        if isinstance(table.write, SCD2) and table.write.measured_in == "time":
+        if isinstance(table.write, SCD2) and table.write.valid_time == "event":
             no_time = F.col(OPERATION).isNotNull() & F.col(CHANGED_AT).isNull()
             why = F.when(no_time & F.col("_raw").isNull(), F.lit(NO_TIME))
             changes = changes.withColumn(REASON, F.coalesce(REASON, why))

@@ -116,7 +116,7 @@ class Intake:
     @property
     def clock(self) -> str:
         """The column that a history is measured by, if it is not measured in the order."""
-        timed = isinstance(self.write, SCD2) and self.write.measured_in == "time"
+        timed = isinstance(self.write, SCD2) and self.write.valid_time == "event"
         return CHANGED_AT if timed else ""
 
     def folder(self, batch: int) -> str:

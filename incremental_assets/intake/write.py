@@ -173,7 +173,7 @@ def write_history(
         good = good.withColumn(DELETED, F.lit(False))
     names = [quoted(n) for n in (*found.own, *intake.order)]
     own = dict(target.known_types()) | dict(found.own)
-    ignored = {name.lower() for name in intake.write.unversioned}
+    ignored = {name.lower() for name in intake.write.ignore_changes_in}
     shown = row_hash({n: t for n, t in own.items() if n.lower() not in ignored})
     beside = next(iter(target.side(session, intake.beside)), None)
     if beside is not None and anew:

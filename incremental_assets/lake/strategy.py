@@ -64,17 +64,17 @@ class SCD2:
     """Every version of a key, with the half-open interval in which it was valid.
 
     `valid_from` and `valid_to` are in the units of the order column, `is_current` marks the
-    version without an end. A change in the `unversioned` columns alone makes no new version; the
+    version without an end. A change in the `ignore_changes_in` columns alone makes no new version; the
     version takes the later value.
 
-    `measured_in="time"` measures the intervals of a change log by when it says that a row changed
+    `valid_time="event"` measures the intervals of a change log by when it says that a row changed
     (timestamps), so that facts can be looked up in them. The order of the changes is still the
     log's: where its clock went back, a version begins with the one before it, which is then never
     shown.
     """
 
-    unversioned: tuple[str, ...] = ()
-    measured_in: Literal["order", "time"] = "order"
+    ignore_changes_in: tuple[str, ...] = ()
+    valid_time: Literal["log_position", "event"] = "log_position"
 
 
 Write = Append | Merge | ReplaceDay | OverwriteDays | DeleteInsert | SCD2

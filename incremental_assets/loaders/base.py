@@ -95,16 +95,16 @@ def rules_of(rules: RuleOrRules) -> tuple[Rule, ...]:
 
 
 def write_of(
-    write: Write | None, key: tuple[str, ...], unversioned: tuple[str, ...], *, history: bool
+    write: Write | None, key: tuple[str, ...], ignore_changes_in: tuple[str, ...], *, history: bool
 ) -> Write:
     """How the rows land: as `write` says, or else by whether there is a key and a history."""
-    if isinstance(write, SCD2) and write.measured_in == "time":
+    if isinstance(write, SCD2) and write.valid_time == "event":
         raise DefinitionError(
-            'A loader measures a history in the numbers of its source; measured_in="time" is for '
+            'A loader measures a history in the numbers of its source; valid_time="event" is for '
             "tables of the lake."
         )
     if write is not None:
         return write
     if history:
-        return SCD2(unversioned)
+        return SCD2(ignore_changes_in)
     return Merge() if key else Append()

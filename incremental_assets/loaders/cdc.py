@@ -44,7 +44,7 @@ class CDCLoader(IncrementalLoader):
         rules: RuleOrRules = (),
         max_records: int | None = None,
         history: bool = False,
-        unversioned: Names = (),
+        ignore_changes_in: Names = (),
         write: Write | None = None,
         watermark: Advance | None = None,
     ) -> LoadResult:
@@ -76,7 +76,7 @@ class CDCLoader(IncrementalLoader):
                 path_of("target_path", target_path),
                 path_of("watermark_path", watermark_path),
                 changes,
-                write_of(write, key, names_of(unversioned), history=history),
+                write_of(write, key, names_of(ignore_changes_in), history=history),
                 key,
                 names_of(partition_by),
                 rules_of(rules),

@@ -59,7 +59,7 @@ class DeltaDiffLoader(IncrementalLoader):
         partition_by: Names = (),
         rules: RuleOrRules = (),
         history: bool = False,
-        unversioned: Names = (),
+        ignore_changes_in: Names = (),
         write: Write | None = None,
         watermark: Advance | None = None,
     ) -> DetectedChanges:
@@ -88,7 +88,7 @@ class DeltaDiffLoader(IncrementalLoader):
             target,
             ledger or f"{snapshot}/_ledger",
             changes,
-            write_of(write, key, names_of(unversioned), history=history),
+            write_of(write, key, names_of(ignore_changes_in), history=history),
             key,
             names_of(partition_by),
             rules_of(rules),

@@ -20,7 +20,7 @@ from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_change_log import tables
 from incremental_assets_tests.feeds.world import Lake
 
-IN_TIME = SCD2(measured_in="time")
+IN_TIME = SCD2(valid_time="event")
 VERSION = ("id", "name", "valid_from", "valid_to", "is_current")
 
 LANDED_SALES = Table(

@@ -20,6 +20,6 @@ USERS = Table(
         updated_at=Timestamp(about="When it last changed (UTC)."),
     ),
     rules=(*quarantine(not_null("user_id")), *fail(quarantined_share(at_most=0.05, fewest=5))),
-    write=SCD2(unversioned=("updated_at",), measured_in="time"),
+    write=SCD2(ignore_changes_in=("updated_at",), valid_time="event"),
     owners=("team:customers",),
 )
