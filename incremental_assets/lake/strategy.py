@@ -30,11 +30,12 @@ class ReplaceDay:
 
 @dataclass(frozen=True, slots=True)
 class RecomputeKeys:
-    """The rows of every key that changed are made anew, and no others.
+    """The rows of every key that changed are computed again, and no others.
 
     From all that the upstream has of the key. Or, where the rows of a day go on from those of the
-    day before, from what it has of the first day that changed and of later ones: then `running` names
-    the columns, with their SQL types, that the transform is handed of the key's last row before it.
+    day before (a running total), from what it has of the first day that changed and of later ones:
+    then `running` names the columns, with their SQL types, that the transform is handed of the
+    key's last row before it.
     """
 
     running: Mapping[str, str] = field(default_factory=dict)
@@ -63,14 +64,14 @@ class DeleteInsert:
 class SCD2:
     """Every version of a key, with the half-open interval in which it was valid.
 
-    `valid_from` and `valid_to` are in the units of the order column, `is_current` marks the
-    version without an end. A change in the `ignore_changes_in` columns alone makes no new version; the
-    version takes the later value.
+    A slowly changing dimension of type 2. `valid_from` and `valid_to` are in the units of the
+    column by which versions are ordered, `is_current` marks the version without an end. A change in
+    the columns `ignore_changes_in` alone makes no new version; the version takes the later value.
 
-    `valid_time="event"` measures the intervals of a change log by when it says that a row changed
-    (timestamps), so that facts can be looked up in them. The order of the changes is still the
-    log's: where its clock went back, a version begins with the one before it, which is then never
-    shown.
+    The versions of a change log are ordered by its log position, and `valid_time="event"` measures
+    their intervals by when the log says that a row changed (timestamps), so that facts can be
+    looked up in them. Where its clock went back, a version begins with the one before it, which is
+    then never shown.
     """
 
     ignore_changes_in: tuple[str, ...] = ()

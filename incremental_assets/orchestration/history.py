@@ -37,7 +37,7 @@ _KEPT = 2
 
 
 class Instance(dg.DagsterInstance):
-    """Dagster's instance; without a `storage` of its own in dagster.yaml it has `SCD2`."""
+    """Dagster's instance; without a `storage` of its own in dagster.yaml it has `History`."""
 
     @classmethod
     def config_schema(cls) -> UserConfigSchema:
@@ -46,11 +46,11 @@ class Instance(dg.DagsterInstance):
     @classmethod
     def config_defaults(cls, base_dir: str) -> Mapping[str, ConfigurableClassData | None]:
         own = json.dumps({"base_dir": base_dir})  # which is YAML
-        storage = ConfigurableClassData(__name__, SCD2.__name__, own)
+        storage = ConfigurableClassData(__name__, History.__name__, own)
         return {**InstanceRef.config_defaults(base_dir), "storage": storage}
 
 
-class SCD2(DagsterSqliteStorage):
+class History(DagsterSqliteStorage):
     """Dagster's SQLite storage, but for the events."""
 
     def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
@@ -60,7 +60,7 @@ class SCD2(DagsterSqliteStorage):
     @classmethod
     def from_config_value(
         cls, inst_data: ConfigurableClassData | None, config_value: Mapping[str, Any]
-    ) -> SCD2:
+    ) -> History:
         return cls.from_local(config_value["base_dir"], inst_data)
 
 
