@@ -25,8 +25,7 @@ from incremental_assets.lake.strategy import SCD2, Append, Merge
 from incremental_assets.load import Lakehouse
 from incremental_assets.loaders import local_session
 from incremental_assets.quality.contract import Contract
-from incremental_assets.quality.types import Decimal, Integer, Text
-from incremental_assets.quality.types import Timestamp as Instant
+from incremental_assets.quality.types import Decimal, Instant, Integer, Text
 from incremental_assets.settings import Settings
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.stored_feed import Stored

@@ -34,7 +34,7 @@ from incremental_assets.quality.rules import (
     satisfies,
     warn,
 )
-from incremental_assets.quality.types import Decimal, Integer, Text, Timestamp
+from incremental_assets.quality.types import Decimal, Instant, Integer, Text
 from incremental_assets.settings import Settings
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.table import SameDay, Table
@@ -73,8 +73,8 @@ def silver(name: str, rules: Sequence[Rule]) -> Table:
             product_id=Text(),
             qty=Integer(),
             unit_price=Decimal(18, 4),
-            event_ts=Timestamp(),
-            arrival_ts=Timestamp(),
+            event_ts=Instant(),
+            arrival_ts=Instant(),
         ),
         rules=tuple(rules),
     )

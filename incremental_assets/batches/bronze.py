@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.batches.batch import Batch
-from incremental_assets.quality.types import Timestamp
+from incremental_assets.quality.types import Instant
 from incremental_assets.sources.lines import read_lines, unread
 from incremental_assets.sources.source_file import SourceFile
 from incremental_assets.sources.stored_files import DataFiles
@@ -49,7 +49,7 @@ def judging_day(batch: Batch, landed: Column) -> Column:
     table = batch.table
     if table.day is None:
         return landed
-    business = Timestamp().read(F.col("payload"), table.day).cast("date")
+    business = Instant().read(F.col("payload"), table.day).cast("date")
     lateness = table.lateness_in(batch.settings.lateness)
     in_time = business <= F.date_add(landed, 1)
     if lateness is not None:

@@ -20,7 +20,7 @@ from incremental_assets.frames import quoted
 from incremental_assets.intake.new_files import LogFiles, commits_since
 from incremental_assets.intake.rows import instant_of, number_of, own_types
 from incremental_assets.ledger.entry import FileEntry
-from incremental_assets.quality.types import Timestamp as Instant
+from incremental_assets.quality.types import Instant
 from incremental_assets.sources.payloads import payload_of, row_objects
 from incremental_assets.sources.stored import FixedSource
 

@@ -28,7 +28,7 @@ from incremental_assets.errors import SourceError
 from incremental_assets.frames import quoted
 from incremental_assets.intake.intake import HASH, ORDER, RESERVED, VALIDITY, Intake
 from incremental_assets.lake.strategy import SCD2
-from incremental_assets.quality.types import Timestamp as IsoTimestamp
+from incremental_assets.quality.types import Instant
 
 LINE = "line:"
 MARKS = ("_file", "_raw", "_unreadable")
@@ -88,7 +88,7 @@ def instant_of(name: str, kind: DataType) -> Column:
     if isinstance(kind, TimestampNTZType | DateType):
         return column.cast("timestamp")
     if isinstance(kind, StringType):
-        return IsoTimestamp().parse(column)
+        return Instant().parse(column)
     remedy = "read by a sequence" if isinstance(kind, IntegralType | DecimalType) else "converted"
     raise SourceError(
         f"Column {name!r} is {kind.simpleString()}, which cannot be ordered as instants; it should "

@@ -98,7 +98,7 @@ class Decimal(FieldType):
 
 
 @dataclass(frozen=True, slots=True)
-class Timestamp(FieldType):
+class Instant(FieldType):
     """An instant in microseconds: ISO 8601 with a complete date, UTC unless an offset is given."""
 
     @property

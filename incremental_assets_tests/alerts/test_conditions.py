@@ -10,14 +10,14 @@ from incremental_assets.alerts.conditions import Condition, Limits, conditions, 
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import fail, not_null, quarantine, quarantined_share
-from incremental_assets.quality.types import Text, Timestamp
+from incremental_assets.quality.types import Instant, Text
 from incremental_assets.table import Table
 from incremental_assets_tests.plan.ledgers import EVENTS, MART, SALES, USERS, did, jan, ledger
 
 JUDGED = replace(
     SALES,
     name="silver/judged",
-    schema=Contract(id=Text(), at=Timestamp()),
+    schema=Contract(id=Text(), at=Instant()),
     rules=(*quarantine(not_null("id")), *fail(quarantined_share(at_most=0.05))),
 )
 TABLES = (EVENTS, USERS, SALES, JUDGED, MART)

@@ -23,7 +23,7 @@ from incremental_assets.quality.rules import (
     row_count,
     rows_delivered,
 )
-from incremental_assets.quality.types import Integer, Text, Timestamp
+from incremental_assets.quality.types import Instant, Integer, Text
 from incremental_assets.table import Table
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_copies import copy
@@ -177,7 +177,7 @@ def frozen_bookings(*rules: Rule) -> Table:
         seat=Text(),
         train=Text(),
         version=Integer(),
-        at=Timestamp(),
+        at=Instant(),
     )
     return replace(bookings(*rules), schema=schema)
 

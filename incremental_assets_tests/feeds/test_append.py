@@ -7,7 +7,7 @@ from typing import Any
 from incremental_assets.lake.strategy import Append
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import not_null, quarantine
-from incremental_assets.quality.types import Text, Timestamp
+from incremental_assets.quality.types import Instant, Text
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.table import SameDay, Table
 from incremental_assets_tests.feeds.conftest import Lakes
@@ -26,7 +26,7 @@ TYPED = Table(
     reads=(SameDay(VISITS),),
     day="at",
     lateness="default",
-    schema=Contract(page=Text(), at=Timestamp()),
+    schema=Contract(page=Text(), at=Instant()),
     rules=quarantine(not_null("page")),
     write=Append(),
 )

@@ -16,7 +16,7 @@ from incremental_assets.operations.quarantined import Asked, set_aside
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.judge import RuleResult
 from incremental_assets.quality.rules import fail, quarantined_share
-from incremental_assets.quality.types import Decimal, FieldType, Integer, Text, Timestamp
+from incremental_assets.quality.types import Decimal, FieldType, Instant, Integer, Text
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.table import SameDay, Table
 from incremental_assets_tests.feeds.conftest import Lakes
@@ -30,7 +30,7 @@ def tickets(on_new: Any = "evolve", **columns: FieldType) -> tuple[Table, Table]
     own: dict[str, FieldType] = {
         "ticket_id": Text(required=True),
         "price": Decimal(),
-        "at": Timestamp(),
+        "at": Instant(),
     }
     silver = Table(
         name="silver/tickets",

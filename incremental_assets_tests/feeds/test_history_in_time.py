@@ -13,7 +13,7 @@ from incremental_assets.errors import DefinitionError
 from incremental_assets.lake import lookup
 from incremental_assets.lake.strategy import SCD2, Append, Merge, ReplaceDay
 from incremental_assets.quality.contract import Contract
-from incremental_assets.quality.types import Integer, Text, Timestamp
+from incremental_assets.quality.types import Instant, Integer, Text
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.table import AsOf, SameDay, Table
 from incremental_assets_tests.feeds.conftest import Lakes
@@ -36,7 +36,7 @@ SALES = Table(
     reads=(SameDay(LANDED_SALES),),
     key=("sale",),
     day="at",
-    schema=Contract(sale=Text(required=True), id=Integer(), at=Timestamp()),
+    schema=Contract(sale=Text(required=True), id=Integer(), at=Instant()),
     write=Merge(),
 )
 

@@ -14,7 +14,7 @@ from incremental_assets.changes import ChangeLog, SnapshotDiff
 from incremental_assets.lake.strategy import SCD2, Append, Merge, RecomputeKeys
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import not_null, warn
-from incremental_assets.quality.types import Integer, Text, Timestamp
+from incremental_assets.quality.types import Instant, Integer, Text
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.table import SameDay, Table
 from incremental_assets_tests.feeds.conftest import Lakes
@@ -29,7 +29,7 @@ def landed(name: str, **more: Any) -> Table:
 
 
 def silver(name: str, bronze: Table, write: Merge | SCD2 = Merge(), **more: Any) -> Table:
-    contract = Contract(id=Integer(), part=Text(), name=Text(), at=Timestamp())
+    contract = Contract(id=Integer(), part=Text(), name=Text(), at=Instant())
     more = {"key": KEY, "schema": contract} | more
     return Table(f"silver/{name}", "", (SameDay(bronze),), write, **more)
 

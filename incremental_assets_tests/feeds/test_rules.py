@@ -33,7 +33,7 @@ from incremental_assets.quality.rules import (
     usual_row_count,
     warn,
 )
-from incremental_assets.quality.types import Integer, Text, Timestamp
+from incremental_assets.quality.types import Instant, Integer, Text
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.table import SameDay, Table
 from incremental_assets_tests.feeds.conftest import Lakes
@@ -63,7 +63,7 @@ def bookings(*rules: Rule) -> Table:
         version_by=("version",),
         day="at",
         schema=Contract(
-            id=Text(required=True), seat=Text(), train=Text(), version=Integer(), at=Timestamp()
+            id=Text(required=True), seat=Text(), train=Text(), version=Integer(), at=Instant()
         ),
         rules=rules,
         write=Merge(),
@@ -127,7 +127,7 @@ def test_a_days_sums_are_held_against_those_of_another_table(lake: Lakes) -> Non
         reads=(SameDay(landed("counts")),),
         key=("train",),
         day="at",
-        schema=Contract(train=Text(required=True), sold=Integer(), at=Timestamp()),
+        schema=Contract(train=Text(required=True), sold=Integer(), at=Instant()),
         write=Merge(),
     )
     trains = lake(landed("counts"), counts, landed("bookings"), bookings(), per_train(*fail(rule)))
@@ -174,7 +174,7 @@ def test_a_key_that_another_table_lacks_is_set_aside_until_it_is_there(lake: Lak
         reads=(SameDay(landed("trains")),),
         key=("train",),
         day="at",
-        schema=Contract(train=Text(required=True), at=Timestamp()),
+        schema=Contract(train=Text(required=True), at=Instant()),
         write=Merge(),
     )
     rule = references("train", "silver/trains")

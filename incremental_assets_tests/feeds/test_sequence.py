@@ -13,7 +13,7 @@ from incremental_assets.changes import Sequence
 from incremental_assets.errors import SourceError
 from incremental_assets.lake.strategy import Append, Merge
 from incremental_assets.quality.contract import Contract
-from incremental_assets.quality.types import Integer, Text, Timestamp
+from incremental_assets.quality.types import Instant, Integer, Text
 from incremental_assets.sources.stored_feed import Stored
 from incremental_assets.table import SameDay, Table
 from incremental_assets_tests.feeds.conftest import Lakes
@@ -35,7 +35,7 @@ def tables(day: str | None = "moved_at", **changes: Any) -> tuple[Table, Table]:
         reads=(SameDay(bronze),),
         key=("id",),
         day="moved_at" if day else None,
-        schema=Contract(id=Integer(wide=True), product=Text(), moved_at=Timestamp()),
+        schema=Contract(id=Integer(wide=True), product=Text(), moved_at=Instant()),
         write=Merge(),
     )
     return bronze, silver

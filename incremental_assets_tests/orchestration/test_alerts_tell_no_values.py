@@ -41,7 +41,7 @@ from incremental_assets.quality.rules import (
     unique,
     usual_row_count,
 )
-from incremental_assets.quality.types import Integer, Text, Timestamp
+from incremental_assets.quality.types import Instant, Integer, Text
 from incremental_assets.settings import PREFIX, Settings
 from incremental_assets.table import Table
 from incremental_assets_tests.alerts.receiver import Receiver
@@ -97,8 +97,8 @@ def silver(*rules: Any) -> Table:
         seat=Text(),
         train=Text(),
         version=Integer(misfit="freeze"),
-        at=Timestamp(),
-        later=Timestamp(),
+        at=Instant(),
+        later=Instant(),
     )
     return replace(bookings(), schema=schema, rules=rules)
 

@@ -14,7 +14,7 @@ from incremental_assets.plan import (
     stale_days,
 )
 from incremental_assets.quality.contract import Contract
-from incremental_assets.quality.types import Text, Timestamp
+from incremental_assets.quality.types import Instant, Text
 from incremental_assets.settings import Settings
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.table import AsOf, SameDay, Table
@@ -25,7 +25,7 @@ USERS = Table(
     "",
     reads=(SameDay(EVENTS),),
     key=("user_id",),
-    schema=Contract(user_id=Text(), at=Timestamp()),
+    schema=Contract(user_id=Text(), at=Instant()),
     write=Merge(),
 )
 SALES = Table(
@@ -34,7 +34,7 @@ SALES = Table(
     reads=(SameDay(EVENTS),),
     key=("id",),
     day="at",
-    schema=Contract(id=Text(), at=Timestamp()),
+    schema=Contract(id=Text(), at=Instant()),
     write=Merge(),
 )
 MART = Table(

@@ -15,9 +15,9 @@ from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.types import (
     Decimal,
     FieldType,
+    Instant,
     Integer,
     Text,
-    Timestamp,
 )
 
 UNREADABLE = "unreadable"
@@ -207,11 +207,11 @@ def test_a_value_is_read_exactly_or_it_is_unreadable(
 
 
 def test_a_timestamp_is_a_complete_iso_date_in_utc(spark: SparkSession) -> None:
-    class Microseconds(Timestamp):
+    class Microseconds(Instant):
         """Python would shift the instants to the time zone of the machine."""
 
         def typed(self, kind: Any, text: Any) -> Any:
-            return F.unix_micros(Timestamp().typed(kind, text))
+            return F.unix_micros(Instant().typed(kind, text))
 
     found = typed(spark, Microseconds(), TIMESTAMPS)
 
@@ -261,7 +261,7 @@ def test_a_field_is_unreadable_only_if_it_is_there_and_not_json_null(spark: Spar
         (Integer(), "int"),
         (Integer(wide=True), "bigint"),
         (Decimal(precision=20, scale=6), "decimal(20,6)"),
-        (Timestamp(), "timestamp"),
+        (Instant(), "timestamp"),
     ],
 )
 def test_a_type_is_read_as_the_spark_type_that_it_names(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from incremental_assets.lake.strategy import Merge
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import fail, not_null, quarantine, quarantined_share
-from incremental_assets.quality.types import Integer, Text, Timestamp
+from incremental_assets.quality.types import Instant, Integer, Text
 from incremental_assets.retail.bronze.inventory_movements import (
     INVENTORY_MOVEMENTS as LANDED_MOVEMENTS,
 )
@@ -22,7 +22,7 @@ INVENTORY_MOVEMENTS = Table(
         product_id=Text(),
         store_id=Text(),
         delta=Integer(wide=True, about="Pieces that came (positive) or went (negative)."),
-        moved_at=Timestamp(about="When it moved (UTC)."),
+        moved_at=Instant(about="When it moved (UTC)."),
     ),
     rules=(
         *quarantine(

@@ -11,7 +11,7 @@ from incremental_assets.quality.rules import (
     quarantine,
     quarantined_share,
 )
-from incremental_assets.quality.types import Decimal, Text, Timestamp
+from incremental_assets.quality.types import Decimal, Instant, Text
 from incremental_assets.retail.bronze.orders import ORDERS as LANDED_ORDERS
 from incremental_assets.table import SameDay, Table
 
@@ -28,8 +28,8 @@ ORDERS = Table(
         store_id=Text(),
         status=Text(),
         amount=Decimal(precision=18, scale=4),
-        created_at=Timestamp(about="When it was placed (UTC)."),
-        updated_at=Timestamp(about="When it last changed (UTC); the later version wins."),
+        created_at=Instant(about="When it was placed (UTC)."),
+        updated_at=Instant(about="When it last changed (UTC); the later version wins."),
     ),
     rules=(
         *quarantine(

@@ -11,7 +11,7 @@ from incremental_assets.quality.rules import (
     quarantine,
     quarantined_share,
 )
-from incremental_assets.quality.types import Decimal, Integer, Text, Timestamp
+from incremental_assets.quality.types import Decimal, Instant, Integer, Text
 from incremental_assets.retail.bronze.events import EVENTS
 from incremental_assets.table import SameDay, Table
 
@@ -31,8 +31,8 @@ SALES = Table(
         product_id=Text(),
         qty=Integer(about="Pieces."),
         unit_price=Decimal(precision=18, scale=4, about="Of one piece."),
-        event_ts=Timestamp(about="When it was sold (UTC); its date is the business day."),
-        arrival_ts=Timestamp(about="When it was sent (UTC); of two versions the later wins."),
+        event_ts=Instant(about="When it was sold (UTC); its date is the business day."),
+        arrival_ts=Instant(about="When it was sent (UTC); of two versions the later wins."),
     ),
     rules=(
         *quarantine(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from incremental_assets.lake.strategy import SCD2
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import fail, not_null, quarantine, quarantined_share
-from incremental_assets.quality.types import Text, Timestamp
+from incremental_assets.quality.types import Instant, Text
 from incremental_assets.retail.bronze.users import USERS as LANDED_USERS
 from incremental_assets.table import SameDay, Table
 
@@ -17,7 +17,7 @@ USERS = Table(
     schema=Contract(
         on_new="evolve",
         user_id=Text(required=True),
-        updated_at=Timestamp(about="When it last changed (UTC)."),
+        updated_at=Instant(about="When it last changed (UTC)."),
     ),
     rules=(*quarantine(not_null("user_id")), *fail(quarantined_share(at_most=0.05, fewest=5))),
     write=SCD2(ignore_changes_in=("updated_at",), valid_time="event"),

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from incremental_assets.lake.strategy import Append, Merge, ReplaceDay
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import Rule
-from incremental_assets.quality.types import Integer, Text, Timestamp
+from incremental_assets.quality.types import Instant, Integer, Text
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.table import SameDay, Table
 
@@ -32,7 +32,7 @@ def typed(name: str, upstream: Table, *rules: Rule) -> Table:
         reads=(SameDay(upstream),),
         key=("id",),
         day="at",
-        schema=Contract(id=Text(required=True), amount=Integer(), at=Timestamp()),
+        schema=Contract(id=Text(required=True), amount=Integer(), at=Instant()),
         rules=rules,
         write=Merge(),
     )

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from incremental_assets.lake.strategy import Merge
 from incremental_assets.quality.contract import Contract
-from incremental_assets.quality.types import Integer, Text, Timestamp
+from incremental_assets.quality.types import Instant, Integer, Text
 from incremental_assets.table import SameDay, Table
 from incremental_assets_tests.end_to_end.corner_shop.bronze.movements import MOVEMENTS as LANDED
 
@@ -11,6 +11,6 @@ MOVEMENTS = Table(
     description="Each movement once.",
     reads=(SameDay(LANDED),),
     key=("id",),
-    schema=Contract(id=Integer(wide=True), product=Text(), moved_at=Timestamp()),
+    schema=Contract(id=Integer(wide=True), product=Text(), moved_at=Instant()),
     write=Merge(),
 )

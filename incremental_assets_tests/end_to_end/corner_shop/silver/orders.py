@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from incremental_assets.lake.strategy import Merge
 from incremental_assets.quality.contract import Contract
-from incremental_assets.quality.types import Decimal, Text, Timestamp
+from incremental_assets.quality.types import Decimal, Instant, Text
 from incremental_assets.table import SameDay, Table
 from incremental_assets_tests.end_to_end.corner_shop.bronze.orders import ORDERS as LANDED
 
@@ -13,7 +13,7 @@ ORDERS = Table(
     key=("order_id",),
     version_by=("updated_at",),
     schema=Contract(
-        order_id=Text(required=True), status=Text(), amount=Decimal(), updated_at=Timestamp()
+        order_id=Text(required=True), status=Text(), amount=Decimal(), updated_at=Instant()
     ),
     write=Merge(),
 )
