@@ -20,7 +20,7 @@ RESERVED = frozenset({"dt", "payload"})
 MOST_NEW_COLUMNS = 100
 FIELDS = "_fields"
 _ALIKE = 0.8
-OnNew = Literal["evolve", "discard", "freeze"]
+OnNewColumn = Literal["evolve", "discard", "freeze"]
 
 
 @dataclass(frozen=True, init=False)
@@ -34,10 +34,12 @@ class Contract:
     """
 
     columns: Mapping[str, FieldType]
-    on_new: Mapping[str, OnNew]
+    on_new_column: Mapping[str, OnNewColumn]
 
     def __init__(
-        self, on_new: OnNew | Mapping[str, OnNew] = "evolve", **columns: FieldType
+        self,
+        on_new_column: OnNewColumn | Mapping[str, OnNewColumn] = "evolve",
+        **columns: FieldType,
     ) -> None:
         for name in columns:
             if not COLUMN.fullmatch(name) or name.lower() in RESERVED:
@@ -48,31 +50,37 @@ class Contract:
         folded = [name.lower() for name in columns]
         if len(set(folded)) != len(folded):
             raise DefinitionError(f"Contract columns differ only in case: {sorted(columns)}.")
-        by_field = {"*": on_new} if isinstance(on_new, str) else {"*": "evolve", **on_new}
+        by_field = (
+            {"*": on_new_column}
+            if isinstance(on_new_column, str)
+            else {"*": "evolve", **on_new_column}
+        )
         by_field = {name.lower(): policy for name, policy in by_field.items()}
-        unknown = {n: p for n, p in by_field.items() if p not in get_args(OnNew)}
+        unknown = {n: p for n, p in by_field.items() if p not in get_args(OnNewColumn)}
         both = sorted(name for name in columns if name.lower() in by_field)
         if unknown or both:
-            what = f"{both} are declared" if both else f"{unknown} is none of {get_args(OnNew)}"
+            what = (
+                f"{both} are declared" if both else f"{unknown} is none of {get_args(OnNewColumn)}"
+            )
             raise DefinitionError(
-                f"Contract: on_new says what becomes of fields that are not declared: {what}."
+                f"Contract: on_new_column says what becomes of fields that are not declared: {what}."
             )
         object.__setattr__(self, "columns", MappingProxyType(dict(columns)))
-        object.__setattr__(self, "on_new", MappingProxyType(by_field))
+        object.__setattr__(self, "on_new_column", MappingProxyType(by_field))
 
-    def of_new(self, field: str) -> OnNew:
+    def of_new(self, field: str) -> OnNewColumn:
         """What becomes of a field that nobody declared, in whatever case it is written."""
-        return self.on_new.get(field.lower(), self.on_new["*"])
+        return self.on_new_column.get(field.lower(), self.on_new_column["*"])
 
     @property
     def freezes_new(self) -> bool:
         """Whether a field that nobody declared can hold a day."""
-        return "freeze" in self.on_new.values()
+        return "freeze" in self.on_new_column.values()
 
     @property
     def freezes_values(self) -> tuple[str, ...]:
         """The columns of which a value that does not fit holds the day."""
-        return tuple(name for name, kind in self.columns.items() if kind.misfit == "freeze")
+        return tuple(name for name, kind in self.columns.items() if kind.on_type_error == "freeze")
 
     def apply(self, rows: DataFrame) -> DataFrame:
         """Type the payload.
@@ -96,7 +104,7 @@ class Contract:
         unreadable = [
             F.when(F.col(name).isNull() & (F.col(f"_kind_{name}") != "VOID"), F.lit(name))
             for name, kind in self.columns.items()
-            if kind.misfit != "discard"
+            if kind.on_type_error != "discard"
         ]
         # Without the nulls; `array_compact` would call a lambda for each element.
         nothing = F.lit(None).cast("string")

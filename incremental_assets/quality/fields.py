@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from incremental_assets.quality.contract import COLUMN, FIELDS, MOST_NEW_COLUMNS, RESERVED, Contract
 
 MOST_NEW_FIELDS = 1_000
-"""So many names of a day are looked at: those that `on_new` names, then those that can be columns,
+"""So many names of a day are looked at: those that `on_new_column` names, then those that can be columns,
 by name."""
 LONGEST_NAME = 255
 """A longer name is cut, and can be no column."""
@@ -53,8 +53,8 @@ class Names:
         return F.array_except(F.map_keys(FIELDS), known)
 
     def named(self, policies: Collection[str]) -> list[str]:
-        """The fields, in lower case, of which `on_new` says by name what becomes of them."""
-        return [n for n, p in self.contract.on_new.items() if n != "*" and p in policies]
+        """The fields, in lower case, of which `on_new_column` says by name what becomes of them."""
+        return [n for n, p in self.contract.on_new_column.items() if n != "*" and p in policies]
 
     def _matters(self, name: Column) -> Column:
         """Whether a field that is not known is to hold the day, or may become a column."""
@@ -65,9 +65,9 @@ class Names:
         return self._becomes(name, "freeze") | (self._becomes(name, "evolve") & column)
 
     def _becomes(self, name: Column, policy: str) -> Column:
-        named, others = self.named([policy]), self.named({*self.contract.on_new.values()})
+        named, others = self.named([policy]), self.named({*self.contract.on_new_column.values()})
         here = F.lower(name).isin(named) if named else F.lit(False)
-        if self.contract.on_new["*"] != policy:
+        if self.contract.on_new_column["*"] != policy:
             return here
         return here | ~F.lower(name).isin(others) if others else F.lit(True)
 

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets.instants import instant
 
-Misfit = Literal["quarantine", "freeze", "discard"]
+OnTypeError = Literal["quarantine", "freeze", "discard"]
 _NUMBER = r"^\s*[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?\s*$"
 
 
@@ -23,13 +23,13 @@ class FieldType:
     """Base: what a column of a contract holds.
 
     `required`: a row without a value is set aside, or what the table's own rule `…_not_null` says.
-    `misfit` is what becomes of a value that cannot be read as the type: its row is set aside
+    `on_type_error` is what becomes of a value that cannot be read as the type: its row is set aside
     (`quarantine`), the whole day is held as well (`freeze`), or the value is left out and the row
     goes on without it (`discard`). `about` is what a reader should know of it.
     """
 
     required: bool = False
-    misfit: Misfit = "quarantine"
+    on_type_error: OnTypeError = "quarantine"
     about: str = ""
 
     @property

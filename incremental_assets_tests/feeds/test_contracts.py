@@ -26,7 +26,7 @@ from incremental_assets_tests.feeds.world import Lake
 THE_DAY = date(2017, 1, 5)
 
 
-def tickets(on_new: Any = "evolve", **columns: FieldType) -> tuple[Table, Table]:
+def tickets(on_new_column: Any = "evolve", **columns: FieldType) -> tuple[Table, Table]:
     own: dict[str, FieldType] = {
         "ticket_id": Text(required=True),
         "price": Decimal(),
@@ -39,7 +39,7 @@ def tickets(on_new: Any = "evolve", **columns: FieldType) -> tuple[Table, Table]
         key=("ticket_id",),
         version_by=("price",),
         day="at",
-        schema=Contract(on_new, **{**own, **columns}),
+        schema=Contract(on_new_column, **{**own, **columns}),
         rules=fail(quarantined_share(0.5)),
         write=Merge(),
     )
@@ -88,7 +88,9 @@ def test_of_a_thousand_new_fields_and_more_the_rest_is_told_and_stays_in_bronze(
 
 
 def test_a_misfit_holds_its_day_or_is_left_out_where_its_column_says_so(lake: Lakes) -> None:
-    shop = lake(*tickets(seats=Integer(misfit="freeze"), note=Integer(misfit="discard")))
+    shop = lake(
+        *tickets(seats=Integer(on_type_error="freeze"), note=Integer(on_type_error="discard"))
+    )
     load(shop, ticket("a", seats=1, note="three"), ticket("b", seats=2, note=3))
     assert shop.rows("silver/tickets", "ticket_id", "note") == [("a", None), ("b", 3)]
     assert shop.reasons("silver/tickets") == []

@@ -337,7 +337,7 @@ def test_a_frozen_contract_holds_a_day_with_other_fields_until_they_are_declared
     open_to_new = bookings()
     assert open_to_new.schema is not None
     columns = dict(open_to_new.schema.columns)
-    frozen = replace(open_to_new, schema=Contract(on_new="freeze", **columns))
+    frozen = replace(open_to_new, schema=Contract(on_new_column="freeze", **columns))
     trains = lake(landed("bookings"), frozen)
     trains.land("bookings", DAY, "1.jsonl", [booking("a", "1")])
     assert load(trains, "silver/bookings").state == "committed"
@@ -348,7 +348,7 @@ def test_a_frozen_contract_holds_a_day_with_other_fields_until_they_are_declared
     said = "fields_declared: 2 fields that nobody declared: Seat (declared as seat), meal; declare"
     assert held.reason.startswith(said)
     assert trains.rows("silver/bookings", "id") == [("a",)]
-    declared = replace(frozen, schema=Contract(on_new="freeze", **columns, meal=Text()))
+    declared = replace(frozen, schema=Contract(on_new_column="freeze", **columns, meal=Text()))
     trains.land("bookings", DAY, "2.jsonl", [booking("b", "2", meal="none")])
     again = trains.with_tables(landed("bookings"), declared)
     assert load(again, "silver/bookings").state == "committed"

@@ -96,7 +96,7 @@ def silver(*rules: Any) -> Table:
         id=Text(required=True),
         seat=Text(),
         train=Text(),
-        version=Integer(misfit="freeze"),
+        version=Integer(on_type_error="freeze"),
         at=Instant(),
         later=Instant(),
     )

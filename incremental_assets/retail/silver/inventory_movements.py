@@ -17,7 +17,7 @@ INVENTORY_MOVEMENTS = Table(
     reads=(SameDay(LANDED_MOVEMENTS),),
     key=("movement_id",),
     schema=Contract(
-        on_new="evolve",
+        on_new_column="evolve",
         movement_id=Integer(required=True, wide=True, about="Its number at the source."),
         product_id=Text(),
         store_id=Text(),

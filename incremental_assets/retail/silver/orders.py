@@ -22,7 +22,7 @@ ORDERS = Table(
     key=("order_id",),
     version_by=("updated_at",),
     schema=Contract(
-        on_new="evolve",
+        on_new_column="evolve",
         order_id=Text(required=True),
         user_id=Text(),
         store_id=Text(),

@@ -14,7 +14,7 @@ PRODUCTS = Table(
     description="Every version of each product, from the copy that first showed it.",
     reads=(SameDay(LANDED_PRODUCTS),),
     key=("product_id",),
-    schema=Contract(on_new="evolve", product_id=Text(required=True)),
+    schema=Contract(on_new_column="evolve", product_id=Text(required=True)),
     rules=(*quarantine(not_null("product_id")), *fail(quarantined_share(at_most=0.05, fewest=5))),
     write=SCD2(),
     owners=("team:catalogue",),

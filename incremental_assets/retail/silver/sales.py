@@ -24,7 +24,7 @@ SALES = Table(
     day="event_ts",
     lateness="default",
     schema=Contract(
-        on_new="evolve",
+        on_new_column="evolve",
         order_id=Text(required=True, about="One line of a basket."),
         user_id=Text(),
         store_id=Text(),

@@ -15,7 +15,7 @@ USERS = Table(
     reads=(SameDay(LANDED_USERS),),
     key=("user_id",),
     schema=Contract(
-        on_new="evolve",
+        on_new_column="evolve",
         user_id=Text(required=True),
         updated_at=Instant(about="When it last changed (UTC)."),
     ),
