@@ -80,7 +80,7 @@ def _schema(table: Table, types: Mapping[str, str], origins: Origins) -> dg.Tabl
 def _description(table: Table, name: str, origins: Sequence[Origin]) -> str | None:
     """What it is, and what it is made of: the open-source UI draws no lineage of columns."""
     declared = table.schema.columns.get(name) if table.schema is not None else None
-    about = declared.about if declared is not None else _OWN.get(name, "")
+    about = declared.description if declared is not None else _OWN.get(name, "")
     made_of = ", ".join(f"{o.table}.{o.column}" for o in origins)
     return " ".join(filter(None, (about, made_of and f"From {made_of}."))) or None
 

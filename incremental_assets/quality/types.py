@@ -25,12 +25,12 @@ class FieldType:
     `required`: a row without a value is set aside, or what the table's own rule `…_not_null` says.
     `on_type_error` is what becomes of a value that cannot be read as the type: its row is set aside
     (`quarantine`), the whole day is held as well (`freeze`), or the value is left out and the row
-    goes on without it (`discard`). `about` is what a reader should know of it.
+    goes on without it (`discard`). `description` is what a reader should know of it.
     """
 
     required: bool = False
     on_type_error: OnTypeError = "quarantine"
-    about: str = ""
+    description: str = ""
 
     @property
     def sql(self) -> str:

@@ -18,11 +18,11 @@ INVENTORY_MOVEMENTS = Table(
     key=("movement_id",),
     schema=Contract(
         on_new_column="evolve",
-        movement_id=Integer(required=True, wide=True, about="Its number at the source."),
+        movement_id=Integer(required=True, wide=True, description="Its number at the source."),
         product_id=Text(),
         store_id=Text(),
-        delta=Integer(wide=True, about="Pieces that came (positive) or went (negative)."),
-        moved_at=Instant(about="When it moved (UTC)."),
+        delta=Integer(wide=True, description="Pieces that came (positive) or went (negative)."),
+        moved_at=Instant(description="When it moved (UTC)."),
     ),
     rules=(
         *quarantine(

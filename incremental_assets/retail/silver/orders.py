@@ -28,8 +28,8 @@ ORDERS = Table(
         store_id=Text(),
         status=Text(),
         amount=Decimal(precision=18, scale=4),
-        created_at=Instant(about="When it was placed (UTC)."),
-        updated_at=Instant(about="When it last changed (UTC); the later version wins."),
+        created_at=Instant(description="When it was placed (UTC)."),
+        updated_at=Instant(description="When it last changed (UTC); the later version wins."),
     ),
     rules=(
         *quarantine(

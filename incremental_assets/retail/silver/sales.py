@@ -25,14 +25,14 @@ SALES = Table(
     lateness="default",
     schema=Contract(
         on_new_column="evolve",
-        order_id=Text(required=True, about="One line of a basket."),
+        order_id=Text(required=True, description="One line of a basket."),
         user_id=Text(),
         store_id=Text(),
         product_id=Text(),
-        qty=Integer(about="Pieces."),
-        unit_price=Decimal(precision=18, scale=4, about="Of one piece."),
-        event_ts=Instant(about="When it was sold (UTC); its date is the business day."),
-        arrival_ts=Instant(about="When it was sent (UTC); of two versions the later wins."),
+        qty=Integer(description="Pieces."),
+        unit_price=Decimal(precision=18, scale=4, description="Of one piece."),
+        event_ts=Instant(description="When it was sold (UTC); its date is the business day."),
+        arrival_ts=Instant(description="When it was sent (UTC); of two versions the later wins."),
     ),
     rules=(
         *quarantine(
