@@ -229,6 +229,6 @@ class Table:
             structural = structural_rules(self.schema)
             found |= {name: Check(*about) for name, about in structural.items()}
         if self.layer == "bronze" and isinstance(self.changes, SnapshotDiff):
-            most = f"A copy deletes at most {self.changes.most_deleted:.0%} of the rows before it."
+            most = f"A copy deletes at most {self.changes.max_deleted_share:.0%} of the rows before it."
             found[DELETED_SHARE] = Check(most, "fail")
         return found

@@ -216,16 +216,16 @@ def _judge(batch: Batch, day: date, counted: _Counted) -> tuple[Entry, list[Rule
 def _deletes(changes: SnapshotDiff, counted: _Counted) -> RuleResult:
     """Whether the copy deletes no more than it may."""
     share = counted.deleted / counted.before if counted.before else 0.0
-    passed = share <= changes.most_deleted
+    passed = share <= changes.max_deleted_share
     found = f"the copy deletes {counted.deleted} of {counted.before} rows ({share:.1%})"
     if not passed:
         found = (
             f"the copy would delete {counted.deleted} of {counted.before} rows ({share:.1%}), and "
-            f"at most {changes.most_deleted:.1%} may go at once: look whether it is whole, and "
+            f"at most {changes.max_deleted_share:.1%} may go at once: look whether it is whole, and "
             "accept the day if it is"
         )
     return RuleResult(
-        DELETED_SHARE, "fail", passed, found, share, changes.most_deleted, counted.before
+        DELETED_SHARE, "fail", passed, found, share, changes.max_deleted_share, counted.before
     )
 
 

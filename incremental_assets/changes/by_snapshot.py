@@ -16,21 +16,21 @@ class SnapshotDiff:
     """Inserts, updates and deletes between two full copies of a table, by a hash of each row.
 
     `ignore` are columns whose change is none. A snapshot that would delete more than
-    `most_deleted` (a share of the rows before, 0 to 1) is held back: half a copy looks just like
+    `max_deleted_share` (a share of the rows before, 0 to 1) is held back: half a copy looks just like
     that.
     """
 
     key: tuple[str, ...]
     ignore: tuple[str, ...] = ()
-    most_deleted: float = 0.2
+    max_deleted_share: float = 0.2
     watermark: Advance | None = None
 
     def __post_init__(self) -> None:
         if not self.key:
             raise DefinitionError("SnapshotDiff needs a key: one column or several.")
-        if not 0 <= self.most_deleted <= 1:
+        if not 0 <= self.max_deleted_share <= 1:
             raise DefinitionError(
-                f"SnapshotDiff: most_deleted is a share from 0 to 1, not {self.most_deleted}."
+                f"SnapshotDiff: max_deleted_share is a share from 0 to 1, not {self.max_deleted_share}."
             )
 
     def advanced(self, before: datetime | None, seen: Seen) -> datetime | None:

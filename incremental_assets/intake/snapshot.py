@@ -258,12 +258,12 @@ def _refuse_deletes(
         return
     before = previous.count()
     share = deletes / before
-    if share > changes.most_deleted:
+    if share > changes.max_deleted_share:
         raise SnapshotError(
             f"{intake.name}: the snapshot {intake.source.path} would delete {deletes} of "
-            f"{before} rows ({share:.1%}), and at most {changes.most_deleted:.1%} may go at once. "
+            f"{before} rows ({share:.1%}), and at most {changes.max_deleted_share:.1%} may go at once. "
             "It is held back and nothing was loaded: look whether it is whole; if it is, allow the "
-            "share with most_deleted."
+            "share with max_deleted_share."
         )
 
 

@@ -53,7 +53,7 @@ class DeltaDiffLoader(IncrementalLoader):
         watermark_path: str | Path | None = None,
         *,
         ignore: Names = (),
-        most_deleted: float = 0.2,
+        max_deleted_share: float = 0.2,
         snapshot_at: datetime | None = None,
         source_format: Format | None = None,
         partition_by: Names = (),
@@ -65,7 +65,7 @@ class DeltaDiffLoader(IncrementalLoader):
     ) -> DetectedChanges:
         """Compare the source with the snapshot, and bring the target and the snapshot up to it.
 
-        Columns to `ignore` make no change. A copy that would delete more than `most_deleted` (a
+        Columns to `ignore` make no change. A copy that would delete more than `max_deleted_share` (a
         share) is a SnapshotError. `snapshot_at` is the moment that the copy stands for, the
         load's by default; with `history` a copy that comes late is put in its place. Without a
         `watermark_path` the ledger lies beside the snapshot. The frames read what the load wrote
@@ -81,7 +81,7 @@ class DeltaDiffLoader(IncrementalLoader):
             raise DefinitionError(
                 f"target_path and snapshot_path are both {target}; give each a place of its own."
             )
-        changes = SnapshotDiff(key, names_of(ignore), most_deleted, self._advance(watermark))
+        changes = SnapshotDiff(key, names_of(ignore), max_deleted_share, self._advance(watermark))
         intake = Intake(
             table_name,
             StoredSource(path_of("source_path", source_path), source_format),

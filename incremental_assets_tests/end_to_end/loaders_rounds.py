@@ -60,7 +60,7 @@ def load_all(spark: Any, folder: Path) -> None:
     latest = pl.concat([pl.read_parquet(f) for f in sorted(source.iterdir())])
     latest.sort("seq").unique("id", keep="last").sort("id").write_parquet(newest)
     DeltaDiffLoader(spark).detect_changes(
-        newest, folder / COPIED, folder / "snapshot", "id", COPIED, most_deleted=1.0
+        newest, folder / COPIED, folder / "snapshot", "id", COPIED, max_deleted_share=1.0
     )
 
 

@@ -52,7 +52,7 @@ def run(folder: Path) -> dict[str, Any]:
             ),
         ]  # fmt: skip
         diff = DeltaDiffLoader(spark).detect_changes(
-            copy, target["copy"], folder / "snapshot", "id", "copy", most_deleted=1.0
+            copy, target["copy"], folder / "snapshot", "id", "copy", max_deleted_share=1.0
         )
         found["counts"].append([r.records_loaded for r in (*results, diff["result"])])
         found["counts"].append([diff[k].count() for k in ("inserts", "updates", "deletes")])

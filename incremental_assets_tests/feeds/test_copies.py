@@ -31,7 +31,7 @@ def tables(write: Merge | SCD2, *reads: Read, **changes: Any) -> tuple[Table, Ta
         name="bronze/products",
         description="What changes in the catalogue.",
         reads=reads or (LandedFiles("products"),),
-        changes=SnapshotDiff(("sku",), **{"most_deleted": 0.5, **changes}),
+        changes=SnapshotDiff(("sku",), **{"max_deleted_share": 0.5, **changes}),
         rules=fail(rows_delivered()),
         write=Append(),
     )
@@ -169,7 +169,7 @@ def catalogue(seed: int) -> dict[str, list[dict[str, Any]]]:
 
 
 def test_copies_in_any_order_and_a_repaired_one_end_in_the_same_products(lake: Lakes) -> None:
-    whole = lake(*tables(SCD2(), most_deleted=1.0))
+    whole = lake(*tables(SCD2(), max_deleted_share=1.0))
     copies = catalogue(5)
     for day, rows in copies.items():
         whole.land("products", day, "1.jsonl", rows)
@@ -205,7 +205,7 @@ def with_damage(seed: int) -> dict[str, list[dict[str, Any] | str]]:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_damaged_copies_in_any_order_end_in_the_same_products(lake: Lakes, seed: int) -> None:
-    whole = lake(*tables(SCD2(), most_deleted=1.0))
+    whole = lake(*tables(SCD2(), max_deleted_share=1.0))
     days = with_damage(seed)
     for day, rows in days.items():
         whole.land("products", day, "1.jsonl", rows)

@@ -119,7 +119,7 @@ def test_a_load_that_dies_while_it_writes_the_base_leaves_nothing_wrong(
     lake: Lakes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(copy_base, "MOST_FILES", 0)
-    shop = lake(*tables(Merge(), most_deleted=1.0))
+    shop = lake(*tables(Merge(), max_deleted_share=1.0))
     whole = shop.another("whole")
     shop.land("products", "2017-01-05", "1.jsonl", copy(a="A", b="B", c="C"))
     shop.land("products", "2017-01-06", "1.jsonl", copy(a="A2", b="B"))
@@ -151,7 +151,7 @@ def test_what_somebody_deleted_by_hand_is_not_kept_in_the_base(
     lake: Lakes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(copy_base, "MOST_FILES", 0)
-    shop = lake(*tables(Merge(), most_deleted=1.0))
+    shop = lake(*tables(Merge(), max_deleted_share=1.0))
     for day, names in (("05", {"a": "A", "b": "B"}), ("06", {"a": "A2", "b": "B"})):
         shop.land("products", f"2017-01-{day}", "1.jsonl", copy(**names))
         shop.load(f"2017-01-{day}", BRONZE)

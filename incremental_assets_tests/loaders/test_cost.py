@@ -71,7 +71,7 @@ def diff(place: Place) -> object:
     for older in sorted(place.source.iterdir())[:-1]:
         older.unlink()
     return DeltaDiffLoader(place.spark, place.clock).detect_changes(
-        place.source, place.target, place.snapshot, "seq", "orders", most_deleted=1.0
+        place.source, place.target, place.snapshot, "seq", "orders", max_deleted_share=1.0
     )
 
 

@@ -82,7 +82,7 @@ def of_copies(*, history: bool) -> Story:
             place.snapshot,
             "id",
             "copies",
-            most_deleted=1.0,
+            max_deleted_share=1.0,
             history=history,
         )
 

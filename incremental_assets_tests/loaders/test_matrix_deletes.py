@@ -131,7 +131,7 @@ def load_copy(place: Place, step: Step, *, history: bool) -> LoadResult:
         "orders",
         history=history,
         snapshot_at=step.at,
-        most_deleted=0.5,
+        max_deleted_share=0.5,
     )["result"]
 
 

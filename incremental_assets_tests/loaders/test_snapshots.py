@@ -67,7 +67,7 @@ def test_inserts_updates_and_deletes_are_told_apart(place: Place) -> None:
     found = copy(
         place,
         (("a", "Apple", 9), ("b", "Bread", 2), ("c", "", 3), ("e", "Egg", 5)),
-        most_deleted=0.3,
+        max_deleted_share=0.3,
     )
 
     assert kinds(found) == (["e"], ["a"], ["d"])
@@ -139,7 +139,7 @@ def test_half_a_copy_is_held_back_and_says_the_share(place: Place) -> None:
         copy(place, FIRST[:2])
 
     assert place.rows("sku") == [("a",), ("b",), ("c",), ("d",)]
-    assert kinds(copy(place, FIRST[:2], most_deleted=0.5)) == ([], [], ["c", "d"])
+    assert kinds(copy(place, FIRST[:2], max_deleted_share=0.5)) == ([], [], ["c", "d"])
 
 
 def test_a_copy_that_is_missing_is_no_deletion(place: Place) -> None:
@@ -163,11 +163,11 @@ def test_a_key_that_is_there_twice_is_refused_by_name(place: Place) -> None:
 def test_a_row_without_key_is_set_aside_once_and_no_delete_is_derived(place: Place) -> None:
     copy(place, FIRST)
 
-    found = copy(place, (*FIRST[:3], (None, "who", 7)), most_deleted=1.0)
+    found = copy(place, (*FIRST[:3], (None, "who", 7)), max_deleted_share=1.0)
     assert kinds(found) == ([], [], [])
     assert found["result"].records_quarantined == 1
 
-    again = copy(place, (*FIRST[:3], (None, "who", 7)), most_deleted=1.0)
+    again = copy(place, (*FIRST[:3], (None, "who", 7)), max_deleted_share=1.0)
     assert again["result"].records_quarantined == 0
     assert len(place.rows("sku")) == 4
 
@@ -182,7 +182,7 @@ def test_a_copy_that_comes_late_is_put_in_its_place(place: Place) -> None:
     three = (("a", "A", 1), ("b", "B", 2), ("c", "C", 1), ("e", "E", 1))
 
     def take(products: Sequence[Product], at: datetime) -> None:
-        copy(place, products, history=True, snapshot_at=at, most_deleted=1.0)
+        copy(place, products, history=True, snapshot_at=at, max_deleted_share=1.0)
 
     take(one, T1)
     take(three, T1 + 2 * DAY)
@@ -215,7 +215,7 @@ def test_bad_rows_of_a_copy_that_comes_late_are_set_aside_and_delete_nothing(
             products,
             history=True,
             snapshot_at=at,
-            most_deleted=1.0,
+            max_deleted_share=1.0,
             rules=quarantine(at_least("price", 0)),
         )
         aside: int = found["result"].records_quarantined
@@ -264,7 +264,7 @@ def test_a_load_that_dies_and_runs_on_another_copy_misses_nothing(
         copy(place, (*FIRST, ("x", "only in this copy", 1)), history=history)
 
     place.now += DAY
-    copy(place, FIRST, history=history, most_deleted=1.0)
+    copy(place, FIRST, history=history, max_deleted_share=1.0)
 
     shown = place.rows("sku", "name", "price")
     if history:

@@ -158,7 +158,7 @@ def test_a_history_of_a_log_with_deletes(lake: Lakes, late_first: bool) -> None:
 
 
 def test_copies_of_a_catalogue_of_which_one_is_lost(lake: Lakes) -> None:
-    shop = lake(*copies.tables(SCD2(), most_deleted=1.0))
+    shop = lake(*copies.tables(SCD2(), max_deleted_share=1.0))
     third: Path | None = None
     for number, names in ((4, "ab"), (5, "abc"), (6, "ac"), (7, "acd"), (8, "cd")):
         rows = copies.copy(**{name: f"{name}{number // 6}" for name in names})

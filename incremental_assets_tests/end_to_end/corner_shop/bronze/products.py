@@ -10,7 +10,7 @@ PRODUCTS = Table(
     name="bronze/products",
     description="What changes in the catalogue from copy to copy.",
     reads=(LandedFiles("products"),),
-    changes=SnapshotDiff(("sku",), most_deleted=0.5),
+    changes=SnapshotDiff(("sku",), max_deleted_share=0.5),
     rules=fail(rows_delivered()),
     write=Append(),
 )
