@@ -115,7 +115,7 @@ def step(
 
 
 def merged(ranges: Iterable[Range]) -> list[Range]:
-    """The same numbers in the fewest ranges, in order."""
+    """The same numbers in the min_rows ranges, in order."""
     found: list[Range] = []
     for low, high in sorted(ranges):
         if found and low <= found[-1][1] + 1:

@@ -38,13 +38,13 @@ Place = tuple[str | None, ...]
 class Limits:
     """Files of less than `small` bytes are joined into ones of about `target` bytes.
 
-    Where a partition has fewer than `fewest` of them they are left alone, so that what is joined
+    Where a partition has fewer than `min_rows` of them they are left alone, so that what is joined
     once is not written anew for every file that comes after it.
     """
 
     small: int = 32 * _MEGABYTE
     target: int = 128 * _MEGABYTE
-    fewest: int = 4
+    min_rows: int = 4
 
 
 DEFAULT_LIMITS = Limits()
@@ -75,7 +75,7 @@ def joints(
     found: list[Joint] = []
     for place, group in groupby(sorted(small, key=lambda f: _order(table, f)), _place_in(table)):
         files = list(group)
-        if len(files) >= limits.fewest:
+        if len(files) >= limits.min_rows:
             found += [Joint(place, some) for some in _packed(files, limits) if len(some) > 1]
     return found
 

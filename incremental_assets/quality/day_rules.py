@@ -18,16 +18,16 @@ from incremental_assets.quality.expressions import require_aggregate
 from incremental_assets.quality.rule import DayCounts, DayRule, Verdict
 
 
-def quarantined_share(at_most: float, fewest: int = 1) -> DayRule:
+def quarantined_share(at_most: float, min_rows: int = 1) -> DayRule:
     """At most this share (0 to 1) of a day's rows, of all so far, is in quarantine.
 
-    Fewer rows than `fewest` hold no day: of a log with ten events a day one is a tenth.
+    Fewer rows than `min_rows` hold no day: of a log with ten events a day one is a tenth.
     """
 
     def judge(day: DayCounts) -> Verdict:
         share = day.total_quarantined / day.total_rows if day.total_rows else 0.0
         return Verdict(
-            share <= at_most or day.total_quarantined < fewest,
+            share <= at_most or day.total_quarantined < min_rows,
             f"{day.total_quarantined} of {day.total_rows} rows ({share:.2%}) are in quarantine, "
             f"at most {at_most:.2%} may be",
             share,
@@ -37,7 +37,7 @@ def quarantined_share(at_most: float, fewest: int = 1) -> DayRule:
     return DayRule(
         "quarantined_share",
         f"At most {at_most:.0%} of a day's rows are in quarantine"
-        + (f", or fewer than {fewest}" if fewest > 1 else "")
+        + (f", or fewer than {min_rows}" if min_rows > 1 else "")
         + "; rows that are only too late or too early do not count.",
         judge,
     )
@@ -151,22 +151,22 @@ def row_count(at_least: int = 0, at_most: int | None = None) -> DayRule:
     return DayRule("row_count", f"A day has {bounds} rows.", judge, of_volume=True)
 
 
-def usual_row_count(within: float, days: int = 28, fewest_days: int = 7) -> DayRule:
+def usual_row_count(within: float, days: int = 28, min_days: int = 7) -> DayRule:
     """The day's rows are near the median of the last loaded days before it, as the ledger has them.
 
     `within` is the share of the median by which they may differ (0.5: half to one and a half times
-    as many). With fewer than `fewest_days` days to compare with, nothing is judged. One odd day
+    as many). With fewer than `min_days` days to compare with, nothing is judged. One odd day
     among them does not move a median.
     """
-    if not within > 0 or not 0 < fewest_days <= days:
+    if not within > 0 or not 0 < min_days <= days:
         raise DefinitionError(
-            f"usual_row_count({within}, {days}, {fewest_days}): give a share above 0, and no more "
-            "fewest_days than days."
+            f"usual_row_count({within}, {days}, {min_days}): give a share above 0, and no more "
+            "min_days than days."
         )
 
     def judge(day: DayCounts) -> Verdict:
         before = day.trailing[:days]
-        if len(before) < fewest_days:
+        if len(before) < min_days:
             text = f"{day.total_rows} rows; {len(before)} days before it, too few to compare"
             return Verdict(True, text, 0.0, within)
         usual = median(before)
@@ -182,10 +182,10 @@ def usual_row_count(within: float, days: int = 28, fewest_days: int = 7) -> DayR
     )
 
 
-def null_share(column: str, at_most: float, fewest: int = 20) -> DayRule:
+def null_share(column: str, at_most: float, min_rows: int = 20) -> DayRule:
     """At most this share (0 to 1) of the good rows of a batch's day has no value in the column.
 
-    Fewer rows than `fewest` are not judged: of a late slice with three rows one is a third.
+    Fewer rows than `min_rows` are not judged: of a late slice with three rows one is a third.
     """
     if not 0 <= at_most < 1:
         raise DefinitionError(f"null_share({column!r}, {at_most}): give a share from 0 to below 1.")
@@ -194,7 +194,7 @@ def null_share(column: str, at_most: float, fewest: int = 20) -> DayRule:
         nulls = int(day.measured.get("nulls") or 0)
         share = nulls / day.measured_rows if day.measured_rows else 0.0
         text = f"{nulls} of {day.measured_rows} rows ({share:.2%}) have no {column}, at most "
-        passed = share <= at_most or day.measured_rows < fewest
+        passed = share <= at_most or day.measured_rows < min_rows
         return Verdict(passed, f"{text}{at_most:.2%} may", share, at_most)
 
     return DayRule(

@@ -407,7 +407,7 @@ def test_a_topic_that_was_dumped_as_keys_and_values_tells_its_deletes(lake: Lake
 
 
 def test_deletes_are_not_asked_for_values_that_only_rows_have(lake: Lakes) -> None:
-    rules = (*fail(not_null("name")), *warn(null_share("age", 0.2, fewest=1)))
+    rules = (*fail(not_null("name")), *warn(null_share("age", 0.2, min_rows=1)))
     shop = flat(lake, Merge(), rules=rules)
     rows = [event("INSERT", n, n, name=f"N{n}", age=n if n > 1 else None) for n in range(1, 5)]
     shop.land(

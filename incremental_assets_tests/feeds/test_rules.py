@@ -210,7 +210,7 @@ def test_rows_that_break_more_than_is_allowed_hold_the_day(lake: Lakes) -> None:
 
 def test_a_day_s_rows_are_measured_as_they_are_counted(lake: Lakes) -> None:
     rules = warn(
-        null_share("seat", at_most=0.2, fewest=1),
+        null_share("seat", at_most=0.2, min_rows=1),
         distinct_count("train", at_least=2),
         fresh("at", timedelta(hours=1)),
     )
@@ -231,7 +231,7 @@ def test_a_day_s_rows_are_measured_as_they_are_counted(lake: Lakes) -> None:
 
 
 def test_a_day_with_unusually_few_rows_is_held(lake: Lakes) -> None:
-    rule = usual_row_count(within=0.5, days=3, fewest_days=2)
+    rule = usual_row_count(within=0.5, days=3, min_days=2)
     trains = lake(landed("bookings"), bookings(*fail(rule)))
     for day, rows in {"05": 4, "06": 4, "07": 1}.items():
         at = f"2017-01-{day}"

@@ -28,7 +28,7 @@ from incremental_assets.lake.stage import Staged, stage
 from incremental_assets.storage import files_below
 from incremental_assets_tests.lake.conftest import APP, JAN_1, JAN_2, Small
 
-FEW = Limits(fewest=2)
+FEW = Limits(min_rows=2)
 
 
 def files_of(small: Small) -> TableFiles:
@@ -86,9 +86,9 @@ def test_fewer_files_than_it_takes_large_ones_and_single_ones_are_left_alone(sma
     table = files_of(small)
     sizes = sorted(f.size for f in table.files)
 
-    assert joints(table, Limits(fewest=4)) == []
-    assert joints(table, Limits(small=sizes[0], fewest=1)) == []
-    assert joints(table, Limits(target=1, fewest=1)) == []
+    assert joints(table, Limits(min_rows=4)) == []
+    assert joints(table, Limits(small=sizes[0], min_rows=1)) == []
+    assert joints(table, Limits(target=1, min_rows=1)) == []
     assert joints(table, FEW, lambda file: file.partition["dt"] == JAN_2) == []
 
 
@@ -97,7 +97,7 @@ def test_much_is_joined_into_several_files_of_neighbouring_batches(small: Small)
         small.append(batch, (f"a{batch}", JAN_1, batch))
     two = 2 * max(f.size for f in files_of(small).files)
 
-    staged, some = staged_of(small, Limits(target=two, fewest=2))
+    staged, some = staged_of(small, Limits(target=two, min_rows=2))
     exchange(staged, some)
 
     found = sorted((f.first_batch, f.last_batch) for f in files_of(small).files)

@@ -69,8 +69,8 @@ ROW_RULES = fail(
 DAY_RULES = fail(
     quarantined_share(0.01),
     row_count(99),
-    usual_row_count(0.1, fewest_days=1),
-    null_share("seat", 0.1, fewest=1),
+    usual_row_count(0.1, min_days=1),
+    null_share("seat", 0.1, min_rows=1),
     distinct_count("train", at_least=9),
     fresh("at", timedelta(minutes=1)),
 )

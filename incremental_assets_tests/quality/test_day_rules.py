@@ -49,7 +49,7 @@ def test_a_day_is_compared_with_the_median_of_those_before_it() -> None:
 
 
 def test_too_few_days_to_compare_with_pass_and_so_does_a_first_day_after_empty_ones() -> None:
-    rule = usual_row_count(within=0.5, days=3, fewest_days=2)
+    rule = usual_row_count(within=0.5, days=3, min_days=2)
 
     assert passes(rule, replace(DAY, total_rows=1, trailing=(100,)))
     assert not passes(rule, replace(DAY, total_rows=1, trailing=(100, 100)))
@@ -100,7 +100,7 @@ def test_a_day_is_fresh_up_to_its_end_or_to_now() -> None:
         lambda: row_count(5, 4),
         lambda: row_count(-1),
         lambda: usual_row_count(0),
-        lambda: usual_row_count(0.5, days=3, fewest_days=4),
+        lambda: usual_row_count(0.5, days=3, min_days=4),
         lambda: null_share("v", 1),
         lambda: distinct_count("v", 3, 2),
         lambda: fresh("v", timedelta(0)),

@@ -96,7 +96,7 @@ def test_the_quarantined_share_is_of_all_rows_of_the_day_so_far(
 
 
 def test_fewer_bad_rows_than_the_fewest_hold_no_day() -> None:
-    rule = quarantined_share(at_most=0.05, fewest=3)
+    rule = quarantined_share(at_most=0.05, min_rows=3)
 
     def passed(bad: int) -> bool:
         return rule.judge(replace(NOTHING, total_rows=10, total_quarantined=bad)).passed

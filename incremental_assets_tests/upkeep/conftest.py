@@ -18,7 +18,7 @@ from incremental_assets.upkeep import Asked, Kept, Upkeep, maintain
 from incremental_assets_tests.scenarios.world import World
 
 # Two files are joined already, and a load that has the lock is not waited for.
-EAGER = Asked(limits=Limits(fewest=2), patience=0)
+EAGER = Asked(limits=Limits(min_rows=2), patience=0)
 
 
 @dataclass(frozen=True)

@@ -148,7 +148,7 @@ def test_a_dry_run_tells_what_would_be_done_and_does_nothing(lake: Settings) -> 
     lake = replace(lake, quarantine_days=30)
     before = everything(lake)
 
-    asked = Asked(dry_run=True, limits=Limits(fewest=2))
+    asked = Asked(dry_run=True, limits=Limits(min_rows=2))
     found = keep(lake, asked=asked, later=timedelta(days=9))
 
     assert everything(lake) == before

@@ -15,7 +15,7 @@ PRODUCTS = Table(
     reads=(SameDay(LANDED_PRODUCTS),),
     key=("product_id",),
     schema=Contract(on_new_column="evolve", product_id=Text(required=True)),
-    rules=(*quarantine(not_null("product_id")), *fail(quarantined_share(at_most=0.05, fewest=5))),
+    rules=(*quarantine(not_null("product_id")), *fail(quarantined_share(at_most=0.05, min_rows=5))),
     write=SCD2(),
     owners=("team:catalogue",),
 )

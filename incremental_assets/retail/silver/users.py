@@ -19,7 +19,7 @@ USERS = Table(
         user_id=Text(required=True),
         updated_at=Instant(description="When it last changed (UTC)."),
     ),
-    rules=(*quarantine(not_null("user_id")), *fail(quarantined_share(at_most=0.05, fewest=5))),
+    rules=(*quarantine(not_null("user_id")), *fail(quarantined_share(at_most=0.05, min_rows=5))),
     write=SCD2(ignore_changes_in=("updated_at",), valid_time="event"),
     owners=("team:customers",),
 )
