@@ -274,7 +274,7 @@ def _notes(batch: Batch, days: Mapping[date, _Found], step: Step | None) -> tupl
     ahead = sum(found.ahead for found in days.values())
     if ahead and isinstance(changes, Timestamp):
         done = "set aside" if changes.future == "quarantine" else "loaded"
-        limit = (batch.now + changes.tolerance).isoformat()
+        limit = (batch.now + changes.max_clock_skew).isoformat()
         notes.append(
             f"{ahead} rows have a {changes.column} beyond {limit}: they were {done}, and do not "
             "move the watermark"

@@ -200,11 +200,11 @@ def is_unreadable() -> Column:
 
 
 def is_ahead(batch: Batch) -> Column:
-    """A row whose timestamp is beyond the clock and its tolerance."""
+    """A row whose timestamp is beyond the clock and the skew that is allowed."""
     changes = batch.table.changes
     if not isinstance(changes, Timestamp):
         return F.lit(False)
-    return F.coalesce(F.col(AT) > F.lit(batch.now + changes.tolerance), F.lit(False))
+    return F.coalesce(F.col(AT) > F.lit(batch.now + changes.max_clock_skew), F.lit(False))
 
 
 def sequence_step(session: SparkSession, batch: Batch, fixed: FixedSource) -> Step | None:

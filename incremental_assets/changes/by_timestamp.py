@@ -16,7 +16,7 @@ class Timestamp:
 
     The rows at the watermark's own instant are read again and told apart by their content, so one
     that comes later is neither lost nor loaded twice. `lag` widens what is read, not what is
-    recorded: for rows that become visible late. Rows more than `tolerance` beyond the clock never
+    recorded: for rows that become visible late. Rows more than `max_clock_skew` beyond the clock never
     move the watermark, which would silence the source until then: they are set aside, or loaded
     (`future="include"`). `nulls` says what becomes of rows without a timestamp. Values without an
     offset are UTC.
@@ -28,15 +28,15 @@ class Timestamp:
     column: str
     lag: timedelta = timedelta(0)
     nulls: Nulls = "raise"
-    tolerance: timedelta = timedelta(minutes=5)
+    max_clock_skew: timedelta = timedelta(minutes=5)
     future: Literal["quarantine", "include"] = "quarantine"
     watermark: Advance | None = None
 
     def __post_init__(self) -> None:
-        if self.lag < timedelta(0) or self.tolerance < timedelta(0):
+        if self.lag < timedelta(0) or self.max_clock_skew < timedelta(0):
             raise DefinitionError(
-                f"Timestamp({self.column!r}): lag and tolerance are not negative; found "
-                f"{self.lag} and {self.tolerance}."
+                f"Timestamp({self.column!r}): lag and max_clock_skew are not negative; found "
+                f"{self.lag} and {self.max_clock_skew}."
             )
 
     def read_from(self, watermark: datetime | None) -> datetime | None:

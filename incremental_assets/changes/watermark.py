@@ -17,7 +17,7 @@ Nulls = Literal["raise", "include", "quarantine"]
 class Seen:
     """What a load found: the lowest and highest value of its good rows, how many, and its clock.
 
-    Rows beyond the clock and its tolerance are not among them.
+    Rows beyond the clock and the skew that is allowed are not among them.
     """
 
     lowest: Any

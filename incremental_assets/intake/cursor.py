@@ -49,7 +49,7 @@ def new_by_timestamp(
     before = target.position(Position("timestamp", changes.column, intake.start))
     watermark = instant(before.high)
     low = changes.read_from(watermark)
-    limit = now + changes.tolerance
+    limit = now + changes.max_clock_skew
     with fixed.rows(session, target.known_types()) as source:
         own = own_types(source)
         if not own:  # a source without a file has no columns, either

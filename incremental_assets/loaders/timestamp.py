@@ -38,7 +38,7 @@ class TimestampBasedLoader(IncrementalLoader):
         source_format: Format | None = None,
         lookback: timedelta = timedelta(0),
         nulls: Nulls = "raise",
-        tolerance: timedelta = timedelta(minutes=5),
+        max_clock_skew: timedelta = timedelta(minutes=5),
         future: Literal["quarantine", "include"] = "quarantine",
         partition_by: Names = (),
         rules: RuleOrRules = (),
@@ -55,14 +55,14 @@ class TimestampBasedLoader(IncrementalLoader):
         timestamp column is a timestamp, a date or ISO 8601 text, UTC unless an offset is given.
         `lookback` reads again what lies so far below the watermark, for rows that become visible
         late. `nulls` and `future` say what becomes of rows without a timestamp and of those more
-        than `tolerance` ahead of the clock. `history` keeps every version with `valid_from`,
+        than `max_clock_skew` ahead of the clock. `history` keeps every version with `valid_from`,
         `valid_to` and `is_current`. `start_from` is the watermark of a target that was filled by
         other means; the load begins above it. `watermark` is a function like `next_watermark`.
         Raises an IncrementalAssetsError; the watermark is then where it was.
         """
         key = names_of(primary_key)
         changes = Timestamp(
-            timestamp_column, lookback, nulls, tolerance, future, self._advance(watermark)
+            timestamp_column, lookback, nulls, max_clock_skew, future, self._advance(watermark)
         )
         return self._load(
             Intake(

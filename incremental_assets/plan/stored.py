@@ -119,7 +119,7 @@ def has_come(table: Table, state: Mapping[str, Any], now: datetime | None) -> bo
         return False
     first = instant(ahead)
     assert first is not None
-    return now is None or first <= now + changes.tolerance
+    return now is None or first <= now + changes.max_clock_skew
 
 
 def _waits(table: Table, state: Mapping[str, Any], now: datetime | None) -> bool:
