@@ -26,7 +26,7 @@ class Settings:
     """Where things are and how much is late.
 
     `lake` and `landing` are absolute local paths or URIs of an object store; neither ends in a
-    slash. `start_date` is the first daily partition (UTC). `lateness` is how long after its
+    slash. `start_date` is the first daily partition (UTC). `allowed_lateness` is how long after its
     business day a fact may land. `spark_remote` and `spark_master` point Spark elsewhere; both
     None means an embedded Spark, run by the Java of `java_home` or else of the PATH. `cache`
     holds the jars and the class-data archive. `tables` is the package whose folders `bronze`,
@@ -43,7 +43,7 @@ class Settings:
     lake: str
     landing: str
     start_date: date
-    lateness: timedelta
+    allowed_lateness: timedelta
     cache: Path
     spark_master: str | None = None
     spark_remote: str | None = field(default=None, repr=False)  # it may hold a token
@@ -72,7 +72,7 @@ class Settings:
             lake=_lake(env),
             landing=_location(env, "LANDING", "./landing"),
             start_date=_date(env, "START_DATE", "2017-01-01"),
-            lateness=timedelta(days=_whole_number(env, "LATENESS_DAYS", "7")),
+            allowed_lateness=timedelta(days=_whole_number(env, "LATENESS_DAYS", "7")),
             cache=Path(env.get(f"{PREFIX}CACHE") or PROJECT_ROOT / ".cache").absolute(),
             spark_master=env.get("SPARK_MASTER") or None,
             spark_remote=env.get("SPARK_REMOTE") or None,

@@ -95,8 +95,8 @@ class Table:
     `name` is `layer/table`. `key` and `version_by` say which rows are versions of one thing and
     which version is the later one; in a row that is published no column of the key is null. `day`
     is the timestamp whose UTC date is the business day, declared unchanging for a key; None
-    partitions by the landing day instead. `lateness` is how long after its business day a row may
-    land ("default": the setting; None: for ever).
+    partitions by the landing day instead. `allowed_lateness` is how long after its business day a
+    row may land ("default": the setting; None: for ever).
     `changes` says how the source of a bronze table tells what is new, and so what its rows mean
     to the silver table above it: with a change log or full copies, inserts, updates and deletes.
     `transform` is a pure function from the frames that are read to the rows that are written, and
@@ -112,7 +112,7 @@ class Table:
     key: tuple[str, ...] = ()
     version_by: tuple[str, ...] = ()
     day: str | None = None
-    lateness: timedelta | Literal["default"] | None = None
+    allowed_lateness: timedelta | Literal["default"] | None = None
     changes: Detector = field(default_factory=Files)
     schema: Contract | None = None
     rules: tuple[Rule, ...] = ()
@@ -202,9 +202,9 @@ class Table:
         """The upstream whose days are this table's days."""
         return next((read.table for read in self.reads if isinstance(read, SameDay)), None)
 
-    def lateness_in(self, default: timedelta) -> timedelta | None:
+    def allowed_lateness_in(self, default: timedelta) -> timedelta | None:
         """How long after its business day a row may land; None: for ever."""
-        return default if self.lateness == "default" else self.lateness
+        return default if self.allowed_lateness == "default" else self.allowed_lateness
 
     def fresh_in(self, default: timedelta) -> timedelta | None:
         """How long ago it may have been published last; None: nobody asks."""
@@ -229,6 +229,6 @@ class Table:
             structural = structural_rules(self.schema)
             found |= {name: Check(*about) for name, about in structural.items()}
         if self.layer == "bronze" and isinstance(self.changes, SnapshotDiff):
-            most = f"A copy deletes at most {self.changes.max_deleted_share:.0%} of the rows before it."
-            found[DELETED_SHARE] = Check(most, "fail")
+            most = f"{self.changes.max_deleted_share:.0%} of the rows before it"
+            found[DELETED_SHARE] = Check(f"A snapshot deletes at most {most}.", "fail")
         return found

@@ -71,7 +71,7 @@ def _settings_in(folder: Path) -> Settings:
         lake=str(folder / "lake"),
         landing=str(folder / "landing"),
         start_date=date(2017, 1, 1),
-        lateness=timedelta(days=7),
+        allowed_lateness=timedelta(days=7),
         cache=PROJECT_ROOT / ".cache",
         driver_memory="1g",
         java_home=Settings.from_environment().java_home,

@@ -135,12 +135,14 @@ def _object(line: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _judge(row: dict[str, Any], landing_day: date, start: date, lateness: timedelta) -> Judged:
+def _judge(
+    row: dict[str, Any], landing_day: date, start: date, allowed_lateness: timedelta
+) -> Judged:
     event_ts = _moment(row.get("event_ts"))
     if event_ts is None:
         return landing_day, BAD
     business_day = event_ts.date()
-    if landing_day - business_day > lateness:
+    if landing_day - business_day > allowed_lateness:
         return landing_day, TOO_LATE
     if business_day - landing_day > timedelta(days=1):
         return landing_day, TOO_EARLY

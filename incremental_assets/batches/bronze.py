@@ -50,7 +50,7 @@ def judging_day(batch: Batch, landed: Column) -> Column:
     if table.day is None:
         return landed
     business = Instant().read(F.col("payload"), table.day).cast("date")
-    lateness = table.lateness_in(batch.settings.lateness)
+    lateness = table.allowed_lateness_in(batch.settings.allowed_lateness)
     in_time = business <= F.date_add(landed, 1)
     if lateness is not None:
         in_time &= business >= F.date_sub(landed, lateness.days)

@@ -221,8 +221,8 @@ def _deletes(changes: SnapshotDiff, counted: _Counted) -> RuleResult:
     if not passed:
         found = (
             f"the copy would delete {counted.deleted} of {counted.before} rows ({share:.1%}), and "
-            f"at most {changes.max_deleted_share:.1%} may go at once: look whether it is whole, and "
-            "accept the day if it is"
+            f"at most {changes.max_deleted_share:.1%} may go at once: look whether it is whole, "
+            "and accept the day if it is"
         )
     return RuleResult(
         DELETED_SHARE, "fail", passed, found, share, changes.max_deleted_share, counted.before

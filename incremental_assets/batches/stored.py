@@ -254,7 +254,7 @@ def _passed_over(batch: Batch, days: Mapping[date, _Found]) -> Mapping[date, int
     0 for a day with as many rows as before of which some are others, and none was new.
     """
     changes = batch.table.changes
-    if not isinstance(changes, Timestamp) or changes.lag >= ONE_DAY:
+    if not isinstance(changes, Timestamp) or changes.lookback >= ONE_DAY:
         return {}
     more: dict[date, int] = {}
     for day, last in last_looks(batch).items():
@@ -281,7 +281,9 @@ def _notes(batch: Batch, days: Mapping[date, _Found], step: Step | None) -> tupl
         )
     below = _passed_over(batch, days)
     if below and isinstance(changes, Timestamp):
-        remedy = f"let Timestamp({changes.column!r}, lag=timedelta(days=1)) read such days again"
+        remedy = (
+            f"let Timestamp({changes.column!r}, lookback=timedelta(days=1)) read such days again"
+        )
         others = [day for day, rows in below.items() if not rows]
         late = [day for day in below if day not in others]
         if late:

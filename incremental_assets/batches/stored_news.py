@@ -111,7 +111,7 @@ def _window(batch: Batch, step: Step | None) -> Column:
             before = _progress(batch)
             if before.high is not None:
                 gaps = [at.between(low, high) for low, high in before.gaps]
-                above = at > F.lit(before.high - changes.lag)
+                above = at > F.lit(before.high - changes.lookback)
                 found &= at.isNull() | reduce(Column.__or__, gaps, above)
         if step is not None and step.stop is not None:
             found &= at.isNull() | (at <= F.lit(step.stop))
@@ -231,7 +231,7 @@ def _lowest_number(batch: Batch) -> int | None:
     changes, before = batch.table.changes, _progress(batch)
     if before.high is None or not isinstance(changes, SequenceChanges):
         return None
-    return min(before.high - changes.lag, *(low - 1 for low, _ in before.gaps), before.high)
+    return min(before.high - changes.lookback, *(low - 1 for low, _ in before.gaps), before.high)
 
 
 def _progress(batch: Batch) -> Progress:

@@ -34,7 +34,7 @@ def first_batch_read_again(batch: Batch, changes: Sequence) -> int | None:
     if progress.high is None:
         return 1
     is_rewound = history.was_rewound
-    low = progress.high - changes.lag
+    low = progress.high - changes.lookback
     if is_rewound:
         low = min(low, *(first - 1 for first, _ in progress.gaps), progress.high)
     # Without a rewind numbers only grow, so a batch before one that stays below does so, too.

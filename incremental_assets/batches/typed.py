@@ -237,7 +237,7 @@ def _time_reasons(batch: Batch) -> list[Column]:
     business = F.col(table.day).cast("date")
     early = (business > F.col("_day")) | (business > F.date_add("_landing_day", 1))
     late: Column = business < F.col("_day")
-    lateness = table.lateness_in(batch.settings.lateness)
+    lateness = table.allowed_lateness_in(batch.settings.allowed_lateness)
     if lateness is not None:
         late = late | (business < F.date_sub("_landing_day", lateness.days))
     return [

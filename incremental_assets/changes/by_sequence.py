@@ -22,8 +22,8 @@ class Sequence:
     never will. `report` remembers an open gap and loads its rows when they come; `wait` stops
     the watermark before the gap until it fills or `deadline` has passed since it was seen; `fail`
     refuses to load. At most `most_gaps` are remembered, the newest; what is given up is reported.
-    The first number of the first load opens the sequence. `lag` reads again so many numbers below
-    the watermark, for rows that were written with a number that was given out before.
+    The first number of the first load opens the sequence. `lookback` reads again so many numbers
+    below the watermark, for rows that were written with a number that was given out before.
 
     `watermark` and `next_watermark` are as for `Timestamp`.
     """
@@ -33,7 +33,7 @@ class Sequence:
     nulls: Nulls = "raise"
     deadline: timedelta = timedelta(hours=1)
     most_gaps: int = 1000
-    lag: int = 0
+    lookback: int = 0
     watermark: Advance | None = None
 
     def __post_init__(self) -> None:

@@ -13,11 +13,11 @@ DELETED_SHARE = "deleted_share"
 
 @dataclass(frozen=True)
 class SnapshotDiff:
-    """Inserts, updates and deletes between two full copies of a table, by a hash of each row.
+    """Inserts, updates and deletes between two snapshots of a table, by a hash of each row.
 
-    `ignore` are columns whose change is none. A snapshot that would delete more than
-    `max_deleted_share` (a share of the rows before, 0 to 1) is held back: half a copy looks just like
-    that.
+    A change in the columns `ignore` is no change. A snapshot that would delete a larger share of
+    the rows before than `max_deleted_share` (0 to 1) is held back, for half a snapshot looks just
+    like that.
     """
 
     key: tuple[str, ...]
@@ -30,7 +30,8 @@ class SnapshotDiff:
             raise DefinitionError("SnapshotDiff needs a key: one column or several.")
         if not 0 <= self.max_deleted_share <= 1:
             raise DefinitionError(
-                f"SnapshotDiff: max_deleted_share is a share from 0 to 1, not {self.max_deleted_share}."
+                "SnapshotDiff: max_deleted_share is a share from 0 to 1, not "
+                f"{self.max_deleted_share}."
             )
 
     def advanced(self, before: datetime | None, seen: Seen) -> datetime | None:

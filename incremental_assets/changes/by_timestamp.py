@@ -15,34 +15,34 @@ class Timestamp:
     """Rows whose timestamp is at or above the watermark, without those that are loaded already.
 
     The rows at the watermark's own instant are read again and told apart by their content, so one
-    that comes later is neither lost nor loaded twice. `lag` widens what is read, not what is
-    recorded: for rows that become visible late. Rows more than `max_clock_skew` beyond the clock never
-    move the watermark, which would silence the source until then: they are set aside, or loaded
-    (`future="include"`). `nulls` says what becomes of rows without a timestamp. Values without an
-    offset are UTC.
+    that comes later is neither lost nor loaded twice. `lookback` widens what is read, not what is
+    recorded: for rows that become visible late. Rows more than `max_clock_skew` ahead of the clock
+    never move the watermark, which would silence the source until then: they are quarantined, or
+    loaded (`future="include"`). `nulls` says what becomes of rows without a timestamp. Values
+    without an offset are UTC.
 
     `watermark` is a function of one's own, from the watermark before and what was `Seen` to the
     new one; a subclass may override `next_watermark` instead.
     """
 
     column: str
-    lag: timedelta = timedelta(0)
+    lookback: timedelta = timedelta(0)
     nulls: Nulls = "raise"
     max_clock_skew: timedelta = timedelta(minutes=5)
     future: Literal["quarantine", "include"] = "quarantine"
     watermark: Advance | None = None
 
     def __post_init__(self) -> None:
-        if self.lag < timedelta(0) or self.max_clock_skew < timedelta(0):
+        if self.lookback < timedelta(0) or self.max_clock_skew < timedelta(0):
             raise DefinitionError(
-                f"Timestamp({self.column!r}): lag and max_clock_skew are not negative; found "
-                f"{self.lag} and {self.max_clock_skew}."
+                f"Timestamp({self.column!r}): lookback and max_clock_skew are not negative; found "
+                f"{self.lookback} and {self.max_clock_skew}."
             )
 
     def read_from(self, watermark: datetime | None) -> datetime | None:
         """Rows at this instant and above may be new; None: all."""
         try:
-            return None if watermark is None else watermark - self.lag
+            return None if watermark is None else watermark - self.lookback
         except OverflowError:
             return None
 

@@ -184,7 +184,7 @@ def _windows(changes: Sequence, progress: Progress, watermark: int | None) -> tu
         return F.lit(True), cursor.isNotNull()
     gaps = [cursor.between(low, high) for low, high in progress.gaps]
     new = reduce(Column.__or__, gaps, cursor > progress.high)
-    low = min(watermark, progress.high) - changes.lag
+    low = min(watermark, progress.high) - changes.lookback
     return cursor.isNull() | (cursor > low) | new, new
 
 

@@ -261,8 +261,8 @@ def _refuse_deletes(
     if share > changes.max_deleted_share:
         raise SnapshotError(
             f"{intake.name}: the snapshot {intake.source.path} would delete {deletes} of "
-            f"{before} rows ({share:.1%}), and at most {changes.max_deleted_share:.1%} may go at once. "
-            "It is held back and nothing was loaded: look whether it is whole; if it is, allow the "
+            f"{before} rows ({share:.1%}), and at most {changes.max_deleted_share:.1%} may go at "
+            "once. It is held back and nothing was loaded: look whether it is whole; if it is, allow the "
             "share with max_deleted_share."
         )
 

@@ -35,7 +35,7 @@ def mapping(table: Table, read: SameDay | AsOf, settings: Settings) -> dg.Partit
     if isinstance(read, AsOf) or isinstance(table.write, RecomputeKeys):
         return up_to_the_day()
     if isinstance(read, SameDay) and read.table.layer == "bronze" and read.table.day is not None:
-        lateness = table.lateness_in(settings.lateness)
+        lateness = table.allowed_lateness_in(settings.allowed_lateness)
         if lateness is not None:
             return dg.TimeWindowPartitionMapping(
                 start_offset=-1,

@@ -63,7 +63,8 @@ class Contract:
                 f"{both} are declared" if both else f"{unknown} is none of {get_args(OnNewColumn)}"
             )
             raise DefinitionError(
-                f"Contract: on_new_column says what becomes of fields that are not declared: {what}."
+                "Contract: on_new_column says what becomes of fields that are not declared: "
+                f"{what}."
             )
         object.__setattr__(self, "columns", MappingProxyType(dict(columns)))
         object.__setattr__(self, "on_new_column", MappingProxyType(by_field))

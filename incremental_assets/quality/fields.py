@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 from incremental_assets.quality.contract import COLUMN, FIELDS, MOST_NEW_COLUMNS, RESERVED, Contract
 
 MOST_NEW_FIELDS = 1_000
-"""So many names of a day are looked at: those that `on_new_column` names, then those that can be columns,
-by name."""
+"""So many undeclared fields of a day are looked at: first those that `on_new_column` names, then
+those that can be columns, by name."""
 LONGEST_NAME = 255
 """A longer name is cut, and can be no column."""
 _CUT = "…"

@@ -253,7 +253,7 @@ def gates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gates]:
         lake=str(folder / "lake"),
         landing=str(folder / "landing"),
         start_date=date(2017, 1, 1),
-        lateness=timedelta(days=7),
+        allowed_lateness=timedelta(days=7),
         cache=PROJECT_ROOT / ".cache",
     )
     shop = Shop(folder, settings)

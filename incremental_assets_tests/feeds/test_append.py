@@ -17,7 +17,7 @@ VISITS = Table(
     description="Visits as they landed.",
     reads=(LandedFiles("visits"),),
     day="at",
-    lateness="default",
+    allowed_lateness="default",
     write=Append(),
 )
 TYPED = Table(
@@ -25,7 +25,7 @@ TYPED = Table(
     description="Every visit.",
     reads=(SameDay(VISITS),),
     day="at",
-    lateness="default",
+    allowed_lateness="default",
     schema=Contract(page=Text(), at=Instant()),
     rules=quarantine(not_null("page")),
     write=Append(),

@@ -23,7 +23,7 @@ BRONZE = Table(
     name="bronze/visits",
     description="Visits as the shop's table has them.",
     reads=(Stored("visits"),),
-    changes=Timestamp("seen_at", lag=timedelta(days=1)),
+    changes=Timestamp("seen_at", lookback=timedelta(days=1)),
     day="seen_at",
     write=Append(),
 )

@@ -155,12 +155,12 @@ def test_shares_of_the_day_forget_what_passed(lake: Lakes) -> None:
 
 
 def test_rows_that_came_too_late_are_let_in_by_a_longer_lateness(lake: Lakes) -> None:
-    strict = replace(bookings(), lateness=timedelta(days=2))
+    strict = replace(bookings(), allowed_lateness=timedelta(days=2))
     old = lake(landed("bookings"), strict)
     old.land("bookings", "2017-01-09", "1.jsonl", [booking("a", "1")])
     old.load("2017-01-05...2017-01-09")
     assert old.reasons("silver/bookings") == [("too_late",)]
-    new = old.with_tables(landed("bookings"), replace(strict, lateness=timedelta(days=9)))
+    new = old.with_tables(landed("bookings"), replace(strict, allowed_lateness=timedelta(days=9)))
     day = str(aside(old)["_day"][0])
 
     result = replay(new, "", day)

@@ -87,7 +87,7 @@ def test_a_row_that_changes_on_a_source_with_dates_for_a_cursor_is_loaded(lake: 
 
 
 def test_late_rows_that_come_where_others_left_are_loaded(lake: Lakes) -> None:
-    shop = lake(bronze(Timestamp("updated_at", lag=timedelta(days=1))))
+    shop = lake(bronze(Timestamp("updated_at", lookback=timedelta(days=1))))
     shop.put_delta("orders", orders(("a", "paid", "05 09:00"), ("b", "paid", "05 11:00")))
     shop.load("2017-01-05")
 
@@ -109,7 +109,7 @@ def test_a_change_below_the_watermark_that_is_not_read_is_said(lake: Lakes) -> N
     assert ("a", "void") not in landed(shop, "order_id", "status")
     (said,) = [line for line in shop.said if "below the watermark" in line]
     assert "2017-01-05" in said
-    assert "lag=timedelta(days=1)" in said
+    assert "lookback=timedelta(days=1)" in said
 
 
 def test_a_source_that_is_rewritten_with_the_same_rows_has_nothing_pending(lake: Lakes) -> None:
@@ -304,7 +304,7 @@ def test_a_new_row_costs_the_same_over_ten_times_the_history(
 
 
 def test_numbers_inside_the_lookback_that_come_again_are_not_doubled(lake: Lakes) -> None:
-    shop = lake(bronze(Sequence("id", lag=2, nulls="include")))
+    shop = lake(bronze(Sequence("id", lookback=2, nulls="include")))
     sent = [(1, "05 10:00"), (2, "05 10:00"), (None, "05 10:00"), (4, "05 10:00")]
     late = [*sent, (3, "05 10:00"), (None, "05 11:00"), (5, "05 10:00")]
     for rows in (sent[:3], sent, late, [*late, (6, "05 10:00")]):

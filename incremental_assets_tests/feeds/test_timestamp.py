@@ -127,14 +127,14 @@ def test_rows_at_the_watermarks_own_instant_are_neither_lost_nor_doubled(shop: L
     shop.load("2017-01-06")
 
     landed = [order for day, order in shop.bronze("bronze/orders", "order_id") if "06" in day]
-    assert landed == ["c", "d"]  # e is below the watermark, and there is no lag
+    assert landed == ["c", "d"]  # e is below the watermark, and there is no lookback
     said = [line for line in shop.said if "below the watermark" in line]
     assert len(said) == 1
     assert said[0].startswith("bronze/orders: 1 rows of 2017-01-06 came again, or late")
 
 
 def test_a_lag_reads_again_below_the_watermark_and_doubles_nothing(lake: Lakes) -> None:
-    shop = lake(*tables(lag=timedelta(hours=1)))
+    shop = lake(*tables(lookback=timedelta(hours=1)))
     shop.put_delta("orders", orders(*FIRST))
     shop.load("2017-01-05...2017-01-06")
     shop.put_delta("orders", orders(*FIRST, ("e", "paid", "06 08:59"), ("f", "paid", "06 07:00")))
@@ -144,7 +144,7 @@ def test_a_lag_reads_again_below_the_watermark_and_doubles_nothing(lake: Lakes) 
     landed = [order for day, order in shop.bronze("bronze/orders", "order_id") if "06" in day]
     assert landed == ["c", "e"]
     assert any("1 rows of 2017-01-06 came again, or late" in line for line in shop.said)
-    whole_days = shop.with_tables(*tables(lag=timedelta(days=1)))
+    whole_days = shop.with_tables(*tables(lookback=timedelta(days=1)))
     whole_days.put_delta("orders", orders(*FIRST, *(("g", "paid", "06 00:01"),)))
     whole_days.load("2017-01-06")
     landed = [order for day, order in shop.bronze("bronze/orders", "order_id") if "06" in day]

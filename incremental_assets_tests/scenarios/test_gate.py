@@ -71,7 +71,7 @@ def test_row_later_than_the_lateness_is_too_late_and_does_not_count_to_the_share
 
 
 def test_lateness_of_no_days_lets_no_late_row_in(world: World) -> None:
-    strict = replace(world.settings, lateness=timedelta(0))
+    strict = replace(world.settings, allowed_lateness=timedelta(0))
     tight = World(world.house._spark(), strict)
     rows = [sale("late", "2017-01-04"), sale("on time", "2017-01-05")]
     tight.land("events", "2017-01-05", "a.jsonl", rows)

@@ -26,7 +26,7 @@ def test_an_empty_environment_gives_every_default(here: Path) -> None:
         lake=str(here / "lake"),
         landing=str(here / "landing"),
         start_date=date(2017, 1, 1),
-        lateness=timedelta(days=7),
+        allowed_lateness=timedelta(days=7),
         cache=PROJECT_ROOT / ".cache",
         spark_master=None,
         spark_remote=None,
@@ -75,7 +75,7 @@ def test_every_variable_reaches_its_setting() -> None:
         lake="/data/lake",
         landing="/data/landing",
         start_date=date(2016, 2, 29),
-        lateness=timedelta(0),
+        allowed_lateness=timedelta(0),
         cache=Path("/data/cache"),
         spark_master="local[1]",
         spark_remote="sc://host:15002",
@@ -229,7 +229,7 @@ def test_hours_and_percents_are_whole_numbers(name: str, value: str, expected: s
 def test_the_largest_lateness_is_ten_years() -> None:
     settings = Settings.from_environment({"INCREMENTAL_ASSETS_LATENESS_DAYS": "3650"})
 
-    assert settings.lateness == timedelta(days=3650)
+    assert settings.allowed_lateness == timedelta(days=3650)
 
 
 def test_a_lake_that_is_a_file_is_refused_by_every_command(here: Path) -> None:

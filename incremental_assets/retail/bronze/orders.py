@@ -13,8 +13,8 @@ ORDERS = Table(
     name="bronze/orders",
     description="Rows of the shop's table of orders as they were read, on the day of their change.",
     reads=(Stored("orders"),),
-    # Some changes are delivered days late. A lag of a day reads each day that has more rows again.
-    changes=Timestamp("updated_at", lag=timedelta(days=1)),
+    # Some changes are delivered days late: a day that has more rows is read again as a whole.
+    changes=Timestamp("updated_at", lookback=timedelta(days=1)),
     write=Append(),
     owners=("team:ingest",),
 )

@@ -22,7 +22,7 @@ SALES = Table(
     key=("order_id",),
     version_by=("arrival_ts",),
     day="event_ts",
-    lateness="default",
+    allowed_lateness="default",
     schema=Contract(
         on_new_column="evolve",
         order_id=Text(required=True, description="One line of a basket."),
