@@ -1,33 +1,180 @@
-"""Incremental loading on Spark and Delta Lake under Dagster, day by day and exactly once."""
+"""Incremental loading on Spark and Delta Lake under Dagster, day by day and exactly once.
+
+What a table is written with is imported from here; each name is looked up when it is first used,
+so the loaders and the command line start without Dagster.
+"""
 
 from __future__ import annotations
 
 import gc
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from incremental_assets.as_of import join_as_of
+    from incremental_assets.catalog import tables_of
+    from incremental_assets.changes import ChangeLog, Files, Sequence, SnapshotDiff, Timestamp
     from incremental_assets.definitions import defs
+    from incremental_assets.lake.strategy import (
+        SCD2,
+        Append,
+        DeleteInsert,
+        Merge,
+        OverwriteDays,
+        RecomputeKeys,
+        ReplaceDay,
+    )
+    from incremental_assets.load import Lakehouse
+    from incremental_assets.loaders import (
+        CDCLoader,
+        DeltaDiffLoader,
+        SequenceBasedLoader,
+        TimestampBasedLoader,
+        local_session,
+    )
+    from incremental_assets.orchestration.build import build_definitions
+    from incremental_assets.quality.contract import Contract
+    from incremental_assets.quality.rules import (
+        at_least,
+        between,
+        check,
+        distinct_count,
+        fail,
+        fresh,
+        matches,
+        no_empty_files,
+        not_in_future,
+        not_null,
+        null_share,
+        one_of,
+        quarantine,
+        quarantined_share,
+        reconciles,
+        reconciles_with,
+        references,
+        row_count,
+        rows_delivered,
+        satisfies,
+        unique,
+        usual_row_count,
+        warn,
+    )
+    from incremental_assets.quality.types import Decimal, Instant, Integer, Text
+    from incremental_assets.settings import Settings
+    from incremental_assets.sources.landed_files import LandedFiles
+    from incremental_assets.sources.stored_feed import Stored
+    from incremental_assets.table import AsOf, SameDay, Sums, Table
 
-__all__ = ["defs"]
+_MODULES = {
+    "as_of": ("join_as_of",),
+    "catalog": ("tables_of",),
+    "changes": ("ChangeLog", "Files", "Sequence", "SnapshotDiff", "Timestamp"),
+    "definitions": ("defs",),
+    "lake.strategy": (
+        *("Append", "DeleteInsert", "Merge", "OverwriteDays"),
+        *("RecomputeKeys", "ReplaceDay", "SCD2"),
+    ),
+    "load": ("Lakehouse",),
+    "loaders": (
+        *("CDCLoader", "DeltaDiffLoader", "SequenceBasedLoader", "TimestampBasedLoader"),
+        "local_session",
+    ),
+    "orchestration.build": ("build_definitions",),
+    "quality.contract": ("Contract",),
+    "quality.rules": (
+        *("at_least", "between", "check", "distinct_count", "fail", "fresh", "matches"),
+        *("no_empty_files", "not_in_future", "not_null", "null_share", "one_of", "quarantine"),
+        *("quarantined_share", "reconciles", "reconciles_with", "references", "row_count"),
+        *("rows_delivered", "satisfies", "unique", "usual_row_count", "warn"),
+    ),
+    "quality.types": ("Decimal", "Instant", "Integer", "Text"),
+    "settings": ("Settings",),
+    "sources.landed_files": ("LandedFiles",),
+    "sources.stored_feed": ("Stored",),
+    "table": ("AsOf", "SameDay", "Sums", "Table"),
+}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+__all__ = [
+    "SCD2",
+    "Append",
+    "AsOf",
+    "CDCLoader",
+    "ChangeLog",
+    "Contract",
+    "Decimal",
+    "DeleteInsert",
+    "DeltaDiffLoader",
+    "Files",
+    "Instant",
+    "Integer",
+    "Lakehouse",
+    "LandedFiles",
+    "Merge",
+    "OverwriteDays",
+    "RecomputeKeys",
+    "ReplaceDay",
+    "SameDay",
+    "Sequence",
+    "SequenceBasedLoader",
+    "Settings",
+    "SnapshotDiff",
+    "Stored",
+    "Sums",
+    "Table",
+    "Text",
+    "Timestamp",
+    "TimestampBasedLoader",
+    "at_least",
+    "between",
+    "build_definitions",
+    "check",
+    "defs",
+    "distinct_count",
+    "fail",
+    "fresh",
+    "join_as_of",
+    "local_session",
+    "matches",
+    "no_empty_files",
+    "not_in_future",
+    "not_null",
+    "null_share",
+    "one_of",
+    "quarantine",
+    "quarantined_share",
+    "reconciles",
+    "reconciles_with",
+    "references",
+    "row_count",
+    "rows_delivered",
+    "satisfies",
+    "tables_of",
+    "unique",
+    "usual_row_count",
+    "warn",
+]
 
 
 def __getattr__(name: str) -> Any:
-    """`defs` is made when it is asked for: the loaders and the command line do without Dagster.
+    """Import a name from where it is defined, once.
 
-    A setting that cannot be used is told by who asked, then, not by the import of the package.
+    `defs` are the definitions of the environment's tables. A setting that cannot be used is named
+    by whoever asks for them, not by the import of the package.
     """
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name == "defs":
         # What is imported stays until the process ends: the collector need not look through it,
         # neither amid further imports nor at the exit, which is half a second of a run.
         gc.freeze()
-        from incremental_assets.definitions import defs
-
+    found = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    if name == "defs":
         gc.freeze()
-        globals()[name] = defs
-        return defs
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found
+    return found
 
 
 def __dir__() -> list[str]:
     """The names of the package, `defs` among them, which Dagster looks for in this list."""
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), "defs"})

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+import incremental_assets
+
+SOURCE = Path(incremental_assets.__file__).read_text()
 
 
 def python(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -61,3 +67,27 @@ def test_a_command_that_is_stopped_while_it_is_imported_ends_as_it_does_later() 
     )
 
     assert (done.returncode, done.stdout, done.stderr.strip()) == (1, "", "Aborted!")
+
+
+def test_every_name_of_the_front_door_is_there_and_is_listed_once() -> None:
+    for name in incremental_assets.__all__:
+        assert getattr(incremental_assets, name) is not None
+    typed = re.search(r"if TYPE_CHECKING:\n(.*?)\n\n", SOURCE, re.DOTALL)
+    assert typed is not None
+    imported = set(re.findall(r"\b\w+\b", re.sub(r"from \S+ import", "", typed[1])))
+    assert imported == set(incremental_assets.__all__) == set(incremental_assets._MODULE_OF)
+
+
+def test_a_table_is_written_with_names_of_the_front_door_without_dagster() -> None:
+    done = python(
+        "-c",
+        "import sys; from incremental_assets import Table, LandedFiles, Append, Merge, SCD2, Contract, "
+        "Text, quarantine, not_null; print('dagster' in sys.modules)",
+    )
+
+    assert done.stdout.strip() == "False", done.stderr
+
+
+def test_a_name_that_the_front_door_does_not_have_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match=r"no attribute 'Tabel'"):
+        _ = incremental_assets.Tabel

@@ -33,8 +33,8 @@ def run(names: tuple[str, ...], span: str | None, *, as_json: bool) -> None:
     The exit status is 1 if a day is held by its gate, a run failed, or something is due still that
     was run. What came meanwhile is named, and left to the next run.
     """
-    from incremental_assets.definitions import all_assets
-    from incremental_assets.orchestration.runs import run_what_is_due
+    from incremental_assets.definitions import defs
+    from incremental_assets.orchestration.runs import all_assets, run_what_is_due
 
     days = parse_days(span) if span else None
     console = ERR if as_json else OUT
@@ -44,7 +44,7 @@ def run(names: tuple[str, ...], span: str | None, *, as_json: bool) -> None:
         console.print(labelled(f"{due.days}:", "bold", what), soft_wrap=True)
 
     settings, now = Settings.from_environment(), datetime.now(UTC)
-    report = run_what_is_due(all_assets(), settings, names, days, now, say)
+    report = run_what_is_due(all_assets(defs), settings, names, days, now, say)
     if as_json:
         show_object(_told(report))
     elif not report.runs and not report.held:

@@ -262,8 +262,8 @@ def _refuse_deletes(
         raise SnapshotError(
             f"{intake.name}: the snapshot {intake.source.path} would delete {deletes} of "
             f"{before} rows ({share:.1%}), and at most {changes.max_deleted_share:.1%} may go at "
-            "once. It is held back and nothing was loaded: look whether it is whole; if it is, allow the "
-            "share with max_deleted_share."
+            "once. It is held back and nothing was loaded: look whether it is whole; if it is, "
+            "allow the share with max_deleted_share."
         )
 
 

@@ -65,9 +65,9 @@ class DeltaDiffLoader(IncrementalLoader):
     ) -> DetectedChanges:
         """Compare the source with the snapshot, and bring the target and the snapshot up to it.
 
-        Columns to `ignore` make no change. A copy that would delete a larger share of the rows than
-        `max_deleted_share` is a SnapshotError. `snapshot_at` is the moment that the copy stands for, the
-        load's by default; with `history` a copy that comes late is put in its place. Without a
+        Columns to `ignore` make no change. A snapshot that would delete a larger share of the rows
+        than `max_deleted_share` is a SnapshotError. `snapshot_at` is the moment that it stands for,
+        the load's by default; with `history` one that comes late is put in its place. Without a
         `watermark_path` the ledger lies beside the snapshot. The frames read what the load wrote
         down (`<snapshot_path>/_changes`), so they stay right when the source is gone.
         """

@@ -9,6 +9,7 @@ import dagster as dg
 
 from incremental_assets.days import named
 from incremental_assets.errors import IncrementalAssetsError
+from incremental_assets.load import Lakehouse
 from incremental_assets.orchestration.events import (
     asset_key,
     days_alone,
@@ -28,7 +29,7 @@ from incremental_assets.orchestration.metadata import (
     shown,
 )
 from incremental_assets.orchestration.partitions import daily, days_of, mapping, up_to_the_day
-from incremental_assets.orchestration.resources import SparkResource, lakehouse
+from incremental_assets.orchestration.resources import LakehouseResource, SparkResource
 from incremental_assets.plan import stale_days
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
@@ -73,8 +74,12 @@ def _asset(table: Table, settings: Settings) -> dg.AssetsDefinition:
             code_version=table.code_version,
             pool=table.name.replace("/", "_"),
         )
-        def load(context: dg.AssetExecutionContext, spark: SparkResource) -> Iterator[Any]:
-            yield from _load(context, spark, table)
+        def load(
+            context: dg.AssetExecutionContext,
+            spark: SparkResource,
+            lakehouse: dg.ResourceParam[LakehouseResource],
+        ) -> Iterator[Any]:
+            yield from _load(context, lakehouse.over(spark, context.log.info), table)
 
     return load
 
@@ -101,9 +106,8 @@ def _deps(table: Table, settings: Settings) -> list[dg.AssetDep]:
     return read + looked_into
 
 
-def _load(context: dg.AssetExecutionContext, spark: SparkResource, table: Table) -> Iterator[Any]:
+def _load(context: dg.AssetExecutionContext, house: Lakehouse, table: Table) -> Iterator[Any]:
     try:
-        house = lakehouse(spark, context.log.info)
         result = house.load(table, days_of(context), context.run.run_id)
     except IncrementalAssetsError as error:
         raise failure_of(error) from error

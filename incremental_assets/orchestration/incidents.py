@@ -1,6 +1,6 @@
 """What people need in an incident, as jobs: launched from the UI, with their reason as config."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -28,7 +28,7 @@ from incremental_assets.orchestration.failures import (
 from incremental_assets.orchestration.instance import open_instance
 from incremental_assets.orchestration.metadata import shown
 from incremental_assets.orchestration.process import identity, process_event
-from incremental_assets.orchestration.resources import SparkResource, lakehouse
+from incremental_assets.orchestration.resources import LakehouseResource, SparkResource
 from incremental_assets.settings import Settings
 
 _TABLE = "A table, such as silver/sales."
@@ -74,13 +74,16 @@ class AcceptConfig(dg.Config):
 
 @dg.op(description="Builds days of tables anew, upstreams first, then what stands on them.")
 def restate_days(
-    context: dg.OpExecutionContext, config: RestateConfig, spark: SparkResource
+    context: dg.OpExecutionContext,
+    config: RestateConfig,
+    spark: SparkResource,
+    lakehouse: dg.ResourceParam[LakehouseResource],
 ) -> Iterator[Any]:
     # The command line runs it without the executor that says so.
     said = "The launcher sees by it whether this process is still there"
     context.instance.report_engine_event(said, context.run, process_event(identity()))
     with _in_words():
-        house = lakehouse(spark, context.log.info)
+        house = lakehouse.over(spark, context.log.info)
         chosen = [table_named(house.tables, name) for name in config.tables]
         days = restating.days_to_restate(house, chosen, _days(config.days))
         done = restating.restate(house, chosen, days, config.why, context.run_id)
@@ -89,10 +92,13 @@ def restate_days(
 
 @dg.op(description="Sends rows in quarantine through the rules and the code of today.")
 def replay_rows(
-    context: dg.OpExecutionContext, config: ReplayConfig, spark: SparkResource
+    context: dg.OpExecutionContext,
+    config: ReplayConfig,
+    spark: SparkResource,
+    lakehouse: dg.ResourceParam[LakehouseResource],
 ) -> Iterator[Any]:
     with _in_words():
-        house = lakehouse(spark, context.log.info)
+        house = lakehouse.over(spark, context.log.info)
         table = table_named(house.tables, config.table)
         days = list(
             days_in_quarantine(house.settings, table, Asked(_days(config.days), config.rule))
@@ -101,9 +107,13 @@ def replay_rows(
 
 
 @dg.op(description="Lowers a watermark; the next run loads again what came since.")
-def rewind_table(context: dg.OpExecutionContext, config: RewindConfig) -> None:
+def rewind_table(
+    context: dg.OpExecutionContext,
+    config: RewindConfig,
+    lakehouse: dg.ResourceParam[LakehouseResource],
+) -> None:
     with _in_words():
-        house = _without_spark(context.log.info)
+        house = lakehouse.over(SparkResource(), context.log.info)  # which it does not start
         table = table_named(house.tables, config.table)
         to = rewinding.batch_or_moment(config.to)
         done = rewinding.rewind(house, table, to, config.reason, _days(config.days))
@@ -112,9 +122,13 @@ def rewind_table(context: dg.OpExecutionContext, config: RewindConfig) -> None:
 
 
 @dg.op(description="Lets a held day through, once, as it was judged; the next run publishes it.")
-def accept_day(context: dg.OpExecutionContext, config: AcceptConfig) -> None:
+def accept_day(
+    context: dg.OpExecutionContext,
+    config: AcceptConfig,
+    lakehouse: dg.ResourceParam[LakehouseResource],
+) -> None:
     with _in_words():
-        house = _without_spark(context.log.info)
+        house = lakehouse.over(SparkResource(), context.log.info)  # which it does not start
         table = table_named(house.tables, config.table)
         done = accepting.accept(house, table, parse_day(config.day), config.reason)
         rules = ", ".join(done.rules)
@@ -207,7 +221,3 @@ def _in_words() -> Iterator[None]:
 
 def _days(text: str) -> DayRange | None:
     return parse_days(text) if text else None
-
-
-def _without_spark(say: Callable[[str], None]) -> Lakehouse:
-    return lakehouse(SparkResource(), say)

@@ -1,19 +1,18 @@
 """The maintenance of the lake as a job, and a schedule for it, which is off until switched on."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
-from incremental_assets.catalog import table_named, tables
+from incremental_assets.catalog import table_named
 from incremental_assets.days import parse_days
 from incremental_assets.errors import IncrementalAssetsError
+from incremental_assets.load import Lakehouse
 from incremental_assets.orchestration.events import asset_key
 from incremental_assets.orchestration.failures import failure, failure_of
-from incremental_assets.orchestration.resources import SparkResource
-from incremental_assets.settings import Settings
+from incremental_assets.orchestration.resources import LakehouseResource, SparkResource
 from incremental_assets.upkeep import STEPS, Asked, Kept, Upkeep, maintain, steps_named
 
 CRON = "30 3 * * *"
@@ -36,13 +35,17 @@ class MaintenanceConfig(dg.Config):
 
 @dg.op(description="Joins small files, removes those nobody needs, keeps logs and ledger short.")
 def maintain_lake(
-    context: dg.OpExecutionContext, config: MaintenanceConfig, spark: SparkResource
+    context: dg.OpExecutionContext,
+    config: MaintenanceConfig,
+    spark: SparkResource,
+    lakehouse: dg.ResourceParam[LakehouseResource],
 ) -> None:
+    house = lakehouse.over(spark, context.log.info)
     try:
-        report = _maintained(config, spark, context)
+        report = _maintained(config, house)
     except IncrementalAssetsError as error:
         raise failure_of(error) from error
-    own = {table.name: asset_key(table) for table in tables()}
+    own = {table.name: asset_key(table) for table in house.tables}
     for kept in report.places:
         if kept.name in own:
             context.log_event(dg.AssetObservation(own[kept.name], metadata=_metadata(kept)))
@@ -80,21 +83,18 @@ DAILY_MAINTENANCE = dg.ScheduleDefinition(
 )
 
 
-def _maintained(
-    config: MaintenanceConfig, spark: SparkResource, context: dg.OpExecutionContext
-) -> Upkeep:
-    every = tables()
+def _maintained(config: MaintenanceConfig, house: Lakehouse) -> Upkeep:
     return maintain(
-        Settings.from_environment(),
-        [table_named(every, name) for name in config.tables] or every,
-        lambda: spark.spark_session,
-        datetime.now(UTC),
+        house.settings,
+        [table_named(house.tables, name) for name in config.tables] or house.tables,
+        house.spark,
+        house.now(),
         Asked(
             parse_days(config.days) if config.days else None,
             steps_named(config.steps),
             config.dry_run,
         ),
-        context.log.info,
+        house.say,
     )
 
 

@@ -1,8 +1,9 @@
-"""What the assets are handed: a lazy Spark session, and the lakehouse over it."""
+"""What assets and jobs are handed: a lazy Spark session, and the lakehouse of their tables."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from threading import Lock
@@ -12,10 +13,10 @@ from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 from pyspark.sql import SparkSession
 
-from incremental_assets.catalog import tables
 from incremental_assets.load import Lakehouse
 from incremental_assets.settings import Settings
 from incremental_assets.spark.session import start_session
+from incremental_assets.table import Table
 
 
 class SparkResource(LazyPySparkResource):
@@ -28,9 +29,14 @@ class SparkResource(LazyPySparkResource):
 
     @property
     def spark_session(self) -> SparkSession:
+        """The session as the environment's settings say."""
+        return self.session(Settings.from_environment())
+
+    def session(self, settings: Settings) -> SparkSession:
+        """The one session of this process."""
         extra = tuple(sorted((name, str(value)) for name, value in self.spark_config.items()))
         with _STARTING:  # tables that load at once ask at once
-            return _session(Settings.from_environment(), extra)
+            return _session(settings, extra)
 
 
 _STARTING = Lock()
@@ -42,12 +48,22 @@ def _session(settings: Settings, extra: tuple[tuple[str, str], ...]) -> SparkSes
     return start_session(settings, dict(extra))
 
 
-def lakehouse(spark: SparkResource, say: Callable[[str], None]) -> Lakehouse:
-    """The lakehouse of the environment's settings."""
-    return Lakehouse(
-        Settings.from_environment(),
-        tables(),
-        lambda: spark.spark_session,
-        lambda: datetime.now(UTC),
-        say,
-    )
+@dataclass(frozen=True)
+class LakehouseResource:
+    """The tables and the settings that the assets and jobs of one `Definitions` share.
+
+    Its name there is `lakehouse`.
+    """
+
+    tables: tuple[Table, ...]
+    settings: Settings
+
+    def over(self, spark: SparkResource, log: Callable[[str], None]) -> Lakehouse:
+        """The lakehouse over a Spark that it starts when it first needs one."""
+        return Lakehouse(
+            self.settings,
+            self.tables,
+            lambda: spark.session(self.settings),
+            lambda: datetime.now(UTC),
+            log,
+        )

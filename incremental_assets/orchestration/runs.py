@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 import dagster as dg
-from dagster._core.definitions.reconstruct import ReconstructableJob
+from dagster._core.definitions.reconstruct import ReconstructableJob, ReconstructableRepository
 
 from incremental_assets.catalog import tables_named
 from incremental_assets.days import DayRange
@@ -45,6 +45,12 @@ class RunReport:
     failed: list[str] = field(default_factory=list)
     held: list[Entry] = field(default_factory=list)
     left: list[Left] = field(default_factory=list)
+
+
+def all_assets(defs: dg.Definitions) -> ReconstructableJob:
+    """The job that holds every asset, as Dagster's own command line makes it."""
+    repository = ReconstructableRepository.for_module("incremental_assets", "defs")
+    return repository.get_reconstructable_job(defs.resolve_implicit_global_asset_job_def().name)
 
 
 def run_what_is_due(

@@ -11,7 +11,7 @@ from incremental_assets.days import named, parse_days
 from incremental_assets.errors import IncrementalAssetsError
 from incremental_assets.orchestration.events import asset_key
 from incremental_assets.orchestration.failures import failure, failure_of
-from incremental_assets.orchestration.resources import SparkResource, lakehouse
+from incremental_assets.orchestration.resources import LakehouseResource, SparkResource
 from incremental_assets.verifying import Verified, verify
 
 _MOST_DAYS = 100
@@ -28,11 +28,14 @@ class VerifyConfig(dg.Config):
 
 @dg.op(description="Builds each table anew from bronze, beside the lake, and compares the rows.")
 def verify_tables(
-    context: dg.OpExecutionContext, config: VerifyConfig, spark: SparkResource
+    context: dg.OpExecutionContext,
+    config: VerifyConfig,
+    spark: SparkResource,
+    lakehouse: dg.ResourceParam[LakehouseResource],
 ) -> None:
     apart: list[Verified] = []
     try:
-        house = lakehouse(spark, context.log.info)
+        house = lakehouse.over(spark, context.log.info)
         days = parse_days(config.days) if config.days else None
         chosen = [table_named(house.tables, name) for name in config.tables] or house.tables
         for table in chosen:

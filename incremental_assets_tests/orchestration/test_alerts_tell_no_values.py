@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from incremental_assets.days import parse_day
 from incremental_assets.orchestration.alerts import alert_sensors
 from incremental_assets.orchestration.assets import incremental_assets
-from incremental_assets.orchestration.resources import SparkResource
+from incremental_assets.orchestration.resources import LakehouseResource, SparkResource
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import (
     at_least,
@@ -85,8 +85,7 @@ class TestsSpark(SparkResource):
 
     __test__ = False
 
-    @property
-    def spark_session(self) -> SparkSession:
+    def session(self, settings: Settings) -> SparkSession:
         return _SESSIONS[0]
 
 
@@ -124,7 +123,7 @@ def fail_a_run(settings: Settings, instance: dg.DagsterInstance, table: Table) -
     result = dg.materialize(
         [asset],
         instance=instance,
-        resources={"spark": TestsSpark()},
+        resources={"spark": TestsSpark(), "lakehouse": LakehouseResource((table,), settings)},
         partition_key=DAY,
         raise_on_error=False,
     )

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from incremental_assets.catalog import tables_of
 from incremental_assets.orchestration.incidents import INCIDENT_JOBS
-from incremental_assets.orchestration.resources import SparkResource
+from incremental_assets.orchestration.resources import LakehouseResource, SparkResource
 from incremental_assets.orchestration.verification import verify_job
 from incremental_assets.settings import PREFIX, Settings
 from incremental_assets_tests.end_to_end.test_own_tables import PACKAGE, deliver
@@ -28,8 +28,7 @@ class TestsSpark(SparkResource):
 
     __test__ = False
 
-    @property
-    def spark_session(self) -> SparkSession:
+    def session(self, settings: Settings) -> SparkSession:
         return _SESSIONS[0]
 
 
@@ -60,7 +59,10 @@ def launch(
     return job.execute_in_process(
         instance=instance,
         run_config={"ops": {op.name: {"config": dict(config)}}},
-        resources={"spark": TestsSpark()},
+        resources={
+            "spark": TestsSpark(),
+            "lakehouse": LakehouseResource(tables_of(PACKAGE), Settings.from_environment()),
+        },
         raise_on_error=False,
     )
 

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from incremental_assets.catalog import tables
 from incremental_assets.orchestration.assets import incremental_assets
 from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
-from incremental_assets.orchestration.resources import SparkResource
+from incremental_assets.orchestration.resources import LakehouseResource, SparkResource
 from incremental_assets.settings import Settings
 from incremental_assets_tests.event_log import EventLog, jobs
 from incremental_assets_tests.scenarios.test_cost import LATER
@@ -28,8 +28,7 @@ NUMBERS = (int, float)
 class TheSpark(SparkResource):
     """The session of the tests."""
 
-    @property
-    def spark_session(self) -> SparkSession:
+    def session(self, settings: Settings) -> SparkSession:
         found = SparkSession.getActiveSession()
         assert found is not None
         return found
@@ -45,7 +44,10 @@ class Runs:
     def __post_init__(self) -> None:
         made = dg.Definitions(
             assets=incremental_assets(tables(), self.world.settings),
-            resources={"spark": TheSpark()},
+            resources={
+                "spark": TheSpark(),
+                "lakehouse": LakehouseResource(tables(), self.world.settings),
+            },
             executor=dg.in_process_executor,
         )
         self._job = made.resolve_implicit_global_asset_job_def()

@@ -16,8 +16,10 @@ import polars as pl
 import pytest
 
 from incremental_assets import defs
+from incremental_assets.catalog import tables
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.orchestration.maintenance import maintenance
+from incremental_assets.orchestration.resources import LakehouseResource
 from incremental_assets.settings import PREFIX, Settings
 from incremental_assets_tests.plan.ledgers import SALES, did, jan
 
@@ -49,7 +51,10 @@ def launch(instance: dg.DagsterInstance, config: Mapping[str, Any]) -> dg.Execut
     return maintenance.execute_in_process(
         instance=instance,
         run_config={"ops": {"maintain_lake": {"config": dict(config)}}},
-        resources={"spark": (defs.resources or {})["spark"]},
+        resources={
+            "spark": (defs.resources or {})["spark"],
+            "lakehouse": LakehouseResource(tables(), Settings.from_environment()),
+        },
         raise_on_error=False,
     )
 
