@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from incremental_assets.lake.strategy import Append
-from incremental_assets.quality.rules import fail, no_empty_files, rows_delivered, warn
-from incremental_assets.sources.landed_files import LandedFiles
-from incremental_assets.table import Table
+from incremental_assets import (
+    Append,
+    LandedFiles,
+    Table,
+    fail,
+    no_empty_files,
+    rows_delivered,
+    warn,
+)
 
 EVENTS = Table(
     name="bronze/events",

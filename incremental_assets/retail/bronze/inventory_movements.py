@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from incremental_assets.changes import Sequence
-from incremental_assets.lake.strategy import Append
-from incremental_assets.sources.stored_feed import Stored
-from incremental_assets.table import Table
+from incremental_assets import Append, Sequence, Stored, Table
 
 INVENTORY_MOVEMENTS = Table(
     name="bronze/inventory_movements",

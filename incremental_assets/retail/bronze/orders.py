@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from incremental_assets.changes import Timestamp
-from incremental_assets.lake.strategy import Append
-from incremental_assets.sources.stored_feed import Stored
-from incremental_assets.table import Table
+from incremental_assets import Append, Stored, Table, Timestamp
 
 ORDERS = Table(
     name="bronze/orders",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from incremental_assets.changes import SnapshotDiff
-from incremental_assets.lake.strategy import Append
-from incremental_assets.quality.rules import fail, rows_delivered
-from incremental_assets.sources.landed_files import LandedFiles
-from incremental_assets.table import Table
+from incremental_assets import (
+    Append,
+    LandedFiles,
+    SnapshotDiff,
+    Table,
+    fail,
+    rows_delivered,
+)
 
 PRODUCTS = Table(
     name="bronze/products",

@@ -5,10 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from incremental_assets.lake.strategy import RecomputeKeys
-from incremental_assets.quality.rules import fail, reconciles
+from incremental_assets import RecomputeKeys, SameDay, Sums, Table, fail, reconciles
 from incremental_assets.retail.silver.inventory_movements import INVENTORY_MOVEMENTS
-from incremental_assets.table import SameDay, Sums, Table
 
 _PLACE = ("product_id", "store_id")
 

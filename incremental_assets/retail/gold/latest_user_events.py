@@ -5,10 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from incremental_assets.lake.strategy import ReplaceDay
-from incremental_assets.quality.rules import fail, reconciles
+from incremental_assets import ReplaceDay, SameDay, Sums, Table, fail, reconciles
 from incremental_assets.retail.silver.sales import SALES
-from incremental_assets.table import SameDay, Sums, Table
 
 _KEPT = ("order_id", "store_id", "product_id", "qty", "unit_price", "event_ts")
 

@@ -5,13 +5,19 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from incremental_assets.as_of import join_as_of
-from incremental_assets.lake.strategy import Merge
-from incremental_assets.quality.rules import fail, reconciles
+from incremental_assets import (
+    AsOf,
+    Merge,
+    SameDay,
+    Sums,
+    Table,
+    fail,
+    join_as_of,
+    reconciles,
+)
 from incremental_assets.retail.silver.products import PRODUCTS
 from incremental_assets.retail.silver.sales import SALES
 from incremental_assets.retail.silver.users import USERS
-from incremental_assets.table import AsOf, SameDay, Sums, Table
 
 USER_THEN = AsOf(USERS, key="user_id", at="event_ts")
 PRODUCT_THEN = AsOf(PRODUCTS, key="product_id", at="event_ts")

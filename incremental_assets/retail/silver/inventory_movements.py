@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from incremental_assets.lake.strategy import Merge
-from incremental_assets.quality.contract import Contract
-from incremental_assets.quality.rules import fail, not_null, quarantine, quarantined_share
-from incremental_assets.quality.types import Instant, Integer, Text
+from incremental_assets import (
+    Contract,
+    Instant,
+    Integer,
+    Merge,
+    SameDay,
+    Table,
+    Text,
+    fail,
+    not_null,
+    quarantine,
+    quarantined_share,
+)
 from incremental_assets.retail.bronze.inventory_movements import (
     INVENTORY_MOVEMENTS as LANDED_MOVEMENTS,
 )
-from incremental_assets.table import SameDay, Table
 
 INVENTORY_MOVEMENTS = Table(
     name="silver/inventory_movements",

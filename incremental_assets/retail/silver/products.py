@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from incremental_assets.lake.strategy import SCD2
-from incremental_assets.quality.contract import Contract
-from incremental_assets.quality.rules import fail, not_null, quarantine, quarantined_share
-from incremental_assets.quality.types import Text
+from incremental_assets import (
+    SCD2,
+    Contract,
+    SameDay,
+    Table,
+    Text,
+    fail,
+    not_null,
+    quarantine,
+    quarantined_share,
+)
 from incremental_assets.retail.bronze.products import PRODUCTS as LANDED_PRODUCTS
-from incremental_assets.table import SameDay, Table
 
 PRODUCTS = Table(
     name="silver/products",

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from incremental_assets.lake.strategy import Merge
-from incremental_assets.quality.contract import Contract
-from incremental_assets.quality.rules import (
+from incremental_assets import (
+    Contract,
+    Decimal,
+    Instant,
+    Integer,
+    Merge,
+    SameDay,
+    Table,
+    Text,
     at_least,
     fail,
     not_null,
     quarantine,
     quarantined_share,
 )
-from incremental_assets.quality.types import Decimal, Instant, Integer, Text
 from incremental_assets.retail.bronze.events import EVENTS
-from incremental_assets.table import SameDay, Table
 
 SALES = Table(
     name="silver/sales",

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from incremental_assets.lake.strategy import SCD2
-from incremental_assets.quality.contract import Contract
-from incremental_assets.quality.rules import fail, not_null, quarantine, quarantined_share
-from incremental_assets.quality.types import Instant, Text
+from incremental_assets import (
+    SCD2,
+    Contract,
+    Instant,
+    SameDay,
+    Table,
+    Text,
+    fail,
+    not_null,
+    quarantine,
+    quarantined_share,
+)
 from incremental_assets.retail.bronze.users import USERS as LANDED_USERS
-from incremental_assets.table import SameDay, Table
 
 USERS = Table(
     name="silver/users",
