@@ -11,6 +11,8 @@ from incremental_assets.errors import DayError
 
 ONE_DAY = timedelta(days=1)
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_A_DAY = "the form 2017-01-31"
+_DAYS = f"{_A_DAY}, or A...B with three dots for a range, both ends included"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -36,18 +38,22 @@ class DayRange:
 
 def parse_day(text: str) -> date:
     """Read `2017-01-31`; raises DayError for anything else."""
-    try:
-        if _DAY.fullmatch(text):
-            return date.fromisoformat(text)
-    except ValueError:
-        pass
-    raise DayError(f"{text!r} is not a day; expected the form 2017-01-31.")
+    return _parse(text, _A_DAY)
 
 
 def parse_days(text: str) -> DayRange:
     """Read a day or a range `A...B`, both ends included; raises DayError, also when reversed."""
     first, dots, last = text.partition("...")
-    return day_range(parse_day(first), parse_day(last if dots else first))
+    return day_range(_parse(first, _DAYS), _parse(last if dots else first, _DAYS))
+
+
+def _parse(text: str, expected: str) -> date:
+    try:
+        if _DAY.fullmatch(text):
+            return date.fromisoformat(text)
+    except ValueError:
+        pass
+    raise DayError(f"{text!r} is not a day; expected {expected}.")
 
 
 def day_range(first: date, last: date) -> DayRange:

@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 
 from incremental_assets.catalog import tables
-from incremental_assets.cli.options import DAYS, JSON_OBJECT
+from incremental_assets.cli.options import DAYS, JSON_OBJECT, asked_days, not_empty
 from incremental_assets.cli.output import ERR, OUT, show_object
-from incremental_assets.days import day_range, parse_day, parse_days
+from incremental_assets.days import day_range, parse_day
 from incremental_assets.settings import Settings
 
 
@@ -22,7 +22,9 @@ def demo() -> None:
 @demo.command("land")
 @click.option("--from", "first", required=True, metavar="DAY", help="First landing day.")
 @click.option("--to", "last", required=True, metavar="DAY", help="Last landing day.")
-@click.option("--landing", help="Where to land; default INCREMENTAL_ASSETS_LANDING.")
+@click.option(
+    "--landing", callback=not_empty, help="Where to land; default INCREMENTAL_ASSETS_LANDING."
+)
 @click.option("--late", default=0.01, show_default=True, help="Share of rows that come late.")
 @click.option("--duplicate", default=0.002, show_default=True, help="Share that comes twice.")
 @click.option("--bad", default=0.001, show_default=True, help="Share of bad rows.")
@@ -65,7 +67,7 @@ def demo_show(span: str | None, *, as_json: bool) -> None:
     """What the loads did, per day and table, and the products that sold best."""
     from incremental_assets.retail.feed.show import best_products, loaded_days, show
 
-    settings, days = Settings.from_environment(), parse_days(span) if span else None
+    settings, days = Settings.from_environment(), asked_days(span)
     if as_json:
         loaded = [asdict(each) for each in loaded_days(settings, tables(), days)]
         best = best_products(settings, days).to_dicts()

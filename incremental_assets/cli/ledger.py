@@ -9,9 +9,9 @@ import click
 import polars as pl
 
 from incremental_assets.cli.house import chosen, house_of_all, view_of
-from incremental_assets.cli.options import AT_LEAST_0, DAYS, JSON, NAMES, YES
+from incremental_assets.cli.options import AT_LEAST_0, DAYS, JSON, NAMES, YES, asked_days
 from incremental_assets.cli.output import OUT, moment, show
-from incremental_assets.days import DayRange, named, parse_days, utc_today
+from incremental_assets.days import DayRange, named, utc_today
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import stale_days
@@ -54,7 +54,7 @@ def batches(names: tuple[str, ...], span: str | None, limit: int, *, as_json: bo
     """
     settings = Settings.from_environment()
     view = view_of(settings)
-    asked = parse_days(span) if span else None
+    asked = asked_days(span)
     entries = [
         entry
         for table in chosen(names)
@@ -106,7 +106,7 @@ def ledger_rebuild(names: tuple[str, ...], *, yes: bool, as_json: bool) -> None:
 
 
 def _asked(span: str | None, settings: Settings, last: date) -> DayRange:
-    return parse_days(span) if span else DayRange(settings.start_date, last)
+    return asked_days(span) or DayRange(settings.start_date, last)
 
 
 def _is_settled_claim(entry: Entry, view: LedgerView) -> bool:

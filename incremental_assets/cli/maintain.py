@@ -10,9 +10,9 @@ from functools import cache
 import click
 import polars as pl
 
-from incremental_assets.cli.options import DAYS, JSON, NAMES
+from incremental_assets.cli.options import DAYS, JSON, NAMES, asked_days
 from incremental_assets.cli.output import OUT, bad, say, show
-from incremental_assets.days import named, parse_days
+from incremental_assets.days import named
 from incremental_assets.settings import Settings
 
 
@@ -47,7 +47,7 @@ def maintain(
     from incremental_assets.upkeep import maintain as keep
 
     settings = Settings.from_environment()
-    asked = Asked(parse_days(span) if span else None, steps_named(steps), dry_run)
+    asked = Asked(asked_days(span), steps_named(steps), dry_run)
     done = keep(
         settings,
         chosen(names),

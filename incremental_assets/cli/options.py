@@ -4,12 +4,32 @@ from __future__ import annotations
 
 import click
 
+from incremental_assets.days import DayRange, parse_days
+
+
+def asked_days(span: str | None) -> DayRange | None:
+    """The days that --days names; None, for all, only where it was left out.
+
+    Raises DayError for empty text, too: it is what a variable gives that a script did not set.
+    """
+    return None if span is None else parse_days(span)
+
+
+def not_empty(context: click.Context, option: click.Parameter, text: str | None) -> str | None:
+    """Refuses empty text, which would otherwise mean as much as an option that is left out."""
+    if text is not None and not text.strip():
+        raise click.BadParameter("It is empty; give a value, or leave it out.", context, option)
+    return text
+
+
 AT_LEAST_0 = click.IntRange(min=0)
 NAMES = click.argument("names", metavar="[TABLE]...", nargs=-1)
 DAYS = click.option(
     "--days", "--day", "span", metavar="A...B", help="Only these days, both ends included."
 )
-RULE = click.option("--rule", default="", help="Only rows with this reason, as the list says it.")
+RULE = click.option(
+    "--rule", callback=not_empty, help="Only rows with this reason, as the list says it."
+)
 JSON = click.option("--json", "as_json", is_flag=True, help="A JSON array instead of a table.")
 YES = click.option("--yes", is_flag=True, help="Do not ask.")
 JSON_OBJECT = click.option("--json", "as_json", is_flag=True, help="A JSON object, for a program.")

@@ -11,10 +11,10 @@ import polars as pl
 from rich.text import Text
 
 from incremental_assets.catalog import tables_named
-from incremental_assets.cli.options import AT_LEAST_0, DAYS, JSON
+from incremental_assets.cli.options import AT_LEAST_0, DAYS, JSON, asked_days
 from incremental_assets.cli.output import ERR, OUT, show
 from incremental_assets.cli.run import NOTHING_DUE
-from incremental_assets.days import DayRange, parse_days
+from incremental_assets.days import DayRange
 from incremental_assets.ledger.entry import Window
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.plan.forecast import Forecast, PlannedDay, forecast
@@ -63,7 +63,7 @@ def plan(names: tuple[str, ...], span: str | None, limit: int, *, as_json: bool)
     numbers, and of each what may follow that is known only after reading.
     """
     settings, now = Settings.from_environment(), datetime.now(UTC)
-    days = parse_days(span) if span else None
+    days = asked_days(span)
     chosen = tables_named(names)
     with ERR.status("Reading the ledger …") as status:
         view = Ledger(ledger_path(settings.lake)).view_if_any()

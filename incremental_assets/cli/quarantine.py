@@ -9,9 +9,8 @@ import polars as pl
 
 from incremental_assets.catalog import table_named, tables
 from incremental_assets.cli.house import house_and_table
-from incremental_assets.cli.options import AT_LEAST_0, DAYS, JSON, RULE
+from incremental_assets.cli.options import AT_LEAST_0, DAYS, JSON, RULE, asked_days
 from incremental_assets.cli.output import OUT, show
-from incremental_assets.days import parse_days
 from incremental_assets.settings import Settings
 
 
@@ -25,13 +24,15 @@ def quarantine() -> None:
 @DAYS
 @RULE
 @JSON
-def quarantine_list(names: tuple[str, ...], span: str | None, rule: str, *, as_json: bool) -> None:
+def quarantine_list(
+    names: tuple[str, ...], span: str | None, rule: str | None, *, as_json: bool
+) -> None:
     """How many rows lie there, by table, day and reason."""
     from incremental_assets.operations.quarantined import Asked, in_quarantine
 
     every = tables()
     chosen = [table_named(every, name) for name in names] or every
-    asked = Asked(parse_days(span) if span else None, rule)
+    asked = Asked(asked_days(span), rule or "")
     show(
         in_quarantine(Settings.from_environment(), chosen, asked), "In quarantine", as_json=as_json
     )
@@ -45,11 +46,13 @@ def quarantine_list(names: tuple[str, ...], span: str | None, rule: str, *, as_j
     "--limit", default=20, type=AT_LEAST_0, show_default=True, help="At most so many rows."
 )
 @JSON
-def quarantine_show(name: str, span: str | None, rule: str, limit: int, *, as_json: bool) -> None:
+def quarantine_show(
+    name: str, span: str | None, rule: str | None, limit: int, *, as_json: bool
+) -> None:
     """The rows themselves, as they landed, with all their reasons."""
     from incremental_assets.operations.quarantined import Asked, set_aside
 
-    asked = Asked(parse_days(span) if span else None, rule)
+    asked = Asked(asked_days(span), rule or "")
     rows = set_aside(Settings.from_environment(), table_named(tables(), name), asked)
     shown = rows.head(limit).rename({"_batch": "batch", "_day": "day", "_file": "file"})
     if not as_json:
@@ -62,7 +65,7 @@ def quarantine_show(name: str, span: str | None, rule: str, limit: int, *, as_js
 @DAYS
 @RULE
 @JSON
-def quarantine_replay(name: str, span: str | None, rule: str, *, as_json: bool) -> None:
+def quarantine_replay(name: str, span: str | None, rule: str | None, *, as_json: bool) -> None:
     """Send rows through today's rules and code; those that pass are merged like late data.
 
     What is built on the table is stale then: `incremental-assets run` brings it up to date. The
@@ -71,9 +74,9 @@ def quarantine_replay(name: str, span: str | None, rule: str, *, as_json: bool) 
     from incremental_assets.operations.quarantined import Asked, days_in_quarantine
 
     table, house = house_and_table(name)
-    asked = Asked(parse_days(span) if span else None, rule)
+    asked = Asked(asked_days(span), rule or "")
     days = days_in_quarantine(house.settings, table, asked)
-    done = house.replay(table, list(days), rule)
+    done = house.replay(table, list(days), asked.reason)
     found = [
         {
             "day": day,
@@ -100,13 +103,13 @@ def quarantine_replay(name: str, span: str | None, rule: str, *, as_json: bool) 
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @JSON
 def quarantine_drop(
-    name: str, span: str | None, rule: str, reason: str, *, yes: bool, as_json: bool
+    name: str, span: str | None, rule: str | None, reason: str, *, yes: bool, as_json: bool
 ) -> None:
     """Take rows out of quarantine for good. Bronze keeps them as they landed."""
     from incremental_assets.operations.quarantined import Asked, days_in_quarantine, drop
 
     table, house = house_and_table(name)
-    asked = Asked(parse_days(span) if span else None, rule)
+    asked = Asked(asked_days(span), rule or "")
     days = days_in_quarantine(house.settings, table, asked)
     if not days and not as_json:
         OUT.print(f"No such rows of {name} are in quarantine.")

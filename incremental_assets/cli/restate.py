@@ -6,30 +6,29 @@ import sys
 
 import click
 
-from incremental_assets.cli.options import JSON_OBJECT
+from incremental_assets.cli.options import DAYS, JSON_OBJECT, asked_days
 from incremental_assets.cli.output import OUT, bad, show_object
 from incremental_assets.settings import Settings
 
 
 @click.command()
 @click.argument("names", metavar="TABLE...", nargs=-1, required=True)
-@click.option(
-    "--days", "--day", "span", metavar="A...B", default="", help="Which days; all, if not said."
-)
+@DAYS
 @click.option("--why", required=True, help="Why; it stays on record with the batches.")
 @JSON_OBJECT
-def restate(names: tuple[str, ...], span: str, why: str, *, as_json: bool) -> None:
+def restate(names: tuple[str, ...], span: str | None, why: str, *, as_json: bool) -> None:
     """Build days of silver or gold tables anew from what they are made of, and what stands on them.
 
     That may be other days, too: facts that look up what changed, levels that go on from the day
     before. It runs as the Dagster job `restate`. The exit status is 1 if a day was refused or held.
     """
+    days = "" if span is None else str(asked_days(span))
     from incremental_assets.definitions import defs
     from incremental_assets.orchestration.incidents import run_restate
 
-    failed = run_restate(defs, Settings.from_environment(), names, span, why)
+    failed = run_restate(defs, Settings.from_environment(), names, days, why)
     if as_json:
-        show_object({"tables": names, "days": span, "why": why, "failed": failed})
+        show_object({"tables": names, "days": days, "why": why, "failed": failed})
     if failed:
         bad("Error:", failed)
         sys.exit(1)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from incremental_assets.cli.options import JSON_OBJECT
+from incremental_assets.cli.options import DAYS, JSON_OBJECT, asked_days
 from incremental_assets.cli.output import ERR, OUT, bad, show_object
-from incremental_assets.days import parse_days
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.screen import labelled
 from incremental_assets.settings import Settings
@@ -24,7 +23,7 @@ NOTHING_DUE = "Nothing is new or stale."
 
 @click.command()
 @click.argument("names", metavar="[TABLE]...", nargs=-1)
-@click.option("--days", "span", metavar="A...B", help="Only these days, both ends included.")
+@DAYS
 @JSON_OBJECT
 def run(names: tuple[str, ...], span: str | None, *, as_json: bool) -> None:
     """Load whatever is new or stale, through Dagster runs: what a cron line needs.
@@ -33,10 +32,10 @@ def run(names: tuple[str, ...], span: str | None, *, as_json: bool) -> None:
     The exit status is 1 if a day is held by its gate, a run failed, or something is due still that
     was run. What came meanwhile is named, and left to the next run.
     """
+    days = asked_days(span)
     from incremental_assets.definitions import defs
     from incremental_assets.orchestration.runs import all_assets, run_what_is_due
 
-    days = parse_days(span) if span else None
     console = ERR if as_json else OUT
 
     def say(due: Due) -> None:

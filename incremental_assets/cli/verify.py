@@ -12,9 +12,9 @@ import polars as pl
 from rich.text import Text
 
 from incremental_assets.cli.house import house_and_table
-from incremental_assets.cli.options import DAYS
+from incremental_assets.cli.options import DAYS, asked_days, not_empty
 from incremental_assets.cli.output import OUT, bad, show
-from incremental_assets.days import contiguous, parse_days
+from incremental_assets.days import contiguous
 from incremental_assets.errors import IncrementalAssetsError
 from incremental_assets.screen import labelled
 from incremental_assets.settings import location
@@ -32,7 +32,10 @@ _MOST_DAYS = 31
 @click.argument("name", metavar="TABLE")
 @DAYS
 @click.option(
-    "--scratch", metavar="DIR", help="Where the rebuild lies meanwhile; default the lake."
+    "--scratch",
+    metavar="DIR",
+    callback=not_empty,
+    help="Where the rebuild lies meanwhile; default the lake.",
 )
 @click.option("--json", "as_json", is_flag=True, help="A JSON object instead of tables.")
 def verify(name: str, span: str | None, scratch: str | None, *, as_json: bool) -> None:
@@ -62,7 +65,7 @@ def verify(name: str, span: str | None, scratch: str | None, *, as_json: bool) -
 def _verified(name: str, span: str | None, scratch: str | None) -> Verified:
     from incremental_assets.verifying import verify as verified
 
-    days = parse_days(span) if span else None
+    days = asked_days(span)
     place = location("--scratch", scratch) if scratch else None
     table, house = house_and_table(name)
     return verified(house, table, days, place)

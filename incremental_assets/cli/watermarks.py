@@ -10,9 +10,17 @@ import polars as pl
 
 from incremental_assets.catalog import table_named, tables
 from incremental_assets.cli.house import chosen, house_and_table, view_of
-from incremental_assets.cli.options import AT_LEAST_0, DAYS, JSON, JSON_OBJECT, NAMES, YES
+from incremental_assets.cli.options import (
+    AT_LEAST_0,
+    DAYS,
+    JSON,
+    JSON_OBJECT,
+    NAMES,
+    YES,
+    asked_days,
+)
 from incremental_assets.cli.output import OUT, moment, show, show_object
-from incremental_assets.days import named, parse_days
+from incremental_assets.days import named
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.view import TableHistory
 from incremental_assets.settings import Settings
@@ -80,7 +88,7 @@ def watermarks_history(name: str, span: str | None, limit: int, *, as_json: bool
     Of a table inside the lake that is the upstream's batch numbers that it read.
     """
     table = table_named(tables(), name)
-    asked = parse_days(span) if span else None
+    asked = asked_days(span)
     found = [
         {
             "batch": entry.batch,
@@ -139,7 +147,7 @@ def watermarks_rewind(
     from incremental_assets.operations.rewind import batch_or_moment, rewind, to_rewind
 
     table, house = house_and_table(name)
-    days, to = parse_days(span) if span else None, batch_or_moment(target)
+    days, to = asked_days(span), batch_or_moment(target)
     history = view_of(house.settings).table(name)
     found = to_rewind(table, history, to, days, house.now())
     if not yes:

@@ -40,6 +40,12 @@ def test_anything_else_is_no_day_and_the_message_shows_it(text: str) -> None:
     assert str(raised.value) == f"{text!r} is not a day; expected the form 2017-01-31."
 
 
+@pytest.mark.parametrize("text", ["", "2017-01-01..2017-01-02", "2017-01-01...", "...2017-01-01"])
+def test_what_is_no_range_either_is_told_how_one_is_written(text: str) -> None:
+    with pytest.raises(DayError, match=r"is not a day; expected .* or A\.\.\.B with three dots"):
+        parse_days(text)
+
+
 def test_a_range_includes_both_ends() -> None:
     days = parse_days("2016-12-31...2017-01-02")
 
