@@ -12,6 +12,8 @@ DETAILS = "_details"
 _LONGEST = 40
 _UNREADABLE = "_unreadable"
 _TWICE = "a name is there twice in one object, and nobody can say which value is right"
+_FOLLOWED = "something follows the first JSON value of the line, which must be its only one"
+_HALF_A_SURROGATE = r"\\u[dD][89a-fA-F]"
 _CUT = "the line is no JSON object"
 
 
@@ -38,6 +40,18 @@ def with_details(rows: DataFrame, contract: Contract) -> DataFrame:
 
 
 def _of_line() -> Column:
-    """Why a line is not taken apart, which Spark reads all the same if only a name is repeated."""
-    parsed = F.from_json("_line", "map<string,string>")
-    return F.when(parsed.isNotNull() & (F.size(parsed) > 0), _TWICE).otherwise(_CUT)
+    """Why a line is not one JSON object, as far as Spark's own parsers can tell.
+
+    `try_parse_json` reads the first value and drops what follows; a name that is repeated makes it
+    fail. `get_json_object` goes on, and writes what it read anew: without what follows, with double
+    quotes, and nothing of what is no value (`NaN`).
+    """
+    line = F.col("_line")
+    begins_with_object = F.ltrim(line).startswith("{") & F.try_parse_json(line).isNotNull()
+    written = F.get_json_object(line, "$")
+    is_repeated = F.try_parse_json(written).isNull() & ~written.rlike(_HALF_A_SURROGATE)
+    return (
+        F.when(begins_with_object, _FOLLOWED)
+        .when(written.isNotNull() & is_repeated, _TWICE)
+        .otherwise(_CUT)
+    )

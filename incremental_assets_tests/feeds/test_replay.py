@@ -294,7 +294,13 @@ def test_what_cannot_be_read_is_told_with_field_type_and_value(lake: Lakes) -> N
         booking("a", "1", seats="three"),
         booking("b", "1", seats={"count": 3, "of": "a very long name that nobody wants to read"}),
         '{"id": "c", "id": "d"}',
+        '{"id": "e"}{"id": "f"}',
+        '{"id": "g"} and some text',
+        '{"id": "h"},',
         '{"id": "cut',
+        "{'id': 'quoted'}",
+        '{"id": NaN}',
+        '{"id": "\\ud800"}',
         "[1, 2]",
     ]
     shop.land("bookings", DAY, "1.jsonl", rows)
@@ -305,8 +311,8 @@ def test_what_cannot_be_read_is_told_with_field_type_and_value(lake: Lakes) -> N
         "a name is there twice in one object, and nobody can say which value is right",
         'seats: "three" is no int',
         'seats: {"count":3,"of":"a very long name that n… is no int',
-        "the line is no JSON object",
-        "the line is no JSON object",
+        *["something follows the first JSON value of the line, which must be its only one"] * 3,
+        *["the line is no JSON object"] * 5,
     ]
 
 
