@@ -9,8 +9,12 @@ from __future__ import annotations
 import re
 from typing import IO, Any
 
-from rich.console import Console
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, ConsoleDimensions
+from rich.table import Table
 from rich.text import Text
+
+_PIPE_COLUMNS = 200  # a pipe or a file has no edge at which lines would have to end
 
 # Control characters but for tab and newline, and what turns the direction of text around.
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -27,8 +31,33 @@ class Screen(Console):
     def __init__(self, file: IO[str] | None = None, **how: Any) -> None:
         super().__init__(file=file, markup=False, emoji=False, highlight=False, **how)
 
+    @property  # type: ignore[misc]  # nothing sets it
+    def size(self) -> ConsoleDimensions:
+        """As Rich finds it; only a terminal bounds the width."""
+        found = super().size
+        if self.is_terminal:
+            return found
+        return ConsoleDimensions(max(found.width, _PIPE_COLUMNS), found.height)
+
     def render_str(self, text: str, **how: Any) -> Text:
         return super().render_str(printable(text), **{**how, "markup": False, "emoji": False})
+
+
+GAP = 2
+"""Spaces between two columns of a grid."""
+
+
+def grid(title: str) -> Table:
+    """An empty table without lines between its columns: they would cost a screen its width."""
+    return Table(
+        title=title,
+        title_justify="left",
+        header_style="bold",
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        padding=(0, GAP - 1, 0, 0),
+    )
 
 
 def labelled(label: str, style: str, text: str) -> Text:

@@ -17,6 +17,7 @@ from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import stale_days
 from incremental_assets.settings import Settings
 
+_CAN_LACK = ("seconds", "mode", "quarantined", "read")
 _FOR_A_PERSON = ("table", "batch", "day", "state", "mode", "read", "quarantined", "seconds", "why")
 
 
@@ -62,7 +63,8 @@ def batches(names: tuple[str, ...], span: str | None, limit: int, *, as_json: bo
         if (asked is None or entry.day in asked) and not _is_settled_claim(entry, view)
     ]
     newest = sorted(entries, key=lambda e: (e.recorded_at, e.batch, e.day), reverse=True)[:limit]
-    show(_batches(newest, plain=not as_json), "Batches, newest first", as_json=as_json)
+    found = _batches(newest, plain=not as_json)
+    show(found, "Batches, newest first", as_json=as_json, can_lack=_CAN_LACK)
 
 
 @click.group()

@@ -61,7 +61,8 @@ def maintain(
         row = asdict(kept) | {"days": list(kept.days), "skipped": list(kept.skipped)}
         rows.append(row if as_json else _for_a_person(row, named(kept.days)))
     title = "Would be done" if dry_run else "Done"
-    show(pl.DataFrame(rows, infer_schema_length=None), title, as_json=as_json)
+    found = pl.DataFrame(rows, infer_schema_length=None)
+    show(found, title, as_json=as_json, can_lack=("seconds", "checkpoint", "expired", "removed"))
     if done.ledger_files and not as_json:
         OUT.print("ledger: {} files, now {}".format(*done.ledger_files))
     for line in done.failed:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Literal
 
 import polars as pl
-from rich.table import Table as RichTable
+from rich.padding import Padding
+from rich.text import Text
 
-from incremental_assets.screen import Screen, labelled
+from incremental_assets.screen import GAP, Screen, grid, labelled
 
-_SHORT = 28  # characters that are not folded where there is room
-_WIDE = 200  # characters of a line that no person's terminal bounds
+_SHORT = 28  # characters that are never folded: a day, a name, a number
+_FOLDED = 20  # characters that a column of longer text has at least
 OUT = Screen()
 ERR = Screen(stderr=True)
 
@@ -25,25 +26,71 @@ def moment(at: datetime | None, *, plain: bool) -> datetime | str | None:
     return f"{at:%Y-%m-%d %H:%M:%S}" if at is not None and plain else at
 
 
-def show(rows: pl.DataFrame, title: str, *, as_json: bool) -> None:
-    """Rows as a table for a person, or as JSON for a program."""
+def show(rows: pl.DataFrame, title: str, *, as_json: bool, can_lack: Sequence[str] = ()) -> None:
+    """Rows as a table for a person, or as JSON for a program.
+
+    Only text that is long is folded; days, names and numbers stay whole. On a narrow screen the
+    columns that a table `can_lack` are left out, the first one first, and what is too wide even
+    then is shown as records of a few lines.
+    """
     if as_json:
         sys.stdout.write(rows.write_json() + "\n")
-        return
-    if rows.is_empty():
+    elif rows.is_empty():
         OUT.print(f"{title}: nothing.")
-        return
-    width = OUT.width if OUT.is_terminal else max(OUT.width, _WIDE)
-    longest = [max(len(column), *map(len, map(_text, rows[column]))) for column in rows.columns]
-    unfolded = [min(length, _SHORT) for length in longest]
-    fits = sum(unfolded) + 3 * len(unfolded) < width
-    grid = RichTable(title=title, header_style="bold")
-    for (column, kind), least in zip(rows.schema.items(), unfolded, strict=True):
+    else:
+        show_on(OUT, rows, title, can_lack)
+
+
+def show_on(screen: Screen, rows: pl.DataFrame, title: str, can_lack: Sequence[str] = ()) -> None:
+    """Rows as a table, or as records where the screen is too narrow for one."""
+    least = {name: _least(rows[name]) for name in rows.columns}
+    left_out: list[str] = []
+    for name in (*filter(least.__contains__, can_lack), None):
+        if sum(least.values()) + GAP * (len(least) - 1) <= screen.width:
+            _show_table(screen, rows.select(list(least)), title, least)
+            break
+        if name is not None:
+            left_out.append(name)
+            del least[name]
+    else:
+        left_out = []
+        _show_records(screen, rows, title)
+    if left_out:
+        screen.print(f"Left out for want of room: {', '.join(left_out)}.", soft_wrap=True)
+
+
+def _least(column: pl.Series) -> int:
+    """How narrow a column may be: all of what is short, a few words of what is long."""
+    longest = max(map(len, map(_text, column)))
+    whole = longest <= _SHORT or column.name == "table"
+    return max(len(column.name), longest if whole else _FOLDED)
+
+
+def _show_table(screen: Screen, rows: pl.DataFrame, title: str, least: Mapping[str, int]) -> None:
+    table = grid(title)
+    for column, kind in rows.schema.items():
         align: Literal["left", "right"] = "right" if kind.is_numeric() else "left"
-        grid.add_column(column, justify=align, overflow="fold", min_width=least if fits else None)
+        table.add_column(column, justify=align, overflow="fold", min_width=least[column])
     for row in rows.iter_rows():
-        grid.add_row(*map(_text, row))
-    Screen(width=width).print(grid)
+        table.add_row(*map(_text, row))
+    screen.print(table)
+
+
+def _show_records(screen: Screen, rows: pl.DataFrame, title: str) -> None:
+    """Each row in lines of its own: what is short side by side, what is long below it."""
+    screen.print(f"{title}\n")
+    for row in rows.iter_rows(named=True):
+        told = {name: text for name, value in row.items() if (text := _text(value))}
+        lines: list[Text] = []
+        for name in sorted(told, key=lambda name: len(told[name]) > _SHORT + _FOLDED):
+            field = labelled(name, "bold", told[name])
+            if lines and len(lines[-1]) + GAP + len(field) <= screen.width - GAP:
+                lines[-1].append(" " * GAP).append_text(field)
+            else:
+                lines.append(field)
+        for number, line in enumerate(lines):
+            screen.print(Padding.indent(line, GAP if number else 0), overflow="fold")
+        screen.print()
 
 
 def show_object(told: Mapping[str, Any]) -> None:

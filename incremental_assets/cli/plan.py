@@ -77,7 +77,8 @@ def plan(names: tuple[str, ...], span: str | None, limit: int, *, as_json: bool)
         return
     lines = [*map(_line, found.days), *map(_skipped_line, found.skipped)]
     shown = lines[:limit] if limit else lines
-    show(pl.DataFrame(shown, schema_overrides={"seconds": pl.Float64}), "Plan", as_json=False)
+    found_lines = pl.DataFrame(shown, schema_overrides={"seconds": pl.Float64})
+    show(found_lines, "Plan", as_json=False, can_lack=("bytes", "seconds", "reads", "rows"))
     if len(lines) > len(shown):
         OUT.print(f"… and {len(lines) - len(shown):,} more rows; --limit 0 shows all.")
     for note in (*_unknowns(found.days), *found.notes):

@@ -72,7 +72,8 @@ def watermarks_show(names: tuple[str, ...], *, as_json: bool) -> None:
         "held_days": pl.Int64,
         "updated": pl.String if not as_json else pl.Datetime("us", "UTC"),
     }
-    show(pl.DataFrame(rows, schema=schema), "Watermarks", as_json=as_json)
+    can_lack = ("updated", "held_days", "first_day")
+    show(pl.DataFrame(rows, schema=schema), "Watermarks", as_json=as_json, can_lack=can_lack)
 
 
 @watermarks.command("history")

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import date
 
 import polars as pl
-from rich.table import Table as RichTable
 from rich.text import Text
 
 from incremental_assets.days import DayRange
@@ -15,7 +14,7 @@ from incremental_assets.lake.delta_log import open_table
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.query import query
-from incremental_assets.screen import Screen, printable
+from incremental_assets.screen import Screen, grid, printable
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
@@ -77,20 +76,18 @@ def best_products(settings: Settings, days: DayRange | None) -> pl.DataFrame:
 
 def show(settings: Settings, tables: Sequence[Table], days: DayRange | None, out: Screen) -> None:
     """Print a row per day and table from the ledger, then the best products from gold."""
-    grid = RichTable(title="What was loaded, by day", header_style="bold")
-    grid.add_column("day")
-    grid.add_column("table")
-    for name in ("rows in", "rows out", "quarantined", "late", "seconds"):
-        grid.add_column(name, justify="right")
-    grid.add_column("state")
+    loads = grid("What was loaded, by day")
+    loads.add_column("day, table", no_wrap=True)
+    for name in ("rows in", "rows out", "quarantined", "late"):
+        loads.add_column(name, justify="right")
+    loads.add_column("state")
     before: date | None = None
     for loaded in loaded_days(settings, tables, days):
-        if before not in (None, loaded.day):
-            grid.add_section()
-        grid.add_row("" if loaded.day == before else str(loaded.day), *_row(loaded))
+        if before != loaded.day:
+            loads.add_row(Text(str(loaded.day), "bold"))
+        loads.add_row(*_row(loaded))
         before = loaded.day
-    out.print(grid)
-    out.print("seconds: a batch's time, shared out over the days that it loaded together")
+    out.print(loads)
     _show_best(best_products(settings, days), out)
     out.print(
         Text.from_markup(
@@ -123,12 +120,11 @@ def _loaded(
 def _row(loaded: LoadedDay) -> list[str | Text]:
     ok = loaded.state == "committed"
     return [
-        loaded.table,
+        f"  {loaded.table}",
         f"{loaded.rows_in:,}",
         f"{loaded.rows_out:,}",
         f"{loaded.quarantined:,}",
         f"{loaded.late:,}",
-        f"{loaded.seconds:.1f}",
         Text("ok", "green") if ok else Text(printable(loaded.state), "red"),
     ]
 
@@ -136,15 +132,16 @@ def _row(loaded: LoadedDay) -> list[str | Text]:
 def _show_best(best: pl.DataFrame, out: Screen) -> None:
     if best.is_empty():
         return
-    grid = RichTable(title=f"The {BEST} products with the most revenue", header_style="bold")
-    grid.add_column("product")
+    out.print()
+    products = grid(f"The {BEST} products with the most revenue")
+    products.add_column("product")
     for name in ("revenue", "units", "orders"):
-        grid.add_column(name, justify="right")
-    grid.add_column("")
+        products.add_column(name, justify="right")
+    products.add_column("")
     top = float(best["revenue"][0])
     for row in best.iter_rows(named=True):
         bar = "█" * round(24 * float(row["revenue"]) / top) if top else ""
-        grid.add_row(
+        products.add_row(
             row["product_id"], f"{row['revenue']:,}", f"{row['units']:,}", f"{row['orders']:,}", bar
         )
-    out.print(grid)
+    out.print(products)

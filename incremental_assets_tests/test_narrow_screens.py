@@ -1,0 +1,173 @@
+"""On a screen of 80 columns days, table names and batch numbers stay whole."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from io import StringIO
+
+import polars as pl
+import pytest
+from click.testing import CliRunner
+
+from incremental_assets.catalog import tables
+from incremental_assets.cli import main, output
+from incremental_assets.ledger.ledger import Ledger, ledger_path
+from incremental_assets.retail.feed import show
+from incremental_assets.screen import Screen
+from incremental_assets.settings import PREFIX, Settings
+from incremental_assets_tests.plan.ledgers import EVENTS, SALES, did
+
+COLUMNS = 80
+LONG_NAME = "bronze/inventory_movements"
+
+
+class Narrow(Screen):
+    """A terminal of 80 columns that remembers its lines."""
+
+    def __init__(self) -> None:
+        self.seen = StringIO()
+        super().__init__(self.seen, width=COLUMNS, force_terminal=True, color_system=None)
+
+    @property
+    def lines(self) -> list[str]:
+        return self.seen.getvalue().splitlines()
+
+
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch) -> Narrow:
+    screen = Narrow()
+    monkeypatch.setattr(output, "OUT", screen)
+    return screen
+
+
+@pytest.fixture
+def lake(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """A lake in whose ledger one day of two tables is loaded, and one day is held."""
+    ledger = Ledger(ledger_path(settings.lake))
+    held = replace(did(SALES, 2, 6, state="held"), held_by="quarantined_share: 6 % of the rows")
+    for entry in (did(EVENTS, 1, 5), did(SALES, 1, 5), held):
+        ledger.transact_on(entry.table, lambda _, e=entry: [e])  # type: ignore[misc]
+    monkeypatch.setenv(f"{PREFIX}LAKE", settings.lake)
+    monkeypatch.setenv(f"{PREFIX}LANDING", settings.landing)
+    return settings
+
+
+def batches(name: str) -> pl.DataFrame:
+    return pl.DataFrame(
+        {
+            "table": [name],
+            "batch": [12345],
+            "day": [date(2017, 1, 5)],
+            "state": ["committed"],
+            "mode": ["incremental"],
+            "quarantined": [1],
+            "why": ["bronze/events batch 1, and a file that was repaired"],
+        }
+    )
+
+
+def test_days_names_and_numbers_of_a_table_are_whole(screen: Narrow) -> None:
+    output.show_on(screen, batches(LONG_NAME), "Batches", ("mode", "quarantined"))
+
+    (row,) = [line for line in screen.lines if line.startswith("bronze/i")]
+    assert row.split()[:4] == [LONG_NAME, "12345", "2017-01-05", "committed"]
+    assert max(map(len, screen.lines)) <= COLUMNS
+    assert screen.lines[-1] == "Left out for want of room: mode, quarantined."
+
+
+def test_columns_are_left_out_only_where_there_is_no_room(screen: Narrow) -> None:
+    output.show_on(screen, batches("gold/days"), "Batches", ("mode", "quarantined"))
+
+    assert "quarantined" in screen.lines[1]
+    assert screen.lines[-1] == "Left out for want of room: mode."
+
+
+def test_a_long_table_name_is_whole_where_long_text_is_folded(screen: Narrow) -> None:
+    name = "quarantine/silver_inventory_movements"
+    rows = pl.DataFrame({"table": [name], "left": ["one day after the other " * 4]})
+
+    output.show_on(screen, rows, "Done")
+
+    assert [line for line in screen.lines if line.startswith(name)]
+    assert max(map(len, screen.lines)) <= COLUMNS
+
+
+def test_rows_that_fit_no_table_are_records_of_a_few_lines(screen: Narrow) -> None:
+    landed = '{"order_id":null,"product_id":"1094955","qty":1,"unit_price":1.31}' * 3
+    rows = pl.DataFrame(
+        {
+            "batch": [1],
+            "day": [date(2017, 1, 2)],
+            "file": ["events/2017-01-02/part-0.jsonl"],
+            "row": [landed],
+            "reasons": [["order_id_not_null", "qty_unreadable"]],
+            "details": [None],
+            "first_seen": ["2017-01-02 10:00"],
+        },
+        schema_overrides={"details": pl.List(pl.String)},
+    )
+
+    output.show_on(screen, rows, "1 row of silver/sales")
+
+    shown = [line.strip() for line in screen.lines]
+    assert "batch 1  day 2017-01-02  file events/2017-01-02/part-0.jsonl" in shown
+    assert landed in "".join(shown)
+    assert not [line for line in shown if "details" in line]
+    assert max(map(len, screen.lines)) <= COLUMNS
+
+
+@pytest.mark.parametrize(
+    ("words", "whole"),
+    [
+        (("batches",), ["silver/sales", "2017-01-06", "held"]),
+        (("watermarks", "show"), [LONG_NAME, "gold/daily_product_sales", "2017-01-05"]),
+        (("watermarks", "history", "bronze/events"), ["2017-01-05"]),
+    ],
+    ids=str,
+)
+def test_a_command_keeps_them_whole(
+    screen: Narrow, lake: Settings, words: tuple[str, ...], whole: list[str]
+) -> None:
+    done = CliRunner().invoke(main, words)
+
+    assert done.exit_code == 0, done.exception
+    found = {word for line in screen.lines for word in line.split()}
+    assert set(whole) <= found
+    assert max(map(len, screen.lines)) <= COLUMNS
+
+
+def test_the_demo_shows_days_and_tables_whole(screen: Narrow, lake: Settings) -> None:
+    show.show(lake, tables(), None, screen)
+
+    lines = screen.lines
+    assert lines[1].split() == [
+        "day,",
+        "table",
+        "rows",
+        "in",
+        "rows",
+        "out",
+        "quarantined",
+        "late",
+        "state",
+    ]
+    day = lines.index(next(line for line in lines if line.strip() == "2017-01-05"))
+    assert [line.split()[0] for line in lines[day + 1 : day + 3]] == [
+        "bronze/events",
+        "silver/sales",
+    ]
+    assert max(map(len, lines)) <= COLUMNS
+
+
+@pytest.mark.parametrize("printed", ["batches", "demo"])
+def test_a_pipe_has_room_for_all_columns(
+    lake: Settings, printed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(COLUMNS))
+    done = CliRunner().invoke(main, [printed] if printed == "batches" else ["demo", "show"])
+
+    assert done.exit_code == 0, done.exception
+    header = done.output.splitlines()[1].split()
+    assert {"table", "quarantined", "state"} <= set(header)
+    assert "Left out" not in done.output
