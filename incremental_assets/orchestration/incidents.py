@@ -27,7 +27,7 @@ from incremental_assets.orchestration.failures import (
 )
 from incremental_assets.orchestration.instance import open_instance
 from incremental_assets.orchestration.metadata import shown
-from incremental_assets.orchestration.process import identity, process_event
+from incremental_assets.orchestration.process import identity, record_process
 from incremental_assets.orchestration.resources import LakehouseResource, SparkResource
 from incremental_assets.settings import Settings
 
@@ -79,9 +79,8 @@ def restate_days(
     spark: SparkResource,
     lakehouse: dg.ResourceParam[LakehouseResource],
 ) -> Iterator[Any]:
-    # The command line runs it without the executor that says so.
-    said = "The launcher sees by it whether this process is still there"
-    context.instance.report_engine_event(said, context.run, process_event(identity()))
+    # The command line runs it without the executor that records it.
+    record_process(context.instance, context.run_id, identity())
     with _in_words():
         house = lakehouse.over(spark, context.log.info)
         chosen = [table_named(house.tables, name) for name in config.tables]

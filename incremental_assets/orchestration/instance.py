@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import dagster as dg
@@ -11,12 +12,19 @@ from incremental_assets.errors import SettingsError
 from incremental_assets.settings import PROJECT_ROOT, Settings
 
 DEFAULT_HOME = ".dagster"
+# What an older dagster.yaml of the project says, and what is no more.
+_FORMER_HISTORY = re.compile(
+    r"^instance_class:\n(?:  +#.*\n)*  +module: incremental_assets\.orchestration\.history\n"
+    r"  +class: Instance\n+",
+    re.MULTILINE,
+)
 
 
 def open_instance(settings: Settings) -> dg.DagsterInstance:
     """The instance of DAGSTER_HOME; of `./.dagster` where that is not set.
 
-    A new home gets the project's dagster.yaml. Raises SettingsError for a home that is not
+    A new home gets the project's dagster.yaml; an older one of the project's loses what is no more.
+    Raises SettingsError for a home that is not
     absolute or cannot be made.
     """
     home = settings.dagster_home or Path(DEFAULT_HOME).absolute()
@@ -28,6 +36,8 @@ def open_instance(settings: Settings) -> dg.DagsterInstance:
         if not config.exists():
             own = PROJECT_ROOT / "dagster.yaml"
             config.write_text(own.read_text("utf-8") if own.exists() else "", encoding="utf-8")
+        elif _FORMER_HISTORY.search(text := config.read_text("utf-8")):
+            config.write_text(_FORMER_HISTORY.sub("", text), encoding="utf-8")
     except OSError as error:
         raise SettingsError(
             f"DAGSTER_HOME {home} is not writable ({error.strerror}); set it to a folder that is."

@@ -12,7 +12,7 @@ import dagster as dg
 from dagster._core.launcher.base import CheckRunHealthResult, WorkerStatus
 from dagster._core.launcher.default_run_launcher import DefaultRunLauncher
 
-from incremental_assets.orchestration.process import PROCESS, is_alive
+from incremental_assets.orchestration.process import is_alive, recorded_process
 
 
 class LocalRunLauncher(DefaultRunLauncher):
@@ -31,9 +31,9 @@ class LocalRunLauncher(DefaultRunLauncher):
 
         `UNKNOWN` is not answered: Dagster would mark the run as failed.
         """
-        process = self._process(run)
+        process = recorded_process(run)
         if not process:
-            return CheckRunHealthResult(WorkerStatus.RUNNING, "it has not said its process yet")
+            return CheckRunHealthResult(WorkerStatus.RUNNING, "it has not recorded its process yet")
         alive = is_alive(process)
         if alive is None:
             what = "it is on another machine or in another container, and cannot be seen from here"
@@ -42,13 +42,3 @@ class LocalRunLauncher(DefaultRunLauncher):
             return CheckRunHealthResult(WorkerStatus.RUNNING)
         number = process.split("/")[2]
         return CheckRunHealthResult(WorkerStatus.NOT_FOUND, f"its process {number} is gone")
-
-    def _process(self, run: dg.DagsterRun) -> str:
-        """The process that a run last said it was in; "" if it has said none."""
-        logs = self._instance.all_logs(run.run_id, of_type=dg.DagsterEventType.ENGINE_EVENT)
-        for entry in reversed(logs):
-            event = entry.dagster_event
-            told = event.engine_event_data.metadata.get(PROCESS) if event is not None else None
-            if told is not None:
-                return str(told.value)
-        return ""

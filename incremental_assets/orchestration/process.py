@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import dagster as dg
-from dagster._core.events import EngineEventData
 
+# A tag of a run. Whoever retries a run copies its tags, so the run is named in it, too.
 PROCESS = "incremental_assets/process"
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _NAMESPACE = Path("/proc/self/ns/pid")
@@ -44,9 +44,15 @@ def is_alive(process: str) -> bool | None:
     return state != "Z" and since == int(started)
 
 
-def process_event(process: str) -> EngineEventData:
-    """What a run's event holds that tells its process."""
-    return EngineEventData({PROCESS: dg.MetadataValue.text(process)})
+def record_process(instance: dg.DagsterInstance, run_id: str, process: str) -> None:
+    """Record which process a run is in now."""
+    instance.add_run_tags(run_id, {PROCESS: f"{run_id}/{process}"})
+
+
+def recorded_process(run: dg.DagsterRun) -> str:
+    """The process that a run recorded last; "" if it has recorded none."""
+    run_id, _, process = run.tags.get(PROCESS, "").partition("/")
+    return process if run_id == run.run_id else ""
 
 
 def _here() -> str:

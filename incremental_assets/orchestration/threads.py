@@ -39,7 +39,7 @@ from dagster._core.execution.plan.plan import ExecutionPlan
 from dagster._core.execution.retries import RetryMode
 from dagster._core.executor.base import Executor
 
-from incremental_assets.orchestration.process import identity, process_event
+from incremental_assets.orchestration.process import identity, record_process
 from incremental_assets.settings import Settings
 
 # How long an interruption may go unnoticed while no step says anything.
@@ -86,11 +86,8 @@ class ThreadsExecutor(Executor):
             f"Executing steps in process (pid: {os.getpid()}), up to {self._at_once} at once",
             event_specific_data=EngineEventData.in_process(os.getpid(), steps),
         )
-        yield DagsterEvent.engine_event(
-            plan_context,
-            "The launcher sees by it whether this process is still there",
-            event_specific_data=process_event(identity()),
-        )
+        # The launcher sees by it whether this process is still there.
+        record_process(plan_context.instance, plan_context.run_id, identity())
         yield from ExecuteRunWithPlanIterable(
             execution_plan=plan_context.execution_plan,
             iterator=self._events,

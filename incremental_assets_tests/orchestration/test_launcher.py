@@ -10,11 +10,10 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
-from dagster._core.events import EngineEventData
 from dagster._core.launcher.base import CheckRunHealthResult, WorkerStatus
 
 from incremental_assets.orchestration.launcher import LocalRunLauncher
-from incremental_assets.orchestration.process import identity, is_alive, process_event
+from incremental_assets.orchestration.process import PROCESS, identity, is_alive, record_process
 from incremental_assets.orchestration.threads import threads
 from incremental_assets.settings import PROJECT_ROOT
 from incremental_assets_tests.end_to_end.dagster_dev import until
@@ -38,9 +37,8 @@ def health(instance: dg.DagsterInstance, *processes: str) -> CheckRunHealthResul
     """What is found of a run that told these processes, one after the other."""
     run = instance.add_run(dg.DagsterRun("assets", status=dg.DagsterRunStatus.STARTED))
     for process in processes:
-        instance.report_engine_event("Started.", run, process_event(process))
-    instance.report_engine_event("A word about something else.", run)
-    return judged(instance, run)
+        record_process(instance, run.run_id, process)
+    return judged(instance, instance.get_run_by_id(run.run_id))
 
 
 @contextmanager
@@ -79,14 +77,16 @@ def test_a_run_on_another_machine_or_in_another_container_is_left_alone(
     assert "cannot be seen from here" in str(found.msg)
 
 
-def test_a_run_that_tells_only_the_number_of_its_process_is_left_alone(
+def test_a_run_that_was_asked_for_again_is_not_in_the_process_of_the_first(
     instance: dg.DagsterInstance,
 ) -> None:
-    run = instance.add_run(dg.DagsterRun("assets", status=dg.DagsterRunStatus.STARTED))
-    number = int(a_dead_process().split("/")[2])
-    instance.report_engine_event("Started.", run, EngineEventData.in_process(number))
+    first = instance.add_run(dg.DagsterRun("assets", status=dg.DagsterRunStatus.FAILURE))
+    record_process(instance, first.run_id, a_dead_process())
+    tags = instance.get_run_by_id(first.run_id).tags
+    again = dg.DagsterRun("assets", status=dg.DagsterRunStatus.STARTED, tags={**tags})
 
-    assert judged(instance, run).status == WorkerStatus.RUNNING
+    assert PROCESS in tags
+    assert judged(instance, instance.add_run(again)).status == WorkerStatus.RUNNING
 
 
 def test_a_later_process_with_the_same_number_is_not_taken_for_it() -> None:

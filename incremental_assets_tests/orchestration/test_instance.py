@@ -1,0 +1,53 @@
+"""The instance that the command line opens, in a home that may be of an older version."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from incremental_assets.orchestration.instance import open_instance
+from incremental_assets.settings import PROJECT_ROOT, Settings
+
+FORMER = """# Settings of the Dagster instance.
+instance_class:
+  # Its history is Dagster's own, in SQLite, with connections that are kept open: a run of a month says
+  # a thousand things. A `storage` in this file takes its place.
+  module: incremental_assets.orchestration.history
+  class: Instance
+
+telemetry:
+  enabled: false
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
+    return tmp_path
+
+
+def test_a_new_home_gets_the_projects_settings(settings: Settings, home: Path) -> None:
+    open_instance(replace(settings, dagster_home=home))
+
+    assert (home / "dagster.yaml").read_text() == (PROJECT_ROOT / "dagster.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (FORMER, "# Settings of the Dagster instance.\ntelemetry:\n  enabled: false\n"),
+        ("telemetry:\n  enabled: false\n", "telemetry:\n  enabled: false\n"),
+    ],
+    ids=["of an older version", "of one's own"],
+)
+def test_a_home_loses_only_the_history_that_is_no_more(
+    settings: Settings, home: Path, before: str, after: str
+) -> None:
+    (home / "dagster.yaml").write_text(before)
+
+    with open_instance(replace(settings, dagster_home=home)) as instance:
+        assert instance.run_storage.get_runs() == []
+
+    assert (home / "dagster.yaml").read_text() == after
