@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from incremental_assets.catalog import table_named, tables, tables_named
 from incremental_assets.cli.output import say
-from incremental_assets.ledger.ledger import Ledger, ledger_path
+from incremental_assets.ledger.ledger import Ledger, ledger_path, no_lake
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.settings import Settings
 
@@ -19,9 +19,14 @@ if TYPE_CHECKING:
 
 
 def house_and_table(name: str) -> tuple[Table, Lakehouse]:
-    """A table of the lake, and the lake, with an embedded or remote Spark once it is needed."""
+    """A table of a lake, and the lake, with an embedded or remote Spark once it is needed.
+
+    Raises LakeError where there is no lake.
+    """
     house = house_of_all()
-    return table_named(house.tables, name), house
+    table = table_named(house.tables, name)
+    view_of(house.settings)
+    return table, house
 
 
 def house_of_all() -> Lakehouse:
@@ -40,5 +45,8 @@ def chosen(names: Sequence[str]) -> list[Table]:
 
 
 def view_of(settings: Settings) -> LedgerView:
-    """The ledger of the lake as it is now; an empty one where there is no lake yet."""
-    return Ledger(ledger_path(settings.lake)).view_if_any()
+    """The ledger of the lake as it is now. Raises LakeError where there is none, and makes none."""
+    view = Ledger(ledger_path(settings.lake)).view_if_any()
+    if view.version is None:
+        raise no_lake(settings.lake)
+    return view

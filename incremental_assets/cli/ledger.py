@@ -83,10 +83,11 @@ def ledger_rebuild(names: tuple[str, ...], *, yes: bool, as_json: bool) -> None:
     of that again and puts it in the place of what is there. No row goes before that. The old ledger
     is kept beside the new one; what people said (accepted, dropped, rewound) is only there.
     """
-    from incremental_assets.operations.rebuild_ledger import rebuild_ledger
+    from incremental_assets.operations.rebuild_ledger import rebuild_ledger, require_a_lake
 
     some = chosen(names)
     house = house_of_all()
+    require_a_lake(house)
     if not yes:
         what = ", ".join(table.name for table in some) if names else "all tables"
         click.confirm(

@@ -8,7 +8,7 @@ import click
 import polars as pl
 
 from incremental_assets.catalog import table_named, tables
-from incremental_assets.cli.house import house_and_table
+from incremental_assets.cli.house import house_and_table, view_of
 from incremental_assets.cli.options import AT_LEAST_0, DAYS, JSON, RULE, asked_days
 from incremental_assets.cli.output import OUT, show
 from incremental_assets.settings import Settings
@@ -32,10 +32,9 @@ def quarantine_list(
 
     every = tables()
     chosen = [table_named(every, name) for name in names] or every
-    asked = Asked(asked_days(span), rule or "")
-    show(
-        in_quarantine(Settings.from_environment(), chosen, asked), "In quarantine", as_json=as_json
-    )
+    settings, asked = Settings.from_environment(), Asked(asked_days(span), rule or "")
+    view_of(settings)
+    show(in_quarantine(settings, chosen, asked), "In quarantine", as_json=as_json)
 
 
 @quarantine.command("show")
@@ -52,8 +51,9 @@ def quarantine_show(
     """The rows themselves, as they landed, with all their reasons."""
     from incremental_assets.operations.quarantined import Asked, set_aside
 
-    asked = Asked(asked_days(span), rule or "")
-    rows = set_aside(Settings.from_environment(), table_named(tables(), name), asked)
+    settings, asked = Settings.from_environment(), Asked(asked_days(span), rule or "")
+    view_of(settings)
+    rows = set_aside(settings, table_named(tables(), name), asked)
     shown = rows.head(limit).rename({"_batch": "batch", "_day": "day", "_file": "file"})
     if not as_json:
         shown = shown.with_columns(pl.col("first_seen").dt.strftime("%Y-%m-%d %H:%M"))

@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from incremental_assets.cli.house import view_of
 from incremental_assets.cli.options import DAYS, JSON_OBJECT, asked_days
 from incremental_assets.cli.output import OUT, bad, show_object
 from incremental_assets.settings import Settings
@@ -26,7 +27,9 @@ def restate(names: tuple[str, ...], span: str | None, why: str, *, as_json: bool
     from incremental_assets.definitions import defs
     from incremental_assets.orchestration.incidents import run_restate
 
-    failed = run_restate(defs, Settings.from_environment(), names, days, why)
+    settings = Settings.from_environment()
+    view_of(settings)
+    failed = run_restate(defs, settings, names, days, why)
     if as_json:
         show_object({"tables": names, "days": days, "why": why, "failed": failed})
     if failed:

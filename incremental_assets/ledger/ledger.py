@@ -19,7 +19,7 @@ import polars as pl
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
-from incremental_assets.errors import ConflictError, LedgerError
+from incremental_assets.errors import ConflictError, LakeError, LedgerError
 from incremental_assets.ledger import upkeep
 from incremental_assets.ledger.compaction import HOOKS, ONCE, put_in_place
 from incremental_assets.ledger.entry import SCHEMA, Entry, to_frame
@@ -49,6 +49,15 @@ _T = TypeVar("_T")
 def ledger_path(lake: str) -> str:
     """Where the ledger of a lake lies."""
     return f"{lake}/_ledger"
+
+
+def no_lake(lake: str) -> LakeError:
+    """What is said of a place without a ledger, to whoever needs one."""
+    return LakeError(
+        f"There is no lake at {lake}: it has no ledger. Set INCREMENTAL_ASSETS_LAKE to where the "
+        "tables lie, or load something first by `incremental-assets run`. Where tables lie whose "
+        "ledger was lost, `incremental-assets ledger rebuild` makes it anew."
+    )
 
 
 class Ledger:

@@ -17,7 +17,7 @@ from datetime import date, datetime
 from incremental_assets.batches.batch import quarantine_path
 from incremental_assets.batches.kinds import detector_of
 from incremental_assets.changes import SnapshotDiff
-from incremental_assets.errors import LedgerError
+from incremental_assets.errors import LakeError, LedgerError
 from incremental_assets.lake.delta_log import open_table, put_fence, transaction
 from incremental_assets.ledger.entry import Entry, State
 from incremental_assets.ledger.ledger import Ledger
@@ -27,7 +27,7 @@ from incremental_assets.load import Lakehouse
 from incremental_assets.operations.rewind import Rewound, rewind_entries
 from incremental_assets.operations.told_by_log import days_in_quarantine, landed_files, told_by_log
 from incremental_assets.settings import Settings
-from incremental_assets.storage import remove
+from incremental_assets.storage import files_below, remove
 from incremental_assets.table import Table
 
 WHY = "the ledger was rebuilt from the table's log"
@@ -50,13 +50,27 @@ class Done:
     aside: str
 
 
+def require_a_lake(house: Lakehouse) -> None:
+    """Raises LakeError where there is no ledger, table or quarantine, readable or not."""
+    settings = house.settings
+    tables = (f"{settings.lake}/{table.name}" for table in house.tables)
+    quarantines = (quarantine_path(settings, table) for table in house.tables)
+    if not any(files_below(f"{p}/_delta_log") for p in (house.ledger.path, *tables, *quarantines)):
+        raise LakeError(
+            f"There is no lake at {settings.lake}: it has no ledger and no tables, so nothing was "
+            "rebuilt. Set INCREMENTAL_ASSETS_LAKE to where the tables lie."
+        )
+
+
 def rebuild_ledger(house: Lakehouse, tables: Sequence[Table]) -> Done:
     """Make what the ledger says of these tables anew from their logs; the old ledger is kept aside.
 
     A batch that was under way is given up first. What people said (accepted, dropped, rewound) and
     when days were held is gone but for the copy. Waits for loads of the tables that are under way.
-    Raises LedgerError if the old ledger cannot be read and only some tables are named.
+    Raises LedgerError if the old ledger cannot be read and only some tables are named, and
+    LakeError where there is nothing to rebuild it from.
     """
+    require_a_lake(house)
     ledger = Ledger(house.ledger.path)
     with ExitStack() as locks:
         for table in sorted(tables, key=lambda table: table.name):

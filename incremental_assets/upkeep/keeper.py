@@ -38,7 +38,7 @@ from incremental_assets.lake.delta_log import (
 from incremental_assets.lake.read import DataFile, TableFiles, plain_files
 from incremental_assets.lake.session import own_session, size_of
 from incremental_assets.ledger.entry import Entry
-from incremental_assets.ledger.ledger import Ledger, ledger_path
+from incremental_assets.ledger.ledger import Ledger, ledger_path, no_lake
 from incremental_assets.ledger.lock import brief_lock
 from incremental_assets.ledger.tail import tail_of
 from incremental_assets.settings import Settings, local_path
@@ -77,10 +77,7 @@ def maintain(
     """
     started = time.monotonic()
     if open_table(ledger_path(settings.lake)) is None:
-        raise LakeError(
-            f"There is no lake at {settings.lake}: it has no ledger. Set INCREMENTAL_ASSETS_LAKE "
-            "to where the tables lie, or load something first."
-        )
+        raise no_lake(settings.lake)
     keeper = _Keeper(settings, Ledger(ledger_path(settings.lake)), spark, now, asked, say)
     with ExitStack() as held:
         if not asked.dry_run:

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from incremental_assets.cli import main
+from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.settings import PREFIX, Settings
 
 Command = Callable[..., Result]
@@ -22,3 +23,11 @@ def command(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv(f"{PREFIX}LANDING", settings.landing)
     monkeypatch.setenv("COLUMNS", "200")
     return lambda *words: CliRunner().invoke(main, words)
+
+
+@pytest.fixture
+def lake(settings: Settings) -> Ledger:
+    """The ledger of a lake into which nothing was loaded yet."""
+    made = Ledger(ledger_path(settings.lake))
+    made.view()
+    return made

@@ -61,7 +61,7 @@ def test_the_exit_status_says_whether_a_table_is_what_a_rebuild_makes_of_it(worl
     [
         (("silver/sale",), "There is no table 'silver/sale'; the tables are bronze/"),
         (("silver/sales", "--days", "2017-01-05...2017-01-04"), "ends before it begins"),
-        (("silver/sales",), "silver/sales was never loaded, so there is nothing to verify"),
+        (("silver/sales",), "lake: it has no ledger. Set INCREMENTAL_ASSETS_LAKE to where"),
         (("silver/sales", "--scratch", "a\nb"), "--scratch holds a back quote or a control"),
     ],
 )
