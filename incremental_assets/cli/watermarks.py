@@ -165,7 +165,7 @@ def watermarks_rewind(
     OUT.print(
         f"{name}: {len(done.days)} days ({named(done.days)}) are back at batch {done.to}. "
         f"`incremental-assets run {name}` loads them again; what stood there before is in "
-        f"`watermarks history {name}`.",
+        f"`incremental-assets watermarks history {name}`.",
         soft_wrap=True,
     )
 

@@ -23,7 +23,8 @@ def plan_restate(table: Table, days: Sequence[date], view: LedgerView, why: str,
     if table.layer == "bronze":
         raise DefinitionError(
             f"{table.name}: bronze keeps what landed; to load a file anew, put it right where it "
-            f"landed, or rewind the table: `incremental-assets watermarks rewind {table.name}`."
+            "landed, or rewind the table: `incremental-assets watermarks rewind "
+            f"{table.name} --to BATCH --reason …`, and run it."
         )
     history = view.table(table.name)
     lost = _lost_days(table, days, view, lake)

@@ -121,7 +121,8 @@ def require_root(landing: str) -> None:
         what = "is not a folder" if there else "does not exist"
         raise SourceError(
             f"The landing root {root} {what}. Set INCREMENTAL_ASSETS_LANDING to the folder that "
-            "holds the feeds, or land the demo feed with `incremental-assets demo land`."
+            "holds the feeds, or land the demo feed with `incremental-assets demo land --from "
+            "2017-01-01 --to 2017-01-07`."
         )
 
 
