@@ -9,7 +9,7 @@ from incremental_assets.days import DayRange, named, utc_today
 from incremental_assets.errors import DefinitionError
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.load import Lakehouse, LoadResult
-from incremental_assets.plan import stale_days
+from incremental_assets.plan import stale_days, upstream_held
 from incremental_assets.plan.due import with_downstream
 from incremental_assets.table import AsOf, Table
 
@@ -39,6 +39,28 @@ def restate(
         if redone:
             house.say(f"{table.name}: {len(redone)} days stand on what was restated")
             yield house.load(table, redone, run_id)
+
+
+def require_loaded(tables: Sequence[Table], days: DayRange | None, view: LedgerView) -> None:
+    """Raises DefinitionError where no day that is asked for was ever loaded.
+
+    A day that could not be loaded because its upstream is held is refused for that reason, and a
+    bronze table for being one.
+    """
+    for table in tables:
+        if table.layer == "bronze":
+            return
+        history = view.table(table.name)
+        there = {*history.last_committed, *history.held}
+        if days is None and there:
+            return
+        if days is not None and any(d in there or upstream_held(table, d, view) for d in days):
+            return
+    what = ", ".join(table.name for table in tables) + ("" if days is None else f": {days}")
+    raise DefinitionError(
+        f"{what} was never loaded, so there is nothing to restate; `incremental-assets run` "
+        "loads what is due."
+    )
 
 
 def _loaded(table: Table, days: Sequence[date], house: Lakehouse) -> Sequence[date]:

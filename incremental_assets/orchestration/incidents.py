@@ -10,6 +10,7 @@ from pydantic import Field
 from incremental_assets.catalog import table_named, tables
 from incremental_assets.days import DayRange, named, parse_day, parse_days
 from incremental_assets.errors import IncrementalAssetsError
+from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.load import Lakehouse, LoadResult
 from incremental_assets.operations import accept as accepting
 from incremental_assets.operations import restate as restating
@@ -84,7 +85,9 @@ def restate_days(
     with _in_words():
         house = lakehouse.over(spark, context.log.info)
         chosen = [table_named(house.tables, name) for name in config.tables]
-        days = restating.days_to_restate(house, chosen, _days(config.days))
+        asked = _days(config.days)
+        restating.require_loaded(chosen, asked, house.ledger.view())
+        days = restating.days_to_restate(house, chosen, asked)
         done = restating.restate(house, chosen, days, config.why, context.run_id)
         yield from _report(house, done)
 
@@ -174,9 +177,9 @@ def run_restate(
     defs: dg.Definitions, settings: Settings, names: Sequence[str], days: str, why: str
 ) -> str:
     """Run the job `restate` in this process, over the instance; what failed, or ""."""
-    for name in names:  # before a run is made
-        table_named(tables(), name)
-    _days(days)
+    chosen = [table_named(tables(), name) for name in names]
+    view = Ledger(ledger_path(settings.lake)).view_if_any()
+    restating.require_loaded(chosen, _days(days), view)  # before a run is made
     job = defs.resolve_job_def("restate")
     config = {"tables": list(names), "days": days, "why": why}
     result = job.execute_in_process(

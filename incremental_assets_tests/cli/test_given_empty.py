@@ -56,7 +56,6 @@ def test_no_command_takes_an_empty_option_for_one_that_was_left_out(
         (("gate", "accept", "silver/sales", "", "--reason", "x"), "'' is not a day"),
         (("gate", "accept", "silver/sales", "2017-01-05", "--reason", ""), "needs a reason"),
         (("watermarks", "rewind", "silver/sales", "--to", "", "--reason", "x"), "'' is neither a"),
-        (("restate", "silver/sales", "--days", "2017-01-05", "--why", ""), "needs a reason"),
         (("demo", "land", "--from", "", "--to", "2017-01-05"), "'' is not a day"),
     ],
 )
