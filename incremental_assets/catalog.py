@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import pkgutil
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from functools import cache
 from types import ModuleType
 
@@ -13,6 +14,7 @@ from incremental_assets.errors import DefinitionError
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
+_NEAR = 0.55  # of the letters; a table's name without its layer still is
 LAYERS = ("bronze", "silver", "gold")
 
 
@@ -105,6 +107,8 @@ def table_named(tables: Sequence[Table], name: str) -> Table:
     """The table of that name. Raises DefinitionError for one that is not there."""
     found = next((table for table in tables if table.name == name), None)
     if found is None:
-        known = ", ".join(table.name for table in tables)
-        raise DefinitionError(f"There is no table {name!r}; the tables are {known}.")
+        known = [table.name for table in tables]
+        near = get_close_matches(name, known, 1, _NEAR)
+        meant = f"did you mean {near[0]}? The" if near else "the"
+        raise DefinitionError(f"There is no table {name!r}; {meant} tables are {', '.join(known)}.")
     return found

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from incremental_assets.catalog import tables_of
+from incremental_assets.catalog import table_named, tables, tables_of
 from incremental_assets.errors import DefinitionError
 
 HEAD = """
@@ -82,3 +82,17 @@ def test_rules_that_look_into_each_other_are_refused(package: Package) -> None:
 
     with pytest.raises(DefinitionError, match="silver/arrivals → silver/stations → silver/arr"):
         tables_of(package.name)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("silver/sale", r"did you mean silver/sales\? The tables are bronze/"),
+        ("Silver/sales", r"did you mean silver/sales\? The tables are bronze/"),
+        ("customer_orders", r"did you mean gold/customer_orders\? The tables are bronze/"),
+        ("xyz", r"'xyz'; the tables are bronze/"),
+    ],
+)
+def test_an_unknown_table_is_told_the_name_that_comes_near(name: str, told: str) -> None:
+    with pytest.raises(DefinitionError, match=told):
+        table_named(tables(), name)

@@ -183,7 +183,7 @@ def test_reversed_range_is_an_error_with_the_remedy(shop: Shop) -> None:
     ("words", "said"),
     [
         ((), "does not exist. Set INCREMENTAL_ASSETS_LANDING"),
-        (("silver/sale",), "There is no table 'silver/sale'; the tables are"),
+        (("silver/sale",), "There is no table 'silver/sale'; did you mean silver/sales?"),
         (("--days", "2017-01-05...2017-01-04"), "did you mean 2017-01-04...2017-01-05?"),
         (("--days", "2016-01-05"), "2016-01-05 lies outside the partitions 2017-01-01..."),
     ],
