@@ -16,6 +16,9 @@ PREFIX = "INCREMENTAL_ASSETS_"
 OWN_TABLES = "incremental_assets.retail"
 _PACKAGE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 _NOT_IN_A_LAKE = "[]^|\\"
+_STORES = ("s3", "s3a", "gs", "abfs", "abfss", "hdfs")
+"""The schemes for which fsspec, delta-rs and Spark all have a client."""
+_MEMORY = re.compile(r"[1-9][0-9]*[kmgtKMGT]")
 _MOST_THREADS = 4
 _PLAIN_ROOT = re.compile(r"/(?!/)")
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
@@ -76,7 +79,7 @@ class Settings:
             cache=Path(env.get(f"{PREFIX}CACHE") or PROJECT_ROOT / ".cache").absolute(),
             spark_master=env.get("SPARK_MASTER") or None,
             spark_remote=env.get("SPARK_REMOTE") or None,
-            driver_memory=env.get(f"{PREFIX}DRIVER_MEMORY") or "2g",
+            driver_memory=_driver_memory(env),
             dagster_home=_folder(env, "DAGSTER_HOME"),
             java_home=_folder(env, "JAVA_HOME"),
             tables=_package(env, "TABLES"),
@@ -125,6 +128,12 @@ def location(name: str, value: str) -> str:
         )
     if path is not None:
         return str(Path(os.path.abspath(path.expanduser())))
+    if urlsplit(value).scheme not in _STORES:
+        *others, last = (f"{scheme}://" for scheme in _STORES)
+        raise SettingsError(
+            f"{name} is {value!r}; expected a path, or a URI of {', '.join(others)} or {last}, "
+            "which the lake's three clients can reach."
+        )
     return value.rstrip("/")
 
 
@@ -167,6 +176,16 @@ def _date(env: Mapping[str, str], name: str, default: str) -> date:
         raise SettingsError(
             f"{PREFIX}{name} is {value!r}; expected a day such as 2017-01-01."
         ) from None
+
+
+def _driver_memory(env: Mapping[str, str]) -> str:
+    value = (env.get(f"{PREFIX}DRIVER_MEMORY") or "2g").strip()
+    if not _MEMORY.fullmatch(value):
+        raise SettingsError(
+            f"{PREFIX}DRIVER_MEMORY is {value!r}; expected a whole number and a unit, such as 2g "
+            "or 512m."
+        )
+    return value
 
 
 def _vacuum_days(env: Mapping[str, str]) -> int:

@@ -116,7 +116,8 @@ def test_without_an_argument_the_process_environment_is_read(
         pytest.param(
             "abfss://c@a.dfs.core.windows.net/x/", "abfss://c@a.dfs.core.windows.net/x", id="abfss"
         ),
-        pytest.param("memory://lake", "memory://lake", id="memory"),
+        pytest.param("gs://bucket/lake", "gs://bucket/lake", id="gs"),
+        pytest.param("hdfs://host:9000/lake", "hdfs://host:9000/lake", id="hdfs"),
     ],
 )
 def test_a_local_place_becomes_absolute_and_a_uri_stays(
@@ -151,6 +152,8 @@ def test_only_a_place_on_this_disk_has_a_local_path(location: str, path: Path | 
 _A_DAY = "expected a day such as 2017-01-01"
 _A_NUMBER = "expected a whole number of days from 0 to 3650"
 _A_FILE_URI = "a file URI is absolute"
+_A_SCHEME = "expected a path, or a URI of s3://, s3a://, gs://, abfs://, abfss:// or hdfs://"
+_A_SIZE = "expected a whole number and a unit, such as 2g or 512m"
 _A_PLACE = "Give a plain path or URI"
 
 
@@ -158,6 +161,13 @@ _A_PLACE = "Give a plain path or URI"
     ("name", "value", "remedy"),
     [
         pytest.param("LAKE", "/data/`lake`", _A_PLACE, id="back quote"),
+        pytest.param("LAKE", "ftp://x/y", _A_SCHEME, id="FTP"),
+        pytest.param("LAKE", "memory://lake", _A_SCHEME, id="memory of one process"),
+        pytest.param("LANDING", "https://x/y", _A_SCHEME, id="HTTPS"),
+        pytest.param("DRIVER_MEMORY", "lots", _A_SIZE, id="memory in words"),
+        pytest.param("DRIVER_MEMORY", "2", _A_SIZE, id="memory without a unit"),
+        pytest.param("DRIVER_MEMORY", "0g", _A_SIZE, id="no memory"),
+        pytest.param("DRIVER_MEMORY", "1.5g", _A_SIZE, id="half a unit"),
         pytest.param("LAKE", "/data/[lake]", "Choose another folder", id="a sign of delta-rs"),
         pytest.param("LAKE", "file://server/lake", _A_FILE_URI, id="another machine"),
         pytest.param("LANDING", "file:landing", _A_FILE_URI, id="a relative file URI"),
