@@ -9,7 +9,7 @@ import click
 import polars as pl
 
 from incremental_assets.cli.house import chosen, house_of_all, view_of
-from incremental_assets.cli.options import AT_LEAST_0, DAYS, JSON, NAMES, YES, asked_days
+from incremental_assets.cli.options import DAYS, JSON, NAMES, YES, asked_days, limit_option
 from incremental_assets.cli.output import OUT, moment, show
 from incremental_assets.days import DayRange, named, utc_today
 from incremental_assets.ledger.entry import Entry
@@ -44,9 +44,7 @@ def stale(names: tuple[str, ...], span: str | None, *, as_json: bool) -> None:
 @click.command()
 @NAMES
 @DAYS
-@click.option(
-    "--limit", default=50, type=AT_LEAST_0, show_default=True, help="At most so many rows."
-)
+@limit_option(50)
 @JSON
 def batches(names: tuple[str, ...], span: str | None, limit: int, *, as_json: bool) -> None:
     """What was loaded, newest first: rows, seconds, state and why, per table, batch and day.
@@ -62,7 +60,8 @@ def batches(names: tuple[str, ...], span: str | None, limit: int, *, as_json: bo
         for entry in view.table(table.name).entries
         if (asked is None or entry.day in asked) and not _is_settled_claim(entry, view)
     ]
-    newest = sorted(entries, key=lambda e: (e.recorded_at, e.batch, e.day), reverse=True)[:limit]
+    newest = sorted(entries, key=lambda e: (e.recorded_at, e.batch, e.day), reverse=True)
+    newest = newest[: limit or None]
     found = _batches(newest, plain=not as_json)
     show(found, "Batches, newest first", as_json=as_json, can_lack=_CAN_LACK)
 

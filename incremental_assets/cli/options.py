@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 import click
 
 from incremental_assets.days import DayRange, parse_days
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def asked_days(span: str | None) -> DayRange | None:
@@ -22,7 +27,17 @@ def not_empty(context: click.Context, option: click.Parameter, text: str | None)
     return text
 
 
-AT_LEAST_0 = click.IntRange(min=0)
+def limit_option(default: int) -> Callable[[_Command], _Command]:
+    """The option --limit; `rows[: limit or None]` are those to show."""
+    return click.option(
+        "--limit",
+        default=default,
+        type=click.IntRange(min=0),
+        show_default=True,
+        help="At most so many rows; 0: all of them.",
+    )
+
+
 NAMES = click.argument("names", metavar="[TABLE]...", nargs=-1)
 DAYS = click.option(
     "--days", "--day", "span", metavar="A...B", help="Only these days, both ends included."

@@ -11,7 +11,7 @@ import polars as pl
 from rich.text import Text
 
 from incremental_assets.catalog import tables_named
-from incremental_assets.cli.options import AT_LEAST_0, DAYS, JSON, asked_days
+from incremental_assets.cli.options import DAYS, JSON, asked_days, limit_option
 from incremental_assets.cli.output import ERR, OUT, show
 from incremental_assets.cli.run import NOTHING_DUE
 from incremental_assets.days import DayRange
@@ -47,13 +47,7 @@ _SIZES = ("B", "kB", "MB", "GB", "TB")
 @click.command()
 @click.argument("names", metavar="[TABLE]...", nargs=-1)
 @DAYS
-@click.option(
-    "--limit",
-    default=_MOST_ROWS,
-    type=AT_LEAST_0,
-    show_default=True,
-    help="At most so many rows; 0: all of them.",
-)
+@limit_option(_MOST_ROWS)
 @JSON
 def plan(names: tuple[str, ...], span: str | None, limit: int, *, as_json: bool) -> None:
     """What a run would do now, in its order, and which days it would leave as they are.
@@ -76,7 +70,7 @@ def plan(names: tuple[str, ...], span: str | None, limit: int, *, as_json: bool)
         OUT.print(NOTHING_DUE)
         return
     lines = [*map(_line, found.days), *map(_skipped_line, found.skipped)]
-    shown = lines[:limit] if limit else lines
+    shown = lines[: limit or None]
     found_lines = pl.DataFrame(shown, schema_overrides={"seconds": pl.Float64})
     show(found_lines, "Plan", as_json=False, can_lack=("bytes", "seconds", "reads", "rows"))
     if len(lines) > len(shown):

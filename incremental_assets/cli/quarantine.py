@@ -9,7 +9,7 @@ import polars as pl
 
 from incremental_assets.catalog import table_named, tables
 from incremental_assets.cli.house import house_and_table, view_of
-from incremental_assets.cli.options import AT_LEAST_0, DAYS, JSON, RULE, asked_days
+from incremental_assets.cli.options import DAYS, JSON, RULE, asked_days, limit_option
 from incremental_assets.cli.output import OUT, show
 from incremental_assets.settings import Settings
 
@@ -41,9 +41,7 @@ def quarantine_list(
 @click.argument("name", metavar="TABLE")
 @DAYS
 @RULE
-@click.option(
-    "--limit", default=20, type=AT_LEAST_0, show_default=True, help="At most so many rows."
-)
+@limit_option(20)
 @JSON
 def quarantine_show(
     name: str, span: str | None, rule: str | None, limit: int, *, as_json: bool
@@ -54,7 +52,7 @@ def quarantine_show(
     settings, asked = Settings.from_environment(), Asked(asked_days(span), rule or "")
     view_of(settings)
     rows = set_aside(settings, table_named(tables(), name), asked)
-    shown = rows.head(limit).rename({"_batch": "batch", "_day": "day", "_file": "file"})
+    shown = rows[: limit or None].rename({"_batch": "batch", "_day": "day", "_file": "file"})
     if not as_json:
         shown = shown.with_columns(pl.col("first_seen").dt.strftime("%Y-%m-%d %H:%M"))
     show(shown.drop("_landing_day"), f"{len(rows)} rows of {name}", as_json=as_json)

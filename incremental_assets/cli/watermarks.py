@@ -11,13 +11,13 @@ import polars as pl
 from incremental_assets.catalog import table_named, tables
 from incremental_assets.cli.house import chosen, house_and_table, view_of
 from incremental_assets.cli.options import (
-    AT_LEAST_0,
     DAYS,
     JSON,
     JSON_OBJECT,
     NAMES,
     YES,
     asked_days,
+    limit_option,
 )
 from incremental_assets.cli.output import OUT, moment, show, show_object
 from incremental_assets.days import named
@@ -79,9 +79,7 @@ def watermarks_show(names: tuple[str, ...], *, as_json: bool) -> None:
 @watermarks.command("history")
 @click.argument("name", metavar="TABLE")
 @DAYS
-@click.option(
-    "--limit", default=50, type=AT_LEAST_0, show_default=True, help="At most so many rows."
-)
+@limit_option(50)
 @JSON
 def watermarks_history(name: str, span: str | None, limit: int, *, as_json: bool) -> None:
     """How far a table had come before and after each batch, newest first.
@@ -113,7 +111,11 @@ def watermarks_history(name: str, span: str | None, limit: int, *, as_json: bool
         "high": pl.String,
         "updated": pl.String if not as_json else pl.Datetime("us", "UTC"),
     }
-    show(pl.DataFrame(found[:limit], schema=schema), f"Watermarks of {name}", as_json=as_json)
+    show(
+        pl.DataFrame(found[: limit or None], schema=schema),
+        f"Watermarks of {name}",
+        as_json=as_json,
+    )
 
 
 def _watermark(history: TableHistory) -> str:
