@@ -12,6 +12,7 @@ from incremental_assets.cli.house import view_of
 from incremental_assets.cli.options import DAYS, JSON_OBJECT, asked_days, not_empty
 from incremental_assets.cli.output import ERR, OUT, show_object
 from incremental_assets.days import day_range, parse_day
+from incremental_assets.errors import DemoFeedError
 from incremental_assets.settings import Settings
 
 
@@ -50,6 +51,11 @@ def demo_land(
     if "://" not in where:
         where = str(Path(where).absolute())
     summary = land(where, days.first, days.last, late, duplicate, bad, sample, progress=ERR.print)
+    if not summary.written and not summary.left_alone:
+        raise DemoFeedError(
+            f"Nothing lands on {days}: the data set has the days {summary.span}, and what is late "
+            "or changes of them lands a few days later. Land some of these."
+        )
     if as_json:
         parts = [asdict(part) for part in summary.parts]
         show_object({"landing": where, "parts": parts})

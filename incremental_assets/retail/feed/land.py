@@ -53,9 +53,13 @@ class Landed:
 
 @dataclass(frozen=True)
 class LandSummary:
-    """What `land` did: a part for each feed and day, in the order of the days."""
+    """What `land` did: a part for each feed and day, in the order of the days.
+
+    `span` are the days of the data set's sales.
+    """
 
     parts: tuple[Landed, ...]
+    span: DayRange
 
     @property
     def written(self) -> tuple[Landed, ...]:
@@ -109,7 +113,8 @@ def land(
     data_set = DataSet.installed(sample)
     try:
         place = open_place(landing)
-        return LandSummary(tuple(_land(place, data_set, DayRange(first, last), shares, progress)))
+        parts = _land(place, data_set, DayRange(first, last), shares, progress)
+        return LandSummary(tuple(parts), data_set.span)
     except OSError as error:
         msg = f"Cannot write the demo feed to {landing}: {error}. Give a folder that is writable."
         raise DemoFeedError(msg) from error

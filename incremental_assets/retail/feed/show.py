@@ -9,7 +9,8 @@ from datetime import date
 import polars as pl
 from rich.text import Text
 
-from incremental_assets.days import DayRange
+from incremental_assets.days import ONE_DAY, DayRange
+from incremental_assets.errors import SourceError
 from incremental_assets.lake.delta_log import open_table
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path
@@ -89,13 +90,26 @@ def show(settings: Settings, tables: Sequence[Table], days: DayRange | None, out
         before = loaded.day
     out.print(loads)
     _show_best(best_products(settings, days), out)
+    week = _next_week(settings, tables)
     out.print(
         Text.from_markup(
-            "\nNext: [bold]make dev[/] opens the UI; land more with "
-            "[bold].venv/bin/incremental-assets demo land --from 2017-01-08 --to 2017-01-14[/] "
+            "\nNext: [bold]make dev[/] opens the UI; land more with [bold].venv/bin/"
+            f"incremental-assets demo land --from {week.first} --to {week.last}[/] "
             "and load it with [bold].venv/bin/incremental-assets run[/]."
         )
     )
+
+
+def _next_week(settings: Settings, tables: Sequence[Table]) -> DayRange:
+    """The seven days after the last one that has landed, or the first ones of the lake."""
+    try:
+        landed = {
+            day for t in tables if t.feed is not None for day in t.feed.days(settings.landing)
+        }
+    except SourceError:  # the landing is gone; what was loaded is shown all the same
+        landed = set()
+    first = max(landed) + ONE_DAY if landed else settings.start_date
+    return DayRange(first, first + 6 * ONE_DAY)
 
 
 def _loaded(
