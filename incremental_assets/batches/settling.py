@@ -12,11 +12,12 @@ from incremental_assets.batches.superseded import outcomes_of, tidy
 from incremental_assets.intake.intake import TABLE
 from incremental_assets.lake import quarantine
 from incremental_assets.lake.beside import abandon_beside, tolerated
-from incremental_assets.lake.delta_log import find_commit, last_transaction, open_table, put_fence
+from incremental_assets.lake.delta_log import find_commit, open_table, put_fence
 from incremental_assets.lake.stage import discard_batch
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.together import LogStanding, require_own
 from incremental_assets.ledger.view import LedgerView
+from incremental_assets.plan.together import A_TABLE_THAT_IS_GONE, log_standing
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
@@ -43,11 +44,11 @@ class Target:
         return (
             "Restore the ledger and the table as they were at one time; or "
             f"`incremental-assets ledger rebuild {self.table.name}` makes the ledger anew from "
-            "what the table's log says."
+            f"what the table's log says. {A_TABLE_THAT_IS_GONE}"
         )
 
     def standing(self) -> LogStanding:
-        return LogStanding(self.path, *last_transaction(self.path, self.table.name))
+        return log_standing(self.settings, self.table)
 
     def outcome(self, claims: Sequence[Entry]) -> Sequence[Entry] | None:
         batch = claims[0].batch

@@ -13,8 +13,10 @@ from incremental_assets.cli.options import DAYS, JSON, NAMES, YES, asked_days, l
 from incremental_assets.cli.output import OUT, moment, show
 from incremental_assets.days import DayRange, named, utc_today
 from incremental_assets.ledger.entry import Entry
+from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import stale_days
+from incremental_assets.plan.together import require_all_together
 from incremental_assets.settings import Settings
 
 _CAN_LACK = ("seconds", "mode", "quarantined", "read")
@@ -28,11 +30,13 @@ _FOR_A_PERSON = ("table", "batch", "day", "state", "mode", "read", "quarantined"
 def stale(names: tuple[str, ...], span: str | None, *, as_json: bool) -> None:
     """Which days have to be built again, and why: their upstream has what they have not read."""
     settings = Settings.from_environment()
-    view, last = view_of(settings), utc_today(datetime.now(UTC))
+    some, last = chosen(names), utc_today(datetime.now(UTC))
+    require_all_together(Ledger(ledger_path(settings.lake)), settings, some)
+    view = view_of(settings)
     asked = _asked(span, settings, last)
     found = [
         {"table": table.name, "day": day, "why": why}
-        for table in chosen(names)
+        for table in some
         if table.upstreams
         for day, why in stale_days(table, view, settings.start_date, last).items()
         if day in asked

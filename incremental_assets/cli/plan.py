@@ -19,6 +19,7 @@ from incremental_assets.ledger.entry import Window
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.plan.forecast import Forecast, PlannedDay, forecast
 from incremental_assets.plan.skipped import Skipped
+from incremental_assets.plan.together import require_all_together
 from incremental_assets.settings import Settings
 
 _WINDOW: pl.DataType = pl.Struct({"upstream": pl.String, "low": pl.Int64, "high": pl.Int64})
@@ -60,7 +61,9 @@ def plan(names: tuple[str, ...], span: str | None, limit: int, *, as_json: bool)
     days = asked_days(span)
     chosen = tables_named(names)
     with ERR.status("Reading the ledger …") as status:
-        view = Ledger(ledger_path(settings.lake)).view_if_any()
+        ledger = Ledger(ledger_path(settings.lake))
+        require_all_together(ledger, settings, chosen)
+        view = ledger.view_if_any()
         found = forecast(chosen, view, settings, days, now, lambda s: status.update(Text(f"{s} …")))
     if as_json:
         rows = [*map(_planned, found.days), *map(_skipped, found.skipped)]

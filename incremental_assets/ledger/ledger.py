@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import date, datetime
 from itertools import groupby
 from typing import TypeVar
@@ -85,17 +85,20 @@ class Ledger:
 
     def view_if_any(self) -> LedgerView:
         """The same, but to ask makes no ledger: of one that is not there, an empty view."""
-        try:
-            table = DeltaTable(self.path)
-        except TableNotFoundError:
-            return LedgerView(None)
-        except (DeltaError, OSError) as error:
-            raise LedgerError(f"The ledger {self.path} cannot be read: {error}") from error
-        return self._view_of(self._snapshot_of(table))
+        table = self._open_if_any()
+        return LedgerView(None) if table is None else self._view_of(self._snapshot_of(table))
 
     def tail(self, table: str) -> TableTail:
         """Where a table stands now. Costs the same however long the history is."""
-        return tail_of(self.snapshot(), table)
+        return self.tails([table])[table]
+
+    def tails(self, tables: Iterable[str]) -> dict[str, TableTail]:
+        """Where tables stand, all at one moment; to ask makes no ledger."""
+        opened = self._open_if_any()
+        if opened is None:
+            return {table: TableTail(table) for table in tables}
+        snapshot = self._snapshot_of(opened)
+        return {table: tail_of(snapshot, table) for table in tables}
 
     def entries_of(self, table: str, batch: int) -> tuple[Entry, ...]:
         """What it says of one batch of a table: claims and outcomes, by day."""
@@ -190,10 +193,14 @@ class Ledger:
         )
 
     def _open(self) -> DeltaTable:
+        table = self._open_if_any()
+        return self._create() if table is None else table
+
+    def _open_if_any(self) -> DeltaTable | None:
         try:
             return DeltaTable(self.path)
         except TableNotFoundError:
-            return self._create()
+            return None
         except (DeltaError, OSError) as error:
             raise LedgerError(f"The ledger {self.path} cannot be read: {error}") from error
 

@@ -19,6 +19,7 @@ from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
 from incremental_assets.orchestration.threads import was_interrupted
 from incremental_assets.plan.due import Due
 from incremental_assets.plan.rounds import Left, due_runs
+from incremental_assets.plan.together import require_all_together
 from incremental_assets.settings import Settings
 
 _QUIET = {"loggers": {"console": {"config": {"log_level": "INFO"}}}}
@@ -65,11 +66,13 @@ def run_what_is_due(
 
     `job` holds every asset. Each run takes a contiguous range of days. A range that failed is not
     tried again within this call. `say` is told of each run before it starts. Raises an
-    IncrementalAssetsError if the landing or the ledger cannot be read, or a table or day is not
-    there; KeyboardInterrupt if a run was interrupted.
+    IncrementalAssetsError if the landing or the ledger cannot be read, the ledger and any of the
+    tables are not of the same time, or a table or day is not there; KeyboardInterrupt if a run was
+    interrupted.
     """
     chosen = tables_named(names)
     ledger = Ledger(ledger_path(settings.lake))
+    require_all_together(ledger, settings, chosen)
     instance = open_instance(settings)
     report, before = RunReport(), ledger.view_if_any()
     left: list[Left] = []

@@ -20,6 +20,7 @@ from incremental_assets.lake.strategy import RecomputeKeys
 from incremental_assets.ledger.ledger import ledger_path
 from incremental_assets.ledger.view import LedgerView, TableHistory
 from incremental_assets.load import Lakehouse
+from incremental_assets.plan.together import require_all_together
 from incremental_assets.spark.failure import SPARK_ERRORS, what_failed
 from incremental_assets.table import Table
 from incremental_assets.verifying.bronze import Landed, landed, load_again
@@ -52,9 +53,11 @@ def verify(
     The rebuild lies below `scratch` (a path or URI; default in the lake) until it is compared.
     Nothing of the lake is changed, and loads that go on meanwhile are not waited for: everything
     is read as it is now. Days that are stale or held are left out. Raises DefinitionError where
-    there is nothing that could be compared, and LakeError if it could not be done.
+    there is nothing that could be compared, LedgerError if the ledger and what the table is made of
+    are not of the same time, and LakeError if it could not be done.
     """
     started = time.monotonic()
+    require_all_together(house.ledger, house.settings, _made_of(table))
     view = _view(house)
     history = view.table(table.name)
     _require_loaded(table, history, days)
@@ -128,6 +131,12 @@ class _Fixed:
     view: LedgerView
     versions: Mapping[str, int]
     quarantine: int | None
+
+
+def _made_of(table: Table) -> list[Table]:
+    """All tables above this one, and itself."""
+    above = {each.name: each for read in table.upstreams for each in _made_of(read.table)}
+    return [*above.values(), table]
 
 
 def _view(house: Lakehouse) -> LedgerView:

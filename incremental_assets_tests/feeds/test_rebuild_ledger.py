@@ -124,6 +124,7 @@ def test_after_an_older_ledger_only_the_tables_that_are_named_are_made_anew(lake
 
     assert Path(done.aside, "_delta_log").is_dir()
     assert done.aside.startswith(f"{shop.path(LEDGER)}_before_")
+    assert list(Path(shop.path(LEDGER)).parent.glob("_ledger_before_*")) == [Path(done.aside)]
     shop = shop.with_tables(*shop.tables.values())
     assert shop.house.ledger.view().table("gold/per_train").entries == gold.entries
     shop.load(DAYS, BRONZE, SILVER)
@@ -157,6 +158,20 @@ def test_after_an_older_table_its_numbers_go_on_above_those_that_others_have_rea
     load(shop)
     assert ("e", "5") in shop.rows(SILVER, "id", "seat")
     assert len(shop.bronze(BRONZE, "id")) == len(before[0]) + 1
+
+
+def test_a_silver_table_that_is_gone_starts_empty_and_is_loaded_again(lake: Lakes) -> None:
+    shop = trains(lake)
+    load(shop)
+    before = of_trains(shop)
+    shutil.rmtree(shop.path(SILVER))
+
+    rebuilt(shop, SILVER)
+    shop = shop.with_tables(*shop.tables.values())
+    load(shop)
+
+    assert of_trains(shop) == before
+    assert shop.stale() == {}
 
 
 def test_a_ledger_that_cannot_be_read_is_made_anew_for_all_tables_only(lake: Lakes) -> None:

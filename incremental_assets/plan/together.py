@@ -1,0 +1,55 @@
+"""Whether the ledger and the tables of a lake are of the same time, for all of them at once.
+
+A load compares its own table. Whoever says what is new, or is about to load many, compares all of
+them first: one look at the end of each table's log, without Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from incremental_assets.errors import LedgerError
+from incremental_assets.lake.delta_log import last_transaction
+from incremental_assets.ledger.ledger import Ledger
+from incremental_assets.ledger.together import LogStanding, disagreement
+from incremental_assets.settings import Settings
+from incremental_assets.table import Table
+
+A_TABLE_THAT_IS_GONE = (
+    "A table that is gone has no log: it starts empty, and the next run loads all of it again from "
+    "what its source, or its upstreams, still have."
+)
+
+
+def log_standing(settings: Settings, table: Table) -> LogStanding:
+    """Where a table of the lake stands by its own log."""
+    path = f"{settings.lake}/{table.name}"
+    return LogStanding(path, *last_transaction(path, table.name))
+
+
+def require_all_together(ledger: Ledger, settings: Settings, tables: Sequence[Table]) -> None:
+    """Raise LedgerError if the ledger and any of the tables disagree, naming all that do.
+
+    A claim without an outcome is no disagreement, whether or not the table has its batch. Changes
+    nothing; makes no ledger.
+    """
+    tails = ledger.tails([table.name for table in tables])
+    found = [
+        said
+        for table in tables
+        if (said := disagreement(ledger, tails[table.name], partial(log_standing, settings, table)))
+    ]
+    if not found:
+        return
+    listed = "\n".join(f"  {said.table} {said.in_brief}" for said in found)
+    gone = f" {A_TABLE_THAT_IS_GONE}" if any(not said.is_there for said in found) else ""
+    names = " ".join(said.table for said in found)
+    raise LedgerError(
+        f"The ledger {ledger.path} and these tables are not of the same time (was one of them "
+        "removed, or a copy put in its place?), so nothing is loaded, and what is new cannot be "
+        f"told:\n{listed}\n"
+        "Restore the ledger and the tables as they were at one time; or make the ledger anew from "
+        f"the tables' logs, and the next run loads these tables again.{gone}\n"
+        f"  incremental-assets ledger rebuild {names}"
+    )
