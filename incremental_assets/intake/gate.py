@@ -33,16 +33,21 @@ def is_good() -> Column:
 
 
 def with_reasons(
-    rows: DataFrame, key: Sequence[str], rules: Sequence[Rule], own: Sequence[Column]
+    rows: DataFrame,
+    key: Sequence[str],
+    rules: Sequence[Rule],
+    own: Sequence[Column],
+    is_row: Column | None = None,
 ) -> DataFrame:
-    """Add `_reasons: array<string>`: why a row is set aside; empty for a good one.
+    """Add `_reasons: array<string>`: why a row is quarantined; empty for a good one.
 
     A line that could not be taken apart, a value that does not fit its column, a null key, the
-    reasons in `own` (text or null), and row rules with severity `quarantine`.
+    reasons in `own` (text or null), and row rules with severity `quarantine`. Rules apply to what
+    `is_row`, where it is given: a delete need not say more than its key.
     """
     keys = [F.when(F.col(quoted(n)).isNull(), F.lit(f"{n}_null")) for n in key]
     broken = [
-        F.when(~F.coalesce(rule.condition(), F.lit(False)), F.lit(rule.name))
+        F.when(_breaks(rule, is_row), F.lit(rule.name))
         for rule in rules
         if isinstance(rule, RowRule) and rule.severity == "quarantine"
     ]
@@ -56,16 +61,25 @@ def with_reasons(
     return rows.withColumn(REASONS, F.coalesce(whole_line, reasons))
 
 
+def _breaks(rule: RowRule, is_row: Column | None) -> Column:
+    broken = ~F.coalesce(rule.condition(), F.lit(False))
+    return broken if is_row is None else broken & is_row
+
+
 def judge(
-    rows: DataFrame, name: str, rules: Sequence[Rule], values: Mapping[str, Column]
+    rows: DataFrame,
+    name: str,
+    rules: Sequence[Rule],
+    values: Mapping[str, Column],
+    is_row: Column | None = None,
 ) -> Judged:
     """Count everything in one pass, and judge it. `values` are further aggregates.
 
-    Raises GateError where a rule with severity `fail` is broken.
+    Rules on rows apply to what `is_row`, as in `with_reasons`. Raises GateError where a rule with severity `fail` is broken.
     """
     watched = [r for r in rules if isinstance(r, RowRule) and r.severity != "quarantine"]
     broken = {
-        f"_broken_{n}": F.count_if(~F.coalesce(rule.condition(), F.lit(False)) & is_good())
+        f"_broken_{n}": F.count_if(_breaks(rule, is_row) & is_good())
         for n, rule in enumerate(watched)
     }
     row = rows.agg(

@@ -94,7 +94,8 @@ def new_by_log(
         rows = events.rows.withColumns(
             {DELETED: F.col(OPERATION) == "delete", HASH: hash_of(events.own)}
         )
-        rows = with_reasons(rows, (), intake.rules, _reasons(intake, events))
+        is_row = F.coalesce(F.col(OPERATION) == "upsert", F.lit(False))
+        rows = with_reasons(rows, (), intake.rules, _reasons(intake, events), is_row)
         rows = not_yet_set_aside(with_identity(rows, events.said), target)
         with persisted(rows) as judged_rows:
             order = judged_rows.schema[ORDER].dataType.typeName()
@@ -106,7 +107,7 @@ def new_by_log(
                 "unknown": F.array_compact(F.array(F.min(unknown), F.max(unknown))),
             }
             values |= truncate_values(intake, place)
-            judged = judge(judged_rows, intake.name, intake.rules, values)
+            judged = judge(judged_rows, intake.name, intake.rules, values, is_row)
             _refuse_unknown(intake, changes, judged.values["unknown"])
             truncated = Truncated.of(before.state, judged.values)
             expanded = with_truncates(session, intake, target, judged_rows, truncated)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 from incremental_assets.errors import SourceError
 from incremental_assets.intake import load as load_module
 from incremental_assets.loaders import CDCLoader, LoadResult
+from incremental_assets.quality.rules import fail, not_null, quarantine
 from incremental_assets_tests.loaders.conftest import Place
 
 SCHEMA = {"id": pl.Int64, "name": pl.String, "operation": pl.String, "sequence_num": pl.Int64}
@@ -248,6 +249,20 @@ def test_an_event_without_key_or_number_is_set_aside(place: Place) -> None:
     assert result.records_quarantined == 2
     assert place.quarantined() == [["id_null"], ["sequence_num_null"]]
     assert live(place) == [(1, "Ann")]
+
+
+@pytest.mark.parametrize("severity", [quarantine, fail])
+def test_rules_on_values_do_not_judge_deletes_and_truncates(
+    place: Place, severity: Callable[..., Any]
+) -> None:
+    rules = severity(not_null("name"))
+    load(place, (1, "Ann", "INSERT", 1), (2, "Bob", "INSERT", 2), rules=rules)
+
+    deleted = load(place, (1, None, "DELETE", 3), rules=rules)
+    assert (deleted.records_deleted, deleted.records_quarantined) == (1, 0)
+    assert live(place) == [(2, "Bob")]
+    load(place, (None, None, "TRUNCATE", 4), (3, "Cid", "INSERT", 5), rules=rules)
+    assert live(place) == [(3, "Cid")]
 
 
 @pytest.mark.parametrize("missing", ["operation", "sequence_num", "id"])
