@@ -178,7 +178,7 @@ def _count(copy: DataFrame, before: DataFrame, rows: DataFrame, day: date) -> _C
 def _judge(batch: Batch, day: date, counted: _Counted) -> tuple[Entry, list[RuleResult]]:
     (claim,) = batch.claims
     changes = changes_of(batch)
-    empty = sum(1 for file in claim.files if file.size == 0)
+    empty = tuple(file.path for file in claim.files if file.size == 0)
     history = batch.view.table(batch.table.name)
     volume = last_ones(history, lambda entry: entry.rows_read)
     counts = DayCounts(

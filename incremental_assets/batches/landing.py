@@ -116,7 +116,7 @@ def _judge(
     for claim in batch.claims:
         by_day = came.get(claim.day, {})
         read = sum(by_day.values())
-        empty = sum(1 for f in claim.files if f.size == 0)
+        empty = tuple(f.path for f in claim.files if f.size == 0)
         counts = DayCounts(
             read,
             0,

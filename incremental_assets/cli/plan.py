@@ -71,6 +71,8 @@ def plan(names: tuple[str, ...], span: str | None, limit: int, *, as_json: bool)
         return
     if not (found.days or found.skipped):
         OUT.print(NOTHING_DUE)
+        for note in found.notes:
+            OUT.print(f"- {note}", soft_wrap=True)
         return
     lines = [*map(_line, found.days), *map(_skipped_line, found.skipped)]
     shown = lines[: limit or None]

@@ -12,7 +12,7 @@ from datetime import date, datetime
 from functools import cache
 from typing import Literal
 
-from incremental_assets.days import DayRange, chunks, utc_today
+from incremental_assets.days import DayRange, chunks, named, utc_today
 from incremental_assets.lake.delta_log import bytes_per_row
 from incremental_assets.ledger.entry import Mode, Window
 from incremental_assets.ledger.view import LedgerView
@@ -20,6 +20,7 @@ from incremental_assets.plan.costs import expected_seconds
 from incremental_assets.plan.due import Due
 from incremental_assets.plan.expected import Expected, expected_batch
 from incremental_assets.plan.follows import ONLY_READING_TELLS, what_may_follow
+from incremental_assets.plan.landed import no_longer_landed
 from incremental_assets.plan.looks import Looks
 from incremental_assets.plan.once import OneLook
 from incremental_assets.plan.plan import plan_table
@@ -92,8 +93,8 @@ def forecast(
         ahead.run(number, each)
     planned = {(day.table, day.day) for day in ahead.days}
     left = skipped(chosen, ahead.view, settings, span, today, planned)
-    unfinished = [_unfinished(table, view) for table in chosen]
-    notes = [*filter(None, unfinished), *ahead.notes, *([ONLY_READING_TELLS] if planned else [])]
+    own = [said for t in chosen for said in (_unfinished(t, view), _gone(t, view, look, span))]
+    notes = [*filter(None, own), *ahead.notes, *([ONLY_READING_TELLS] if planned else [])]
     return Forecast(tuple(ahead.days), tuple(left), tuple(dict.fromkeys(notes)))
 
 
@@ -199,4 +200,19 @@ def _unfinished(table: Table, view: LedgerView) -> str:
     return numbers and (
         f"{table.name}: batch {numbers} was left without an outcome. A run settles it first; if it "
         "turns out that it was published, what it read is not read again."
+    )
+
+
+def _gone(table: Table, view: LedgerView, look: OneLook, span: DayRange) -> str:
+    if table.feed is None:
+        return ""
+    listed = {day: files for day, files in look.seen(table.feed).items() if day in span}
+    gone = no_longer_landed(listed, view.table(table.name))
+    if not gone:
+        return ""
+    number = sum(gone.values())
+    files = "1 file that was loaded is" if number == 1 else f"{number} files that were loaded are"
+    return (
+        f"{table.name}: {files} no longer in landing ({named(gone)}). Their rows stay; what was "
+        "not archived on purpose was lost there."
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from functools import partial
 
@@ -55,6 +55,18 @@ def plan_landed(
     else:
         works = [Work("append", "advance", fresh), Work("rebuild", "restate", repaired)]
     return Plan(tuple(w for w in works if w.days), {}, tuple(idle))
+
+
+def no_longer_landed(
+    listed: Mapping[date, Sequence[SourceFile]], history: TableHistory
+) -> dict[date, int]:
+    """How many files of these landing days were loaded and are not listed any more."""
+    gone: dict[date, int] = {}
+    for day, files in listed.items():
+        if not history.has_just(day, file_entries(files)):
+            there = {file.path for file in files}
+            gone[day] = sum(path not in there for path in history.files(day))
+    return {day: number for day, number in gone.items() if number}
 
 
 def _news(

@@ -27,6 +27,10 @@ class OneLook(RememberedLooks):
             self._listed[feed.feed, day] = files
         return {day: self._listed[feed.feed, day] for day in days}
 
+    def seen(self, feed: LandedFiles) -> dict[date, list[SourceFile]]:
+        """The files of the landing days that were looked at."""
+        return {day: files for (name, day), files in self._listed.items() if name == feed.feed}
+
     def fixed(self, source: StoredSource) -> FixedSource:
         if source not in self._fixed:
             self._fixed[source] = source.fix()

@@ -17,6 +17,8 @@ from incremental_assets.frames import quoted
 from incremental_assets.quality.expressions import require_aggregate
 from incremental_assets.quality.rule import DayCounts, DayRule, Verdict
 
+_MOST_NAMED = 3
+
 
 def quarantined_share(at_most: float, min_rows: int = 1) -> DayRule:
     """At most this share (0 to 1) of a day's rows, of all so far, is in quarantine.
@@ -61,12 +63,11 @@ def no_empty_files() -> DayRule:
     """None of the landed files is empty (of zero bytes)."""
 
     def judge(day: DayCounts) -> Verdict:
-        return Verdict(
-            day.empty_files == 0,
-            f"{day.empty_files} of {day.files} files are empty",
-            day.empty_files,
-            0,
-        )
+        empty = day.empty_files
+        more = ["…"] if len(empty) > _MOST_NAMED else []
+        names = ", ".join([*empty[:_MOST_NAMED], *more])
+        said = f"{len(empty)} of {day.files} files are empty"
+        return Verdict(not empty, f"{said}: {names}" if empty else said, len(empty), 0)
 
     return DayRule("no_empty_files", "No landed file is empty.", judge)
 

@@ -30,10 +30,11 @@ class DayCounts:
 
     `rows` were read in this batch and `quarantined` of them set aside. The totals are of all rows
     of the day so far, this batch included, without those whose only fault is their time
-    (`too_late`, `too_early`, `before_start`). `files` and `empty_files` are of this batch, and so
-    is `measured`: what the rule asked to be measured over the batch's `measured_rows` good rows.
-    `elsewhere` is what the rule asked another table for. `trailing` are the rows of the last loaded
-    days before this one, newest first; `now` is the load's one reading of the clock.
+    (`too_late`, `too_early`, `before_start`). `files` (how many) and `empty_files` (their paths)
+    are of this batch, and so is `measured`: what the rule asked to be measured over the batch's
+    `measured_rows` good rows. `elsewhere` is what the rule asked another table for. `trailing` are
+    the rows of the last loaded days before this one, newest first; `now` is the load's one reading
+    of the clock.
     """
 
     rows: int
@@ -41,7 +42,7 @@ class DayCounts:
     total_rows: int
     total_quarantined: int
     files: int = 0
-    empty_files: int = 0
+    empty_files: tuple[str, ...] = ()
     differences: tuple[str, ...] = ()
     measured: Mapping[str, Any] = field(default_factory=dict)
     measured_rows: int = 0

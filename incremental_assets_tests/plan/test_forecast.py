@@ -10,7 +10,7 @@ import pytest
 
 from incremental_assets.days import DayRange
 from incremental_assets.errors import DayError, SourceError
-from incremental_assets.ledger.entry import Entry, Window
+from incremental_assets.ledger.entry import Entry, FileEntry, Window
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.forecast import Forecast, PlannedDay, forecast
@@ -42,6 +42,28 @@ def deliver(settings: Settings, day: date, content: str = "{}\n") -> None:
     folder = Path(settings.landing) / "events" / str(day)
     folder.mkdir(parents=True)
     (folder / "a.jsonl").write_text(content)
+
+
+def test_loaded_files_that_are_no_longer_landed_are_noted(settings: Settings) -> None:
+    paths = [f"events/{jan(day)}/{name}.jsonl" for day in (5, 6, 7) for name in "abc"]
+    entries = [
+        replace(did(EVENTS, 1, n), files=tuple(file(p) for p in paths if str(jan(n)) in p))
+        for n in (5, 6, 7)
+    ]
+    for name in "abc":
+        path = Path(settings.landing, "events", str(jan(5)), f"{name}.jsonl")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}\n")
+    deliver(settings, jan(6))
+
+    note = "bronze/events: 2 files that were loaded are no longer in landing (2017-01-06). "
+    assert any(said.startswith(note) for said in plan(settings, ledger(*entries)).notes)
+    outside = plan(settings, ledger(*entries), DayRange(jan(5), jan(5)))
+    assert not any("no longer" in said for said in outside.notes)
+
+
+def file(path: str) -> FileEntry:
+    return FileEntry(path, 3, "tag", "")
 
 
 def told(found: Forecast) -> dict[tuple[int, str, int], list[int]]:

@@ -115,11 +115,19 @@ def test_a_day_that_has_files_must_have_rows(rows: int, files: int, passed: bool
     assert verdict == Verdict(passed, f"{rows} rows in {files} files", rows, 1)
 
 
-@pytest.mark.parametrize(("empty", "passed"), [(0, True), (1, False)])
-def test_an_empty_file_is_found(empty: int, passed: bool) -> None:
-    verdict = no_empty_files().judge(replace(NOTHING, files=3, empty_files=empty))
+@pytest.mark.parametrize(
+    ("empty", "told"),
+    [
+        ((), "0 of 9 files are empty"),
+        (("a",), "1 of 9 files are empty: a"),
+        (("a", "b", "c"), "3 of 9 files are empty: a, b, c"),
+        (("a", "b", "c", "d"), "4 of 9 files are empty: a, b, c, …"),
+    ],
+)
+def test_an_empty_file_is_found_and_named(empty: tuple[str, ...], told: str) -> None:
+    verdict = no_empty_files().judge(replace(NOTHING, files=9, empty_files=empty))
 
-    assert verdict == Verdict(passed, f"{empty} of 3 files are empty", empty, 0)
+    assert verdict == Verdict(not empty, told, len(empty), 0)
 
 
 def test_a_day_reconciles_if_nothing_differs() -> None:

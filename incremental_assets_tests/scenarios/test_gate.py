@@ -149,4 +149,5 @@ def test_empty_file_beside_a_full_one_is_only_a_warning(world: World) -> None:
 
     check = result.days.popitem()[1].checks["no_empty_files"]  # type: ignore[attr-defined]
     assert (check.passed, check.severity, check.value) == (False, "warn", 1)
+    assert check.found == "1 of 2 files are empty: events/2017-01-05/empty.jsonl"
     assert not result.failed
