@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+
+from incremental_assets.errors import INTERRUPTED, STOPPED
 
 
 def start() -> None:
     """Run the command line. Stopped while it is still being imported, it ends as it does later."""
     try:
         from incremental_assets.cli import main
+        from incremental_assets.cli.interrupts import end_quietly
     except KeyboardInterrupt:
-        sys.stderr.write("\nAborted!\n")
-        sys.exit(1)
+        sys.stderr.write(f"\n{STOPPED}\n")
+        sys.exit(INTERRUPTED)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a script may ignore it
+        end_quietly()
     main()
 
 

@@ -9,6 +9,12 @@ _COLOUR = re.compile("\x1b\\[[0-9;]*m")
 _FRAMES = re.compile(r"(\n\s+\d+: [^\n]*(\n\s+at [^\n]*)?)+\s*")
 
 
+STOPPED = "Stopped: nothing is half-written, and the next run settles what was begun."
+"""What a command says that was interrupted."""
+INTERRUPTED = 130
+"""Its exit status, as shells know it: 128 and the number of the signal."""
+
+
 class IncrementalAssetsError(Exception):
     """Base of every error that the project raises on purpose.
 
@@ -19,6 +25,10 @@ class IncrementalAssetsError(Exception):
 
     def __init__(self, message: str = "") -> None:
         super().__init__(_FRAMES.sub("", _COLOUR.sub("", message)))
+
+
+class OutputError(IncrementalAssetsError):
+    """What a command prints cannot be written: the disk is full, a device is gone."""
 
 
 class SettingsError(IncrementalAssetsError):

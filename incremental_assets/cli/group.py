@@ -6,8 +6,8 @@ import sys
 
 import click
 
-from incremental_assets.cli.output import bad
-from incremental_assets.errors import IncrementalAssetsError
+from incremental_assets.cli.output import bad, say
+from incremental_assets.errors import INTERRUPTED, STOPPED, IncrementalAssetsError
 
 
 class _Group(click.Group):
@@ -19,6 +19,9 @@ class _Group(click.Group):
         except IncrementalAssetsError as error:
             bad("Error:", str(error))
             sys.exit(1)
+        except KeyboardInterrupt:
+            say(f"\n{STOPPED}")
+            sys.exit(INTERRUPTED)
 
 
 @click.group(cls=_Group)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING
 
 from incremental_assets.catalog import table_named, tables, tables_named
+from incremental_assets.cli.interrupts import end_quietly
 from incremental_assets.cli.output import say
 from incremental_assets.ledger.ledger import Ledger, ledger_path, no_lake
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.settings import Settings
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from incremental_assets.load import Lakehouse
     from incremental_assets.table import Table
 
@@ -32,11 +35,23 @@ def house_and_table(name: str) -> tuple[Table, Lakehouse]:
 def house_of_all() -> Lakehouse:
     """The lake with all its tables."""
     from incremental_assets.load import Lakehouse
-    from incremental_assets.spark.session import start_session
 
     every, settings = tables(), Settings.from_environment()
-    spark = cache(lambda: start_session(settings))
-    return Lakehouse(settings, every, spark, lambda: datetime.now(UTC), say)
+    return Lakehouse(settings, every, spark_of(settings), lambda: datetime.now(UTC), say)
+
+
+def spark_of(settings: Settings) -> Callable[[], SparkSession]:
+    """Starts the session at the first call. From then on Ctrl-C stops what it does."""
+
+    @cache
+    def spark() -> SparkSession:
+        from incremental_assets.spark.session import start_session
+
+        session = start_session(settings)
+        end_quietly(None if settings.spark_remote else session)
+        return session
+
+    return spark
 
 
 def chosen(names: Sequence[str]) -> list[Table]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
-from functools import cache
 
 import click
 import polars as pl
@@ -41,8 +40,7 @@ def maintain(
     Loads may go on meanwhile: a table that is being loaded is left for another time. --days bounds
     whose files are joined. The exit status is 1 if something could not be done.
     """
-    from incremental_assets.cli.house import chosen
-    from incremental_assets.spark.session import start_session
+    from incremental_assets.cli.house import chosen, spark_of
     from incremental_assets.upkeep import Asked, steps_named
     from incremental_assets.upkeep import maintain as keep
 
@@ -51,7 +49,7 @@ def maintain(
     done = keep(
         settings,
         chosen(names),
-        cache(lambda: start_session(settings)),
+        spark_of(settings),
         datetime.now(UTC),
         asked,
         say,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Literal
@@ -13,11 +15,35 @@ import polars as pl
 from rich.padding import Padding
 from rich.text import Text
 
+from incremental_assets.errors import OutputError
 from incremental_assets.screen import GAP, Screen, grid, labelled
 
 _SHORT = 28  # characters that are never folded: a day, a name, a number
 _FOLDED = 20  # characters that a column of longer text has at least
-OUT = Screen()
+
+
+class _Output(Screen):
+    """A screen that says in one sentence that nothing can be written to it."""
+
+    def print(self, *what: Any, **how: Any) -> None:
+        with _told_if_full():
+            super().print(*what, **how)
+
+
+@contextmanager
+def _told_if_full() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:  # whoever read it has read enough
+        raise
+    except OSError as error:
+        # Python would try once more when it ends.
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise OutputError(f"cannot write the output: {error.strerror or error}") from error
+
+
+OUT = _Output()
 ERR = Screen(stderr=True)
 
 
@@ -34,7 +60,7 @@ def show(rows: pl.DataFrame, title: str, *, as_json: bool, can_lack: Sequence[st
     then is shown as records of a few lines.
     """
     if as_json:
-        sys.stdout.write(rows.write_json() + "\n")
+        write(rows.write_json())
     elif rows.is_empty():
         OUT.print(f"{title}: nothing.")
     else:
@@ -95,7 +121,14 @@ def _show_records(screen: Screen, rows: pl.DataFrame, title: str) -> None:
 
 def show_object(told: Mapping[str, Any]) -> None:
     """What was done, for a program: a JSON object; days are ISO 8601, decimals text, exact."""
-    sys.stdout.write(json.dumps(told, default=_plain) + "\n")
+    write(json.dumps(told, default=_plain))
+
+
+def write(line: str) -> None:
+    """A line for a program. Raises OutputError."""
+    with _told_if_full():
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
 
 
 def _plain(value: date | Decimal) -> str:

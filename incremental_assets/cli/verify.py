@@ -13,7 +13,7 @@ from rich.text import Text
 
 from incremental_assets.cli.house import house_and_table
 from incremental_assets.cli.options import DAYS, asked_days, not_empty
-from incremental_assets.cli.output import OUT, bad, show
+from incremental_assets.cli.output import OUT, bad, show, write
 from incremental_assets.days import contiguous
 from incremental_assets.errors import IncrementalAssetsError
 from incremental_assets.screen import labelled
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from incremental_assets.verifying import Compared, Verified
 
 _NOT_DONE = 2
-_INTERRUPTED = 130
 _MOST_DAYS = 31
 """Of more days, only those are shown that differ."""
 
@@ -47,15 +46,13 @@ def verify(name: str, span: str | None, scratch: str | None, *, as_json: bool) -
     """
     try:
         found = _verified(name, span, scratch)
+        if as_json:
+            write(json.dumps(_plain(found), default=str))
+        else:
+            _show(found)
     except IncrementalAssetsError as error:
         bad("Error:", str(error))
-        sys.exit(_NOT_DONE)
-    except KeyboardInterrupt:
-        sys.exit(_INTERRUPTED)  # click's own status is 1, which says that rows differ
-    if as_json:
-        sys.stdout.write(json.dumps(_plain(found), default=str) + "\n")
-    else:
-        _show(found)
+        sys.exit(_NOT_DONE)  # 1 would say that rows differ
     if not found.rebuilt:
         sys.exit(_NOT_DONE)
     if not found.equal:

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import dagster as dg
+from dagster._core.definitions.reconstruct import ReconstructableJob
 from pydantic import Field
 
 from incremental_assets.catalog import table_named, tables
@@ -28,8 +29,8 @@ from incremental_assets.orchestration.failures import (
 )
 from incremental_assets.orchestration.instance import open_instance
 from incremental_assets.orchestration.metadata import shown
-from incremental_assets.orchestration.process import identity, record_process
 from incremental_assets.orchestration.resources import LakehouseResource, SparkResource
+from incremental_assets.orchestration.threads import was_interrupted
 from incremental_assets.settings import Settings
 
 _TABLE = "A table, such as silver/sales."
@@ -80,8 +81,6 @@ def restate_days(
     spark: SparkResource,
     lakehouse: dg.ResourceParam[LakehouseResource],
 ) -> Iterator[Any]:
-    # The command line runs it without the executor that records it.
-    record_process(context.instance, context.run_id, identity())
     with _in_words():
         house = lakehouse.over(spark, context.log.info)
         chosen = [table_named(house.tables, name) for name in config.tables]
@@ -174,22 +173,26 @@ INCIDENT_JOBS = (restate, replay, rewind, accept)
 
 
 def run_restate(
-    defs: dg.Definitions, settings: Settings, names: Sequence[str], days: str, why: str
+    job: ReconstructableJob, settings: Settings, names: Sequence[str], days: str, why: str
 ) -> str:
-    """Run the job `restate` in this process, over the instance; what failed, or ""."""
+    """Run the job `restate` in this process, over the instance; what failed, or "".
+
+    Raises KeyboardInterrupt if the run was interrupted.
+    """
     chosen = [table_named(tables(), name) for name in names]
     view = Ledger(ledger_path(settings.lake)).view_if_any()
     restating.require_loaded(chosen, _days(days), view)  # before a run is made
-    job = defs.resolve_job_def("restate")
     config = {"tables": list(names), "days": days, "why": why}
-    result = job.execute_in_process(
+    result = dg.execute_job(
+        job,
         instance=open_instance(settings),
         run_config={
             "ops": {"restate_days": {"config": config}},
             "loggers": {"console": {"config": {"log_level": "INFO"}}},
         },
-        raise_on_error=False,
     )
+    if was_interrupted(result):
+        raise KeyboardInterrupt
     for event in result.get_step_failure_events():
         failure = event.step_failure_data.user_failure_data
         return (failure.description if failure else None) or "the run failed; see its log"

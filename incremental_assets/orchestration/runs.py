@@ -50,8 +50,13 @@ class RunReport:
 
 def all_assets(defs: dg.Definitions) -> ReconstructableJob:
     """The job that holds every asset, as Dagster's own command line makes it."""
+    return job_named(defs.resolve_implicit_global_asset_job_def().name)
+
+
+def job_named(name: str) -> ReconstructableJob:
+    """A job of the definitions, with the executor that they name."""
     repository = ReconstructableRepository.for_module("incremental_assets", "defs")
-    return repository.get_reconstructable_job(defs.resolve_implicit_global_asset_job_def().name)
+    return repository.get_reconstructable_job(name)
 
 
 def run_what_is_due(

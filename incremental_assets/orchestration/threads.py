@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -125,11 +126,26 @@ class ThreadsExecutor(Executor):
                 )
             )
             try:
-                captured = stack.enter_context(logs.capture_logs(log_key))
+                with _kept_from_the_keyboard():
+                    captured = stack.enter_context(logs.capture_logs(log_key))
                 yield DagsterEvent.capture_logs(job_context, steps, log_key, captured)
             except Exception:  # noqa: BLE001 - a run without this log is better than none
                 yield from _handle_compute_log_setup_error(job_context, sys.exc_info())
             yield from _Running(job_context, active, self._at_once).events()
+
+
+@contextmanager
+def _kept_from_the_keyboard() -> Iterator[None]:
+    """Processes that are started meanwhile never see a Ctrl-C, which is for this one to answer.
+
+    Dagster's own, which copy a run's output to the terminal, would die of it with a traceback,
+    and with them what the run still has to say. Dagster ends them when the output is complete.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def was_interrupted(result: dg.JobExecutionResult) -> bool:

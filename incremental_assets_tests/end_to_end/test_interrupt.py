@@ -9,6 +9,7 @@ import subprocess
 import dagster as dg
 from pyspark.sql import SparkSession
 
+from incremental_assets.errors import INTERRUPTED, STOPPED
 from incremental_assets_tests.end_to_end.dagster_dev import dagster_dev, until
 from incremental_assets_tests.end_to_end.shop import BIN, Shop
 from incremental_assets_tests.scenarios.test_order_free import land_week
@@ -44,8 +45,9 @@ def test_an_interrupted_run_ends_soon_and_the_next_one_does_what_was_left(
     os.killpg(process.pid, signal.SIGINT)
     said, _ = process.communicate(timeout=SOON)
 
-    assert process.returncode == 1, said
-    assert "Aborted!" in said
+    assert process.returncode == INTERRUPTED, said
+    assert said.rstrip().endswith(STOPPED)
+    assert "Traceback" not in said
     (run,) = shop.instance().get_runs(limit=1)
     assert run.status is dg.DagsterRunStatus.FAILURE
     finished = shop.command("run")

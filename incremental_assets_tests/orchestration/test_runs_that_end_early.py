@@ -45,16 +45,20 @@ def broken_assets() -> dg.JobDefinition:
     return made.resolve_job_def("everything")
 
 
-def broken_restate() -> dg.Definitions:
+def broken_restate() -> dg.JobDefinition:
     @dg.op(required_resource_keys={"missing"}, config_schema=dict)
     def restate_days() -> None:
         raise AssertionError("no step is reached")
 
-    @dg.job(resource_defs={"missing": missing}, logger_defs={"console": console})
+    @dg.job(
+        resource_defs={"missing": missing},
+        logger_defs={"console": console},
+        executor_def=threads,
+    )
     def restate() -> None:
         restate_days()
 
-    return dg.Definitions(jobs=[restate])
+    return restate
 
 
 @pytest.fixture
@@ -80,6 +84,6 @@ def test_a_run_that_ends_before_its_steps_has_failed(lake: Settings) -> None:
 
 
 def test_a_restatement_that_ends_before_its_steps_has_failed(lake: Settings) -> None:
-    failed = run_restate(broken_restate(), lake, ["silver/sales"], "", "a repair")
+    failed = run_restate(dg.reconstructable(broken_restate), lake, ["silver/sales"], "", "a repair")
 
     assert failed == "the run ended before any of its steps failed; see its log"

@@ -1,0 +1,100 @@
+"""A command that is interrupted, or cannot write, ends with one sentence and no traceback."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from incremental_assets.errors import INTERRUPTED, STOPPED
+from incremental_assets.settings import PREFIX
+
+BATCHES = (sys.executable, "-m", "incremental_assets", "batches")
+# A command amid a call of a library that logs a traceback wherever it is interrupted.
+WAITING = """
+import logging, time
+from types import SimpleNamespace
+from incremental_assets.cli import main
+from incremental_assets.cli.interrupts import end_quietly
+
+context = SimpleNamespace(
+    setLogLevel=lambda level: print("log level", level, flush=True),
+    cancelAllJobs=lambda: print("jobs are cancelled", flush=True),
+)
+
+@main.command()
+def wait():
+    print("ready", flush=True)
+    try:
+        time.sleep(60)
+    except KeyboardInterrupt:
+        logging.exception("interrupted amid a call")
+        raise
+
+end_quietly(SimpleNamespace(sparkContext=context))
+main(["wait"])
+"""
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    lake = {f"{PREFIX}LAKE": str(tmp_path / "lake"), f"{PREFIX}LANDING": str(tmp_path)}
+    return {**os.environ, **lake}
+
+
+def test_an_interrupted_command_stops_spark_and_says_one_sentence() -> None:
+    command = [sys.executable, "-c", WAITING]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as at:
+        assert at.stdout is not None
+        assert at.stdout.readline() == "ready\n"
+
+        at.send_signal(signal.SIGINT)
+        out, err = at.communicate(timeout=20)
+
+    assert at.returncode == INTERRUPTED
+    assert out.splitlines() == ["log level OFF", "jobs are cancelled"]
+    assert err.strip() == STOPPED
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize("words", [(), ("--json",)], ids=str)
+def test_output_that_cannot_be_written_is_told(
+    environment: dict[str, str], words: tuple[str, ...]
+) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*BATCHES, *words],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+            check=False,
+        )
+
+    assert done.returncode == 1
+    assert done.stderr == "Error: cannot write the output: No space left on device\n"
+
+
+@pytest.mark.parametrize("words", [(), ("--json",)], ids=str)
+def test_a_reader_that_has_read_enough_hears_nothing(
+    environment: dict[str, str], words: tuple[str, ...]
+) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(
+            [*BATCHES, *words],
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+            check=False,
+        )
+    finally:
+        os.close(writing)
+
+    assert done.stderr == ""
