@@ -5,6 +5,7 @@ BIN := .venv/bin
 export INCREMENTAL_ASSETS_LAKE ?= $(CURDIR)/lake
 export INCREMENTAL_ASSETS_LANDING ?= $(CURDIR)/landing
 export DAGSTER_HOME ?= $(CURDIR)/.dagster
+PORT ?= 3000
 DEMO_DAYS ?= 2017-01-01...2017-01-07
 DEMO_FROM = $(firstword $(subst ..., ,$(DEMO_DAYS)))
 DEMO_TO = $(lastword $(subst ..., ,$(DEMO_DAYS)))
@@ -35,8 +36,8 @@ demo: setup  ## Land a week of real retail data, load it, show what happened
 	@$(BIN)/incremental-assets run
 	@$(BIN)/incremental-assets demo show --days $(DEMO_DAYS)
 
-dev: setup  ## Open the Dagster UI on http://127.0.0.1:3000
-	@$(BIN)/dagster dev -h 127.0.0.1 -w workspace.yaml
+dev: setup  ## Open the Dagster UI on http://127.0.0.1:3000, or with PORT=3001 on that port
+	@cd $(DAGSTER_HOME) && $(CURDIR)/$(BIN)/dagster dev -h 127.0.0.1 -p $(PORT) -w $(CURDIR)/workspace.yaml
 
 test: setup  ## Run the tests
 	@$(BIN)/python scripts/run_tests.py

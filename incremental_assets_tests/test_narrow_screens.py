@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from incremental_assets.catalog import tables
 from incremental_assets.cli import main, output
+from incremental_assets.cli.run import tables_in_brief
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.retail.feed import show
 from incremental_assets.screen import Screen
@@ -171,3 +172,16 @@ def test_a_pipe_has_room_for_all_columns(
     header = done.output.splitlines()[1].split()
     assert {"table", "quarantined", "state"} <= set(header)
     assert "Left out" not in done.output
+
+
+@pytest.mark.parametrize(
+    ("count", "line"),
+    [
+        (1, "t0"),
+        (4, "t0, t1, t2, t3"),
+        (5, "t0, t1, t2 and 2 more"),
+        (15, "all 15 tables"),
+    ],
+)
+def test_a_run_of_many_tables_does_not_name_them_all(count: int, line: str) -> None:
+    assert tables_in_brief([f"t{number}" for number in range(count)], 15) == line

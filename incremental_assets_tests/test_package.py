@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import dagster as dg
 import pytest
 
 import incremental_assets
+from incremental_assets.errors import INTERRUPTED, STOPPED
+from incremental_assets.settings import PROJECT_ROOT
 
 SOURCE = Path(incremental_assets.__file__).read_text()
 
@@ -66,7 +70,7 @@ def test_a_command_that_is_stopped_while_it_is_imported_ends_as_it_does_later() 
         "start()\n",
     )
 
-    assert (done.returncode, done.stdout, done.stderr.strip()) == (1, "", "Aborted!")
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (INTERRUPTED, "", STOPPED)
 
 
 def test_every_name_of_the_front_door_is_there_and_is_listed_once() -> None:
@@ -91,3 +95,23 @@ def test_a_table_is_written_with_names_of_the_front_door_without_dagster() -> No
 def test_a_name_that_the_front_door_does_not_have_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match=r"no attribute 'Tabel'"):
         _ = incremental_assets.Tabel
+
+
+def test_the_ui_opens_on_the_port_that_was_asked_for() -> None:
+    done = subprocess.run(
+        ["make", "-n", "dev", "PORT=3001"],
+        cwd=PROJECT_ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert "/dagster dev -h 127.0.0.1 -p 3001 " in done.stdout, done.stderr
+
+
+def test_no_dialog_covers_the_first_page_of_the_ui(tmp_path: Path) -> None:
+    shutil.copy(PROJECT_ROOT / "dagster.yaml", tmp_path)
+
+    with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
+        assert not instance.nux_enabled
+        assert not instance.telemetry_enabled

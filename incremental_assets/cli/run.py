@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from incremental_assets.catalog import tables
 from incremental_assets.cli.options import DAYS, JSON_OBJECT, asked_days
 from incremental_assets.cli.output import ERR, OUT, bad, show_object
 from incremental_assets.ledger.entry import Entry
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from incremental_assets.orchestration.runs import RunReport
     from incremental_assets.plan.due import Due
 
+_NAMED = 3
 NOTHING_DUE = "Nothing is new or stale."
 
 
@@ -39,7 +42,7 @@ def run(names: tuple[str, ...], span: str | None, *, as_json: bool) -> None:
     console = ERR if as_json else OUT
 
     def say(due: Due) -> None:
-        what = ", ".join(table.name for table in due.tables)
+        what = tables_in_brief([table.name for table in due.tables], len(tables()))
         console.print(labelled(f"{due.days}:", "bold", what), soft_wrap=True)
 
     settings, now = Settings.from_environment(), datetime.now(UTC)
@@ -62,6 +65,14 @@ def run(names: tuple[str, ...], span: str | None, *, as_json: bool) -> None:
             )
     if report.held or report.failed or in_vain:
         sys.exit(1)
+
+
+def tables_in_brief(names: Sequence[str], of: int) -> str:
+    """Tables in a line, of a lake with so many; of many the first ones."""
+    if len(names) == of > 1:
+        return f"all {of} tables"
+    more = len(names) - _NAMED
+    return ", ".join(names) if more <= 1 else f"{', '.join(names[:_NAMED])} and {more} more"
 
 
 def _due(due: Due) -> str:

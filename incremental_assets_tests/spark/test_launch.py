@@ -27,7 +27,7 @@ from incremental_assets.spark.launch import (
     launched,
 )
 from incremental_assets.spark.properties import as_properties, write_privately
-from incremental_assets.spark.session import session_conf
+from incremental_assets.spark.session import LOGGING, session_conf
 
 HOME = Path(pyspark.__file__).parent
 FILE = Path("/nowhere/spark.conf")
@@ -303,3 +303,11 @@ def test_the_file_of_settings_is_for_this_user_alone(tmp_path: Path) -> None:
 
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert path.read_text() == "spark.a=one\\ two\nb\\:c=x\\=\\#\\\\y\\n\\!\n"
+
+
+def test_the_level_of_the_gateway_is_that_of_the_root_so_spark_does_not_tell_of_it() -> None:
+    lines = [line.split(" = ") for line in LOGGING.read_text().splitlines() if " = " in line]
+    told = dict(lines)
+
+    assert told["logger.gateway.name"] == GATEWAY
+    assert told["logger.gateway.level"] == told["rootLogger.level"]
