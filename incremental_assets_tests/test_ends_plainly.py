@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from incremental_assets.errors import INTERRUPTED, STOPPED
-from incremental_assets.settings import PREFIX
+from incremental_assets.ledger.ledger import Ledger, ledger_path
+from incremental_assets.settings import PREFIX, Settings
+from incremental_assets_tests.plan.ledgers import EVENTS, did
 
 BATCHES = (sys.executable, "-m", "incremental_assets", "batches")
 # A command amid a call of a library that logs a traceback wherever it is interrupted.
@@ -41,8 +43,10 @@ main(["wait"])
 
 
 @pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str]:
-    lake = {f"{PREFIX}LAKE": str(tmp_path / "lake"), f"{PREFIX}LANDING": str(tmp_path)}
+def environment(settings: Settings) -> dict[str, str]:
+    """Names a lake of one batch."""
+    Ledger(ledger_path(settings.lake)).transact_on(EVENTS.name, lambda _: [did(EVENTS, 1, 5)])
+    lake = {f"{PREFIX}LAKE": settings.lake, f"{PREFIX}LANDING": settings.landing}
     return {**os.environ, **lake}
 
 

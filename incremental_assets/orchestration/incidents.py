@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import dagster as dg
-from dagster._core.definitions.reconstruct import ReconstructableJob
 from pydantic import Field
 
 from incremental_assets.catalog import table_named, tables
@@ -30,6 +29,7 @@ from incremental_assets.orchestration.failures import (
 from incremental_assets.orchestration.instance import open_instance
 from incremental_assets.orchestration.metadata import shown
 from incremental_assets.orchestration.resources import LakehouseResource, SparkResource
+from incremental_assets.orchestration.runs import RunnableJob
 from incremental_assets.orchestration.threads import was_interrupted
 from incremental_assets.settings import Settings
 
@@ -173,7 +173,7 @@ INCIDENT_JOBS = (restate, replay, rewind, accept)
 
 
 def run_restate(
-    job: ReconstructableJob, settings: Settings, names: Sequence[str], days: str, why: str
+    job: RunnableJob, settings: Settings, names: Sequence[str], days: str, why: str
 ) -> str:
     """Run the job `restate` in this process, over the instance; what failed, or "".
 

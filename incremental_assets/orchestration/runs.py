@@ -22,6 +22,8 @@ from incremental_assets.plan.rounds import Left, due_runs
 from incremental_assets.plan.together import require_all_together
 from incremental_assets.settings import Settings
 
+# A job that is named, not held, so that executors may load it elsewhere, too.
+RunnableJob = ReconstructableJob
 _QUIET = {"loggers": {"console": {"config": {"log_level": "INFO"}}}}
 
 
@@ -53,7 +55,7 @@ def all_assets(defs: dg.Definitions) -> ReconstructableJob:
     return job_named(defs.resolve_implicit_global_asset_job_def().name)
 
 
-def job_named(name: str) -> ReconstructableJob:
+def job_named(name: str) -> RunnableJob:
     """A job of the definitions, with the executor that they name."""
     repository = ReconstructableRepository.for_module("incremental_assets", "defs")
     return repository.get_reconstructable_job(name)

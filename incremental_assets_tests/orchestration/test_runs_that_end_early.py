@@ -9,12 +9,14 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.orchestration.console import console
 from incremental_assets.orchestration.incidents import run_restate
 from incremental_assets.orchestration.partitions import daily
 from incremental_assets.orchestration.runs import run_what_is_due
 from incremental_assets.orchestration.threads import threads
 from incremental_assets.settings import PREFIX, Settings
+from incremental_assets_tests.plan.ledgers import SALES, did
 
 NOW = datetime(2017, 1, 9, 12, tzinfo=UTC)
 
@@ -84,6 +86,8 @@ def test_a_run_that_ends_before_its_steps_has_failed(lake: Settings) -> None:
 
 
 def test_a_restatement_that_ends_before_its_steps_has_failed(lake: Settings) -> None:
+    Ledger(ledger_path(lake.lake)).transact_on(SALES.name, lambda _: [did(SALES, 1, 5)])
+
     failed = run_restate(dg.reconstructable(broken_restate), lake, ["silver/sales"], "", "a repair")
 
     assert failed == "the run ended before any of its steps failed; see its log"
