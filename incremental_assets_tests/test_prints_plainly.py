@@ -82,6 +82,25 @@ def test_the_console_of_a_run_steers_no_terminal(capsys: pytest.CaptureFixture[s
     assert "\x1b[2J" not in printed
 
 
+def test_a_step_that_was_stopped_is_told_without_a_stack(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    @dg.op
+    def loads() -> None:
+        raise dg.DagsterExecutionInterruptedError
+
+    @dg.job(logger_defs={"console": console})
+    def job() -> None:
+        loads()
+
+    told: Mapping[str, Any] = {"loggers": {"console": {"config": {"log_level": "INFO"}}}}
+    job.execute_in_process(run_config=told, raise_on_error=False)
+
+    printed = capsys.readouterr().err
+    assert "loads was stopped" in printed
+    assert "Stack Trace" not in printed
+
+
 @pytest.mark.parametrize("words", [("batches",), ("plan",), ("quarantine", "show", "silver/sales")])
 def test_a_limit_below_zero_is_refused(
     command: Callable[..., Result], words: tuple[str, ...]

@@ -9,6 +9,9 @@ import dagster as dg
 from incremental_assets.screen import printable
 
 
+_STOPPED = dg.DagsterExecutionInterruptedError.__name__
+
+
 class _Lines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         return printable(self._line(record))
@@ -18,6 +21,8 @@ class _Lines(logging.Formatter):
         event = meta.get("dagster_event")
         step = meta.get("step_key") or ""
         if event is not None and event.is_step_failure:
+            if event.step_failure_data.error.cls_name == _STOPPED:
+                return f"{self.formatTime(record, '%H:%M:%S')} {step} was stopped"
             failure = event.step_failure_data.user_failure_data
             said = failure.description if failure else event.step_failure_data.error_display_string
             return f"FAILED {step}: {said}"

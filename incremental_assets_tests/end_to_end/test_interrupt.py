@@ -48,6 +48,7 @@ def test_an_interrupted_run_ends_soon_and_the_next_one_does_what_was_left(
     assert process.returncode == INTERRUPTED, said
     assert said.rstrip().endswith(STOPPED)
     assert "Traceback" not in said
+    assert "Stack Trace" not in said
     (run,) = shop.instance().get_runs(limit=1)
     assert run.status is dg.DagsterRunStatus.FAILURE
     finished = shop.command("run")
