@@ -75,7 +75,8 @@ def judge(
 ) -> Judged:
     """Count everything in one pass, and judge it. `values` are further aggregates.
 
-    Rules on rows apply to what `is_row`, as in `with_reasons`. Raises GateError where a rule with severity `fail` is broken.
+    Rules on rows apply to what `is_row`, as in `with_reasons`. Raises GateError where a rule with
+    severity `fail` is broken.
     """
     watched = [r for r in rules if isinstance(r, RowRule) and r.severity != "quarantine"]
     broken = {

@@ -8,7 +8,6 @@ import dagster as dg
 
 from incremental_assets.screen import printable
 
-
 _STOPPED = dg.DagsterExecutionInterruptedError.__name__
 
 
