@@ -57,7 +57,7 @@ def test_range_with_a_held_day_publishes_the_others_and_goes_through_once_repair
     (only,) = json.loads(listed.stdout)
     assert (only["day"], only["reason"], only["rows"]) == ("2017-01-05", "order_id_not_null", 2)
     shown = shop.command(
-        "quarantine", "show", "silver/sales", "--days", "2017-01-05", COLUMNS="200"
+        "quarantine", "show", "silver/sales", "--days", "2017-01-05", COLUMNS="300"
     )
     assert "2 rows of silver/sales" in shown.stdout
     assert '"order_id":null' in shown.stdout
