@@ -55,7 +55,7 @@ class AsOf:
     @property
     def valid_to(self) -> str:
         """The column that says when a version ended; "" where the next one tells."""
-        return "valid_to" if isinstance(self.table.write, SCD2) else ""
+        return "valid_to" if self.table.write.keeps_versions else ""
 
 
 Read = LandedFiles | Stored | SameDay | AsOf
@@ -140,7 +140,7 @@ class Table:
         none to set aside: it is held, if it is looked up by its key.
         """
         if not self.is_typed:
-            by_key = self.layer == "gold" and isinstance(self.write, Merge | RecomputeKeys)
+            by_key = self.layer == "gold" and self.write.by_key
             return [key_complete(*self.key)] if by_key and self.key else ()
         if self.schema is None:
             return ()

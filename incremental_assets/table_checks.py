@@ -9,8 +9,13 @@ from incremental_assets.changes.by_log import ChangeLog
 from incremental_assets.changes.by_snapshot import DELETED_SHARE, SnapshotDiff
 from incremental_assets.changes.files import Files
 from incremental_assets.errors import DefinitionError
-from incremental_assets.lake.history import VALIDITY
-from incremental_assets.lake.strategy import SCD2, Append, Merge, RecomputeKeys, ReplaceDay
+from incremental_assets.lake.strategy import (
+    SCD2,
+    VALIDITY,
+    Merge,
+    RecomputeKeys,
+    ReplaceDay,
+)
 from incremental_assets.quality.gate import structural_rules
 from incremental_assets.quality.rule import DayRule
 
@@ -26,7 +31,7 @@ def check_table(table: Table) -> None:
     if len(set(names)) != len(names):
         raise DefinitionError(f"{table.name}: two rules have the same name: {sorted(names)}.")
     structural = set(structural_rules(table.schema)) if table.is_typed else set()
-    if isinstance(table.changes, SnapshotDiff):
+    if table.changes.is_snapshot:
         structural = {DELETED_SHARE}
     taken = sorted(set(names) & structural)
     if taken:
@@ -86,7 +91,7 @@ def _check_rules(table: Table) -> None:
 
 
 def _check_rules_on_whole_days(table: Table) -> None:
-    by_key = isinstance(table.write, RecomputeKeys)
+    by_key = table.write.recomputes_keys
     of_days = [r.name for r in table.rules if isinstance(r, DayRule) and r.of_volume]
     if of_days and by_key:
         raise DefinitionError(
@@ -104,7 +109,7 @@ def _check_source(table: Table) -> None:
     name, changes = table.name, table.changes
     if len(table.reads) != 1 or not (table.feed or table.stored):
         raise DefinitionError(f"{name}: a bronze table reads one LandedFiles(…) or Stored(…).")
-    if not isinstance(table.write, Append):
+    if not table.write.appends:
         raise DefinitionError(f"{name}: a bronze table keeps what arrived; use Append().")
     if table.feed is not None and not isinstance(changes, Files | ChangeLog | SnapshotDiff):
         raise DefinitionError(
@@ -116,7 +121,7 @@ def _check_source(table: Table) -> None:
             f"{name}: a stored source needs to be told how it shows what is new: changes="
             "Timestamp(…), Sequence(…), ChangeLog(…) or SnapshotDiff(…)."
         )
-    if isinstance(changes, SnapshotDiff) and table.stored is not None and table.stored.day:
+    if changes.is_snapshot and table.stored is not None and table.stored.day:
         raise DefinitionError(f"{name}: a full copy stands for a moment; it has no day column.")
     if isinstance(changes, SnapshotDiff | ChangeLog) and table.day is not None:
         raise DefinitionError(
@@ -149,11 +154,11 @@ def _check_derived(table: Table) -> None:
             f"({', '.join(facts.key)}), and facts that stay on their day: a silver table with "
             "Merge() and a `day`. Use ReplaceDay()."
         )
-    if isinstance(table.write, RecomputeKeys) and (not table.key or len(table.reads) != 1):
+    if table.write.recomputes_keys and (not table.key or len(table.reads) != 1):
         raise DefinitionError(
             f"{name}: RecomputeKeys() needs the key whose rows are made anew, and reads one table."
         )
-    if isinstance(table.write, RecomputeKeys) and facts.layer != "silver":
+    if table.write.recomputes_keys and facts.layer != "silver":
         raise DefinitionError(
             f"{name}: RecomputeKeys() tells what changed by the row hashes of a silver table; "
             f"{facts.name} has none."
@@ -169,11 +174,11 @@ def _check_typed(table: Table) -> None:
             f"{name}: a table over bronze types the rows of one bronze table, and this one reads "
             f"{len(table.reads)}. Make a silver table of each, and join them in gold."
         )
-    if table.schema is None or not (table.key or isinstance(table.write, Append)):
+    if table.schema is None or not (table.key or table.write.appends):
         raise DefinitionError(
             f"{name}: {type(table.write).__name__}() needs a key and a schema contract."
         )
-    if isinstance(table.write, Append) and (log is not None or table.key or table.version_by):
+    if table.write.appends and (log is not None or table.key or table.version_by):
         raise DefinitionError(
             f"{name}: Append() keeps every row, so nothing is deleted and no version decides; "
             "leave key and version_by out, or use Merge() or SCD2()."

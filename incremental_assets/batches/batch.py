@@ -11,12 +11,11 @@ from typing import Any, Protocol
 
 from pyspark.sql import SparkSession
 
-from incremental_assets.changes.by_snapshot import SnapshotDiff
 from incremental_assets.errors import ConflictError
 from incremental_assets.lake.delta_log import Commit, bytes_of, find_commit, partition_day
 from incremental_assets.lake.session import Size, size_of
 from incremental_assets.lake.stage import folder_of
-from incremental_assets.lake.strategy import Merge, RecomputeKeys
+from incremental_assets.lake.strategy import Merge
 from incremental_assets.lake.transaction import Transaction
 from incremental_assets.ledger.entry import Entry, Touched
 from incremental_assets.ledger.held_by import held_by
@@ -84,10 +83,10 @@ class Batch:
         looked_up: list[tuple[str, set[date] | None]] = [
             (r.table.name, None) for r in table.upstreams if isinstance(r, AsOf)
         ]
-        if self.work.mode == "merge" or isinstance(table.changes, SnapshotDiff):
+        if self.work.mode == "merge" or table.changes.is_snapshot:
             by_day = table.day or (not table.is_typed and isinstance(table.write, Merge))
             looked_up.append((table.name, set(self.work.days) if by_day else None))
-        if isinstance(table.write, RecomputeKeys) or self.reads_upstream_whole:
+        if table.write.recomputes_keys or self.reads_upstream_whole:
             looked_up += [(r.table.name, None) for r in table.upstreams]
         found = [bytes_of(f"{lake}/{name}", days) for name, days in looked_up]
         return size_of(self.work.rows, [self.work.bytes, *found])

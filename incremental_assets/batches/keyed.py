@@ -21,14 +21,13 @@ from incremental_assets.frames import persisted, quoted
 from incremental_assets.intake.intake import HASH
 from incremental_assets.lake.compare import rows_apart, rows_of
 from incremental_assets.lake.delta_log import version_of
-from incremental_assets.lake.history import VALIDITY
 from incremental_assets.lake.literals import sql_days
 from incremental_assets.lake.merge import GONE, OLD, Merged, merge
 from incremental_assets.lake.publish import publish
 from incremental_assets.lake.read import DataFile, TableFiles, plain_files, read_version
 from incremental_assets.lake.session import own_session
 from incremental_assets.lake.stage import stage
-from incremental_assets.lake.strategy import SCD2, RecomputeKeys
+from incremental_assets.lake.strategy import RecomputeKeys
 from incremental_assets.lake.widen import widen
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.quality.judge import RuleResult
@@ -79,7 +78,7 @@ class KeyedBatch(DayBatch):
 def _carried(table: Table) -> Mapping[str, str]:
     """What a day's rows go on from; nothing where the rows of a key do not depend on days."""
     assert isinstance(table.write, RecomputeKeys)
-    return table.write.running
+    return table.write.running_columns
 
 
 def _facts(batch: Batch) -> Table:
@@ -124,7 +123,7 @@ def _changed(session: SparkSession, batch: Batch) -> DataFrame:
     """
     facts = _facts(batch)
     # An interval that ends, by a delete or a later version, is another row of the same hash.
-    shown = VALIDITY if isinstance(facts.write, SCD2) else ()
+    shown = facts.write.validity
     columns = list(dict.fromkeys((*batch.table.key, "dt", *facts.key, *shown, HASH)))
     path = f"{batch.settings.lake}/{facts.name}"
     after = plain_files(path, batch.versions[facts.name])

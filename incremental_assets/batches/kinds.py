@@ -10,9 +10,6 @@ from incremental_assets.batches.keyed import KeyedBatch
 from incremental_assets.batches.landing import LandingBatch
 from incremental_assets.batches.silver import TypedBatch
 from incremental_assets.batches.stored import StoredBatch
-from incremental_assets.changes import ChangeLog, Files, SnapshotDiff, Timestamp
-from incremental_assets.changes import Sequence as SequenceChanges
-from incremental_assets.lake.strategy import RecomputeKeys
 from incremental_assets.ledger.entry import Mode
 from incremental_assets.table import Table
 
@@ -20,25 +17,16 @@ from incremental_assets.table import Table
 def kind_of(table: Table, mode: Mode = "rebuild") -> BatchKind:
     """How the table is loaded; what a commit of it says does not depend on the mode."""
     if table.layer == "bronze":
-        if isinstance(table.changes, SnapshotDiff):
+        if table.changes.is_snapshot:
             return CopyBatch()
         return LandingBatch() if table.feed is not None else StoredBatch()
     if table.is_typed:
         return TypedBatch()
-    if isinstance(table.write, RecomputeKeys):
+    if table.write.recomputes_keys:
         return KeyedBatch()
     return JoinedBatch() if mode == "merge" else DailyBatch()
 
 
 def detector_of(table: Table) -> str:
     """How the ledger calls the way in which the table is told what is new."""
-    names = {
-        Files: "files",
-        Timestamp: "timestamp",
-        SequenceChanges: "sequence",
-        ChangeLog: "change log",
-        SnapshotDiff: "snapshot diff",
-    }
-    if table.layer != "bronze":
-        return "batches"
-    return next(name for kind, name in names.items() if isinstance(table.changes, kind))
+    return table.changes.name if table.layer == "bronze" else "batches"

@@ -20,11 +20,10 @@ from incremental_assets.batches.versions import write_versions
 from incremental_assets.batches.volume import Before, added_up, judges_volume
 from incremental_assets.frames import persisted
 from incremental_assets.lake.delta_log import columns_of
-from incremental_assets.lake.history import DELETED, VALIDITY
+from incremental_assets.lake.history import DELETED
 from incremental_assets.lake.merge import Merged
 from incremental_assets.lake.publish import publish
 from incremental_assets.lake.session import own_session
-from incremental_assets.lake.strategy import SCD2, Append
 from incremental_assets.lake.widen import widen
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.quality.examples import Examples, examples
@@ -85,7 +84,7 @@ class TypedBatch(DayBatch):
                 session, batch, replace(read, rows=rows), counted, judged.published
             )
         entries = with_changes(judged.entries, written)
-        alone = batch.table.day is not None or isinstance(batch.table.write, Append)
+        alone = batch.table.day is not None or batch.table.write.appends
         rebuilt = judged.published if batch.work.mode == "rebuild" and alone else ()
         publish(
             written.staged,
@@ -119,11 +118,11 @@ def write_good(
 ) -> Merged:
     """Stage the good rows of these days, as the table is written."""
     # The columns of an interval are the load's own, whatever the feed calls so.
-    own = VALIDITY if isinstance(batch.table.write, SCD2) else ()
+    own = batch.table.write.validity
     known = [name for name in columns_of(batch.path) if name not in own]
     fields = [name for name in counted.fields if name.lower() not in own]
     grown = contract_of(batch.table).grown(fields, known)
-    if batch.table.log is not None or isinstance(batch.table.write, SCD2):
+    if batch.table.log is not None or batch.table.write.keeps_versions:
         truncated = bool(counted.flags.get("truncates"))
         return write_changes(session, batch, read, sorted(days), grown, truncated=truncated)
     return write_versions(session, batch, read.rows, set(days), grown)

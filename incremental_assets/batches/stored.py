@@ -31,7 +31,6 @@ from incremental_assets.batches.stored_rows import (
 )
 from incremental_assets.batches.stored_sequence import WITHOUT_CURSOR, without_cursor_since
 from incremental_assets.batches.volume import Before, added_up, judges_volume
-from incremental_assets.changes.by_log import ChangeLog
 from incremental_assets.changes.by_sequence import Sequence as SequenceChanges
 from incremental_assets.changes.by_sequence import Step
 from incremental_assets.changes.by_timestamp import Timestamp
@@ -223,7 +222,7 @@ def _position(batch: Batch, fixed: FixedSource, day: date, found: _Found, step: 
         state["listed"] = work.listed
     if found.first_ahead is not None:
         state["ahead"] = as_text(instant_at(found.first_ahead))
-    if isinstance(batch.table.changes, ChangeLog) and fixed.version is not None:
+    if batch.table.changes.is_log and fixed.version is not None:
         state["version"] = fixed.version
     if step is not None:
         state |= {"top": step.after.high, **state_of_progress(step.after, step.after.high)}

@@ -25,7 +25,6 @@ from incremental_assets.batches.stored_rows import (
 )
 from incremental_assets.batches.stored_sequence import first_batch_read_again
 from incremental_assets.batches.superseded import in_quarantine
-from incremental_assets.changes.by_log import ChangeLog
 from incremental_assets.changes.by_sequence import Progress, Step
 from incremental_assets.changes.by_sequence import Sequence as SequenceChanges
 from incremental_assets.changes.by_timestamp import Timestamp
@@ -168,7 +167,7 @@ def _files_of_known(batch: Batch, fixed: FixedSource) -> Callable[[DataFile], bo
         if first is None:
             return None
         return lambda file: file.may_hold_batches(first - 1, batch.number)
-    if isinstance(table.changes, ChangeLog) and fixed.version is None:
+    if table.changes.is_log and fixed.version is None:
         known = {f.path for e in history.committed for f in e.files}
         if not any(file.path in known for work in batch.work.days.values() for file in work.files):
             return None

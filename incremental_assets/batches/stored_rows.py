@@ -11,7 +11,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DateType, StringType, TimestampNTZType, TimestampType
 
 from incremental_assets.batches.batch import Batch
-from incremental_assets.changes.by_log import ChangeLog
 from incremental_assets.changes.by_sequence import Sequence as SequenceChanges
 from incremental_assets.changes.by_timestamp import Timestamp
 from incremental_assets.changes.row_hash import payload_hash, row_hash
@@ -40,11 +39,11 @@ def stored_rows(
     the columns of a typed source, only saves reading. Raises SourceError for a column that is
     missing or of a type that cannot be ordered.
     """
-    if isinstance(batch.table.changes, ChangeLog) and fixed.format in _TYPED:
+    if batch.table.changes.is_log and fixed.format in _TYPED:
         with _log(batch, fixed).rows(session, {}) as rows:
             wanted = reach(own_types(rows))
             yield _from_payload(row_objects(rows if wanted is None else rows.where(wanted)), batch)
-    elif isinstance(batch.table.changes, ChangeLog):
+    elif batch.table.changes.is_log:
         with _log(batch, fixed).objects(session) as rows:
             yield _from_payload(rows, batch)
     elif fixed.format in _TYPED:

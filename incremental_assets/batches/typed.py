@@ -61,7 +61,7 @@ def typed(landed: DataFrame, batch: Batch) -> Iterator[Typed]:
     if table.log is None:
         rows = _judged(landed, batch)
         order: tuple[str, ...] = ()
-        if isinstance(table.write, SCD2):
+        if table.write.keeps_versions:
             rows = rows.withColumns({ORDER: F.col(table.version_by[0]), DELETED: F.lit(False)})
             order = (ORDER,)
         yield Typed(_bare(rows, F.col("payload")), order)

@@ -36,7 +36,7 @@ from incremental_assets.lake.merge import (
 )
 from incremental_assets.lake.read import DataFile, read_version
 from incremental_assets.lake.stage import stage
-from incremental_assets.lake.strategy import Append, Merge
+from incremental_assets.lake.strategy import Merge
 from incremental_assets.quality.contract import Contract
 from incremental_assets.table import Table
 
@@ -55,7 +55,7 @@ def write_versions(
     if batch.work.mode == "rebuild" and table.day is None and isinstance(table.write, Merge):
         return _rebuilt_keys(session, batch, days, grown)
     good = rows.where(f"dt IN ({sql_days(days)}) AND size(_reasons) = 0")
-    if isinstance(table.write, Append):
+    if table.write.appends:
         every = _columns(good, batch, grown).withColumn(LOST, F.lit(False))
         return _staged(batch, every, spread=len(days) > 1)
     latest = _ranked(_columns(good, batch, grown), table)

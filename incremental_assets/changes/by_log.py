@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
+from incremental_assets.changes.detector import Detector
 from incremental_assets.changes.operations import Operation
 from incremental_assets.changes.watermark import Advance, Seen, checked, furthest
 
 
 @dataclass(frozen=True)
-class ChangeLog:
+class ChangeLog(Detector):
     """The files, or the commits of a Delta table, that have not been read yet.
 
     Not what has a higher number: an event that is written late with a lower number still counts,
@@ -25,6 +26,10 @@ class ChangeLog:
     nothing, or of a feed that never had a log; such lines tell of no deletes, and a log has either
     kind, not both.
     """
+
+    name: ClassVar[str] = "change log"
+    is_log: ClassVar[bool] = True
+    finds_deletes: ClassVar[bool] = True
 
     operation: str = "operation"
     sequence: str = "sequence_num"

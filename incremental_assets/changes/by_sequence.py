@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import ClassVar, Literal
 
+from incremental_assets.changes.detector import Detector
 from incremental_assets.changes.watermark import Advance, Nulls, Seen, checked, furthest
 from incremental_assets.errors import DefinitionError, SourceError
 
@@ -15,7 +16,7 @@ SHOWN = 5
 
 
 @dataclass(frozen=True)
-class Sequence:
+class Sequence(Detector):
     """Rows above the highest number read so far, and those that fill a gap below it.
 
     Numbers that are missing between others are a gap: of a row that is still to come, or that
@@ -27,6 +28,8 @@ class Sequence:
 
     `watermark` and `next_watermark` are as for `Timestamp`.
     """
+
+    name: ClassVar[str] = "sequence"
 
     column: str
     on_gap: Literal["report", "wait", "fail"] = "report"

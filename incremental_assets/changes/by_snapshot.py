@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import ClassVar
 
+from incremental_assets.changes.detector import Detector
 from incremental_assets.changes.watermark import Advance, Seen, checked, furthest
 from incremental_assets.errors import DefinitionError
 
@@ -12,13 +14,17 @@ DELETED_SHARE = "deleted_share"
 
 
 @dataclass(frozen=True)
-class SnapshotDiff:
+class SnapshotDiff(Detector):
     """Inserts, updates and deletes between two snapshots of a table, by a hash of each row.
 
     A change in the columns `ignore` is no change. A snapshot that would delete a larger share of
     the rows before than `max_deleted_share` (0 to 1) is held back, for half a snapshot looks just
     like that.
     """
+
+    name: ClassVar[str] = "snapshot diff"
+    is_snapshot: ClassVar[bool] = True
+    finds_deletes: ClassVar[bool] = True
 
     key: tuple[str, ...]
     ignore: tuple[str, ...] = ()

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import ClassVar, Literal
 
+from incremental_assets.changes.detector import Detector
 from incremental_assets.changes.watermark import Advance, Nulls, Seen, checked, furthest
 from incremental_assets.errors import DefinitionError
 
 
 @dataclass(frozen=True)
-class Timestamp:
+class Timestamp(Detector):
     """Rows whose timestamp is at or above the watermark, without those that are loaded already.
 
     The rows at the watermark's own instant are read again and told apart by their content, so one
@@ -24,6 +25,8 @@ class Timestamp:
     `watermark` is a function of one's own, from the watermark before and what was `Seen` to the
     new one; a subclass may override `next_watermark` instead.
     """
+
+    name: ClassVar[str] = "timestamp"
 
     column: str
     lookback: timedelta = timedelta(0)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar
+
+from incremental_assets.changes.detector import Detector
 
 
 class FileLike(Protocol):
@@ -24,7 +26,7 @@ F = TypeVar("F", bound=FileLike)
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
+class Files(Detector):
     """Files are known by path, size and tag, never by modification time alone.
 
     The tag is the store's own, or a digest of the content where a store or a disk has none.
@@ -32,6 +34,8 @@ class Files:
     reading it; one whose mark moved is compared by its tag. A known file that is gone is no
     change: it may have been archived.
     """
+
+    name: ClassVar[str] = "files"
 
     def new_and_changed(
         self,

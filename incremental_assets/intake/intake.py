@@ -14,8 +14,6 @@ from incremental_assets.errors import DefinitionError
 from incremental_assets.lake.stage import folder_of
 from incremental_assets.lake.strategy import (
     SCD2,
-    Append,
-    DeleteInsert,
     Merge,
     OverwriteDays,
     ReplaceDay,
@@ -34,7 +32,6 @@ RESERVED = frozenset(
     {ORDER, WITHIN, HASH, BATCH, TABLE, CHANGED_AT}
     | {"_deleted", "_why", "_file", "_raw", "_unreadable", "_reasons", "_known", "_copy"}
 )
-VALIDITY = ("valid_from", "valid_to", "is_current")
 
 
 @dataclass(frozen=True)
@@ -68,7 +65,7 @@ class Intake:
                 f"table_name is {self.name!r}; expected a printable name of 1 to {_LONGEST_NAME} "
                 "characters."
             )
-        if isinstance(self.write, Merge | SCD2 | DeleteInsert) and not self.key:
+        if self.write.by_key and not self.key:
             raise DefinitionError(f"{self.name}: {self.write} needs a primary_key.")
         if self.max_records is not None and self.max_records < 1:
             raise DefinitionError(f"{self.name}: max_records is {self.max_records}; at least 1.")
@@ -94,9 +91,7 @@ class Intake:
         names = [rule.name for rule in self.rules]
         if len(set(names)) != len(names):
             raise DefinitionError(f"{self.name}: two rules have the same name: {sorted(names)}.")
-        if isinstance(self.changes, ChangeLog | SnapshotDiff) and not isinstance(
-            self.write, Merge | SCD2
-        ):
+        if self.changes.finds_deletes and not isinstance(self.write, Merge | SCD2):
             raise DefinitionError(
                 f"{self.name}: {type(self.changes).__name__} brings deletes, so it is merged or "
                 f"kept as history; {self.write} cannot delete."
@@ -105,7 +100,7 @@ class Intake:
     @property
     def appends(self) -> bool:
         """Whether a row that is loaded twice would be there twice."""
-        return isinstance(self.write, Append)
+        return self.write.appends
 
     @property
     def order(self) -> tuple[str, ...]:

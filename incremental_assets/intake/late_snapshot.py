@@ -21,7 +21,6 @@ from incremental_assets.intake.intake import HASH, ORDER, Intake
 from incremental_assets.intake.rows import unseen
 from incremental_assets.intake.target import Target
 from incremental_assets.lake.history import DELETED
-from incremental_assets.lake.strategy import SCD2
 
 _SHOWN = "_shown"
 _FROM, _TO = "valid_from", "valid_to"
@@ -47,7 +46,7 @@ def late_changes(
     says all that is true now.
     """
     last = target.last
-    if not isinstance(intake.write, SCD2) or last is None:
+    if not intake.write.keeps_versions or last is None:
         yield None
         return
     moments = [m for m in map(instant, target.moments) if m is not None and m > at]

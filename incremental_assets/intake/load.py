@@ -46,7 +46,7 @@ from incremental_assets.lake.delta_log import (
 )
 from incremental_assets.lake.publish import publish
 from incremental_assets.lake.session import Size, own_session, size_of
-from incremental_assets.lake.strategy import SCD2, DeleteInsert, Merge
+from incremental_assets.lake.strategy import DeleteInsert, Merge
 from incremental_assets.lake.transaction import Transaction
 from incremental_assets.ledger.entry import Entry, Mode, Touched, Window
 from incremental_assets.ledger.ledger import Ledger
@@ -177,7 +177,7 @@ def _publish(
         "touched": {str(each.day): each.rows for each in touched},
         **({CLAIMED_AS: claim.token} if claim.token else {}),
     }
-    merges = isinstance(intake.write, Merge | SCD2 | DeleteInsert)
+    merges = intake.write.by_key
     publish(
         written.merged.staged,
         Transaction(intake.name, claim.batch, json.dumps(note, separators=(",", ":"))),
@@ -271,7 +271,7 @@ def _touched(intake: Intake, written: Written) -> tuple[Touched, ...]:
 
 
 def _mode(intake: Intake) -> Mode:
-    if isinstance(intake.write, SCD2):
+    if intake.write.keeps_versions:
         return "history"
     if isinstance(intake.write, Merge | DeleteInsert):
         return "merge"
@@ -280,7 +280,7 @@ def _mode(intake: Intake) -> Mode:
 
 def _history(ledger: Ledger, intake: Intake) -> TableHistory | None:
     """All that the ledger knows of the table, where the detector needs more than its end."""
-    if isinstance(intake.changes, ChangeLog | SnapshotDiff):
+    if intake.changes.is_log or intake.changes.is_snapshot:
         return ledger.view().table(intake.name)
     return None
 

@@ -28,7 +28,6 @@ from incremental_assets.intake.truncates import (
     places_of,
     truncates_beside,
 )
-from incremental_assets.lake.strategy import SCD2
 
 _LAST, _ALL = "truncated", "truncates"  # in the state; the second as an earlier version wrote it
 
@@ -93,7 +92,7 @@ def with_truncates(
     row = F.col("_operation").isin("upsert", "delete")
     aside = ~is_good() & (F.col("_operation") == "truncate")
     good = rows.where(F.col("_operation").isNull() | row | aside)
-    history = isinstance(intake.write, SCD2)
+    history = intake.write.keeps_versions
     if not (truncated.counts or (history and truncated.earlier)):
         return good
     assert truncated.last is not None

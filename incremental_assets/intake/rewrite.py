@@ -14,7 +14,6 @@ from incremental_assets.intake.target import Target
 from incremental_assets.intake.write import conformed, keep_beside, ranked, write_history
 from incremental_assets.lake.history import DELETED, WHY
 from incremental_assets.lake.merge import GONE, LOST, Merged, merge
-from incremental_assets.lake.strategy import SCD2
 
 
 def rewrite(
@@ -34,7 +33,7 @@ def rewrite(
     not say: what the target holds of that, and what lies beside it, counts as it is.
     """
     good = conformed(found.rows, found.own, target.columns)
-    if isinstance(intake.write, SCD2):
+    if intake.write.keeps_versions:
         return write_history(
             session, intake, target, found, good, batch, anew=here, keys=keys, held=held
         )

@@ -26,8 +26,7 @@ from pyspark.sql.types import (
 from incremental_assets.changes.row_hash import row_hash
 from incremental_assets.errors import SourceError
 from incremental_assets.frames import quoted
-from incremental_assets.intake.intake import HASH, ORDER, RESERVED, VALIDITY, Intake
-from incremental_assets.lake.strategy import SCD2
+from incremental_assets.intake.intake import HASH, ORDER, RESERVED, Intake
 from incremental_assets.quality.types import Instant
 
 LINE = "line:"
@@ -64,7 +63,7 @@ def require_columns(intake: Intake, own: Mapping[str, DataType], needed: Collect
             f"{place} has no column {', '.join(map(repr, missing))}; it has {sorted(own)}. Nothing "
             "was loaded; name a column that is there."
         )
-    taken = RESERVED | (set(VALIDITY) if isinstance(intake.write, SCD2) else set())
+    taken = RESERVED | set(intake.write.validity)
     clash = sorted(name for name in own if name.lower() in taken)
     if clash:
         raise SourceError(

@@ -21,7 +21,6 @@ from incremental_assets.intake.intake import (
     HASH,
     ORDER,
     TABLE,
-    VALIDITY,
     Intake,
 )
 from incremental_assets.lake.beside import abandon_beside, tolerated
@@ -38,7 +37,7 @@ from incremental_assets.lake.delta_log import (
 )
 from incremental_assets.lake.read import plain_files, read_files
 from incremental_assets.lake.stage import discard_batch
-from incremental_assets.lake.strategy import SCD2, Append, DeleteInsert, Merge, ReplaceDay
+from incremental_assets.lake.strategy import Append, Merge, ReplaceDay
 from incremental_assets.ledger.entry import Entry, FileEntry, Touched
 from incremental_assets.ledger.together import LogStanding, require_own
 from incremental_assets.ledger.view import TableHistory
@@ -97,7 +96,7 @@ class Target:
 
     def known_types(self) -> dict[str, DataType]:
         """The columns that rows of the source went to before, with their types."""
-        own = VALIDITY if isinstance(self.intake.write, SCD2) else ()
+        own = self.intake.write.validity
         return {n: t for n, t in self.columns.items() if n not in own and not n.startswith("_")}
 
     def position(self, first: Position) -> Position:
@@ -260,9 +259,9 @@ def ensure_columns(intake: Intake, found: Found) -> None:
     """Make the target with its columns, or give it those that it lacks."""
     rows = found.rows.schema
     columns = [StructField(BATCH, LongType()), *(rows[n] for n in (*found.own, *intake.order))]
-    if isinstance(intake.write, SCD2):
+    if intake.write.keeps_versions:
         at = rows[intake.clock or ORDER].dataType
-        columns += map(StructField, VALIDITY, (at, at, BooleanType()))
+        columns += map(StructField, intake.write.validity, (at, at, BooleanType()))
     fields = [field_of(column) for column in columns]
     table = open_table(intake.target)
     if table is None:
@@ -295,7 +294,7 @@ def ensure_key(intake: Intake, target: Target) -> None:
 
 def _key_of(intake: Intake) -> dict[str, str]:
     """The key as a property of the target, if rows are told apart by it."""
-    by_key = isinstance(intake.write, Merge | SCD2 | DeleteInsert)
+    by_key = intake.write.by_key
     return {KEY: json.dumps(intake.key)} if by_key else {}
 
 

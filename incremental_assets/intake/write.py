@@ -10,7 +10,6 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DecimalType
 
-from incremental_assets.changes.by_log import ChangeLog
 from incremental_assets.changes.row_hash import row_hash
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import quoted
@@ -207,7 +206,7 @@ def ranked(good: DataFrame, intake: Intake) -> DataFrame:
     first = f", {intake.first_by}" if intake.first_by else ""
     order = f"{latest}, {DELETED}, {HASH} DESC{first}"
     key = intake.key
-    if isinstance(intake.changes, ChangeLog):  # each truncate is kept: another may be taken back
+    if intake.changes.is_log:  # each truncate is kept: another may be taken back
         nobody = f"{DELETED} AND {quoted(key[0])} IS NULL"
         good = good.withColumn(_TRUNCATE, F.expr(f"CASE WHEN {nobody} THEN {_struct(place)} END"))
         key = (*key, _TRUNCATE)

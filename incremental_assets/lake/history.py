@@ -20,8 +20,8 @@ from incremental_assets.lake.delta_log import version_of
 from incremental_assets.lake.lookup import few_keys
 from incremental_assets.lake.merge import FILE, Merged, files_named, join_by_key, stage_with
 from incremental_assets.lake.read import plain_files, read_files
+from incremental_assets.lake.strategy import VALIDITY
 
-VALIDITY = ("valid_from", "valid_to", "is_current")
 DELETED = "_deleted"
 WHY = "_why"
 _FLAGS = ("_there", "_kept", "_said", "_old_from", "_old_to", "_old_first", FILE)

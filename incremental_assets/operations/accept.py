@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import date, datetime
 
 from incremental_assets.errors import DefinitionError
-from incremental_assets.lake.strategy import RecomputeKeys
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.held_by import rules_in
 from incremental_assets.ledger.lock import table_lock
@@ -43,7 +42,7 @@ def accept(house: Lakehouse, table: Table, day: date, reason: str) -> Accepted:
         view = house.settle(table)
         held = _held(table, day, view)
         rules = _rules_to_waive(table, held)
-        together = isinstance(table.write, RecomputeKeys)
+        together = table.write.recomputes_keys
         history = view.table(table.name)
         days = [d for d, e in history.held.items() if together and e.batch == held.batch] or [day]
         now, last = house.now(), history.last_batch

@@ -16,7 +16,6 @@ from datetime import date, datetime
 
 from incremental_assets.batches.batch import quarantine_path
 from incremental_assets.batches.kinds import detector_of
-from incremental_assets.changes import SnapshotDiff
 from incremental_assets.errors import LakeError, LedgerError
 from incremental_assets.lake.delta_log import open_table, put_fence, transaction
 from incremental_assets.ledger.entry import Entry, State
@@ -132,7 +131,7 @@ def _entries(settings: Settings, table: Table, view: LedgerView, now: datetime) 
     ]
     history = _history(table, [*told, *marked])
     days = tuple(sorted(history.last_committed))
-    if table.stored is not None and isinstance(table.changes, SnapshotDiff):
+    if table.stored is not None and table.changes.is_snapshot:
         days = ()  # the copy before is what the table says; older ones are gone
     if not (marked or days):  # a batch that did nothing, after which numbers go on
         marked = [_entry(table, last + 1, now.date(), "abandoned", now, 0)]

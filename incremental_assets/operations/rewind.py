@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 
 from incremental_assets.changes import Sequence as SequenceChanges
-from incremental_assets.changes import SnapshotDiff
 from incremental_assets.days import DayRange
 from incremental_assets.errors import ConflictError, DayError, DefinitionError, WatermarkError
 from incremental_assets.ledger.entry import Entry, FileEntry, Window
@@ -58,7 +57,7 @@ def to_rewind(
     recorded by then. Raises WatermarkError where there is nothing to rewind, and DefinitionError
     for a source that has nothing to read again.
     """
-    if table.stored is not None and isinstance(table.changes, SnapshotDiff):
+    if table.stored is not None and table.changes.is_snapshot:
         raise DefinitionError(
             f"{table.name}: each copy overwrites the one before, so there is none to read again. "
             "What the table keeps of the older ones stays as it is."
@@ -175,7 +174,7 @@ def _position(table: Table, last: Entry, before: Entry | None, kept: Sequence[En
     state = state_of(before)
     if isinstance(table.changes, SequenceChanges) and kept:  # its gaps are the whole source's
         state = state_of(kept[-1])
-    if isinstance(table.changes, SnapshotDiff):  # what the table has of the copy is there still
+    if table.changes.is_snapshot:  # what the table has of the copy is there still
         state = state_of(last)
     own = {name: value for name, value in state.items() if name not in _AS_IT_WAS}
     return json.dumps(own) if own else ""

@@ -8,7 +8,6 @@ import dagster as dg
 
 from incremental_assets.days import day_range, parse_day
 from incremental_assets.errors import DayError
-from incremental_assets.lake.strategy import RecomputeKeys
 from incremental_assets.settings import Settings
 from incremental_assets.table import AsOf, SameDay, Table
 
@@ -32,7 +31,7 @@ def mapping(table: Table, read: SameDay | AsOf, settings: Settings) -> dg.Partit
     D + lateness. A version that is looked up may have begun on any day up to D, and rows that are
     made anew by key go on from those of the days before. Any other day is fed by the same day.
     """
-    if isinstance(read, AsOf) or isinstance(table.write, RecomputeKeys):
+    if isinstance(read, AsOf) or table.write.recomputes_keys:
         return up_to_the_day()
     if isinstance(read, SameDay) and read.table.layer == "bronze" and read.table.day is not None:
         lateness = table.allowed_lateness_in(settings.allowed_lateness)

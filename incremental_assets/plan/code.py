@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from datetime import date
 
 from incremental_assets.days import contiguous
-from incremental_assets.lake.strategy import Append, RecomputeKeys
 from incremental_assets.ledger.view import TableHistory
 from incremental_assets.table import Table
 
@@ -24,9 +23,9 @@ def is_rebuilt_by_day(table: Table) -> bool:
 
     Not where a key may lie on any day: its rows follow from all days that know of it.
     """
-    if isinstance(table.write, RecomputeKeys):
+    if table.write.recomputes_keys:
         return False
-    return not table.is_typed or table.day is not None or isinstance(table.write, Append)
+    return not table.is_typed or table.day is not None or table.write.appends
 
 
 def made_by(versions: Iterable[str], table: Table) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import date
 from functools import cache
 
-from incremental_assets.lake.strategy import Append, Merge, RecomputeKeys
+from incremental_assets.lake.strategy import Merge
 from incremental_assets.ledger.entry import Entry, Kind, Mode, Window
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.accepted import changed_since
@@ -145,7 +145,7 @@ def _way(
     history = view.table(table.name)
     other = other_code(table, history, work.day)
     because = made_by(other, table) if other else ""
-    if isinstance(table.write, RecomputeKeys):
+    if table.write.recomputes_keys:
         anew = work.day in history.rewound
         kept = because and f"{because}, and keys that do not change stay"
         return "merge", "restate" if anew else "advance", "" if anew else kept
@@ -157,7 +157,7 @@ def _way(
         return _joined(table, work, view, costs)
     if because:
         because += ", and its keys lie on any day: what is new is merged by the new code"
-    if isinstance(table.write, Append):
+    if table.write.appends:
         return "append", "advance", because
     empty = work.day not in history.published_days if table.day else not history.published_days
     return ("append" if empty else "merge"), "advance", because

@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from itertools import islice
 
-from incremental_assets.changes.by_snapshot import SnapshotDiff
-from incremental_assets.lake.strategy import RecomputeKeys
 from incremental_assets.ledger.entry import Entry, Touched
 from incremental_assets.ledger.view import LedgerView, TableHistory
 from incremental_assets.plan.accepted import same_input
@@ -102,7 +100,7 @@ def _touched(
     table: Table, work: Work, day: date, rows: int, history: TableHistory
 ) -> tuple[Touched, ...]:
     own = Touched(day, rows)
-    if isinstance(table.changes, SnapshotDiff) and work.mode == "rebuild":
+    if table.changes.is_snapshot and work.mode == "rebuild":
         # What the copy after this one changed is told anew from it.
         later = min((d for d in history.last_committed if d > day), default=None)
         return (own,) if later is None else (own, Touched(later, 0))
@@ -144,7 +142,7 @@ def _derived(table: Table, work: Work, todo: DayWork, view: LedgerView, known: L
     whole = table.is_typed and work.mode == "rebuild"
     new = upstream.changes(todo.day, 0 if whole else facts.low)
     about = any(e.batch > known.table(facts.upstream).high for e in new)
-    if isinstance(table.write, RecomputeKeys):
+    if table.write.recomputes_keys:
         return _size(changed_rows(todo, view), about=True)
     if table.is_typed:
         restated = any(entry.kind == "restate" for entry in new)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from incremental_assets.changes.by_snapshot import SnapshotDiff
-from incremental_assets.lake.strategy import Append, RecomputeKeys
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.due import with_downstream
 from incremental_assets.plan.work import Work
@@ -43,9 +41,9 @@ def _other_days(table: Table, work: Work, view: LedgerView) -> str:
     """Why a batch may change other days than its own."""
     if table.layer == "bronze":
         return _other_landing_days(table, work)
-    if isinstance(table.write, RecomputeKeys):
+    if table.write.recomputes_keys:
         return "the rows of a key may lie on any day, and change there"
-    any_day = table.is_typed and table.day is None and not isinstance(table.write, Append)
+    any_day = table.is_typed and table.day is None and not table.write.appends
     first = work.mode == "append" and not view.table(table.name).high
     if not any_day or first:
         return ""
@@ -53,7 +51,7 @@ def _other_days(table: Table, work: Work, view: LedgerView) -> str:
 
 
 def _other_landing_days(table: Table, work: Work) -> str:
-    if isinstance(table.changes, SnapshotDiff):
+    if table.changes.is_snapshot:
         return "a copy that is as the one before it changes nothing, and nothing follows"
     if table.day is not None and work.mode == "rebuild":
         return "a changed file changes each day that its rows are about, or were"

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from functools import partial
 
-from incremental_assets.changes.by_snapshot import SnapshotDiff
 from incremental_assets.ledger.view import LedgerView, TableHistory
 from incremental_assets.plan.looks import LOOK, Looks, Tag
 from incremental_assets.plan.work import DayWork, Plan, Work, file_entries
@@ -44,13 +43,13 @@ def plan_landed(
             fresh[day] = DayWork(day, why, (), tuple(new))
         else:
             idle.append(day)
-        if isinstance(table.changes, SnapshotDiff) and (new or changed):
+        if table.changes.is_snapshot and (new or changed):
             # A copy is all that lies in its folder.
             read = {file.path: file for file in (*new, *changed)}
             whole = tuple(read.get(file.path, file) for file in listed)
             why = (repaired.get(day) or fresh[day]).why
             fresh[day] = DayWork(day, why, (), whole)
-    if isinstance(table.changes, SnapshotDiff):
+    if table.changes.is_snapshot:
         works = [copy_work(history, work) for _, work in sorted(fresh.items())]
     else:
         works = [Work("append", "advance", fresh), Work("rebuild", "restate", repaired)]

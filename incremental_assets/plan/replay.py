@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from datetime import date
 
 from incremental_assets.errors import DefinitionError
-from incremental_assets.lake.strategy import Append
 from incremental_assets.ledger.entry import Mode, Window
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.work import DayWork, Plan, Work
@@ -47,5 +46,5 @@ def plan_replay(table: Table, days: Sequence[date], view: LedgerView) -> Plan:
         else:
             windows = tuple(Window(w.upstream, w.high, w.high) for w in last.windows)
             works[day] = DayWork(day, "rows in quarantine", windows, rows=last.rows_read)
-    mode: Mode = "append" if isinstance(table.write, Append) else "merge"
+    mode: Mode = "append" if table.write.appends else "merge"
     return Plan((Work(mode, "replay", works),) if works else (), refused)

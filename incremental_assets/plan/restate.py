@@ -7,7 +7,6 @@ from datetime import date
 
 from incremental_assets.errors import DefinitionError
 from incremental_assets.lake.delta_log import rows_by_file
-from incremental_assets.lake.strategy import RecomputeKeys
 from incremental_assets.ledger.entry import Entry, Mode, Window
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.derived import upstream_held
@@ -49,7 +48,7 @@ def plan_restate(table: Table, days: Sequence[date], view: LedgerView, why: str,
             )
             rows = sum(e.rows_read for e in history.since_rebuilt(day))
             works[day] = DayWork(day, why, windows, rows=rows)
-    mode: Mode = "merge" if isinstance(table.write, RecomputeKeys) else "rebuild"
+    mode: Mode = "merge" if table.write.recomputes_keys else "rebuild"
     return Plan((Work(mode, "restate", works),) if works else (), refused)
 
 

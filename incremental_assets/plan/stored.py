@@ -15,8 +15,6 @@ from dataclasses import replace
 from datetime import date, datetime
 from typing import Any
 
-from incremental_assets.changes.by_log import ChangeLog
-from incremental_assets.changes.by_snapshot import SnapshotDiff
 from incremental_assets.changes.by_timestamp import Timestamp
 from incremental_assets.changes.watermark import instant
 from incremental_assets.errors import NothingThereError
@@ -82,7 +80,7 @@ def plan_stored(
             rows, files = ("" if each is None else each.get(day, "") for each in (seen, listed))
             found[day] = replace(work, seen=rows, listed=files)
     idle = tuple(day for day in days if day not in found)
-    if isinstance(table.changes, SnapshotDiff):
+    if table.changes.is_snapshot:
         return Plan(tuple(copy_work(history, work) for work in found.values()), {}, idle)
     return Plan((Work("append", "advance", found),) if found else (), {}, idle)
 
@@ -148,7 +146,7 @@ def _fingerprints(
 ) -> Mapping[date, str] | None:
     """What the source has for each day, with rows of no day or one to come under today's."""
     column, changes = table.landing_column, table.changes
-    if column is None or not days or isinstance(changes, SnapshotDiff):
+    if column is None or not days or changes.is_snapshot:
         return None
     return ask(fixed, column, days, today)
 
@@ -158,7 +156,7 @@ def _day_work(
 ) -> DayWork | None:
     last = last_look(table, history, day)
     state = state_of(last)
-    if isinstance(table.changes, SnapshotDiff) and fixed.version is None and not fixed.files:
+    if table.changes.is_snapshot and fixed.version is None and not fixed.files:
         return None  # a copy that is missing is no deletion of everything
     low = next((w.high for w in last.windows if w.upstream == fixed.path), 0) if last else 0
     windows = (Window(fixed.path, low, fixed.version or 0),)
@@ -166,7 +164,7 @@ def _day_work(
     if last is not None and last.kind == "rewind":
         why = f"rewound by {last.who}: {last.why}"
     files: tuple[SourceFile, ...] = ()
-    if isinstance(table.changes, ChangeLog) and fixed.version is None:
+    if table.changes.is_log and fixed.version is None:
         files = _unread(table, history, fixed, day, look)
         if not files:
             return None

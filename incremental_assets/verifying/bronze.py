@@ -9,7 +9,6 @@ from functools import partial
 
 from incremental_assets.batches.copy_changes import is_damaged
 from incremental_assets.changes.by_sequence import Sequence as SequenceChanges
-from incremental_assets.changes.by_snapshot import SnapshotDiff
 from incremental_assets.days import DayRange, utc_today
 from incremental_assets.errors import DefinitionError
 from incremental_assets.ledger.view import LedgerView, TableHistory
@@ -50,7 +49,7 @@ def landed(house: Lakehouse, table: Table, view: LedgerView, asked: DayRange | N
     """
     if table.feed is not None:
         found = _of_files(house, table, table.feed, view, asked)
-    elif isinstance(table.changes, SnapshotDiff):
+    elif table.changes.is_snapshot:
         raise DefinitionError(
             f"{table.name} cannot be built anew: its source is one full copy, which keeps nothing "
             "of those before it. Land each copy in a day folder (LandedFiles) if that is to be "
@@ -79,7 +78,7 @@ def _of_files(
 ) -> Landed:
     """Files in day folders: those that lie there as they were loaded."""
     history, landing = view.table(table.name), house.settings.landing
-    copies = isinstance(table.changes, SnapshotDiff)
+    copies = table.changes.is_snapshot
     days = [
         day
         for day in sorted(history.last_committed)

@@ -17,7 +17,6 @@ from incremental_assets.intake.intake import CHANGED_AT, ORDER, WITHIN
 from incremental_assets.lake.delta_log import open_table
 from incremental_assets.lake.quarantine import SAME, Superseded, counting, still_there
 from incremental_assets.lake.read import DataFile, read_version
-from incremental_assets.lake.strategy import SCD2, Append, RecomputeKeys
 from incremental_assets.table import Table
 from incremental_assets.verifying.compare import Matching
 
@@ -141,12 +140,12 @@ QUARANTINED = Matching("_day", SAME, ("reasons",), ("_file",))
 
 def _key(table: Table) -> tuple[str, ...]:
     """What no two rows of a table have in common; () where any may be the same."""
-    if not table.key or isinstance(table.write, Append):
+    if not table.key or table.write.appends:
         return ()
-    if isinstance(table.write, SCD2):
+    if table.write.keeps_versions:
         return (*table.key, "valid_from")
     if table.is_typed:
         return (*table.key, "dt") if table.day is not None else table.key
-    if isinstance(table.write, RecomputeKeys) and not table.write.running:
+    if table.write.recomputes_keys and not table.write.running_columns:
         return table.key
     return (*table.key, "dt")

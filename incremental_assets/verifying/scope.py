@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from incremental_assets.days import DayRange
-from incremental_assets.lake.strategy import RecomputeKeys
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import not_read, upstream_held
 from incremental_assets.quality.rule import RowRule
@@ -77,7 +76,7 @@ def scope_of(
 
 def stands_alone(table: Table) -> bool:
     """Whether the rows of a day follow from the upstream's rows of that day alone."""
-    if isinstance(table.write, RecomputeKeys):
+    if table.write.recomputes_keys:
         return False
     return table.day is not None if table.is_typed else True
 
@@ -99,7 +98,7 @@ def _left_out(table: Table, view: LedgerView, broken: Reasons) -> tuple[Reasons,
             f"batch {entry.batch} is being loaded, or its run died; run the day, and verify again"
         )
     before = None
-    if isinstance(table.write, RecomputeKeys) and table.write.running and broken:
+    if table.write.running_columns and broken:
         before = min(broken)
     return dict(sorted(found.items())), before
 
@@ -163,9 +162,9 @@ class _Broken:
             found |= {
                 d: _above(read.table, above, d) for d in loaded if d in above and d not in found
             }
-        if not isinstance(table.write, RecomputeKeys):
+        if not table.write.recomputes_keys:
             return found
-        if table.write.running and found:
+        if table.write.running_columns and found:
             first = min(found)
             why = f"it goes on from {first} ({found[first]})"
             return {day: found.get(day, why) for day in loaded if day >= first}
@@ -211,7 +210,7 @@ def _own(table: Table, asked: DayRange | None) -> DayRange | None:
     """The days of the table itself that decide what these days of it hold."""
     if asked is None or table.layer == "bronze" or stands_alone(table):
         return asked
-    if isinstance(table.write, RecomputeKeys) and table.write.running:
+    if table.write.running_columns:
         return DayRange(date.min, asked.last)
     return None
 

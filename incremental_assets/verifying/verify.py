@@ -16,7 +16,6 @@ from incremental_assets.days import DayRange, named
 from incremental_assets.errors import DefinitionError, LakeError
 from incremental_assets.lake.delta_log import bytes_of, open_table, version_of
 from incremental_assets.lake.session import own_session, size_of
-from incremental_assets.lake.strategy import RecomputeKeys
 from incremental_assets.ledger.ledger import ledger_path
 from incremental_assets.ledger.view import LedgerView, TableHistory
 from incremental_assets.load import Lakehouse
@@ -192,7 +191,7 @@ def _tell(house: Lakehouse, table: Table, scope: Scope, view: LedgerView) -> Non
 
 def _bytes(house: Lakehouse, part: Part) -> int:
     path, loaded = f"{house.settings.lake}/{part.table.name}", set(part.days)
-    return bytes_of(path, None if isinstance(part.table.write, RecomputeKeys) else loaded)
+    return bytes_of(path, None if part.table.write.recomputes_keys else loaded)
 
 
 def _compared(
@@ -238,7 +237,7 @@ def _comparing(house: Lakehouse, table: Table, paths: Sequence[str]) -> Iterator
 
 def _which(table: Table, scope: Scope, days: DayRange | None) -> Which:
     """The rows' days to compare. Rows of keys lie on days of their own, which nothing holds."""
-    but = () if isinstance(table.write, RecomputeKeys) else tuple(scope.left_out)
+    but = () if table.write.recomputes_keys else tuple(scope.left_out)
     return Which(days, but, scope.before)
 
 
