@@ -23,18 +23,21 @@ from types import SimpleNamespace
 from incremental_assets.cli import main
 from incremental_assets.cli.interrupts import end_quietly
 
+# Told by the main thread: an interrupt may come while it holds the lock of its output.
+asked = []
 context = SimpleNamespace(
-    setLogLevel=lambda level: print("log level", level, flush=True),
-    cancelAllJobs=lambda: print("jobs are cancelled", flush=True),
+    setLogLevel=lambda level: asked.append(f"log level {level}"),
+    cancelAllJobs=lambda: asked.append("jobs are cancelled"),
 )
 
 @main.command()
 def wait():
-    print("ready", flush=True)
     try:
+        print("ready", flush=True)
         time.sleep(60)
     except KeyboardInterrupt:
         logging.exception("interrupted amid a call")
+        print(*asked, sep="\\n", flush=True)
         raise
 
 end_quietly(SimpleNamespace(sparkContext=context))
