@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pyarrow as pa
+from py4j.protocol import Py4JNetworkError
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -23,12 +24,16 @@ def quoted(name: str) -> str:
 
 @contextmanager
 def persisted(rows: DataFrame) -> Iterator[DataFrame]:
-    """The rows, kept while they are worked with, so that their source is read once."""
+    """The rows, kept while they are worked with, so that their source is read once.
+
+    Where Java is gone there is nothing to release: what is raised is what ended it.
+    """
     kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
     try:
         yield kept
     finally:
-        kept.unpersist()
+        with suppress(Py4JNetworkError):
+            kept.unpersist()
 
 
 def with_is_among(rows: DataFrame, name: str, column: Column, values: Collection[str]) -> DataFrame:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from typing import NoReturn
 
 import click
 
+from incremental_assets.cli.interrupts import was_interrupted
 from incremental_assets.cli.output import bad, say
 from incremental_assets.errors import INTERRUPTED, STOPPED, IncrementalAssetsError
 
@@ -16,12 +18,20 @@ class _Group(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
-        except IncrementalAssetsError as error:
+        except KeyboardInterrupt:
+            _end_stopped()
+        except (Exception, SystemExit) as error:
+            if was_interrupted():
+                _end_stopped()
+            if not isinstance(error, IncrementalAssetsError):
+                raise
             bad("Error:", str(error))
             sys.exit(1)
-        except KeyboardInterrupt:
-            say(f"\n{STOPPED}")
-            sys.exit(INTERRUPTED)
+
+
+def _end_stopped() -> NoReturn:
+    say(f"\n{STOPPED}")
+    sys.exit(INTERRUPTED)
 
 
 @click.group(cls=_Group)

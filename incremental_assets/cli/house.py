@@ -41,14 +41,15 @@ def house_of_all() -> Lakehouse:
 
 
 def spark_of(settings: Settings) -> Callable[[], SparkSession]:
-    """Starts the session at the first call. From then on Ctrl-C stops what it does."""
+    """Starts the session at the first call. From then on Ctrl-C ends an embedded Spark."""
 
     @cache
     def spark() -> SparkSession:
+        from incremental_assets.spark.launch import end_java
         from incremental_assets.spark.session import start_session
 
         session = start_session(settings)
-        end_quietly(None if settings.spark_remote else session)
+        end_quietly(end_java)
         return session
 
     return spark

@@ -5,36 +5,30 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-_QUIET_WITHIN_SECONDS = 5.0
+_interrupted = threading.Event()
 
 
-def end_quietly(spark: SparkSession | None = None) -> None:
-    """From now on an interrupt stops what Spark does, and no library tells where it was just then.
+def end_quietly(stop: Callable[[], None] = lambda: None) -> None:
+    """From now on an interrupt calls `stop`, and no library tells where it was just then.
 
-    Py4J logs a traceback of any call that is interrupted, and Spark one of every task. Signals
-    belong to the main thread: elsewhere nothing is changed.
+    Py4J logs a traceback of any call that is interrupted, and Spark one of every task; so `stop`
+    ends the Java of an embedded Spark. What is asked of it after that fails: `was_interrupted`.
+    Signals belong to the main thread: elsewhere nothing is changed.
     """
     if threading.current_thread() is not threading.main_thread():
         return
 
     def interrupted(*_: object) -> None:
+        _interrupted.set()
         logging.disable(logging.CRITICAL)
-        if spark is not None:
-            # This thread may be amid a call to Java; another one has a connection of its own.
-            stopping = threading.Thread(target=_stop_jobs, args=(spark,), daemon=True)
-            stopping.start()
-            stopping.join(_QUIET_WITHIN_SECONDS)
+        stop()
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGINT, interrupted)
 
 
-def _stop_jobs(spark: SparkSession) -> None:
-    context = spark.sparkContext
-    context.setLogLevel("OFF")
-    context.cancelAllJobs()
+def was_interrupted() -> bool:
+    """Whether a command was interrupted, so that an error may only follow from that."""
+    return _interrupted.is_set()

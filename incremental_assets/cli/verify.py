@@ -12,6 +12,7 @@ import polars as pl
 from rich.text import Text
 
 from incremental_assets.cli.house import house_and_table
+from incremental_assets.cli.interrupts import was_interrupted
 from incremental_assets.cli.options import DAYS, asked_days, not_empty
 from incremental_assets.cli.output import OUT, bad, show, write
 from incremental_assets.days import contiguous
@@ -51,6 +52,8 @@ def verify(name: str, span: str | None, scratch: str | None, *, as_json: bool) -
         else:
             _show(found)
     except IncrementalAssetsError as error:
+        if was_interrupted():
+            raise
         bad("Error:", str(error))
         sys.exit(_NOT_DONE)  # 1 would say that rows differ
     if not found.rebuilt:

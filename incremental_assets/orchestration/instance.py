@@ -24,8 +24,7 @@ def open_instance(settings: Settings) -> dg.DagsterInstance:
     """The instance of DAGSTER_HOME; of `./.dagster` where that is not set.
 
     A new home gets the project's dagster.yaml; an older one of the project's loses what is no more.
-    Raises SettingsError for a home that is not
-    absolute or cannot be made.
+    Raises SettingsError for a home that is not absolute or cannot be made.
     """
     home = settings.dagster_home or Path(DEFAULT_HOME).absolute()
     if not home.is_absolute():

@@ -161,6 +161,12 @@ def submitted(conf: Mapping[str, str]) -> Iterator[None]:
         yield
 
 
+def end_java() -> None:
+    """Kill the Java that was started from here, if any: it says no word of what it was at."""
+    if _java is not None:
+        _java.kill()
+
+
 def _started(command: list[str], folder: Path) -> dict[str, str]:
     """Start Java; what PySpark has to find in the environment to talk to it."""
     global _java  # noqa: PLW0603 - one a process, and it must outlive whoever asked for it
