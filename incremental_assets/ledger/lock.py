@@ -6,13 +6,15 @@ nothing behind. It saves work; the fence and compare-and-set make a load correct
 
 from __future__ import annotations
 
-import fcntl
+import errno
 import json
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from incremental_assets.errors import LakeError
 from incremental_assets.settings import local_path
@@ -20,6 +22,7 @@ from incremental_assets.settings import local_path
 POLL_SECONDS = 0.2
 BRIEFLY_SECONDS = 10.0
 SAY_AGAIN_SECONDS = 30.0
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 @contextmanager
@@ -27,19 +30,22 @@ def table_lock(lake: str, table: str, owner: str, say: Callable[[str], None]) ->
     """Hold the lock of a table; wait for it, and say for whom, while another run has it.
 
     On an object store there is no such lock: there two writers of one table waste work, and the
-    ledger's compare-and-set and the fence decide which of them publishes.
+    ledger's compare-and-set and the fence decide which of them publishes. Raises LakeError if the
+    lake cannot be written, or lies on a file system without locks.
     """
     root = local_path(lake)
     if root is None:
         yield
         return
-    handle = _opened(root, table)
+    lock = _lock(root, table, owner)
+    seconds = 0.0
+    while not _taken(lock, root, seconds):
+        say(f"{table}: waiting for {_owner(lock)} to finish with the table")
+        seconds = SAY_AGAIN_SECONDS
     try:
-        _wait(handle, table, say)
-        _sign(handle, owner)
         yield
     finally:
-        os.close(handle)
+        lock.release()
 
 
 @contextmanager
@@ -55,55 +61,52 @@ def brief_lock(
     if root is None:
         yield True
         return
-    handle = _opened(root, table)
+    lock = _lock(root, table, owner)
+    held = _taken(lock, root, seconds)
     try:
-        until = time.monotonic() + seconds
-        while not (held := _taken(handle)) and time.monotonic() < until:
-            time.sleep(POLL_SECONDS)
-        if held:
-            _sign(handle, owner)
         yield held
     finally:
-        os.close(handle)
+        lock.release()
 
 
-def _opened(root: Path, table: str) -> int:
-    path = root / "_locks" / f"{table.replace('/', '_')}.lock"
+def _lock(root: Path, table: str, owner: str) -> FileLock:
+    return FileLock(
+        root / "_locks" / f"{table.replace('/', '_')}.lock",
+        poll_interval=POLL_SECONDS,
+        # A lock that is a mere file would outlive a process that was killed.
+        fallback_to_soft=False,
+        on_acquired=partial(_sign, owner),
+    )
+
+
+def _taken(lock: FileLock, root: Path, seconds: float) -> bool:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return os.open(path, os.O_RDWR | os.O_CREAT, 0o664)
+        Path(lock.lock_file).parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=seconds)
+    except Timeout:
+        return False
     except OSError as error:
+        why = f"{error.strerror or error} ({error.filename or lock.lock_file})"
+        if error.errno in _NO_LOCKS:
+            raise LakeError(
+                f"The file system of the lake {root} has no locks: {why}. Mount it with them (NFS: "
+                "without nolock), or set INCREMENTAL_ASSETS_LAKE to another place."
+            ) from error
         raise LakeError(
-            f"The lake {root} is not writable: {error.strerror or error} ({error.filename}). Set "
-            "INCREMENTAL_ASSETS_LAKE to a place where this user may write."
+            f"The lake {root} is not writable: {why}. Set INCREMENTAL_ASSETS_LAKE to a place where "
+            "this user may write."
         ) from error
+    return True
 
 
-def _sign(handle: int, owner: str) -> None:
+def _sign(owner: str, handle: int) -> None:
     os.ftruncate(handle, 0)
     os.pwrite(handle, json.dumps({"owner": owner, "pid": os.getpid()}).encode(), 0)
 
 
-def _taken(handle: int) -> bool:
+def _owner(lock: FileLock) -> str:
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _wait(handle: int, table: str, say: Callable[[str], None]) -> None:
-    said = float("-inf")
-    while not _taken(handle):
-        if time.monotonic() - said > SAY_AGAIN_SECONDS:
-            say(f"{table}: waiting for {_owner(handle)} to finish with the table")
-            said = time.monotonic()
-        time.sleep(POLL_SECONDS)
-
-
-def _owner(handle: int) -> str:
-    try:
-        held = json.loads(os.pread(handle, 4096, 0) or b"{}")
+        held = json.loads(Path(lock.lock_file).read_text() or "{}")
         return f"{held.get('owner', 'another run')} (process {held.get('pid', '?')})"
-    except ValueError:
+    except (OSError, ValueError):
         return "another run"

@@ -7,14 +7,14 @@ its owner is dead, in an object store, which cannot tell, after two days.
 
 from __future__ import annotations
 
-import fcntl
-import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
+
+from filelock import FileLock
 
 from incremental_assets.errors import LakeError
 from incremental_assets.settings import local_path
@@ -55,7 +55,7 @@ def remove_left_over(place: str, now: datetime, say: Callable[[str], None]) -> N
     for name in folders_in(place):
         if not name.startswith(_NAMED):
             continue
-        if _is_old(name, now) if root is None else not _is_alive(root / f"{name}.lock"):
+        if _is_old(name, now) if root is None else not _is_alive(root / name):
             say(f"{place}/{name} was left by a run that died, and is removed")
             remove(f"{place}/{name}")
             if root is not None:
@@ -65,24 +65,23 @@ def remove_left_over(place: str, now: datetime, say: Callable[[str], None]) -> N
 @contextmanager
 def _owned(root: Path, folder: Path, needed: int) -> Iterator[None]:
     """The folder, with a lock beside it that is free as soon as this process is gone."""
-    lock = folder.with_name(f"{folder.name}.lock")
+    lock = _lock(folder)
     try:
         root.mkdir(parents=True, exist_ok=True)
-        handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o664)
+        lock.acquire()
     except OSError as error:
         raise LakeError(
             f"{root} is not writable: {error.strerror or error}. Name another place for the "
             "rebuild by --scratch."
         ) from error
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
         _require_room(root, needed)
         folder.mkdir()
         yield
     finally:
         remove(str(folder))
-        remove(str(lock))
-        os.close(handle)
+        remove(lock.lock_file)
+        lock.release()
         with suppress(OSError):  # another run may use the place, too
             root.rmdir()
 
@@ -101,18 +100,17 @@ def size_text(size: int) -> str:
     return f"{size / 2**30:,.1f} GiB" if size >= 2**30 else f"{size / 2**20:,.1f} MiB"
 
 
-def _is_alive(lock: Path) -> bool:
+def _lock(folder: Path) -> FileLock:
+    # A lock that is a mere file would outlive a process that was killed.
+    return FileLock(folder.with_name(f"{folder.name}.lock"), fallback_to_soft=False)
+
+
+def _is_alive(folder: Path) -> bool:
     try:
-        handle = os.open(lock, os.O_RDWR)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+        with _lock(folder).acquire(blocking=False):
+            return False
+    except OSError:  # held; or another user's, who may remove it
         return True
-    finally:
-        os.close(handle)
-    return False
 
 
 def _is_old(name: str, now: datetime) -> bool:

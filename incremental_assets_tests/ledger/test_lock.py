@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -15,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from incremental_assets.errors import LakeError
-from incremental_assets.ledger.lock import table_lock
+from incremental_assets.ledger.lock import brief_lock, table_lock
 
 SALES = "silver/sales"
 PATIENCE_SECONDS = 20.0
@@ -151,6 +153,59 @@ def test_a_lake_that_cannot_be_written_names_the_place_and_the_variable(tmp_path
         table_lock(str(file), SALES, "first", lambda _: None),
     ):
         pytest.fail("the lock was held without a lake")
+
+
+def test_a_file_system_without_locks_is_named_and_not_loaded_into(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
+
+        def refuse(*_: object, number: int = number) -> None:
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(fcntl, "flock", refuse)
+        with (
+            pytest.raises(LakeError, match=r"file system of the lake .* locks.*Mount it with"),
+            table_lock(str(tmp_path), SALES, "first", lambda _: None),
+        ):
+            pytest.fail("the table was held without a lock")
+
+
+def test_a_file_system_that_is_read_only_names_the_place_and_the_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with table_lock(str(tmp_path), SALES, "first", lambda _: None):
+        pass
+    opened = os.open
+
+    def refuse(path: str, flags: int, *mode: int) -> int:
+        if flags & os.O_RDWR:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+        return opened(path, flags, *mode)
+
+    monkeypatch.setattr(os, "open", refuse)
+    with (
+        pytest.raises(LakeError, match=r"not writable: Read-only file system .*silver_sales.lock"),
+        table_lock(str(tmp_path), SALES, "second", lambda _: None),
+    ):
+        pytest.fail("the lock was held on a disk that cannot be written")
+
+
+def test_work_that_can_wait_gives_up_after_its_seconds_and_is_told(tmp_path: Path) -> None:
+    with another_process(tmp_path, SALES) as owner:
+        with brief_lock(str(tmp_path), SALES, "upkeep", seconds=0.3) as held:
+            assert not held
+        print(file=owner.stdin, flush=True)
+        owner.wait()
+    other = Waiting(tmp_path)
+    with brief_lock(str(tmp_path), SALES, "upkeep", seconds=0.3) as held:
+        assert held
+        other.thread.start()
+        until(lambda: other.said)
+        assert "waiting for upkeep" in other.said[0]
+        assert not other.got.is_set()
+    assert other.got.wait(PATIENCE_SECONDS)
+    other.thread.join()
 
 
 def test_an_object_store_has_no_lock_to_wait_for() -> None:
