@@ -7,7 +7,6 @@ decision is made again.
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -36,10 +35,12 @@ from incremental_assets.ledger.tail import (
 )
 from incremental_assets.ledger.upkeep import configuration, keep_small
 from incremental_assets.ledger.view import Histories, LedgerView, TableHistory
+from incremental_assets.retries import retried
 from incremental_assets.settings import local_path
 from incremental_assets.storage import copy_file, files_below
 
 TRIES = 60
+PAUSE_SECONDS = 0.02
 # Far below the time that the log is kept (see upkeep): were the log since the decision gone, a
 # commit would take a version's number that was given away before.
 DECIDE_WITHIN_SECONDS = 60.0
@@ -171,7 +172,7 @@ class Ledger:
     def _compare_and_set(
         self, read: Callable[[Snapshot], _T], decide: Callable[[_T], Sequence[Entry]]
     ) -> _T:
-        for attempt in range(TRIES):
+        def attempt() -> _T:
             opened = time.time()
             table = self._open()
             seen = read(self._snapshot_of(table))
@@ -179,18 +180,18 @@ class Ledger:
             if not entries:
                 return seen
             if abs(time.time() - opened) > DECIDE_WITHIN_SECONDS:
-                continue  # this process, or its machine, was asleep
-            try:
-                self._append(table, entries)
-            except CommitFailedError:
-                time.sleep(random.uniform(0.001, 0.02) * min(attempt + 1, 10))
-                continue
+                raise CommitFailedError("This process, or its machine, was asleep.")
+            self._append(table, entries)
             keep_small(self._snapshot_of(table), table)
             return seen
-        raise ConflictError(
-            f"The ledger {self.path} was changed by others {TRIES} times in a row. Nothing was "
-            "published; run again."
-        )
+
+        try:
+            return retried(attempt, on=CommitFailedError, tries=TRIES, pause_seconds=PAUSE_SECONDS)
+        except CommitFailedError as error:
+            raise ConflictError(
+                f"The ledger {self.path} was changed by others {TRIES} times in a row. Nothing was "
+                "published; run again."
+            ) from error
 
     def _open(self) -> DeltaTable:
         table = self._open_if_any()
