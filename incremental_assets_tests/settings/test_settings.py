@@ -236,6 +236,19 @@ def test_hours_and_percents_are_whole_numbers(name: str, value: str, expected: s
         Settings.from_environment({f"INCREMENTAL_ASSETS_{name}": value})
 
 
+def test_what_may_hold_a_token_is_not_shown_with_the_settings() -> None:
+    settings = Settings.from_environment(
+        {
+            "INCREMENTAL_ASSETS_WEBHOOK": "https://hooks.example.com/t0k3n",
+            "SPARK_REMOTE": "sc://host:15002/;token=t0k3n",
+        }
+    )
+
+    assert "t0k3n" in settings.webhook
+    assert "t0k3n" in (settings.spark_remote or "")
+    assert "t0k3n" not in repr(settings)
+
+
 def test_the_largest_lateness_is_ten_years() -> None:
     settings = Settings.from_environment({"INCREMENTAL_ASSETS_LATENESS_DAYS": "3650"})
 
