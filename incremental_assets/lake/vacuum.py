@@ -1,9 +1,12 @@
 """Removing data files that no version within the retention refers to, without a commit.
 
 Not by delta-rs's own VACUUM: that makes two commits, which a load may have to try again for, and
-forgets after a week which files a version had. What a version has is told by the log alone, so the
-files that stay are those of the version that was the newest one when the retention began, those
-of the newest one, those of any version that is asked for, and all that were written since.
+forgets after a week which files a version had. Nor is its list of files (`dry_run`) followed, for
+it names deletion vectors that are in use and checksums of files that stay (delta-rs 1.6.6).
+
+What a version has is told by the log alone, so the files that stay are those of the version that
+was the newest one when the retention began, those of the newest one, those of any version that is
+asked for, and all that were written since.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from deltalake.exceptions import DeltaError
 
 from incremental_assets.errors import LakeError
 from incremental_assets.lake.delta_log import active_paths, log_files
+from incremental_assets.retries import retried
 from incremental_assets.storage import StoredFile, files_below, open_file, prune, remove, write_file
 
 # A load stages its files before it publishes them; one that is under way is asked for besides.
@@ -113,10 +117,8 @@ def without(path: str, files: Sequence[StoredFile], versions: Collection[int]) -
 
 
 def _listed(path: str) -> list[StoredFile]:
-    for _ in range(_LOOKS):
-        with suppress(FileNotFoundError):  # a load that goes on moves what it writes
-            return files_below(path, skip=_is_hidden)
-    return files_below(path, skip=_is_hidden)
+    # A load that goes on moves what it writes.
+    return retried(lambda: files_below(path, skip=_is_hidden), on=FileNotFoundError, tries=_LOOKS)
 
 
 def _is_hidden(name: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -20,6 +21,7 @@ from incremental_assets.lake.vacuum import (
     whole_from,
     without,
 )
+from incremental_assets.storage import StoredFile, files_below
 
 NOW = datetime(2017, 2, 1, tzinfo=UTC)
 
@@ -107,6 +109,23 @@ def test_what_a_killed_load_staged_goes_with_its_checksums_and_folders_once_it_i
     assert not (root / "batch-000001-aaaa").exists()
     assert not (root / "_landing_day=2017-01-05").exists()
     assert (root / "batch-000002-bbbb/dt=2017-01-05/part-0.parquet").exists()  # may be published
+
+
+def test_a_file_that_a_load_moves_while_files_are_listed_is_no_error(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Table(root, 30, 20, 1)
+    looks: list[str] = []
+
+    def moved(path: str, **how: Any) -> list[StoredFile]:
+        looks.append(path)
+        if len(looks) < 3:
+            raise FileNotFoundError("_temporary/0/part-1.parquet")
+        return files_below(path, **how)
+
+    monkeypatch.setattr("incremental_assets.lake.vacuum.files_below", moved)
+
+    assert table.gone(days_ago(7)) == table.files[:1]
 
 
 def test_what_is_no_data_file_of_the_table_is_never_touched(root: Path) -> None:
