@@ -12,7 +12,6 @@ from itertools import islice
 from statistics import median
 from typing import Literal
 
-from incremental_assets.lake.session import SMALL_ROWS
 from incremental_assets.ledger.entry import Entry, Mode
 from incremental_assets.ledger.view import TableHistory
 
@@ -35,15 +34,11 @@ class Model:
 
 
 # Two cores, Java 17: `benchmarks/results/merge_or_rebuild.md`. A merge has more steps, and reads of
-# the day just keys and sums; a row that changes is kept, looked up and joined on its own.
+# the day just keys and sums; a row that changes is kept, looked up and joined on its own. Of small
+# days either way is some tenths of a second faster, which the pace of their table tells.
 MEASURED: Mapping[Way, Model] = {
     "merge": Model(fixed=1.25, per_changed=20e-6, per_row=1.6e-6),
     "rebuild": Model(fixed=0.87, per_changed=0.0, per_row=4.1e-6),
-}
-# Of a day that is loaded as a small one, in a session with one task.
-MEASURED_SMALL: Mapping[Way, Model] = {
-    "merge": Model(fixed=1.04, per_changed=46e-6, per_row=12e-6),
-    "rebuild": Model(fixed=0.65, per_changed=0.0, per_row=14e-6),
 }
 
 
@@ -66,7 +61,7 @@ class Costs:
 
     def seconds(self, way: Way, changed: int, rows: int) -> float:
         """About how long a batch takes in which so many rows change, of days with so many rows."""
-        return self.pace[way] * _measured(way, changed, rows)
+        return self.pace[way] * MEASURED[way].seconds(changed, rows)
 
     def cheaper(self, changed: int, rows: int) -> tuple[Way, str]:
         """The way that takes less time, and why, in words; `rows` are those that are there now."""
@@ -79,17 +74,12 @@ class Costs:
         )
 
 
-def _measured(way: Way, changed: int, rows: int) -> float:
-    model = MEASURED_SMALL if rows <= SMALL_ROWS else MEASURED
-    return model[way].seconds(changed, rows)
-
-
 def _pace(way: Way, history: TableHistory) -> float | None:
     ratios = []
     for entries in _last_batches(way, history):
         changed = sum(e.rows_read for e in entries) if way == "merge" else 0
         rows = sum(e.rows_counted for e in entries)
-        ratios.append(entries[0].seconds / _measured(way, changed, rows))
+        ratios.append(entries[0].seconds / MEASURED[way].seconds(changed, rows))
     return median(ratios) if ratios else None
 
 

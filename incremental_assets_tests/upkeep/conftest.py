@@ -46,8 +46,7 @@ class Maintained:
 def merging_is_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
     """Gold is merged where it can be, as in a large lake, however long that took before."""
     free, dear = Model(0.001, 0, 0), Model(1000, 0, 0)
-    for name in ("MEASURED", "MEASURED_SMALL"):
-        monkeypatch.setattr(costs, name, {"merge": free, "rebuild": dear})
+    monkeypatch.setattr(costs, "MEASURED", {"merge": free, "rebuild": dear})
     monkeypatch.setattr(costs, "_pace", lambda way, history: 1.0)
 
 
