@@ -1,7 +1,8 @@
 """Sensors that post to a webhook: runs that failed, and days that want a person's eye.
 
 Both are ordinary sensors. Dagster's `run_failure_sensor` moves on when its function fails, so a
-message would be lost with a webhook that is down, and it passes over runs from the command line.
+message would be lost with a webhook that is down, and of runs from the command line it sees none,
+or with `monitor_all_code_locations` those of every project.
 """
 
 from __future__ import annotations

@@ -281,8 +281,3 @@ def test_many_failed_runs_are_told_over_several_ticks_each_once(
         "No run has failed.",
     ]
     assert [m["job"] for m in hook.taken] == [f"job_{n}" for n in range(MOST_RUNS + 2)]
-
-
-def test_settings_do_not_show_the_webhook(told: Settings) -> None:
-    assert TOKEN in told.webhook
-    assert TOKEN not in f"{told!r} {told}"
