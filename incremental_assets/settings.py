@@ -19,7 +19,6 @@ _NOT_IN_A_LAKE = "[]^|\\"
 _STORES = ("s3", "s3a", "gs", "abfs", "abfss", "hdfs")
 """The schemes for which fsspec, delta-rs and Spark all have a client."""
 _MEMORY = re.compile(r"[1-9][0-9]*[kmgtKMGT]")
-_MOST_THREADS = 4
 _PLAIN_ROOT = re.compile(r"/(?!/)")
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 
@@ -35,7 +34,7 @@ class Settings:
     holds the jars and the class-data archive. `tables` is the package whose folders `bronze`,
     `silver` and `gold` define the tables. Rows stay in quarantine for `quarantine_days`; 0: for
     ever. Files that no table refers to any more stay on disk for `vacuum_days`, at least one. A
-    sensor looks every `sensor_seconds`. So many tables as `threads` load at once in a run.
+    sensor looks every `sensor_seconds`.
 
     Bronze and gold are fresh if they were published within `fresh_within`; zero: nobody asks.
     `webhook` is where alerts are posted, "" for nowhere; its address may hold a token, so it is
@@ -62,7 +61,6 @@ class Settings:
     alert_late: float = 0.2
     vacuum_days: int = 7
     sensor_seconds: int = 30
-    threads: int = 1
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -93,7 +91,6 @@ class Settings:
             alert_late=_percent(env, "ALERT_LATE_PERCENT", "20"),
             vacuum_days=_vacuum_days(env),
             sensor_seconds=_whole_number(env, "SENSOR_SECONDS", "30", "seconds", 86_400, 1),
-            threads=_whole_number(env, "THREADS", _threads(), "threads", 64, 1),
         )
 
 
@@ -214,11 +211,6 @@ def _whole_number(
             f"{most}."
         )
     return int(value)
-
-
-def _threads() -> str:
-    """As many as there are cores, but few: each table that loads has its rows in memory."""
-    return str(min(_MOST_THREADS, os.cpu_count() or 1))
 
 
 def _percent(env: Mapping[str, str], name: str, default: str) -> float:

@@ -24,12 +24,12 @@ def restate(names: tuple[str, ...], span: str | None, why: str, *, as_json: bool
     before. It runs as the Dagster job `restate`. The exit status is 1 if a day was refused or held.
     """
     days = "" if span is None else str(asked_days(span))
+    from incremental_assets import definitions
     from incremental_assets.orchestration.incidents import run_restate
-    from incremental_assets.orchestration.runs import job_named
 
     settings = Settings.from_environment()
     view_of(settings)
-    failed = run_restate(job_named("restate"), settings, names, days, why)
+    failed = run_restate(definitions.restate, settings, names, days, why)
     if as_json:
         show_object({"tables": names, "days": days, "why": why, "failed": failed})
     if failed:

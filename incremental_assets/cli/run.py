@@ -36,8 +36,8 @@ def run(names: tuple[str, ...], span: str | None, *, as_json: bool) -> None:
     was run. What came meanwhile is named, and left to the next run.
     """
     days = asked_days(span)
-    from incremental_assets.definitions import defs
-    from incremental_assets.orchestration.runs import all_assets, run_what_is_due
+    from incremental_assets.definitions import load_days
+    from incremental_assets.orchestration.runs import run_what_is_due
 
     console = ERR if as_json else OUT
 
@@ -46,7 +46,7 @@ def run(names: tuple[str, ...], span: str | None, *, as_json: bool) -> None:
         console.print(labelled(f"{due.days}:", "bold", what), soft_wrap=True)
 
     settings, now = Settings.from_environment(), datetime.now(UTC)
-    report = run_what_is_due(all_assets(defs), settings, names, days, now, say)
+    report = run_what_is_due(load_days, settings, names, days, now, say)
     if as_json:
         show_object(_told(report))
     elif not report.runs and not report.held:

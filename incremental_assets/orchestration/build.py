@@ -9,15 +9,18 @@ import dagster as dg
 from incremental_assets.orchestration.alerts import alert_sensors
 from incremental_assets.orchestration.assets import incremental_assets
 from incremental_assets.orchestration.console import console
+from incremental_assets.orchestration.events import asset_key
+from incremental_assets.orchestration.executor import executor_for
 from incremental_assets.orchestration.incidents import INCIDENT_JOBS
 from incremental_assets.orchestration.maintenance import DAILY_MAINTENANCE, maintenance
 from incremental_assets.orchestration.resources import LakehouseResource, SparkResource
 from incremental_assets.orchestration.sensors import stale_days_sensors
 from incremental_assets.orchestration.source_sensors import source_sensors
-from incremental_assets.orchestration.threads import threads
 from incremental_assets.orchestration.verification import verify_job
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
+
+LOAD_DAYS = "load_days"
 
 
 def build_definitions(tables: Sequence[Table], settings: Settings | None = None) -> dg.Definitions:
@@ -29,7 +32,18 @@ def build_definitions(tables: Sequence[Table], settings: Settings | None = None)
     settings = settings or Settings.from_environment()
     return dg.Definitions(
         assets=incremental_assets(tables, settings),
-        jobs=[*INCIDENT_JOBS, verify_job, maintenance],
+        jobs=[
+            dg.define_asset_job(
+                LOAD_DAYS,
+                dg.AssetSelection.assets(*(asset_key(table) for table in tables)),
+                description="Load the chosen days of all tables, upstreams first. Days with "
+                "nothing new cost next to nothing. `incremental-assets run` runs it, too, for the "
+                "days and tables that are due.",
+            ),
+            *INCIDENT_JOBS,
+            verify_job,
+            maintenance,
+        ],
         schedules=[DAILY_MAINTENANCE],
         sensors=[
             *source_sensors(tables, settings),
@@ -40,6 +54,6 @@ def build_definitions(tables: Sequence[Table], settings: Settings | None = None)
             "spark": SparkResource(),
             "lakehouse": LakehouseResource(tuple(tables), settings),
         },
-        executor=threads,
+        executor=executor_for(settings),
         loggers={"console": console},
     )

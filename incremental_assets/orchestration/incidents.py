@@ -29,8 +29,7 @@ from incremental_assets.orchestration.failures import (
 from incremental_assets.orchestration.instance import open_instance
 from incremental_assets.orchestration.metadata import shown
 from incremental_assets.orchestration.resources import LakehouseResource, SparkResource
-from incremental_assets.orchestration.runs import RunnableJob
-from incremental_assets.orchestration.threads import was_interrupted
+from incremental_assets.orchestration.runs import RunnableJob, run_here
 from incremental_assets.settings import Settings
 
 _TABLE = "A table, such as silver/sales."
@@ -183,16 +182,7 @@ def run_restate(
     view = Ledger(ledger_path(settings.lake)).view_if_any()
     restating.require_loaded(chosen, _days(days), view)  # before a run is made
     config = {"tables": list(names), "days": days, "why": why}
-    result = dg.execute_job(
-        job,
-        instance=open_instance(settings),
-        run_config={
-            "ops": {"restate_days": {"config": config}},
-            "loggers": {"console": {"config": {"log_level": "INFO"}}},
-        },
-    )
-    if was_interrupted(result):
-        raise KeyboardInterrupt
+    result = run_here(job, open_instance(settings), {"ops": {"restate_days": {"config": config}}})
     for event in result.get_step_failure_events():
         failure = event.step_failure_data.user_failure_data
         return (failure.description if failure else None) or "the run failed; see its log"

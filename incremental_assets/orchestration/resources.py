@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from threading import Lock
+from threading import current_thread, main_thread
 from typing import Any
 
+import dagster as dg
 from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 from pyspark.sql import SparkSession
@@ -35,17 +38,38 @@ class SparkResource(LazyPySparkResource):
     def session(self, settings: Settings) -> SparkSession:
         """The one session of this process."""
         extra = tuple(sorted((name, str(value)) for name, value in self.spark_config.items()))
-        with _STARTING:  # tables that load at once ask at once
-            return _session(settings, extra)
+        session = _session(settings, extra)
+        if settings.spark_remote:
+            self._spark_session = session
+        return session
 
-
-_STARTING = Lock()
+    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
+        """Leave a Spark Connect server, which would keep the session of a process that is gone."""
+        del context
+        if self._spark_session is not None:
+            self._spark_session.stop()
+            self._spark_session = None
+            _session.cache_clear()
 
 
 @lru_cache(maxsize=1)
 def _session(settings: Settings, extra: tuple[tuple[str, str], ...]) -> SparkSession:
     """One session a process: Dagster copies a resource for each run."""
-    return start_session(settings, dict(extra))
+    with _own_interrupts():
+        return start_session(settings, dict(extra))
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """PySpark answers a Ctrl-C with questions to Java from then on; here Dagster ends the step."""
+    if current_thread() is not main_thread():  # signals belong to that one
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 import dagster as dg
-from dagster._core.definitions.reconstruct import ReconstructableJob, ReconstructableRepository
 
 from incremental_assets.catalog import tables_named
 from incremental_assets.days import DayRange
@@ -16,15 +16,15 @@ from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.orchestration.events import asset_key
 from incremental_assets.orchestration.instance import open_instance
 from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
-from incremental_assets.orchestration.threads import was_interrupted
 from incremental_assets.plan.due import Due
 from incremental_assets.plan.rounds import Left, due_runs
 from incremental_assets.plan.together import require_all_together
 from incremental_assets.settings import Settings
 
-# A job that is named, not held, so that executors may load it elsewhere, too.
-RunnableJob = ReconstructableJob
-_QUIET = {"loggers": {"console": {"config": {"log_level": "INFO"}}}}
+# A function of a module that gives a job: its steps may run in other processes, which call it too.
+RunnableJob = Callable[[], dg.JobDefinition]
+_INTERRUPTED = (dg.DagsterExecutionInterruptedError.__name__, KeyboardInterrupt.__name__)
+_CONSOLE = {"loggers": {"console": {"config": {"log_level": "INFO"}}}}
 
 
 @dataclass(frozen=True)
@@ -50,19 +50,8 @@ class RunReport:
     left: list[Left] = field(default_factory=list)
 
 
-def all_assets(defs: dg.Definitions) -> ReconstructableJob:
-    """The job that holds every asset, as Dagster's own command line makes it."""
-    return job_named(defs.resolve_implicit_global_asset_job_def().name)
-
-
-def job_named(name: str) -> RunnableJob:
-    """A job of the definitions, with the executor that they name."""
-    repository = ReconstructableRepository.for_module("incremental_assets", "defs")
-    return repository.get_reconstructable_job(name)
-
-
 def run_what_is_due(
-    job: ReconstructableJob,
+    job: RunnableJob,
     settings: Settings,
     names: Sequence[str],
     days: DayRange | None,
@@ -85,15 +74,12 @@ def run_what_is_due(
     left: list[Left] = []
     for due in due_runs(chosen, settings, days, now, ledger.view_if_any, left=left.append):
         say(due)
-        result = dg.execute_job(
+        result = run_here(
             job,
-            instance=instance,
+            instance,
             asset_selection=[asset_key(table) for table in due.tables],
             tags={RANGE_START: str(due.days.first), RANGE_END: str(due.days.last)},
-            run_config=_QUIET,
         )
-        if was_interrupted(result):
-            raise KeyboardInterrupt
         report.runs.append(Ran(result.run_id, due, result.success))
         report.failed += _failures(result)
     failed = [run.due for run in report.runs if not run.success]
@@ -106,6 +92,24 @@ def run_what_is_due(
         report.loaded += [entry for entry in new if is_of_a_load(entry) and entry.run_id in ours]
         report.held += [e for day, e in sorted(history.held.items()) if days is None or day in days]
     return report
+
+
+def run_here(
+    job: RunnableJob,
+    instance: dg.DagsterInstance,
+    config: Mapping[str, Any] | None = None,
+    **which: Any,
+) -> dg.JobExecutionResult:
+    """Run a job from this process. Raises KeyboardInterrupt if somebody stopped it meanwhile."""
+    result = dg.execute_job(
+        dg.reconstructable(job), instance, {**_CONSOLE, **(config or {})}, **which
+    )
+    for event in result.all_events:
+        error = event.job_failure_data.error if event.is_run_failure else None
+        stopped = error is not None and error.cls_name in _INTERRUPTED
+        if stopped or event.event_type is dg.DagsterEventType.RUN_CANCELED:
+            raise KeyboardInterrupt
+    return result
 
 
 def _covers(run: Due, due: Due) -> bool:

@@ -29,7 +29,6 @@ def test_a_run_from_dagster_waits_for_one_of_the_command_line_and_names_it(
     lock = Path(shop.settings.lake) / "_locks" / "bronze_events.lock"
     ended: list[CompletedProcess[str]] = []
 
-    shop.env["INCREMENTAL_ASSETS_THREADS"] = "1"
     first = shop.start("run")
     # While Java starts, and nothing else happens: stopped amid a write, it would keep SQLite's lock.
     until(lambda: any("java" in words for words in started_by(first.pid).values()), LONG)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,10 +13,16 @@ import dagster as dg
 import pytest
 from dagster._core.launcher.base import CheckRunHealthResult, WorkerStatus
 
+from incremental_assets.orchestration.executor import executor_for
 from incremental_assets.orchestration.launcher import LocalRunLauncher
-from incremental_assets.orchestration.process import PROCESS, identity, is_alive, record_process
-from incremental_assets.orchestration.threads import threads
-from incremental_assets.settings import PROJECT_ROOT
+from incremental_assets.orchestration.process import (
+    PROCESS,
+    identity,
+    is_alive,
+    record_process,
+    recorded_process,
+)
+from incremental_assets.settings import PROJECT_ROOT, Settings
 from incremental_assets_tests.end_to_end.dagster_dev import until
 
 
@@ -115,22 +122,38 @@ def test_of_what_names_no_process_nothing_is_known(text: str) -> None:
     assert is_alive(text) is None
 
 
-def one_step() -> dg.JobDefinition:
+def a_job(settings: Settings) -> dg.JobDefinition:
     @dg.op
-    def step() -> None:
-        pass
+    def step() -> int:
+        return os.getpid()
 
-    @dg.job(executor_def=threads)
+    @dg.job(executor_def=executor_for(settings))
     def job() -> None:
         step()
 
     return job
 
 
-def test_a_run_tells_which_process_it_is_in(instance: dg.DagsterInstance) -> None:
-    done = dg.execute_job(dg.reconstructable(one_step), instance=instance)
+def in_its_process() -> dg.JobDefinition:
+    return a_job(Settings.from_environment({}))
+
+
+def in_processes_of_its_steps() -> dg.JobDefinition:
+    return a_job(Settings.from_environment({"SPARK_REMOTE": "sc://nowhere"}))
+
+
+@pytest.mark.parametrize(
+    ("job", "is_apart"), [(in_its_process, False), (in_processes_of_its_steps, True)]
+)
+def test_a_run_tells_which_process_it_is_in_wherever_its_steps_are(
+    instance: dg.DagsterInstance, job: Callable[[], dg.JobDefinition], is_apart: bool
+) -> None:
+    with dg.execute_job(dg.reconstructable(job), instance=instance) as done:
+        assert done.success
+        assert (done.output_for_node("step") != os.getpid()) is is_apart
 
     run = instance.get_run_by_id(done.run_id)
     assert run is not None
+    assert recorded_process(run) == identity()
     found = judged(instance, run)
     assert (found.status, found.msg) == (WorkerStatus.RUNNING, None)

@@ -11,10 +11,10 @@ import pytest
 
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.orchestration.console import console
+from incremental_assets.orchestration.executor import executor_for
 from incremental_assets.orchestration.incidents import run_restate
 from incremental_assets.orchestration.partitions import daily
 from incremental_assets.orchestration.runs import run_what_is_due
-from incremental_assets.orchestration.threads import threads
 from incremental_assets.settings import PREFIX, Settings
 from incremental_assets_tests.plan.ledgers import SALES, did
 
@@ -41,7 +41,7 @@ def broken_assets() -> dg.JobDefinition:
         [events],
         jobs=[dg.define_asset_job("everything")],
         resources={"missing": missing},
-        executor=threads,
+        executor=executor_for(Settings.from_environment()),
         loggers={"console": console},
     )
     return made.resolve_job_def("everything")
@@ -55,7 +55,7 @@ def broken_restate() -> dg.JobDefinition:
     @dg.job(
         resource_defs={"missing": missing},
         logger_defs={"console": console},
-        executor_def=threads,
+        executor_def=executor_for(Settings.from_environment()),
     )
     def restate() -> None:
         restate_days()
@@ -75,9 +75,7 @@ def lake(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_run_that_ends_before_its_steps_has_failed(lake: Settings) -> None:
-    job = dg.reconstructable(broken_assets)
-
-    report = run_what_is_due(job, lake, ["bronze/events"], None, NOW, lambda _: None)
+    report = run_what_is_due(broken_assets, lake, ["bronze/events"], None, NOW, lambda _: None)
 
     assert [ran.success for ran in report.runs] == [False]
     (said,) = report.failed
@@ -88,6 +86,6 @@ def test_a_run_that_ends_before_its_steps_has_failed(lake: Settings) -> None:
 def test_a_restatement_that_ends_before_its_steps_has_failed(lake: Settings) -> None:
     Ledger(ledger_path(lake.lake)).transact_on(SALES.name, lambda _: [did(SALES, 1, 5)])
 
-    failed = run_restate(dg.reconstructable(broken_restate), lake, ["silver/sales"], "", "a repair")
+    failed = run_restate(broken_restate, lake, ["silver/sales"], "", "a repair")
 
     assert failed == "the run ended before any of its steps failed; see its log"

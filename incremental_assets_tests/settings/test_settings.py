@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -34,7 +33,6 @@ def test_an_empty_environment_gives_every_default(here: Path) -> None:
         dagster_home=None,
         java_home=None,
         vacuum_days=7,
-        threads=min(4, os.cpu_count() or 1),
     )
 
 
@@ -63,7 +61,6 @@ def test_every_variable_reaches_its_setting() -> None:
             "INCREMENTAL_ASSETS_ALERT_QUARANTINE_PERCENT": "5",
             "INCREMENTAL_ASSETS_ALERT_LATE_PERCENT": "100",
             "INCREMENTAL_ASSETS_SENSOR_SECONDS": "300",
-            "INCREMENTAL_ASSETS_THREADS": "8",
             "SPARK_MASTER": "local[1]",
             "SPARK_REMOTE": "sc://host:15002",
             "DAGSTER_HOME": "/data/dagster",
@@ -89,7 +86,6 @@ def test_every_variable_reaches_its_setting() -> None:
         java_home=Path("/data/java"),
         vacuum_days=30,
         sensor_seconds=300,
-        threads=8,
     )
 
 
@@ -182,7 +178,6 @@ _A_PLACE = "Give a plain path or URI"
         pytest.param("LATENESS_DAYS", "3651", _A_NUMBER, id="too many"),
         pytest.param("VACUUM_DAYS", "0", "at least 1", id="files that are still read"),
         pytest.param("VACUUM_DAYS", "12h", _A_NUMBER, id="hours"),
-        pytest.param("THREADS", "0", "a whole number of threads from 1", id="no table at once"),
         pytest.param("SENSOR_SECONDS", "0", "a whole number of seconds from 1", id="no time"),
         pytest.param("LATENESS_DAYS", "٧", _A_NUMBER, id="a digit of another script"),
     ],

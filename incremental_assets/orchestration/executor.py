@@ -1,0 +1,101 @@
+"""Which of Dagster's executors runs the steps of a run, and in which process the run is.
+
+An embedded Spark is one Java, which belongs to the process that started it: the tables of a run
+load in that process, one after the other. With a Spark Connect server each table loads in a process
+of its own, so tables that do not depend on each other load at once.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import dagster as dg
+
+from incremental_assets.orchestration.process import identity, record_process
+from incremental_assets.settings import Settings
+
+# What a step of its own process would import first, at a second or more each time.
+_PRELOADED = ["incremental_assets.orchestration.build", "pyspark.sql.connect.session"]
+
+
+@dg.configured(
+    dg.multiprocess_executor,
+    config_schema={
+        "max_concurrent": dg.Field(
+            dg.IntSource,
+            default_value=0,
+            description="How many tables load at once; 0: as many as this machine has cores.",
+        )
+    },
+)
+def processes(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Dagster's processes, forked from one that has imported what a step needs."""
+    return {**config, "start_method": {"forkserver": {"preload_modules": _PRELOADED}}}
+
+
+def executor_for(settings: Settings) -> dg.ExecutorDefinition:
+    """A process for each table over a Spark Connect server; else the run's own for all of them."""
+    apart = bool(settings.spark_remote)
+    dagsters = processes if apart else dg.in_process_executor
+    schema: Any = dagsters.config_schema  # which Dagster takes, and does not declare
+
+    def create(init_context: dg.InitExecutorContext) -> dg.Executor:
+        assert dagsters.executor_creation_fn is not None  # every executor of Dagster's has one
+        made = dagsters.executor_creation_fn(init_context)
+        return _Recorded(made) if apart else _InProcess(made)
+
+    return dg.ExecutorDefinition(
+        name=dagsters.name,
+        config_schema=schema,
+        requirements=dagsters.get_requirements,
+        executor_creation_fn=create,
+        description=dagsters.description,
+    )
+
+
+class _Recorded(dg.Executor):
+    """An executor of Dagster's whose runs record their process, which the launcher asks for."""
+
+    def __init__(self, dagsters: dg.Executor) -> None:
+        self._dagsters = dagsters
+
+    @property
+    def retries(self) -> Any:
+        return self._dagsters.retries
+
+    def execute(self, plan_context: Any, execution_plan: Any) -> Iterator[dg.DagsterEvent]:
+        record_process(plan_context.instance, plan_context.run_id, identity())
+        yield from self._dagsters.execute(plan_context, execution_plan)
+
+
+class _InProcess(_Recorded):
+    """The same for steps in the run's process, whose helpers do not see a Ctrl-C.
+
+    Dagster starts processes that copy a run's output to the terminal. They would die of a Ctrl-C
+    with a traceback, and with them what the run still has to say; Dagster ends them at its end.
+    """
+
+    def execute(self, plan_context: Any, execution_plan: Any) -> Iterator[dg.DagsterEvent]:
+        events = super().execute(plan_context, execution_plan)
+        copied = False
+        while not copied:
+            with _interrupts_later():
+                event = next(events, None)
+            if event is None:
+                return
+            copied = event.event_type is dg.DagsterEventType.LOGS_CAPTURED
+            yield event
+        yield from events
+
+
+@contextmanager
+def _interrupts_later() -> Iterator[None]:
+    """An interrupt waits meanwhile, and never reaches a process that is started meanwhile."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

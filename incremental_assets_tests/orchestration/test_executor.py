@@ -1,0 +1,233 @@
+"""The steps of a run: in one process or in several, and what an interruption leaves."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import dagster as dg
+import pytest
+
+from incremental_assets.orchestration.executor import executor_for
+from incremental_assets.orchestration.runs import run_here
+from incremental_assets.settings import Settings
+from incremental_assets_tests.end_to_end.dagster_dev import started_by
+
+EMBEDDED = Settings.from_environment({})
+CONNECT = Settings.from_environment({"SPARK_REMOTE": "sc://nowhere"})
+SECONDS = 20
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.local_temp(str(tmp_path)) as made:
+        yield made
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """A folder where steps of any process write down that they are there."""
+
+    folder: Path
+
+    def came(self, name: str) -> None:
+        (self.folder / name).write_text(str(os.getpid()))
+
+    def others(self, name: str) -> list[str]:
+        return sorted(path.name for path in self.folder.iterdir() if path.name != name)
+
+
+@pytest.fixture(autouse=True)
+def meeting(folder: Path) -> Meeting:
+    for path in folder.iterdir():
+        path.unlink()
+    return Meeting(folder)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """One for all tests: the process that steps are forked from keeps its environment."""
+    made = tmp_path_factory.mktemp("meeting")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MEETING", str(made))
+        yield made
+
+
+def here() -> Meeting:
+    return Meeting(Path(os.environ["MEETING"]))
+
+
+def _waits_for(name: str, other: str) -> dg.OpDefinition:
+    @dg.op(name=name)
+    def op() -> None:
+        here().came(name)
+        deadline = time.monotonic() + SECONDS
+        while other not in here().others(name):
+            assert time.monotonic() < deadline, f"{other} did not run meanwhile"
+            time.sleep(0.05)
+
+    return op
+
+
+def two_that_meet() -> dg.JobDefinition:
+    @dg.job(executor_def=executor_for(CONNECT))
+    def job() -> None:
+        _waits_for("one", "other")()
+        _waits_for("other", "one")()
+
+    return job
+
+
+def two_apart() -> dg.JobDefinition:
+    @dg.op
+    def first() -> None:
+        here().came("first")
+
+    @dg.op(ins={"before": dg.In(dg.Nothing)})
+    def second() -> None:
+        here().came("second")
+
+    @dg.job(executor_def=executor_for(EMBEDDED))
+    def job() -> None:
+        second(first())
+
+    return job
+
+
+def interrupted(settings: Settings) -> dg.JobDefinition:
+    @dg.op
+    def hangs() -> None:
+        here().came("hangs")
+        if not settings.spark_remote:
+            os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(SECONDS)
+        here().came("hung to its end")
+
+    @dg.op(ins={"before": dg.In(dg.Nothing)})
+    def never() -> None:
+        here().came("never")
+
+    @dg.job(executor_def=executor_for(settings))
+    def job() -> None:
+        never(hangs())
+
+    return job
+
+
+def interrupted_in_its_process() -> dg.JobDefinition:
+    return interrupted(EMBEDDED)
+
+
+def interrupted_in_processes() -> dg.JobDefinition:
+    return interrupted(CONNECT)
+
+
+@dg.resource
+def stops_the_run() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def interrupted_before_its_steps() -> dg.JobDefinition:
+    @dg.op(required_resource_keys={"stop"})
+    def never() -> None:
+        here().came("never")
+
+    @dg.job(executor_def=executor_for(EMBEDDED), resource_defs={"stop": stops_the_run})
+    def job() -> None:
+        never()
+
+    return job
+
+
+def copied_to_the_terminal() -> dg.JobDefinition:
+    """Its step writes down the processes that Dagster has started, and whether they see Ctrl-C."""
+
+    @dg.op
+    def looks() -> None:
+        for pid, words in started_by(os.getpid()).items():
+            if "tail" not in words and "watch_orphans" not in words:
+                continue
+            status = Path(f"/proc/{pid}/status").read_text()
+            blocked = next(line for line in status.splitlines() if line.startswith("SigBlk:"))
+            deaf = int(blocked.split()[1], 16) >> (signal.SIGINT - 1) & 1
+            here().came(f"{pid} {'does not see' if deaf else 'sees'} a Ctrl-C")
+
+    @dg.job(executor_def=executor_for(EMBEDDED))
+    def job() -> None:
+        looks()
+
+    return job
+
+
+def execute(job: object, instance: dg.DagsterInstance) -> dg.JobExecutionResult:
+    return dg.execute_job(dg.reconstructable(job), instance=instance)
+
+
+def test_over_an_embedded_spark_all_steps_run_in_the_process_of_the_run(
+    instance: dg.DagsterInstance, meeting: Meeting
+) -> None:
+    assert execute(two_apart, instance).success
+
+    assert {path.read_text() for path in meeting.folder.iterdir()} == {str(os.getpid())}
+
+
+def test_over_a_server_steps_that_do_not_depend_on_each_other_run_at_once(
+    instance: dg.DagsterInstance, meeting: Meeting
+) -> None:
+    assert execute(two_that_meet, instance).success
+
+    pids = {path.read_text() for path in meeting.folder.iterdir()}
+    assert len(pids) == 2
+    assert str(os.getpid()) not in pids
+
+
+def test_an_interruption_ends_a_run_amid_a_step(
+    instance: dg.DagsterInstance, meeting: Meeting
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run_here(interrupted_in_its_process, instance)
+
+    assert meeting.others("") == ["hangs"]
+    (run,) = instance.get_runs()
+    assert run.status is dg.DagsterRunStatus.FAILURE
+
+
+def test_an_interruption_ends_a_run_amid_a_step_of_another_process(
+    instance: dg.DagsterInstance, meeting: Meeting
+) -> None:
+    def interrupt() -> None:
+        while not meeting.others(""):
+            time.sleep(0.1)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt):
+        run_here(interrupted_in_processes, instance)
+
+    assert meeting.others("") == ["hangs"]
+    (run,) = instance.get_runs()
+    assert run.status is dg.DagsterRunStatus.FAILURE
+
+
+def test_an_interruption_before_any_step_is_one_as_well(
+    instance: dg.DagsterInstance, meeting: Meeting
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run_here(interrupted_before_its_steps, instance)
+
+    assert not meeting.others("")
+
+
+def test_what_copies_the_output_to_the_terminal_outlives_a_ctrl_c(
+    instance: dg.DagsterInstance, meeting: Meeting
+) -> None:
+    assert execute(copied_to_the_terminal, instance).success
+
+    seen = [name.partition(" ")[2] for name in meeting.others("")]
+    assert seen
+    assert set(seen) == {"does not see a Ctrl-C"}
