@@ -27,7 +27,7 @@ setup: .venv/.installed .cache/.prepared  ## Install everything from the lock fi
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-.cache/.prepared: .venv/.installed incremental_assets/spark/jars.lock incremental_assets/spark/launch.py
+.cache/.prepared: .venv/.installed incremental_assets/spark/jars.lock incremental_assets/spark/session.py
 	@$(BIN)/incremental-assets setup
 	@touch $@
 

@@ -21,14 +21,25 @@ from incremental_assets.catalog import tables as all_tables
 from incremental_assets.errors import SparkUnavailableError
 from incremental_assets.load import Lakehouse
 from incremental_assets.settings import Settings
-from incremental_assets.spark.launch import OWN_SETUP, SUBMIT_ARGS, archive_path
-from incremental_assets.spark.session import archive_option, session_conf, start_session
+from incremental_assets.spark.session import archive_option, archive_path, start_session
 from incremental_assets.table import Table
 
 DAY = date(2017, 1, 2)
 LONGEST_SECONDS = 300
 # So many that plans are compiled: a smaller load works them off as they stand.
 MANY = 4_000
+# What gives Spark other jars or settings than those that it is started with here.
+OWN_SETUP = (
+    "PYSPARK_GATEWAY_PORT",
+    "PYSPARK_SUBMIT_ARGS",
+    "SPARK_HOME",
+    "SPARK_CONF_DIR",
+    "SPARK_CLASSPATH",
+    "SPARK_DIST_CLASSPATH",
+    "SPARK_SUBMIT_OPTS",
+    "HADOOP_CONF_DIR",
+    "YARN_CONF_DIR",
+)
 
 
 def make_archive(settings: Settings) -> Path:
@@ -39,13 +50,13 @@ def make_archive(settings: Settings) -> Path:
     The load runs in a process of its own. Java writes the archive while it exits, which is after
     that process has gone: the group of both is waited for. Raises SparkUnavailableError.
     """
-    target = archive_of(settings)
+    target = archive_path(settings)
     for other in settings.cache.glob("spark*.jsa"):
         other.unlink()
     written = target.with_suffix(".new")
     load = subprocess.Popen(
         [sys.executable, "-m", "incremental_assets.warm_up", str(written)],
-        env={n: v for n, v in os.environ.items() if n not in {*OWN_SETUP, SUBMIT_ARGS}},
+        env={n: v for n, v in os.environ.items() if n not in OWN_SETUP},
         start_new_session=True,
     )
     status = load.wait()
@@ -61,16 +72,13 @@ def make_archive(settings: Settings) -> Path:
     return target
 
 
-def archive_of(settings: Settings) -> Path:
-    """Where the archive is, or would be, that the embedded Spark starts with."""
-    return archive_path(session_conf(_embedded(settings)), settings)
-
-
 def load_and_archive(settings: Settings, tables: tuple[Table, ...], archive: Path) -> None:
     """Load every table twice into a lake that is thrown away; Java archives when it stops."""
     with tempfile.TemporaryDirectory() as folder:
         own = replace(
-            _embedded(settings),
+            settings,
+            spark_master=None,
+            spark_remote=None,
             lake=f"{folder}/lake",
             landing=f"{folder}/landing",
             start_date=DAY,
@@ -83,10 +91,6 @@ def load_and_archive(settings: Settings, tables: tuple[Table, ...], archive: Pat
                 house.load(table, [DAY])
             _land(Path(own.landing), "again", MANY)
         session.stop()
-
-
-def _embedded(settings: Settings) -> Settings:
-    return replace(settings, spark_master=None, spark_remote=None)
 
 
 def _is_alive(group: int) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from datetime import UTC, datetime
 from functools import cache
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from incremental_assets.catalog import table_named, tables, tables_named
@@ -45,12 +47,21 @@ def spark_of(settings: Settings) -> Callable[[], SparkSession]:
 
     @cache
     def spark() -> SparkSession:
-        from incremental_assets.spark.launch import end_java
         from incremental_assets.spark.session import start_session
+        from incremental_assets.spark.start import end_java
 
-        session = start_session(settings)
         end_quietly(end_java)
-        return session
+        started: Future[SparkSession] = Future()
+
+        def start() -> None:
+            try:
+                started.set_result(start_session(settings))
+            except BaseException as error:  # noqa: BLE001 - a thread has nobody to raise it to
+                started.set_exception(error)
+
+        # In the main thread PySpark would answer the interrupt itself, amid a call to Java.
+        Thread(target=start, daemon=True).start()
+        return started.result()
 
     return spark
 

@@ -137,14 +137,15 @@ def setup(*, as_json: bool) -> None:
     """Resolve the jars into the project's cache and make Spark start fast. Safe to repeat."""
     from incremental_assets.spark.jars import resolve_jars
     from incremental_assets.spark.java import require_java
-    from incremental_assets.warm_up import archive_of, make_archive
+    from incremental_assets.spark.session import archive_path
+    from incremental_assets.warm_up import make_archive
 
     settings = Settings.from_environment()
     java = require_java(settings.java_home)
     with ERR.status("Resolving the Delta jars …"):
         jars = resolve_jars(settings.cache, settings.java_home)
     ERR.print(f"Java {java}, {len(jars)} jars in {jars[0].parent}")
-    if not archive_of(settings).exists():
+    if not archive_path(settings).exists():
         ERR.print("Preparing Spark's class archive (once, about a minute) …")
         make_archive(settings)
     if as_json:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import atexit
+import hashlib
 import os
 import socket
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from threading import Lock
 from urllib.parse import urlsplit
 
+import pyspark
 from pyspark.sql import SparkSession
 
 from incremental_assets.errors import SparkUnavailableError
 from incremental_assets.settings import Settings
 from incremental_assets.spark.jars import jar_paths
-from incremental_assets.spark.java import require_java
-from incremental_assets.spark.launch import can_launch, launched, needs_java, submitted
+from incremental_assets.spark.java import java_command, release_of, require_java
+from incremental_assets.spark.start import start
 
 LOGGING = Path(__file__).with_name("log4j2.properties")
 CONNECT_PORT = 15002
@@ -96,41 +97,32 @@ def session_conf(settings: Settings) -> dict[str, str]:
             "spark.sql.warehouse.dir": f"{settings.cache}/warehouse",
             "spark.driver.memory": settings.driver_memory,
             "spark.driver.extraClassPath": ":".join(str(p) for p in jar_paths(settings.cache)),
-            "spark.driver.extraJavaOptions": " ".join(_JAVA_OPTIONS),
+            "spark.driver.extraJavaOptions": " ".join([*_JAVA_OPTIONS, *_shared(settings)]),
         }
     )
 
 
 def start_session(settings: Settings, extra: dict[str, str] | None = None) -> SparkSession:
     """Start Spark or connect to it. Raises SparkUnavailableError with the remedy."""
-    builder = SparkSession.builder
-    if settings.spark_remote:
-        _require_server(settings.spark_remote)
-        builder = builder.remote(settings.spark_remote)
     conf = session_conf(settings) | (extra or {})
-    for name, value in conf.items():
-        builder = builder.config(name, value)
     try:
-        with _STARTING, _java(conf, settings):
-            session = builder.getOrCreate()
         if settings.spark_remote:
+            _require_server(settings.spark_remote)
+            builder = SparkSession.builder.remote(settings.spark_remote)
+            session = builder.config(map=dict(conf)).getOrCreate()
             atexit.register(session.stop)
-        return session
+            return session
+        with _STARTING:
+            return start(conf, settings.java_home)
     except SparkUnavailableError:
         raise
     except Exception as error:
         where = _place(settings.spark_remote) or settings.spark_master or "an embedded Spark"
         raise SparkUnavailableError(
-            f"Spark cannot be started ({where}): {str(error).splitlines()[0]}. Check SPARK_REMOTE, "
-            "SPARK_MASTER and JAVA_HOME."
+            f"Spark cannot be started ({where}): {str(error).splitlines()[0]} Look at what Java "
+            "printed above, and check SPARK_REMOTE, SPARK_MASTER, JAVA_HOME and "
+            "INCREMENTAL_ASSETS_DRIVER_MEMORY."
         ) from error
-
-
-def _java(conf: dict[str, str], settings: Settings) -> AbstractContextManager[None]:
-    """The Java that the session will find, if it needs one that is not there yet."""
-    if can_launch(conf):
-        return launched(conf, settings)
-    return submitted(conf) if needs_java(conf) else nullcontext()
 
 
 def _require_server(url: str) -> None:
@@ -152,7 +144,26 @@ def _place(url: str | None) -> str:
     return url.partition(";")[0].rstrip("/") if url else ""
 
 
+def archive_path(settings: Settings) -> Path:
+    """Where the class-data archive for this Java and these jars is, or would be.
+
+    Java takes an archive only for the very jars that it was made of, and says nothing where it
+    does not: the name tells them apart.
+    """
+    java = Path(java_command(settings.java_home) or "java").resolve()
+    home = Path(pyspark.__file__).resolve().parent
+    jars = [*sorted(home.glob("jars/*.jar")), *jar_paths(settings.cache)]
+    seen = [f"{jar} {jar.stat().st_size} {jar.stat().st_mtime_ns}" for jar in jars]
+    digest = hashlib.sha256("\n".join([str(java), release_of(str(java)), *seen]).encode())
+    return settings.cache / f"spark-{digest.hexdigest()[:16]}.jsa"
+
+
 def archive_option(path: Path) -> dict[str, str]:
     """The setting that makes Java write the class-data archive at a clean stop."""
     options = [*_JAVA_OPTIONS, f'"-XX:ArchiveClassesAtExit={path}"']
     return {"spark.driver.extraJavaOptions": " ".join(options)}
+
+
+def _shared(settings: Settings) -> list[str]:
+    archive = archive_path(settings)
+    return [f'"-XX:SharedArchiveFile={archive}"'] if archive.exists() else []

@@ -11,7 +11,9 @@ import pytest
 from incremental_assets import warm_up
 from incremental_assets.errors import SparkUnavailableError
 from incremental_assets.settings import Settings
-from incremental_assets.warm_up import archive_of, make_archive
+from incremental_assets.spark import session
+from incremental_assets.spark.session import archive_path, session_conf
+from incremental_assets.warm_up import make_archive
 
 
 @pytest.fixture
@@ -44,7 +46,7 @@ def test_the_archive_takes_the_place_of_those_of_other_jars(
 
     made = make_archive(fresh)
 
-    assert made == archive_of(fresh)
+    assert made == archive_path(fresh)
     assert list(fresh.cache.glob("*.jsa")) == [made]
     assert made.read_text() == f"{warm_up.__name__} none none\n"
 
@@ -57,9 +59,29 @@ def test_a_load_that_fails_leaves_no_archive(
     with pytest.raises(SparkUnavailableError, match="ended with status 4"):
         make_archive(fresh)
 
-    assert not archive_of(fresh).exists()
+    assert not archive_path(fresh).exists()
 
 
-def test_the_archive_of_a_cluster_s_settings_is_the_embedded_one(fresh: Settings) -> None:
-    assert archive_of(replace(fresh, spark_remote="sc://a:15002")) == archive_of(fresh)
-    assert archive_of(replace(fresh, spark_master="spark://a:7077")) == archive_of(fresh)
+def test_an_archive_is_only_of_its_own_jars_and_java(
+    fresh: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    java = tmp_path / "java" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.touch()
+    first = archive_path(fresh)
+    assert archive_path(fresh) == first
+    assert archive_path(replace(fresh, java_home=tmp_path / "java")) != first
+    with monkeypatch.context() as patched:
+        patched.setattr(session, "jar_paths", lambda _: [java])
+        assert archive_path(fresh) != first
+
+
+def test_the_archive_is_used_where_there_is_one(fresh: Settings) -> None:
+    def options() -> str:
+        return session_conf(fresh)["spark.driver.extraJavaOptions"]
+
+    assert "SharedArchiveFile" not in options()
+
+    archive_path(fresh).touch()
+
+    assert f'"-XX:SharedArchiveFile={archive_path(fresh)}"' in options()

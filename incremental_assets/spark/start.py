@@ -1,0 +1,127 @@
+"""Starting an embedded Spark, or the driver of a cluster, by PySpark with settings from a file.
+
+PySpark writes the settings of a builder on Java's command line, which everybody on the machine can
+list, object stores' secrets among them. Here they lie in a file that only this user can read and
+that is removed once Spark is up; `spark-submit`, which PySpark starts, is told where it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import os
+import re
+import shlex
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+SUBMIT_ARGS = "PYSPARK_SUBMIT_ARGS"
+# Python was started by spark-submit: Java runs already, and PySpark writes no command line.
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
+# What spark-submit resolves, and what counts for Java alone: it may arrive as something else.
+_RESOLVED = (
+    "spark.driver.",
+    "spark.jars",
+    "spark.files",
+    "spark.archives",
+    "spark.submit.",
+    "spark.sql.warehouse.dir",
+)
+
+
+def start(conf: Mapping[str, str], java_home: Path | None) -> SparkSession:
+    """A session with these settings; one that is there already gets those that can be changed."""
+    configured = SparkSession.builder.config(map=dict(conf))
+    if _SUBMITTED in os.environ:
+        return configured.getOrCreate()
+    began = time.time()
+    with _settings_in_a_file(conf, java_home):
+        session = SparkSession.builder.getOrCreate()
+        context = session.sparkContext
+        has = dict(context.getConf().getAll())
+        if all(has.get(n) == v for n, v in conf.items() if not n.startswith(_RESOLVED)):
+            return session
+        # Java was there without these settings, or PYSPARK_SUBMIT_ARGS has others.
+        if context.startTime >= int(began * 1000):
+            session.stop()
+        return configured.getOrCreate()
+
+
+def end_java(told: str | None = None) -> None:
+    """Kill the Java that was started from here, if any: it says no word of what it was at.
+
+    It and the scripts that start it are known by the folder of settings that they were told, this
+    one or any of this process. Without /proc (macOS) they end by themselves when Python does.
+    """
+    folder = os.fsencode(told or _prefix())
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if folder in (process / "cmdline").read_bytes():
+                os.kill(int(process.name), signal.SIGKILL)
+
+
+@contextmanager
+def _settings_in_a_file(conf: Mapping[str, str], java_home: Path | None) -> Iterator[None]:
+    """Have PySpark start Java, if it has to, with these settings after those of the user."""
+    options = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    options.add_argument("--properties-file", type=Path)
+    words = shlex.split(os.environ.get(SUBMIT_ARGS) or "pyspark-shell")
+    theirs, words = options.parse_known_args(words)
+    with tempfile.TemporaryDirectory(prefix=_prefix()) as folder:
+        file = Path(folder) / "spark.conf"
+        file.touch(mode=0o600)
+        file.write_text(_text_of(theirs.properties_file) + as_properties(conf), encoding="utf-8")
+        own = ["--load-spark-defaults", "--properties-file", str(file)]
+        told = {SUBMIT_ARGS: shlex.join([*own, *words])}
+        # The first python3 of the PATH may know no PySpark.
+        told["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON") or sys.executable
+        if java_home is not None:
+            told["JAVA_HOME"] = str(java_home)
+        # A process that ends meanwhile takes the file away: Java would tell that it is missing.
+        stop = atexit.register(partial(end_java, folder))
+        try:
+            with _environment(told):
+                yield
+        finally:
+            atexit.unregister(stop)
+
+
+@contextmanager
+def _environment(told: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in told}
+    os.environ.update(told)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def as_properties(conf: Mapping[str, str]) -> str:
+    """Settings as the text of a file of Java's properties."""
+    return "".join(f"{_escaped(name)}={_escaped(value)}\n" for name, value in conf.items())
+
+
+def _escaped(text: str) -> str:
+    """Text in which nothing means anything to the reader of such a file."""
+    plain = re.sub(r"[\\ =:#!]", r"\\\g<0>", text)
+    return plain.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
+
+
+def _text_of(path: Path | None) -> str:
+    return path.read_text(encoding="utf-8") + "\n" if path else ""
+
+
+def _prefix() -> str:
+    return f"incremental-assets-{os.getpid()}-"
