@@ -11,28 +11,34 @@ from pyspark.sql import SparkSession
 
 
 class EventLog:
-    """Reads what Spark has logged since it was last asked."""
+    """Reads what Spark has logged since it was last asked, and nothing of what it said before."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self._spark = spark
-        self._folder = folder
-        self._seen = 0
-        self.new()
+        (self._file,) = folder.iterdir()
+        self._seen = self._file.stat().st_size
+        self._lines()  # the first of them may be half a line
 
     def new(self) -> list[dict[str, Any]]:
         """The events since the last call, up to a marker that this call itself runs."""
+        return [json.loads(line) for line in self._lines()]
+
+    def _lines(self) -> list[bytes]:
         marker = f"marker {time.monotonic_ns()}"
         self._spark.sql(f"EXPLAIN SELECT '{marker}'").collect()
-        (file,) = self._folder.iterdir()
         deadline = time.monotonic() + 30
-        while marker not in (text := file.read_text(encoding="utf-8")):
+        while marker.encode() not in (text := self._unread()):
             assert time.monotonic() < deadline
             time.sleep(0.05)
         # Not splitlines(): a query may name a character that Unicode takes for an end of line.
-        *whole, _unfinished = text.split("\n")
-        events = [json.loads(line) for line in whole[self._seen :]]
-        self._seen = len(whole)
-        return events
+        *whole, unfinished = text.split(b"\n")
+        self._seen += len(text) - len(unfinished)
+        return whole
+
+    def _unread(self) -> bytes:
+        with self._file.open("rb") as log:
+            log.seek(self._seen)
+            return log.read()
 
 
 def jobs(events: list[dict[str, Any]]) -> int:
