@@ -203,7 +203,8 @@ def with_damage(seed: int) -> dict[str, list[dict[str, Any] | str]]:
     return days
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+# The first damaged copy before the second, and after it; the last copy whole, and damaged.
+@pytest.mark.parametrize("seed", [1, 3])
 def test_damaged_copies_in_any_order_end_in_the_same_products(lake: Lakes, seed: int) -> None:
     whole = lake(*tables(SCD2(), max_deleted_share=1.0))
     days = with_damage(seed)

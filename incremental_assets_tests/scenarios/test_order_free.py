@@ -34,7 +34,9 @@ def land_day(world: World, position: int, days: Sequence[str]) -> None:
     world.land("users", day, "u.jsonl", [version, stale_copy])
 
 
-def test_day_by_day_then_stale_days_equals_one_range(world: World) -> None:
+def test_day_by_day_or_shuffled_with_repeats_and_single_tables_equals_one_range(
+    world: World,
+) -> None:
     land_week(world)
     world.load("2017-01-02...2017-01-06")
     world.load_stale()
@@ -46,12 +48,6 @@ def test_day_by_day_then_stale_days_equals_one_range(world: World) -> None:
 
     daily.same_tables_as(world)
     assert len(world.orders()) > 110
-
-
-def test_shuffled_days_with_repeats_and_single_tables_equal_one_range(world: World) -> None:
-    land_week(world)
-    world.load("2017-01-02...2017-01-06")
-    world.load_stale()
 
     shuffled = world.another("shuffled")
     order = [*DAYS, "2017-01-06", *DAYS[:2]]
