@@ -246,7 +246,7 @@ def readable(lake: str) -> Rows:
 
 
 @pytest.fixture(scope="module")
-def gates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gates]:
+def gates(tmp_path_factory: pytest.TempPathFactory, server: str) -> Iterator[Gates]:
     """All tables loaded in all ways, then gold alone, in a shop and a `dagster dev` of its own."""
     folder = tmp_path_factory.mktemp("gates")
     settings = Settings(
@@ -261,6 +261,8 @@ def gates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gates]:
         "INCREMENTAL_ASSETS_TABLES": PACKAGE,
         "PYTHONPATH": str(PROJECT_ROOT),
         "GATED_SHOP_REQUESTS": str(folder / "requests"),
+        "INCREMENTAL_ASSETS_SENSOR_SECONDS": "2",
+        "SPARK_REMOTE": server,
     }
     (folder / "requests").mkdir()
     for way in WAYS:
