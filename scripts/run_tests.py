@@ -17,7 +17,10 @@ TESTS = Path(__file__).resolve().parents[1] / "incremental_assets_tests"
 # About a third of the time each; whatever is named in none of them runs in the last process.
 PARTS = (
     ("end_to_end",),
-    ("loaders", "changes", "sources", "verifying", "upkeep", "orchestration"),
+    (
+        *("loaders", "changes", "sources", "verifying", "upkeep", "orchestration"),
+        *("scenarios", "old_lakes"),
+    ),
 )
 PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--durations=15")
 
