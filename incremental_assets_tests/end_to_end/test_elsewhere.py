@@ -6,15 +6,11 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 
-import pytest
 from pyspark.sql import SparkSession
 
-from incremental_assets.spark.jars import jar_paths
-from incremental_assets_tests.end_to_end.servers import cluster, connect_server
+from incremental_assets_tests.end_to_end.servers import cluster
 from incremental_assets_tests.end_to_end.shop import Shop
 from incremental_assets_tests.scenarios.world import World, sale, sales
 
@@ -50,31 +46,17 @@ def runs_like_an_embedded_spark(shop: Shop, spark: SparkSession, **where: str) -
     assert shop.command("run", **where).stdout.strip() == "Nothing is new or stale."
 
 
-def connect(folder: Path, shop: Shop) -> AbstractContextManager[str]:
-    return connect_server(folder, jar_paths(shop.settings.cache))
-
-
-def standalone(folder: Path, shop: Shop) -> AbstractContextManager[str]:
-    del shop
-    return cluster(folder)
-
-
-@pytest.mark.parametrize(
-    ("server", "setting"),
-    [
-        pytest.param(connect, "SPARK_REMOTE", id="Spark Connect"),
-        pytest.param(standalone, "SPARK_MASTER", id="cluster"),
-    ],
-)
-def test_a_run_elsewhere_makes_the_same_tables(
-    server: Callable[[Path, Shop], AbstractContextManager[str]],
-    setting: str,
-    shop: Shop,
-    spark: SparkSession,
-    tmp_path: Path,
+def test_a_run_on_a_connect_server_makes_the_same_tables(
+    shop: Shop, spark: SparkSession, server: str
 ) -> None:
-    with server(tmp_path, shop) as url:
-        runs_like_an_embedded_spark(shop, spark, **{setting: url, "SPARK_LOCAL_IP": "127.0.0.1"})
+    runs_like_an_embedded_spark(shop, spark, SPARK_REMOTE=server)
+
+
+def test_a_run_on_a_cluster_makes_the_same_tables(
+    shop: Shop, spark: SparkSession, tmp_path: Path
+) -> None:
+    with cluster(tmp_path) as url:
+        runs_like_an_embedded_spark(shop, spark, SPARK_MASTER=url, SPARK_LOCAL_IP="127.0.0.1")
 
 
 def test_a_server_that_is_not_there_is_said_at_once(shop: Shop, spark: SparkSession) -> None:
@@ -97,20 +79,16 @@ SMOKE = {
 }
 
 
-def test_the_loaders_do_the_same_on_a_connect_server(
-    shop: Shop, spark: SparkSession, tmp_path: Path
-) -> None:
-    there = tmp_path / "there"
-    there.mkdir()
-    with connect_server(tmp_path, jar_paths(shop.settings.cache)) as url:
-        done = subprocess.run(
-            [sys.executable, "-m", "incremental_assets_tests.end_to_end.loaders_smoke", str(there)],
-            env={**os.environ, "SPARK_REMOTE": url},
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
+def test_the_loaders_do_the_same_on_a_connect_server(server: str, tmp_path: Path) -> None:
+    smoke = "incremental_assets_tests.end_to_end.loaders_smoke"
+    done = subprocess.run(
+        [sys.executable, "-m", smoke, str(tmp_path)],
+        env={**os.environ, "SPARK_REMOTE": server},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
 
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1]) == SMOKE

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import random
 import time
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from incremental_assets.catalog import tables_of
 from incremental_assets.settings import PROJECT_ROOT
-from incremental_assets.spark.jars import jar_paths
-from incremental_assets_tests.end_to_end.servers import connect_server
 from incremental_assets_tests.end_to_end.shop import Shop, kill_group
 from incremental_assets_tests.feeds.test_change_log import envelope
 from incremental_assets_tests.feeds.test_copies import copy
@@ -66,8 +63,9 @@ def contents(lake: Lake) -> dict[str, list[tuple[object, ...]]]:
 
 
 def test_tables_of_every_kind_are_materialized_and_then_brought_up_to_date_on_a_connect_server(
-    corner: Shop, spark: SparkSession, tmp_path: Path
+    corner: Shop, spark: SparkSession, server: str
 ) -> None:
+    corner.env["SPARK_REMOTE"] = server
     lake = Lake(spark, corner.settings, *tables_of(PACKAGE))
     deliver(lake, 0)
 
@@ -78,8 +76,7 @@ def test_tables_of_every_kind_are_materialized_and_then_brought_up_to_date_on_a_
     assert (idle.returncode, idle.stdout.strip()) == (0, "Nothing is new or stale."), idle.stdout
 
     deliver(lake, 1)
-    with connect_server(tmp_path, jar_paths(corner.settings.cache)) as url:
-        due = corner.command("run", SPARK_REMOTE=url, SPARK_LOCAL_IP="127.0.0.1")
+    due = corner.command("run")
 
     assert due.returncode == 0, due.stderr
     assert lake.rows("gold/daily_orders", "dt", "status", "orders") == [
