@@ -1,18 +1,12 @@
-"""A run that is stopped amid its loads ends soon, and the next run does what was left."""
+"""A run that is stopped from the UI ends soon, and the next run does what was left."""
 
 from __future__ import annotations
-
-import os
-import signal
-import subprocess
 
 import dagster as dg
 from pyspark.sql import SparkSession
 
-from incremental_assets.errors import INTERRUPTED, STOPPED
 from incremental_assets_tests.end_to_end.dagster_dev import dagster_dev, until
-from incremental_assets_tests.end_to_end.shop import BIN, Shop
-from incremental_assets_tests.scenarios.test_order_free import land_week
+from incremental_assets_tests.end_to_end.shop import Shop
 from incremental_assets_tests.scenarios.world import sales
 
 SOON = 20
@@ -21,39 +15,6 @@ TERMINATE = """
 mutation($id: String!) { terminateRun(runId: $id) {
   __typename ... on TerminateRunFailure { message } ... on PythonError { message } } }
 """
-
-
-def test_an_interrupted_run_ends_soon_and_the_next_one_does_what_was_left(
-    shop: Shop, spark: SparkSession
-) -> None:
-    world = shop.world(spark)
-    land_week(world)
-    whole = world.another("undisturbed")
-    whole.load("2017-01-02...2017-01-06")
-    whole.load_stale()
-    process = subprocess.Popen(
-        [str(BIN / "incremental-assets"), "run"],
-        env=shop.env,
-        cwd=shop.home,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    until(lambda: bool(world.house.ledger.view().table("silver/sales").entries), LONG)
-
-    os.killpg(process.pid, signal.SIGINT)
-    said, _ = process.communicate(timeout=SOON)
-
-    assert process.returncode == INTERRUPTED, said
-    assert said.rstrip().endswith(STOPPED)
-    assert "Traceback" not in said
-    assert "Stack Trace" not in said
-    (run,) = shop.instance().get_runs(limit=1)
-    assert run.status is dg.DagsterRunStatus.FAILURE
-    finished = shop.command("run")
-    assert finished.returncode == 0, finished.stdout + finished.stderr
-    world.same_tables_as(whole)
 
 
 def test_a_run_that_is_stopped_from_the_ui_is_cancelled_and_can_be_run_again(

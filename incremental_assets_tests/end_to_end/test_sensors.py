@@ -147,7 +147,7 @@ def test_a_week_of_deliveries_reaches_gold_through_kills_of_the_daemon_its_runs_
     assert max(attempt(run) for run in runs) <= MOST_ATTEMPTS
 
 
-def test_a_backfill_goes_on_after_its_daemon_and_its_run_were_killed(
+def test_a_backfill_loads_its_days_in_one_run_and_shows_them_green_though_all_was_killed(
     shop: Shop, dev: Dev, spark: SparkSession
 ) -> None:
     world = shop.world(spark)
