@@ -16,8 +16,9 @@ WHY = ("--reason", "the till sent yesterday's file")
 
 
 def test_a_table_is_compared_with_its_source_rewound_and_restated_also_in_a_moved_lake(
-    shop: Shop, spark: SparkSession, tmp_path: Path
+    warm_shop: Shop, spark: SparkSession, tmp_path: Path
 ) -> None:
+    shop = warm_shop
     world = shop.world(spark)
     world.land("events", "2017-01-05", "a.jsonl", sales("a", "2017-01-05", 3))
     world.load("2017-01-05")
@@ -33,19 +34,19 @@ def test_a_table_is_compared_with_its_source_rewound_and_restated_also_in_a_move
     assert (behind["days_behind"], behind["why"]) == (1, "2017-01-06: 1 new files")
     assert (sales_mart["days_behind"], sales_mart["in_table"]) == (0, "batch 1")
 
-    batches = shop.command("batches", "--json").stdout
-    asked = shop.command("watermarks", "rewind", "bronze/events", "--to", "0", *WHY)
+    batches = shop.ask("batches", "--json").stdout
+    asked = shop.ask("watermarks", "rewind", "bronze/events", "--to", "0", *WHY)
     assert asked.returncode == 1
     assert "bronze/events goes back to batch 0: the next run loads 2017-01-05 again" in asked.stdout
-    assert shop.command("batches", "--json").stdout == batches
-    future = shop.command("watermarks", "rewind", "bronze/events", "--to", "7", *WHY, "--yes")
+    assert shop.ask("batches", "--json").stdout == batches
+    future = shop.ask("watermarks", "rewind", "bronze/events", "--to", "7", *WHY, "--yes")
     assert (future.returncode, "has no batch 7 yet" in future.stderr) == (1, True)
     back = ("watermarks", "rewind", "bronze/events", "--to", "0", *WHY, "--yes", "--json")
     done = shop.command(*back)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["days"] == ["2017-01-05"]
     assert "1 files again: rewound by" in str(compared(shop, "bronze/events")["why"])
-    newest, *_ = json.loads(shop.command("batches", "bronze/events", "--json").stdout)
+    newest, *_ = json.loads(shop.ask("batches", "bronze/events", "--json").stdout)
     assert (newest["state"], newest["why"]) == ("rewound", "the till sent yesterday's file")
 
     moved = str(tmp_path / "elsewhere" / "lake")
@@ -77,7 +78,7 @@ def test_a_table_is_compared_with_its_source_rewound_and_restated_also_in_a_move
     assert anew.returncode == 0, anew.stderr
     again_of = {row["table"]: row["of"] for row in json.loads(anew.stdout)}
     assert again_of["silver/sales"] == "2017-01-05...2017-01-06"
-    (newest, *_) = json.loads(shop.command("batches", "silver/sales", "--json").stdout)
+    (newest, *_) = json.loads(shop.ask("batches", "silver/sales", "--json").stdout)
     assert (newest["state"], "rebuilt from the table's log" in newest["why"]) == ("rewound", True)
 
     for words, said in {
@@ -92,7 +93,7 @@ def test_a_table_is_compared_with_its_source_rewound_and_restated_also_in_a_move
 
 
 def compared(shop: Shop, name: str) -> dict[str, object]:
-    done = shop.command("watermarks", "compare", name, "--json")
+    done = shop.ask("watermarks", "compare", name, "--json")
     assert done.returncode == 0, done.stderr
     found: list[dict[str, object]] = json.loads(done.stdout)
     return found[0]
