@@ -21,8 +21,7 @@ from benchmarks.report import Row, machine, show, write
 from benchmarks.report import Table as Figures
 from incremental_assets.changes import ChangeLog, SnapshotDiff, Timestamp
 from incremental_assets.changes import Sequence as Numbers
-from incremental_assets.lake.strategy import SCD2, Append, Merge
-from incremental_assets.load import Lakehouse
+from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.loaders import local_session
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.types import Decimal, Instant, Integer, Text
@@ -30,6 +29,7 @@ from incremental_assets.settings import Settings
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.stored_feed import Stored
 from incremental_assets.table import Read, SameDay, Table
+from incremental_assets.writes import SCD2, Append, Merge
 
 DAYS = (date(2024, 5, 1), date(2024, 5, 2))
 SCHEMA = Contract(id=Integer(wide=True), name=Text(), amount=Decimal(), at=Instant())

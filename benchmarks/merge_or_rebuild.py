@@ -20,7 +20,7 @@ from benchmarks.events import event
 from benchmarks.report import Row, machine, show, write
 from benchmarks.report import Table as Figures
 from incremental_assets.catalog import tables
-from incremental_assets.load import Lakehouse
+from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.loaders import local_session
 from incremental_assets.plan.costs import Costs, Way
 from incremental_assets.settings import Settings

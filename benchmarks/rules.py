@@ -17,8 +17,7 @@ from pathlib import Path
 from benchmarks.events import event
 from benchmarks.report import Row, machine, show, write
 from benchmarks.report import Table as Figures
-from incremental_assets.lake.strategy import Append, Merge
-from incremental_assets.load import Lakehouse
+from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.loaders import local_session
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import (
@@ -38,6 +37,7 @@ from incremental_assets.quality.types import Decimal, Instant, Integer, Text
 from incremental_assets.settings import Settings
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.table import SameDay, Table
+from incremental_assets.writes import Append, Merge
 
 DAY = date(2024, 5, 1)
 TURNS = 2

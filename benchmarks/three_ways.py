@@ -27,7 +27,7 @@ from benchmarks.report import Row, machine, show, write
 from benchmarks.report import Table as Figures
 from incremental_assets.catalog import tables
 from incremental_assets.days import DayRange, chunks
-from incremental_assets.load import Lakehouse
+from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.loaders import local_session
 from incremental_assets.plan import landing_days_with_news, stale_days
 from incremental_assets.retail.feed.land import land

@@ -26,7 +26,7 @@ from benchmarks.report import Table as Figures
 from incremental_assets.catalog import tables
 from incremental_assets.lake.read import read_version
 from incremental_assets.lake.session import own_session
-from incremental_assets.load import Lakehouse
+from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.loaders import local_session
 from incremental_assets.settings import Settings
 from incremental_assets.upkeep import maintain

@@ -15,16 +15,7 @@ if TYPE_CHECKING:
     from incremental_assets.catalog import tables_of
     from incremental_assets.changes import ChangeLog, Files, Sequence, SnapshotDiff, Timestamp
     from incremental_assets.definitions import defs
-    from incremental_assets.lake.strategy import (
-        SCD2,
-        Append,
-        DeleteInsert,
-        Merge,
-        OverwriteDays,
-        RecomputeKeys,
-        ReplaceDay,
-    )
-    from incremental_assets.load import Lakehouse
+    from incremental_assets.lakehouse import Lakehouse
     from incremental_assets.loaders import (
         CDCLoader,
         DeltaDiffLoader,
@@ -64,17 +55,26 @@ if TYPE_CHECKING:
     from incremental_assets.sources.landed_files import LandedFiles
     from incremental_assets.sources.stored_feed import Stored
     from incremental_assets.table import AsOf, SameDay, Sums, Table
+    from incremental_assets.writes import (
+        SCD2,
+        Append,
+        DeleteInsert,
+        Merge,
+        OverwriteDays,
+        RecomputeKeys,
+        ReplaceDay,
+    )
 
 _MODULES = {
     "as_of": ("join_as_of",),
     "catalog": ("tables_of",),
     "changes": ("ChangeLog", "Files", "Sequence", "SnapshotDiff", "Timestamp"),
     "definitions": ("defs",),
-    "lake.strategy": (
+    "writes": (
         *("Append", "DeleteInsert", "Merge", "OverwriteDays"),
         *("RecomputeKeys", "ReplaceDay", "SCD2"),
     ),
-    "load": ("Lakehouse",),
+    "lakehouse": ("Lakehouse",),
     "loaders": (
         *("CDCLoader", "DeltaDiffLoader", "SequenceBasedLoader", "TimestampBasedLoader"),
         "local_session",

@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from incremental_assets.frames import quoted
-from incremental_assets.lake.strategy import VALIDITY
+from incremental_assets.lake.history import VALIDITY
 from incremental_assets.table import AsOf
 
 

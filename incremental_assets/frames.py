@@ -1,14 +1,16 @@
-"""What everything that works with frames needs: names for Spark, kept rows, a value among many."""
+"""What everything that works with frames needs: quoted names, cached rows, a value among many."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from functools import cached_property
+from types import TracebackType
 
 import pyarrow as pa
 from py4j.protocol import Py4JNetworkError
 from pyspark import StorageLevel
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 # Up to so many values are a literal of the query; each of them is a call to the JVM, and a part of
@@ -34,6 +36,42 @@ def persisted(rows: DataFrame) -> Iterator[DataFrame]:
     finally:
         with suppress(Py4JNetworkError):
             kept.unpersist()
+
+
+class Frames:
+    """The session of one batch, and the frames that it caches until its end.
+
+    The session is opened when it is first asked for: a batch that has nothing to read needs none.
+    """
+
+    def __init__(self, open_session: Callable[[], AbstractContextManager[SparkSession]]) -> None:
+        self._open = open_session
+        self._stack = ExitStack()
+
+    @classmethod
+    def over(cls, session: SparkSession) -> Frames:
+        """Frames of a session that somebody else opened, and closes."""
+        return cls(lambda: nullcontext(session))
+
+    def __enter__(self) -> Frames:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    @cached_property
+    def session(self) -> SparkSession:
+        """The batch's own session."""
+        return self._stack.enter_context(self._open())
+
+    def cache(self, rows: DataFrame) -> DataFrame:
+        """The rows, computed once however often they are used, until the end of the batch."""
+        return self._stack.enter_context(persisted(rows))
 
 
 def with_is_among(rows: DataFrame, name: str, column: Column, values: Collection[str]) -> DataFrame:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from incremental_assets.changes.by_snapshot import SnapshotDiff
 from incremental_assets.errors import DefinitionError
-from incremental_assets.lake.strategy import VALIDITY
+from incremental_assets.lake.history import VALIDITY
 
 if TYPE_CHECKING:
     from incremental_assets.table import Table

@@ -16,7 +16,6 @@ from incremental_assets.changes.by_snapshot import DELETED_SHARE, SnapshotDiff
 from incremental_assets.changes.by_timestamp import Timestamp
 from incremental_assets.changes.files import Files
 from incremental_assets.errors import DefinitionError
-from incremental_assets.lake.strategy import SCD2, Append, Merge, RecomputeKeys, ReplaceDay
 from incremental_assets.lineage import Lineage, check_lineage
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.gate import structural_rules
@@ -25,6 +24,7 @@ from incremental_assets.quality.rule import RowRule, Rule, Severity
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.stored_feed import Stored
 from incremental_assets.table_checks import check_table
+from incremental_assets.writes import SCD2, Append, Merge, RecomputeKeys, ReplaceDay
 
 Layer = Literal["bronze", "silver", "gold"]
 Transform = Callable[..., DataFrame]
@@ -191,6 +191,11 @@ class Table:
         facts = self.facts
         found = facts.changes if facts is not None and self.is_typed else None
         return found if isinstance(found, ChangeLog | SnapshotDiff) else None
+
+    @property
+    def changes_are_events(self) -> bool:
+        """Whether its rows are made of a change log's events, truncates among them."""
+        return self.log is not None and self.log.is_log
 
     @property
     def upstreams(self) -> Sequence[SameDay | AsOf]:

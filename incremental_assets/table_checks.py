@@ -9,15 +9,15 @@ from incremental_assets.changes.by_log import ChangeLog
 from incremental_assets.changes.by_snapshot import DELETED_SHARE, SnapshotDiff
 from incremental_assets.changes.files import Files
 from incremental_assets.errors import DefinitionError
-from incremental_assets.lake.strategy import (
+from incremental_assets.lake.history import VALIDITY
+from incremental_assets.quality.gate import structural_rules
+from incremental_assets.quality.rule import DayRule
+from incremental_assets.writes import (
     SCD2,
-    VALIDITY,
     Merge,
     RecomputeKeys,
     ReplaceDay,
 )
-from incremental_assets.quality.gate import structural_rules
-from incremental_assets.quality.rule import DayRule
 
 if TYPE_CHECKING:
     from incremental_assets.table import Table

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from incremental_assets.catalog import tables as all_tables
 from incremental_assets.errors import SparkUnavailableError
-from incremental_assets.load import Lakehouse
+from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.settings import Settings
 from incremental_assets.spark.session import archive_option, archive_path, start_session
 from incremental_assets.table import Table

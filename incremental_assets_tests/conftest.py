@@ -66,8 +66,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory, event_log: Path) -> Iterator
             "spark.eventLog.rolling.enabled": "false",
             "spark.eventLog.compress": "false",
             # Of what is over, nothing is kept for a user interface.
-            "spark.ui.retainedJobs": "1",
-            "spark.ui.retainedStages": "1",
+            "spark.ui.retainedJobs": "50",
+            "spark.ui.retainedStages": "50",
             "spark.ui.retainedTasks": "1",
             "spark.sql.ui.retainedExecutions": "1",
         },

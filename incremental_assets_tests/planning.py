@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import date, datetime
 
 from incremental_assets.days import parse_days
+from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.ledger.entry import Window
-from incremental_assets.load import Lakehouse
 from incremental_assets.plan.forecast import Forecast, forecast
 from incremental_assets.plan.rounds import due_runs
 from incremental_assets.table import Table

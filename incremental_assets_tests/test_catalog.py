@@ -11,7 +11,7 @@ from incremental_assets.catalog import table_named, tables, tables_of
 from incremental_assets.errors import DefinitionError
 
 HEAD = """
-from incremental_assets.lake.strategy import Append, Merge
+from incremental_assets.writes import Append, Merge
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import quarantine, references
 from incremental_assets.quality.types import Text

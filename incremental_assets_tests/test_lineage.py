@@ -10,11 +10,11 @@ import pytest
 
 from incremental_assets.changes import SnapshotDiff
 from incremental_assets.errors import DefinitionError
-from incremental_assets.lake.strategy import SCD2, ReplaceDay
 from incremental_assets.lineage import lineage_of
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.types import Text
 from incremental_assets.table import SameDay, Table
+from incremental_assets.writes import SCD2, ReplaceDay
 from incremental_assets_tests.plan.ledgers import EVENTS, MART, SALES, USERS
 
 HAVE: Mapping[str, Sequence[str]] = {

@@ -33,7 +33,7 @@ def python(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
 def test_the_load_and_the_command_line_are_imported_without_dagster() -> None:
     done = python(
         "-c",
-        "import sys, incremental_assets.load, incremental_assets.cli; print('dagster' in sys.modules)",
+        "import sys, incremental_assets.lakehouse, incremental_assets.cli; print('dagster' in sys.modules)",
     )
 
     assert done.stdout.strip() == "False", done.stderr

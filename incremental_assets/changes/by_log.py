@@ -6,9 +6,46 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from incremental_assets.changes.detector import Detector
+from pyspark.sql import functions as F
+
+from incremental_assets.changes.detector import Detector, NewRows, SourceWindow
+from incremental_assets.changes.event_identity import not_yet_quarantined, with_identity
+from incremental_assets.changes.log_events import (
+    MOST_SHOWN,
+    OP_WORD,
+    envelope_events,
+    flat_events,
+    key_reasons,
+)
+from incremental_assets.changes.log_truncates import Truncated, truncate_values, with_truncates
+from incremental_assets.changes.new_files import LogFiles, bounded, new_files
 from incremental_assets.changes.operations import Operation
-from incremental_assets.changes.watermark import Advance, Seen, checked, furthest
+from incremental_assets.changes.position import Position
+from incremental_assets.changes.request import ReadRequest
+from incremental_assets.changes.source_rows import hash_of
+from incremental_assets.changes.watermark import (
+    Advance,
+    Seen,
+    as_text,
+    checked,
+    furthest,
+    instant,
+    instant_at,
+    number,
+)
+from incremental_assets.errors import SourceError
+from incremental_assets.frames import Frames
+from incremental_assets.lake.columns import DELETED, HASH, OPERATION, ORDER, WITHIN
+from incremental_assets.quality.gate import Counted, Value, is_good
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What a load has found out of a log: what it reads of it, and how it tells places."""
+
+    log: LogFiles
+    kind: str | None
+    is_timed: bool
 
 
 @dataclass(frozen=True)
@@ -30,6 +67,7 @@ class ChangeLog(Detector):
     name: ClassVar[str] = "change log"
     is_log: ClassVar[bool] = True
     finds_deletes: ClassVar[bool] = True
+    needs_history: ClassVar[bool] = True
 
     operation: str = "operation"
     sequence: str = "sequence_num"
@@ -51,3 +89,97 @@ class ChangeLog(Detector):
         """The next watermark, checked. Raises WatermarkError."""
         name = self.sequence or "the log position"
         return checked(name, before, self.next_watermark(before, seen), seen)
+
+    @property
+    def is_debezium(self) -> bool:
+        """Whether the log is of Debezium's envelopes."""
+        return self.envelope == "debezium"
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        return (ORDER, WITHIN, HASH) if self.is_debezium else (ORDER, HASH)
+
+    @property
+    def positioned_by(self) -> str:
+        """What the ledger calls the order of the log."""
+        return self.sequence or "log position"
+
+    def read(self, request: ReadRequest, frames: Frames) -> SourceWindow | None:
+        """The events of what has not been read yet."""
+        state = request.state
+        before = state.position(Position(self.name, self.positioned_by))
+        one_by_one = request.max_records is not None
+        log = new_files(request.source, state.files, before, one_by_one=one_by_one)
+        if log.nothing:
+            return None
+        log = bounded(frames, log, request.max_records)
+        read = envelope_events if self.is_debezium else flat_events
+        events = read(request, frames, self, before, log)
+        if events is None:
+            return None
+        rows = events.rows.withColumns(
+            {DELETED: F.col(OPERATION) == "delete", HASH: hash_of(events.own)}
+        )
+        live = F.coalesce(F.col(OPERATION) == "upsert", F.lit(False))
+        reasons = [*events.reasons, *key_reasons(request.key)]
+        rows = request.with_reasons(rows, reasons, live, keyed=False)
+        rows = frames.cache(not_yet_quarantined(with_identity(rows, events.says), state))
+        timed = rows.schema[ORDER].dataType.typeName() == "timestamp"
+        place = F.unix_micros(ORDER) if timed else F.col(ORDER)
+        unknown = F.when(F.col(OPERATION).isNull() & is_good(), F.coalesce(OP_WORD, F.lit("null")))
+        values = {
+            "highest": Value(F.max(F.when(is_good(), place)), max),
+            "deletes": Value(F.count_if(F.col(DELETED) & is_good())),
+            "first_unknown": Value(F.min(unknown), min),
+            "last_unknown": Value(F.max(unknown), max),
+        }
+        values |= truncate_values(self.order, place)
+        return SourceWindow(
+            rows, events.own, before, values, live, found=_Read(log, events.kind, timed)
+        )
+
+    def advance(
+        self, request: ReadRequest, frames: Frames, window: SourceWindow, counted: Counted
+    ) -> NewRows | None:
+        """The events, with the deletes that truncates make.
+
+        Raises SourceError for an operation that nobody knows.
+        """
+        values, found, before = counted.values, window.found, window.before
+        self._refuse_unknown(request, values["first_unknown"], values["last_unknown"])
+        truncated = Truncated.of(before.state, values)
+        rows = with_truncates(frames, request, window.rows, truncated, self)
+        high = self._high_after(before.high, counted, request, timed=found.is_timed)
+        state: dict[str, Any] = {"kind": found.kind, **truncated.state}
+        if found.log.version is not None:
+            state["version"] = found.log.version
+        return NewRows(
+            rows,
+            window.own,
+            Position(self.name, self.positioned_by, high, state),
+            counted.whole.rows,
+            counted.whole.quarantined,
+            bool(values["deletes"] or truncated.counts),
+            found.log.files,
+        )
+
+    def _high_after(
+        self, before: str, counted: Counted, request: ReadRequest, *, timed: bool
+    ) -> str:
+        """The highest place in the log that was ever read, for people: it decides nothing."""
+        highest, rows = counted.values["highest"], counted.whole.rows
+        top: Any = None
+        if highest is not None:
+            top = instant_at(int(highest)) if timed else int(highest)
+        known = instant(before) if timed else number(before)
+        return as_text(self.advanced(known, Seen(top, top, rows, request.now)))
+
+    def _refuse_unknown(self, request: ReadRequest, *words: str | None) -> None:
+        there = sorted({word for word in words if word is not None})
+        if there:
+            shown = ", ".join(repr(word[:MOST_SHOWN]) for word in there)
+            raise SourceError(
+                f"{request.name}: the change log {request.source.path} has operations that nobody "
+                f"knows, such as {shown} (column {self.operation!r}). Nothing was loaded; say what "
+                "they mean with operations={'word': 'upsert' | 'delete' | 'truncate' | 'ignore'}."
+            )

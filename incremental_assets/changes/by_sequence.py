@@ -2,21 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import ClassVar, Literal
+from functools import reduce
+from typing import Any, ClassVar, Literal
 
-from incremental_assets.changes.detector import Detector
-from incremental_assets.changes.watermark import Advance, Nulls, Seen, checked, furthest
-from incremental_assets.errors import DefinitionError, SourceError
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
 
-Range = tuple[int, int]  # both ends included
-SHOWN = 5
+from incremental_assets.changes.cursor import Cursor
+from incremental_assets.changes.detector import NewRows, SourceWindow
+from incremental_assets.changes.position import Position
+from incremental_assets.changes.progress import (
+    Progress,
+    next_step,
+    progress_from,
+    state_of_progress,
+)
+from incremental_assets.changes.request import ReadRequest
+from incremental_assets.changes.source_rows import number_of, own_types, unseen, with_order
+from incremental_assets.changes.watermark import (
+    Advance,
+    Nulls,
+    Seen,
+    as_text,
+    checked,
+    furthest,
+    number,
+)
+from incremental_assets.errors import DefinitionError
+from incremental_assets.frames import Frames
+from incremental_assets.lake.columns import ORDER
+from incremental_assets.quality.gate import Counted
+
+_WHOLE_NUMBER = r"^\s*[+-]?[0-9]{1,38}\s*$"
 
 
 @dataclass(frozen=True)
-class Sequence(Detector):
+class Sequence(Cursor):
     """Rows above the highest number read so far, and those that fill a gap below it.
 
     Numbers that are missing between others are a gap: of a row that is still to come, or that
@@ -30,6 +54,8 @@ class Sequence(Detector):
     """
 
     name: ClassVar[str] = "sequence"
+    expected: ClassVar[str] = "a whole number"
+    type_of: ClassVar[str] = "decimal(38,0)"
 
     column: str
     on_gap: Literal["report", "wait", "fail"] = "report"
@@ -55,100 +81,87 @@ class Sequence(Detector):
         after: int | None = checked(self.column, before, self.next_watermark(before, seen), seen)
         return after
 
+    def cursor_of(self, kind: DataType) -> Column:
+        return number_of(self.column, kind)
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a sequence was read: the highest number, the open gaps below it, and what waits."""
+    def cursor_in(self, value: Column) -> Column:
+        text = value.try_cast("string")
+        return F.when(text.rlike(_WHOLE_NUMBER), F.trim(text).try_cast(self.type_of))
 
-    high: int | None = None
-    gaps: tuple[Range, ...] = ()
-    waiting_since: datetime | None = None
+    def as_number(self, cursor: Column) -> Column:
+        return cursor
 
+    def high_after(self, before: str, lowest: Any, highest: Any, rows: int, now: datetime) -> str:
+        low, high = (None if end is None else int(end) for end in (lowest, highest))
+        return as_text(self.advanced(number(before), Seen(low, high, rows, now)))
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What a load may take: numbers up to `stop`, the progress after it, and what to report."""
+    def read(self, request: ReadRequest, frames: Frames) -> SourceWindow | None:
+        """The rows above the watermark and in open gaps.
 
-    stop: int | None
-    after: Progress
-    notes: tuple[str, ...] = field(default=())
-
-
-def step(
-    detector: Sequence, before: Progress, islands: Iterable[Range], now: datetime, table: str
-) -> Step:
-    """Decide how far to go, from the runs of numbers that are there (both ends included).
-
-    Raises SourceError for a gap where `on_gap` is `fail`.
-    """
-    present = merged(islands)
-    above = [r for r in present if before.high is None or r[1] > before.high]
-    first = above[0][0] if above and before.high is None else None
-    start = before.high if before.high is not None else (first - 1 if first is not None else 0)
-    top = above[-1][1] if above else start
-    new_gaps = without([(start + 1, top)], present) if above else []
-    open_gaps = without(before.gaps, present)
-    if new_gaps and detector.on_gap == "fail":
-        raise SourceError(
-            f"{table}: {detector.column} has gaps: {_shown(new_gaps)}. Nothing was loaded; load "
-            "again when the rows are there, or let gaps pass with on_gap='report'."
+        Raises SourceError for a gap where `on_gap` is `fail`.
+        """
+        state, session = request.state, frames.session
+        before = state.position(Position(self.name, self.column, request.start))
+        progress = progress_from(before.state, number(before.high))
+        source = self.source_rows(request, frames)
+        if source is None:
+            return None
+        own = own_types(source)
+        every = with_order(source, own, self.cursor_of(own[self.column]))
+        cursor = F.col(ORDER)
+        wanted, certain = self._windows(progress, number(before.high))
+        reasons = [self.reason()]
+        candidates = frames.cache(every.where(wanted))
+        again = candidates.where(~F.coalesce(certain, F.lit(False)))
+        known = state.known_rows(session, None) if before.high else state.quarantined(session)
+        rest = state.without_beaten(session, unseen(again, known), None)
+        new = self.bounded(candidates.where(certain).unionByName(rest), request)
+        rows = frames.cache(request.with_reasons(new, reasons))
+        step = next_step(self, progress, rows, ORDER, request.now, request.name)
+        if step.stop is not None:
+            up_to = cursor.isNull() | (cursor <= step.stop)
+            rows, every = rows.where(up_to), every.where(up_to)
+        return SourceWindow(
+            rows,
+            own,
+            before,
+            self.counts(cursor),
+            every=request.with_reasons(every, reasons),
+            found=(progress, step),
         )
-    since = None
-    if new_gaps and detector.on_gap == "wait":
-        since = before.waiting_since or now
-        if now - since < detector.deadline:
-            stop = new_gaps[0][0] - 1
-            nothing = before.high is None and stop < start + 1
-            high = before.high if nothing or stop < start else stop
-            note = (
-                f"{detector.column} waits since {since.isoformat()} for {_shown(new_gaps[:1])}; "
-                f"what comes after is loaded when it fills, or after {detector.deadline}"
-            )
-            return Step(stop, Progress(high, tuple(open_gaps), since), (note,))
-        since = None
-    notes = [f"{detector.column} has gaps: {_shown(new_gaps)}"] if new_gaps else []
-    remembered = [*open_gaps, *new_gaps]
-    given_up = remembered[: -detector.most_gaps] if detector.most_gaps else remembered
-    if given_up:
-        notes.append(
-            f"{detector.column}: {len(given_up)} old gaps are given up: {_shown(given_up)}"
+
+    def advance(
+        self, request: ReadRequest, frames: Frames, window: SourceWindow, counted: Counted
+    ) -> NewRows | None:
+        """The watermark at the highest number, and the gaps below it.
+
+        Raises SourceError for a null number where `nulls` is `raise`.
+        """
+        self.refuse(request, counted)
+        progress, step = window.found
+        gate, values = counted.whole, counted.values
+        if not gate.rows and step.after == progress:
+            return None
+        high = step.after.high
+        if self.watermark is not None or type(self) is not Sequence:  # one of somebody's own
+            before, ends = window.before.high, (values["lowest"], values["highest"])
+            high = number(self.high_after(before, *ends, gate.rows, request.now))
+        return NewRows(
+            window.rows,
+            window.own,
+            Position(self.name, self.column, as_text(high), state_of_progress(step.after, high)),
+            gate.rows,
+            gate.quarantined,
+            notes=step.notes,
+            every=window.every,
         )
-    high = top if above else before.high
-    return Step(None, Progress(high, tuple(remembered[len(given_up) :]), since), tuple(notes))
 
-
-def merged(ranges: Iterable[Range]) -> list[Range]:
-    """The same numbers in the min_rows ranges, in order."""
-    found: list[Range] = []
-    for low, high in sorted(ranges):
-        if found and low <= found[-1][1] + 1:
-            found[-1] = (found[-1][0], max(found[-1][1], high))
-        else:
-            found.append((low, high))
-    return found
-
-
-def without(ranges: Iterable[Range], taken: Iterable[Range]) -> list[Range]:
-    """What is left of ranges when others are taken out."""
-    left: list[Range] = []
-    holes = merged(taken)
-    for low, high in merged(ranges):
-        at = low
-        for hole_low, hole_high in holes:
-            if hole_high < at:
-                continue
-            if hole_low > high:
-                break
-            if hole_low > at:
-                left.append((at, hole_low - 1))
-            at = hole_high + 1
-        if at <= high:
-            left.append((at, high))
-    return left
-
-
-def _shown(ranges: Iterable[Range]) -> str:
-    every = list(ranges)
-    texts = [str(low) if low == high else f"{low}…{high}" for low, high in every[:SHOWN]]
-    more = f" and {len(every) - SHOWN} more" if len(every) > SHOWN else ""
-    return ", ".join(texts) + more
+    def _windows(self, progress: Progress, watermark: int | None) -> tuple[Column, Column]:
+        """Which rows may be new, and which of them certainly are."""
+        cursor = F.col(ORDER)
+        if progress.high is None or watermark is None:
+            return F.lit(True), cursor.isNotNull()
+        gaps = [cursor.between(low, high) for low, high in progress.gaps]
+        new = reduce(Column.__or__, gaps, cursor > progress.high)
+        low = min(watermark, progress.high) - self.lookback
+        return cursor.isNull() | (cursor > low) | new, new

@@ -1,16 +1,56 @@
-"""Change detector for full copies: a snapshot against the one before it."""
+"""Change detector for snapshots: one against the one before it.
+
+The snapshot before is kept as a Delta table of its own, with the hash of each row. It moves on just
+before the target is committed: if the load dies in between, settling puts it back.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from functools import reduce
 from typing import ClassVar
 
-from incremental_assets.changes.detector import Detector
-from incremental_assets.changes.watermark import Advance, Seen, checked, furthest
-from incremental_assets.errors import DefinitionError
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from incremental_assets.changes.detector import Detector, NewRows, SourceWindow
+from incremental_assets.changes.late_snapshot import late_changes
+from incremental_assets.changes.position import Position
+from incremental_assets.changes.request import ReadRequest
+from incremental_assets.changes.snapshot_changes import (
+    CHANGE,
+    QUARANTINED,
+    SHOWN,
+    keep_snapshot,
+    previous_snapshot,
+    refuse_duplicates,
+    restore_snapshot,
+    snapshot_changes,
+)
+from incremental_assets.changes.source_rows import (
+    own_types,
+    require_columns,
+    require_no_lines,
+    unseen,
+    with_order,
+)
+from incremental_assets.changes.watermark import (
+    Advance,
+    Seen,
+    as_text,
+    checked,
+    furthest,
+    instant,
+)
+from incremental_assets.errors import DefinitionError, SnapshotError
+from incremental_assets.frames import Frames, quoted
+from incremental_assets.lake.columns import DELETED
+from incremental_assets.quality.gate import Counted, Value, is_good
+from incremental_assets.row_hash import HASH_VERSION, row_hash
 
 DELETED_SHARE = "deleted_share"
+_KEYLESS = "rows without a readable key: no delete is derived from this snapshot"
 
 
 @dataclass(frozen=True)
@@ -25,6 +65,7 @@ class SnapshotDiff(Detector):
     name: ClassVar[str] = "snapshot diff"
     is_snapshot: ClassVar[bool] = True
     finds_deletes: ClassVar[bool] = True
+    needs_history: ClassVar[bool] = True
 
     key: tuple[str, ...]
     ignore: tuple[str, ...] = ()
@@ -45,3 +86,97 @@ class SnapshotDiff(Detector):
         after: datetime | None = (self.watermark or furthest)(before, seen)
         found: datetime | None = checked("the snapshot", before, after, seen)
         return found
+
+    def read(self, request: ReadRequest, frames: Frames) -> SourceWindow | None:
+        """The rows of the snapshot; None for one that is missing: it deletes nothing."""
+        state = request.state
+        before = state.position(Position(self.name, ", ".join(self.key)))
+        last = instant(before.high)
+        at = request.at or request.now
+        # A second one for one moment corrects the first; a clock that went back makes none late.
+        if last is not None and (at == last or (request.at is None and at < last)):
+            at = last + timedelta(microseconds=1)
+        if request.source.version is None and not request.source.files:
+            return None
+        source = request.source.rows(frames, state.known_types())
+        own = own_types(source)
+        if not own:
+            require_no_lines(request, source)
+            return None
+        require_columns(request, own, (*self.key, *self.ignore, *request.partition_by))
+        rows = with_order(source, own, F.lit(at).cast("timestamp"))
+        rows = request.with_reasons(rows, [])
+        snapshot = frames.cache(rows.withColumn(SHOWN, row_hash(own, ignore=self.ignore)))
+        keyless = F.count_if(F.col("_raw").isNotNull() | self._lacks_key())
+        return SourceWindow(snapshot, own, before, {"keyless": Value(keyless)}, found=at)
+
+    def advance(
+        self, request: ReadRequest, frames: Frames, window: SourceWindow, counted: Counted
+    ) -> NewRows | None:
+        """What differs from the snapshot before.
+
+        Raises SnapshotError for a snapshot that would delete too much, and SourceError for one that
+        holds a key twice.
+        """
+        if not counted.whole.rows:
+            return None
+        snapshot, own, at = window.rows, window.own, window.found
+        keyless = bool(counted.values["keyless"])
+        last = instant(window.before.high)
+        refuse_duplicates(request, snapshot)
+        if last is not None and at < last:
+            return late_changes(frames, request, self, snapshot, own, at, keyless=keyless)
+        session = frames.session
+        previous = previous_snapshot(session, request.snapshot, own, self.ignore)
+        differing = snapshot_changes(snapshot, previous, self.key, own, at)
+        if keyless:  # one of them may be the row that seems to be gone
+            differing = differing.where(~F.col(DELETED))
+        bad = unseen(differing.where(~is_good()), request.state.quarantined(session))
+        changed = frames.cache(differing.where(is_good()).unionByName(bad))
+        kind = F.when(is_good(), F.col(CHANGE)).otherwise(F.lit(QUARANTINED)).alias("kind")
+        counts = {r["kind"]: r["count"] for r in changed.groupBy(kind).count().collect()}
+        deletes = counts.get("delete", 0)
+        self._refuse_deletes(request, previous, deletes)
+        if not counts and request.at is None:
+            return None
+        seen = Seen(at, at, counted.whole.rows, request.now)
+        high = as_text(self.advanced(last, seen))
+        return NewRows(
+            changed,
+            own,
+            Position(self.name, ", ".join(self.key), high, {"hash_version": HASH_VERSION}),
+            counted.whole.rows,
+            counts.get(QUARANTINED, 0),
+            bool(deletes),
+            notes=(_KEYLESS,) if keyless else (),
+            # A row that the gate quarantined is not gone: what was known of it stays.
+            kept=changed.where(is_good()),
+        )
+
+    def before_commit(self, request: ReadRequest, frames: Frames, new: NewRows, batch: int) -> None:
+        """Bring the kept snapshot up to the new one."""
+        if new.kept is not None:
+            snapshot, name = request.snapshot, request.name
+            keep_snapshot(frames, snapshot, name, new.kept, new.own, request.key, batch)
+
+    def roll_back(self, name: str, snapshot: str, batch: int) -> None:
+        """Put the kept snapshot back."""
+        restore_snapshot(snapshot, name, batch)
+
+    def _lacks_key(self) -> Column:
+        return reduce(Column.__or__, (F.col(quoted(name)).isNull() for name in self.key))
+
+    def _refuse_deletes(
+        self, request: ReadRequest, previous: DataFrame | None, deletes: int
+    ) -> None:
+        if previous is None or not deletes:
+            return
+        before = previous.count()
+        share = deletes / before
+        if share > self.max_deleted_share:
+            raise SnapshotError(
+                f"{request.name}: the snapshot {request.source.path} would delete {deletes} of "
+                f"{before} rows ({share:.1%}), and at most {self.max_deleted_share:.1%} may go at "
+                "once. It is held back and nothing was loaded: look whether it is whole; if it is, "
+                "allow the share with max_deleted_share."
+            )

@@ -1,9 +1,65 @@
-"""What may be asked of a change detector without knowing which one it is."""
+"""What a change detector is: a value that reads what is new in a source, and how far it got.
+
+A detector is one object in one file. A load of a target asks it in this order: `read` the rows that
+may be new, count them in the gate's one pass, `advance` to the rows that are new and the position
+after them, and `before_commit` keep what it has to know of the source next time.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.types import DataType
+
+from incremental_assets.changes.position import Position
+from incremental_assets.changes.request import ReadRequest
+from incremental_assets.errors import DefinitionError
+from incremental_assets.frames import Frames
+from incremental_assets.lake.columns import HASH, ORDER
+from incremental_assets.ledger.entry import FileEntry
+from incremental_assets.quality.gate import Counted, Value
+
+
+@dataclass(frozen=True)
+class SourceWindow:
+    """The rows of a source that may be new, read once, for the gate.
+
+    `rows` are cached: the source's own columns (`own` names them with their types), the order
+    columns, `_hash`, `_file`, `_raw` and `_reasons`. `values` are what the detector wants counted
+    of them; rules apply to those that are `live`. `before` is where the last load left off, `every`
+    all rows of the source, likewise, and `found` what the detector itself has found out.
+    """
+
+    rows: DataFrame
+    own: Mapping[str, DataType]
+    before: Position
+    values: Mapping[str, Value] = field(default_factory=dict)
+    live: Column | None = None
+    every: DataFrame | None = None
+    found: Any = None
+
+
+@dataclass(frozen=True)
+class NewRows:
+    """The rows that are new, good and bad ones, and the position after them.
+
+    `rows` are as in a SourceWindow, with `_deleted` where there may be deletes. `read` and
+    `quarantined` count them; `kept` is what `before_commit` is to write down.
+    """
+
+    rows: DataFrame
+    own: Mapping[str, DataType]
+    after: Position
+    read: int
+    quarantined: int = 0
+    deletes: bool = False
+    files: tuple[FileEntry, ...] = ()
+    notes: tuple[str, ...] = ()
+    every: DataFrame | None = None
+    kept: DataFrame | None = None
 
 
 @dataclass(frozen=True)
@@ -11,10 +67,33 @@ class Detector:
     """Base of the change detectors.
 
     `name` is what the ledger calls it. `is_log`: what it finds are events of a log. `is_snapshot`:
-    it compares whole snapshots. Both find deletes beside inserts and updates.
+    it compares whole snapshots. `finds_deletes`: it finds deletes beside inserts and updates.
+    `needs_history`: it has to know all loads of a target, not the last one alone.
     """
 
     name: ClassVar[str]
     is_log: ClassVar[bool] = False
     is_snapshot: ClassVar[bool] = False
     finds_deletes: ClassVar[bool] = False
+    needs_history: ClassVar[bool] = False
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The total order between versions of a key that it finds; the row hash is last."""
+        return (ORDER, HASH)
+
+    def read(self, request: ReadRequest, frames: Frames) -> SourceWindow | None:
+        """The rows of the source that may be new; None where nothing can be."""
+        raise DefinitionError(f"{request.name}: {type(self).__name__} reads no source by itself.")
+
+    def advance(
+        self, request: ReadRequest, frames: Frames, window: SourceWindow, counted: Counted
+    ) -> NewRows | None:
+        """The rows that are new, and the position after them; None where there are none."""
+        raise DefinitionError(f"{request.name}: {type(self).__name__} reads no source by itself.")
+
+    def before_commit(self, request: ReadRequest, frames: Frames, new: NewRows, batch: int) -> None:
+        """Write down what the next load has to know of the source, just before the commit."""
+
+    def roll_back(self, name: str, snapshot: str, batch: int) -> None:
+        """Take back what `before_commit` wrote for a batch that is given up."""

@@ -19,7 +19,7 @@ from incremental_assets.settings import Settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from incremental_assets.load import Lakehouse
+    from incremental_assets.lakehouse import Lakehouse
     from incremental_assets.table import Table
 
 
@@ -36,7 +36,7 @@ def house_and_table(name: str) -> tuple[Table, Lakehouse]:
 
 def house_of_all() -> Lakehouse:
     """The lake with all its tables."""
-    from incremental_assets.load import Lakehouse
+    from incremental_assets.lakehouse import Lakehouse
 
     every, settings = tables(), Settings.from_environment()
     return Lakehouse(settings, every, spark_of(settings), lambda: datetime.now(UTC), say)

@@ -1,29 +1,28 @@
 """Merging changes into a history: the versions of each key, with the interval of their validity.
 
-The intervals of the touched keys are derived anew from all that is known of them: the versions of
-the table, the changes that are kept beside it because they show no version of their own, and the
-new ones. So late and out-of-order changes, repeats and deletes end in the same history in whatever
+The intervals of the touched keys are derived again from all that is known of them: the versions of
+the table, the superseded ones that are kept in a side table because they show nothing, and the new
+ones. So late and out-of-order changes, repeats and deletes end in the same history in whatever
 order they come.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from incremental_assets.frames import persisted, quoted
+from incremental_assets.frames import Frames, quoted
+from incremental_assets.lake.columns import DELETED, WHY
 from incremental_assets.lake.delta_log import version_of
 from incremental_assets.lake.lookup import few_keys
-from incremental_assets.lake.merge import FILE, Merged, files_named, join_by_key, stage_with
+from incremental_assets.lake.merge import FILE, files_named, join_by_key, stage_with
 from incremental_assets.lake.read import plain_files, read_files
-from incremental_assets.lake.strategy import VALIDITY
+from incremental_assets.lake.staged_write import StagedWrite
 
-DELETED = "_deleted"
-WHY = "_why"
+VALIDITY = ("valid_from", "valid_to", "is_current")
 _FLAGS = ("_there", "_kept", "_said", "_old_from", "_old_to", "_old_first", FILE)
 
 
@@ -56,75 +55,77 @@ class Versions:
 
 
 def merge_history(
-    session: SparkSession,
+    frames: Frames,
     incoming: DataFrame,
-    beside: DataFrame | None,
+    superseded: DataFrame | None,
     path: str,
     batch: int,
     folder: str,
     versions: Versions,
-    keep_beside: Callable[[DataFrame], None],
     *,
-    anew: DataFrame | None = None,
-    held: str = "",
-) -> Merged:
+    rebuilt: DataFrame | None = None,
+    carried: str = "",
+) -> tuple[StagedWrite, DataFrame | None]:
     """Stage the versions of the keys that `incoming` touches; counts stand at no day.
 
     `incoming` holds changes: the table's own columns, those of the order and `_deleted`.
     Intervals are half-open, [valid_from, valid_to), without an end for the current version; a
     delete ends one. Of changes at the same place in the order the last one shows. What shows no
-    version goes to `keep_beside` (with `_deleted` and `_why`), and `beside` is all that went there
-    before. What the table holds of the keys in `anew`, and neither of the two says, is gone, unless
-    it meets the condition `held`; there null is a key as well.
-    Inserted are new versions, updated those whose interval or values changed, deleted the deletes
-    that ended a version.
+    version is given as well (with `_deleted` and `_why`; None where everything does), to be kept
+    with `superseded`, which is all that was kept so before. Of the keys in `rebuilt`, what the
+    table holds and neither of the two says is gone, unless it meets the condition `carried`; there
+    null is a key as well. Inserted are new versions, updated those whose interval or values
+    changed, deleted the deletes that ended a version.
     """
     table = plain_files(path, version_of(path))
+    session = frames.session
     present = read_files(session, table, table.files, file_column=FILE) if table.files else None
-    with ExitStack() as stack:
-        keys = incoming.select(*_columns(versions.key)).distinct() if anew is None else anew
-        few = stack.enter_context(few_keys(keys, table.files))
-        keys = keys if few is None else few
-        said = "true" if anew is None else f"coalesce({held or 'false'}, false)"
-        events = _events(incoming, present, beside, keys, versions, said, anew=anew is not None)
-        derived = stack.enter_context(persisted(_derived(events, versions)))
-        hidden = F.expr("NOT _visible AND NOT _kept AND NOT _void")
-        nobody = F.expr(" OR ".join(f"{name} IS NULL" for name in _columns(versions.key)))
-        counts = (
-            derived.groupBy(FILE, "_visible", "_there", "_same")
-            .agg(
-                F.count(F.lit(1)).alias("rows"),
-                F.count_if(hidden).alias("hidden"),
-                F.count_if(hidden & F.col("_ends")).alias("ends"),
-                F.count_if(nobody & F.col("_there")).alias("nobody"),
-            )
-            .collect()
+    keys = rebuilt if rebuilt is not None else incoming.select(*_columns(versions.key)).distinct()
+    few = few_keys(frames, keys, table.files)
+    keys = keys if few is None else few
+    counts_still = "true" if rebuilt is None else f"coalesce({carried or 'false'}, false)"
+    events = _events(
+        incoming, present, superseded, keys, versions, counts_still, nulls=rebuilt is not None
+    )
+    derived = frames.cache(_derived(events, versions))
+    hidden = F.expr("NOT _visible AND NOT _kept AND NOT _void")
+    nobody = F.expr(" OR ".join(f"{name} IS NULL" for name in _columns(versions.key)))
+    counts = (
+        derived.groupBy(FILE, "_visible", "_there", "_same")
+        .agg(
+            F.count(F.lit(1)).alias("rows"),
+            F.count_if(hidden).alias("hidden"),
+            F.count_if(hidden & F.col("_ends")).alias("ends"),
+            F.count_if(nobody & F.col("_there")).alias("nobody"),
         )
-        if any(row["hidden"] for row in counts):
-            keep_beside(derived.where(hidden).drop(*VALIDITY, *_FLAGS, *_DERIVED))
-        changed = {r[FILE] for r in counts if r["_there"] and not r["_same"]}
-        if present is not None and any(row["nobody"] for row in counts):
-            # An earlier version let nulls in, again with each delivery: equal rows in many files.
-            changed |= {r[FILE] for r in present.where(nobody).select(FILE).distinct().collect()}
-        touched = files_named(path, table.files, changed)
-        own = [name for name in derived.columns if name not in (*_FLAGS, *_DERIVED, DELETED, WHY)]
-        new = derived.where("_visible AND NOT _same").select(*_columns(own))
-        new = new.withColumn("_batch", F.lit(batch).cast("long"))
-        rest = None
-        if touched:
-            gone = derived.where("_there AND NOT _same").selectExpr(
-                *(f"{quoted(n)} AS {quoted(f'_gone_{n}')}" for n in versions.identity)
-            )
-            rest = read_files(session, table, touched).join(gone, _is_gone(versions), "left_anti")
-        staged = stage_with(new, rest, table, folder)
-    return Merged(
-        staged,
+        .collect()
+    )
+    shows_none = None
+    if any(row["hidden"] for row in counts):
+        shows_none = derived.where(hidden).drop(*VALIDITY, *_FLAGS, *_DERIVED)
+    changed = {r[FILE] for r in counts if r["_there"] and not r["_same"]}
+    if present is not None and any(row["nobody"] for row in counts):
+        # An earlier version let nulls in, again with each delivery: equal rows in many files.
+        changed |= {r[FILE] for r in present.where(nobody).select(FILE).distinct().collect()}
+    touched = files_named(path, table.files, changed)
+    own = [name for name in derived.columns if name not in (*_FLAGS, *_DERIVED, DELETED, WHY)]
+    new = derived.where("_visible AND NOT _same").select(*_columns(own))
+    new = new.withColumn("_batch", F.lit(batch).cast("long"))
+    rest = None
+    if touched:
+        gone = derived.where("_there AND NOT _same").selectExpr(
+            *(f"{quoted(n)} AS {quoted(f'_gone_{n}')}" for n in versions.identity)
+        )
+        rest = read_files(session, table, touched).join(gone, _is_gone(versions), "left_anti")
+    write = StagedWrite(
+        stage_with(new, rest, table, folder),
         tuple(file.path for file in touched),
         {None: sum(r["rows"] for r in counts if r["_visible"] and not r["_there"])},
         {None: sum(r["rows"] for r in counts if r["_visible"] and r["_there"] and not r["_same"])},
         sum(r["ends"] for r in counts),
         tuple(file.path for file in table.files),
     )
+    return write, shows_none
 
 
 _AT = "_at"
@@ -134,16 +135,16 @@ _DERIVED = (_AT, "_visible", "_same", "_ends", "_shown", "_void")
 def _events(
     incoming: DataFrame,
     present: DataFrame | None,
-    beside: DataFrame | None,
+    superseded: DataFrame | None,
     keys: DataFrame,
     versions: Versions,
-    said: str,
+    counts_still: str,
     *,
-    anew: bool,
+    nulls: bool,
 ) -> DataFrame:
     """Every change that is known of the keys, once, with where it is known from.
 
-    `said` is the condition of what counts of the table's own versions.
+    `counts_still` is the condition of what counts of the table's own versions.
     """
     key = list(versions.key)
     first = quoted(versions.first_by) if versions.first_by else "CAST(NULL AS date)"
@@ -151,12 +152,12 @@ def _events(
     events = incoming.selectExpr("*", "false AS _there", "false AS _kept", "true AS _said")
     if present is not None:
         known = (
-            join_by_key(present, keys, key, "left_semi", nulls=anew)
+            join_by_key(present, keys, key, "left_semi", nulls=nulls)
             .selectExpr(
                 "*",
                 "true AS _there",
                 "false AS _kept",
-                f"{said} AS _said",
+                f"{counts_still} AS _said",
                 f"{first} AS _old_first",
                 f"false AS {DELETED}",
                 "valid_from AS _old_from",
@@ -168,8 +169,8 @@ def _events(
     else:  # there is nothing to look them up in, so a first load need not plan it
         unknown = (FILE, "_old_first", "_old_from", "_old_to")
         events = events.selectExpr("*", *(f"NULL AS {name}" for name in unknown))
-    if beside is not None:
-        kept = join_by_key(beside, keys, key, "left_semi", nulls=anew)
+    if superseded is not None:
+        kept = join_by_key(superseded, keys, key, "left_semi", nulls=nulls)
         kept = kept.selectExpr("*", "false AS _there", "true AS _kept", "true AS _said")
         kept = kept.drop("_batch", WHY)
         events = events.unionByName(kept, allowMissingColumns=True)

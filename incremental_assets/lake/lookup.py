@@ -6,13 +6,12 @@ is a job of its own, so a small table is joined as it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from incremental_assets.frames import persisted
+from incremental_assets.frames import Frames
 from incremental_assets.lake.read import DataFile
 
 # Above this size of the files, counting the keys takes less time than shuffling the table's.
@@ -21,14 +20,12 @@ LARGE_BYTES = 4 * 2**20
 FEW_KEYS = 100_000
 
 
-@contextmanager
-def few_keys(keys: DataFrame, files: Sequence[DataFile]) -> Iterator[DataFrame | None]:
+def few_keys(frames: Frames, keys: DataFrame, files: Sequence[DataFile]) -> DataFrame | None:
     """The keys, to be sent to every task, where they are few and the files large; else None.
 
-    `keys` are computed here a first time, and kept; they should be cheap to make.
+    `keys` are computed here a first time, and cached; they should be cheap to make.
     """
     if sum(file.size for file in files) <= LARGE_BYTES:
-        yield None
-        return
-    with persisted(keys) as kept:
-        yield F.broadcast(kept) if kept.count() <= FEW_KEYS else None
+        return None
+    cached = frames.cache(keys)
+    return F.broadcast(cached) if cached.count() <= FEW_KEYS else None

@@ -1,4 +1,4 @@
-"""Merging rows into a table by key: the files that hold a row that changes are written anew.
+"""Merging rows into a table by key: the files that hold a row that changes are rewritten.
 
 Copy on write, as Delta's MERGE does it: the keys of the table are looked up once, and only the
 files with a row that loses are read whole. The files are staged and published like any others, so
@@ -8,16 +8,14 @@ a merge has the same fence and the same single commit as every other write.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field
 from datetime import date
 from urllib.parse import unquote
 
-from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from incremental_assets.frames import persisted, quoted, with_is_among
+from incremental_assets.frames import Frames, quoted, with_is_among
 from incremental_assets.lake.delta_log import version_of
 from incremental_assets.lake.lookup import few_keys
 from incremental_assets.lake.read import (
@@ -29,6 +27,7 @@ from incremental_assets.lake.read import (
     read_files,
 )
 from incremental_assets.lake.stage import Staged, stage
+from incremental_assets.lake.staged_write import StagedWrite
 from incremental_assets.settings import local_path
 
 GONE = "_gone"
@@ -37,27 +36,12 @@ LOST = "_lost"
 FILE = "_old_file"
 _WINS = "_wins"
 _TIE = "_tie"
-_DOOMED = "_doomed"
+_DELETE = "_to_delete"
 _DECIDING = (FILE, GONE, OLD, _WINS, _TIE)
 
 
-@dataclass(frozen=True, slots=True)
-class Merged:
-    """What a merge staged, which files it replaces, and rows changed per day of the new rows.
-
-    Without days, all stand at None. `scope` are the files in which the keys were looked up.
-    """
-
-    staged: Staged
-    replaced: tuple[str, ...]
-    inserted: Mapping[date | None, int] = field(default_factory=dict)
-    updated: Mapping[date | None, int] = field(default_factory=dict)
-    deleted: int = 0
-    scope: tuple[str, ...] = ()
-
-
 def merge(
-    session: SparkSession,
+    frames: Frames,
     incoming: DataFrame,
     path: str,
     folder: str,
@@ -66,58 +50,58 @@ def merge(
     compared: Sequence[str] = (),
     keep: Callable[[DataFile], bool] = every_file,
     day: str | None = "dt",
-    ties: Ties | None = None,
+    tie: Column | None = None,
     marks: Sequence[str] = (),
     *,
     nulls: bool = False,
-) -> Merged:
+) -> tuple[StagedWrite, DataFrame | None]:
     """Stage what the table's changed files hold once `incoming` (one row per key) is merged.
 
     `incoming` is read twice where the table is large: once for its keys alone.
     `wins` decides, for a key that the table has, whether the incoming row takes its place; in it
     `_old` is a struct of the `compared` columns of the table's row; no others are read to find
     out. A row with a true `_gone` deletes its key. `keep` names the files in which the keys may
-    lie; `day` the column that the changes are counted by; `ties` what to do about rows of which
-    only the hash decided; `marks` are columns that decide and are not kept; `folder` is where it is
-    staged (`folder_of`). With `nulls` a null in a key is found as well: no row with one is let in,
-    but an earlier version did. Raises LakeError for a table whose files cannot simply be written
-    anew.
+    lie; `day` the column that the changes are counted by. `tie` tells incoming rows between which
+    and the table's only the hash decided; these are given as well, with `_old`, None where there
+    are none. `marks` are columns that decide and are not kept; `folder` is where it is staged
+    (`folder_of`). With `nulls` a null in a key is found as well: no row with one is let in, but an
+    earlier version did. Raises LakeError for a table whose files cannot simply be rewritten.
     """
     table = plain_files(path, version_of(path))
     scope = [file for file in table.files if keep(file)]
     if GONE not in incoming.columns:
         incoming = incoming.withColumn(GONE, F.lit(False))
     known = F.coalesce(wins, F.lit(False))
-    tie = F.coalesce(ties.tie, F.lit(False)) if ties else F.lit(False)
+    tied = F.lit(False) if tie is None else F.coalesce(tie, F.lit(False))
     there = F.expr(f"{OLD} IS NOT NULL")
-    with ExitStack() as kept:
-        if scope:
-            lookup = ", ".join(_columns(compared or key))
-            present = read_files(session, table, scope, file_column=FILE)
-            old = present.selectExpr(*_columns(key), f"struct({lookup}) AS {OLD}", FILE)
-            few = kept.enter_context(few_keys(incoming.select(*_columns(key)), scope))
-            if few is not None:
-                old = F.broadcast(join_by_key(old, few, key, "left_semi", nulls=nulls))
-            looked_up = join_by_key(incoming, old, key, "left", nulls=nulls)
-        else:  # there is nothing to look them up in, so a first load need not plan it
-            looked_up = incoming.withColumns(_nothing(table, compared or key))
-        wins_or_not = F.when(there, known).otherwise(F.expr(f"NOT {GONE}"))
-        decided = looked_up.withColumns({_WINS: wins_or_not, _TIE: tie}).where(f"{_WINS} OR {_TIE}")
-        decided = kept.enter_context(persisted(decided))
-        by = F.col(day) if day else F.lit(None).cast("date")
-        counts = decided.groupBy(by.alias("day"), FILE, GONE, _WINS, _TIE).count().collect()
-        if ties and any(row[_TIE] for row in counts):
-            ties.record(decided.where(_TIE).drop(_WINS, _TIE, FILE))
-        counts = [row for row in counts if row[_WINS]]
-        touched = files_named(path, scope, {row[FILE] for row in counts if row[FILE]})
-        new = decided.where(f"{_WINS} AND NOT {GONE}").drop(*marks, *_DECIDING)
-        rest = None
-        if touched:
-            doomed = decided.where(f"{_WINS} AND {FILE} IS NOT NULL").select(*_columns(key))
-            rest = read_files(session, table, touched)
-            rest = join_by_key(rest, doomed, key, "left_anti", nulls=nulls)
-        staged = stage_with(new, rest, table, folder)
-    return Merged(
+    if scope:
+        lookup = ", ".join(_columns(compared or key))
+        present = read_files(frames.session, table, scope, file_column=FILE)
+        old = present.selectExpr(*_columns(key), f"struct({lookup}) AS {OLD}", FILE)
+        few = few_keys(frames, incoming.select(*_columns(key)), scope)
+        if few is not None:
+            old = F.broadcast(join_by_key(old, few, key, "left_semi", nulls=nulls))
+        looked_up = join_by_key(incoming, old, key, "left", nulls=nulls)
+    else:  # there is nothing to look them up in, so a first load need not plan it
+        looked_up = incoming.withColumns(_nothing(table, compared or key))
+    wins_or_not = F.when(there, known).otherwise(F.expr(f"NOT {GONE}"))
+    decided = looked_up.withColumns({_WINS: wins_or_not, _TIE: tied}).where(f"{_WINS} OR {_TIE}")
+    decided = frames.cache(decided)
+    by = F.col(day) if day else F.lit(None).cast("date")
+    counts = decided.groupBy(by.alias("day"), FILE, GONE, _WINS, _TIE).count().collect()
+    ties = None
+    if any(row[_TIE] for row in counts):
+        ties = decided.where(_TIE).drop(_WINS, _TIE, FILE)
+    counts = [row for row in counts if row[_WINS]]
+    touched = files_named(path, scope, {row[FILE] for row in counts if row[FILE]})
+    new = decided.where(f"{_WINS} AND NOT {GONE}").drop(*marks, *_DECIDING)
+    rest = None
+    if touched:
+        replaced = decided.where(f"{_WINS} AND {FILE} IS NOT NULL").select(*_columns(key))
+        rest = read_files(frames.session, table, touched)
+        rest = join_by_key(rest, replaced, key, "left_anti", nulls=nulls)
+    staged = stage_with(new, rest, table, folder)
+    write = StagedWrite(
         staged,
         tuple(file.path for file in touched),
         _by_day(row for row in counts if not row[GONE] and row[FILE] is None),
@@ -125,6 +109,7 @@ def merge(
         sum(row["count"] for row in counts if row[GONE]),
         tuple(file.path for file in scope),
     )
+    return write, ties
 
 
 def join_by_key(
@@ -162,37 +147,25 @@ def last_of_each(
 
 
 def delete_insert(
-    session: SparkSession, incoming: DataFrame, path: str, folder: str, key: Sequence[str]
-) -> Merged:
+    frames: Frames, incoming: DataFrame, path: str, folder: str, key: Sequence[str]
+) -> StagedWrite:
     """Stage `incoming`, any number of rows per key, in the place of the rows of its keys."""
     table = plain_files(path, version_of(path))
     keys = incoming.select(*_columns(key)).distinct()
-    present = read_files(session, table, table.files, file_column=FILE)
-    with few_keys(keys, table.files) as few:
-        wanted = keys if few is None else few
-        doomed = present.select(*_columns(key), FILE).join(wanted, list(key), "left_semi")
-        counts = doomed.groupBy(FILE).count().collect()
+    present = read_files(frames.session, table, table.files, file_column=FILE)
+    few = few_keys(frames, keys, table.files)
+    wanted = keys if few is None else few
+    old = present.select(*_columns(key), FILE).join(wanted, list(key), "left_semi")
+    counts = old.groupBy(FILE).count().collect()
     touched = files_named(path, table.files, {row[FILE] for row in counts})
-    rest = read_files(session, table, touched).join(keys, list(key), "left_anti")
+    rest = read_files(frames.session, table, touched).join(keys, list(key), "left_anti")
     staged = stage_with(incoming, rest, table, folder)
-    return Merged(
+    return StagedWrite(
         staged,
         tuple(file.path for file in touched),
         deleted=sum(row["count"] for row in counts),
         scope=tuple(file.path for file in table.files),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Ties:
-    """What to do where only the hash decided between two rows of a key.
-
-    `tie` tells such a row among the incoming ones, and may use `_old` as `wins` does; `record` is
-    given these rows, with `_old`.
-    """
-
-    tie: Column
-    record: Callable[[DataFrame], None]
 
 
 def _nothing(table: TableFiles, compared: Sequence[str]) -> dict[str, Column]:
@@ -202,7 +175,7 @@ def _nothing(table: TableFiles, compared: Sequence[str]) -> dict[str, Column]:
 
 
 def stage_with(new: DataFrame, rest: DataFrame | None, table: TableFiles, folder: str) -> Staged:
-    """Stage new rows together with what is left of the files that are written anew, if any are."""
+    """Stage new rows together with what is left of the files that are rewritten, if any are."""
     own = {field.name: field.dataType for field in new.schema.fields}
     if rest is None and any(own.get(f.name) != f.dataType for f in table.schema.fields):
         rest = no_rows(new.sparkSession, table.schema)  # gives its columns and their types
@@ -213,28 +186,28 @@ def stage_with(new: DataFrame, rest: DataFrame | None, table: TableFiles, folder
 
 
 def replace_files_rows(
-    session: SparkSession,
+    frames: Frames,
     incoming: DataFrame,
     path: str,
     folder: str,
     column: str,
     values: Collection[str],
     keep: Callable[[DataFile], bool],
-) -> tuple[Merged, Mapping[tuple[date | None, ...], int]]:
+) -> tuple[StagedWrite, Mapping[tuple[date | None, ...], int]]:
     """Stage `incoming` in the place of the rows with one of the `values` in `column`.
 
     They are looked for in the files that `keep` keeps; there may be any number of values. Gives
-    also the rows per partition that were only carried over from a file written anew.
+    also the rows per partition that were only carried over from a file that is rewritten.
     """
     table = plain_files(path, version_of(path))
     scope = [file for file in table.files if keep(file)]
-    present = read_files(session, table, scope, file_column=FILE)
-    present = with_is_among(present, _DOOMED, F.col(quoted(column)), values)
+    present = read_files(frames.session, table, scope, file_column=FILE)
+    present = with_is_among(present, _DELETE, F.col(quoted(column)), values)
     partition = [F.col(name) for name in table.partition_by]
     found = (
         present.groupBy(FILE, *partition)
-        .agg(F.count_if(_DOOMED).alias("doomed"), F.count_if(~F.col(_DOOMED)).alias("rest"))
-        .where("doomed > 0")
+        .agg(F.count_if(_DELETE).alias("deleted"), F.count_if(~F.col(_DELETE)).alias("rest"))
+        .where("deleted > 0")
         .collect()
     )
     touched = files_named(path, scope, {row[FILE] for row in found})
@@ -242,12 +215,12 @@ def replace_files_rows(
     for row in found:
         place = tuple(row[name] for name in table.partition_by)
         carried[place] = carried.get(place, 0) + row["rest"]
-    rest = read_files(session, table, touched)
-    rest = with_is_among(rest, _DOOMED, F.col(quoted(column)), values).where(f"NOT {_DOOMED}")
-    rows = incoming.unionByName(rest.drop(_DOOMED))
+    rest = read_files(frames.session, table, touched)
+    rest = with_is_among(rest, _DELETE, F.col(quoted(column)), values).where(f"NOT {_DELETE}")
+    rows = incoming.unionByName(rest.drop(_DELETE))
     staged = stage(rows, path, folder, table.partition_by)
-    gone = sum(row["doomed"] for row in found)
-    return Merged(staged, tuple(f.path for f in touched), deleted=gone), carried
+    gone = sum(row["deleted"] for row in found)
+    return StagedWrite(staged, tuple(f.path for f in touched), deleted=gone), carried
 
 
 def _columns(names: Iterable[str]) -> list[str]:

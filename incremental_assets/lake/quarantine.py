@@ -17,10 +17,10 @@ from pyspark.sql import functions as F
 
 from incremental_assets.decodable import decodable_if_kept
 from incremental_assets.errors import LakeError
-from incremental_assets.lake.beside import delete_beside, fence_beside, put_beside
 from incremental_assets.lake.delta_log import open_table
 from incremental_assets.lake.literals import sql_days
 from incremental_assets.lake.read import DataFile, data_files, read_version
+from incremental_assets.lake.side_table import delete_side_rows, fence_side_table, put_side_rows
 from incremental_assets.lake.stage import discard_batch
 from incremental_assets.query import query
 
@@ -119,7 +119,7 @@ def seen_before(rows: DataFrame, known: DataFrame) -> DataFrame:
 
 def put(rows: DataFrame, path: str, table: str, batch: int) -> None:
     """Add a batch's rows, which have the columns of the quarantine."""
-    put_beside(rows, path, _name(table), batch, COLUMNS, ("_day",))
+    put_side_rows(rows, path, _name(table), batch, COLUMNS, ("_day",))
 
 
 def read(
@@ -146,7 +146,7 @@ def read(
 
 def fence(path: str, table: str, batch: int) -> None:
     """Keep a batch that is given up from adding rows. Those it has added do not count."""
-    fence_beside(path, _name(table), batch)
+    fence_side_table(path, _name(table), batch)
 
 
 def still_there(
@@ -172,7 +172,7 @@ def drop(path: str, superseded: Sequence[Superseded]) -> None:
     """Take rows that do not count away. Raises LakeError."""
     if superseded:
         predicate = " OR ".join(each.sql for each in superseded)
-        delete_beside(path, predicate, lambda file: any(e.fills(file) for e in superseded))
+        delete_side_rows(path, predicate, lambda file: any(e.fills(file) for e in superseded))
 
 
 def discard(path: str, table: str, batch: int) -> None:
@@ -184,7 +184,7 @@ def discard(path: str, table: str, batch: int) -> None:
 def expire(path: str, before: datetime) -> None:
     """Drop the rows that were first seen before a moment."""
     if open_table(path) is not None:
-        delete_beside(path, _seen_before(before))
+        delete_side_rows(path, _seen_before(before))
 
 
 def expired(path: str, before: datetime) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Literal
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+
+from incremental_assets.frames import Frames
 
 # What a load's result depends on, whoever started Spark and however it is configured.
 _PINNED = {
@@ -109,3 +111,8 @@ def own_session(spark: SparkSession, size: Size) -> Iterator[SparkSession]:
             with suppress(PySparkException):  # a server that is gone has been told of already
                 session.client.release_session()
             session.client.close()
+
+
+def batch_frames(spark: Callable[[], SparkSession], size: Callable[[], Size]) -> Frames:
+    """The frames of one batch, in a session of its own; both are asked for when it is opened."""
+    return Frames(lambda: own_session(spark(), size()))

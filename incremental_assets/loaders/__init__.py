@@ -1,13 +1,5 @@
 """The four classic incremental loaders as plain classes; Dagster is not needed."""
 
-from incremental_assets.lake.strategy import (
-    SCD2,
-    Append,
-    DeleteInsert,
-    Merge,
-    OverwriteDays,
-    ReplaceDay,
-)
 from incremental_assets.loaders.base import IncrementalLoader
 from incremental_assets.loaders.cdc import CDCLoader
 from incremental_assets.loaders.delta_diff import DeltaDiffLoader, DetectedChanges
@@ -16,6 +8,14 @@ from incremental_assets.loaders.sequence import SequenceBasedLoader
 from incremental_assets.loaders.session import local_session
 from incremental_assets.loaders.timestamp import TimestampBasedLoader
 from incremental_assets.loaders.watermarks import read_watermarks
+from incremental_assets.writes import (
+    SCD2,
+    Append,
+    DeleteInsert,
+    Merge,
+    OverwriteDays,
+    ReplaceDay,
+)
 
 __all__ = [
     "SCD2",

@@ -11,13 +11,13 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from incremental_assets.changes.watermark import Advance, Seen, furthest
+from incremental_assets.engine.target import TargetTable
+from incremental_assets.engine.target_load import Loaded, load_target
 from incremental_assets.errors import DefinitionError
-from incremental_assets.intake.intake import Intake
-from incremental_assets.intake.load import Loaded, load
-from incremental_assets.lake.strategy import SCD2, Append, Merge, Write
 from incremental_assets.loaders.result import LoadResult
 from incremental_assets.quality.rules import Rule
 from incremental_assets.settings import location
+from incremental_assets.writes import SCD2, Append, Merge, WriteStrategy
 
 _LOG = logging.getLogger("incremental_assets")
 Names = str | Iterable[str]
@@ -65,14 +65,14 @@ class IncrementalLoader:
         own = type(self).next_watermark is not IncrementalLoader.next_watermark
         return function or (self.next_watermark if own else None)
 
-    def _run(self, intake: Intake) -> Loaded:
+    def _run(self, target: TargetTable) -> Loaded:
         now = self.clock()
         if now.tzinfo is None:
             raise DefinitionError("The clock of a loader gives instants with their time zone.")
-        return load(intake, self.spark, now.astimezone(UTC), self.say)
+        return load_target(target, self.spark, now.astimezone(UTC), self.say)
 
-    def _load(self, intake: Intake) -> LoadResult:
-        return LoadResult.of(intake.name, self._run(intake))
+    def _load(self, target: TargetTable) -> LoadResult:
+        return LoadResult.of(target.name, self._run(target))
 
 
 def path_of(name: str, value: str | Path) -> str:
@@ -95,8 +95,12 @@ def rules_of(rules: RuleOrRules) -> tuple[Rule, ...]:
 
 
 def write_of(
-    write: Write | None, key: tuple[str, ...], ignore_changes_in: tuple[str, ...], *, history: bool
-) -> Write:
+    write: WriteStrategy | None,
+    key: tuple[str, ...],
+    ignore_changes_in: tuple[str, ...],
+    *,
+    history: bool,
+) -> WriteStrategy:
     """How the rows land: as `write` says, or else by whether there is a key and a history."""
     if isinstance(write, SCD2) and write.valid_time == "event":
         raise DefinitionError(

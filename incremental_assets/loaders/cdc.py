@@ -9,8 +9,7 @@ from typing import Literal
 from incremental_assets.changes.by_log import ChangeLog
 from incremental_assets.changes.operations import Operation
 from incremental_assets.changes.watermark import Advance
-from incremental_assets.intake.intake import Intake
-from incremental_assets.lake.strategy import Write
+from incremental_assets.engine.target import TargetTable
 from incremental_assets.loaders.base import (
     IncrementalLoader,
     Names,
@@ -22,6 +21,7 @@ from incremental_assets.loaders.base import (
 )
 from incremental_assets.loaders.result import LoadResult
 from incremental_assets.sources.stored import Format, StoredSource
+from incremental_assets.writes import WriteStrategy
 
 
 class CDCLoader(IncrementalLoader):
@@ -45,7 +45,7 @@ class CDCLoader(IncrementalLoader):
         max_records: int | None = None,
         history: bool = False,
         ignore_changes_in: Names = (),
-        write: Write | None = None,
+        write: WriteStrategy | None = None,
         watermark: Advance | None = None,
     ) -> LoadResult:
         """Bring the target to what the log says; its rows are the live ones.
@@ -70,7 +70,7 @@ class CDCLoader(IncrementalLoader):
             )
         )
         return self._load(
-            Intake(
+            TargetTable(
                 table_name,
                 StoredSource(path_of("cdc_source_path", cdc_source_path), source_format),
                 path_of("target_path", target_path),

@@ -10,11 +10,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from incremental_assets.changes.by_snapshot import SnapshotDiff
+from incremental_assets.changes.snapshot_changes import CHANGE, changes_of
 from incremental_assets.changes.watermark import Advance
+from incremental_assets.engine.target import TargetTable
 from incremental_assets.errors import DefinitionError
-from incremental_assets.intake.intake import Intake
-from incremental_assets.intake.snapshot import CHANGE, changes_of
-from incremental_assets.lake.strategy import Write
 from incremental_assets.loaders.base import (
     IncrementalLoader,
     Names,
@@ -26,6 +25,7 @@ from incremental_assets.loaders.base import (
 )
 from incremental_assets.loaders.result import LoadResult
 from incremental_assets.sources.stored import Format, StoredSource
+from incremental_assets.writes import WriteStrategy
 
 
 class DetectedChanges(TypedDict):
@@ -60,7 +60,7 @@ class DeltaDiffLoader(IncrementalLoader):
         rules: RuleOrRules = (),
         history: bool = False,
         ignore_changes_in: Names = (),
-        write: Write | None = None,
+        write: WriteStrategy | None = None,
         watermark: Advance | None = None,
     ) -> DetectedChanges:
         """Compare the source with the snapshot, and bring the target and the snapshot up to it.
@@ -82,7 +82,7 @@ class DeltaDiffLoader(IncrementalLoader):
                 f"target_path and snapshot_path are both {target}; give each a place of its own."
             )
         changes = SnapshotDiff(key, names_of(ignore), max_deleted_share, self._advance(watermark))
-        intake = Intake(
+        table = TargetTable(
             table_name,
             StoredSource(path_of("source_path", source_path), source_format),
             target,
@@ -95,8 +95,8 @@ class DeltaDiffLoader(IncrementalLoader):
             snapshot=snapshot,
             at=snapshot_at,
         )
-        loaded = self._run(intake)
-        found = changes_of(self.spark, intake, loaded.entry.batch if loaded.entry else 0)
+        loaded = self._run(table)
+        found = changes_of(self.spark, snapshot, key, loaded.entry.batch if loaded.entry else 0)
 
         def of(kind: str) -> DataFrame:
             return found.where(F.col(CHANGE) == kind).drop(CHANGE)

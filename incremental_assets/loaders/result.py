@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from incremental_assets.intake.load import Loaded
+from incremental_assets.engine.target_load import Loaded
+from incremental_assets.quality.judge import RuleResult
 
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
     """What one load of a table did.
 
-    `records_read` are the rows that were new to the load; of these `records_quarantined` were set
-    aside. `records_loaded` is what it changed in the target: inserted, updated and deleted rows
-    together. With history, inserted are new versions, updated those whose interval or values
+    `records_read` are the rows that were new to the load; of these `records_quarantined` were
+    quarantined. `records_loaded` is what it changed in the target: inserted, updated and deleted
+    rows together. With history, inserted are new versions, updated those whose interval or values
     changed, and deleted the deletes that ended one. `watermark_before` and `watermark_after` are
     ISO 8601 in UTC, or digits; None before the first load. `target_version` is the Delta version
     of the target, None if there is none yet. `notes` are what a person may want to know: gaps,
-    rows from the future, what was set aside and why.
+    rows from the future, what was quarantined and why. `checks` are what each rule found.
     """
 
     table_name: str
@@ -32,6 +33,7 @@ class LoadResult:
     duration_seconds: float
     target_version: int | None
     notes: tuple[str, ...] = ()
+    checks: tuple[RuleResult, ...] = ()
 
     @classmethod
     def of(cls, table: str, loaded: Loaded) -> LoadResult:
@@ -53,4 +55,5 @@ class LoadResult:
             duration_seconds=round(loaded.seconds, 3),
             target_version=loaded.version,
             notes=loaded.notes,
+            checks=loaded.checks,
         )

@@ -8,8 +8,7 @@ from typing import Literal
 
 from incremental_assets.changes.by_timestamp import Timestamp
 from incremental_assets.changes.watermark import Advance, Nulls, as_text
-from incremental_assets.intake.intake import Intake
-from incremental_assets.lake.strategy import Write
+from incremental_assets.engine.target import TargetTable
 from incremental_assets.loaders.base import (
     IncrementalLoader,
     Names,
@@ -21,6 +20,7 @@ from incremental_assets.loaders.base import (
 )
 from incremental_assets.loaders.result import LoadResult
 from incremental_assets.sources.stored import Format, StoredSource
+from incremental_assets.writes import WriteStrategy
 
 
 class TimestampBasedLoader(IncrementalLoader):
@@ -45,7 +45,7 @@ class TimestampBasedLoader(IncrementalLoader):
         max_records: int | None = None,
         history: bool = False,
         ignore_changes_in: Names = (),
-        write: Write | None = None,
+        write: WriteStrategy | None = None,
         watermark: Advance | None = None,
         start_from: datetime | None = None,
     ) -> LoadResult:
@@ -65,7 +65,7 @@ class TimestampBasedLoader(IncrementalLoader):
             timestamp_column, lookback, nulls, max_clock_skew, future, self._advance(watermark)
         )
         return self._load(
-            Intake(
+            TargetTable(
                 table_name,
                 StoredSource(path_of("source_path", source_path), source_format),
                 path_of("target_path", target_path),

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from datetime import date, datetime
 
 from incremental_assets.errors import DefinitionError
+from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.held_by import rules_in
 from incremental_assets.ledger.lock import table_lock
 from incremental_assets.ledger.settle import say_in_ledger
 from incremental_assets.ledger.view import LedgerView
-from incremental_assets.load import Lakehouse
 from incremental_assets.plan import upstream_held
 from incremental_assets.quality.rule import RowRule
 from incremental_assets.table import Table

@@ -10,19 +10,19 @@ from datetime import date
 import polars as pl
 from deltalake.exceptions import DeltaError
 
-from incremental_assets.batches.batch import quarantine_path
-from incremental_assets.batches.superseded import superseded, tidy
 from incremental_assets.days import DayRange
+from incremental_assets.engine.batch import quarantine_path
+from incremental_assets.engine.superseded import superseded, tidy
 from incremental_assets.errors import DefinitionError, LakeError
 from incremental_assets.lake import quarantine
 from incremental_assets.lake.delta_log import open_table
 from incremental_assets.lake.quarantine import Superseded
 from incremental_assets.lake.undecodable import decoded, is_undecodable
+from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.lock import table_lock
 from incremental_assets.ledger.settle import say_in_ledger
-from incremental_assets.load import Lakehouse
 from incremental_assets.query import query
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table

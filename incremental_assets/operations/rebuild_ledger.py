@@ -14,15 +14,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 
-from incremental_assets.batches.batch import quarantine_path
-from incremental_assets.batches.kinds import detector_of
+from incremental_assets.engine.batch import quarantine_path
+from incremental_assets.engine.kinds import detector_of
 from incremental_assets.errors import LakeError, LedgerError
 from incremental_assets.lake.delta_log import open_table, put_fence, transaction
+from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.ledger.entry import Entry, State
 from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.ledger.lock import table_lock
 from incremental_assets.ledger.view import LedgerView, TableHistory
-from incremental_assets.load import Lakehouse
 from incremental_assets.operations.rewind import Rewound, rewind_entries
 from incremental_assets.operations.told_by_log import days_in_quarantine, landed_files, told_by_log
 from incremental_assets.settings import Settings

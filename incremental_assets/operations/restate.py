@@ -7,8 +7,8 @@ from datetime import date
 
 from incremental_assets.days import DayRange, named, utc_today
 from incremental_assets.errors import DefinitionError
+from incremental_assets.lakehouse import Lakehouse, LoadResult
 from incremental_assets.ledger.view import LedgerView
-from incremental_assets.load import Lakehouse, LoadResult
 from incremental_assets.plan import stale_days, upstream_held
 from incremental_assets.plan.due import with_downstream
 from incremental_assets.table import AsOf, Table

@@ -11,11 +11,11 @@ from datetime import UTC, date, datetime
 from incremental_assets.changes import Sequence as SequenceChanges
 from incremental_assets.days import DayRange
 from incremental_assets.errors import ConflictError, DayError, DefinitionError, WatermarkError
+from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.ledger.entry import Entry, FileEntry, Window
 from incremental_assets.ledger.lock import table_lock
 from incremental_assets.ledger.settle import say_in_ledger
 from incremental_assets.ledger.view import TableHistory
-from incremental_assets.load import Lakehouse
 from incremental_assets.plan.stored import state_of
 from incremental_assets.table import Table
 

@@ -9,7 +9,7 @@ import dagster as dg
 
 from incremental_assets.days import named
 from incremental_assets.errors import IncrementalAssetsError
-from incremental_assets.load import Lakehouse
+from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.orchestration.events import (
     asset_key,
     days_alone,

@@ -8,10 +8,10 @@ import dagster as dg
 from deltalake import Field
 
 from incremental_assets.lake.delta_log import columns_of
-from incremental_assets.lake.strategy import Merge
 from incremental_assets.lineage import Origin, lineage_of
 from incremental_assets.quality.rule import RowRule
 from incremental_assets.table import Table
+from incremental_assets.writes import Merge
 
 # What the load itself puts there.
 _OWN = {

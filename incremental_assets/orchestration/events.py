@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import dagster as dg
 
-from incremental_assets.load import LoadResult
+from incremental_assets.lakehouse import LoadResult
 from incremental_assets.orchestration.metadata import Shown, as_markdown, check_metadata
 from incremental_assets.table import Table
 

@@ -14,7 +14,7 @@ import dagster as dg
 
 from incremental_assets.days import named
 from incremental_assets.errors import IncrementalAssetsError
-from incremental_assets.load import DayResult
+from incremental_assets.lakehouse import DayResult
 from incremental_assets.table import Table
 
 BRIEF = "incremental_assets/in_brief"

@@ -10,8 +10,8 @@ from pydantic import Field
 from incremental_assets.catalog import table_named, tables
 from incremental_assets.days import DayRange, named, parse_day, parse_days
 from incremental_assets.errors import IncrementalAssetsError
+from incremental_assets.lakehouse import Lakehouse, LoadResult
 from incremental_assets.ledger.ledger import Ledger, ledger_path
-from incremental_assets.load import Lakehouse, LoadResult
 from incremental_assets.operations import accept as accepting
 from incremental_assets.operations import restate as restating
 from incremental_assets.operations import rewind as rewinding

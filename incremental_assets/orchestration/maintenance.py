@@ -9,7 +9,7 @@ from pydantic import Field
 from incremental_assets.catalog import table_named
 from incremental_assets.days import parse_days
 from incremental_assets.errors import IncrementalAssetsError
-from incremental_assets.load import Lakehouse
+from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.orchestration.events import asset_key
 from incremental_assets.orchestration.failures import failure, failure_of
 from incremental_assets.orchestration.resources import LakehouseResource, SparkResource

@@ -13,10 +13,10 @@ from deltalake import DeltaTable
 
 from incremental_assets.lake.contents import Contents, TableContents, contents_of
 from incremental_assets.lake.delta_log import open_table
+from incremental_assets.lakehouse import DayResult
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.now import Asked
 from incremental_assets.ledger.view import TableHistory
-from incremental_assets.load import DayResult
 from incremental_assets.orchestration.columns import (
     column_lineage,
     declared_columns,

@@ -16,7 +16,7 @@ from dagster_pyspark import LazyPySparkResource
 from pydantic import Field
 from pyspark.sql import SparkSession
 
-from incremental_assets.load import Lakehouse
+from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.settings import Settings
 from incremental_assets.spark.session import start_session
 from incremental_assets.table import Table

@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import date
 from functools import cache
 
-from incremental_assets.lake.strategy import Merge
 from incremental_assets.ledger.entry import Entry, Kind, Mode, Window
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.accepted import changed_since
@@ -15,6 +14,7 @@ from incremental_assets.plan.code import is_rebuilt_by_day, made_by, other_code
 from incremental_assets.plan.costs import Costs
 from incremental_assets.plan.work import DayWork, Plan, Work
 from incremental_assets.table import AsOf, SameDay, Table
+from incremental_assets.writes import Merge
 
 # The ways in which one load writes its days, one batch after the other.
 _ORDER: tuple[tuple[Mode, Kind], ...] = (

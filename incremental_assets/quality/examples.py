@@ -15,13 +15,13 @@ from incremental_assets.quality.rule import Rule
 MOST = 5
 FEW = 1_000
 _LONGEST = 60
-Examples = Mapping[tuple[date, str], tuple[str, ...]]
+Examples = Mapping[tuple[date | None, str], tuple[str, ...]]
 
 
 def examples(
     rows: DataFrame,
     rules: Sequence[Rule],
-    day: str,
+    day: str | None,
     key: Sequence[str],
     gone: Column | None = None,
     *,
@@ -29,7 +29,7 @@ def examples(
 ) -> Examples:
     """Up to five keys per day and rule, in their order; rows are prepared, and have `_reasons`.
 
-    Rows that are `gone` break only what sets them aside. A row without a key is named by the file
+    Rows that are `gone` break only what quarantines them. A row without a key is named by the file
     that it came from. One Spark job over rows that are kept: to be asked for only where something
     broke a rule. At most so many rows as `broken` did; a few are fetched and put in order here,
     for which Spark would plan an aggregate, a window and a sort.
@@ -42,7 +42,8 @@ def examples(
     nothing = F.array(F.lit(None).cast("string"))
     reasons = F.col("_reasons") if "_reasons" in rows.columns else F.array().cast("array<string>")
     why = F.array_except(F.concat(reasons, F.array(*watched, nothing[0])), nothing)
-    named = rows.select(F.col(day).alias("day"), _named(rows, key).alias("key"), why.alias("why"))
+    of = F.col(day) if day else F.lit(None).cast("date")
+    named = rows.select(of.alias("day"), _named(rows, key).alias("key"), why.alias("why"))
     if broken <= FEW:
         return _in_order(named.where("size(why) > 0").collect())
     named = named.select("day", "key", F.explode("why").alias("why")).distinct()
@@ -52,11 +53,11 @@ def examples(
 
 
 def _in_order(found: Iterable[Row]) -> Examples:
-    texts: dict[tuple[date, str], set[str]] = {}
+    texts: dict[tuple[date | None, str], set[str]] = {}
     for row in found:
         for reason in row["why"]:
             texts.setdefault((row["day"], _rule(reason)), set()).add(row["key"])
-    return {place: tuple(sorted(keys)[:MOST]) for place, keys in sorted(texts.items())}
+    return {place: tuple(sorted(keys)[:MOST]) for place, keys in texts.items()}
 
 
 def _rule(reason: str) -> str:

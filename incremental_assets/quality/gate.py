@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from incremental_assets.errors import DefinitionError
@@ -40,14 +40,27 @@ _STRUCTURAL = {
 
 
 @dataclass(frozen=True, slots=True)
+class Value:
+    """Something to count by the way: an aggregate, and what makes one of those of several groups.
+
+    `combine` is given what is not null, and is not asked where all is.
+    """
+
+    column: Column
+    combine: Callable[[Sequence[Any]], Any] = sum
+
+
+@dataclass(frozen=True, slots=True)
 class DayGate:
     """One day before the gate: its rows, how many have which reasons, and which fields there are.
+
+    The rows of a target are of no day, and stand under None.
 
     `unknown` and `new`: there are fields besides, and such that matter; `more_fields`: there are
     more of these than were looked at.
     """
 
-    day: date
+    day: date | None
     rows: int = 0
     quarantined: int = 0
     counted: int = 0
@@ -65,12 +78,18 @@ class DayGate:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What the aggregate gives: counts per day, the names of fields, and counts of flags."""
+    """What the aggregate gives: counts per day, the names of fields, flags, and other values."""
 
-    days: Mapping[date, DayGate]
-    broken: Mapping[tuple[date, str], int]
+    days: Mapping[date | None, DayGate]
+    broken: Mapping[tuple[date | None, str], int]
     fields: frozenset[str]
     flags: Mapping[str, int] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def whole(self) -> DayGate:
+        """The rows of a target, which are of no day."""
+        return self.days.get(None) or DayGate(None)
 
 
 def structural_rules(contract: Contract | None) -> Mapping[str, tuple[str, Severity]]:
@@ -135,51 +154,80 @@ def _wrong(rule: Rule, error: AnalysisException) -> DefinitionError:
     )
 
 
-def with_reasons(rows: DataFrame, rules: Sequence[Rule], structural: Sequence[Column]) -> DataFrame:
-    """Add `_reasons: array<string>`: why a row is to be set aside; empty for a good one.
+def is_good() -> Column:
+    """A row that nothing quarantines."""
+    return F.expr("size(_reasons) = 0")
+
+
+def with_reasons(
+    rows: DataFrame,
+    rules: Sequence[Rule],
+    structural: Sequence[Column],
+    unread: Column | None = None,
+    live: Column | None = None,
+) -> DataFrame:
+    """Add `_reasons: array<string>`: why a row is to be quarantined; empty for a good one.
 
     `structural` are columns that hold a reason or null. Row rules with severity `quarantine`
-    add their names; a line that is no JSON object breaks no further rule. Rows are `prepared`.
-    Raises DefinitionError for a rule that does not fit them.
+    add their names, where a row is `live` (None: every row is); a line that is `unread`, by default
+    one that is no JSON object, breaks no further rule. Rows are `prepared`. Raises DefinitionError
+    for a rule that does not fit them.
     """
     with naming_one(rows, rules):
-        return _with_reasons(rows, rules, structural)
+        return _with_reasons(rows, rules, structural, unread, live)
 
 
 def _with_reasons(
-    rows: DataFrame, rules: Sequence[Rule], structural: Sequence[Column]
+    rows: DataFrame,
+    rules: Sequence[Rule],
+    structural: Sequence[Column],
+    unread: Column | None,
+    live: Column | None,
 ) -> DataFrame:
     own = [
-        F.when(~F.coalesce(rule.condition(), F.lit(False)), F.lit(rule.name))
+        F.when(_breaks(rule, live), F.lit(rule.name))
         for rule in rules
         if isinstance(rule, RowRule) and rule.severity == "quarantine"
     ]
-    unreadable = F.transform("_unreadable", lambda f: F.concat(f, F.lit("_unreadable")))
+    unreadable = _of_unreadable("_unreadable")
     # What cannot be read is null as well; one reason is enough for that.
-    implied = F.transform("_unreadable", lambda f: F.concat(f, F.lit("_not_null")))
+    implied = [_of_unreadable(end) for end in ("_not_null", "_null")]
     nothing = F.array(F.lit(None).cast("string"))
-    broken = F.array_except(F.array(*structural, *own), F.concat(implied, nothing))
+    broken = F.array_except(
+        F.array(*structural, *own, F.lit(None).cast("string")), F.concat(*implied, nothing)
+    )
     reasons = F.concat(broken, unreadable)
-    no_object = F.col(FIELDS).isNull()
+    no_object = F.col(FIELDS).isNull() if unread is None else unread
     return rows.withColumn("_reasons", F.when(no_object, F.array(F.lit(LINE))).otherwise(reasons))
+
+
+def _of_unreadable(end: str) -> Column:
+    return F.transform("_unreadable", lambda name: F.concat(name, F.lit(end)))
+
+
+def _breaks(rule: RowRule, live: Column | None) -> Column:
+    broken = ~F.coalesce(rule.condition(), F.lit(False))
+    return broken if live is None else broken & live
 
 
 def count(
     rows: DataFrame,
     rules: Sequence[Rule],
-    day: str,
-    late: Column,
+    day: str | None,
+    late: Column | None = None,
     flags: Mapping[str, Column] = MappingProxyType({}),
     gone: Column | None = None,
     names: Names | None = None,
+    values: Mapping[str, Value] = MappingProxyType({}),
 ) -> Counted:
     """Count everything that the rules need, by day, in one pass over the rows.
 
-    `day` names the column to group by, `late` tells a late row, and the good rows with each of the
-    `flags` are counted. What is `gone`, a delete, says nothing of the values that a row should
-    have: rules neither measure nor count it. Rows are counted by their reasons, of which there are
-    few combinations, so that a rule more costs nothing here. Of the fields those are told that
-    `names` knows, and whether there are others.
+    `day` names the column to group by (None: the rows are of no day), `late` tells a late row, and
+    the good rows with each of the `flags` are counted. What is `gone`, a delete, says nothing of
+    the values that a row should have: rules neither measure nor count it. Rows are counted by their
+    reasons, of which there are few combinations, so that a rule more costs nothing here. Of the
+    fields those are told that `names` knows, and whether there are others. `values` are counted of
+    all rows besides.
     """
     unread = F.array_contains("_reasons", LINE)
     watched = watched_rules(rules)
@@ -188,14 +236,15 @@ def count(
     fields_of = names.aggregates() if names else {}
     with naming_one(rows, rules):
         found = rows.groupBy(
-            F.col(day).alias("day"),
+            (F.col(day) if day else F.lit(None).cast("date")).alias("day"),
             F.col("_reasons").alias("reasons"),
             *([gone.alias("gone")] if gone is not None else []),
         ).agg(
             F.count(F.lit(1)).alias("rows"),
-            F.count_if(late).alias("late"),
+            F.count_if(F.lit(False) if late is None else late).alias("late"),
             *(column.alias(name) for name, column in fields_of.items()),
             *(F.count_if(flag).alias(f"flag_{name}") for name, flag in flags.items()),
+            *(value.column.alias(f"value_{name}") for name, value in values.items()),
             # Of the good rows there is one group a day, so these need not be put together again.
             *(measure().alias(f"measure_{name}") for name, measure in measures.items()),
             *(
@@ -205,11 +254,12 @@ def count(
                 for rule in watched
             ),
         )
-    days: dict[date, DayGate] = {}
-    broken: dict[tuple[date, str], int] = {}
+    days: dict[date | None, DayGate] = {}
+    broken: dict[tuple[date | None, str], int] = {}
     fields: set[str] = set()
     flagged = dict.fromkeys(flags, 0)
-    for row in found.collect():
+    groups = found.collect()
+    for row in groups:
         day_so_far = days.get(row["day"]) or DayGate(row["day"])
         gate = _with_rows(day_so_far, row["reasons"], row["rows"], row["late"])
         live = gone is None or not row["gone"]
@@ -229,7 +279,16 @@ def count(
         for rule in watched:
             key = row["day"], rule.name
             broken[key] = broken.get(key, 0) + (row[f"broken_{rule.name}"] if live else 0)
-    return Counted(days, broken, frozenset(fields), flagged)
+    return Counted(days, broken, frozenset(fields), flagged, _combined(groups, values))
+
+
+def _combined(groups: Sequence[Row], values: Mapping[str, Value]) -> Mapping[str, Any]:
+    """The values of all groups together; None where every group has none."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        there = [row[f"value_{name}"] for row in groups if row[f"value_{name}"] is not None]
+        found[name] = value.combine(there) if there else None
+    return found
 
 
 def with_new_fields(
@@ -248,7 +307,7 @@ def with_new_fields(
     }
     if not wanted:
         return counted
-    found: dict[date, list[str]] = {}
+    found: dict[date | None, list[str]] = {}
     for row in unknown_names(rows, day, names).collect():
         found.setdefault(row["day"], []).append(row["name"])
     days = dict(counted.days)
@@ -291,7 +350,7 @@ def aggregates(rules: Sequence[Rule]) -> Mapping[str, Column]:
 
 
 def watched_rules(rules: Sequence[Rule]) -> list[RowRule]:
-    """The row rules that set nothing aside: what breaks them is counted."""
+    """The row rules that quarantine nothing: what breaks them is counted."""
     return [r for r in rules if isinstance(r, RowRule) and r.severity != "quarantine"]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from incremental_assets.quality.contract import Contract
+from incremental_assets.quality.examples import Examples
 from incremental_assets.quality.fields import MOST_NEW_FIELDS
 from incremental_assets.quality.gate import (
     APART,
@@ -144,3 +145,26 @@ def row_result(rule: RowRule, bad: int, rows: int) -> RuleResult:
         rows,
         bad,
     )
+
+
+def judge_target(
+    counted: Counted, rules: Sequence[Rule], examples_of: Examples
+) -> list[RuleResult]:
+    """The result of each rule of a target, whose rows are of no day."""
+    gate = counted.whole
+    of_rows = [
+        replace(
+            row_result(
+                rule,
+                counted.broken.get((None, rule.name), gate.reasons.get(rule.name, 0)),
+                gate.rows,
+            ),
+            examples=examples_of.get((None, rule.name), ()),
+        )
+        for rule in rules
+        if isinstance(rule, RowRule)
+    ]
+    if not gate.rows:
+        return of_rows
+    counts = DayCounts(gate.rows, gate.quarantined, gate.rows, gate.quarantined, 1)
+    return of_rows + judge_day(rules, counts)

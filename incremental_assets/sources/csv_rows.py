@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from enum import IntFlag
 from functools import reduce
 
@@ -21,7 +20,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from incremental_assets.frames import persisted, quoted
+from incremental_assets.frames import Frames, quoted
 from incremental_assets.sources.csv_headers import csv_files
 from incremental_assets.sources.path_columns import folder_columns, folder_values, relative_path
 from incremental_assets.sources.rows import (
@@ -70,15 +69,14 @@ class Kinds(IntFlag):
     TEXT = 32
 
 
-@contextmanager
-def csv_rows(session: SparkSession, reading: Reading) -> Iterator[DataFrame]:
+def csv_rows(frames: Frames, reading: Reading) -> DataFrame:
     """The records as rows; a record of the wrong length is in `_raw`.
 
     If the target knows all columns, the files are read when the caller asks for rows; if not, they
-    are read once for both, and kept until the end of the block. Raises SourceError for a file
+    are read once for both, and cached until the end of the batch. Raises SourceError for a file
     without a header or columns that a table cannot have.
     """
-    records, names = _records(session, reading)
+    records, names = _records(frames.session, reading)
     folders = folder_columns(reading, names)
     told = {
         name: _told_column(name, kind)
@@ -87,11 +85,10 @@ def csv_rows(session: SparkSession, reading: Reading) -> Iterator[DataFrame]:
     }
     untold = [name for name in names if name not in told]
     if not untold:
-        yield with_facts(records, [*told.values(), *folders])
-        return
-    with persisted(records) as kept:
-        columns = told | _found_columns(kept, untold)
-        yield with_facts(kept, [*(columns[name] for name in names), *folders])
+        return with_facts(records, [*told.values(), *folders])
+    cached = frames.cache(records)
+    columns = told | _found_columns(cached, untold)
+    return with_facts(cached, [*(columns[name] for name in names), *folders])
 
 
 def csv_texts(session: SparkSession, reading: Reading) -> DataFrame:

@@ -8,11 +8,9 @@ which is twice as fast as casting out of the `VARIANT` value by value.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import IntFlag
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     BooleanType,
@@ -27,7 +25,7 @@ from pyspark.sql.types import (
 )
 
 from incremental_assets.errors import SourceError
-from incremental_assets.frames import persisted
+from incremental_assets.frames import Frames
 from incremental_assets.sources.lines import BLANK, read_lines, unread
 from incremental_assets.sources.path_columns import folder_columns
 from incremental_assets.sources.rows import (
@@ -60,40 +58,39 @@ class Kinds(IntFlag):
 _NUMBER = Kinds.WHOLE | Kinds.WIDE | Kinds.FRACTION | Kinds.FLOAT
 
 
-@contextmanager
-def json_rows(session: SparkSession, reading: Reading) -> Iterator[DataFrame]:
+def json_rows(frames: Frames, reading: Reading) -> DataFrame:
     """The objects of the lines as rows; a line that is no object is in `_raw`.
 
-    The files are read once, when the columns are found out, and kept until the end of the block.
+    The files are read once, when the columns are found out, and cached until the end of the batch.
     Raises SourceError if a table cannot have the columns.
     """
     is_object = F.ltrim(F.col("text"), F.lit(BLANK)).startswith("{")
     payload = F.when(is_object, F.col("payload")).alias("payload")
-    parsed = read_lines(session, reading.data).select("text", payload, "_file")
-    with persisted(parsed) as lines:
-        fields = fields_of(lines, reading.source)
-        folders = folder_columns(reading, fields)
-        require_names([*fields, *(c.name for c in folders)], reading.source)
-        known = {name: reading.known_type(name) for name in fields}
-        plain = {
-            name: kind
-            for name, kinds in fields.items()
-            if (kind := _plain_type(kinds, known[name])) is not None
-        }
-        shape = StructType([StructField(name, kind) for name, kind in plain.items()])
-        object_text = F.when(F.col("payload").isNotNull(), F.col("text"))
-        read = F.from_json(object_text, shape, {"columnNameOfCorruptRecord": _BROKEN})
-        # A text is looked at several times, so what it takes to get it is done before.
-        others = {name: f"other{at}" for at, name in enumerate(fields) if name not in plain}
-        texts = [_field(F.col("payload"), name, "string").alias(c) for name, c in others.items()]
-        staged = lines.select(*([read.alias("plain")] if plain else []), *texts, "_file", unread())
-        columns = [
-            _column(name, kinds, F.col("plain").getField(name), known[name], plain[name])
-            if name in plain
-            else _column(name, kinds, F.col(others[name]), known[name])
-            for name, kinds in fields.items()
-        ]
-        yield with_facts(staged, [*columns, *folders])
+    parsed = read_lines(frames.session, reading.data).select("text", payload, "_file")
+    lines = frames.cache(parsed)
+    fields = fields_of(lines, reading.source)
+    folders = folder_columns(reading, fields)
+    require_names([*fields, *(c.name for c in folders)], reading.source)
+    known = {name: reading.known_type(name) for name in fields}
+    plain = {
+        name: kind
+        for name, kinds in fields.items()
+        if (kind := _plain_type(kinds, known[name])) is not None
+    }
+    shape = StructType([StructField(name, kind) for name, kind in plain.items()])
+    object_text = F.when(F.col("payload").isNotNull(), F.col("text"))
+    read = F.from_json(object_text, shape, {"columnNameOfCorruptRecord": _BROKEN})
+    # A text is looked at several times, so what it takes to get it is done before.
+    others = {name: f"other{at}" for at, name in enumerate(fields) if name not in plain}
+    texts = [_field(F.col("payload"), name, "string").alias(c) for name, c in others.items()]
+    staged = lines.select(*([read.alias("plain")] if plain else []), *texts, "_file", unread())
+    columns = [
+        _column(name, kinds, F.col("plain").getField(name), known[name], plain[name])
+        if name in plain
+        else _column(name, kinds, F.col(others[name]), known[name])
+        for name, kinds in fields.items()
+    ]
+    return with_facts(staged, [*columns, *folders])
 
 
 def fields_of(lines: DataFrame, source: str) -> dict[str, Kinds]:

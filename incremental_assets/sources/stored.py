@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType
 
+from incremental_assets.frames import Frames
 from incremental_assets.sources.csv_rows import csv_rows, csv_texts
 from incremental_assets.sources.delta_news import commit_digest, newest_commit, version_size
 from incremental_assets.sources.file_checks import require_as_fixed
@@ -89,13 +89,12 @@ class FixedSource:
         digest = hashlib.blake2b(json.dumps(listed).encode(), digest_size=16).hexdigest()
         return f"files {digest}"
 
-    @contextmanager
     def rows(
         self,
-        session: SparkSession,
+        frames: Frames,
         known: Mapping[str, DataType] = _NOTHING_KNOWN,
         only: Collection[str] | None = None,
-    ) -> Iterator[DataFrame]:
+    ) -> DataFrame:
         """The source's own columns, typed, with `_file`, `_raw` and `_unreadable`.
 
         `_file` is the path of the row's file (null for Delta), `_raw` the text of a line that
@@ -103,27 +102,22 @@ class FixedSource:
         value does not fit the column's type (and is null). `known` are the types that the
         target's columns have: JSON, CSV and columns named by folders are read as those, and every
         column is spelled as there, whatever case the source writes it in. `only` restricts to
-        some files. The frame is good until the end of the block.
+        some files.
 
         Raises SourceError if files vanished or are not what they should be, and ValueError if
         `only` names files that are not there, or the source is Delta. Errors of Spark pass.
         """
         reading = self._reading(known, only)
         if self.version is not None:
-            yield spelled(delta_version(session, self.root, self.version), known)
-        elif not reading.data.files:
-            yield no_rows(session)
-        elif self.format == "parquet":
-            yield spelled(parquet_rows(session, reading), known)
-        else:
-            read = csv_rows if self.format == "csv" else json_rows
-            with read(session, reading) as rows:
-                yield spelled(rows, known)
+            return spelled(delta_version(frames.session, self.root, self.version), known)
+        if not reading.data.files:
+            return no_rows(frames.session)
+        if self.format == "parquet":
+            return spelled(parquet_rows(frames.session, reading), known)
+        read = csv_rows if self.format == "csv" else json_rows
+        return spelled(read(frames, reading), known)
 
-    @contextmanager
-    def payloads(
-        self, session: SparkSession, only: Collection[str] | None = None
-    ) -> Iterator[DataFrame]:
+    def payloads(self, frames: Frames, only: Collection[str] | None = None) -> DataFrame:
         """Each line or row as a `VARIANT` `payload`, with `_key`, `_raw` and `_file`.
 
         JSON lines as they are, rows of other formats as objects (of CSV with texts), and messages
@@ -132,34 +126,25 @@ class FixedSource:
         """
         if self.format == "json":
             reading = self._reading(_NOTHING_KNOWN, only)
-            yield (
-                line_payloads(session, reading.data)
-                if reading.data.files
-                else row_payloads(no_rows(session))
-            )
-        elif self.format == "csv":
+            if not reading.data.files:
+                return row_payloads(no_rows(frames.session))
+            return line_payloads(frames.session, reading.data)
+        if self.format == "csv":
             reading = self._reading(_NOTHING_KNOWN, only)
-            yield row_payloads(csv_texts(session, reading))
-        else:
-            with self.rows(session, only=only) as rows:
-                yield row_payloads(rows)
+            return row_payloads(csv_texts(frames.session, reading))
+        return row_payloads(self.rows(frames, only=only))
 
-    @contextmanager
-    def objects(
-        self, session: SparkSession, only: Collection[str] | None = None
-    ) -> Iterator[DataFrame]:
+    def objects(self, frames: Frames, only: Collection[str] | None = None) -> DataFrame:
         """Each line or row as a `VARIANT` `payload`, with `_raw` and `_file`: as it was written.
 
         As `payloads`, but no row is taken for a message.
         """
         reading = self._reading(_NOTHING_KNOWN, only)
         if self.format == "json" and reading.data.files:
-            yield line_payloads(session, reading.data).drop("_key")
-        elif self.format == "csv" and reading.data.files:
-            yield row_objects(csv_texts(session, reading))
-        else:
-            with self.rows(session, only=only) as rows:
-                yield row_objects(rows)
+            return line_payloads(frames.session, reading.data).drop("_key")
+        if self.format == "csv" and reading.data.files:
+            return row_objects(csv_texts(frames.session, reading))
+        return row_objects(self.rows(frames, only=only))
 
     def size(self) -> int:
         """Bytes of the files; of a Delta table, of those that the version holds."""

@@ -15,10 +15,10 @@ from datetime import date, datetime, timedelta
 
 from pyspark.sql import SparkSession
 
-from incremental_assets.batches.batch import quarantine_path
-from incremental_assets.batches.copy_base import base_path
-from incremental_assets.batches.since import version_read
-from incremental_assets.batches.superseded import superseded
+from incremental_assets.engine.batch import quarantine_path
+from incremental_assets.engine.copy_base import base_path
+from incremental_assets.engine.since import version_read
+from incremental_assets.engine.superseded import superseded
 from incremental_assets.errors import ConflictError, IncrementalAssetsError, LakeError
 from incremental_assets.lake import quarantine, vacuum
 from incremental_assets.lake.compact import (

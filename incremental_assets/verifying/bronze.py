@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import partial
 
-from incremental_assets.batches.copy_changes import is_damaged
 from incremental_assets.changes.by_sequence import Sequence as SequenceChanges
 from incremental_assets.days import DayRange, utc_today
+from incremental_assets.engine.copy_changes import is_damaged
 from incremental_assets.errors import DefinitionError
+from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.ledger.view import LedgerView, TableHistory
-from incremental_assets.load import Lakehouse
 from incremental_assets.plan import DayWork, Plan, Work, plan_table
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.source_file import SourceFile, with_content_tag

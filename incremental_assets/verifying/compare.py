@@ -13,8 +13,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, MapType, VariantType
 
-from incremental_assets.changes.row_hash import row_hash
 from incremental_assets.frames import quoted
+from incremental_assets.row_hash import row_hash
 from incremental_assets.verifying.verified import Compared, DayCompared
 
 EXAMPLES = 5

@@ -9,9 +9,9 @@ from datetime import date
 from incremental_assets.days import named, utc_today
 from incremental_assets.errors import LakeError
 from incremental_assets.lake.clone import clone
+from incremental_assets.lakehouse import Lakehouse, LoadResult
 from incremental_assets.ledger.entry import Window
 from incremental_assets.ledger.view import LedgerView
-from incremental_assets.load import Lakehouse, LoadResult
 from incremental_assets.plan import DayWork, Plan, plan_table
 from incremental_assets.table import Table
 from incremental_assets.verifying.scope import Part

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from incremental_assets.batches.superseded import superseded
+from incremental_assets.engine.superseded import superseded
 from incremental_assets.lake.quarantine import Superseded
 from incremental_assets.ledger.entry import Entry
 

@@ -10,7 +10,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from incremental_assets.errors import DefinitionError
-from incremental_assets.lake.strategy import Merge, RecomputeKeys
 from incremental_assets.operations.accept import accept
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import (
@@ -25,6 +24,7 @@ from incremental_assets.quality.rules import (
 )
 from incremental_assets.quality.types import Instant, Integer, Text
 from incremental_assets.table import Table
+from incremental_assets.writes import Merge, RecomputeKeys
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_copies import copy
 from incremental_assets_tests.feeds.test_copies import tables as copies

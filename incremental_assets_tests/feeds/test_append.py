@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from incremental_assets.lake.strategy import Append
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import not_null, quarantine
 from incremental_assets.quality.types import Instant, Text
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.table import SameDay, Table
+from incremental_assets.writes import Append
 from incremental_assets_tests.feeds.conftest import Lakes
 
 VISITS = Table(

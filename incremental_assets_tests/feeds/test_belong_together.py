@@ -146,7 +146,7 @@ def test_a_table_that_nothing_was_published_to_may_be_removed(lake: Lakes) -> No
     found = lake(landed("bookings"))
     land(found, DAYS[0])
     with pytest.MonkeyPatch.context() as dying, pytest.raises(KeyboardInterrupt):
-        dying.setattr("incremental_assets.batches.landing.publish", _die)
+        dying.setattr("incremental_assets.engine.table_load.publish", _die)
         found.load(DAYS[0])
     shutil.rmtree(found.path(BRONZE))
 
@@ -167,8 +167,8 @@ def test_claims_of_a_program_that_knew_no_tokens_are_settled_as_before(lake: Lak
     found = lake(landed("bookings"))
     land(found, DAYS[0])
     with pytest.MonkeyPatch.context() as older_program, pytest.raises(KeyboardInterrupt):
-        older_program.setattr("incremental_assets.load.new_token", lambda: "")
-        older_program.setattr("incremental_assets.load.record", _die)
+        older_program.setattr("incremental_assets.engine.table_load.new_token", lambda: "")
+        older_program.setattr("incremental_assets.engine.table_load.record", _die)
         found.load(DAYS[0])
     commit = find_commit(found.path(BRONZE), BRONZE, 1)
     assert commit is not None

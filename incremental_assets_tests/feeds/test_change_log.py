@@ -13,7 +13,6 @@ import pytest
 
 from incremental_assets.changes import ChangeLog
 from incremental_assets.errors import SourceError
-from incremental_assets.lake.strategy import SCD2, Append, Merge
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import (
     fail,
@@ -27,6 +26,7 @@ from incremental_assets.quality.types import Integer, Text
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.stored_feed import Stored
 from incremental_assets.table import Read, SameDay, Table
+from incremental_assets.writes import SCD2, Append, Merge
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.world import Lake
 

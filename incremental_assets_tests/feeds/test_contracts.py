@@ -11,7 +11,6 @@ from pyspark.sql import functions as F
 
 from incremental_assets.changes import ChangeLog
 from incremental_assets.errors import DefinitionError
-from incremental_assets.lake.strategy import SCD2, Append, Merge, ReplaceDay
 from incremental_assets.operations.quarantined import Asked, set_aside
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.judge import RuleResult
@@ -19,6 +18,7 @@ from incremental_assets.quality.rules import fail, quarantined_share
 from incremental_assets.quality.types import Decimal, FieldType, Instant, Integer, Text
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.table import SameDay, Table
+from incremental_assets.writes import SCD2, Append, Merge, ReplaceDay
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_rules import DAY, landed
 from incremental_assets_tests.feeds.world import Lake

@@ -13,14 +13,14 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from incremental_assets.batches import copy_base
-from incremental_assets.batches.bronze import PARTITIONS
+from incremental_assets.engine import copy_base
+from incremental_assets.engine.bronze import PARTITIONS
 from incremental_assets.lake.publish import publish
 from incremental_assets.lake.read import read_version
 from incremental_assets.lake.stage import NO_BATCH, stage
-from incremental_assets.lake.strategy import Merge
 from incremental_assets.lake.transaction import Transaction
 from incremental_assets.upkeep.keeper import maintain
+from incremental_assets.writes import Merge
 from incremental_assets_tests.event_log import EventLog, records_read
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_copies import copy, operations, tables

@@ -8,7 +8,6 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from incremental_assets.changes import ChangeLog
-from incremental_assets.lake.strategy import SCD2, Merge
 from incremental_assets.quality.rules import (
     at_least,
     between,
@@ -25,6 +24,7 @@ from incremental_assets.quality.rules import (
     usual_row_count,
     warn,
 )
+from incremental_assets.writes import SCD2, Merge
 from incremental_assets_tests.event_log import EventLog, jobs, records_read
 from incremental_assets_tests.feeds import test_change_log as log
 from incremental_assets_tests.feeds import test_copies as copies

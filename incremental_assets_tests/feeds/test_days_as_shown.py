@@ -11,8 +11,8 @@ import shutil
 import pytest
 
 from incremental_assets.days import parse_days
-from incremental_assets.intake.write import BESIDE
 from incremental_assets.lake.delta_log import ensure_table
+from incremental_assets.lake.side_table import SIDE_COLUMNS
 from incremental_assets.operations.rebuild_ledger import rebuild_ledger
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_gate_of_other_days import (
@@ -69,7 +69,7 @@ def test_a_side_table_that_was_left_half_made_does_not_block_a_rebuild(lake: Lak
     stock = three_days(lake, KEYED[1])
     beside = f"{stock.path(SILVER)}/_beside"
     shutil.rmtree(beside, ignore_errors=True)
-    ensure_table(beside, f"beside {SILVER}", BESIDE, ())
+    ensure_table(beside, f"beside {SILVER}", SIDE_COLUMNS, ())
     stock.land("stock", MIDDLE, "1.jsonl", [row(2), row(20, id_="j")])
 
     assert states(stock.load(MIDDLE), SILVER) == ["committed"]

@@ -17,7 +17,6 @@ import pytest
 
 from incremental_assets.changes import ChangeLog, Files, SnapshotDiff
 from incremental_assets.days import parse_days
-from incremental_assets.lake.strategy import SCD2, Append, Merge
 from incremental_assets.operations.rewind import rewind
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import (
@@ -32,6 +31,7 @@ from incremental_assets.quality.rules import (
 from incremental_assets.quality.types import Integer, Text
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.table import Detector, SameDay, Table
+from incremental_assets.writes import SCD2, Append, Merge
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.world import Lake, states
 

@@ -11,11 +11,11 @@ from incremental_assets.as_of import join_as_of
 from incremental_assets.changes import ChangeLog
 from incremental_assets.errors import DefinitionError
 from incremental_assets.lake import lookup
-from incremental_assets.lake.strategy import SCD2, Append, Merge, ReplaceDay
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.types import Instant, Integer, Text
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.table import AsOf, SameDay, Table
+from incremental_assets.writes import SCD2, Append, Merge, ReplaceDay
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_change_log import tables
 from incremental_assets_tests.feeds.world import Lake

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from incremental_assets.changes import ChangeLog, SnapshotDiff
-from incremental_assets.lake.strategy import SCD2, Merge
+from incremental_assets.writes import SCD2, Merge
 from incremental_assets_tests.feeds import test_change_log as log
 from incremental_assets_tests.feeds import test_copies as copies
 from incremental_assets_tests.feeds import test_timestamp as timestamp
@@ -62,9 +62,6 @@ def whole(shop: Lake, name: str, fields: tuple[str, ...]) -> list[Any]:
     ]
 
 
-BEFORE_COMMIT = ("stored", "copies", "landing", "silver")
-
-
 @pytest.mark.parametrize(
     ("feed", "make", "fields", "step"),
     [
@@ -88,13 +85,12 @@ def test_a_load_that_died_is_settled_and_ends_as_if_nothing_had_happened(
     for name in shop.tables:
         with monkeypatch.context() as broken:
             if step == "record":
-                broken.setattr("incremental_assets.load.record", die)
+                broken.setattr("incremental_assets.engine.table_load.record", die)
             elif step == "commit":
-                for module in BEFORE_COMMIT:
-                    broken.setattr(f"incremental_assets.batches.{module}.publish", die)
+                broken.setattr("incremental_assets.engine.table_load.publish", die)
             else:  # what lies beside the table is there, and the table is not even staged
                 broken.setattr("incremental_assets.lake.merge.stage", die)
-                broken.setattr("incremental_assets.batches.versions.stage", die)
+                broken.setattr("incremental_assets.writes.merge.stage", die)
             try:
                 shop.load("2017-01-05...2017-01-07", name)
             except Died:

@@ -11,16 +11,16 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import functions as F
 
-from incremental_assets.batches import keyed
 from incremental_assets.changes import ChangeLog
 from incremental_assets.days import parse_days
+from incremental_assets.engine import keyed
 from incremental_assets.errors import DefinitionError
 from incremental_assets.lake.compare import rows_apart
-from incremental_assets.lake.strategy import SCD2, Merge, RecomputeKeys
 from incremental_assets.quality.rules import fail, reconciles
 from incremental_assets.retail.gold.customer_orders import CUSTOMER_ORDERS
 from incremental_assets.retail.gold.inventory_levels import INVENTORY_LEVELS
 from incremental_assets.table import AsOf, SameDay, Sums, Table
+from incremental_assets.writes import SCD2, Merge, RecomputeKeys
 from incremental_assets_tests.feeds import test_append as visits
 from incremental_assets_tests.feeds import test_change_log as logs
 from incremental_assets_tests.feeds.conftest import Lakes
@@ -345,14 +345,14 @@ def test_a_crash_between_the_commit_and_the_ledger_is_healed(
     stock.load("2017-01-05...2017-01-06")
     put_moves(stock, 3)
     with monkeypatch.context() as broken:
-        broken.setattr("incremental_assets.load.record", _stop)
+        broken.setattr("incremental_assets.engine.table_load.record", _stop)
         with pytest.raises(KeyboardInterrupt):
             stock.load("2017-01-05", "bronze/inventory_movements")
     stock.load("2017-01-05...2017-01-06")
     put_moves(stock, 2)
     with monkeypatch.context() as broken:
         stock.load("2017-01-07", "bronze/inventory_movements", "silver/inventory_movements")
-        broken.setattr("incremental_assets.load.record", _stop)
+        broken.setattr("incremental_assets.engine.table_load.record", _stop)
         with pytest.raises(KeyboardInterrupt):
             stock.load("2017-01-07", "gold/inventory_levels")
 

@@ -9,14 +9,14 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from incremental_assets.batches import typed as typed_module
 from incremental_assets.changes import ChangeLog, SnapshotDiff
-from incremental_assets.lake.strategy import SCD2, Append, Merge, RecomputeKeys
+from incremental_assets.engine import typed as typed_module
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import not_null, warn
 from incremental_assets.quality.types import Instant, Integer, Text
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.table import SameDay, Table
+from incremental_assets.writes import SCD2, Append, Merge, RecomputeKeys
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.world import Lake, states
 

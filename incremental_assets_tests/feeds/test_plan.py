@@ -10,11 +10,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from incremental_assets.changes import Timestamp
-from incremental_assets.lake.strategy import Append, Merge
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.types import Instant, Text
 from incremental_assets.sources.stored_feed import Stored
 from incremental_assets.table import SameDay, Table
+from incremental_assets.writes import Append, Merge
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.world import Lake, at
 from incremental_assets_tests.planning import Compared, plan_and_run

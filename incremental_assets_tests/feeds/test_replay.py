@@ -10,13 +10,11 @@ import polars as pl
 import pytest
 from deltalake import DeltaTable
 
-from incremental_assets import load as load_module
-from incremental_assets.batches import replay as replay_module
 from incremental_assets.changes import ChangeLog
+from incremental_assets.engine import table_load as load_module
 from incremental_assets.errors import DefinitionError, GateError
 from incremental_assets.lake import quarantine as quarantine_module
-from incremental_assets.lake.strategy import SCD2, Append, Merge
-from incremental_assets.load import LoadResult
+from incremental_assets.lakehouse import LoadResult
 from incremental_assets.operations.quarantined import Asked, drop, set_aside
 from incremental_assets.quality.rules import (
     Rule,
@@ -28,6 +26,7 @@ from incremental_assets.quality.rules import (
 )
 from incremental_assets.quality.types import Integer
 from incremental_assets.table import Table
+from incremental_assets.writes import SCD2, Append, Merge
 from incremental_assets_tests.feeds import test_change_log as logs
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_interrupted import Died, die
@@ -218,7 +217,7 @@ def test_a_replay_that_dies_at_any_step_is_done_once_or_not_at_all(
     new = station(lake, *LOOSE)
     places: dict[str, Any] = {
         "put": quarantine_module,
-        "publish": replay_module,
+        "publish": load_module,
         "drop": quarantine_module,
         "record": load_module,
     }

@@ -11,10 +11,10 @@ from pyspark.sql import DataFrame
 
 from incremental_assets.days import parse_days
 from incremental_assets.errors import DefinitionError
-from incremental_assets.lake.strategy import RecomputeKeys
-from incremental_assets.load import LoadResult
+from incremental_assets.lakehouse import LoadResult
 from incremental_assets.operations.restate import restate
 from incremental_assets.retail.gold.inventory_levels import INVENTORY_LEVELS
+from incremental_assets.writes import RecomputeKeys
 from incremental_assets_tests.feeds import test_keys as keys
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_rewind import DAY, NEXT, content, station

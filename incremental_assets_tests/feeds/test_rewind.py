@@ -11,10 +11,10 @@ import pytest
 from incremental_assets.changes import ChangeLog, SnapshotDiff
 from incremental_assets.days import DayRange, parse_days
 from incremental_assets.errors import ConflictError, DefinitionError, WatermarkError
-from incremental_assets.lake.strategy import SCD2, Append
 from incremental_assets.operations.rewind import Rewound, rewind
 from incremental_assets.sources.stored_feed import Stored
 from incremental_assets.table import Table
+from incremental_assets.writes import SCD2, Append
 from incremental_assets_tests.feeds import test_change_log as logs
 from incremental_assets_tests.feeds import test_sequence as sequences
 from incremental_assets_tests.feeds import test_timestamp as stamps
@@ -246,7 +246,7 @@ def test_a_table_with_an_unfinished_batch_is_refused(
 ) -> None:
     station.land("bookings", NEXT, "2.jsonl", [booking("e", "5")])
     with monkeypatch.context() as patch, pytest.raises(Died):
-        patch.setattr("incremental_assets.load.record", die)
+        patch.setattr("incremental_assets.engine.table_load.record", die)
         station.load(NEXT, "bronze/bookings")
 
     with pytest.raises(ConflictError, match="has no outcome yet: its run is at work elsewhere"):

@@ -12,8 +12,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets.days import parse_day
 from incremental_assets.errors import DefinitionError
-from incremental_assets.lake.strategy import Append, Merge, RecomputeKeys, ReplaceDay
-from incremental_assets.load import DayResult
+from incremental_assets.lakehouse import DayResult
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.judge import RuleResult
 from incremental_assets.quality.rules import (
@@ -36,6 +35,7 @@ from incremental_assets.quality.rules import (
 from incremental_assets.quality.types import Instant, Integer, Text
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.table import SameDay, Table
+from incremental_assets.writes import Append, Merge, RecomputeKeys, ReplaceDay
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.world import Lake
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from incremental_assets.engine.table_load import TableSteps
 from incremental_assets.errors import ConflictError
-from incremental_assets.load import Lakehouse
 from incremental_assets.operations.accept import accept
 from incremental_assets.operations.quarantined import Asked, drop
 from incremental_assets.operations.rewind import rewind
@@ -52,7 +52,7 @@ class Between:
         self.claimed, self.go_on = Event(), Event()
         self.error: list[BaseException] = []
         self._lake = lake
-        claim = Lakehouse._claim
+        claim = TableSteps.claim
 
         def claimed(*args: Any) -> Any:
             batch = claim(*args)
@@ -60,7 +60,7 @@ class Between:
             assert self.go_on.wait(60)
             return batch
 
-        monkeypatch.setattr(Lakehouse, "_claim", claimed)
+        monkeypatch.setattr(TableSteps, "claim", claimed)
         self._thread = Thread(target=self._load)
 
     def begin(self) -> None:
@@ -110,14 +110,14 @@ def test_a_load_that_planned_before_a_person_spoke_is_told(
     lake: Lakes, without_lock: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop = station(lake)
-    run = Lakehouse._run
+    claim = TableSteps.claim
 
     def late(*args: Any) -> Any:
-        monkeypatch.setattr(Lakehouse, "_run", run)
+        monkeypatch.setattr(TableSteps, "claim", claim)
         SAY["accepted"](shop.with_tables(*shop.tables.values()))
-        return run(*args)
+        return claim(*args)
 
-    monkeypatch.setattr(Lakehouse, "_run", late)
+    monkeypatch.setattr(TableSteps, "claim", late)
     with pytest.raises(ConflictError, match="claimed batch 2 meanwhile"):
         shop.load(NEXT, SILVER)
 

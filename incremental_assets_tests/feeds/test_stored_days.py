@@ -14,7 +14,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from incremental_assets.changes import ChangeLog, Sequence, Timestamp
-from incremental_assets.lake.strategy import Append
 from incremental_assets.operations.rewind import rewind
 from incremental_assets.plan import source_news
 from incremental_assets.plan.looks import LOOK, Fingerprints, Looks
@@ -22,6 +21,7 @@ from incremental_assets.quality.rules import fail, row_count
 from incremental_assets.sources.stored import FixedSource
 from incremental_assets.sources.stored_feed import Stored
 from incremental_assets.table import Table
+from incremental_assets.writes import Append
 from incremental_assets_tests.event_log import EventLog, records_read
 from incremental_assets_tests.feeds import test_timestamp as timestamp
 from incremental_assets_tests.feeds.conftest import Lakes

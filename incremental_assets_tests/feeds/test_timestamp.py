@@ -13,11 +13,11 @@ import pytest
 from incremental_assets.changes import Timestamp
 from incremental_assets.changes.watermark import Seen
 from incremental_assets.errors import SourceError, WatermarkError
-from incremental_assets.lake.strategy import SCD2, Append, Merge
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.types import Decimal, Instant, Text
 from incremental_assets.sources.stored_feed import Stored
 from incremental_assets.table import SameDay, Table
+from incremental_assets.writes import SCD2, Append, Merge
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.world import Lake, at, states
 

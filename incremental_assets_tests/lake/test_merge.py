@@ -8,11 +8,12 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import functions as F
 
-from incremental_assets.frames import FEW_VALUES
+from incremental_assets.frames import FEW_VALUES, Frames
 from incremental_assets.lake import lookup
 from incremental_assets.lake.delta_log import find_commit
-from incremental_assets.lake.merge import GONE, OLD, Merged, merge, replace_files_rows
+from incremental_assets.lake.merge import GONE, OLD, merge, replace_files_rows
 from incremental_assets.lake.publish import publish
+from incremental_assets.lake.staged_write import StagedWrite
 from incremental_assets_tests.lake.conftest import APP, JAN_1, JAN_2, Small
 
 
@@ -25,11 +26,11 @@ def _keys_looked_up(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(lookup, "FEW_KEYS", 0)
 
 
-def upsert(small: Small, batch: int, *rows: Sequence[object]) -> Merged:
+def upsert(small: Small, batch: int, *rows: Sequence[object]) -> StagedWrite:
     """Merge by id; the greater amount wins."""
     wins = F.col("amount") > F.col(f"{OLD}.amount")
-    merged = merge(
-        small.session,
+    merged, _ = merge(
+        Frames.over(small.session),
         small.frame(batch, *rows),
         small.path,
         small.folder(batch),
@@ -104,7 +105,9 @@ def test_a_row_that_is_gone_deletes_its_key(small: Small) -> None:
     small.append(1, ("a", JAN_1, 1), ("b", JAN_1, 2))
     gone = small.frame(2, ("a", JAN_1, 0), ("never there", JAN_1, 0)).withColumn(GONE, F.lit(True))
 
-    merged = merge(small.session, gone, small.path, small.folder(2), ["id"], F.lit(True))
+    merged, _ = merge(
+        Frames.over(small.session), gone, small.path, small.folder(2), ["id"], F.lit(True)
+    )
     publish(merged.staged, small.transaction(2), replaced_files=merged.replaced)
 
     assert small.rows() == [("b", "2017-01-01", 2)]
@@ -115,7 +118,9 @@ def test_the_last_row_of_a_table_can_be_deleted(small: Small) -> None:
     small.append(1, ("a", JAN_1, 1))
     gone = small.frame(2, ("a", JAN_1, 0)).withColumn(GONE, F.lit(True))
 
-    merged = merge(small.session, gone, small.path, small.folder(2), ["id"], F.lit(True))
+    merged, _ = merge(
+        Frames.over(small.session), gone, small.path, small.folder(2), ["id"], F.lit(True)
+    )
     publish(merged.staged, small.transaction(2), replaced_files=merged.replaced)
 
     assert small.rows() == []
@@ -136,7 +141,9 @@ def test_a_column_that_only_one_side_has_is_null_on_the_other(small: Small) -> N
     grown = small.frame(2, ("a", JAN_1, 5)).withColumn("colour", F.lit("red"))
     wins = F.col("amount") > F.col(f"{OLD}.amount")
 
-    merged = merge(small.session, grown, small.path, small.folder(2), ["id"], wins, ["amount"])
+    merged, _ = merge(
+        Frames.over(small.session), grown, small.path, small.folder(2), ["id"], wins, ["amount"]
+    )
     publish(merged.staged, small.transaction(2), replaced_files=merged.replaced)
 
     table = small.session.read.format("delta").load(small.path)
@@ -153,7 +160,7 @@ def test_the_rows_of_a_file_are_replaced_and_others_carried_over(
     small.append(1, ("a", JAN_1, 1), ("b", JAN_1, 2), ("c", JAN_2, 3))
 
     merged, carried = replace_files_rows(
-        small.session,
+        Frames.over(small.session),
         small.frame(2, *repaired),
         small.path,
         small.folder(2),

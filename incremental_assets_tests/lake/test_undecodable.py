@@ -17,8 +17,8 @@ from deltalake.transaction import AddAction
 from incremental_assets.decodable import landed_bytes
 from incremental_assets.errors import LakeError
 from incremental_assets.lake import quarantine
-from incremental_assets.lake.beside import abandon_beside
 from incremental_assets.lake.quarantine import Superseded
+from incremental_assets.lake.side_table import abandon_side_rows
 from incremental_assets.lake.undecodable import decoded, make_decodable
 from incremental_assets.query import query
 
@@ -78,7 +78,7 @@ SECOND = [(2, DAY, b"text"), (2, DAY, b"worse")]
 LAST = [(2, NEXT, ZIP + b"2")]
 DROPS: dict[str, tuple[Callable[[str], None], list[tuple[int, date, bytes]]]] = {
     "superseded": (lambda p: quarantine.drop(p, [Superseded(DAY, 1, 2)]), [*SECOND, *LAST]),
-    "given up": (lambda p: abandon_beside(p, "quarantine", 2), FIRST),
+    "given up": (lambda p: abandon_side_rows(p, "quarantine", 2), FIRST),
     "dropped": (
         lambda p: quarantine.drop(p, [Superseded(DAY, 0, 9, "line_unreadable")]),
         [FIRST[1], SECOND[1], *LAST],

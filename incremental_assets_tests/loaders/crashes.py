@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from incremental_assets.intake import load as load_module
+from incremental_assets.engine import target_load as load_module
 
 
 class Killed(BaseException):
@@ -20,7 +20,7 @@ def _after_the_write(*args: object, **named: object) -> None:
 
 publish = load_module.publish
 CRASHES = {
-    "before the write": ("write", _before_the_write),
+    "before the write": ("ChangeSet", _before_the_write),
     "when its rows are staged": ("publish", _before_the_write),
     "after the write": ("publish", _after_the_write),
 }

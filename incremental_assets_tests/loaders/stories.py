@@ -9,14 +9,14 @@ from typing import Any
 
 import polars as pl
 
-from incremental_assets.lake.strategy import (
+from incremental_assets.writes import (
     SCD2,
     Append,
     DeleteInsert,
     Merge,
     OverwriteDays,
     ReplaceDay,
-    Write,
+    WriteStrategy,
 )
 
 MAY_1, MAY_2 = date(2024, 5, 1), date(2024, 5, 2)
@@ -101,7 +101,7 @@ Shown = tuple[Any, ...]
 class Model:
     """What a table should hold, by the plainest means: no incremental logic, no Spark."""
 
-    write: Write
+    write: WriteStrategy
     cursor: str
     taken: list[list[Row]] = field(default_factory=list)
     source: list[Row] = field(default_factory=list)
@@ -171,7 +171,7 @@ class Model:
         self._days += [(r.id, r.day, r.amount) for r in good]
 
 
-WRITES: Mapping[str, Write] = {
+WRITES: Mapping[str, WriteStrategy] = {
     "append": Append(),
     "merge": Merge(),
     "history": SCD2(),
@@ -181,7 +181,7 @@ WRITES: Mapping[str, Write] = {
 }
 
 
-def columns_of(write: Write) -> tuple[str, ...]:
+def columns_of(write: WriteStrategy) -> tuple[str, ...]:
     shown = ("id", "day", "amount")
     return (*shown, "valid_from", "valid_to", "is_current") if isinstance(write, SCD2) else shown
 

@@ -10,8 +10,8 @@ from typing import Any
 import polars as pl
 import pytest
 
+from incremental_assets.engine import target_load as load_module
 from incremental_assets.errors import SourceError
-from incremental_assets.intake import load as load_module
 from incremental_assets.loaders import CDCLoader, LoadResult
 from incremental_assets.quality.rules import fail, not_null, quarantine
 from incremental_assets_tests.loaders.conftest import Place

@@ -10,9 +10,9 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql.types import LongType, StringType
 
-from incremental_assets.changes.row_hash import row_hash
-from incremental_assets.lake.strategy import Append
 from incremental_assets.loaders import CDCLoader, LoadResult, TimestampBasedLoader
+from incremental_assets.row_hash import row_hash
+from incremental_assets.writes import Append
 from incremental_assets_tests.loaders.conftest import Place
 from incremental_assets_tests.loaders.test_cdc import events, live, load, process
 

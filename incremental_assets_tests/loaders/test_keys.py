@@ -9,8 +9,8 @@ import pytest
 from deltalake import DeltaTable
 
 from incremental_assets.errors import DefinitionError
-from incremental_assets.lake.strategy import Append
 from incremental_assets.loaders import CDCLoader, DeltaDiffLoader, TimestampBasedLoader
+from incremental_assets.writes import Append
 from incremental_assets_tests.loaders.conftest import NOON, Place
 
 PEOPLE = {"id": pl.Int64, "email": pl.String, "at": pl.Datetime("us", "UTC")}

@@ -13,9 +13,9 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from incremental_assets.lake.delta_log import ensure_table
-from incremental_assets.lake.strategy import SCD2, Append, DeleteInsert, Merge
 from incremental_assets.loaders import CDCLoader, DeltaDiffLoader
 from incremental_assets.query import query
+from incremental_assets.writes import SCD2, Append, DeleteInsert, Merge
 from incremental_assets_tests.crashing import attempts_until_one_survives
 from incremental_assets_tests.loaders.conftest import Place
 from incremental_assets_tests.loaders.stories import MAY_1, MAY_2, NULL, SCHEMA, row

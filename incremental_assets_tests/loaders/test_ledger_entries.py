@@ -9,8 +9,8 @@ from typing import Any
 import polars as pl
 import pytest
 
+from incremental_assets.engine import target_load as load_module
 from incremental_assets.errors import ConflictError
-from incremental_assets.intake import load as load_module
 from incremental_assets.ledger.entry import Entry, Touched, Window
 from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.loaders import OverwriteDays, TimestampBasedLoader

@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from incremental_assets.intake import load as load_module
-from incremental_assets.lake.strategy import OverwriteDays, ReplaceDay, Write
+from incremental_assets.engine import target_load as load_module
 from incremental_assets.loaders import LoadResult, SequenceBasedLoader, TimestampBasedLoader
+from incremental_assets.writes import OverwriteDays, ReplaceDay, WriteStrategy
 from incremental_assets_tests.loaders.conftest import Place
 from incremental_assets_tests.loaders.crashes import CRASHES, Killed
 from incremental_assets_tests.loaders.stories import (
@@ -22,10 +22,10 @@ from incremental_assets_tests.loaders.stories import (
     columns_of,
 )
 
-Load = Callable[[Place, Write], LoadResult]
+Load = Callable[[Place, WriteStrategy], LoadResult]
 
 
-def by_timestamp(place: Place, write: Write) -> LoadResult:
+def by_timestamp(place: Place, write: WriteStrategy) -> LoadResult:
     return TimestampBasedLoader(place.spark, place.clock).load_incremental(
         **place.paths,
         timestamp_column="at",
@@ -38,7 +38,7 @@ def by_timestamp(place: Place, write: Write) -> LoadResult:
     )
 
 
-def by_sequence(place: Place, write: Write) -> LoadResult:
+def by_sequence(place: Place, write: WriteStrategy) -> LoadResult:
     return SequenceBasedLoader(place.spark, place.clock).load_incremental(
         **place.paths,
         sequence_column="seq",
@@ -50,7 +50,7 @@ def by_sequence(place: Place, write: Write) -> LoadResult:
     )
 
 
-def _partitions(write: Write) -> Sequence[str]:
+def _partitions(write: WriteStrategy) -> Sequence[str]:
     return (write.day,) if isinstance(write, OverwriteDays | ReplaceDay) else ()
 
 
@@ -67,7 +67,7 @@ COMBINATIONS = [
 
 @pytest.mark.parametrize(("load", "cursor", "story", "write"), COMBINATIONS)
 def test_each_step_of_the_story_changes_just_what_it_should(
-    place: Place, load: Load, cursor: str, story: Sequence[Step], write: Write
+    place: Place, load: Load, cursor: str, story: Sequence[Step], write: WriteStrategy
 ) -> None:
     model = Model(write, cursor)
     for step in story:
@@ -93,7 +93,7 @@ def test_a_load_that_dies_and_runs_again_is_as_one_that_did_not(
     load: Load,
     cursor: str,
     story: Sequence[Step],
-    write: Write,
+    write: WriteStrategy,
     crash: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from incremental_assets.lake.strategy import SCD2, DeleteInsert, Merge
 from incremental_assets.loaders import CDCLoader, DeltaDiffLoader, TimestampBasedLoader
+from incremental_assets.writes import SCD2, DeleteInsert, Merge
 from incremental_assets_tests.loaders.conftest import NOON, Place
 
 KEY = ["id", "part"]

@@ -7,14 +7,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from incremental_assets.intake import load as load_module
-from incremental_assets.lake.strategy import Append, DeleteInsert, Merge, Write
+from incremental_assets.engine import target_load as load_module
 from incremental_assets.loaders import LoadResult, SequenceBasedLoader
+from incremental_assets.writes import Append, DeleteInsert, Merge, WriteStrategy
 from incremental_assets_tests.loaders.conftest import Place
 from incremental_assets_tests.loaders.crashes import CRASHES, Killed
 
 
-def load(place: Place, shop: str, write: Write) -> LoadResult:
+def load(place: Place, shop: str, write: WriteStrategy) -> LoadResult:
     return SequenceBasedLoader(place.spark, place.clock).load_incremental(
         place.folder / shop,
         place.target,
@@ -38,7 +38,7 @@ def land(place: Place, shop: str, *ids: int) -> None:
     "write", [Append(), Merge(), DeleteInsert()], ids=lambda w: type(w).__name__
 )
 def test_giving_up_a_batch_leaves_the_files_of_another_load_with_that_number(
-    place: Place, write: Write, monkeypatch: pytest.MonkeyPatch
+    place: Place, write: WriteStrategy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     land(place, "north", 1, 2)
     land(place, "south", 11, 12, 13)

@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 from pyspark.sql import DataFrame
 
+from incremental_assets.changes import snapshot_changes as snapshot_module
+from incremental_assets.engine import target_load as load_module
 from incremental_assets.errors import SnapshotError, SourceError
-from incremental_assets.intake import load as load_module
-from incremental_assets.intake import snapshot as snapshot_module
 from incremental_assets.loaders import DeltaDiffLoader, DetectedChanges
 from incremental_assets.quality.rules import at_least, quarantine
 from incremental_assets_tests.loaders.conftest import Place

@@ -10,7 +10,6 @@ from typing import Any, Literal
 import polars as pl
 import pytest
 
-from incremental_assets.lake.strategy import SCD2
 from incremental_assets.loaders import (
     CDCLoader,
     DeltaDiffLoader,
@@ -18,6 +17,7 @@ from incremental_assets.loaders import (
     SequenceBasedLoader,
     TimestampBasedLoader,
 )
+from incremental_assets.writes import SCD2
 from incremental_assets_tests.loaders.conftest import Place
 
 AT = datetime(2024, 5, 10, 11, tzinfo=UTC)

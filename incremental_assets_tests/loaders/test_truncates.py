@@ -10,7 +10,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from incremental_assets.intake.target import Target
+from incremental_assets.changes.target_state import TargetState
 from incremental_assets_tests.event_log import EventLog, operators
 from incremental_assets_tests.loaders.conftest import Place
 from incremental_assets_tests.loaders.test_cdc import Event, live, load, versions
@@ -79,16 +79,16 @@ def test_truncates_that_an_earlier_version_kept_in_the_ledger_go_on(
     load(place, (1, "Ann", "INSERT", 1), *truncates(10, 30), history=history)
     beside = DeltaTable(str(place.target / "_beside"))
     beside.delete("_deleted AND id IS NULL")
-    before = Target.position
+    before = TargetState.position
 
-    def as_it_was(target: Target, first: Any) -> Any:
-        found = before(target, first)
+    def as_it_was(state: TargetState, first: Any) -> Any:
+        found = before(state, first)
         assert found.state.pop("truncated") == ["20", "0"]
         found.state["truncates"] = [["10", "0"], ["20", "0"]]
         return found
 
     with monkeypatch.context() as earlier:
-        earlier.setattr(Target, "position", as_it_was)
+        earlier.setattr(TargetState, "position", as_it_was)
         load(place, (2, "Bob", "INSERT", 30), history=history)
     assert position(place)["truncated"] == ["20", "0"]
 

@@ -65,8 +65,8 @@ def main(name: str) -> None:
         lake.load(DAYS)
         rewind(lake.house, lake.tables["bronze/movements"], 1, "a fixture", None)
         deliver(lake, 2)
-        dies_at(lake, "bronze/users", "incremental_assets.load.record")
-        dies_at(lake, "bronze/products", "incremental_assets.batches.copies.publish")
+        dies_at(lake, "bronze/users", "incremental_assets.engine.table_load.record")
+        dies_at(lake, "bronze/products", "incremental_assets.engine.table_load.publish")
 
         write_feed(folder / "feed")
         (folder / "source").mkdir()

@@ -6,7 +6,7 @@ from datetime import date
 
 import pytest
 
-from incremental_assets.load import DayResult, LoadResult
+from incremental_assets.lakehouse import DayResult, LoadResult
 from incremental_assets.orchestration.events import evaluations
 from incremental_assets.quality.judge import RuleResult
 from incremental_assets_tests.alerts.test_conditions import JUDGED

@@ -15,7 +15,6 @@ import pytest
 from incremental_assets.changes import Sequence, Timestamp
 from incremental_assets.days import DayRange
 from incremental_assets.errors import SourceError
-from incremental_assets.lake.strategy import Append
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
 from incremental_assets.orchestration.requests import ASKED_FOR
@@ -24,6 +23,7 @@ from incremental_assets.settings import Settings
 from incremental_assets.sources.stored_feed import Stored
 from incremental_assets.storage import open_file
 from incremental_assets.table import Table
+from incremental_assets.writes import Append
 from incremental_assets_tests.orchestration.ticks import LATE, Ticks, land, spans
 from incremental_assets_tests.plan.ledgers import EVENTS, MART, SALES, USERS, did, jan
 

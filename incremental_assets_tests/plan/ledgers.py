@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 
-from incremental_assets.lake.strategy import Append, Merge, ReplaceDay
 from incremental_assets.ledger.entry import Entry, Kind, Mode, State, Touched, Window
 from incremental_assets.ledger.view import LedgerView, TableHistory
 from incremental_assets.plan import (
@@ -18,6 +17,7 @@ from incremental_assets.quality.types import Instant, Text
 from incremental_assets.settings import Settings
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.table import AsOf, SameDay, Table
+from incremental_assets.writes import Append, Merge, ReplaceDay
 
 EVENTS = Table("bronze/events", "", reads=(LandedFiles("events"),), write=Append(), day="at")
 USERS = Table(

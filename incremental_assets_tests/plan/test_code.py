@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from incremental_assets.lake.strategy import Append, Merge, RecomputeKeys
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.forecast import forecast
 from incremental_assets.settings import Settings
 from incremental_assets.table import SameDay, Table
+from incremental_assets.writes import Append, Merge, RecomputeKeys
 from incremental_assets_tests.plan.ledgers import (
     EVENTS,
     MART,

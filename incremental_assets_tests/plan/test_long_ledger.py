@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from incremental_assets.batches.bronze import COLUMNS, PARTITIONS
+from incremental_assets.engine.bronze import COLUMNS, PARTITIONS
 from incremental_assets.lake.delta_log import ensure_table, put_fence
+from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.ledger.entry import Entry, Touched, Window
 from incremental_assets.ledger.ledger import ledger_path
-from incremental_assets.load import Lakehouse
 from incremental_assets.plan.forecast import forecast
 from incremental_assets.plan.work import file_entries
 from incremental_assets.settings import Settings

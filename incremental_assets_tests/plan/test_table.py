@@ -9,13 +9,13 @@ import pytest
 
 from incremental_assets.changes import ChangeLog, Files, Sequence, SnapshotDiff, Timestamp
 from incremental_assets.errors import DefinitionError
-from incremental_assets.lake.strategy import SCD2, Append, Merge, ReplaceDay
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import not_null
 from incremental_assets.quality.types import Text
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.stored_feed import Stored
 from incremental_assets.table import SameDay, Table
+from incremental_assets.writes import SCD2, Append, Merge, ReplaceDay
 from incremental_assets_tests.plan.ledgers import EVENTS, MART, USERS
 
 LANDED, STORED = (LandedFiles("events"),), (Stored("events"),)

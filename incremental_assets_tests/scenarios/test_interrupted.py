@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from incremental_assets.batches import daily, silver
+from incremental_assets.engine import table_load
 from incremental_assets.errors import ConflictError
 from incremental_assets.lake import quarantine
 from incremental_assets.lake.delta_log import transaction
@@ -37,7 +37,7 @@ def test_batch_that_died_before_its_commit_is_fenced_and_loaded_again(
     landed: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as broken, pytest.raises(Died):
-        broken.setattr(silver, "publish", die)
+        broken.setattr(table_load, "publish", die)
         landed.load("2017-01-05", "silver/sales")
 
     landed.load("2017-01-05", "silver/sales")
@@ -54,7 +54,7 @@ def test_batch_that_died_after_its_commit_is_healed_and_not_loaded_again(
     landed: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as broken, pytest.raises(Died):
-        broken.setattr("incremental_assets.load.record", die)
+        broken.setattr("incremental_assets.engine.table_load.record", die)
         landed.load("2017-01-05", "silver/sales")
     version = landed.version("silver/sales")
 
@@ -73,7 +73,7 @@ def test_gold_that_died_before_its_commit_goes_through_at_the_next_load(
 ) -> None:
     landed.load("2017-01-05", "silver/sales")
     with monkeypatch.context() as broken, pytest.raises(Died):
-        broken.setattr(daily, "publish", die)
+        broken.setattr(table_load, "publish", die)
         landed.load("2017-01-05", "gold/sales_mart")
 
     landed.load("2017-01-05", "gold/sales_mart")
@@ -97,7 +97,7 @@ def test_giving_up_a_batch_leaves_what_another_load_put_into_the_table(
         partition_by="dt",
     )
     with monkeypatch.context() as broken, pytest.raises(Died):
-        broken.setattr(silver, "publish", die)
+        broken.setattr(table_load, "publish", die)
         landed.load("2017-01-05", "silver/sales")
 
     landed.load("2017-01-05", "silver/sales")

@@ -9,11 +9,10 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from incremental_assets.batches.batch import Batch
-from incremental_assets.load import LoadResult
-from incremental_assets.plan import Work, costs
+from incremental_assets.engine.table_load import TableSteps
+from incremental_assets.lakehouse import LoadResult
+from incremental_assets.plan import costs
 from incremental_assets.plan.costs import Model
-from incremental_assets.table import Table
 from incremental_assets_tests.event_log import EventLog, jobs
 from incremental_assets_tests.scenarios.world import TABLES, World, sale, sales
 
@@ -90,14 +89,14 @@ def test_a_sale_that_comes_after_the_plan_is_merged_with_the_others(
     loaded.land("events", "2017-01-05", "late.jsonl", [sale("late", "2017-01-04")])
     loaded.load("2017-01-04...2017-01-05", "bronze/events", "silver/sales")
     loaded.land("events", "2017-01-05", "later.jsonl", [sale("later", "2017-01-04")])
-    claim = loaded.house._claim
+    claim = TableSteps.claim
 
-    def claim_late(table: Table, work: Work, after: int, run_id: str) -> Batch:
-        if table.name == MART:  # another run is quicker than this one
+    def claim_late(steps: TableSteps) -> None:
+        if steps.table.name == MART:  # another run is quicker than this one
             loaded.load("2017-01-04...2017-01-05", "bronze/events", "silver/sales")
-        return claim(table, work, after, run_id)
+        claim(steps)
 
-    monkeypatch.setattr(loaded.house, "_claim", claim_late)
+    monkeypatch.setattr(TableSteps, "claim", claim_late)
 
     assert did(loaded.load("2017-01-04", MART)) == {"2017-01-04": ("merge", 2, 2, 0)}
     assert {"late", "later"} <= incomes(loaded).keys()
@@ -164,7 +163,7 @@ def test_a_mart_that_does_not_agree_with_its_day_is_held_and_its_files_stay(
     loaded.land("events", "2017-01-05", "late.jsonl", [sale("late", "2017-01-04")])
     loaded.land("events", "2017-01-05", "now.jsonl", [sale("now", "2017-01-05")])
     loaded.load("2017-01-04...2017-01-05", "bronze/events", "silver/sales")
-    whole = "incremental_assets.batches.joined._days_after"
+    whole = "incremental_assets.engine.joined._days_after"
     monkeypatch.setattr(whole, _without("2017-01-04"))
 
     result = loaded.load("2017-01-04...2017-01-05", MART)
@@ -177,7 +176,7 @@ def test_a_mart_that_does_not_agree_with_its_day_is_held_and_its_files_stay(
 
 
 def _without(day: str) -> Any:
-    from incremental_assets.batches.joined import _days_after
+    from incremental_assets.engine.joined import _days_after
 
     return lambda *args: _days_after(*args).where(f"dt != DATE'{day}'")
 
@@ -194,7 +193,7 @@ def test_a_merge_that_died_after_its_commit_is_healed(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as broken:
-        broken.setattr("incremental_assets.load.record", dies)
+        broken.setattr("incremental_assets.engine.table_load.record", dies)
         with pytest.raises(KeyboardInterrupt):
             loaded.load("2017-01-04", MART)
     version = loaded.version(MART)

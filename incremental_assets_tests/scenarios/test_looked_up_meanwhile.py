@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from incremental_assets import load as load_module
-from incremental_assets.batches.daily import DailyBatch
+from incremental_assets.engine import table_load as load_module
+from incremental_assets.engine.daily import DailyBatch
 from incremental_assets_tests.scenarios.world import World, sale
 
 DAY, MART, USERS = "2017-01-05", "gold/sales_mart", "silver/users"
@@ -53,7 +53,7 @@ def test_a_batch_that_is_published_while_the_mart_reads_makes_its_day_stale(
     sold.load(DAY, USERS)
     land_user(sold, "2.jsonl", "2017-01-02T00:00:00Z", "high")
     sold.load(DAY, "bronze/users")
-    once(monkeypatch, DailyBatch, "execute", lambda: sold.load(DAY, USERS))
+    once(monkeypatch, DailyBatch, "read", lambda: sold.load(DAY, USERS))
 
     sold.load(DAY, MART)
 

@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from deltalake.transaction import AddAction, RemoveAction
 
 from incremental_assets.days import parse_day
-from incremental_assets.lake import beside
+from incremental_assets.lake import side_table
 from incremental_assets.operations.quarantined import Asked, drop, in_quarantine
 from incremental_assets.upkeep import maintain
 from incremental_assets.upkeep.result import Asked as AskedUpkeep
@@ -96,11 +96,11 @@ def test_a_row_that_nobody_can_decode_blocks_nothing(bad: World, last_batch: int
 
 
 def after_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("incremental_assets.load.record", die)
+    monkeypatch.setattr("incremental_assets.engine.table_load.record", die)
 
 
 def after_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("incremental_assets.load.tidy", die)
+    monkeypatch.setattr("incremental_assets.engine.table_load.tidy", die)
 
 
 @pytest.mark.parametrize("dies", [after_the_commit, after_the_record])
@@ -131,7 +131,7 @@ def test_dropping_rows_that_cannot_be_taken_away_is_on_record_and_done_later(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as broken:
-        broken.setattr(beside.DeltaTable, "delete", full)
+        broken.setattr(side_table.DeltaTable, "delete", full)
         dropped = drop(world.house, SALES, Asked(reason="order_id_not_null"), "a till was broken")
 
     assert dropped == {parse_day(DAY): 1}

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from incremental_assets.catalog import tables
 from incremental_assets.days import parse_days
-from incremental_assets.load import Lakehouse, LoadResult
+from incremental_assets.lakehouse import Lakehouse, LoadResult
 from incremental_assets.plan import stale_days
 from incremental_assets.settings import Settings
 

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
+from incremental_assets.frames import Frames
 from incremental_assets.sources.stored import FixedSource, Format, StoredSource
 
 FACTS = ("_file", "_raw", "_unreadable")
@@ -48,7 +49,8 @@ def read(
     only: Collection[str] | None = None,
 ) -> Table:
     source = fix(path) if isinstance(path, Path) else path
-    with source.rows(spark, known or {}, only) as rows:
+    with Frames.over(spark) as frames:
+        rows = source.rows(frames, known or {}, only)
         types = {field.name: field.dataType.simpleString() for field in rows.schema}
         return Table(types, [row.asDict() for row in rows.collect()])
 
@@ -57,7 +59,8 @@ def payloads(
     spark: SparkSession, path: Path, only: Collection[str] | None = None
 ) -> list[tuple[str | None, str | None, str | None]]:
     """The payload and key as JSON, and the raw text."""
-    with fix(path).payloads(spark, only) as rows:
+    with Frames.over(spark) as frames:
+        rows = fix(path).payloads(frames, only)
         assert rows.columns == ["payload", "_key", "_raw", "_file"]
         found = rows.select(F.to_json("payload"), F.to_json("_key"), "_raw").collect()
         return [(row[0], row[1], row[2]) for row in found]

@@ -32,6 +32,7 @@ from pyspark.sql.types import (
 )
 
 from incremental_assets.errors import SourceError
+from incremental_assets.frames import Frames
 from incremental_assets.sources import json_columns
 from incremental_assets_tests.sources.reading import Table, fix, payloads, put, read
 
@@ -426,7 +427,8 @@ def test_a_variant_column_takes_any_value_as_it_is(
 ) -> None:
     put(tmp_path / "a.json", f'{{"a": "17"}}\n{others}\n')
 
-    with fix(tmp_path).rows(spark, {"a": VariantType()}) as rows:
+    with Frames.over(spark) as frames:
+        rows = fix(tmp_path).rows(frames, {"a": VariantType()})
         kinds = [r[0] for r in rows.selectExpr("schema_of_variant(a)").collect()]
 
     assert kinds[0] == "STRING"
@@ -439,7 +441,8 @@ def test_columns_cost_one_pass_over_the_files(tmp_path: Path, spark: SparkSessio
     session.conf.set("spark.sql.adaptive.enabled", "false")  # it makes each stage a job
     spark.sparkContext.setJobGroup("json columns", "")
 
-    with source.rows(session) as rows:
+    with Frames.over(session) as frames:
+        rows = source.rows(frames)
         jobs = spark.sparkContext.statusTracker().getJobIdsForGroup("json columns")
         for at in range(3):
             (tmp_path / f"{at}.json").unlink()
@@ -451,7 +454,8 @@ def test_columns_cost_one_pass_over_the_files(tmp_path: Path, spark: SparkSessio
 def test_nothing_is_kept_when_the_block_ends(tmp_path: Path, spark: SparkSession) -> None:
     put(tmp_path / "a.json", '{"a": 1}\n')
 
-    with fix(tmp_path).rows(spark) as rows:
+    with Frames.over(spark) as frames:
+        rows = fix(tmp_path).rows(frames)
         assert rows.count() == 1
         kept = len(spark.sparkContext._jsc.getPersistentRDDs())
 

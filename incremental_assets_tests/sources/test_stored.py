@@ -15,6 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from incremental_assets.errors import SourceError
+from incremental_assets.frames import Frames
 from incremental_assets.sources.stored import FixedSource, Format
 from incremental_assets_tests.sources.reading import fix, put, read
 
@@ -118,7 +119,8 @@ def test_an_empty_folder_is_a_source_without_rows(
     assert source == FixedSource(str(tmp_path), source_format, None, (), str(tmp_path))
     found = read(spark, source)
     assert (found.own, found.rows) == ({}, [])
-    with source.payloads(spark) as payloads:
+    with Frames.over(spark) as frames:
+        payloads = source.payloads(frames)
         assert payloads.count() == 0
         assert payloads.columns == ["payload", "_key", "_raw", "_file"]
 

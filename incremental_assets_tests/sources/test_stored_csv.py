@@ -26,6 +26,7 @@ from pyspark.sql.types import (
 )
 
 from incremental_assets.errors import SourceError
+from incremental_assets.frames import Frames
 from incremental_assets_tests.sources.reading import Table, fix, payloads, put, read
 
 
@@ -327,7 +328,8 @@ def test_columns_that_the_target_has_are_not_found_out_again(
 
     def jobs(group: str, known: Mapping[str, DataType]) -> int:
         spark.sparkContext.setJobGroup(group, "")
-        with source.rows(session, known) as rows:
+        with Frames.over(session) as frames:
+            rows = source.rows(frames, known)
             rows.count()
         return len(spark.sparkContext.statusTracker().getJobIdsForGroup(group))
 

@@ -10,16 +10,14 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from incremental_assets.batches import joined
-from incremental_assets.batches.batch import Batch
+from incremental_assets.engine import joined
+from incremental_assets.engine.table_load import TableSteps
 from incremental_assets.errors import ConflictError
 from incremental_assets.lake import vacuum
 from incremental_assets.lake.delta_log import active_paths
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.lock import brief_lock, table_lock
-from incremental_assets.plan import Work
 from incremental_assets.storage import files_below
-from incremental_assets.table import Table
 from incremental_assets.upkeep import Upkeep, keeper
 from incremental_assets_tests.scenarios.world import World, sale, sales
 from incremental_assets_tests.upkeep.conftest import EAGER, Maintained
@@ -174,18 +172,17 @@ def test_a_load_that_has_fixed_its_versions_reads_them_however_late_it_is(
         land(world, number)
         world.load(DAYS, "bronze/events")
     before = parquet(world, BRONZE)
-    claim = world.house._claim
+    claim = TableSteps.claim
 
-    def claim_and_wait(table: Table, work: Work, after: int, run_id: str) -> Batch:
-        batch = claim(table, work, after, run_id)
-        if table.name == SALES:
+    def claim_and_wait(steps: TableSteps) -> None:
+        claim(steps)
+        if steps.table.name == SALES:
             found = kept.run(later=MONTH)
             assert found[BRONZE].days
             assert found[BRONZE].removed == 0
             assert "batch 1 of silver/sales is unfinished" in found[BRONZE].skipped[0]
-        return batch
 
-    monkeypatch.setattr(world.house, "_claim", claim_and_wait)
+    monkeypatch.setattr(TableSteps, "claim", claim_and_wait)
     world.load(DAYS, SALES)
     monkeypatch.undo()
 

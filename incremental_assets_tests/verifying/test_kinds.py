@@ -11,13 +11,13 @@ import pytest
 
 from incremental_assets.changes import ChangeLog, Timestamp
 from incremental_assets.errors import DefinitionError
-from incremental_assets.lake.strategy import SCD2
 from incremental_assets.operations.accept import accept
 from incremental_assets.operations.quarantined import Asked, drop
 from incremental_assets.retail.gold.customer_orders import CUSTOMER_ORDERS
 from incremental_assets.retail.gold.inventory_levels import INVENTORY_LEVELS
 from incremental_assets.sources.stored_feed import Stored
 from incremental_assets.verifying import Verified, verify
+from incremental_assets.writes import SCD2
 from incremental_assets_tests.feeds import test_change_log as log
 from incremental_assets_tests.feeds import test_copies as copies
 from incremental_assets_tests.feeds.test_accept import RULES

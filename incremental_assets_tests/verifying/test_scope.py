@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from incremental_assets.days import DayRange
-from incremental_assets.lake.strategy import RecomputeKeys
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.quality.rules import fail, quarantine, reconciles_with, references
 from incremental_assets.table import SameDay, Table
 from incremental_assets.verifying.scope import Scope, scope_of
+from incremental_assets.writes import RecomputeKeys
 from incremental_assets_tests.plan.ledgers import (
     EVENTS,
     MART,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from incremental_assets.lake.strategy import Append, Merge, ReplaceDay
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import Rule
 from incremental_assets.quality.types import Instant, Integer, Text
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.table import SameDay, Table
+from incremental_assets.writes import Append, Merge, ReplaceDay
 
 
 def landed(name: str, *rules: Rule) -> Table:

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 from incremental_assets.changes import SnapshotDiff
-from incremental_assets.lake.strategy import Append
 from incremental_assets.quality.rules import fail, rows_delivered
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.table import Table
+from incremental_assets.writes import Append
 
 PRODUCTS = Table(
     name="bronze/products",

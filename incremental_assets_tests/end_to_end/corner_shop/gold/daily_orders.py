@@ -3,9 +3,9 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from incremental_assets.lake.strategy import ReplaceDay
 from incremental_assets.quality.rules import fail, reconciles
 from incremental_assets.table import SameDay, Sums, Table
+from incremental_assets.writes import ReplaceDay
 from incremental_assets_tests.end_to_end.corner_shop.silver.orders import ORDERS
 
 

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from incremental_assets.lake.strategy import SCD2
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.types import Integer, Text
 from incremental_assets.table import SameDay, Table
+from incremental_assets.writes import SCD2
 from incremental_assets_tests.end_to_end.corner_shop.bronze.users import USERS as LANDED
 
 USERS = Table(

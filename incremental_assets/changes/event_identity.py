@@ -1,0 +1,45 @@
+"""What tells a quarantined event of a change log from every other event.
+
+Not its columns alone: the DELETE that comes again with a number has the columns of the one that
+came without, and an event without a row has those of every other one, a truncate among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from incremental_assets.changes.source_rows import LINE, unseen
+from incremental_assets.changes.target_state import TargetState
+from incremental_assets.lake.columns import HASH, ORDER
+from incremental_assets.quality.gate import is_good
+
+_EVENT = "event:"
+
+
+def with_identity(rows: DataFrame, said: Mapping[str, Column]) -> DataFrame:
+    """Quarantined events get as `_hash` what identifies them; good ones keep their row's.
+
+    That is the row's hash, and `said`: what the log says of the event itself, its operation and
+    its place. Where it has no place, the file it stands in counts as well.
+    """
+    file = F.when(F.col(ORDER).isNull(), F.col("_file"))
+    parts = [F.col(HASH).alias("row"), file.alias("file")]
+    parts += [column.cast("string").alias(name) for name, column in said.items()]
+    text = F.to_json(F.struct(*parts))
+    identity = F.concat(F.lit(_EVENT), F.substring(F.sha2(text, 256), 1, 32))
+    line = F.col("_raw").isNotNull()
+    return rows.withColumn(HASH, F.when(is_good() | line, F.col(HASH)).otherwise(identity))
+
+
+def not_yet_quarantined(rows: DataFrame, state: TargetState) -> DataFrame:
+    """The events without those that are quarantined and were so before; good ones are all there.
+
+    What an earlier version quarantined is there under the hash of its columns, which says too
+    little and is not asked: such an event is quarantined once more if it is read again.
+    """
+    is_whole = F.col(HASH).startswith(_EVENT) | F.col(HASH).startswith(LINE)
+    known = state.quarantined(rows.sparkSession)
+    return unseen(rows, [hashes.where(is_whole) for hashes in known])

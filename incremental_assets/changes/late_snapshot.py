@@ -1,0 +1,144 @@
+"""A snapshot that comes late is put in its place: between the ones before and after it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from functools import reduce
+from typing import Protocol
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
+
+from incremental_assets.changes.detector import NewRows
+from incremental_assets.changes.position import Position
+from incremental_assets.changes.request import ReadRequest
+from incremental_assets.changes.source_rows import unseen
+from incremental_assets.changes.watermark import instant
+from incremental_assets.frames import Frames, quoted
+from incremental_assets.lake.columns import DELETED, HASH, ORDER
+from incremental_assets.quality.gate import is_good
+from incremental_assets.row_hash import row_hash
+
+_SHOWN = "_shown"
+_FROM, _TO = "valid_from", "valid_to"
+
+
+class Keyed(Protocol):
+    """What is asked of the detector: the key of its rows, and what makes no change."""
+
+    @property
+    def key(self) -> tuple[str, ...]: ...
+    @property
+    def ignore(self) -> tuple[str, ...]: ...
+
+
+def late_changes(
+    frames: Frames,
+    request: ReadRequest,
+    changes: Keyed,
+    copy: DataFrame,
+    own: Mapping[str, DataType],
+    at: datetime,
+    *,
+    keyless: bool,
+) -> NewRows | None:
+    """What a history lacks of a snapshot that stands for a moment before the last one.
+
+    Both diffs are derived from the history itself: against what was valid until then, and of
+    what was valid at the next snapshot against this one. What the next one lacked and kept, because
+    its row was quarantined, counts as its own. Without history there is nothing to do: the last
+    snapshot says all that is true now.
+    """
+    state = request.state
+    if not state.write.keeps_versions or state.last is None:
+        return None
+    moments = [m for m in map(instant, state.moments) if m is not None and m > at]
+    following = min(moments)
+    if at in map(instant, state.moments):
+        return None  # this snapshot was loaded already
+    history = state.read(frames.session)
+    was = _versions(history.where(_valid(history, at, until=True)), changes, own)
+    now = _with_kept(copy, was, changes, own, keyless=keyless)
+    later = _versions(history.where(_valid(history, following, until=False)), changes, own)
+    found = _differing(was, now, changes, own, at)
+    found = found.unionByName(_differing(now, later, changes, own, following))
+    bad = copy.where(~is_good()).withColumn(DELETED, F.lit(False)).select(*found.columns)
+    bad = frames.cache(unseen(bad, state.quarantined(frames.session)))
+    notes = [f"the snapshot of {at.isoformat()} came late and was put in its place"]
+    if keyless:
+        notes.append("rows without a readable key: no delete is derived from this snapshot")
+    return NewRows(
+        frames.cache(found.unionByName(bad)),
+        own,
+        state.position(Position("snapshot diff", ", ".join(changes.key))),
+        copy.count(),
+        bad.count(),
+        deletes=True,
+        notes=tuple(notes),
+    )
+
+
+def _with_kept(
+    copy: DataFrame,
+    was: DataFrame,
+    changes: Keyed,
+    own: Mapping[str, DataType],
+    *,
+    keyless: bool,
+) -> DataFrame:
+    """The good rows of a copy, and what was valid of rows that are not good: they are not gone."""
+    key = [quoted(name) for name in changes.key]
+    good = copy.where(is_good()).select(*map(quoted, own), HASH, _SHOWN)
+    lacking = was.join(good.select(*key), list(changes.key), "left_anti")
+    if not keyless:
+        aside = copy.where(~is_good()).select(*key)
+        lacking = lacking.join(aside, list(changes.key), "left_semi")
+    return good.unionByName(lacking.select(*good.columns))
+
+
+def _valid(history: DataFrame, at: datetime, *, until: bool) -> Column:
+    """Versions that were valid at a moment, or with `until` just before it."""
+    moment = F.lit(at).cast("timestamp")
+    begun = F.col(_FROM) < moment if until else F.col(_FROM) <= moment
+    lasting = F.col(_TO) >= moment if until else F.col(_TO) > moment
+    return begun & (F.col(_TO).isNull() | lasting)
+
+
+def _versions(rows: DataFrame, changes: Keyed, own: Mapping[str, DataType]) -> DataFrame:
+    missing = {n: F.lit(None).cast(t) for n, t in own.items() if n not in rows.columns}
+    rows = rows.withColumns(missing) if missing else rows
+    shown = row_hash(own, ignore=changes.ignore)
+    return rows.select(*map(quoted, own), HASH, shown.alias(_SHOWN))
+
+
+def _differing(
+    before: DataFrame,
+    after: DataFrame,
+    changes: Keyed,
+    own: Mapping[str, DataType],
+    at: datetime,
+) -> DataFrame:
+    """Rows of `after` that `before` does not have, and deletes of keys that it has no more."""
+    old = before.select(*(F.col(quoted(n)).alias(f"_was_{n}") for n in (*own, _SHOWN)))
+    same = reduce(
+        Column.__and__,
+        (F.col(quoted(n)) == F.col(quoted(f"_was_{n}")) for n in changes.key),
+    )
+    joined = after.join(old, same, "full_outer")
+    gone = F.col(_SHOWN).isNull()
+    differs = gone | ~F.col(_SHOWN).eqNullSafe(F.col(f"_was_{_SHOWN}"))
+    columns = [
+        F.when(gone, F.col(quoted(f"_was_{n}"))).otherwise(F.col(quoted(n))).alias(n) for n in own
+    ]
+    nothing = F.lit(None).cast("string")
+    return joined.where(differs).select(
+        *columns,
+        F.coalesce(F.when(~gone, F.col(HASH)), F.lit("")).alias(HASH),
+        F.lit(at).cast("timestamp").alias(ORDER),
+        gone.alias(DELETED),
+        nothing.alias("_file"),
+        nothing.alias("_raw"),
+        F.array().cast("array<string>").alias("_reasons"),
+    )

@@ -1,0 +1,151 @@
+"""The events of a log that a loader reads, as rows of columns with their place in the log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, StringType
+
+from incremental_assets.changes.debezium import envelopes
+from incremental_assets.changes.log_position import (
+    POSITION_KINDS,
+    kind_counts,
+    placed,
+    settle_position_kind,
+)
+from incremental_assets.changes.log_sequence import (
+    kind_of_type,
+    sequence_kind,
+    sequence_number,
+    settle_sequence_kind,
+)
+from incremental_assets.changes.new_files import LogFiles
+from incremental_assets.changes.operations import operation_of
+from incremental_assets.changes.position import Position
+from incremental_assets.changes.request import ReadRequest
+from incremental_assets.changes.source_rows import own_types, require_columns, require_no_lines
+from incremental_assets.errors import SourceError
+from incremental_assets.frames import Frames, quoted
+from incremental_assets.lake.columns import OPERATION, ORDER
+from incremental_assets.row_hash import payload_hash
+from incremental_assets.sources.object_columns import infer_columns, with_columns_of
+
+if TYPE_CHECKING:
+    from incremental_assets.changes.by_log import ChangeLog
+
+MOST_SHOWN = 60
+OP_WORD = "_op_word"
+
+
+@dataclass(frozen=True)
+class LogEvents:
+    """The events of a log: own columns, `_operation`, `_op_word`, the order, `_deleted`.
+
+    `kind` is how places are told. `says` is what the log says of an event itself: its operation,
+    and its place as it is written.
+    """
+
+    rows: DataFrame
+    own: Mapping[str, DataType]
+    kind: str | None
+    says: Mapping[str, Column]
+    reasons: tuple[Column, ...] = ()
+
+
+def flat_events(
+    request: ReadRequest, frames: Frames, changes: ChangeLog, before: Position, log: LogFiles
+) -> LogEvents | None:
+    """The events of a flat log: a row with its operation and its place in columns of their own."""
+    rows = log.rows(frames, request.state.known_types())
+    every = own_types(rows)
+    if not every:
+        require_no_lines(request, rows)
+        return None
+    require_columns(request, every, (changes.operation, changes.sequence, *request.key))
+    own = {n: t for n, t in every.items() if n not in (changes.operation, changes.sequence)}
+    sequence, type_of = F.col(quoted(changes.sequence)), every[changes.sequence]
+    if isinstance(type_of, StringType):
+        # Of text only the values tell how they count: they are looked at before they are read.
+        rows = frames.cache(rows)
+        kinds = rows.agg(F.collect_set(sequence_kind(sequence)).alias("found")).collect()
+        found = kinds[0]["found"]
+    else:
+        found = [kind_of_type(type_of)]
+    kind = settle_sequence_kind(found, before.state.get("kind"), changes.sequence)
+    order = sequence_number(sequence, kind or "number", type_of)
+    word = F.col(quoted(changes.operation)).cast("string")
+    operation = operation_of(word, changes.operations)
+    unreadable = F.when(
+        F.col(ORDER).isNull() & F.col("_raw").isNull() & (F.col(OPERATION) != "ignore"),
+        F.when(sequence.isNull(), F.lit(f"{changes.sequence}_null")).otherwise(
+            F.lit(f"{changes.sequence}_unreadable")
+        ),
+    )
+    return LogEvents(
+        rows.withColumns({ORDER: order, OPERATION: operation, OP_WORD: word}),
+        own,
+        kind,
+        {"word": word, "place": sequence},
+        (unreadable,),
+    )
+
+
+def envelope_events(
+    request: ReadRequest, frames: Frames, changes: ChangeLog, before: Position, log: LogFiles
+) -> LogEvents | None:
+    """The events in Debezium's envelopes, with the columns that their rows have."""
+    rows = frames.cache(envelopes(log.payloads(frames), request.key))
+    found = rows.agg(*(c.alias(kind) for kind, c in kind_counts().items())).collect()[0]
+    counts = {kind: found[kind] for kind in POSITION_KINDS}
+    kind = settle_position_kind(counts, before.state.get("kind"), request.name)
+    in_place = placed(rows, kind)
+    columns = infer_columns(in_place, "_row", request.state.known_types(), request.source.path)
+    if not columns and request.state.version is None:
+        _refuse_foreign(request, rows)
+        return None  # nothing but tombstones
+    typed = with_columns_of(in_place, columns)
+    own = {c.name: typed.schema[c.name].dataType for c in columns}
+    missing = {
+        n: F.lit(None).cast(t) for n, t in request.state.known_types().items() if n not in own
+    }
+    if not columns:  # truncates, tombstones or broken lines alone
+        typed, own = typed.withColumns(missing), request.state.known_types()
+    require_columns(request, own, request.key)
+    counts_for = F.col(OPERATION).isin("upsert", "delete", "truncate")
+    return LogEvents(
+        typed,
+        own,
+        kind,
+        # Of one event that changes a key there are two rows.
+        {
+            "event": payload_hash("payload"),
+            "key": payload_hash("_key"),
+            "operation": F.col(OPERATION),
+        },
+        (
+            F.when(F.col("_raw").isNull(), F.col("_reason")),
+            F.when(counts_for & F.col(ORDER).isNull(), F.lit("log_position_missing")),
+        ),
+    )
+
+
+def _refuse_foreign(request: ReadRequest, rows: DataFrame) -> None:
+    """Raise SourceError for a log without a row in which there is something, but no event."""
+    odd = rows.where(F.col("_raw").isNotNull() | F.col("_reason").isNotNull())
+    found = odd.select(F.coalesce("_raw", F.to_json("payload")).alias("line"), "_reason").limit(1)
+    for row in found.collect():
+        raise SourceError(
+            f"{request.name}: the source {request.source.path} holds no row of a Debezium event, "
+            f"but lines such as {row['line'][:MOST_SHOWN]!r} ({row['_reason'] or 'no JSON'}). "
+            "Nothing was loaded; is it a flat log (cdc_format='flat')?"
+        )
+
+
+def key_reasons(key: Sequence[str]) -> list[Column]:
+    """That an event lacks its key; a truncate has none, and what is ignored needs none."""
+    row = F.col(OPERATION).isin("upsert", "delete")
+    return [F.when(row & F.col(quoted(name)).isNull(), F.lit(f"{name}_null")) for name in key]

@@ -1,0 +1,56 @@
+"""What a detector is asked to read: of which source, for which target, from where on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from incremental_assets.changes.target_state import TargetState
+from incremental_assets.frames import quoted
+from incremental_assets.quality.gate import with_reasons
+from incremental_assets.quality.rule import Rule
+from incremental_assets.sources.stored import FixedSource
+
+
+@dataclass(frozen=True)
+class ReadRequest:
+    """One load of a target: its source as it was fixed, and what the target holds already.
+
+    `start` is the watermark to begin above where the ledger knows none, `at` the moment that a
+    snapshot stands for (None: `now`), `snapshot` where the snapshot before it is kept. At most
+    `max_records` rows are read.
+    """
+
+    name: str
+    source: FixedSource
+    state: TargetState
+    now: datetime
+    key: tuple[str, ...] = ()
+    partition_by: tuple[str, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    max_records: int | None = None
+    start: str = ""
+    at: datetime | None = None
+    snapshot: str = ""
+
+    def with_reasons(
+        self,
+        rows: DataFrame,
+        reasons: Sequence[Column],
+        live: Column | None = None,
+        *,
+        keyed: bool = True,
+    ) -> DataFrame:
+        """The rows with `_reasons`: why each is quarantined; empty for a good one.
+
+        A line that could not be taken apart, a value that does not fit its column, a null key, the
+        `reasons` (text or null), and row rules with severity `quarantine` that a `live` row breaks.
+        """
+        key = self.key if keyed else ()
+        keys = [F.when(F.col(quoted(n)).isNull(), F.lit(f"{n}_null")) for n in key]
+        unread = F.col("_raw").isNotNull()
+        return with_reasons(rows, self.rules, [*reasons, *keys], unread, live)

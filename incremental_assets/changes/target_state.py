@@ -1,0 +1,146 @@
+"""What a target holds already, as far as a detector has to know it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, StructType
+
+from incremental_assets.changes.position import Position
+from incremental_assets.errors import DefinitionError
+from incremental_assets.frames import quoted
+from incremental_assets.lake.columns import HASH, ORDER
+from incremental_assets.lake.delta_log import open_table, version_of
+from incremental_assets.lake.read import plain_files, read_files
+from incremental_assets.lake.side_table import side_rows, side_table_of
+from incremental_assets.ledger.entry import Entry, FileEntry
+from incremental_assets.ledger.view import TableHistory
+from incremental_assets.writes.strategy import WriteStrategy
+
+KEY = "incremental_assets.key"
+
+
+@dataclass(frozen=True)
+class TargetState:
+    """A target at one moment, and what the ledger knows of it.
+
+    `columns` are those of its table, `version` its Delta version (None before the first load).
+    `last` is the last committed batch, `moments` the watermarks of all of them, and `files` what
+    was read of a change log's files. `filled_by` is the key that the table is filled by, if it
+    says so.
+    """
+
+    name: str
+    path: str
+    write: WriteStrategy
+    key: tuple[str, ...] = ()
+    columns: Mapping[str, DataType] = field(default_factory=dict)
+    version: int | None = None
+    last: Entry | None = None
+    moments: tuple[str, ...] = ()
+    files: Mapping[str, FileEntry] = field(default_factory=dict)
+    filled_by: tuple[str, ...] = ()
+
+    def with_ledger(self, last: Entry | None, history: TableHistory | None) -> TargetState:
+        """With what the ledger knows: the last batch and, where it was asked, all of them."""
+        committed = history.committed if history else ()
+        return replace(
+            self,
+            last=last,
+            moments=tuple(e.high for e in committed),
+            files={f.path: f for e in committed for f in e.files},
+        )
+
+    def with_table(self) -> TargetState:
+        """With the table as it is now."""
+        table = open_table(self.path)
+        if table is None:
+            return replace(self, columns={}, version=None, filled_by=())
+        schema = StructType.fromJson(json.loads(table.schema().to_json()))
+        key = tuple(json.loads(table.metadata().configuration.get(KEY) or "[]"))
+        return replace(
+            self,
+            columns={f.name: f.dataType for f in schema.fields},
+            version=table.version(),
+            filled_by=key,
+        )
+
+    @property
+    def quarantine(self) -> str:
+        """The table of rows that the gate quarantined."""
+        return f"{self.path}/_quarantine"
+
+    def require_key(self) -> None:
+        """Raise DefinitionError where the target is filled by another key."""
+        if not self.filled_by or _folded(self.filled_by) == _folded(self.key):
+            return
+        asked = list(self.key) or "none"
+        raise DefinitionError(
+            f"{self.name}: the target {self.path} is filled by the primary_key "
+            f"{list(self.filled_by)}, and is now to be loaded by {asked}: a row would take the "
+            "place of rows that are others, or stand beside its own. Nothing was loaded. Load it "
+            f"by {list(self.filled_by)}, or load by the other key into a target of its own."
+        )
+
+    def known_types(self) -> dict[str, DataType]:
+        """The columns that rows of the source went to before, with their types."""
+        own = self.write.validity
+        return {n: t for n, t in self.columns.items() if n not in own and not n.startswith("_")}
+
+    def position(self, first: Position) -> Position:
+        """Where the last load left off; `first` before the first one."""
+        if self.last is None:
+            return first
+        return Position.after(self.last.position, self.last.high, first, self.name)
+
+    def read(self, session: SparkSession) -> DataFrame:
+        """The rows of the table as it is now."""
+        table = plain_files(self.path, version_of(self.path))
+        return read_files(session, table, table.files)
+
+    def superseded(self, session: SparkSession) -> DataFrame | None:
+        """The rows of its side table: tombstones, superseded versions, conflicts; None without."""
+        return side_rows(session, side_table_of(self.path))
+
+    def known_rows(
+        self, session: SparkSession, low: datetime | None, but_for: str = ""
+    ) -> list[DataFrame]:
+        """Hashes of rows that were loaded or quarantined, from a place in the order on.
+
+        `but_for` is as for `quarantined`.
+        """
+        found = self.quarantined(session, but_for)
+        near = F.lit(True) if low is None else F.col(ORDER).isNull() | (F.col(ORDER) >= F.lit(low))
+        rows = [side_rows(session, self.path)] if HASH in self.columns else []
+        rows += [self.superseded(session)] if self.write.loses_rows else []
+        return found + [each.where(near).select(HASH) for each in rows if each is not None]
+
+    def quarantined(self, session: SparkSession, but_for: str = "") -> list[DataFrame]:
+        """Hashes of the rows that were quarantined before, but for those with this reason."""
+        other = ~F.array_contains("reasons", but_for) if but_for else F.lit(True)
+        rows = side_rows(session, self.quarantine)
+        return [] if rows is None else [rows.where(other).select(HASH)]
+
+    def without_beaten(
+        self, session: SparkSession, rows: DataFrame, low: datetime | None
+    ) -> DataFrame:
+        """The rows without those that a later one of their key, in the target, has replaced."""
+        if not self.write.keeps_latest or ORDER not in self.columns:
+            return rows
+        there = self.read(session)
+        if low is not None:
+            there = there.where(F.col(ORDER) >= F.lit(low))
+        later = there.selectExpr(*map(quoted, self.key), f"{ORDER} AS _later")
+        joined = rows.join(later, list(self.key), "left")
+        return joined.where(f"_later IS NULL OR NOT ({ORDER} IS NULL OR {ORDER} < _later)").drop(
+            "_later"
+        )
+
+
+def _folded(names: Sequence[str]) -> set[str]:
+    return {name.lower() for name in names}

@@ -1,0 +1,265 @@
+"""What one batch has in hand, and what it gives back; shared by the kinds of batches."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+from pyspark.sql import SparkSession
+
+from incremental_assets.errors import ConflictError, IncrementalAssetsError
+from incremental_assets.frames import Frames
+from incremental_assets.lake.delta_log import Commit, bytes_of, find_commit, partition_day
+from incremental_assets.lake.session import Size, size_of
+from incremental_assets.lake.stage import folder_of
+from incremental_assets.lake.staged_write import StagedWrite
+from incremental_assets.ledger.entry import Entry, Touched
+from incremental_assets.ledger.held_by import held_by
+from incremental_assets.ledger.together import CLAIMED_AS
+from incremental_assets.ledger.view import LedgerView
+from incremental_assets.plan import Work
+from incremental_assets.quality.gate import Counted
+from incremental_assets.quality.judge import RuleResult
+from incremental_assets.settings import Settings
+from incremental_assets.table import AsOf, Table
+
+C = TypeVar("C")
+# What a writer leaves in its commit, per day, so that the outcome can be told from it alone.
+_NOTED = (
+    "state",
+    "rows_read",
+    "rows_inserted",
+    "rows_updated",
+    "rows_deleted",
+    "rows_quarantined",
+    "rows_late",
+    "rows_counted",
+    "rows_counted_quarantined",
+    "held_by",
+)
+# Likewise, but only where there is something to say.
+_NOTED_IF_ANY = ("low", "high", "position")
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A claimed batch: what to load, its number, and what it may use.
+
+    `versions` are the Delta versions of the upstreams, fixed at the claim; `now` is the one clock
+    reading of the load.
+    """
+
+    table: Table
+    number: int
+    work: Work
+    claims: Sequence[Entry]
+    view: LedgerView
+    versions: Mapping[str, int]
+    settings: Settings
+    now: datetime
+    spark: Callable[[], SparkSession]
+
+    @property
+    def path(self) -> str:
+        """Where the table lies."""
+        return f"{self.settings.lake}/{self.table.name}"
+
+    @property
+    def folder(self) -> str:
+        """The beginning of the folders' names in which it stages its files."""
+        return folder_of(self.table.name, self.number)
+
+    @property
+    def quarantine_path(self) -> str:
+        """Where the rows lie that the table's gate quarantined."""
+        return quarantine_path(self.settings, self.table)
+
+    @cached_property
+    def size(self) -> Size:
+        """How large the load is: what is new, and each table that it looks something up in."""
+        lake, table = self.settings.lake, self.table
+        looked_up: list[tuple[str, set[date] | None]] = [
+            (r.table.name, None) for r in table.upstreams if isinstance(r, AsOf)
+        ]
+        if self.work.mode == "merge" or table.changes.is_snapshot:
+            by_day = table.day or not table.is_typed
+            looked_up.append((table.name, set(self.work.days) if by_day else None))
+        if table.write.recomputes_keys or self.reads_upstream_whole:
+            looked_up += [(r.table.name, None) for r in table.upstreams]
+        found = [bytes_of(f"{lake}/{name}", days) for name, days in looked_up]
+        return size_of(self.work.rows, [self.work.bytes, *found])
+
+    def accepting(self, results: Sequence[RuleResult], *days: date) -> list[RuleResult]:
+        """The results, with those as warnings that somebody accepted for all of these days."""
+        waived = frozenset.intersection(*(self.work.days[day].waived for day in days))
+        return [
+            replace(r, severity="warn", found=f"{r.found} (accepted)")
+            if r.rule in waived and not r.passed
+            else r
+            for r in results
+        ]
+
+    @property
+    def reads_upstream_whole(self) -> bool:
+        """Whether keys are rebuilt, of which any day of the upstream may hold rows."""
+        return self.table.is_typed and self.work.mode == "rebuild" and self.table.day is None
+
+    def commit(self) -> Commit:
+        """The commit that the batch made.
+
+        Raises ConflictError if the write was skipped: somebody settled the batch meanwhile.
+        """
+        found = find_commit(self.path, self.table.name, self.number)
+        if found is None or found.note.get("fence"):
+            raise ConflictError(
+                f"{self.table.name}: batch {self.number} was given up by another run while this "
+                "one was writing. Nothing of it was published; run again."
+            )
+        return found
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a batch: an entry per day, what each rule found, and notes for the log.
+
+    `counted` is what the gate counted of typed rows.
+    """
+
+    entries: Sequence[Entry]
+    results: Mapping[date, Sequence[RuleResult]]
+    notes: Sequence[str] = ()
+    counted: Counted | None = None
+
+    @property
+    def published(self) -> list[date]:
+        """The days that passed."""
+        return [entry.day for entry in self.entries if entry.state == "committed"]
+
+
+def quarantine_path(settings: Settings, table: Table) -> str:
+    """Where the rows lie that a table's gate quarantined."""
+    return f"{settings.lake}/quarantine/{table.name.replace('/', '_')}"
+
+
+class BatchKind(ABC, Generic[C]):
+    """How a kind of table reads, gates and writes a batch, in the steps of `engine.load`.
+
+    What was read (`C`) is handed from step to step; a frame in it is cached until the batch's end.
+    """
+
+    @abstractmethod
+    def columns(self, table: Table) -> Sequence[tuple[str, str]]:
+        """The columns that the table is created with: names and Delta types."""
+
+    @abstractmethod
+    def partition_by(self, table: Table) -> Sequence[str]:
+        """The partition columns."""
+
+    @abstractmethod
+    def read(self, batch: Batch, frames: Frames) -> C:
+        """The rows of the batch; what can only be judged as it lands is staged with it."""
+
+    @abstractmethod
+    def gate(self, batch: Batch, frames: Frames, read: C) -> Outcome:
+        """Judge each day of the batch by the table's rules."""
+
+    def quarantine(self, batch: Batch, frames: Frames, read: C, outcome: Outcome) -> None:
+        """Put the rows that break a rule into quarantine."""
+
+    @abstractmethod
+    def stage(self, batch: Batch, frames: Frames, read: C, outcome: Outcome) -> StagedWrite | None:
+        """Stage the days that pass; None where there is nothing to commit."""
+
+    def counted(self, outcome: Outcome, write: StagedWrite) -> Sequence[Entry]:
+        """The entries with the rows that the batch inserts, updates and deletes."""
+        return outcome.entries
+
+    def note(self, batch: Batch, read: C, entries: Sequence[Entry]) -> str:
+        """What the commit says of the batch, so that its outcome can be told from it alone."""
+        return note(batch.number, entries)
+
+    @abstractmethod
+    def settled(self, table: Table, claims: Sequence[Entry], commit: Commit) -> Sequence[Entry]:
+        """The outcome of a batch, told from its commit alone."""
+
+    def explained(self, batch: Batch, error: Exception) -> IncrementalAssetsError | None:
+        """What a failure of Spark was, where the source says more than Spark does."""
+        return None
+
+
+def verdict(results: Sequence[RuleResult]) -> dict[str, Any]:
+    """What becomes of a day: the `state` of its entry, and what it is `held_by`."""
+    failed = {r.rule: r.found for r in results if r.severity == "fail" and not r.passed}
+    return {"state": "held" if failed else "committed", "held_by": held_by(failed)}
+
+
+def note(number: int, outcomes: Sequence[Entry]) -> str:
+    """The note that a commit carries."""
+    days = {
+        str(e.day): {name: getattr(e, name) for name in _NOTED}
+        | {name: getattr(e, name) for name in _NOTED_IF_ANY if getattr(e, name)}
+        for e in outcomes
+    }
+    told: dict[str, Any] = {"batch": number, "days": days}
+    if outcomes and outcomes[0].token:
+        told[CLAIMED_AS] = outcomes[0].token
+    return json.dumps(told, separators=(",", ":"))
+
+
+def from_commit(
+    claims: Sequence[Entry],
+    commit: Commit,
+    day_of: Callable[[tuple[str | None, ...]], date | None],
+) -> list[Entry]:
+    """The outcome of each day, from what the writer noted and from what the commit did.
+
+    `day_of` gives the day of a partition. Days that the commit touched beside those of the batch
+    stand in `touched` of its first published day.
+    """
+    noted: Mapping[str, Mapping[str, Any]] = commit.note.get("days", {})
+    touched: dict[date, int] = {}
+    for partition in commit.touched:
+        day = day_of(partition)
+        if day is not None:
+            touched[day] = touched.get(day, 0) + commit.added.get(partition, 0)
+    rest = dict(touched)
+    entries = []
+    for claim in claims:
+        known = noted.get(str(claim.day), {"state": "committed"})
+        entry = replace(claim, **known, target_version=commit.version)
+        if entry.state == "committed":
+            own = rest.pop(claim.day, None)
+            if own is not None:
+                entry = replace(entry, touched=(Touched(claim.day, own),))
+        entries.append(entry)
+    first = next((i for i, e in enumerate(entries) if e.state == "committed"), None)
+    if first is not None:
+        others = tuple(Touched(day, rows) for day, rows in sorted(rest.items()))
+        entries[first] = replace(
+            entries[first],
+            touched=(*entries[first].touched, *others),
+        )
+    return entries
+
+
+def first_partition(partition: tuple[str | None, ...]) -> date | None:
+    """The day of a table that is partitioned by `dt` alone."""
+    return partition_day(partition[0])
+
+
+class DayBatch(BatchKind[C]):
+    """What the kinds of batches share whose table is partitioned by `dt` alone."""
+
+    def columns(self, table: Table) -> Sequence[tuple[str, str]]:
+        return (("_batch", "long"), ("dt", "date"))
+
+    def partition_by(self, table: Table) -> Sequence[str]:
+        return ("dt",)
+
+    def settled(self, table: Table, claims: Sequence[Entry], commit: Commit) -> Sequence[Entry]:
+        return from_commit(claims, commit, first_partition)

@@ -1,0 +1,241 @@
+"""A batch of one full copy into a bronze table: what differs from the copy before it.
+
+The copy before is what the table itself says: the last change of each key until then, of which
+`copy_base` keeps what is long past. So copies may come in any order. One that comes between two
+others is put in its place, and the changes of the one after it are derived again, from what the
+table says of that one.
+
+A row without a readable key is kept as it came; which row it was nobody knows. So a copy that holds
+one is damaged, and deletes nothing: what it lacks is carried over, and the table says so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from functools import reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from incremental_assets.changes.by_snapshot import DELETED_SHARE, SnapshotDiff
+from incremental_assets.changes.watermark import Seen, as_text, instant
+from incremental_assets.engine.batch import Batch, BatchKind, Outcome, from_commit, verdict
+from incremental_assets.engine.bronze import COLUMNS, PARTITIONS, landed_lines
+from incremental_assets.engine.copy_changes import (
+    HASH,
+    KEY,
+    OPERATION,
+    STATE,
+    changes_of,
+    differing,
+    hashing,
+    identified,
+    keep_base,
+    loaded_days,
+    placed_again,
+    state_before,
+    unread_lines,
+)
+from incremental_assets.engine.volume import Before, judges_volume, last_ones
+from incremental_assets.errors import SourceError
+from incremental_assets.frames import Frames
+from incremental_assets.lake.delta_log import Commit, partition_day
+from incremental_assets.lake.stage import stage
+from incremental_assets.lake.staged_write import StagedWrite
+from incremental_assets.ledger.entry import Entry
+from incremental_assets.quality.judge import RuleResult, judge_day
+from incremental_assets.quality.rules import DayCounts
+from incremental_assets.table import Table
+
+_OWN = ((HASH, "string"), (KEY, "string"), (OPERATION, "string"))
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """What differs from the copy before: the rows to write, of this copy and of `later` ones."""
+
+    rows: DataFrame
+    later: Collection[date]
+    counted: _Counted
+
+
+class CopyBatch(BatchKind[_Compared]):
+    """Compares a copy with the one before, and keeps the rows that were added, changed or gone."""
+
+    def columns(self, table: Table) -> Sequence[tuple[str, str]]:
+        """`_operation` is insert, update or delete; a deleted row has the values it had before.
+
+        Rows that a damaged copy lacks are there as well, as carried.
+        """
+        return (*COLUMNS, *_OWN)
+
+    def partition_by(self, table: Table) -> Sequence[str]:
+        return PARTITIONS
+
+    def read(self, batch: Batch, frames: Frames) -> _Compared:
+        (day,) = batch.work.days
+        session, copy = frames.session, _copy(frames, batch)
+        keep_base(session, batch, day)
+        before = state_before(session, batch, day)
+        keyless = _refuse_duplicates(batch, day, copy)
+        held = copy.where(f"{KEY} IS NOT NULL").select(*STATE)
+        rows = differing(before, held, day, damaged=bool(keyless))
+        rows = rows.unionByName(unread_lines(copy, day))
+        later = placed_again(frames, batch, before, held, day, damaged=bool(keyless))
+        every = frames.cache(reduce(DataFrame.unionByName, later.values(), rows))
+        return _Compared(every, tuple(later), _count(copy, before, every, day))
+
+    def gate(self, batch: Batch, frames: Frames, read: _Compared) -> Outcome:
+        (day,) = batch.work.days
+        counted = read.counted
+        entry, results = _judge(batch, day, counted)
+        notes = (
+            ()
+            if not counted.keyless
+            else (f"{day}: {counted.keyless} rows have no readable key: nothing is deleted",)
+        )
+        return Outcome([entry], {day: results}, notes)
+
+    def stage(
+        self, batch: Batch, frames: Frames, read: _Compared, outcome: Outcome
+    ) -> StagedWrite | None:
+        (day,) = batch.work.days
+        if not outcome.published:
+            return None
+        replaced = tuple(d for d in (day, *read.later) if d in loaded_days(batch))
+        if not (read.counted.rows or replaced):
+            return None
+        number = F.lit(batch.number).cast("long")
+        kept = read.rows.withColumns({"_batch": number, "_day": F.col("_landing_day")})
+        names = (name for name, _ in self.columns(batch.table))
+        staged = stage(kept.select(*names), batch.path, batch.folder, PARTITIONS)
+        return StagedWrite(staged, replaced_by=("_landing_day", replaced))
+
+    def settled(self, table: Table, claims: Sequence[Entry], commit: Commit) -> Sequence[Entry]:
+        return from_commit(claims, commit, lambda partition: partition_day(partition[1]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """Rows of the copy, of the one before, and of what is written; changes of the day by kind."""
+
+    copy: int
+    keyless: int
+    before: int
+    rows: int
+    inserted: int
+    updated: int
+    deleted: int
+
+
+def _copy(frames: Frames, batch: Batch) -> DataFrame:
+    """The copy's rows: `payload`, `_raw`, `_file`, `_key` (null if unreadable) and `_hash`."""
+    fixed = batch.work.source
+    if fixed is None:
+        files = [file for work in batch.work.days.values() for file in work.files]
+        rows = landed_lines(frames.session, batch, files)
+    else:
+        rows = fixed.objects(frames)
+    return frames.cache(identified(rows, batch))
+
+
+def _refuse_duplicates(batch: Batch, day: date, copy: DataFrame) -> int:
+    """How many rows have no readable key. Raises SourceError where a key is there twice."""
+    counted = copy.groupBy(KEY).count().where(f"count > 1 OR {KEY} IS NULL")
+    found = counted.orderBy(F.col(KEY).asc_nulls_first()).limit(7).collect()
+    twice = [row[KEY] for row in found if row[KEY] is not None]
+    if twice:
+        more = " and others" if len(twice) > 5 else ""
+        raise SourceError(
+            f"{batch.table.name}, {day}: the copy holds keys ({', '.join(changes_of(batch).key)}) "
+            f"more than once: {'; '.join(twice[:5])}{more}. Nobody can say which row is right, so "
+            "nothing was loaded; repair the copy, or name a key that is unique."
+        )
+    return next((row["count"] for row in found if row[KEY] is None), 0)
+
+
+def _count(copy: DataFrame, before: DataFrame, rows: DataFrame, day: date) -> _Counted:
+    here = f"_landing_day = '{day}' AND {KEY} IS NOT NULL"
+    kind = f"CASE WHEN {here} THEN {OPERATION} ELSE 'other' END AS kind"
+    of_copy = copy.selectExpr(f"if({KEY} IS NULL, 'keyless', 'keyed') AS kind")
+    grouped = of_copy.unionByName(rows.selectExpr(kind)).groupBy("kind").count().collect()
+    found = {row["kind"]: row["count"] for row in grouped}
+    keyless, deleted = found.get("keyless", 0), found.get("delete", 0)
+    changes = [found.get(kind, 0) for kind in ("insert", "update", "delete")]
+    return _Counted(
+        found.get("keyed", 0) + keyless,
+        keyless,
+        before.count() if deleted else 0,
+        sum(changes) + found.get("other", 0),
+        *changes,
+    )
+
+
+def _judge(batch: Batch, day: date, counted: _Counted) -> tuple[Entry, list[RuleResult]]:
+    (claim,) = batch.claims
+    changes = changes_of(batch)
+    empty = tuple(file.path for file in claim.files if file.size == 0)
+    history = batch.view.table(batch.table.name)
+    volume = last_ones(history, lambda entry: entry.rows_read)
+    counts = DayCounts(
+        counted.copy,
+        0,
+        counted.copy,
+        0,
+        len(claim.files),
+        empty,
+        trailing=Before(volume, day) if judges_volume(batch.table.rules) else (),
+        day=day,
+        now=batch.now,
+    )
+    results = [_deletes(changes, counted), *judge_day(batch.table.rules, counts)]
+    results = batch.accepting(results, day)
+    outcome = verdict(results)
+    at = datetime(day.year, day.month, day.day, tzinfo=UTC)
+    low = history.last.high if history.last else ""
+    seen = Seen(at, at, counted.copy, batch.now)
+    entry = replace(
+        claim,
+        **outcome,
+        rows_read=counted.copy,
+        rows_inserted=counted.inserted,
+        rows_updated=counted.updated,
+        rows_deleted=counted.deleted,
+        bytes=sum(file.size for file in claim.files),
+        low=low,
+        high=low if outcome["held_by"] else as_text(changes.advanced(instant(low), seen)),
+        position=_position(batch, counted),
+    )
+    return entry, results
+
+
+def _deletes(changes: SnapshotDiff, counted: _Counted) -> RuleResult:
+    """Whether the copy deletes no more than it may."""
+    share = counted.deleted / counted.before if counted.before else 0.0
+    passed = share <= changes.max_deleted_share
+    found = f"the copy deletes {counted.deleted} of {counted.before} rows ({share:.1%})"
+    if not passed:
+        found = (
+            f"the copy would delete {counted.deleted} of {counted.before} rows ({share:.1%}), and "
+            f"at most {changes.max_deleted_share:.1%} may go at once: look whether it is whole, "
+            "and accept the day if it is"
+        )
+    return RuleResult(
+        DELETED_SHARE, "fail", passed, found, share, changes.max_deleted_share, counted.before
+    )
+
+
+def _position(batch: Batch, counted: _Counted) -> str:
+    fixed = batch.work.source
+    state = {
+        "detector": batch.claims[0].detector,
+        "column": ", ".join(changes_of(batch).key),
+        **hashing(batch),
+        "keyless": counted.keyless,
+    }
+    if fixed is not None:
+        state["source"] = fixed.mark
+    return json.dumps(state)

@@ -1,0 +1,205 @@
+"""What differs between two copies, and what a table of changes says of a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from incremental_assets.changes.by_snapshot import SnapshotDiff
+from incremental_assets.engine.batch import Batch
+from incremental_assets.engine.copy_base import base_before, is_due, write_base
+from incremental_assets.frames import Frames
+from incremental_assets.lake.delta_log import version_of
+from incremental_assets.lake.read import DataFile, read_version
+from incremental_assets.ledger.entry import Entry
+from incremental_assets.plan.stored import parsed, state_of
+from incremental_assets.row_hash import HASH_VERSION, payload_hash
+
+OPERATION, KEY, HASH = "_operation", "_key", "_hash"
+STATE = (KEY, HASH, "payload", "_file")
+CARRIED = "carried"
+"""The operation of a row that a damaged copy lacks, and that is kept from the copy before it."""
+
+
+def identified(rows: DataFrame, batch: Batch) -> DataFrame:
+    """Rows with `payload`, `_raw` and `_file`, and what tells them apart: `_key` and `_hash`."""
+    changes = changes_of(batch)
+    line = F.concat(F.lit("line:"), F.substring(F.sha2(F.col("_raw"), 256), 1, 32))
+    whole = payload_hash("payload", changes.ignore)
+    return rows.select(
+        "payload",
+        "_raw",
+        "_file",
+        _identity(changes.key).alias(KEY),
+        F.when(F.col("_raw").isNotNull(), line).otherwise(whole).alias(HASH),
+    )
+
+
+def _identity(key: Sequence[str]) -> Column:
+    """The key of a payload as text; null where a part of it is missing."""
+    fields = F.col("payload").try_cast("map<string,variant>")
+    parts = [F.try_element_at(fields, F.lit(name)) for name in key]
+    there = [part.isNotNull() & ~F.is_variant_null(part) for part in parts]
+    complete = there[0]
+    for each in there[1:]:
+        complete &= each
+    return F.when(complete, F.to_json(F.array(*parts)))
+
+
+def state_before(session: SparkSession, batch: Batch, day: date) -> DataFrame:
+    """What the table knows just before a day: the last change of each key."""
+    return _last(session, batch, f"_landing_day < '{day}' AND {OPERATION} != '{CARRIED}'", day)
+
+
+def state_at(session: SparkSession, batch: Batch, day: date) -> DataFrame:
+    """What the table knows on a day, with what the day's copy only carried over."""
+    return _last(session, batch, f"_landing_day <= '{day}' AND {OPERATION} != '{CARRIED}'", day)
+
+
+def copy_of(session: SparkSession, batch: Batch, day: date) -> DataFrame:
+    """The readable rows that the copy of a day held itself."""
+    told = f"{OPERATION} != '{CARRIED}' OR _landing_day = '{day}'"
+    return _last(session, batch, f"_landing_day <= '{day}' AND ({told})", day)
+
+
+def keep_base(session: SparkSession, batch: Batch, day: date) -> None:
+    """Write the base again where a copy of this day would have to read much of what came since."""
+    until = is_due(batch, day)
+    if until is not None:
+        version = version_of(batch.path)
+        write_base(batch, state_at(session, batch, until), until, version)
+
+
+def _last(session: SparkSession, batch: Batch, where: str, until: date) -> DataFrame:
+    base = base_before(batch, until)
+
+    def keep(file: DataFile) -> bool:
+        day = file.partition["_landing_day"]
+        return bool(day <= until and (base is None or day > base.until))
+
+    rows = read_version(session, batch.path, version_of(batch.path), keep)
+    rows = rows.select(OPERATION, "_landing_day", *STATE)
+    if base is not None:
+        rows = rows.where(f"_landing_day > '{base.until}'").unionByName(base.rows(session))
+    rows = rows.where(f"{KEY} IS NOT NULL AND {where}")
+    last = F.max_by(F.struct(OPERATION, HASH, "payload", "_file"), "_landing_day")
+    state = rows.groupBy(KEY).agg(last.alias("last")).select(KEY, "last.*")
+    state = state.where(f"{OPERATION} NOT IN ('delete', '{CARRIED}')")
+    if not _as_before(batch):
+        state = state.withColumn(HASH, payload_hash("payload", changes_of(batch).ignore))
+    return state.select(*STATE)
+
+
+def differing(before: DataFrame, now: DataFrame, day: date, *, damaged: bool) -> DataFrame:
+    """The changes from one copy to another, on a day.
+
+    What a damaged copy lacks is not deleted but carried over.
+    """
+    old = before.select(
+        F.col(KEY).alias("_old_key"),
+        F.col(HASH).alias("_old_hash"),
+        F.col("payload").alias("_old_payload"),
+    )
+    joined = now.where(f"{KEY} IS NOT NULL").join(old, F.col(KEY) == F.col("_old_key"), "full")
+    kind = (
+        F.when(F.col("_old_key").isNull(), F.lit("insert"))
+        .when(F.col(KEY).isNull(), F.lit(CARRIED if damaged else "delete"))
+        .when(F.col(HASH) != F.col("_old_hash"), F.lit("update"))
+    )
+    return joined.select(
+        kind.alias(OPERATION),
+        F.lit(day).alias("_landing_day"),
+        F.coalesce(KEY, "_old_key").alias(KEY),
+        F.coalesce(HASH, "_old_hash").alias(HASH),
+        F.when(F.col(KEY).isNull(), F.col("_old_payload"))
+        .otherwise(F.col("payload"))
+        .alias("payload"),
+        "_file",
+        F.lit(None).cast("string").alias("_raw"),
+    ).where(f"{OPERATION} IS NOT NULL")
+
+
+def unread_lines(rows: DataFrame, day: date) -> DataFrame:
+    """The rows of a day's copy that have no readable key, as changes."""
+    there = rows.where(f"{KEY} IS NULL")
+    return there.select(
+        F.lit("insert").alias(OPERATION), F.lit(day).alias("_landing_day"), *STATE, "_raw"
+    )
+
+
+def placed_again(
+    frames: Frames,
+    batch: Batch,
+    before: DataFrame,
+    held: DataFrame,
+    day: date,
+    *,
+    damaged: bool,
+) -> Mapping[date, DataFrame]:
+    """The changes of the copies after this one, each against the one before it, by day.
+
+    The next one is derived again; where that is damaged, what it carries over may be other rows
+    now, and so on up to one that is whole, or whose rows are what they were.
+    """
+    last, session = batch.view.table(batch.table.name).last_committed, frames.session
+    found: dict[date, DataFrame] = {}
+    state = _carrying(before, held) if damaged else held
+    for later in sorted(d for d in last if d > day):
+        rows, is_whole = copy_of(session, batch, later), not is_damaged(last[later])
+        changed = differing(state, rows, later, damaged=not is_whole)
+        found[later] = changed.unionByName(unread_lines(_lines_of(session, batch, later), later))
+        if is_whole:
+            break
+        state = frames.cache(_carrying(state, rows))
+        was = state_at(session, batch, later)
+        if differing(was, state, later, damaged=False).isEmpty():
+            break
+    return found
+
+
+def _carrying(before: DataFrame, held: DataFrame) -> DataFrame:
+    """What is known after a damaged copy: its rows, and those of before that it lacks."""
+    return held.unionByName(before.join(held.select(KEY), KEY, "left_anti").select(*STATE))
+
+
+def _lines_of(session: SparkSession, batch: Batch, day: date) -> DataFrame:
+    def keep(file: DataFile) -> bool:
+        return bool(file.partition["_landing_day"] == day)
+
+    rows = read_version(session, batch.path, version_of(batch.path), keep)
+    return rows.where(f"_landing_day = '{day}'")
+
+
+def hashing(batch: Batch) -> dict[str, Any]:
+    """How rows are hashed now, for the ledger."""
+    return {"hash_version": HASH_VERSION, "ignore": sorted(changes_of(batch).ignore)}
+
+
+def _as_before(batch: Batch) -> bool:
+    """Whether the last copy of every day was hashed as this one is."""
+    history = batch.view.table(batch.table.name)
+    wanted = hashing(batch)
+    return all(
+        {name: state.get(name) for name in wanted} == wanted
+        for state in map(parsed, {history.position(day) for day in history.last_committed})
+    )
+
+
+def is_damaged(entry: Entry) -> bool:
+    """Whether the copy that a batch loaded held rows without a readable key."""
+    return bool(state_of(entry).get("keyless"))
+
+
+def loaded_days(batch: Batch) -> frozenset[date]:
+    """The days of which the table has a copy."""
+    return frozenset(batch.view.table(batch.table.name).last_committed)
+
+
+def changes_of(batch: Batch) -> SnapshotDiff:
+    """The detector of the batch's table."""
+    assert isinstance(batch.table.changes, SnapshotDiff)
+    return batch.table.changes

@@ -1,0 +1,166 @@
+"""The events of a change log, or the changes between full copies, read from bronze's payloads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
+
+from incremental_assets.changes.by_log import ChangeLog
+from incremental_assets.changes.by_snapshot import SnapshotDiff
+from incremental_assets.changes.debezium import UNKNOWN_OPERATION, envelopes
+from incremental_assets.changes.log_position import (
+    POSITION_KINDS,
+    kind_counts,
+    placed,
+    settle_position_kind,
+)
+from incremental_assets.changes.log_sequence import (
+    sequence_kind,
+    sequence_number,
+    settle_sequence_kind,
+)
+from incremental_assets.changes.operations import operation_of
+from incremental_assets.frames import Frames
+from incremental_assets.instants import instant
+from incremental_assets.lake.columns import CHANGED_AT, DELETED, OPERATION, ORDER, WITHIN
+
+REASON, EVENT = "_reason", "_event"
+NO_TIME = "change_time_missing"
+
+
+@dataclass(frozen=True)
+class Events:
+    """Bronze rows as changes of rows.
+
+    `payload` is the row that each is about, `_event` what landed; `_operation` is upsert, delete
+    or truncate (null if unknown), `_deleted` whether it takes rows away, `_order` (and `_within`)
+    its place, `_changed_at` when it happened, `_reason` why there is no operation or place. What a
+    log says of itself is left out. `kind` is how places are told, for the loads to come.
+    """
+
+    rows: DataFrame
+    order: tuple[str, ...]
+    kind: str | None
+
+
+def events_of(
+    frames: Frames,
+    rows: DataFrame,
+    log: ChangeLog | SnapshotDiff,
+    key: Sequence[str],
+    kind: Any,
+    table: str,
+) -> Events:
+    """Read bronze's rows; `kind` is what earlier loads settled on.
+
+    Raises SourceError where positions of two kinds meet, which have no order between them.
+    """
+    if isinstance(log, SnapshotDiff):
+        return _of_copies(rows)
+    if log.is_debezium:
+        return _of_debezium(frames.cache(envelopes(rows, key, log.time)), kind, table)
+    return _of_flat_log(frames.cache(_fields(rows, log)), log, kind)
+
+
+def _of_copies(rows: DataFrame) -> Events:
+    """Changes at midnight of the copy's landing day; a line without a key came as an insert.
+
+    What a damaged copy only carried over is no change.
+    """
+    word = F.col(OPERATION)
+    found = rows.where(word != "carried").withColumns(
+        {
+            OPERATION: F.when(word == "delete", F.lit("delete")).otherwise(F.lit("upsert")),
+            DELETED: word == "delete",
+            ORDER: F.col("_landing_day").cast("timestamp"),
+            CHANGED_AT: F.col("_landing_day").cast("timestamp"),
+            REASON: F.lit(None).cast("string"),
+            EVENT: F.col("payload"),
+        }
+    )
+    return Events(found, (ORDER,), None)
+
+
+def _of_debezium(found: DataFrame, kind: Any, table: str) -> Events:
+    counted = found.agg(*(c.alias(name) for name, c in kind_counts().items())).collect()[0]
+    counts = {name: counted[name] for name in POSITION_KINDS}
+    settled = settle_position_kind(counts, kind, table)
+    rows = placed(found, settled).where(f"{OPERATION} IS NULL OR {OPERATION} != 'ignore'")
+    lost = (F.col(OPERATION).isNotNull()) & F.col(ORDER).isNull()
+    reason = F.coalesce(F.col(REASON), F.when(lost, F.lit("log_position_missing")))
+    rows = rows.withColumns(
+        {
+            REASON: F.when(F.col("_raw").isNull(), reason),
+            DELETED: F.coalesce(F.col(OPERATION).isin("delete", "truncate"), F.lit(False)),
+            EVENT: F.col("payload"),
+        }
+    )
+    rows = rows.withColumn("payload", F.col("_row"))
+    return Events(
+        rows.drop("_row", "_snapshot", "_position_kind", "_op_word"), (ORDER, WITHIN), settled
+    )
+
+
+def _fields(rows: DataFrame, log: ChangeLog) -> DataFrame:
+    fields = F.col("payload").try_cast("map<string,variant>")
+    rows = rows.withColumn("_all", fields)
+    parts = {"_op_word": log.operation, "_place": log.sequence}
+    texts = {
+        alias: F.try_element_at("_all", F.lit(name)).try_cast("string")
+        for alias, name in parts.items()
+    }
+    at = F.try_element_at("_all", F.lit(log.time)).try_cast("string")
+    texts[CHANGED_AT] = instant(at) if log.time else F.lit(None).cast("timestamp")
+    own = F.map_filter("_all", lambda name, _: ~name.isin(list(parts.values())))
+    return rows.withColumns(
+        {**texts, EVENT: F.col("payload"), "payload": F.to_variant_object(own)}
+    ).drop("_all")
+
+
+def _of_flat_log(found: DataFrame, log: ChangeLog, kind: Any) -> Events:
+    place = F.col("_place")
+    kinds = found.agg(F.collect_set(sequence_kind(place)).alias("kinds")).collect()[0]["kinds"]
+    settled = settle_sequence_kind(kinds, kind, log.sequence)
+    operation = operation_of(F.col("_op_word"), log.operations)
+    rows = found.withColumns(
+        {
+            OPERATION: operation,
+            ORDER: sequence_number(place, settled or "number", StringType()),
+        }
+    ).where(f"{OPERATION} IS NULL OR {OPERATION} != 'ignore'")
+    unread = F.when(place.isNull(), F.lit(f"{log.sequence}_null")).otherwise(
+        F.lit(f"{log.sequence}_unreadable")
+    )
+    reason = F.when(F.col(OPERATION).isNull(), F.lit(UNKNOWN_OPERATION)).when(
+        F.col(ORDER).isNull(), unread
+    )
+    rows = rows.withColumns(
+        {
+            REASON: F.when(F.col("_raw").isNull(), reason),
+            DELETED: F.coalesce(F.col(OPERATION).isin("delete", "truncate"), F.lit(False)),
+        }
+    )
+    return Events(rows.drop("_op_word", "_place"), (ORDER,), settled)
+
+
+def reasons_of(reasons: Column, key: Sequence[str]) -> Column:
+    """Why an event is set aside; a delete needs its key and its place, and breaks no further rule.
+
+    `reasons` are those of a row that stays.
+    """
+    nothing = F.array().cast("array<string>")
+    keys = [F.when(F.col(name).isNull(), F.lit(f"{name}_null")) for name in key]
+    no_key = F.array_except(F.array(*keys), F.array(F.lit(None).cast("string")))
+    why = F.col(REASON)
+    return (
+        F.when(F.col("_raw").isNull() & why.isNotNull(), F.array(why))
+        .when(F.col(OPERATION) == "truncate", nothing)
+        .when(F.col(DELETED), no_key)
+        .when(F.col("_raw").isNotNull(), reasons)
+        .otherwise(F.array_union(no_key, reasons))
+    )

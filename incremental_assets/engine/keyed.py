@@ -1,0 +1,265 @@
+"""A batch of keys into a gold table: the rows of every key that changed are computed again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from incremental_assets.engine.batch import Batch, DayBatch, Outcome, verdict
+from incremental_assets.engine.gold import destination, examples_of_broken, judged, made_totals
+from incremental_assets.engine.since import as_it_was_read
+from incremental_assets.engine.totals import differences, totals
+from incremental_assets.frames import Frames, quoted
+from incremental_assets.lake.columns import DELETED, HASH
+from incremental_assets.lake.compare import rows_apart, rows_of
+from incremental_assets.lake.delta_log import version_of
+from incremental_assets.lake.literals import sql_days
+from incremental_assets.lake.read import DataFile, TableFiles, plain_files, read_version
+from incremental_assets.lake.staged_write import StagedWrite
+from incremental_assets.lake.widen import widen
+from incremental_assets.ledger.entry import Entry
+from incremental_assets.quality.judge import RuleResult
+from incremental_assets.quality.rules import DayCounts
+from incremental_assets.row_hash import row_hash
+from incremental_assets.table import Sums, Table
+from incremental_assets.writes.destination import ChangeSet
+
+_SINCE = "_since"
+
+
+@dataclass(frozen=True)
+class _Touched:
+    """The keys that changed, each with the first day `_since` that did, and what feeds them.
+
+    `first` is the first of these days. `facts` are the upstream's rows of these keys, for a table
+    that carries on from `_since` on; `present` the table's own rows of these keys, None before
+    there are any.
+    """
+
+    first: date | None
+    facts: DataFrame
+    present: DataFrame | None
+
+
+@dataclass(frozen=True)
+class _Computed:
+    """The keys that changed, and the rows that were computed of them."""
+
+    touched: _Touched
+    rows: DataFrame
+
+
+class KeyedBatch(DayBatch[_Computed]):
+    """Tells the changed keys by comparing the upstream's versions, and computes their rows again.
+
+    The versions are the one that the table has read and the one of now; of both, only files that
+    the other has not are read. A key's rows may lie on days that are not of the batch: those days
+    were loaded before, and are corrected in the same commit.
+    """
+
+    def read(self, batch: Batch, frames: Frames) -> _Computed:
+        touched = _touched(frames, batch)
+        return _Computed(touched, frames.cache(_made(batch, touched)))
+
+    def gate(self, batch: Batch, frames: Frames, read: _Computed) -> Outcome:
+        return Outcome(*_judge(batch, read.touched.facts, read.rows))
+
+    def stage(
+        self, batch: Batch, frames: Frames, read: _Computed, outcome: Outcome
+    ) -> StagedWrite | None:
+        if not outcome.published:
+            return None
+        name = batch.table.name
+        notes = widen(frames.session, batch.path, name, read.rows.schema.fields)
+        return replace(_write(frames, batch, read), notes=tuple(notes))
+
+    def counted(self, outcome: Outcome, write: StagedWrite) -> Sequence[Entry]:
+        first = outcome.entries[0]
+        return [_with_changes(e, write, first=e is first) for e in outcome.entries]
+
+
+def _carried(table: Table) -> Mapping[str, str]:
+    """What a day's rows go on from; nothing where the rows of a key do not depend on days."""
+    return table.write.running_columns
+
+
+def _facts(batch: Batch) -> Table:
+    facts = batch.table.facts
+    assert facts is not None  # a table without is refused when it is defined
+    return facts
+
+
+def _touched(frames: Frames, batch: Batch) -> _Touched:
+    """The changed keys with their rows."""
+    table, carried, session = batch.table, _carried(batch.table), frames.session
+    key, facts = list(table.key), _facts(batch)
+    loaded = {*batch.view.table(table.name).last_committed, *batch.work.days}
+    changed = _changed(session, batch)
+    by_key = changed.groupBy(*_names(key)).agg(F.min("dt").alias(_SINCE))
+    some = reduce(lambda a, b: a & b, (F.col(quoted(name)).isNotNull() for name in key))
+    keys = frames.cache(by_key.where(some))
+    first: date | None = keys.agg(F.min(_SINCE)).collect()[0][0]
+
+    def may_feed(file: DataFile) -> bool:
+        day = file.partition["dt"]
+        return first is not None and day in loaded and not (carried and day < first)
+
+    path = f"{batch.settings.lake}/{facts.name}"
+    rows = read_version(session, path, batch.versions[facts.name], may_feed)
+    rows = rows.where(f"dt IN ({sql_days(loaded)})").join(keys, key)
+    rows = rows.where(f"dt >= {_SINCE}") if carried else rows
+    rows = frames.cache(rows.drop(_SINCE))
+    present = None
+    if batch.view.table(table.name).published_days:
+        own = read_version(session, batch.path, version_of(batch.path))
+        present = frames.cache(own.join(keys, key))
+    return _Touched(first, rows, present)
+
+
+def _changed(session: SparkSession, batch: Batch) -> DataFrame:
+    """Key and day of the upstream's rows that came, changed or went since the batch's windows.
+
+    Of days that are restated, of all rows that the upstream has of them, or that the table has.
+    """
+    facts = _facts(batch)
+    # An interval that ends, by a delete or a later version, is another row of the same hash.
+    shown = facts.write.validity
+    columns = list(dict.fromkeys((*batch.table.key, "dt", *facts.key, *shown, HASH)))
+    path = f"{batch.settings.lake}/{facts.name}"
+    after = plain_files(path, batch.versions[facts.name])
+    if batch.work.kind == "restate":
+        return _of_these_days(session, batch, after)
+    by_low: dict[int, set[date]] = {}
+    for work in batch.work.days.values():
+        by_low.setdefault(work.windows[0].low, set()).add(work.day)
+    found = []
+    for low, days in by_low.items():
+
+        def of_these(file: DataFile, days: set[date] = days) -> bool:
+            return file.partition["dt"] in days
+
+        before = as_it_was_read(batch, facts.name, low, after, of_these)
+        if before is None:
+            rows = rows_of(session, after, after.files, columns)
+            if batch.view.table(batch.table.name).published_days and low:
+                own = read_version(session, batch.path, version_of(batch.path))
+                lost = own.select(*_names(batch.table.key), "dt")
+                rows = rows.select(*lost.columns).unionByName(lost)
+            elif not low:
+                rows = rows.where(f"dt IN ({sql_days(days)})")
+        else:
+            rows = rows_apart(session, before, after, columns, of_these)
+        found.append(rows.select(*_names(batch.table.key), "dt"))
+    return reduce(DataFrame.unionByName, found)
+
+
+def _of_these_days(session: SparkSession, batch: Batch, upstream: TableFiles) -> DataFrame:
+    """Key and day of every row of the batch's days, on either side."""
+
+    def of_these(file: DataFile) -> bool:
+        return file.partition["dt"] in batch.work.days
+
+    columns = [*batch.table.key, "dt"]
+    days = f"dt IN ({sql_days(batch.work.days)})"
+    rows = rows_of(session, upstream, [f for f in upstream.files if of_these(f)], columns)
+    if batch.view.table(batch.table.name).published_days:
+        own = plain_files(batch.path, version_of(batch.path))
+        there = rows_of(session, own, [f for f in own.files if of_these(f)], columns)
+        rows = rows.unionByName(there)
+    return rows.where(days).select(*_names(batch.table.key), "dt")
+
+
+def _made(batch: Batch, touched: _Touched) -> DataFrame:
+    """The computed rows of the changed keys: `dt`, own columns and `_hash`."""
+    table = batch.table
+    assert table.transform is not None
+    frames = [touched.facts]
+    if _carried(table):
+        frames.append(_opening(table, touched))
+    made = table.transform(*frames)
+    types = {f.name: f.dataType for f in made.schema.fields if not f.name.startswith("_")}
+    own = [quoted(name) for name in types if name != "dt"]
+    rows = made.select("dt", *own, row_hash(types).alias(HASH))
+    return rows.hint("rebalance", "dt") if len(batch.work.days) > 1 else rows
+
+
+def _opening(table: Table, touched: _Touched) -> DataFrame:
+    """What is carried of the last row of each key before its first day that changed."""
+    key, carried = _names(table.key), _carried(table)
+    if touched.present is None:
+        nothing = (F.lit(None).cast(kind).alias(name) for name, kind in carried.items())
+        return touched.facts.where("false").select(*key, *nothing)
+    rows = touched.present.where(f"dt < {_SINCE}")
+    last = F.max_by(F.struct(*_names(list(carried))), "dt").alias("_last")
+    return rows.groupBy(*key).agg(last).select(*key, "_last.*")
+
+
+def _write(frames: Frames, batch: Batch, read: _Computed) -> StagedWrite:
+    """Stage the computed rows, and what the keys no longer have as deletes."""
+    table, touched, rows = batch.table, read.touched, read.rows
+    carried, first = _carried(table), touched.first
+    key = [*table.key, *(["dt"] if carried else [])]
+
+    def may_hold(file: DataFile) -> bool:
+        return first is not None and (not carried or file.partition["dt"] >= first)
+
+    own = {f.name: f.dataType for f in rows.schema.fields if f.name != HASH}
+    facts = {"order": (HASH,), "keep": may_hold, "days": tuple(batch.work.days)}
+    to = replace(destination(batch, key, **facts), counted_by="")
+    if touched.present is None:
+        return table.write.stage(frames, to, ChangeSet(rows, own))
+    names = _names(key)
+    present = touched.present.where(f"dt >= {_SINCE}") if carried else touched.present
+    gone = present.select(*names).join(rows.select(*names), key, "left_anti")
+    changes = rows.withColumn(DELETED, F.lit(False)).unionByName(
+        gone.withColumn(DELETED, F.lit(True)), allowMissingColumns=True
+    )
+    return table.write.stage(frames, to, ChangeSet(changes, own, deletes=True))
+
+
+def _judge(
+    batch: Batch, facts: DataFrame, rows: DataFrame
+) -> tuple[list[Entry], Mapping[date, Sequence[RuleResult]]]:
+    """Reconcile the new rows of all keys with what they are made from; the days pass together."""
+    sums = batch.table.sums or Sums()
+    whole = F.lit(None).cast("date").alias("dt")
+    read = totals(facts.withColumn("dt", whole), {n: sql for n, (sql, _) in sums.sums.items()}, 0)
+    of_made = {n: sql for n, (_, sql) in sums.sums.items()}
+    rows, made = made_totals(batch, rows.withColumn("dt", whole), of_made)
+    found: dict[int, Mapping[str, Any]] = {0: {}, 1: {}}
+    for row in read.unionByName(made, allowMissingColumns=True).collect():
+        found[row["side"]] = row.asDict()
+    count = found[1].get("rows", 0)
+    apart = differences(sums, found[0], found[1])
+    counts = DayCounts(count, 0, count, 0, differences=apart, now=batch.now)
+    examples_of = examples_of_broken(batch, rows, [found[1]])
+    days = [claim.day for claim in batch.claims]
+    results = batch.accepting(judged(batch, counts, found[1], examples_of), *days)
+    entries = [
+        replace(claim, **verdict(results), rows_read=found[0].get("rows", 0) if at == 0 else 0)
+        for at, claim in enumerate(batch.claims)
+    ]
+    return entries, {claim.day: results for claim in batch.claims}
+
+
+def _with_changes(entry: Entry, write: StagedWrite, *, first: bool) -> Entry:
+    """What the batch did stands at its first day: keys are of no day."""
+    if not first:
+        return entry
+    return replace(
+        entry,
+        rows_inserted=write.rows_inserted,
+        rows_updated=write.rows_updated,
+        rows_deleted=write.deleted,
+        rows_counted=write.rows_inserted + write.rows_updated,
+    )
+
+
+def _names(names: Sequence[str]) -> list[str]:
+    return [quoted(name) for name in names]

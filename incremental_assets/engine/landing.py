@@ -1,0 +1,194 @@
+"""A batch of landed files into a bronze table: every line, as it landed, exactly once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+
+from pyspark.sql import DataFrame
+
+from incremental_assets.engine.batch import Batch, BatchKind, Outcome, note, verdict
+from incremental_assets.engine.bronze import COLUMNS, PARTITIONS, landed_lines
+from incremental_assets.engine.volume import Before, judges_volume, landed
+from incremental_assets.errors import IncrementalAssetsError, SourceError
+from incremental_assets.frames import Frames
+from incremental_assets.lake.delta_log import Commit, partition_day
+from incremental_assets.lake.merge import replace_files_rows
+from incremental_assets.lake.read import DataFile
+from incremental_assets.lake.stage import stage
+from incremental_assets.lake.staged_write import StagedWrite
+from incremental_assets.ledger.entry import Entry, Touched
+from incremental_assets.quality.judge import RuleResult, judge_day
+from incremental_assets.quality.rules import DayCounts
+from incremental_assets.sources.landed_files import gone
+from incremental_assets.sources.source_file import SourceFile
+from incremental_assets.spark.failure import what_failed
+from incremental_assets.table import Table
+
+_Places = Mapping[tuple[date | None, ...], int]
+_Came = Mapping[date, Mapping[date, int]]
+
+
+@dataclass(frozen=True)
+class _Landed:
+    """What the files hold, staged (None: nothing landed), and what a repair only carries over."""
+
+    write: StagedWrite | None
+    carried: _Places
+    came: _Came
+
+
+class LandingBatch(BatchKind[_Landed]):
+    """Appends new files; puts the rows of changed files in the place of their old ones.
+
+    The gate of a landing day judges its delivery by the rows that were staged, so the files are
+    read once, and a day that fails is not published: its files stay where they landed.
+    """
+
+    def columns(self, table: Table) -> Sequence[tuple[str, str]]:
+        return COLUMNS
+
+    def partition_by(self, table: Table) -> Sequence[str]:
+        return PARTITIONS
+
+    def read(self, batch: Batch, frames: Frames) -> _Landed:
+        files = _files(batch)
+        # Empty files bring nothing, but one that was repaired to nothing takes its old rows away.
+        restated = batch.work.mode == "rebuild"
+        if not (restated or any(file.size for file in files)):
+            return _Landed(None, {}, {})
+        rows = landed_lines(frames.session, batch, files)
+        if restated:
+            write, carried = _replacing(frames, batch, rows, files)
+            return _Landed(write, carried, _came(write.staged.rows, carried))
+        if batch.size == "medium":  # each task would write a file for each of the days
+            rows = rows.hint("rebalance", *PARTITIONS)
+        staged = stage(rows, batch.path, batch.folder, PARTITIONS)
+        return _Landed(StagedWrite(staged), {}, _came(staged.rows, {}))
+
+    def gate(self, batch: Batch, frames: Frames, read: _Landed) -> Outcome:
+        return Outcome(*_judge(batch, read.came, read.write))
+
+    def stage(
+        self, batch: Batch, frames: Frames, read: _Landed, outcome: Outcome
+    ) -> StagedWrite | None:
+        if read.write is None:
+            return None
+        write = read.write.of_days("_landing_day", set(outcome.published))
+        return write if write.changes else None
+
+    def note(self, batch: Batch, read: _Landed, entries: Sequence[Entry]) -> str:
+        """With the rows that a repair only carried over."""
+        found = json.loads(note(batch.number, entries))
+        carried = read.carried.items()
+        found["carried"] = {"/".join(map(str, place)): rows for place, rows in carried if rows}
+        return json.dumps(found, separators=(",", ":"))
+
+    def settled(self, table: Table, claims: Sequence[Entry], commit: Commit) -> Sequence[Entry]:
+        rows = _rows(commit)
+        noted = commit.note.get("days", {})
+        return [
+            replace(
+                _with_rows(claim, rows.get(claim.day, {})),
+                **noted.get(str(claim.day), {"state": "committed"}),
+                target_version=commit.version,
+            )
+            for claim in claims
+        ]
+
+    def explained(self, batch: Batch, error: Exception) -> IncrementalAssetsError | None:
+        missing = gone(batch.settings.landing, _files(batch))
+        if missing or "FAILED_READ_FILE" in str(error):
+            return SourceError(_unreadable(batch, missing, error))
+        return None
+
+
+def _files(batch: Batch) -> list[SourceFile]:
+    return [file for work in batch.work.days.values() for file in work.files]
+
+
+def _replacing(
+    frames: Frames, batch: Batch, rows: DataFrame, files: Sequence[SourceFile]
+) -> tuple[StagedWrite, _Places]:
+    def of_these_days(file: DataFile) -> bool:
+        return file.partition["_landing_day"] in batch.work.days
+
+    paths = [file.path for file in files]
+    return replace_files_rows(frames, rows, batch.path, batch.folder, "_file", paths, of_these_days)
+
+
+def _judge(
+    batch: Batch, came: _Came, written: StagedWrite | None
+) -> tuple[list[Entry], dict[date, list[RuleResult]]]:
+    entries: list[Entry] = []
+    asked = judges_volume(batch.table.rules)
+    volume = landed(batch.path, written, batch.work.days) if asked else {}
+    results: dict[date, list[RuleResult]] = {}
+    for claim in batch.claims:
+        by_day = came.get(claim.day, {})
+        read = sum(by_day.values())
+        empty = tuple(f.path for f in claim.files if f.size == 0)
+        counts = DayCounts(
+            read,
+            0,
+            volume.get(claim.day, read),
+            0,
+            len(claim.files),
+            empty,
+            trailing=Before(volume, claim.day),
+            day=claim.day,
+            now=batch.now,
+        )
+        results[claim.day] = batch.accepting(judge_day(batch.table.rules, counts), claim.day)
+        outcome = verdict(results[claim.day])
+        # A repair that leaves a day without rows takes the old ones away all the same.
+        if batch.work.mode == "rebuild" and not read:
+            outcome = verdict(())
+        entries.append(replace(_with_rows(claim, by_day), **outcome))
+    return entries, results
+
+
+def _with_rows(claim: Entry, by_day: Mapping[date, int]) -> Entry:
+    read = sum(by_day.values())
+    return replace(
+        claim,
+        touched=tuple(Touched(d, n) for d, n in sorted(by_day.items())),
+        rows_read=read,
+        rows_inserted=read,
+        rows_late=sum(n for d, n in by_day.items() if d < claim.day),
+        bytes=sum(f.size for f in claim.files),
+    )
+
+
+def _came(rows: _Places, carried: _Places) -> _Came:
+    """The rows that came, by landing day and by the day that judges them.
+
+    A repair also writes anew what lay in one data file with the repaired rows; that did not come.
+    """
+    found: dict[date, dict[date, int]] = {}
+    for place in {*rows, *carried}:
+        landed, day = place
+        if landed is not None and day is not None:
+            found.setdefault(landed, {})[day] = rows.get(place, 0) - carried.get(place, 0)
+    return found
+
+
+def _rows(commit: Commit) -> _Came:
+    places = {tuple(map(partition_day, p)): commit.added.get(p, 0) for p in commit.touched}
+    said = commit.note.get("carried", {})
+    carried = {place: said.get("/".join(map(str, place)), 0) for place in places}
+    return _came(places, carried)
+
+
+def _unreadable(batch: Batch, missing: Sequence[SourceFile], error: Exception) -> str:
+    if missing:
+        names = ", ".join(f.path for f in missing[:5])
+        what = f"{len(missing)} files vanished or changed while they were read: {names}"
+    else:
+        what = f"a file cannot be read ({what_failed(error)})"
+    return (
+        f"{batch.table.name}, {', '.join(map(str, batch.work.days))}: {what}. Nothing was loaded; "
+        "put the files right or remove them, and run again."
+    )

@@ -1,0 +1,55 @@
+"""Rows that a batch quarantines, and those in quarantine that they take the place of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from incremental_assets.engine.batch import Batch
+from incremental_assets.engine.superseded import in_quarantine
+from incremental_assets.lake import quarantine
+from incremental_assets.ledger.entry import Entry
+from incremental_assets.ledger.view import TableHistory
+from incremental_assets.quality.details import with_details
+
+
+def put_in_quarantine(
+    session: SparkSession, batch: Batch, rows: DataFrame, entries: Sequence[Entry]
+) -> None:
+    """Put the rows that have reasons into quarantine.
+
+    What lay there of the same windows is dropped once the batch has its outcome; what is seen
+    again keeps the moment when it was seen first.
+    """
+    schema = batch.table.schema
+    if schema is not None:
+        rows = with_details(rows.where("size(_reasons) > 0"), schema)
+    kept = quarantine.as_kept(rows, batch.number, batch.now)
+    again = judged_again(batch.view.table(batch.table.name), entries)
+    known = in_quarantine(session, batch, set(again)) if again else None
+    if known is not None:
+        windows = [
+            (F.col("_day") == F.lit(day)) & (F.col("_batch") >= low) for day, low in again.items()
+        ]
+        kept = quarantine.seen_before(kept, known.where(reduce(Column.__or__, windows)))
+    quarantine.put(kept, batch.quarantine_path, batch.table.name, batch.number)
+
+
+def judged_again(history: TableHistory, entries: Sequence[Entry]) -> Mapping[date, int]:
+    """The days whose rows lie in quarantine already and are judged again, with the first batch.
+
+    A held batch over the same window is replaced, and by a rebuild or a replay everything before.
+    """
+    found: dict[date, int] = {}
+    for entry in entries:
+        last = history.last_published.get(entry.day)
+        whole = entry.mode == "rebuild" or entry.kind == "replay" or last is None
+        low = 0 if whole or last is None else last.batch + 1
+        judged = (e.batch for e in history.of_day(entry.day) if e.rows_quarantined)
+        if any(low <= number < entry.batch for number in judged):
+            found[entry.day] = low
+    return found

@@ -1,0 +1,180 @@
+"""A batch of rows from quarantine: judged by today's rules and code, and merged where they pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from incremental_assets.engine.batch import Batch, DayBatch, Outcome
+from incremental_assets.engine.silver import (
+    counted_rows,
+    fit_columns,
+    with_changes,
+)
+from incremental_assets.engine.superseded import in_quarantine
+from incremental_assets.engine.table_write import stage_good
+from incremental_assets.engine.typed import Typed, contract_of, replayed_rows, typed
+from incremental_assets.errors import GateError
+from incremental_assets.frames import Frames
+from incremental_assets.lake import quarantine
+from incremental_assets.lake.quarantine import SAME
+from incremental_assets.lake.stage import Staged
+from incremental_assets.lake.staged_write import StagedWrite
+from incremental_assets.ledger.entry import Entry
+from incremental_assets.quality.details import with_details
+from incremental_assets.quality.gate import (
+    APART,
+    Counted,
+    DayGate,
+    watched_rules,
+)
+from incremental_assets.quality.judge import RuleResult, not_named, row_result
+
+REPLAYED = "replayed"
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """Rows typed again, the rows in quarantine that these are (`tried`), and the others."""
+
+    read: Typed
+    tried: DataFrame
+    rest: DataFrame
+
+
+@dataclass(frozen=True)
+class ReplayBatch(DayBatch[tuple[_Tried, ...]]):
+    """Reads from bronze the rows that lie in quarantine: all, or those with one `reason`.
+
+    What passes is merged like late data. The batch says again what quarantine holds of its days,
+    and its commit decides: before it nothing has left quarantine, after it what passed is in the
+    table.
+    """
+
+    reason: str = ""
+
+    def read(self, batch: Batch, frames: Frames) -> tuple[_Tried, ...]:
+        session = frames.session
+        found = in_quarantine(session, batch, set(batch.work.days))
+        if found is None:  # nothing was ever quarantined
+            return ()
+        there = frames.cache(found)
+        chosen = F.array_contains("reasons", self.reason) if self.reason else F.lit(1) == F.lit(1)
+        lines = there.where(chosen).select(*SAME).distinct()
+        landed, known = replayed_rows(frames, batch, lines)
+        read = typed(frames, landed, batch)
+        # What bronze does not hold any more was repaired: its day is judged by itself.
+        tried = _matching(there.where(chosen), known, "left_semi")
+        gone = _matching(there.where(chosen), known, "left_anti")
+        rest = there.where(~chosen).unionByName(gone)
+        return (_Tried(replace(read, rows=frames.cache(read.rows)), tried, rest),)
+
+    def gate(self, batch: Batch, frames: Frames, read: tuple[_Tried, ...]) -> Outcome:
+        if not read:
+            return Outcome([replace(claim, state="committed") for claim in batch.claims], {})
+        (here,) = read
+        counted = counted_rows(batch, here.read.rows)
+        _refuse(batch, counted)
+        before = _counts(here.tried, here.rest)
+        entries = [
+            _entry(claim, counted.days.get(claim.day), before.get(claim.day, _Before()))
+            for claim in batch.claims
+        ]
+        results = {day: [_result(gate)] for day, gate in counted.days.items() if day is not None}
+        return Outcome(entries, results, not_named(counted), counted)
+
+    def quarantine(
+        self, batch: Batch, frames: Frames, read: tuple[_Tried, ...], outcome: Outcome
+    ) -> None:
+        for here in read:
+            _put(batch, here.read.rows, here.tried, here.rest)
+
+    def stage(
+        self, batch: Batch, frames: Frames, read: tuple[_Tried, ...], outcome: Outcome
+    ) -> StagedWrite | None:
+        if not read:
+            return None
+        (here,) = read
+        assert outcome.counted is not None
+        days = outcome.counted.days.items()
+        good = [day for day, gate in days if day is not None and gate.rows > gate.quarantined]
+        if not good:
+            return StagedWrite(Staged(batch.path, (), ()))
+        fit_columns(frames.session, batch, here.read.rows)
+        return stage_good(frames, batch, here.read, outcome.counted, sorted(good))
+
+    def counted(self, outcome: Outcome, write: StagedWrite) -> Sequence[Entry]:
+        return with_changes(outcome.entries, write)
+
+
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """Rows of a day in quarantine: those that are tried, those of them in the shares, the rest."""
+
+    tried: int = 0
+    counted: int = 0
+    rest: int = 0
+
+
+def _matching(aside: DataFrame, found: DataFrame, how: str) -> DataFrame:
+    same = [F.col(f"a.{name}").eqNullSafe(F.col(f"b.{name}")) for name in SAME]
+    return aside.alias("a").join(found.alias("b"), same, how).select("a.*")
+
+
+def _refuse(batch: Batch, counted: Counted) -> None:
+    """Raise GateError where a rule on rows would hold their days."""
+    failed = []
+    for rule in watched_rules(batch.table.rules):
+        for day, gate in counted.days.items():
+            result = row_result(rule, counted.broken.get((day, rule.name), 0), gate.rows)
+            if rule.severity == "fail" and not result.passed:
+                failed.append(f"{day}: {rule.name}: {result.found}")
+    if failed:
+        raise GateError(
+            f"{batch.table.name}: the replay is held back by {'; '.join(failed)}. Nothing left "
+            "quarantine; repair the rows or the rule, or replay other days."
+        )
+
+
+def _put(batch: Batch, rows: DataFrame, tried: DataFrame, rest: DataFrame) -> None:
+    """Write down what stays in quarantine of the batch's days."""
+    bad = with_details(rows.where("size(_reasons) > 0"), contract_of(batch.table))
+    bad = quarantine.seen_before(quarantine.as_kept(bad, batch.number, batch.now), tried)
+    stays = rest.withColumn("_batch", F.lit(batch.number).cast("long")).select(*bad.columns)
+    quarantine.put(bad.unionByName(stays), batch.quarantine_path, batch.table.name, batch.number)
+
+
+def _counts(tried: DataFrame, rest: DataFrame) -> Mapping[date, _Before]:
+    apart: Column = F.size(F.array_except("reasons", F.array(*map(F.lit, APART)))) == 0
+    every = tried.select("_day", F.lit(True).alias("tried"), (~apart).alias("counted"))
+    every = every.unionByName(
+        rest.select("_day", F.lit(False).alias("tried"), F.lit(False).alias("counted"))
+    )
+    found = every.groupBy("_day").agg(
+        F.count_if("tried"), F.count_if("counted"), F.count_if(~F.col("tried"))
+    )
+    return {row[0]: _Before(*row[1:]) for row in found.collect()}
+
+
+def _entry(claim: Entry, gate: DayGate | None, before: _Before) -> Entry:
+    """The outcome of a day. Its counts change what the day's shares are taken of."""
+    gate = gate or DayGate(claim.day)
+    return replace(
+        claim,
+        state="committed",
+        rows_read=gate.rows,
+        rows_quarantined=gate.quarantined + before.rest,
+        rows_late=gate.late,
+        rows_counted=gate.counted - before.counted,
+        rows_counted_quarantined=gate.counted_quarantined - before.counted,
+    )
+
+
+def _result(gate: DayGate) -> RuleResult:
+    passed = gate.rows - gate.quarantined
+    found = f"{passed} of {gate.rows} rows passed"
+    return RuleResult(REPLAYED, "warn", not gate.quarantined, found, passed, gate.rows, gate.rows)

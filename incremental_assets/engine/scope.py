@@ -1,0 +1,33 @@
+"""Where the rules of a batch look that look further than one row."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+
+from incremental_assets.engine.batch import Batch
+from incremental_assets.lake.delta_log import version_of
+from incremental_assets.lake.literals import sql_days
+from incremental_assets.lake.read import DataFile, read_version
+from incremental_assets.quality.rule import Scope
+
+
+def scope_of(session: SparkSession, batch: Batch, day: str, *, replaced: bool) -> Scope:
+    """The scope of a batch's rows; `replaced`: they take the place of all that their days hold."""
+
+    def read(name: str) -> DataFrame | None:
+        if not batch.view.table(name).high:
+            return None
+        path = f"{batch.settings.lake}/{name}"
+        return read_version(session, path, version_of(path))
+
+    def of_these_days(file: DataFile) -> bool:
+        return file.partition["dt"] in batch.work.days
+
+    def present() -> DataFrame | None:
+        published = batch.view.table(batch.table.name).published_days
+        if replaced or not published & set(batch.work.days):
+            return None
+        rows = read_version(session, batch.path, version_of(batch.path), of_these_days)
+        return rows.where(f"dt IN ({sql_days(batch.work.days)})")
+
+    return Scope(day, batch.table.key, read, present)

@@ -1,0 +1,209 @@
+"""Settling a batch that a dead run left: its outcome told from the log, or everything rolled back.
+
+The same for a table's days and for a loader's target; they differ in where their parts lie.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import Any
+
+from incremental_assets.engine.batch import BatchKind, quarantine_path
+from incremental_assets.engine.superseded import outcomes_of, tidy
+from incremental_assets.engine.target import TargetTable
+from incremental_assets.lake import quarantine
+from incremental_assets.lake.columns import TABLE
+from incremental_assets.lake.delta_log import (
+    Commit,
+    find_commit,
+    last_transaction,
+    open_table,
+    put_fence,
+)
+from incremental_assets.lake.literals import sql_days
+from incremental_assets.lake.side_table import (
+    CONFLICTS,
+    SIDE,
+    abandon_side_rows,
+    delete_side_rows,
+    side_table_of,
+    tolerated,
+)
+from incremental_assets.lake.stage import discard_batch
+from incremental_assets.ledger.entry import Entry, Touched
+from incremental_assets.ledger.together import LogStanding, require_own
+from incremental_assets.ledger.view import LedgerView
+from incremental_assets.plan.together import A_TABLE_THAT_IS_GONE, log_standing
+from incremental_assets.settings import Settings
+from incremental_assets.table import Table
+
+
+@dataclass(frozen=True)
+class Settling(ABC):
+    """What the log of the table at `path` says of a batch of the load `name`.
+
+    `remedy` says what to do where the ledger and the table do not belong together.
+    """
+
+    name: str
+    path: str
+    log: Callable[[str], None]
+
+    @property
+    @abstractmethod
+    def remedy(self) -> str: ...
+
+    @abstractmethod
+    def standing(self) -> LogStanding:
+        """Where the table stands by its own log."""
+
+    @abstractmethod
+    def committed(self, claims: Sequence[Entry], commit: Commit) -> Sequence[Entry]:
+        """The outcome of a batch that was published, as its commit tells it."""
+
+    @abstractmethod
+    def roll_back(self, batch: int) -> None:
+        """Take back what a fenced batch wrote besides its side rows and staged files."""
+
+    def given_up(self, claim: Entry) -> Entry:
+        """The outcome of a claim that was given up."""
+        return replace(claim, state="abandoned", files=())
+
+    def outcome(self, claims: Sequence[Entry]) -> Sequence[Entry] | None:
+        """The outcome of a batch; None if the table does not have it."""
+        batch = claims[0].batch
+        if open_table(self.path) is None:
+            return None
+        commit = find_commit(self.path, self.name, batch)
+        if commit is None:
+            return None
+        if commit.note.get("fence"):
+            self._abandon(batch)
+            return [self.given_up(claim) for claim in claims]
+        require_own(claims[0], commit.note, self.path, self.remedy)
+        entries = self.committed(claims, commit)
+        return [replace(e, why=f"{e.why} (healed)".strip()) for e in entries]
+
+    def fence(self, batch: int) -> bool:
+        """Make the batch impossible; False if somebody committed first."""
+        if open_table(self.path) is not None and not put_fence(self.path, self.name, batch):
+            return False
+        self._abandon(batch)
+        return True
+
+    def _abandon(self, batch: int) -> None:
+        self.roll_back(batch)
+        for app in (SIDE, CONFLICTS):
+            side, own = side_table_of(self.path), {TABLE: self.name}
+            abandon_side_rows(side, f"{app} {self.name}", batch, own)
+        with tolerated(f"{self.name}: files that batch {batch} had staged", self.log):
+            if open_table(self.path) is not None:
+                discard_batch(self.path, self.name, batch)
+
+
+@dataclass(frozen=True)
+class TableSettling(Settling):
+    """Of a table of the lake; `settled` are the days that were given an outcome."""
+
+    settings: Settings
+    table: Table
+    kind: BatchKind[Any]
+    settled: set[date] = field(default_factory=set)
+
+    @classmethod
+    def of(
+        cls, settings: Settings, table: Table, kind: BatchKind[Any], log: Callable[[str], None]
+    ) -> TableSettling:
+        """The settling of a table."""
+        return cls(table.name, f"{settings.lake}/{table.name}", log, settings, table, kind)
+
+    @property
+    def remedy(self) -> str:
+        return (
+            "Restore the ledger and the table as they were at one time; or "
+            f"`incremental-assets ledger rebuild {self.table.name}` rebuilds the ledger from "
+            f"what the table's log says. {A_TABLE_THAT_IS_GONE}"
+        )
+
+    def standing(self) -> LogStanding:
+        return log_standing(self.settings, self.table)
+
+    def outcome(self, claims: Sequence[Entry]) -> Sequence[Entry] | None:
+        self.settled.update(claim.day for claim in claims)
+        return super().outcome(claims)
+
+    def committed(self, claims: Sequence[Entry], commit: Commit) -> Sequence[Entry]:
+        entries = self.kind.settled(self.table, claims, commit)
+        supersede(self.settings, self.table, entries)
+        return entries
+
+    def roll_back(self, batch: int) -> None:
+        path = quarantine_path(self.settings, self.table)
+        quarantine.fence(path, self.name, batch)
+        with tolerated(f"{self.name}: files that batch {batch} had staged", self.log):
+            quarantine.discard(path, self.name, batch)
+
+    def tidy(self, view: LedgerView) -> None:
+        """Remove what the outcomes on record say does not count any more."""
+        path = quarantine_path(self.settings, self.table)
+        if self.settled:
+            outcomes = outcomes_of(view.table(self.name), self.settled)
+            tidy(path, self.name, outcomes, self.settled, self.log)
+
+
+@dataclass(frozen=True)
+class TargetSettling(Settling):
+    """Of a loader's target."""
+
+    target: TargetTable
+
+    @classmethod
+    def of(cls, target: TargetTable, log: Callable[[str], None]) -> TargetSettling:
+        """The settling of a target."""
+        return cls(target.name, target.path, log, target)
+
+    @property
+    def remedy(self) -> str:
+        return (
+            "Restore the target and the watermarks as they were at one time; or load with another "
+            "watermark_path: everything is then read again, and merged where there is a "
+            "primary_key (without one, name start_from)."
+        )
+
+    def standing(self) -> LogStanding:
+        """One of which the ledger knows nothing is filled on."""
+        is_there, last = last_transaction(self.path, self.name)
+        return LogStanding(self.path, is_there, last, filled_on=True)
+
+    def given_up(self, claim: Entry) -> Entry:
+        return replace(claim, state="abandoned", high=claim.low)
+
+    def committed(self, claims: Sequence[Entry], commit: Commit) -> Sequence[Entry]:
+        days = commit.note.get("touched", {}).items()
+        touched = tuple(Touched(date.fromisoformat(day), rows) for day, rows in days)
+        return [
+            replace(
+                claim,
+                **commit.note.get("metrics", {}),
+                state="committed",
+                touched=touched,
+                target_version=commit.version,
+            )
+            for claim in claims
+        ]
+
+    def roll_back(self, batch: int) -> None:
+        target, own = self.target, {TABLE: self.name}
+        abandon_side_rows(target.state.quarantine, target.quarantine_name, batch, own)
+        target.changes.roll_back(target.name, target.snapshot, batch)
+
+
+def supersede(settings: Settings, table: Table, entries: Sequence[Entry]) -> None:
+    """Drop from a side table what earlier batches kept of days that these outcomes rebuilt."""
+    rebuilt = [e.day for e in entries if e.mode == "rebuild" and e.state == "committed"]
+    if table.is_typed and rebuilt:
+        path = side_table_of(f"{settings.lake}/{table.name}")
+        delete_side_rows(path, f"dt IN ({sql_days(rebuilt)}) AND _batch < {entries[0].batch}")

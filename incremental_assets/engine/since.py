@@ -1,0 +1,45 @@
+"""What an upstream has that a table has not read: its version then, its rows since."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from incremental_assets.engine.batch import Batch
+from incremental_assets.errors import LakeError
+from incremental_assets.lake.read import DataFile, TableFiles, every_file, plain_files
+from incremental_assets.lake.vacuum import whole_from
+from incremental_assets.ledger.view import LedgerView
+from incremental_assets.storage import file_at
+
+
+def as_it_was_read(
+    batch: Batch,
+    upstream: str,
+    low: int,
+    after: TableFiles,
+    keep: Callable[[DataFile], bool] = every_file,
+) -> TableFiles | None:
+    """The upstream when its batch `low` was the last one.
+
+    None if nothing of it was read before, or if that version, or one of its files among those to
+    `keep` that `after` no longer has, is gone by now (VACUUM, a log that was cut).
+    """
+    if not low:
+        return None
+    version = version_read(batch.view, upstream, low)
+    path = f"{batch.settings.lake}/{upstream}"
+    if version is None or version < whole_from(path):
+        return None
+    try:
+        before = plain_files(path, version)
+    except LakeError:
+        return None
+    there = {file.path for file in after.files}
+    gone = (file for file in before.files if file.path not in there and keep(file))
+    return None if any(file_at(path, file.path) is None for file in gone) else before
+
+
+def version_read(view: LedgerView, upstream: str, low: int) -> int | None:
+    """The version of an upstream when its batch `low` was the last one; None if nobody knows."""
+    entries = view.table(upstream).newest_first(up_to=low)
+    return next((e.target_version for e in entries if e.target_version), None)

@@ -1,0 +1,305 @@
+"""A batch from a stored source into a bronze table: the rows of its days that are not there yet."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from incremental_assets.changes.by_timestamp import Timestamp
+from incremental_assets.changes.cursor import Cursor
+from incremental_assets.changes.progress import Step, state_of_progress
+from incremental_assets.changes.watermark import as_text, instant_at
+from incremental_assets.days import ONE_DAY, named
+from incremental_assets.engine.batch import Batch, BatchKind, Outcome, from_commit, verdict
+from incremental_assets.engine.bronze import COLUMNS, PARTITIONS
+from incremental_assets.engine.put_in_quarantine import put_in_quarantine
+from incremental_assets.engine.stored_news import (
+    GOOD,
+    LOAD_DAY,
+    QUARANTINED,
+    is_ahead,
+    is_null,
+    is_unreadable,
+    last_looks,
+    new_rows,
+    sequence_step,
+)
+from incremental_assets.engine.stored_rows import (
+    AT,
+    HASH,
+)
+from incremental_assets.engine.stored_sequence import WITHOUT_CURSOR, without_cursor_since
+from incremental_assets.engine.volume import Before, added_up, judges_volume
+from incremental_assets.errors import IncrementalAssetsError, SourceError, WatermarkError
+from incremental_assets.frames import Frames
+from incremental_assets.lake.delta_log import Commit, partition_day
+from incremental_assets.lake.stage import stage
+from incremental_assets.lake.staged_write import StagedWrite
+from incremental_assets.ledger.entry import Entry
+from incremental_assets.plan.stored import state_of
+from incremental_assets.quality.judge import RuleResult, judge_day
+from incremental_assets.quality.rules import DayCounts
+from incremental_assets.sources.stored import FixedSource
+from incremental_assets.sources.stored_days import rows_in
+from incremental_assets.table import Table
+
+
+@dataclass(frozen=True)
+class _New:
+    """The rows that may be new, and how far a sequence may be read."""
+
+    rows: DataFrame
+    step: Step | None
+
+
+class StoredBatch(BatchKind[_New]):
+    """Appends what the source has for the days and the table has not, told apart by a row's hash.
+
+    A day's watermark bounds what is read again; within that, only a row that equals one of the
+    table is known. Rows without a day of their own, and those of a day to come, are today's.
+    """
+
+    def columns(self, table: Table) -> Sequence[tuple[str, str]]:
+        return (*COLUMNS, (HASH, "string"))
+
+    def partition_by(self, table: Table) -> Sequence[str]:
+        return PARTITIONS
+
+    def read(self, batch: Batch, frames: Frames) -> _New:
+        _refuse_other_detector(batch)
+        fixed = _fixed(batch)
+        step = sequence_step(frames, batch, fixed)
+        return _New(new_rows(frames, batch, fixed, step), step)
+
+    def gate(self, batch: Batch, frames: Frames, read: _New) -> Outcome:
+        days = _by_day(read.rows, batch)
+        entries, results = _judge(batch, _fixed(batch), days, read.step)
+        return Outcome(entries, results, _notes(batch, days, read.step))
+
+    def quarantine(self, batch: Batch, frames: Frames, read: _New, outcome: Outcome) -> None:
+        if any(entry.rows_quarantined for entry in outcome.entries):
+            rows = read.rows.where(~F.col(QUARANTINED))
+            put_in_quarantine(frames.session, batch, rows, outcome.entries)
+
+    def stage(
+        self, batch: Batch, frames: Frames, read: _New, outcome: Outcome
+    ) -> StagedWrite | None:
+        published = [entry for entry in outcome.entries if entry.state == "committed"]
+        if not sum(entry.rows_inserted for entry in published):
+            return None
+        days = [entry.day for entry in published]
+        good = read.rows.where(F.expr(GOOD) & F.col(LOAD_DAY).isin(days))
+        names = [name for name, _ in self.columns(batch.table)]
+        return StagedWrite(stage(good.select(*names), batch.path, batch.folder, PARTITIONS))
+
+    def settled(self, table: Table, claims: Sequence[Entry], commit: Commit) -> Sequence[Entry]:
+        return from_commit(claims, commit, lambda partition: partition_day(partition[1]))
+
+    def explained(self, batch: Batch, error: Exception) -> IncrementalAssetsError | None:
+        fixed = _fixed(batch)
+        missing = fixed.gone()
+        if not missing:
+            return None
+        names = ", ".join(file.path for file in missing[:5])
+        return SourceError(
+            f"{batch.table.name}: {len(missing)} files of {fixed.path} vanished or changed while "
+            f"they were read: {names}. Nothing was loaded; run again."
+        )
+
+
+def _fixed(batch: Batch) -> FixedSource:
+    fixed = batch.work.source
+    assert fixed is not None
+    return fixed
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What was found for one day: rows, those set aside, the ends of the cursor, odd ones.
+
+    `without` are good rows without a cursor, which are read again by each load.
+    `first_ahead` is the lowest cursor of the rows in quarantine whose time is still to come, in
+    microseconds since 1970, of this batch and of those before it.
+    """
+
+    rows: int = 0
+    aside: int = 0
+    without: int = 0
+    lowest: Any = None
+    highest: Any = None
+    nulls: int = 0
+    unreadable: int = 0
+    ahead: int = 0
+    first_ahead: int | None = None
+
+    @property
+    def good(self) -> int:
+        return self.rows - self.aside
+
+
+def _by_day(rows: DataFrame, batch: Batch) -> Mapping[date, _Found]:
+    ahead, new = is_ahead(batch), ~F.col(QUARANTINED)
+    timed = isinstance(batch.table.changes, Timestamp)
+    at = F.unix_micros(AT) if timed else F.col(AT)
+    # A row of a day to come is found when that day is loaded, and moves no watermark before.
+    own = F.col("_landing_day") == F.col(LOAD_DAY)
+    waits = ahead & ~F.expr(GOOD) & own
+    ends = new & ~ahead & (own if timed else F.lit(True))
+    found = rows.groupBy(LOAD_DAY).agg(
+        F.count_if(new).alias("rows"),
+        F.count_if(new & ~F.expr(GOOD)).alias("aside"),
+        F.count_if(F.expr(GOOD) & F.col(AT).isNull()).alias("without"),
+        F.min(F.when(ends, at)).alias("lowest"),
+        F.max(F.when(ends, at)).alias("highest"),
+        F.count_if(new & is_null()).alias("nulls"),
+        F.count_if(new & is_unreadable()).alias("unreadable"),
+        F.count_if(new & ahead).alias("ahead"),
+        F.min(F.when(waits, F.unix_micros(AT) if timed else F.lit(None))).alias("first_ahead"),
+    )
+    days = {row[LOAD_DAY]: _Found(*row[1:]) for row in found.collect()}
+    changes = batch.table.changes
+    nulls = sum(each.nulls for each in days.values())
+    if nulls and isinstance(changes, Cursor) and changes.nulls == "raise":
+        raise SourceError(
+            f"{batch.table.name}: {nulls} rows have no {changes.column}, so nobody can say whether "
+            "they are new. Nothing was loaded and no watermark moved; repair them at the source, "
+            "or say nulls='quarantine' to set them aside or nulls='include' to load each of them "
+            "once."
+        )
+    return days
+
+
+def _judge(
+    batch: Batch, fixed: FixedSource, days: Mapping[date, _Found], step: Step | None
+) -> tuple[list[Entry], dict[date, list[RuleResult]]]:
+    entries: list[Entry] = []
+    results: dict[date, list[RuleResult]] = {}
+    looks = last_looks(batch)
+    history = batch.view.table(batch.table.name)
+    asked = judges_volume(batch.table.rules)
+    volume = added_up(history, lambda entry: entry.rows_inserted) if asked else {}
+    for claim in batch.claims:
+        found = days.get(claim.day, _Found())
+        counts = DayCounts(
+            found.rows,
+            found.aside,
+            found.rows + volume.get(claim.day, 0),
+            found.aside,
+            trailing=Before(volume, claim.day),
+            day=claim.day,
+            now=batch.now,
+        )
+        results[claim.day] = batch.accepting(judge_day(batch.table.rules, counts), claim.day)
+        last = looks[claim.day]
+        low = last.high if last is not None else ""
+        entries.append(
+            replace(
+                claim,
+                **verdict(results[claim.day]),
+                rows_read=found.rows,
+                rows_inserted=found.good,
+                rows_quarantined=found.aside,
+                bytes=sum(file.size for file in claim.files),
+                low=low,
+                high=_watermark(batch, low, found),
+                position=_position(batch, fixed, claim.day, found, step),
+            )
+        )
+    return entries, results
+
+
+def _watermark(batch: Batch, before: str, found: _Found) -> str:
+    changes = batch.table.changes
+    if not isinstance(changes, Cursor):
+        return before
+    return changes.high_after(before, found.lowest, found.highest, found.good, batch.now)
+
+
+def _position(batch: Batch, fixed: FixedSource, day: date, found: _Found, step: Step | None) -> str:
+    work = batch.work.days[day]
+    state: dict[str, Any] = {"detector": batch.claims[0].detector, "column": _column(batch.table)}
+    state["source"] = fixed.mark
+    if work.seen:
+        state["seen"] = work.seen
+    if work.listed:
+        state["listed"] = work.listed
+    if found.first_ahead is not None:
+        state["ahead"] = as_text(instant_at(found.first_ahead))
+    if batch.table.changes.is_log and fixed.version is not None:
+        state["version"] = fixed.version
+    if step is not None:
+        state |= {"top": step.after.high, **state_of_progress(step.after, step.after.high)}
+        state[WITHOUT_CURSOR] = without_cursor_since(batch, found.without)
+    return json.dumps(state)
+
+
+def _column(table: Table) -> str:
+    return str(getattr(table.changes, "column", "") or getattr(table.changes, "sequence", ""))
+
+
+def _refuse_other_detector(batch: Batch) -> None:
+    """Raise WatermarkError where another detector or column left the position."""
+    state = state_of(batch.view.table(batch.table.name).last)
+    before = state.get("detector"), state.get("column")
+    now = batch.claims[0].detector, _column(batch.table)
+    if state and before != now:
+        raise WatermarkError(
+            f"{batch.table.name} was loaded by {before[0]} of {before[1]!r} so far, and is now to "
+            f"be loaded by {now[0]} of {now[1]!r}: their watermarks have nothing in common. Go on "
+            "as before, or give the source a table of another name."
+        )
+
+
+def _passed_over(batch: Batch, days: Mapping[date, _Found]) -> Mapping[date, int]:
+    """How many rows more the source has of a day than before, beyond those that were new.
+
+    0 for a day with as many rows as before of which some are others, and none was new.
+    """
+    changes = batch.table.changes
+    if not isinstance(changes, Timestamp) or changes.lookback >= ONE_DAY:
+        return {}
+    more: dict[date, int] = {}
+    for day, last in last_looks(batch).items():
+        before, now = state_of(last).get("seen", ""), batch.work.days[day].seen
+        if before and now:
+            new = days[day].rows if day in days else 0
+            rows = rows_in(now) - rows_in(before) - new
+            others = before != now and before.count(":") == now.count(":")
+            if rows > 0 or (rows == new == 0 and others):
+                more[day] = rows
+    return more
+
+
+def _notes(batch: Batch, days: Mapping[date, _Found], step: Step | None) -> tuple[str, ...]:
+    notes = list(step.notes) if step is not None else []
+    changes = batch.table.changes
+    ahead = sum(found.ahead for found in days.values())
+    if ahead and isinstance(changes, Timestamp):
+        notes.append(changes.ahead_note(ahead, batch.now))
+    below = _passed_over(batch, days)
+    if below and isinstance(changes, Timestamp):
+        remedy = (
+            f"let Timestamp({changes.column!r}, lookback=timedelta(days=1)) read such days again"
+        )
+        others = [day for day, rows in below.items() if not rows]
+        late = [day for day in below if day not in others]
+        if late:
+            notes.append(
+                f"{sum(below.values())} rows of {named(late)} came again, or late with a "
+                f"{changes.column} below the watermark, and were not read: {remedy}"
+            )
+        if others:
+            notes.append(
+                f"rows of {named(others)} changed at the source with a {changes.column} below the "
+                f"watermark, and were not read: {remedy}"
+            )
+    odd = sum(found.unreadable for found in days.values())
+    if odd:
+        notes.append(f"{odd} rows were set aside: their {_column(batch.table)} cannot be read")
+    return tuple(notes)

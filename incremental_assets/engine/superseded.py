@@ -1,0 +1,85 @@
+"""Which rows in quarantine do not count any more, told by the ledger; and taking them away.
+
+A row counts until a later batch judges its window again, or somebody drops it; those of a batch
+that was given up never do. They are taken away after that is on record. Nothing depends on whether
+it was done: whoever reads the quarantine leaves them out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from datetime import date
+
+from pyspark.sql import DataFrame, SparkSession
+
+from incremental_assets.engine.batch import Batch
+from incremental_assets.lake import quarantine
+from incremental_assets.lake.quarantine import Superseded
+from incremental_assets.lake.side_table import tolerated
+from incremental_assets.ledger.entry import Entry
+from incremental_assets.ledger.view import TableHistory
+
+
+def superseded(outcomes: Iterable[Entry], days: Collection[date] | None = None) -> list[Superseded]:
+    """What the outcomes of a table, of each day oldest first, say of some days (None: of all).
+
+    A held batch over the same window is replaced by the next one, and by a rebuild or a replay
+    everything before it.
+    """
+    given_up: list[Superseded] = []
+    found: dict[date, list[Superseded]] = {}
+    published: dict[date, int] = {}
+    judged: dict[date, int] = {}  # the last batch that put rows of the day into quarantine
+    for entry in outcomes:
+        day, of_day = entry.day, found.setdefault(entry.day, [])
+        if entry.state == "abandoned":
+            if not given_up or given_up[-1].low != entry.batch:
+                given_up.append(Superseded(None, entry.batch, entry.batch + 1))
+        elif days is not None and day not in days:
+            continue
+        elif entry.state == "dropped":
+            of_day.append(Superseded(day, 0, entry.batch, entry.held_by))
+        elif entry.state in ("committed", "held") and entry.kind != "rewind":
+            whole = entry.mode == "rebuild" or entry.kind == "replay"
+            low = 0 if whole else published.get(day, -1) + 1
+            if judged.get(day, -1) >= low:
+                of_day[:] = [] if whole else of_day
+                of_day.append(Superseded(day, low, entry.batch))
+            if entry.rows_quarantined:
+                judged[day] = entry.batch
+            if entry.state == "committed":
+                published[day] = entry.batch
+    return [*given_up, *(each for of_day in found.values() for each in of_day)]
+
+
+def outcomes_of(history: TableHistory, days: Collection[date] | None) -> list[Entry]:
+    """What may have a word on rows in quarantine of some days (None: of all), by day."""
+    some = history.days_aside if days is None else days
+    return [entry for day in sorted(some) for entry in history.of_day(day)]
+
+
+def in_quarantine(
+    session: SparkSession, batch: Batch, days: Collection[date] | None = None
+) -> DataFrame | None:
+    """The rows of the batch's table that count, of some days; None where there never were any."""
+    path = batch.quarantine_path
+    rows = quarantine.read(session, path, days)
+    if rows is None:
+        return None
+    gone = superseded(outcomes_of(batch.view.table(batch.table.name), days), days)
+    return quarantine.counting(rows, quarantine.still_there(path, gone))
+
+
+def tidy(
+    path: str,
+    name: str,
+    outcomes: Iterable[Entry],
+    days: Collection[date],
+    say: Callable[[str], None],
+) -> None:
+    """Take away what does not count any more of these days.
+
+    What fails is told and not raised; the next load of the day and `maintain` do it again.
+    """
+    with tolerated(f"{name}: rows in quarantine that do not count any more", say):
+        quarantine.drop(path, quarantine.still_there(path, superseded(outcomes, days)))

@@ -1,0 +1,212 @@
+"""The steps of a batch of a table's days."""
+
+from __future__ import annotations
+
+import getpass
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, ClassVar
+
+from pyspark.sql import SparkSession
+
+from incremental_assets.engine.batch import Batch, BatchKind, Outcome
+from incremental_assets.engine.kinds import detector_of
+from incremental_assets.engine.load import Steps
+from incremental_assets.engine.lookups import affected_days, looked_up_versions
+from incremental_assets.engine.settling import supersede
+from incremental_assets.engine.superseded import outcomes_of, tidy
+from incremental_assets.errors import ConflictError, IncrementalAssetsError, LakeError
+from incremental_assets.frames import Frames
+from incremental_assets.lake import quarantine
+from incremental_assets.lake.delta_log import ensure_table, version_of
+from incremental_assets.lake.publish import publish
+from incremental_assets.lake.session import batch_frames
+from incremental_assets.lake.side_table import tolerated
+from incremental_assets.lake.staged_write import StagedWrite
+from incremental_assets.lake.transaction import Transaction
+from incremental_assets.ledger.entry import Entry
+from incremental_assets.ledger.ledger import Ledger
+from incremental_assets.ledger.settle import record
+from incremental_assets.ledger.together import new_token
+from incremental_assets.ledger.view import LedgerView
+from incremental_assets.plan import Work, file_entries
+from incremental_assets.settings import Settings
+from incremental_assets.spark.failure import what_failed
+from incremental_assets.table import Table
+
+
+@dataclass(frozen=True)
+class Lake:
+    """What every load of a lake uses: its tables, ledger, Spark, clock and log."""
+
+    settings: Settings
+    tables: tuple[Table, ...]
+    ledger: Ledger
+    spark: Callable[[], SparkSession]
+    now: Callable[[], datetime]
+    log: Callable[[str], None]
+
+
+class TableSteps(Steps[Any, Outcome, Outcome]):
+    """Claims the days of a plan, and loads them as their kind of table does.
+
+    `after` is the table's last batch as the plan knew it.
+    """
+
+    claims_before_read: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        lake: Lake,
+        table: Table,
+        work: Work,
+        after: int,
+        run_id: str,
+        kind: BatchKind[Any],
+    ) -> None:
+        self._lake = lake
+        self.table = table
+        self._work = work
+        self._after = after
+        self._run_id = run_id
+        self._kind = kind
+        self._batch: Batch | None = None
+        self._started = time.monotonic()
+        path = f"{lake.settings.lake}/{table.name}"
+        ensure_table(path, table.name, kind.columns(table), kind.partition_by(table))
+
+    @property
+    def batch(self) -> Batch:
+        """The batch, once it is claimed."""
+        assert self._batch is not None
+        return self._batch
+
+    def number(self) -> int:
+        return self.batch.number
+
+    def frames(self) -> Frames:
+        return batch_frames(self._lake.spark, lambda: self.batch.size)
+
+    def claim(self) -> None:
+        """Fix the windows and the upstreams' versions, and write the next number to the ledger."""
+        lake, table = self._lake, self.table
+        now, who, token = lake.now(), getpass.getuser(), new_token()
+        planned = lake.ledger.view()
+        claimed: list[Entry] = []
+
+        def decide(view: LedgerView) -> Sequence[Entry]:
+            history = view.table(table.name)
+            if history.last_batch != self._after or history.unsettled:
+                raise ConflictError(
+                    f"{table.name}: another run claimed batch {history.last_batch} meanwhile. "
+                    "Nothing was published by this one; run again."
+                )
+            claimed[:] = [
+                Entry(
+                    table=table.name,
+                    batch=self._after + 1,
+                    day=day,
+                    state="claimed",
+                    kind=self._work.kind,
+                    mode=self._work.mode,
+                    detector=detector_of(table),
+                    recorded_at=now,
+                    windows=todo.windows,
+                    files=file_entries(todo.files),
+                    run_id=self._run_id,
+                    who=who,
+                    why=todo.why,
+                    code_version=table.code_version,
+                    token=token,
+                )
+                for day, todo in sorted(self._work.days.items())
+            ]
+            return claimed
+
+        versions = {
+            read.table.name: version_of(f"{lake.settings.lake}/{read.table.name}")
+            for read in table.upstreams
+            if planned.table(read.table.name).high
+        }
+        view = lake.ledger.transact(decide)
+        # After the claim: whoever commits what is not in these sees the claim, and says what it
+        # changed for this table's days (`affected_days`).
+        versions |= looked_up_versions(table, lake.settings.lake)
+        self._batch = Batch(
+            table,
+            self._after + 1,
+            self._work,
+            claimed,
+            view,
+            versions,
+            lake.settings,
+            now,
+            lake.spark,
+        )
+
+    def read(self, frames: Frames) -> Any:
+        return self._kind.read(self.batch, frames)
+
+    def gate(self, frames: Frames, read: Any) -> Outcome:
+        return self._kind.gate(self.batch, frames, read)
+
+    def quarantine(self, frames: Frames, read: Any, judged: Outcome) -> None:
+        self._kind.quarantine(self.batch, frames, read, judged)
+
+    def stage(self, frames: Frames, read: Any, judged: Outcome) -> StagedWrite | None:
+        return self._kind.stage(self.batch, frames, read, judged)
+
+    def commit(self, read: Any, judged: Outcome, write: StagedWrite | None) -> Outcome:
+        if write is None:
+            return judged
+        batch, kind = self.batch, self._kind
+        entries = kind.counted(judged, write)
+        note = kind.note(batch, read, entries)
+        publish(
+            write.staged,
+            Transaction(batch.table.name, batch.number, note),
+            replaced_files=write.replaced,
+            replaced_by=write.replaced_by,
+        )
+        settled = kind.settled(batch.table, entries, batch.commit())
+        return replace(judged, entries=settled, notes=(*judged.notes, *write.notes))
+
+    def record(self, outcome: Outcome) -> Outcome:
+        lake, table = self._lake, self.table
+        # Which fact days look up what the batch changed; none for a table that nobody looks up.
+        affected = affected_days(self.batch, lake.tables, outcome.entries)
+        seconds = round(time.monotonic() - self._started, 3)
+        entries = [
+            replace(e, affects=affected, recorded_at=lake.now(), seconds=seconds)
+            for e in outcome.entries
+        ]
+        supersede(lake.settings, table, entries)
+        record(lake.ledger, table.name, entries)
+        self._tidy(entries)
+        return replace(outcome, entries=entries)
+
+    def explained(self, error: Exception) -> IncrementalAssetsError:
+        name = self.table.name
+        if self._batch is not None:
+            known = self._kind.explained(self._batch, error)
+            if known is not None:
+                return known
+            name = f"{name}, batch {self._batch.number}"
+        return LakeError(
+            f"{name}: Spark failed: {what_failed(error)}. Nothing was published that is not whole; "
+            "run again, and if it fails again, look into what is said here."
+        )
+
+    def _tidy(self, entries: Sequence[Entry]) -> None:
+        """Remove what is in quarantine no longer; whatever fails there, the load is done."""
+        batch, log = self.batch, self._lake.log
+        name, path = batch.table.name, batch.quarantine_path
+        days = {entry.day for entry in entries}
+        outcomes = (*outcomes_of(batch.view.table(name), days), *entries)
+        tidy(path, name, outcomes, days, log)
+        keep = self._lake.settings.quarantine_days
+        if keep and any(entry.rows_quarantined for entry in entries):
+            with tolerated(f"{name}: rows that lie in quarantine for too long", log):
+                quarantine.expire(path, batch.now - timedelta(days=keep))

@@ -1,0 +1,220 @@
+"""Where the rows of a typed table go: destination, change set, and what a rebuild covers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import BooleanType, LongType, StructField, StructType
+
+from incremental_assets.changes.truncates import (
+    deletes_after,
+    earlier_truncates,
+    is_truncate,
+    known_events,
+)
+from incremental_assets.engine.batch import Batch
+from incremental_assets.engine.typed import (
+    Typed,
+    all_rows,
+    contract_of,
+    days_as_shown,
+    typed,
+)
+from incremental_assets.frames import Frames, quoted
+from incremental_assets.lake.columns import (
+    BATCH,
+    CHANGED_AT,
+    DELETED,
+    HASH,
+    LINEAGE,
+    OPERATION,
+)
+from incremental_assets.lake.delta_log import (
+    add_columns,
+    columns_of,
+    field_of,
+    open_table,
+    version_of,
+)
+from incremental_assets.lake.literals import sql_days
+from incremental_assets.lake.read import DataFile, read_version
+from incremental_assets.lake.staged_write import StagedWrite
+from incremental_assets.quality.contract import Contract
+from incremental_assets.quality.gate import Counted
+from incremental_assets.row_hash import row_hash
+from incremental_assets.table import Table
+from incremental_assets.writes.destination import ChangeSet, Destination
+
+_IS_TRUNCATE = f"{OPERATION} = 'truncate'"
+_GOOD = "size(_reasons) = 0"
+
+
+def stage_good(
+    frames: Frames, batch: Batch, read: Typed, counted: Counted, days: Sequence[date]
+) -> StagedWrite:
+    """Stage the good rows of these days, as the table is written."""
+    table = batch.table
+    # The columns of an interval are the load's own, whatever the feed calls so.
+    own = table.write.validity
+    known = [name for name in columns_of(batch.path) if name not in own]
+    fields = [name for name in counted.fields if name.lower() not in own]
+    grown = contract_of(table).grown(fields, known)
+    good = read.rows.where(f"dt IN ({sql_days(days)}) AND {_GOOD}")
+    changes = _change_set(good, batch, read.order, grown)
+    if _keeps_places(table):
+        _ensure_columns(batch, changes, read.order)
+        changes = replace(changes, rows=frames.cache(changes.rows))
+    to = _destination(batch, read.order, days)
+    if batch.work.mode == "rebuild" and table.write.by_key and table.day is None:
+        return _rebuilt(frames, batch, to, days, grown)
+    if table.changes_are_events:
+        truncated = bool(counted.flags.get("truncates"))
+        changes = _with_truncates(frames, to, changes, truncated=truncated)
+    return table.write.stage(frames, to, changes)
+
+
+def _keeps_places(table: Table) -> bool:
+    """Whether rows carry their place in an order that is none of their own columns."""
+    return table.log is not None or table.write.keeps_versions
+
+
+def _destination(batch: Batch, order: tuple[str, ...], days: Sequence[date]) -> Destination:
+    table, places = batch.table, _keeps_places(batch.table)
+
+    def may_hold(file: DataFile) -> bool:
+        return table.day is None or file.partition["dt"] in days
+
+    there = open_table(batch.path)
+    text = there.schema().to_json() if there is not None else '{"type":"struct","fields":[]}'
+    own = table.write.validity
+    schema = StructType.fromJson(json.loads(text))
+    types = {f.name: f.dataType for f in schema.fields if f.name not in own and f.name[0] != "_"}
+    whole = batch.work.mode == "rebuild" and (table.day is not None or table.write.appends)
+    return Destination(
+        table.name,
+        batch.path,
+        batch.number,
+        (*table.key, "dt") if table.day is not None else table.key,
+        order,
+        ("dt",),
+        types,
+        first_by="" if table.day is not None or table.write.appends else "dt",
+        valid_time=CHANGED_AT if table.write.by_event_time else "",
+        days=tuple(days),
+        replaces_days=whole,
+        keep=may_hold,
+        counted_by="" if places else "dt",
+        tombstones=places,
+        is_log=table.log is not None,
+        hidden=("dt", *LINEAGE, CHANGED_AT),
+        lineage=("dt", *LINEAGE),
+    )
+
+
+def _change_set(
+    rows: DataFrame, batch: Batch, order: Sequence[str], grown: Sequence[str]
+) -> ChangeSet:
+    """Own and grown columns, the day, lineage, order, hash, and what is done to the row."""
+    own = [n for n in rows.columns if not n.startswith("_") and n != "dt"]
+    new = [name for name in grown if name.lower() not in {n.lower() for n in own}]
+    rows = rows.withColumns({name: Contract.undeclared(name) for name in new}) if new else rows
+    types = {f.name: f.dataType for f in rows.schema.fields if f.name in {*own, *new}}
+    time = [CHANGED_AT] if batch.table.write.by_event_time else []
+    marks = [name for name in (OPERATION, DELETED) if name in rows.columns]
+    names = dict.fromkeys(("dt", *own, *new, *LINEAGE, *time, *order[:-1], *marks))
+    rows = rows.select(*map(quoted, names), row_hash(types).alias(HASH))
+    hidden = {*order, DELETED, OPERATION} - set(own)
+    kinds = {f.name: f.dataType for f in rows.schema.fields if f.name not in hidden}
+    return ChangeSet(rows, kinds, OPERATION in marks)
+
+
+def _ensure_columns(batch: Batch, changes: ChangeSet, order: Sequence[str]) -> None:
+    """Give the table the columns that it lacks: versions are looked up in all of them."""
+    rows, table = changes.rows.schema, batch.table
+    columns = [StructField(BATCH, LongType())]
+    columns += [rows[name] for name in dict.fromkeys((*changes.own, *order))]
+    if table.write.keeps_versions:
+        at = rows[CHANGED_AT if table.write.by_event_time else order[0]].dataType
+        columns += map(StructField, table.write.validity, (at, at, BooleanType()))
+    add_columns(batch.path, [field_of(column) for column in columns])
+
+
+def _rebuilt(
+    frames: Frames, batch: Batch, to: Destination, days: Sequence[date], grown: Sequence[str]
+) -> StagedWrite:
+    """Rebuild every key that these days hold, or held before they were repaired.
+
+    Other days may hold more of a key, so that it is read from all of bronze, as far as each day's
+    gate has let it pass; and of days whose rows bronze has replaced meanwhile, from what the table
+    holds.
+    """
+    session, here = frames.session, f"dt IN ({sql_days(days)})"
+    shown = days_as_shown(batch, days)
+    carried = f"dt IN ({sql_days(shown)})" if shown else ""
+    key = [quoted(name) for name in to.key]
+    every = typed(frames, all_rows(session, batch, days), batch)
+    changes = _change_set(every.rows.where(_GOOD), batch, every.order, grown)
+    events = frames.cache(changes.rows)
+    table_now = read_version(session, batch.path, version_of(batch.path))
+    superseded = to.superseded(session) if to.tombstones else None
+    touched = events.where(here).select(*key)
+    touched = touched.unionByName(table_now.where(here).select(*key))
+    if superseded is not None:
+        touched = touched.unionByName(superseded.where(here).select(*key))
+    truncates = events.where(_IS_TRUNCATE) if OPERATION in events.columns else None
+    if truncates is not None and _any(
+        truncates.where(here),
+        None if superseded is None else superseded.where(f"{is_truncate(to.key)} AND {here}"),
+    ):
+        touched = events.select(*key).unionByName(table_now.select(*key))
+    if truncates is not None:  # a truncate is of no key
+        touched = touched.where(f"{key[0]} IS NOT NULL")
+    touched = touched.distinct()
+    wanted = events.join(touched, list(to.key), "left_semi")
+    if truncates is not None and batch.table.changes_are_events:
+        upserts = wanted.where(f"{OPERATION} = 'upsert'")
+        places = _places(truncates, to)
+        before = earlier_truncates(superseded, to.key, places.columns)
+        if before is not None and carried:
+            places = places.unionByName(before.where(carried)).distinct()
+        deletes = deletes_after(upserts, places, to.key, to.order)
+        wanted = wanted.unionByName(deletes, allowMissingColumns=True)
+        wanted = wanted.unionByName(truncates.where(here))
+    found = ChangeSet(frames.cache(wanted), changes.own, changes.deletes)
+    return batch.table.write.rebuild(frames, to, found, touched, here, carried)
+
+
+def _with_truncates(
+    frames: Frames, to: Destination, changes: ChangeSet, *, truncated: bool
+) -> ChangeSet:
+    """The changes, and the deletes that truncates make of their keys; of new ones, of every key."""
+    rows, session = changes.rows, frames.session
+    came = _places(rows.where(_IS_TRUNCATE), to)
+    superseded = to.superseded(session)
+    before = earlier_truncates(superseded, to.key, came.columns)
+    if before is not None and not _any(before):
+        before = None
+    if before is not None or truncated:
+        every = came if before is None else came.unionByName(before)
+        upserts = rows.where(f"{OPERATION} = 'upsert'")
+        deletes = deletes_after(upserts, every.distinct(), to.key, to.order)
+        if truncated:
+            shown = read_version(session, to.path, version_of(to.path))
+            known = known_events(shown, superseded, to.key, to.order)
+            deletes = deletes.unionByName(deletes_after(known, came, to.key, to.order))
+        rows = rows.unionByName(deletes, allowMissingColumns=True)
+    return ChangeSet(frames.cache(rows), changes.own, changes.deletes)
+
+
+def _places(truncates: DataFrame, to: Destination) -> DataFrame:
+    """Where truncates stand in the log, and when, and the days that say them."""
+    time = [to.valid_time] if to.valid_time else []
+    return truncates.select(*to.place, *time, "dt").distinct()
+
+
+def _any(*found: DataFrame | None) -> bool:
+    return any(rows is not None and bool(rows.limit(1).collect()) for rows in found)

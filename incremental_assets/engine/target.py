@@ -1,0 +1,90 @@
+"""A loader's target: a table with one scope and no days, and how its source tells what is new."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+from incremental_assets.changes.detector import Detector
+from incremental_assets.changes.target_state import TargetState
+from incremental_assets.errors import DefinitionError
+from incremental_assets.quality.rule import Rule, looks_further
+from incremental_assets.sources.stored import StoredSource
+from incremental_assets.writes.strategy import WriteStrategy
+
+_PARTITION = re.compile(r"[A-Za-z0-9_]+")
+_LONGEST_NAME = 200
+
+
+@dataclass(frozen=True)
+class TargetTable:
+    """What a load of a target from its source needs to know.
+
+    `path`, `ledger` and `snapshot` are paths or URIs of Delta tables; several targets may share
+    a ledger, under different names. `at` is the moment a snapshot stands for (None: the load's).
+    `start` is the watermark to begin above where the ledger knows none. `max_records` bounds what
+    one load takes.
+    """
+
+    name: str
+    source: StoredSource
+    path: str
+    ledger: str
+    changes: Detector
+    write: WriteStrategy
+    key: tuple[str, ...] = ()
+    partition_by: tuple[str, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    max_records: int | None = None
+    snapshot: str = ""
+    at: datetime | None = None
+    start: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.name.strip() or len(self.name) > _LONGEST_NAME or not self.name.isprintable():
+            raise DefinitionError(
+                f"table_name is {self.name!r}; expected a printable name of 1 to {_LONGEST_NAME} "
+                "characters."
+            )
+        if self.write.by_key and not self.key:
+            raise DefinitionError(f"{self.name}: {self.write} needs a primary_key.")
+        if self.max_records is not None and self.max_records < 1:
+            raise DefinitionError(f"{self.name}: max_records is {self.max_records}; at least 1.")
+        odd = [name for name in self.partition_by if not _PARTITION.fullmatch(name)]
+        if odd:
+            raise DefinitionError(
+                f"{self.name}: partition_by names {odd}; use columns whose names are letters, "
+                "digits and underscores."
+            )
+        replaced = self.write.replaced_partition
+        if replaced and self.partition_by != (replaced,):
+            raise DefinitionError(
+                f"{self.name}: {self.write} replaces partitions, so partition_by has to be "
+                f"[{replaced!r}], not {list(self.partition_by)}."
+            )
+        wide = [rule.name for rule in self.rules if looks_further(rule)]
+        if wide:
+            raise DefinitionError(
+                f"{self.name}: the rules {wide} look at days, or at other rows and tables; a "
+                "loader judges a batch and its rows. Use them in a table of the lakehouse."
+            )
+        names = [rule.name for rule in self.rules]
+        if len(set(names)) != len(names):
+            raise DefinitionError(f"{self.name}: two rules have the same name: {sorted(names)}.")
+        if self.changes.finds_deletes and not self.write.applies_deletes:
+            raise DefinitionError(
+                f"{self.name}: {type(self.changes).__name__} brings deletes, so it is merged or "
+                f"kept as history; {self.write} cannot delete."
+            )
+
+    @cached_property
+    def state(self) -> TargetState:
+        """The target as nobody has looked at it yet."""
+        return TargetState(self.name, self.path, self.write, self.key)
+
+    @property
+    def quarantine_name(self) -> str:
+        """The application that the load is in the log of its quarantine."""
+        return f"quarantine of {self.name}"

@@ -1,0 +1,449 @@
+"""The steps of a batch of a loader's target."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from typing import Any, ClassVar
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import BooleanType, LongType, StructField
+
+from incremental_assets.changes.detector import NewRows, SourceWindow
+from incremental_assets.changes.request import ReadRequest
+from incremental_assets.changes.target_state import KEY, TargetState
+from incremental_assets.engine.conformed import conformed
+from incremental_assets.engine.load import Steps, load
+from incremental_assets.engine.settling import TargetSettling
+from incremental_assets.engine.target import TargetTable
+from incremental_assets.errors import ConflictError, GateError, IncrementalAssetsError, LakeError
+from incremental_assets.frames import Frames, quoted
+from incremental_assets.lake.columns import BATCH, HASH, REASONS, TABLE
+from incremental_assets.lake.delta_log import (
+    add_columns,
+    bytes_of,
+    ensure_table,
+    field_of,
+    find_commit,
+    open_table,
+    require_plain_writes,
+    transaction,
+)
+from incremental_assets.lake.publish import publish
+from incremental_assets.lake.read import plain_files
+from incremental_assets.lake.session import batch_frames, size_of
+from incremental_assets.lake.side_table import CONFLICTS, SIDE, put_side_rows, side_table_of
+from incremental_assets.lake.staged_write import StagedWrite
+from incremental_assets.lake.transaction import Transaction
+from incremental_assets.ledger.entry import Entry, Touched, Window
+from incremental_assets.ledger.ledger import Ledger
+from incremental_assets.ledger.lock import table_lock
+from incremental_assets.ledger.settle import record, settle
+from incremental_assets.ledger.tail import TableTail
+from incremental_assets.ledger.together import CLAIMED_AS, new_token
+from incremental_assets.quality.examples import examples
+from incremental_assets.quality.gate import Counted, count, is_good
+from incremental_assets.quality.judge import RuleResult, judge_target
+from incremental_assets.spark.failure import what_failed
+from incremental_assets.storage import files_below
+from incremental_assets.writes.destination import ChangeSet, Destination
+
+_METRICS = (
+    "rows_read",
+    "rows_inserted",
+    "rows_updated",
+    "rows_deleted",
+    "rows_quarantined",
+)
+_QUARANTINE = ((BATCH, "long"), (TABLE, "string"), (HASH, "string"))
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a load did. `entry` is its row of the ledger; None if there was nothing to do."""
+
+    before: str
+    after: str
+    entry: Entry | None
+    version: int | None
+    seconds: float
+    notes: tuple[str, ...] = ()
+    checks: tuple[RuleResult, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """The rows that are new, what each rule found of them, and what is to be told."""
+
+    new: NewRows
+    checks: tuple[RuleResult, ...]
+    notes: tuple[str, ...]
+
+
+def load_target(
+    target: TargetTable,
+    spark: SparkSession,
+    now: datetime,
+    log: Callable[[str], None] = lambda _: None,
+) -> Loaded:
+    """Load what is new. Raises an IncrementalAssetsError if the job could not be done.
+
+    Nothing is then half-written, and the watermark is where it was.
+    """
+    started = time.monotonic()
+    ledger = Ledger(target.ledger)
+    with table_lock(target.ledger, target.name, f"a load of {target.name}", log):
+        tail = settle(ledger, target.name, TargetSettling.of(target, log), now, log)
+        history = ledger.view().table(target.name) if target.changes.needs_history else None
+        state = target.state.with_table().with_ledger(tail.last, history)
+        _refuse_other_files(target, state)
+        _refuse_filled(target, state)
+        state.require_key()
+        steps = TargetSteps(target, state, ledger, tail, spark, now, log, started)
+        done = load(steps)
+        if done is not None:
+            return done
+        before = steps.before
+        return Loaded(before, before, None, state.version, time.monotonic() - started)
+
+
+class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
+    """Reads what is new in the source of a target, and claims a batch when there is some."""
+
+    claims_before_read: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        target: TargetTable,
+        state: TargetState,
+        ledger: Ledger,
+        tail: TableTail,
+        spark: SparkSession,
+        now: datetime,
+        log: Callable[[str], None],
+        started: float,
+    ) -> None:
+        self._target = target
+        self._ledger = ledger
+        self._tail = tail
+        self._spark = spark
+        self._now = now
+        self._log = log
+        self._started = started
+        self.before = state.last.high if state.last else target.start
+        self._request = ReadRequest(
+            target.name,
+            target.source.fix(),
+            state,
+            now,
+            target.key,
+            target.partition_by,
+            target.rules,
+            target.max_records,
+            target.start,
+            target.at,
+            target.snapshot,
+        )
+        self._claim: Entry | None = None
+        self._new: NewRows | None = None
+
+    def number(self) -> int:
+        return self._claimed.batch
+
+    def frames(self) -> Frames:
+        paths = [path for path in (self._target.path, self._target.snapshot) if path]
+        size = size_of(0, [self._request.source.size(), *map(bytes_of, paths)])
+        return batch_frames(lambda: self._spark, lambda: size)
+
+    def read(self, frames: Frames) -> SourceWindow | None:
+        return self._target.changes.read(self._request, frames)
+
+    def gate(self, frames: Frames, read: SourceWindow) -> _Judged | None:
+        target = self._target
+        gone = None if read.live is None else ~read.live
+        counted = count(read.rows, target.rules, None, None, gone=gone, values=read.values)
+        checks = self._checks(read, counted, gone)
+        failed = [r for r in checks if r.severity == "fail" and not r.passed]
+        if failed:
+            raise GateError(
+                f"{target.name}: held back by {'; '.join(map(_in_words, failed))}. Nothing was "
+                "published and the watermark did not move; correct the source or the rule, and "
+                "load again."
+            )
+        new = target.changes.advance(self._request, frames, read, counted)
+        if new is None:
+            return None
+        self._new = new
+        warned = [_in_words(r) for r in checks if r.severity == "warn" and not r.passed]
+        reasons = counted.whole.reasons.items()
+        by_reason = sorted(f"{rows} rows quarantined: {reason}" for reason, rows in reasons)
+        return _Judged(new, checks, (*warned, *by_reason, *new.notes))
+
+    def claim(self) -> None:
+        """Write the next number to the ledger, unless somebody else did since it was read."""
+        target, source, tail = self._target, self._request.source, self._tail
+        assert self._new is not None
+        new, expected = self._new, tail.last_batch
+        _ensure_table(target, new)
+        self._request = replace(self._request, state=self._request.state.with_table())
+        _ensure_key(target, self._request.state)
+        number = expected + 1 if expected else _last_number(target) + 1
+        entry = Entry(
+            table=target.name,
+            batch=number,
+            day=self._now.date(),
+            state="claimed",
+            kind="advance",
+            mode=target.write.mode,
+            detector=new.after.detector,
+            recorded_at=self._now,
+            windows=(Window(source.path, 0, source.version or 0),),
+            files=new.files,
+            bytes=sum(file.size for file in new.files) or source.size(),
+            who=getpass.getuser(),
+            low=self.before,
+            high=new.after.high,
+            position=new.after.as_json(),
+            token=new_token(),
+        )
+
+        def decide(seen: TableTail) -> Sequence[Entry]:
+            if seen.last_batch != expected:
+                raise ConflictError(
+                    f"{target.name}: another load claimed batch {seen.last_batch} meanwhile. "
+                    "Nothing was published by this one; load again."
+                )
+            return [entry]
+
+        self._ledger.transact_on(target.name, decide)
+        self._claim = entry
+
+    @property
+    def _claimed(self) -> Entry:
+        assert self._claim is not None
+        return self._claim
+
+    def quarantine(self, frames: Frames, read: SourceWindow, judged: _Judged) -> None:
+        target, new = self._target, judged.new
+        for note in judged.notes:
+            self._log(f"{target.name}: {note}")
+        if not new.quarantined:
+            return
+        own = F.to_json(F.struct(*(F.col(quoted(n)) for n in new.own)))
+        rows = new.rows.where(~is_good()).select(
+            F.lit(self.number()).cast("long").alias(BATCH),
+            F.lit(target.name).alias(TABLE),
+            HASH,
+            F.col("_file"),
+            F.coalesce(F.col("_raw"), own).alias("row"),
+            F.col(REASONS).alias("reasons"),
+        )
+        path = target.state.quarantine
+        put_side_rows(rows, path, target.quarantine_name, self.number(), _QUARANTINE)
+
+    def stage(self, frames: Frames, read: SourceWindow, judged: _Judged) -> StagedWrite | None:
+        target, new, state = self._target, judged.new, self._request.state
+        target.changes.before_commit(self._request, frames, new, self.number())
+        every = new.every
+        changes = ChangeSet(
+            conformed(new.rows.where(is_good()), state.columns),
+            new.own,
+            new.deletes,
+            None if every is None else conformed(every.where(is_good()), state.columns),
+            new.read - new.quarantined,
+        )
+        return target.write.stage(frames, self._destination(), changes)
+
+    def commit(self, read: SourceWindow, judged: _Judged, write: StagedWrite | None) -> Loaded:
+        assert write is not None
+        target, new, claim = self._target, judged.new, self._claimed
+        touched = _touched(target, write)
+        done = replace(
+            claim,
+            state="committed",
+            touched=touched,
+            rows_read=new.read,
+            rows_inserted=write.rows_inserted,
+            rows_updated=write.rows_updated,
+            rows_deleted=write.deleted,
+            rows_quarantined=new.quarantined,
+        )
+        if write.changes:
+            publish(
+                write.staged,
+                Transaction(target.name, claim.batch, _note(done, touched)),
+                replaced_files=write.replaced,
+                replaced_by=write.replaced_by,
+                looked_at=write.scope if target.write.by_key else None,
+            )
+            commit = find_commit(target.path, target.name, claim.batch)
+            done = replace(done, target_version=commit.version if commit else None)
+        version = done.target_version or self._request.state.version
+        return Loaded(self.before, done.high, done, version, 0.0, judged.notes, judged.checks)
+
+    def record(self, outcome: Loaded) -> Loaded:
+        assert outcome.entry is not None
+        seconds = time.monotonic() - self._started
+        entry = replace(outcome.entry, seconds=round(seconds, 3))
+        record(self._ledger, self._target.name, [entry])
+        return replace(outcome, entry=entry, seconds=seconds)
+
+    def explained(self, error: Exception) -> IncrementalAssetsError:
+        return LakeError(
+            f"{self._target.name}: Spark failed: {what_failed(error)}. Nothing was published that "
+            "is not whole, and the watermark did not move "
+            f"({self._target.source.path}); look into what is said here, and load again."
+        )
+
+    def _checks(
+        self, read: SourceWindow, counted: Counted, gone: Column | None
+    ) -> tuple[RuleResult, ...]:
+        target = self._target
+        broken = sum(counted.broken.values())
+        found = (
+            examples(read.rows, target.rules, None, target.key, gone, broken=broken)
+            if broken
+            else {}
+        )
+        return tuple(judge_target(counted, target.rules, found))
+
+    def _destination(self) -> Destination:
+        target, state = self._target, self._request.state
+        # A table that may have been there before is partitioned as it is.
+        version = state.version
+        assert version is not None
+        return Destination(
+            target.name,
+            target.path,
+            self.number(),
+            target.key,
+            target.changes.order,
+            plain_files(target.path, version).partition_by,
+            state.known_types(),
+            is_log=target.changes.is_log,
+        )
+
+
+def _in_words(result: RuleResult) -> str:
+    such = f", such as {'; '.join(result.examples)}" if result.examples else ""
+    return f"{result.rule}: {result.found}{such}"
+
+
+def _note(done: Entry, touched: Sequence[Touched]) -> str:
+    """What the commit says of the batch, so that its outcome can be told from it alone."""
+    note: Mapping[str, Any] = {
+        "batch": done.batch,
+        "metrics": {name: getattr(done, name) for name in _METRICS},
+        "touched": {str(each.day): each.rows for each in touched},
+        **({CLAIMED_AS: done.token} if done.token else {}),
+    }
+    return json.dumps(note, separators=(",", ":"))
+
+
+def _touched(target: TargetTable, write: StagedWrite) -> tuple[Touched, ...]:
+    """The days that were written to, with their rows, where the target is partitioned by one."""
+    if len(target.partition_by) != 1:
+        return ()
+    replaced = write.replaced_by[1] if write.replaced_by else ()
+    days = {day: 0 for day in replaced if isinstance(day, date)}
+    for file in write.staged.files:
+        with suppress(ValueError):  # the column is no day
+            day = date.fromisoformat(file.partition[target.partition_by[0]] or "")
+            days[day] = days.get(day, 0) + file.rows
+    return tuple(Touched(day, rows) for day, rows in sorted(days.items()))
+
+
+def _last_number(target: TargetTable) -> int:
+    """The highest batch number that the target or a side table of it has ever had."""
+    side = side_table_of(target.path)
+    parts = (
+        (target.path, target.name),
+        (side, f"{SIDE} {target.name}"),
+        (side, f"{CONFLICTS} {target.name}"),
+        (target.state.quarantine, target.quarantine_name),
+    )
+    return max(transaction(path, app) for path, app in parts)
+
+
+def _refuse_filled(target: TargetTable, state: TargetState) -> None:
+    """Raise LakeError where appending could double rows that nobody knows the origin of."""
+    if not target.write.appends or state.last or target.start or state.version is None:
+        return
+    table = open_table(target.path)
+    if table is not None and table.file_uris():
+        raise LakeError(
+            f"{target.name}: the target {target.path} holds rows already, but the ledger "
+            f"{target.ledger} knows no load of it; appending could double them. Nothing was "
+            "loaded. Give a primary_key, so that rows are merged; or start_from, the watermark "
+            "that the rows reach up to; or another target."
+        )
+
+
+def _refuse_other_files(target: TargetTable, state: TargetState) -> None:
+    """Raise LakeError where the target holds files of something else."""
+    if state.version is not None:
+        return
+    own = (target.snapshot, target.ledger)
+    others = [
+        f.path
+        for f in files_below(target.path, skip=lambda name: name.startswith(("_", ".")))
+        if not any(f"{target.path}/{f.path}".startswith(f"{path}/") for path in own if path)
+    ]
+    if others:
+        raise LakeError(
+            f"{target.name}: the target {target.path} is no Delta table, but holds {others[0]} "
+            f"({len(others)} files). Nothing was loaded; choose an empty place, or make it a Delta "
+            "table (CONVERT TO DELTA)."
+        )
+
+
+def _ensure_table(target: TargetTable, new: NewRows) -> None:
+    """Make the target with its columns, or give it those that it lacks."""
+    rows: DataFrame = new.rows
+    schema = rows.schema
+    names = (*new.own, *target.changes.order)
+    columns = [StructField(BATCH, LongType()), *(schema[n] for n in names)]
+    if target.write.keeps_versions:
+        at = schema[target.changes.order[0]].dataType
+        columns += map(StructField, target.write.validity, (at, at, BooleanType()))
+    fields = [field_of(column) for column in columns]
+    table = open_table(target.path)
+    if table is not None:
+        require_plain_writes(table, target.path)
+        add_columns(target.path, fields)
+        return
+    missing = sorted(set(target.partition_by) - set(new.own))
+    if missing:
+        raise LakeError(
+            f"{target.name}: partition_by names {missing}, which the source does not have; it "
+            f"has {sorted(new.own)}. Nothing was loaded."
+        )
+    named = [(str(each["name"]), each["type"]) for each in fields]
+    ensure_table(target.path, target.name, named, target.partition_by, _key_of(target))
+
+
+def _ensure_key(target: TargetTable, state: TargetState) -> None:
+    """Write down the key of a target that an older version made; the first that comes is it."""
+    if state.filled_by or not _key_of(target):
+        return
+    try:
+        DeltaTable(target.path).alter.set_table_properties(
+            _key_of(target), raise_if_not_exists=False
+        )
+    except DeltaError as error:
+        raise LakeError(
+            f"{target.path} cannot be given a property: {error}. Load again."
+        ) from error
+
+
+def _key_of(target: TargetTable) -> dict[str, str]:
+    """The key as a property of the target, if rows are told apart by it."""
+    return {KEY: json.dumps(target.key)} if target.write.by_key else {}

@@ -1,0 +1,237 @@
+"""Bronze rows as a silver table's typed rows, each with what is wrong with it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from incremental_assets.days import DayRange
+from incremental_assets.decodable import decodable_if_kept
+from incremental_assets.engine.batch import Batch
+from incremental_assets.engine.events import (
+    EVENT,
+    NO_TIME,
+    REASON,
+    events_of,
+    reasons_of,
+)
+from incremental_assets.engine.scope import scope_of
+from incremental_assets.errors import DefinitionError
+from incremental_assets.frames import Frames, quoted
+from incremental_assets.lake.columns import CHANGED_AT, DELETED, HASH, OPERATION, ORDER
+from incremental_assets.lake.literals import sql_days
+from incremental_assets.lake.read import DataFile, data_files, read_version
+from incremental_assets.plan.stored import state_of
+from incremental_assets.quality.contract import Contract
+from incremental_assets.quality.gate import prepared, with_reasons
+from incremental_assets.table import Table
+
+
+@dataclass(frozen=True)
+class Typed:
+    """Typed rows, the order of their versions (the row hash last), and what tells their places.
+
+    They have the table's own columns, `_fields`, `_landing_day`, `_day`, `_file`, `dt`, `_reasons`
+    and `_line`; changes also `_operation`, `_deleted` and the columns of `order` but the hash.
+    `kind` is how a log tells the places of its events.
+    """
+
+    rows: DataFrame
+    order: tuple[str, ...] = ()
+    kind: str | None = None
+
+
+def typed(frames: Frames, landed: DataFrame, batch: Batch) -> Typed:
+    """Type bronze rows by the contract, transform them, and say why a row is to be quarantined.
+
+    Raises SourceError where the places of a log's events have no order between them.
+    """
+    table = batch.table
+    if table.log is None:
+        rows = _judged(landed, batch)
+        order: tuple[str, ...] = (*table.version_by, HASH)
+        if table.write.keeps_versions:
+            rows = rows.withColumns({ORDER: F.col(table.version_by[0]), DELETED: F.lit(False)})
+            order = (ORDER, HASH)
+        return Typed(_bare(rows, F.col("payload")), order)
+    kind = _kind_before(batch)
+    events = events_of(frames, landed, table.log, table.key, kind, table.name)
+    changes = events.rows
+    if table.write.by_event_time:
+        no_time = F.col(OPERATION).isNotNull() & F.col(CHANGED_AT).isNull()
+        why = F.when(no_time & F.col("_raw").isNull(), F.lit(NO_TIME))
+        changes = changes.withColumn(REASON, F.coalesce(REASON, why))
+    rows = _judged(changes, batch)
+    rows = rows.withColumn("_reasons", reasons_of(F.col("_reasons"), table.key))
+    return Typed(_bare(rows, F.col(EVENT)), (*events.order, HASH), events.kind)
+
+
+def contract_of(table: Table) -> Contract:
+    """The table's schema contract."""
+    if table.schema is None:
+        raise DefinitionError(f"{table.name}: a table that merges needs a schema contract.")
+    return table.schema
+
+
+def window_rows(session: SparkSession, batch: Batch) -> DataFrame:
+    """The upstream's rows in the batch's windows."""
+    by_window: dict[tuple[int, int], list[Any]] = {}
+    for work in batch.work.days.values():
+        window = work.windows[0]
+        low = 0 if batch.work.mode == "rebuild" else window.low
+        by_window.setdefault((low, window.high), []).append(work.day)
+    condition = " OR ".join(
+        f"(_day IN ({sql_days(days)}) AND _batch > {low} AND _batch <= {high})"
+        for (low, high), days in by_window.items()
+    )
+
+    def may_be_new(file: DataFile) -> bool:
+        return any(
+            file.partition["_day"] in days and file.may_hold_batches(low, high)
+            for (low, high), days in by_window.items()
+        )
+
+    upstream = batch.table.upstreams[0].table.name
+    path = f"{batch.settings.lake}/{upstream}"
+    return read_version(session, path, batch.versions[upstream], may_be_new).where(condition)
+
+
+def replayed_rows(frames: Frames, batch: Batch, lines: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """The upstream's rows that are some lines of the batch's days, and the lines that are there.
+
+    `lines` have `_day`, `_landing_day`, `_file` and `row`; rows that were never read stay out.
+    """
+    read = {day: work.windows[0].high for day, work in batch.work.days.items()}
+    where = " OR ".join(f"(_day = DATE'{day}' AND _batch <= {high})" for day, high in read.items())
+
+    def of_these_days(file: DataFile) -> bool:
+        return file.partition["_day"] in read
+
+    path, version = _upstream(batch)
+    rows = read_version(frames.session, path, version, of_these_days).where(where)
+    rows = rows.withColumn("row", decodable_if_kept(_line(F.col("payload"))))
+    same = [F.col(f"a.{n}").eqNullSafe(F.col(f"b.{n}")) for n in lines.columns]
+    landed = frames.cache(rows.alias("a").join(lines.alias("b"), same, "left_semi"))
+    return landed.drop("row"), landed.select(*lines.columns).distinct()
+
+
+def all_rows(session: SparkSession, batch: Batch, published: Collection[date]) -> DataFrame:
+    """The upstream's rows of every day of the table, as far as each day was judged.
+
+    Days of the batch that are `published` are read up to their window, every other day up to where
+    the table has published it: what came later was held, or nobody has judged it yet.
+    """
+    judged = _judged_up_to(batch, published)
+
+    def may_be_judged(file: DataFile) -> bool:
+        return (file.first_batch or 0) <= judged.get(file.partition["_day"], 0)
+
+    path, version = _upstream(batch)
+    return read_version(session, path, version, may_be_judged).where(_up_to(judged))
+
+
+def days_as_shown(batch: Batch, published: Collection[date]) -> list[date]:
+    """Days not `published` by the batch of which bronze has rows that nobody has judged yet.
+
+    The rows of a repaired file carry the batch of the repair, so what such a day has published of
+    it lies in bronze no more; it is in the table alone.
+    """
+    judged = _judged_up_to(batch, published)
+    path, version = _upstream(batch)
+    newer = {
+        file.partition["_day"]
+        for file in data_files(path, version)
+        if file.may_hold_batches(judged.get(file.partition["_day"], 0), sys.maxsize)
+    }
+    return sorted((judged.keys() & newer) - set(published))
+
+
+def _judged_up_to(batch: Batch, published: Collection[date]) -> dict[date, int]:
+    upstream = batch.table.upstreams[0].table.name
+    history = batch.view.table(batch.table.name)
+    judged = {day: history.published_up_to(upstream, day) for day in history.last_published}
+    return judged | {day: batch.work.days[day].windows[0].high for day in published}
+
+
+def _upstream(batch: Batch) -> tuple[str, int]:
+    """Where bronze lies, and its version that the batch reads."""
+    name = batch.table.upstreams[0].table.name
+    return f"{batch.settings.lake}/{name}", batch.versions[name]
+
+
+def _up_to(judged: Mapping[date, int]) -> str:
+    """SQL for the rows of each day up to its batch; of a day that is not named, none.
+
+    The batches stand in one array, a place a day: as many conditions as days would cost each row a
+    look at all of them, and the planner a tree of that size.
+    """
+    if not judged:
+        return "false"
+    first = min(judged)
+    batches = ",".join(str(judged.get(day, 0)) for day in DayRange(first, max(judged)))
+    place = f"datediff(_day, DATE'{first}')"
+    return f"_batch <= get(CAST(split('{batches}', ',') AS ARRAY<BIGINT>), {place})"
+
+
+def _judged(landed: DataFrame, batch: Batch) -> DataFrame:
+    table, session = batch.table, landed.sparkSession
+    rows = contract_of(table).apply(landed)
+    if table.transform is not None:
+        rows = table.transform(rows)
+    replaced = batch.work.mode == "rebuild"
+    rows = prepared(rows, table.rules, scope_of(session, batch, "_day", replaced=replaced))
+    rows = with_reasons(rows, table.rules, [*_time_reasons(batch), *_key_reasons(table)])
+    return rows.withColumn("dt", F.col("_day"))
+
+
+def _line(said: Column) -> Column:
+    """What landed, as text: the line as it is where it is no JSON."""
+    return F.coalesce(F.col("_raw"), F.to_json(said))
+
+
+def _bare(rows: DataFrame, said: Column) -> DataFrame:
+    """Without what only typing needs. What landed is kept of bad rows: it is dear to make."""
+    rows = rows.withColumn("_line", F.when(F.size("_reasons") > 0, _line(said)))
+    return rows.drop("payload", EVENT, "_raw", "_unreadable", "_batch", "_hash", "_key", "_reason")
+
+
+def _kind_before(batch: Batch) -> str | None:
+    """How earlier loads read the places of the log."""
+    for entry in batch.view.table(batch.table.name).newest_first():
+        if entry.position:
+            kind: str | None = state_of(entry).get("kind")
+            return kind
+    return None
+
+
+def _key_reasons(table: Table) -> list[Column]:
+    """Why a row cannot be looked up by its key, whatever severity a rule of that name has.
+
+    An event of a log is asked for its key by `reasons_of`.
+    """
+    key = () if table.log is not None else table.key
+    return [F.when(F.col(quoted(n)).isNull(), F.lit(f"{n}_not_null")) for n in key]
+
+
+def _time_reasons(batch: Batch) -> list[Column]:
+    """Why a row's business day does not belong to the day that judges it."""
+    table = batch.table
+    if table.day is None:
+        return [F.lit(None).cast("string")]
+    business = F.col(table.day).cast("date")
+    early = (business > F.col("_day")) | (business > F.date_add("_landing_day", 1))
+    late: Column = business < F.col("_day")
+    lateness = table.allowed_lateness_in(batch.settings.allowed_lateness)
+    if lateness is not None:
+        late = late | (business < F.date_sub("_landing_day", lateness.days))
+    return [
+        F.when(business < F.lit(batch.settings.start_date), F.lit("before_start"))
+        .when(late, F.lit("too_late"))
+        .when(early, F.lit("too_early"))
+    ]

@@ -1,0 +1,69 @@
+"""How many rows days have, as the ledger and Delta's log tell it: what count rules compare with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import date
+from typing import overload
+
+from incremental_assets.lake.delta_log import rows_by_file
+from incremental_assets.lake.staged_write import StagedWrite
+from incremental_assets.ledger.entry import Entry
+from incremental_assets.ledger.now import Asked
+from incremental_assets.ledger.view import TableHistory
+from incremental_assets.quality.rule import DayRule, Rule
+
+Rows = Mapping[date, int]
+
+
+def judges_volume(rules: Iterable[Rule]) -> bool:
+    """Whether a rule asks for all rows of a day, or for those of the days before it."""
+    return any(isinstance(rule, DayRule) and rule.of_volume for rule in rules)
+
+
+def added_up(history: TableHistory, counted: Callable[[Entry], int]) -> Rows:
+    """The rows of each day's published batches together, from its last rebuild on."""
+
+    def of_day(day: date) -> int:
+        return sum(map(counted, history.since_rebuilt(day)))
+
+    return Asked(history.by_day.keys(), of_day)
+
+
+def last_ones(history: TableHistory, counted: Callable[[Entry], int]) -> Rows:
+    """The rows of each day's last published batch, where that counts the whole day."""
+    last = history.last_published
+    return Asked(last.keys(), lambda day: counted(last[day]))
+
+
+def landed(path: str, written: StagedWrite | None, days: Collection[date]) -> Rows:
+    """The rows of every landing day, once what was written for these days is published."""
+    found: dict[date, int] = {}
+    replaced = set(written.replaced) if written else set()
+    for file, day, rows in rows_by_file(path, "_landing_day"):
+        if day is not None and not (day in days and file in replaced):
+            found[day] = found.get(day, 0) + rows
+    for place, rows in (written.staged.rows if written else {}).items():
+        if place[0] is not None:
+            found[place[0]] = found.get(place[0], 0) + rows
+    return found
+
+
+class Before(Sequence[int]):
+    """The rows of the days before one, newest first; found as far back as somebody asks."""
+
+    def __init__(self, rows: Rows, day: date) -> None:
+        self._rows = rows
+        self._days = sorted((d for d in rows if d < day), reverse=True)
+
+    def __len__(self) -> int:
+        return len(self._days)
+
+    @overload
+    def __getitem__(self, at: int) -> int: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[int]: ...
+    def __getitem__(self, at: int | slice) -> int | list[int]:
+        if isinstance(at, slice):
+            return [self._rows[day] for day in self._days[at]]
+        return self._rows[self._days[at]]

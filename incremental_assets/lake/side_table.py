@@ -1,0 +1,147 @@
+"""Side tables: rows that belong to a batch and that the table itself does not show.
+
+Tombstones, superseded versions, conflicts, quarantine. They are written before the batch commits,
+and only ever added to. So a batch that is given up takes its rows away again by its number, without
+a JVM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+from pyspark.sql import DataFrame, SparkSession
+
+from incremental_assets.errors import IncrementalAssetsError, LakeError
+from incremental_assets.lake.columns import BATCH, DELETED, TABLE, WHY
+from incremental_assets.lake.delta_log import (
+    FENCE,
+    ensure_table,
+    field_of,
+    find_commit,
+    open_table,
+    put_fence,
+    transaction,
+    version_of,
+)
+from incremental_assets.lake.publish import publish, remove_files
+from incremental_assets.lake.read import DataFile, data_files, plain_files, read_files
+from incremental_assets.lake.stage import discard_batch, folder_of, stage
+from incremental_assets.lake.transaction import Transaction
+from incremental_assets.lake.undecodable import is_undecodable, make_decodable
+
+SIDE, CONFLICTS = "beside", "ties of"
+"""By these, and the load's name, a batch's rows are known in the log of the side table."""
+SIDE_COLUMNS = ((BATCH, "long"), (TABLE, "string"), (DELETED, "boolean"), (WHY, "string"))
+
+
+def side_table_of(path: str) -> str:
+    """Where the tombstones, superseded versions and conflicts of a table lie."""
+    return f"{path}/_beside"
+
+
+def side_rows(session: SparkSession, path: str) -> DataFrame | None:
+    """The rows of a side table; None where there are none.
+
+    One without a file may lack columns: older versions made it in more than one commit.
+    """
+    there = open_table(path)
+    if there is None or not there.file_uris():
+        return None
+    table = plain_files(path, there.version())
+    return read_files(session, table, table.files)
+
+
+def put_side_rows(
+    rows: DataFrame,
+    path: str,
+    name: str,
+    batch: int,
+    columns: Sequence[tuple[str, str]],
+    partition_by: Sequence[str] = (),
+) -> int:
+    """Add the rows of a batch, which have a column `_batch`; how many they were.
+
+    The table is made with all columns at once: the rows' own and `columns`, names and Delta types.
+    """
+    own = [(field["name"], field["type"]) for field in map(field_of, rows.schema.fields)]
+    ensure_table(path, name, list((dict(columns) | dict(own)).items()), partition_by)
+    staged = stage(rows, path, folder_of(name, batch), partition_by)
+    publish(staged, Transaction(name, batch, f'{{"batch":{batch}}}'))
+    return sum(file.rows for file in staged.files)
+
+
+def abandon_side_rows(
+    path: str, name: str, batch: int, own: Mapping[str, str] | None = None
+) -> None:
+    """Drop the rows of a batch that was given up, for good.
+
+    `own` are columns that tell its rows from those of others who number their batches likewise.
+    Its writer may still be alive, so its number is fenced here, too, before the rows are dropped.
+    """
+    if open_table(path) is None:
+        return
+    fence_side_table(path, name, batch)
+    staged = f"{folder_of(name, batch)}-"
+
+    def whole(file: DataFile) -> bool:
+        alone = not own and file.first_batch == file.last_batch == batch
+        return alone or file.path.startswith(staged)
+
+    mine = [f"{column} = {_literal(value)}" for column, value in (own or {}).items()]
+    delete_side_rows(path, " AND ".join([f"_batch = {batch}", *mine]), whole)
+    commit = find_commit(path, name, batch)
+    if commit is None or commit.note.get(FENCE):
+        discard_batch(path, name, batch)
+
+
+def fence_side_table(path: str, name: str, batch: int) -> None:
+    """Make it impossible to add rows of a batch that is given up, if there is the table."""
+    while open_table(path) is not None and transaction(path, name) < batch:
+        put_fence(path, name, batch)
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _none(_: DataFile) -> bool:
+    return False
+
+
+def delete_side_rows(path: str, predicate: str, whole: Callable[[DataFile], bool] = _none) -> None:
+    """Drop the rows that meet a condition. Raises LakeError.
+
+    `whole` names files all of whose rows do. They go by the log alone, even with rows that nobody
+    can decode; others are written anew without the rows, and where an older version kept bytes in
+    place of text, those are made decodable before.
+    """
+    if open_table(path) is None:
+        return
+    try:
+        files = data_files(path, version_of(path))
+        if not files:  # an older version may have made it without the columns of the condition
+            return
+        remove_files(path, [f.path for f in files if whole(f)])
+        try:
+            DeltaTable(path).delete(predicate)
+        except DeltaError as error:
+            if not (is_undecodable(error) and make_decodable(path)):
+                raise
+            DeltaTable(path).delete(predicate)
+    except (DeltaError, OSError) as error:
+        raise LakeError(f"{path}: rows cannot be dropped ({error}). Run again.") from error
+
+
+@contextmanager
+def tolerated(what: str, say: Callable[[str], None]) -> Iterator[None]:
+    """Tidying, on which no result depends: what fails in it is told, and not raised."""
+    try:
+        yield
+    except (IncrementalAssetsError, OSError) as error:
+        say(
+            f"warning: {what} could not be removed: {error} They do not count, and no reader of "
+            "the table sees them; a later load, or maintenance, removes them."
+        )

@@ -1,0 +1,75 @@
+"""What a batch will commit: staged files, what they replace, and the side rows that go before."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from incremental_assets.lake.stage import Staged, discard
+
+
+@dataclass(frozen=True)
+class SideRows:
+    """Rows for a table beside the target, under an application of their own in its log.
+
+    They are added before the batch commits; a batch that is given up takes them away again.
+    """
+
+    path: str
+    name: str
+    rows: DataFrame
+    columns: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class StagedWrite:
+    """The files that a batch staged, which files they replace, and rows changed per day.
+
+    Rows changed stand at None where they are of no day. `replaced_by` names partitions that are
+    replaced: a column, and values of it. `scope` are the files in which keys were looked up. `side`
+    is added to tables beside the target before the commit; `notes` are to be told.
+    """
+
+    staged: Staged
+    replaced: tuple[str, ...] = ()
+    inserted: Mapping[date | None, int] = field(default_factory=dict)
+    updated: Mapping[date | None, int] = field(default_factory=dict)
+    deleted: int = 0
+    scope: tuple[str, ...] = ()
+    replaced_by: tuple[str, tuple[Any, ...]] | None = None
+    side: tuple[SideRows, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def of_days(self, column: str, days: Collection[date]) -> StagedWrite:
+        """What of it belongs to the partitions of some days; other staged files are removed."""
+        staged = self.staged.only(column, days)
+        discard(self.staged.without(staged))
+        replaced = tuple(path for path in self.replaced if _day_in(path, column) in days)
+        by = self.replaced_by
+        if by is not None:
+            by = (by[0], tuple(day for day in by[1] if day in days))
+        return replace(self, staged=staged, replaced=replaced, replaced_by=by)
+
+    @property
+    def changes(self) -> bool:
+        """Whether committing it would change the table at all."""
+        return bool(self.staged.files or self.replaced or self.replaced_by)
+
+    @property
+    def rows_inserted(self) -> int:
+        """The rows inserted, of all days."""
+        return sum(self.inserted.values())
+
+    @property
+    def rows_updated(self) -> int:
+        """The rows updated, of all days."""
+        return sum(self.updated.values())
+
+
+def _day_in(path: str, column: str) -> date:
+    """The day of a data file, whose folder names it."""
+    return date.fromisoformat(path.rsplit(f"{column}=", 1)[1][: len("2017-01-05")])

@@ -1,0 +1,215 @@
+"""The tables of a lake, loaded for any days: what is planned, batch by batch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from functools import partial
+from typing import Any, Literal
+
+from pyspark.sql import SparkSession
+
+from incremental_assets.days import chunks, utc_today
+from incremental_assets.engine.batch import BatchKind, Outcome
+from incremental_assets.engine.kinds import kind_of
+from incremental_assets.engine.load import load
+from incremental_assets.engine.replay import ReplayBatch
+from incremental_assets.engine.settling import TableSettling
+from incremental_assets.engine.table_load import Lake, TableSteps
+from incremental_assets.ledger.entry import Entry
+from incremental_assets.ledger.ledger import Ledger, ledger_path
+from incremental_assets.ledger.lock import table_lock
+from incremental_assets.ledger.settle import settle
+from incremental_assets.ledger.view import LedgerView
+from incremental_assets.plan import Plan, Work, plan_replay, plan_restate, plan_table
+from incremental_assets.plan.work import DAYS_PER_BATCH
+from incremental_assets.quality.judge import RuleResult
+from incremental_assets.settings import Settings
+from incremental_assets.table import Table
+
+DayState = Literal["committed", "held", "refused", "idle"]
+
+
+@dataclass(frozen=True)
+class DayResult:
+    """What a load did for a day; `entries` are the outcomes of its batches, oldest first."""
+
+    day: date
+    state: DayState
+    reason: str = ""
+    entries: tuple[Entry, ...] = ()
+    checks: Mapping[str, RuleResult] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LoadResult:
+    """What a load of a table did, day by day. `seconds` is wall time."""
+
+    table: str
+    days: Mapping[date, DayResult]
+    seconds: float
+    target_version: int | None = None
+
+    @property
+    def failed(self) -> Mapping[date, DayResult]:
+        """The days that were not published because a gate failed, here or upstream."""
+        return {d: r for d, r in self.days.items() if r.state in ("held", "refused")}
+
+
+class Lakehouse:
+    """Loads tables of a lake, for any days, from wherever it is called.
+
+    `spark` is asked for a session only when there is something to read; `now` is read once per
+    load; `say` takes one line of progress at a time.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        tables: Sequence[Table],
+        spark: Callable[[], SparkSession],
+        now: Callable[[], datetime],
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.settings = settings
+        self.tables = tuple(tables)
+        self.ledger = Ledger(ledger_path(settings.lake))
+        self._spark = spark
+        self.now = now
+        self.say = say
+
+    @property
+    def spark(self) -> Callable[[], SparkSession]:
+        """Gives the session that the loads use, and starts it if there is none."""
+        return self._spark
+
+    def load(self, table: Table, days: Sequence[date], run_id: str = "") -> LoadResult:
+        """Advance the table by what is new for these days; restate the days that were restated.
+
+        Days whose gate fails are held and named in the result, not raised. Raises an
+        IncrementalAssetsError if the job could not be done; nothing is then half-written.
+        """
+
+        def planned(some: Sequence[date], view: LedgerView) -> Plan:
+            now = self.now()
+            return plan_table(table, some, view, self.settings, utc_today(now), now=now)
+
+        return self._load(table, days, planned, run_id, "a load")
+
+    def replay(
+        self, table: Table, days: Sequence[date], reason: str = "", run_id: str = ""
+    ) -> LoadResult:
+        """Send the rows that lie in quarantine of these days through today's rules and code.
+
+        With a `reason`, those that have it. What passes is merged like late data and leaves
+        quarantine; the check `replayed` of a day says how many. Days that are held, or about to be
+        judged anew, are refused. Raises an IncrementalAssetsError if nothing could be done.
+        """
+        planned = partial(plan_replay, table)
+        return self._load(table, days, planned, run_id, "a replay", ReplayBatch(reason))
+
+    def restate(self, table: Table, days: Sequence[date], why: str, run_id: str = "") -> LoadResult:
+        """Build days of a silver or gold table anew from what they are made of, whatever it says.
+
+        What a day reads is what there is of it now: a column that is declared later is filled, for
+        bronze still has it. A table that replaces keys makes the rows of every key of these days
+        anew, also on later days that go on from them. A day whose upstream is held or has lost its
+        rows, or that was never loaded, is refused. Raises DefinitionError for a bronze table, which
+        keeps what landed.
+        """
+        planned = partial(plan_restate, table, why=why, lake=self.settings.lake)
+        return self._load(table, days, planned, run_id, "a restatement")
+
+    def in_lake(self, lake: str) -> Lakehouse:
+        """The same tables over the same sources in another lake, where rows stay in quarantine."""
+        settings = replace(self.settings, lake=lake, quarantine_days=0)
+        return Lakehouse(settings, self.tables, self._spark, self.now, self.say)
+
+    def load_as(
+        self,
+        table: Table,
+        days: Sequence[date],
+        planned: Callable[[Sequence[date], LedgerView], Plan],
+        owner: str,
+    ) -> LoadResult:
+        """Load what a plan of the caller's own says of the days, as `load` does.
+
+        `owner` is named to whoever waits for the table meanwhile.
+        """
+        return self._load(table, days, planned, "", owner)
+
+    def settle(self, table: Table) -> LedgerView:
+        """Give an unfinished batch of the table its outcome; the view after that."""
+        settling = TableSettling.of(self.settings, table, kind_of(table), self.say)
+        settle(self.ledger, table.name, settling, self.now(), self.say)
+        view = self.ledger.view()
+        settling.tidy(view)
+        return view
+
+    def _load(
+        self,
+        table: Table,
+        days: Sequence[date],
+        planned: Callable[[Sequence[date], LedgerView], Plan],
+        run_id: str,
+        owner: str,
+        kind: BatchKind[Any] | None = None,
+    ) -> LoadResult:
+        """Do what is planned for the days, some at a time, while no other run has the table."""
+        started = time.monotonic()
+        results: dict[date, DayResult] = {}
+        with table_lock(self.settings.lake, table.name, run_id or owner, self.say):
+            for some in chunks(sorted(set(days)), DAYS_PER_BATCH):
+                view = self.settle(table)
+                after = view.table(table.name).last_batch
+                results |= self._do(table, planned(some, view), after, run_id, kind)
+        versions = [e.target_version for r in results.values() for e in r.entries]
+        last = max((v for v in versions if v is not None), default=None)
+        return LoadResult(table.name, results, time.monotonic() - started, last)
+
+    def _do(
+        self, table: Table, plan: Plan, after: int, run_id: str, kind: BatchKind[Any] | None = None
+    ) -> dict[date, DayResult]:
+        """Load the batches of a plan; all of one kind, if one is named.
+
+        `after` is the table's last batch as the plan knew it.
+        """
+        results = {day: DayResult(day, "idle") for day in plan.idle}
+        results |= {d: DayResult(d, "refused", why) for d, why in plan.refused.items()}
+        for said in plan.notes:
+            self.say(f"{table.name}: {said}")
+        lake = Lake(self.settings, self.tables, self.ledger, self._spark, self.now, self.say)
+        for work in plan.work:
+            self.say(_what(table, work))
+            started = time.monotonic()
+            how = kind or kind_of(table, work.mode)
+            outcome = load(TableSteps(lake, table, work, after, run_id, how))
+            assert outcome is not None  # a batch of days always has one
+            after = outcome.entries[0].batch
+            for said in outcome.notes:
+                self.say(f"{table.name}: {said}")
+            self.say(_done(table, outcome, time.monotonic() - started))
+            for entry in outcome.entries:
+                checks = {r.rule: r for r in outcome.results.get(entry.day, ())}
+                state: DayState = "held" if entry.state == "held" else "committed"
+                results[entry.day] = DayResult(entry.day, state, entry.held_by, (entry,), checks)
+        return dict(sorted(results.items()))
+
+
+def _what(table: Table, work: Work) -> str:
+    days = sorted(work.days)
+    if len(days) == 1:
+        return f"{table.name}: {work.mode} {days[0]}: {work.days[days[0]].why}"
+    files = sum(len(day.files) for day in work.days.values())
+    why = f"{files} files" if files else f"{work.days[days[0]].why}, …"
+    return f"{table.name}: {work.mode} {days[0]} … {days[-1]} ({len(days)} days): {why}"
+
+
+def _done(table: Table, outcome: Outcome, seconds: float) -> str:
+    read = sum(e.rows_read for e in outcome.entries)
+    aside = sum(e.rows_quarantined for e in outcome.entries)
+    held = [str(e.day) for e in outcome.entries if e.state == "held"]
+    tail = f", held: {', '.join(held)}" if held else ""
+    return f"{table.name}: {read} rows read, {aside} quarantined, {seconds:.1f} s{tail}"

@@ -1,0 +1,139 @@
+"""What is written, and where: the changes of a batch, and the table that they go to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
+
+from incremental_assets.frames import quoted
+from incremental_assets.lake.columns import BATCH, DELETED, HASH, TABLE, WHY
+from incremental_assets.lake.read import DataFile, every_file
+from incremental_assets.lake.side_table import SIDE, SIDE_COLUMNS, side_rows, side_table_of
+from incremental_assets.lake.stage import folder_of
+from incremental_assets.lake.staged_write import SideRows
+
+DELETED_BECAUSE = "deleted"
+CONFLICT = "lost by its hash alone"
+
+
+@dataclass(frozen=True)
+class ChangeSet:
+    """The good rows of a batch: what is to be inserted, updated and deleted.
+
+    `rows` have the columns `own` (the source's or the transform's, with their types), those of the
+    destination's order (`_hash` is the last) and, where there may be some, a true `_deleted` for
+    deletes. `deletes`: there may be deletes. `every` are all rows that the source has, of whatever
+    day, for a write that replaces days whole. `count` is how many rows the gate has counted.
+    """
+
+    rows: DataFrame
+    own: Mapping[str, DataType]
+    deletes: bool = False
+    every: DataFrame | None = None
+    count: int = 0
+
+    @property
+    def changes(self) -> DataFrame:
+        """The rows, each with `_deleted`."""
+        if DELETED in self.rows.columns:
+            return self.rows
+        return self.rows.withColumn(DELETED, F.lit(False))
+
+
+@dataclass(frozen=True)
+class Destination:
+    """The Delta table that a batch writes to, and what tells its rows apart.
+
+    `name` is the load's, by which its commits are known in the table's log. `order` are the columns
+    of the total order between versions of a key, the row hash last; without any, the row of the
+    batch wins. Of equal rows that with the lowest `first_by` stays. Intervals of versions are
+    measured in the first column of the order, or in `valid_time`. `partition_by` is how the table
+    is partitioned. `days` are those of the batch, for a table that is partitioned by them; with
+    `replaces_days` the batch has all rows of these. `keep` names the files in which the batch's
+    keys may lie. `counted_by` is the column of the day that changed rows are counted by.
+    `tombstones`: deletes may be kept in its side table. `is_log`: a delete of no key is a truncate.
+    `hidden` are columns whose change makes no new version.
+    """
+
+    name: str
+    path: str
+    batch: int
+    key: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
+    partition_by: tuple[str, ...] = ()
+    columns: Mapping[str, DataType] = field(default_factory=dict)
+    first_by: str = ""
+    valid_time: str = ""
+    days: Sequence[date] = ()
+    replaces_days: bool = False
+    keep: Callable[[DataFile], bool] = every_file
+    counted_by: str = ""
+    tombstones: bool = True
+    is_log: bool = False
+    hidden: tuple[str, ...] = ()
+    lineage: tuple[str, ...] = ()
+
+    @property
+    def folder(self) -> str:
+        """The beginning of the folders' names in which the batch stages its files."""
+        return folder_of(self.name, self.batch)
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """The order without the row hash: where a change stands."""
+        return self.order[:-1]
+
+    @property
+    def number(self) -> Column:
+        """The batch, as the rows that it writes carry it."""
+        return F.lit(self.batch).cast("long").alias(BATCH)
+
+    def written(self, own: Mapping[str, DataType]) -> list[str]:
+        """The columns that are written beside the batch's number, quoted."""
+        return [quoted(name) for name in dict.fromkeys((*own, *self.order))]
+
+    def replaced_days(self) -> tuple[str, tuple[date, ...]] | None:
+        """The partitions that the batch replaces whole."""
+        return ("dt", tuple(self.days)) if self.replaces_days and self.days else None
+
+    def superseded(self, session: SparkSession) -> DataFrame | None:
+        """The rows of its side table: tombstones, superseded versions, conflicts; None without."""
+        return side_rows(session, side_table_of(self.path))
+
+    def last_deletes(self, session: SparkSession) -> DataFrame | None:
+        """The last delete of each key that was ever deleted, `_marker` a struct of its place."""
+        rows = self.superseded(session) if self.tombstones else None
+        if rows is None:
+            return None
+        last = F.max(F.struct(*map(quoted, self.place))).alias("_marker")
+        return rows.where(DELETED).groupBy(*map(quoted, self.key)).agg(last)
+
+    def side(self, rows: DataFrame, own: Mapping[str, DataType], name: str = SIDE) -> SideRows:
+        """Rows that the table does not show, for its side table; they say why in `_why`."""
+        there = {*own, *self.order, *self.lineage, DELETED, WHY}
+        named = rows.select(
+            *(quoted(n) for n in rows.columns if n in there),
+            self.number,
+            F.lit(self.name).alias(TABLE),
+        )
+        path = side_table_of(self.path)
+        return SideRows(path, f"{name} {self.name}", named, SIDE_COLUMNS)
+
+    def conflicts(self, rows: DataFrame, hashed: str = HASH) -> DataFrame:
+        """Rows of which only the hash decided, as the side table keeps them."""
+        names = (*self.key, *self.place, *self.lineage)
+        there = [quoted(n) for n in dict.fromkeys(names) if n in rows.columns]
+        return rows.selectExpr(
+            *there, f"{hashed} AS {HASH}", f"false AS {DELETED}", f"'{CONFLICT}' AS {WHY}"
+        )
+
+
+def struct_of(names: Sequence[str], prefix: str = "") -> str:
+    """The SQL of a struct of these columns, for comparing places; `true` of none."""
+    parts = (f"{prefix}{quoted(name)} AS {quoted(name)}" for name in names)
+    return f"struct({', '.join(parts)})" if names else "true"

@@ -1,0 +1,209 @@
+"""Merge: one row per key, the latest version by the table's order.
+
+Of two versions that only their hash tells apart the greater one stays, by convention and not by
+what anybody said, so the other is kept in the side table as a conflict.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F
+
+from incremental_assets.frames import Frames, quoted
+from incremental_assets.lake.columns import BATCH, DELETED, HASH, TABLE, WHY
+from incremental_assets.lake.delta_log import version_of
+from incremental_assets.lake.merge import GONE, LOST, OLD, join_by_key, last_of_each, merge
+from incremental_assets.lake.read import plain_files, read_version
+from incremental_assets.lake.side_table import CONFLICTS
+from incremental_assets.lake.stage import stage
+from incremental_assets.lake.staged_write import SideRows, StagedWrite
+from incremental_assets.ledger.entry import Mode
+from incremental_assets.writes.destination import (
+    DELETED_BECAUSE,
+    ChangeSet,
+    Destination,
+    struct_of,
+)
+from incremental_assets.writes.inserted import inserted, spread
+from incremental_assets.writes.strategy import WriteStrategy
+
+_TRUNCATE = "_truncated_at"
+_THERE = "_there"
+
+
+@dataclass(frozen=True, slots=True)
+class Merge(WriteStrategy):
+    """One row per key, the latest version by the table's order."""
+
+    by_key: ClassVar[bool] = True
+    applies_deletes: ClassVar[bool] = True
+    keeps_latest: ClassVar[bool] = True
+    mode: ClassVar[Mode] = "merge"
+
+    def stage(self, frames: Frames, to: Destination, changes: ChangeSet) -> StagedWrite:
+        """The latest of the changes of each key, where it is later than the table's row."""
+        if not to.order:
+            rows = changes.rows.select(to.number, *to.written(changes.own))
+            write, _ = merge(
+                frames,
+                spread(rows, to),
+                to.path,
+                to.folder,
+                to.key,
+                F.lit(True),
+                keep=to.keep,
+                day=to.counted_by or None,
+            )
+            return write
+        latest = _latest(changes.changes, to)
+        deletes = to.last_deletes(frames.session)
+        if deletes is None and not changes.deletes and (to.replaces_days or _is_empty(to)):
+            return _only_inserted(latest, to, changes)
+        return _looked_up(frames, latest, deletes, to, changes)
+
+    def rebuild(
+        self,
+        frames: Frames,
+        to: Destination,
+        changes: ChangeSet,
+        keys: DataFrame,
+        here: str,
+        carried: str = "",
+    ) -> StagedWrite:
+        """The latest of all changes that are known of each key; a key without one goes."""
+        every = changes.changes
+        for rows in _carried(frames, to, keys, carried):
+            same = list(dict.fromkeys((*to.key, "dt", *to.place)))
+            every = join_by_key(every, rows, same, "left_anti", nulls=True)
+            every = every.unionByName(rows, allowMissingColumns=True)
+        latest = frames.cache(_latest(every, to))
+        side: list[SideRows] = []
+        if changes.deletes:
+            deletes = latest.where(f"{DELETED} AND NOT {LOST}").drop(LOST)
+            side.append(to.side(deletes.withColumn(WHY, F.lit(DELETED_BECAUSE)), changes.own))
+        conflicts = latest.where(f"{LOST} AND {here}")
+        if not conflicts.isEmpty():
+            side.append(to.side(to.conflicts(conflicts), changes.own, CONFLICTS))
+        last = latest.where(f"NOT {LOST} AND NOT {DELETED}").select(
+            to.number, *to.written(changes.own), F.lit(True).alias(_THERE)
+        )
+        incoming = join_by_key(keys, last, to.key, "left", nulls=True)
+        incoming = incoming.withColumn(GONE, F.col(_THERE).isNull()).drop(_THERE)
+        write, _ = merge(
+            frames,
+            incoming,
+            to.path,
+            to.folder,
+            to.key,
+            F.lit(True),
+            day=to.counted_by or None,
+            nulls=True,
+        )
+        return replace(write, side=tuple(side))
+
+
+def _only_inserted(latest: DataFrame, to: Destination, changes: ChangeSet) -> StagedWrite:
+    """The latest rows as they are: the table has none of their keys, or they replace its days.
+
+    How many are conflicts is counted by the way, in the one job that writes them.
+    """
+    seen = Observation("conflicts")
+    rows = latest.observe(seen, F.count_if(LOST).alias("lost")).where(f"NOT {LOST}")
+    rows = spread(rows.select(to.number, *to.written(changes.own)), to)
+    staged = stage(rows, to.path, to.folder, to.partition_by)
+    side: tuple[SideRows, ...] = ()
+    # A row that lost leaves one that stays; of a plan that was found empty nothing is observed.
+    if staged.files and seen.get.get("lost"):
+        side = (to.side(to.conflicts(latest.where(LOST)), changes.own, CONFLICTS),)
+    return StagedWrite(
+        staged,
+        inserted=inserted(staged, to),
+        replaced_by=to.replaced_days(),
+        side=side,
+    )
+
+
+def _looked_up(
+    frames: Frames,
+    latest: DataFrame,
+    deletes: DataFrame | None,
+    to: Destination,
+    changes: ChangeSet,
+) -> StagedWrite:
+    """The latest rows against those of the table and its tombstones."""
+    here, there = struct_of(to.place), struct_of(to.place, f"{OLD}.")
+    if deletes is not None:
+        latest = latest.join(deletes, list(to.key), "left")
+        later = f"_marker IS NULL OR {here} > _marker OR (NOT {DELETED} AND {here} = _marker)"
+        latest = latest.where(f"{later} OR {LOST}").drop("_marker")
+    side: list[SideRows] = []
+    if changes.deletes:
+        gone = latest.where(f"{DELETED} AND NOT {LOST}").drop(LOST)
+        side.append(to.side(gone.withColumn(WHY, F.lit(DELETED_BECAUSE)), changes.own))
+    incoming = latest.select(
+        to.number,
+        *to.written(changes.own),
+        DELETED,
+        LOST,
+        F.expr(f"{DELETED} OR {LOST}").alias(GONE),
+    )
+    # Among changes at one place a row beats a delete, then the greater hash wins.
+    tied = f"NOT {DELETED} AND {here} <=> {there}"
+    beats = f"{here} > {there} OR ({tied} AND {HASH} > coalesce({OLD}.{HASH}, ''))"
+    if to.first_by:
+        first = quoted(to.first_by)
+        beats = f"{beats} OR ({tied} AND {HASH} = {OLD}.{HASH} AND {first} < {OLD}.{first})"
+    write, conflicts = merge(
+        frames,
+        spread(incoming, to),
+        to.path,
+        to.folder,
+        to.key,
+        F.expr(f"({beats}) AND NOT {LOST}"),
+        tuple(dict.fromkeys((*to.order, *([to.first_by] if to.first_by else [])))),
+        to.keep,
+        day=to.counted_by or None,
+        tie=F.expr(f"{LOST} OR ({OLD} IS NOT NULL AND {tied} AND {HASH} != {OLD}.{HASH})"),
+        marks=(DELETED, LOST),
+    )
+    if conflicts is not None:
+        loser = f"if({LOST}, {HASH}, least({HASH}, {OLD}.{HASH}))"
+        side.append(to.side(to.conflicts(conflicts, loser), changes.own, CONFLICTS))
+    return replace(write, side=tuple(side))
+
+
+def _latest(rows: DataFrame, to: Destination) -> DataFrame:
+    """The last change of each key, and the rows that only their hash made lose against it."""
+    latest = [f"{quoted(name)} DESC NULLS LAST" for name in to.place]
+    first = [quoted(to.first_by)] if to.first_by else []
+    order = ", ".join((*latest, DELETED, f"{HASH} DESC NULLS LAST", *first))
+    key = to.key
+    if to.is_log:  # each truncate is kept: another may be taken back
+        nobody = f"{DELETED} AND {quoted(key[0])} IS NULL"
+        place = f"CASE WHEN {nobody} THEN {struct_of(to.place)} END"
+        rows = rows.withColumn(_TRUNCATE, F.expr(place))
+        key = (*key, _TRUNCATE)
+    found = last_of_each(rows, key, order, struct_of((*to.place, DELETED)), f"NOT {DELETED}")
+    return found.drop(_TRUNCATE)
+
+
+def _carried(frames: Frames, to: Destination, keys: DataFrame, carried: str) -> list[DataFrame]:
+    """What the table holds of the keys that the changes need not say, and its deletes."""
+    if not carried:
+        return []
+    rows = read_version(frames.session, to.path, version_of(to.path)).where(carried)
+    rows = join_by_key(rows, keys, to.key, "left_semi", nulls=True).drop(BATCH)
+    found = [rows.withColumn(DELETED, F.lit(False))]
+    superseded = to.superseded(frames.session) if to.tombstones else None
+    if superseded is not None:
+        deletes = superseded.where(f"{DELETED} AND {carried}").drop(BATCH, TABLE, WHY)
+        found.append(deletes.join(keys, list(to.key), "left_semi"))
+    return found
+
+
+def _is_empty(to: Destination) -> bool:
+    """Whether no file of the table may hold one of the batch's keys."""
+    return not any(map(to.keep, plain_files(to.path, version_of(to.path)).files))

@@ -1,0 +1,41 @@
+"""OverwriteDays: the days in the batch are overwritten by the batch's rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from incremental_assets.frames import Frames
+from incremental_assets.lake.stage import stage
+from incremental_assets.lake.staged_write import StagedWrite
+from incremental_assets.writes.destination import ChangeSet, Destination
+from incremental_assets.writes.inserted import inserted
+from incremental_assets.writes.loaded_rows import loaded_rows
+from incremental_assets.writes.replace_day import days_in
+from incremental_assets.writes.strategy import WriteStrategy
+
+
+@dataclass(frozen=True, slots=True)
+class OverwriteDays(WriteStrategy):
+    """The days in the batch are overwritten by the batch's rows; the others stay.
+
+    `day` is a partition column. Unlike `ReplaceDay`, rows of such a day that are not in the batch
+    are gone.
+    """
+
+    day: str = "dt"
+
+    @property
+    def replaced_partition(self) -> str:
+        return self.day
+
+    def stage(self, frames: Frames, to: Destination, changes: ChangeSet) -> StagedWrite:
+        """The batch's rows, in the place of their days."""
+        days = days_in(changes.rows, self.day)
+        rows = changes.rows.select(to.number, *to.written(changes.own))
+        staged = stage(rows, to.path, to.folder, to.partition_by)
+        return StagedWrite(
+            staged,
+            inserted=inserted(staged, to),
+            replaced_by=(self.day, days) if days else None,
+            side=(loaded_rows(changes, to),),
+        )

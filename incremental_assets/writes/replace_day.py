@@ -1,0 +1,72 @@
+"""ReplaceDay: a day that changed is rebuilt whole."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from incremental_assets.errors import DefinitionError
+from incremental_assets.frames import Frames, quoted
+from incremental_assets.lake.stage import stage
+from incremental_assets.lake.staged_write import StagedWrite
+from incremental_assets.writes.destination import ChangeSet, Destination
+from incremental_assets.writes.inserted import inserted, spread
+from incremental_assets.writes.strategy import WriteStrategy
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceDay(WriteStrategy):
+    """A day that changed is rebuilt whole.
+
+    `day` is the partition column that holds it; a day that the batch touches is read again from
+    the source, with all its rows.
+    """
+
+    day: str = "dt"
+
+    loses_rows: ClassVar[bool] = False
+
+    @property
+    def replaced_partition(self) -> str:
+        return self.day
+
+    def stage(self, frames: Frames, to: Destination, changes: ChangeSet) -> StagedWrite:
+        """All rows of the days that the batch touches, in the place of these days."""
+        days: tuple[Any, ...] = tuple(to.days)
+        rows = changes.rows
+        if not to.days:
+            days = days_in(changes.rows, self.day)
+            if changes.every is not None:
+                rows = changes.every.where(_among(self.day, days))
+        staged = stage(
+            spread(rows.select(to.number, *to.written(changes.own)), to),
+            to.path,
+            to.folder,
+            to.partition_by,
+        )
+        return StagedWrite(
+            staged,
+            inserted=inserted(staged, to),
+            replaced_by=(self.day, days) if days else None,
+        )
+
+
+def days_in(rows: DataFrame, day: str) -> tuple[Any, ...]:
+    """The days that rows hold. Raises DefinitionError for a column of instants."""
+    kind = rows.schema[day].dataType.typeName()
+    if kind.startswith("timestamp"):
+        raise DefinitionError(
+            f"{day!r} is a {kind}, and a partition that is replaced has to be a day; use a date "
+            "column."
+        )
+    return tuple(row[0] for row in rows.select(quoted(day)).distinct().collect())
+
+
+def _among(day: str, days: Collection[Any]) -> Column:
+    column = F.col(quoted(day))
+    found = column.isin([each for each in days if each is not None])
+    return found | column.isNull() if None in days else found

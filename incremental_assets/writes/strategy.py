@@ -1,0 +1,81 @@
+"""What a write strategy is: a value that stages a batch's changes, and says what a rebuild covers.
+
+A strategy is one object in one file. Nobody outside it asks which one it is: what else a load has
+to know are its facts.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import ClassVar
+
+from pyspark.sql import DataFrame
+
+from incremental_assets.errors import DefinitionError
+from incremental_assets.frames import Frames
+from incremental_assets.lake.staged_write import StagedWrite
+from incremental_assets.ledger.entry import Mode
+from incremental_assets.writes.destination import ChangeSet, Destination
+
+
+@dataclass(frozen=True, slots=True)
+class WriteStrategy(ABC):
+    """Base of the write strategies.
+
+    Facts: `appends`: every row stays. `by_key`: rows are told apart by the table's key.
+    `applies_deletes`: it can take rows away that a change log or a snapshot deletes.
+    `keeps_latest`: a key has its latest row alone. `keeps_versions`: a key has a row per version,
+    with the columns `validity`. `recomputes_keys`: a rebuild covers keys, whose rows may lie on any
+    day, and the columns in `running_columns` go on from the day before. `loses_rows`: rows that
+    were loaded may leave the table, so that a side table says which they are. `mode` is what the
+    ledger calls a load.
+    """
+
+    appends: ClassVar[bool] = False
+    by_key: ClassVar[bool] = False
+    applies_deletes: ClassVar[bool] = False
+    keeps_latest: ClassVar[bool] = False
+    keeps_versions: ClassVar[bool] = False
+    recomputes_keys: ClassVar[bool] = False
+    loses_rows: ClassVar[bool] = True
+    validity: ClassVar[tuple[str, ...]] = ()
+    mode: ClassVar[Mode] = "replace"
+
+    @property
+    def running_columns(self) -> Mapping[str, str]:
+        """The columns, with their SQL types, that go on from the day before; mostly none."""
+        return MappingProxyType({})
+
+    @property
+    def by_event_time(self) -> bool:
+        """Whether versions are measured by when the log says that a row changed."""
+        return False
+
+    @property
+    def replaced_partition(self) -> str:
+        """The partition column whose partitions a batch replaces whole; "" for none."""
+        return ""
+
+    @abstractmethod
+    def stage(self, frames: Frames, to: Destination, changes: ChangeSet) -> StagedWrite:
+        """Stage what the table holds once the changes are in it; nothing is committed."""
+
+    def rebuild(
+        self,
+        frames: Frames,
+        to: Destination,
+        changes: ChangeSet,
+        keys: DataFrame,
+        here: str,
+        carried: str = "",
+    ) -> StagedWrite:
+        """Stage what the table holds of the `keys`, given every change that is known of them.
+
+        `here` (SQL) selects the rows that this batch replaces: what side tables hold of these does
+        not count any more. `carried` selects what `changes` need not say: what the table and its
+        side tables hold of that counts as it is. Raises DefinitionError where rows have no key.
+        """
+        raise DefinitionError(f"{to.name}: {self} has no keys that could be rebuilt.")
