@@ -137,7 +137,7 @@ class Table:
         """That a required column, or one of the key, is not null, where no rule says it already.
 
         The events of a log are asked for their key by themselves. What is made of typed rows has
-        none to set aside: it is held, if it is looked up by its key.
+        none to quarantine: it is held, if it is looked up by its key.
         """
         if not self.is_typed:
             by_key = self.layer == "gold" and self.write.by_key

@@ -74,7 +74,7 @@ def _check_rules(table: Table) -> None:
         aside = [rule.name for rule in table.row_rules if rule.severity == "quarantine"]
         if aside:
             raise DefinitionError(
-                f"{name}: {aside} would set rows aside, but these rows are made of good ones: hold "
+                f"{name}: {aside} would quarantine rows, but these are made of good ones: hold "
                 "the day with fail(…), record it with warn(…), or give the rule to silver."
             )
     _check_rules_on_whole_days(table)
@@ -167,7 +167,8 @@ def _check_derived(table: Table) -> None:
 
 def _check_typed(table: Table) -> None:
     name, log = table.name, table.log
-    if isinstance(table.write, ReplaceDay | RecomputeKeys):
+    write = table.write
+    if not (write.appends or write.keeps_latest or write.keeps_versions):
         raise DefinitionError(f"{name}: a table over bronze is an Append, a Merge or an SCD2.")
     if len(table.reads) != 1:
         raise DefinitionError(

@@ -80,7 +80,7 @@ def truth_of(
     """Read these landing days of `events` below `landing` and say what must be true.
 
     `start` is the first business day. A row whose business day is before its landing day by more
-    than `lateness_days`, or after it by more than one, is set aside.
+    than `lateness_days`, or after it by more than one, is quarantined.
     """
     days = sorted(set(landing_days))
     judged = [

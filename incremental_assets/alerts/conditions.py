@@ -75,7 +75,7 @@ def _held(table: Table, history: TableHistory) -> Iterator[Condition]:
         failed = [name for name in table.checks() if name in rules]
         found = (
             f"held since batch {entry.batch} by {', '.join(failed) or 'its gate'}; "
-            f"{entry.rows_quarantined} of {entry.rows_read} rows are set aside"
+            f"{entry.rows_quarantined} of {entry.rows_read} rows are quarantined"
         )
         yield Condition("held", table.name, day, str(entry.batch), found)
 

@@ -1,4 +1,4 @@
-"""`quarantine`: the rows that gates have set aside."""
+"""`quarantine`: the rows that gates have quarantined."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from incremental_assets.settings import Settings
 
 @click.group()
 def quarantine() -> None:
-    """The rows that gates have set aside."""
+    """The rows that gates have quarantined."""
 
 
 @quarantine.command("list")

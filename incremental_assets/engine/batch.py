@@ -87,7 +87,7 @@ class Batch:
             (r.table.name, None) for r in table.upstreams if isinstance(r, AsOf)
         ]
         if self.work.mode == "merge" or table.changes.is_snapshot:
-            by_day = table.day or not table.is_typed
+            by_day = table.day or (not table.is_typed and table.write.keeps_latest)
             looked_up.append((table.name, set(self.work.days) if by_day else None))
         if table.write.recomputes_keys or self.reads_upstream_whole:
             looked_up += [(r.table.name, None) for r in table.upstreams]

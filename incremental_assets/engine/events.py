@@ -149,7 +149,7 @@ def _of_flat_log(found: DataFrame, log: ChangeLog, kind: Any) -> Events:
 
 
 def reasons_of(reasons: Column, key: Sequence[str]) -> Column:
-    """Why an event is set aside; a delete needs its key and its place, and breaks no further rule.
+    """Why an event is quarantined; a delete needs key and place, and breaks no further rule.
 
     `reasons` are those of a row that stays.
     """

@@ -121,7 +121,7 @@ def _fixed(batch: Batch) -> FixedSource:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What was found for one day: rows, those set aside, the ends of the cursor, odd ones.
+    """What was found for one day: rows, those quarantined, the ends of the cursor, odd ones.
 
     `without` are good rows without a cursor, which are read again by each load.
     `first_ahead` is the lowest cursor of the rows in quarantine whose time is still to come, in
@@ -301,5 +301,5 @@ def _notes(batch: Batch, days: Mapping[date, _Found], step: Step | None) -> tupl
             )
     odd = sum(found.unreadable for found in days.values())
     if odd:
-        notes.append(f"{odd} rows were set aside: their {_column(batch.table)} cannot be read")
+        notes.append(f"{odd} rows were quarantined: their {_column(batch.table)} cannot be read")
     return tuple(notes)

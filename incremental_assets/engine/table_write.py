@@ -38,6 +38,7 @@ from incremental_assets.lake.delta_log import (
     columns_of,
     field_of,
     open_table,
+    require_plain_writes,
     version_of,
 )
 from incremental_assets.lake.literals import sql_days
@@ -140,6 +141,9 @@ def _ensure_columns(batch: Batch, changes: ChangeSet, order: Sequence[str]) -> N
     if table.write.keeps_versions:
         at = rows[CHANGED_AT if table.write.by_event_time else order[0]].dataType
         columns += map(StructField, table.write.validity, (at, at, BooleanType()))
+    there = open_table(batch.path)
+    if there is not None:
+        require_plain_writes(there, batch.path)
     add_columns(batch.path, [field_of(column) for column in columns])
 
 

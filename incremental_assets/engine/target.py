@@ -50,6 +50,11 @@ class TargetTable:
             )
         if self.write.by_key and not self.key:
             raise DefinitionError(f"{self.name}: {self.write} needs a primary_key.")
+        if self.write.recomputes_keys:
+            raise DefinitionError(
+                f"{self.name}: {self.write} computes the rows of a gold table; a loader's rows are "
+                "appended, merged, replaced by key or by day, or kept as history."
+            )
         if self.max_records is not None and self.max_records < 1:
             raise DefinitionError(f"{self.name}: max_records is {self.max_records}; at least 1.")
         odd = [name for name in self.partition_by if not _PARTITION.fullmatch(name)]

@@ -85,10 +85,10 @@ class DayStanding:
 
     `first` and `last` bound the outcomes for the day, `touched` those that changed its rows and
     `affected` those that it looks up. The others are the last of their kind: that was published
-    for it (a rewind counts), that wrote it, that was held, accepted, a rewind, that set rows aside
-    or was given up or dropped, and a rebuild or restatement. `files` is the fingerprint of all
-    files that were loaded for it, `position` what the change detector left, `read` the watermark by
-    upstream, `codes` the code versions that made it since it was rebuilt.
+    for it (a rewind counts), that wrote it, that was held, accepted, a rewind, that put rows into
+    quarantine, or was given up or dropped, and a rebuild or restatement. `files` is the fingerprint
+    of all files that were loaded for it, `position` what the change detector left, `read` the
+    watermark by upstream, `codes` the code versions that made it since it was rebuilt.
     """
 
     first: int = 0

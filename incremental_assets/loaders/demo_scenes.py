@@ -100,7 +100,7 @@ SCENES = (
         "TimestampBasedLoader",
         "Order 1 is paid. Order 4 has the watermark's own timestamp, order 5 is late but inside "
         "the lookback of 30 minutes: both are loaded. Order 6 lies below it and is not seen. "
-        "Order 7 has no timestamp and is set aside.",
+        "Order 7 has no timestamp and is quarantined.",
         ("order_id", "status", "updated_at"),
         land_orders,
         load_orders,

@@ -21,7 +21,7 @@ def plan_replay(table: Table, days: Sequence[date], view: LedgerView) -> Plan:
     if not table.is_typed:
         raise DefinitionError(
             f"{table.name}: only rows that a silver table typed are replayed. Repair what bronze "
-            "set aside at its source, and load it again."
+            "quarantined at its source, and load it again."
         )
     refused: dict[date, str] = {}
     works: dict[date, DayWork] = {}

@@ -20,7 +20,7 @@ _CUT = "the line is no JSON object"
 def with_details(rows: DataFrame, contract: Contract) -> DataFrame:
     """Add `_details: array<string>`: one for each reason that says that something is unreadable.
 
-    Takes `_reasons`, `_line` and the fields that the contract read. For rows that are set aside
+    Takes `_reasons`, `_line` and the fields that the contract read. For rows that are quarantined
     only: the values are looked up by name, which costs more than the gate itself does.
     """
     unread = F.filter("_reasons", lambda reason: reason.endswith(_UNREADABLE))

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from incremental_assets.frames import quoted
-from incremental_assets.quality.gate import APART, IN_TIME, LINE, READABLE, watched_rules
+from incremental_assets.quality.gate import APART, IN_TIME, LINE, READABLE, is_good, watched_rules
 from incremental_assets.quality.rule import Rule
 
 MOST = 5
@@ -35,6 +35,7 @@ def examples(
     for which Spark would plan an aggregate, a window and a sort.
     """
     live = F.lit(1) == F.lit(1) if gone is None else ~gone
+    live = live if day else live & is_good()
     watched = [
         F.when(live & ~F.coalesce(rule.condition(), F.lit(False)), F.lit(rule.name))
         for rule in watched_rules(rules)

@@ -229,7 +229,8 @@ def count(
     fields those are told that `names` knows, and whether there are others. `values` are counted of
     all rows besides.
     """
-    unread = F.array_contains("_reasons", LINE)
+    # Of a target only good rows count: a day is held for what lands, a load for what it publishes.
+    judged = ~F.array_contains("_reasons", LINE) if day else is_good()
     watched = watched_rules(rules)
     measures = measures_of(rules)
     known = names.known if names else ()
@@ -248,7 +249,7 @@ def count(
             # Of the good rows there is one group a day, so these need not be put together again.
             *(measure().alias(f"measure_{name}") for name, measure in measures.items()),
             *(
-                F.count_if(~F.coalesce(rule.condition(), F.lit(False)) & ~unread).alias(
+                F.count_if(~F.coalesce(rule.condition(), F.lit(False)) & judged).alias(
                     f"broken_{rule.name}"
                 )
                 for rule in watched

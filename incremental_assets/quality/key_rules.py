@@ -18,8 +18,8 @@ def unique(*columns: str) -> RowRule:
     """No two rows of a day have the same values in these columns; rows with a null in them pass.
 
     Of several rows in a batch the first in order of the table's key, then of all their values,
-    passes and the others break the rule, also where that one is set aside for another reason; so do
-    rows whose values another row of their day in the table has. A row with the key of the one in
+    passes and the others break the rule, also where that one is quarantined for another reason; so
+    do rows whose values another row of their day in the table has. A row with the key of the one in
     the table is another version of it, and no copy.
     """
     if not columns:

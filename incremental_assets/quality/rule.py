@@ -28,7 +28,7 @@ HELPER = "_rule_"
 class DayCounts:
     """What a day rule judges: counts of one day.
 
-    `rows` were read in this batch and `quarantined` of them set aside. The totals are of all rows
+    `rows` were read in this batch and `quarantined` of them quarantined. The totals are of all rows
     of the day so far, this batch included, without those whose only fault is their time
     (`too_late`, `too_early`, `before_start`). `files` (how many) and `empty_files` (their paths)
     are of this batch, and so is `measured`: what the rule asked to be measured over the batch's
@@ -113,7 +113,7 @@ class RowRule:
     def allowing(self, rows: int = 0, share: float = 0.0) -> RowRule:
         """The rule, passed as long as at most so many rows, or that share of a day's, break it.
 
-        With severity `quarantine` the rows are set aside all the same.
+        With severity `quarantine` the rows are quarantined all the same.
         """
         if rows < 0 or not 0 <= share < 1:
             raise DefinitionError(
@@ -170,7 +170,7 @@ def looks_further(rule: Rule) -> bool:
 
 
 def quarantine(*rules: RowRule, owner: str = "") -> tuple[RowRule, ...]:
-    """These rules set aside the rows that break them; the other rows go on."""
+    """These rules quarantine the rows that break them; the other rows go on."""
     return tuple(replace(rule, severity="quarantine", owner=owner or rule.owner) for rule in rules)
 
 

@@ -22,10 +22,10 @@ _NUMBER = r"^\s*[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?\s*
 class FieldType:
     """Base: what a column of a contract holds.
 
-    `required`: a row without a value is set aside, or what the table's own rule `…_not_null` says.
-    `on_type_error` is what becomes of a value that cannot be read as the type: its row is set aside
-    (`quarantine`), the whole day is held as well (`freeze`), or the value is left out and the row
-    goes on without it (`discard`). `description` is what a reader should know of it.
+    `required`: a row without a value is quarantined, or what the table's rule `…_not_null` says.
+    `on_type_error` is what becomes of a value that cannot be read as the type: its row goes to
+    quarantine (`quarantine`), the whole day is held as well (`freeze`), or the value is left out
+    and the row goes on without it (`discard`). `description` is what a reader should know of it.
     """
 
     required: bool = False

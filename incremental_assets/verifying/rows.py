@@ -89,7 +89,7 @@ def quarantine_rows(
     settled: int,
     superseded: Iterable[Superseded] = (),
 ) -> DataFrame | None:
-    """Rows that the batches up to `settled` have set aside; None where there never were any.
+    """Rows that the batches up to `settled` have quarantined; None where there never were any.
 
     Without those that are `superseded`.
     """

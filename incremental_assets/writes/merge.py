@@ -15,7 +15,15 @@ from pyspark.sql import functions as F
 from incremental_assets.frames import Frames, quoted
 from incremental_assets.lake.columns import BATCH, DELETED, HASH, TABLE, WHY
 from incremental_assets.lake.delta_log import version_of
-from incremental_assets.lake.merge import GONE, LOST, OLD, join_by_key, last_of_each, merge
+from incremental_assets.lake.merge import (
+    GONE,
+    LOST,
+    OLD,
+    join_by_key,
+    last_of_each,
+    merge,
+    stage_with,
+)
 from incremental_assets.lake.read import plain_files, read_version
 from incremental_assets.lake.side_table import CONFLICTS
 from incremental_assets.lake.stage import stage
@@ -74,11 +82,7 @@ class Merge(WriteStrategy):
         carried: str = "",
     ) -> StagedWrite:
         """The latest of all changes that are known of each key; a key without one goes."""
-        every = changes.changes
-        for rows in _carried(frames, to, keys, carried):
-            same = list(dict.fromkeys((*to.key, "dt", *to.place)))
-            every = join_by_key(every, rows, same, "left_anti", nulls=True)
-            every = every.unionByName(rows, allowMissingColumns=True)
+        every = _with_carried(frames, to, changes.changes, keys, carried)
         latest = frames.cache(_latest(every, to))
         side: list[SideRows] = []
         if changes.deletes:
@@ -87,8 +91,11 @@ class Merge(WriteStrategy):
         conflicts = latest.where(f"{LOST} AND {here}")
         if not conflicts.isEmpty():
             side.append(to.side(to.conflicts(conflicts), changes.own, CONFLICTS))
+        # A column that the contract no longer has is kept where the table's own row counts.
+        written = to.written(changes.own)
+        kept = [quoted(n) for n in to.columns if n in latest.columns and quoted(n) not in written]
         last = latest.where(f"NOT {LOST} AND NOT {DELETED}").select(
-            to.number, *to.written(changes.own), F.lit(True).alias(_THERE)
+            to.number, *written, *kept, F.lit(True).alias(_THERE)
         )
         incoming = join_by_key(keys, last, to.key, "left", nulls=True)
         incoming = incoming.withColumn(GONE, F.col(_THERE).isNull()).drop(_THERE)
@@ -113,7 +120,11 @@ def _only_inserted(latest: DataFrame, to: Destination, changes: ChangeSet) -> St
     seen = Observation("conflicts")
     rows = latest.observe(seen, F.count_if(LOST).alias("lost")).where(f"NOT {LOST}")
     rows = spread(rows.select(to.number, *to.written(changes.own)), to)
-    staged = stage(rows, to.path, to.folder, to.partition_by)
+    if to.counted_by:
+        staged = stage(rows, to.path, to.folder, to.partition_by)
+    else:  # a target may be a table of somebody's own, with columns that the source has not
+        table = plain_files(to.path, version_of(to.path))
+        staged = stage_with(rows, None, table, to.folder)
     side: tuple[SideRows, ...] = ()
     # A row that lost leaves one that stays; of a plan that was found empty nothing is observed.
     if staged.files and seen.get.get("lost"):
@@ -190,18 +201,23 @@ def _latest(rows: DataFrame, to: Destination) -> DataFrame:
     return found.drop(_TRUNCATE)
 
 
-def _carried(frames: Frames, to: Destination, keys: DataFrame, carried: str) -> list[DataFrame]:
-    """What the table holds of the keys that the changes need not say, and its deletes."""
+def _with_carried(
+    frames: Frames, to: Destination, changes: DataFrame, keys: DataFrame, carried: str
+) -> DataFrame:
+    """The changes, and what the table and its side table hold of the keys that counts as it is."""
     if not carried:
-        return []
-    rows = read_version(frames.session, to.path, version_of(to.path)).where(carried)
-    rows = join_by_key(rows, keys, to.key, "left_semi", nulls=True).drop(BATCH)
-    found = [rows.withColumn(DELETED, F.lit(False))]
+        return changes
+    rows = read_version(frames.session, to.path, version_of(to.path)).where(carried).drop(BATCH)
+    rows = rows.join(keys, list(to.key), "left_semi").withColumn(DELETED, F.lit(False))
+    same = list(dict.fromkeys((*to.key, "dt", *to.place)))
+    every = join_by_key(changes, rows, same, "left_anti", nulls=True)
+    every = every.unionByName(rows, allowMissingColumns=True)
     superseded = to.superseded(frames.session) if to.tombstones else None
-    if superseded is not None:
-        deletes = superseded.where(f"{DELETED} AND {carried}").drop(BATCH, TABLE, WHY)
-        found.append(deletes.join(keys, list(to.key), "left_semi"))
-    return found
+    if superseded is None:
+        return every
+    deletes = superseded.where(f"{DELETED} AND {carried}").drop(BATCH, TABLE, WHY)
+    deletes = deletes.join(keys, list(to.key), "left_semi")
+    return every.unionByName(deletes, allowMissingColumns=True)
 
 
 def _is_empty(to: Destination) -> bool:

@@ -32,7 +32,6 @@ class RecomputeKeys(WriteStrategy):
     running: Mapping[str, str] = field(default_factory=dict)
 
     by_key: ClassVar[bool] = True
-    applies_deletes: ClassVar[bool] = True
     recomputes_keys: ClassVar[bool] = True
     mode: ClassVar[Mode] = "merge"
 

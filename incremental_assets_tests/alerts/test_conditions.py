@@ -50,7 +50,7 @@ def test_a_held_day_is_told_with_its_rules_and_counts_and_nothing_else() -> None
             "held",
             "silver/judged",
             5,
-            "held since batch 7 by quarantined_share; 9 of 20 rows are set aside",
+            "held since batch 7 by quarantined_share; 9 of 20 rows are quarantined",
         )
     ]
 

@@ -65,7 +65,7 @@ def test_three_files_of_the_page_make_three_tables_that_stay_up_to_date(
 
 
 def a_rule_that_was_too_strict_is_corrected(shop: Shop, silver: Path) -> None:
-    """The rows that it set aside are replayed; a bad one that stays is dropped."""
+    """The rows that it quarantined are replayed; a bad one that stays is dropped."""
     land(shop, "2017-01-07", {"return_id": "x", "qty": "none"})
     silver.write_text(silver.read_text().replace('at_least("qty", 0)', 'at_least("qty", -1)'))
     replay = shop.command("quarantine", "replay", "silver/returns", "--json")

@@ -1,4 +1,4 @@
-"""A null in any part of a key: the row is set aside, however the table is written."""
+"""A null in any part of a key: the row is quarantined, however the table is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of all kinds in the tables of a small lake: what they set aside, hold and record."""
+"""Rules of all kinds in the tables of a small lake: what they quarantine, hold and record."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def test_a_day_s_rows_are_measured_as_they_are_counted(lake: Lakes) -> None:
 
     found = checks(trains, "silver/bookings")
 
-    # The row of t2 is set aside, and so is the one without a seat: null meets no condition.
+    # The row of t2 is quarantined, and so is the one without a seat: null meets no condition.
     assert found["odd"].broken == 2
     assert found["seat_null_share"].found.startswith("0 of 1 rows")
     assert found["train_distinct_count"].found == "1 values of train, at least 2 expected"

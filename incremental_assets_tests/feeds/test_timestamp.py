@@ -195,7 +195,7 @@ def test_a_timestamp_of_the_future_does_not_silence_the_source(lake: Lakes) -> N
     shop.load("2017-01-10")
 
     assert shop.bronze("bronze/orders", "order_id") == [("2017-01-10", "w")]
-    assert len(shop.reasons("bronze/orders")) == 2  # y was set aside once
+    assert len(shop.reasons("bronze/orders")) == 2  # y was quarantined once
 
     shop.now = datetime(2017, 1, 10, 14, tzinfo=UTC)
     shop.put_delta("orders", orders(*FIRST, ("y", "paid", "10 13:00"), ("v", "paid", "10 13:59")))

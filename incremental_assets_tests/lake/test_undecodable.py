@@ -33,7 +33,7 @@ def texts(*rows: bytes) -> pa.Array:
 
 
 def add(path: str, day: date, name: str, batch: int, *rows: bytes) -> None:
-    """A file of rows that were set aside, the first one for a line that cannot be read."""
+    """A file of rows that were quarantined, the first one for a line that cannot be read."""
     seen = [datetime(2017, 1, 5, tzinfo=UTC)] * len(rows)
     reasons = [["line_unreadable"], *[["qty_unreadable"]] * (len(rows) - 1)]
     content = pa.table(

@@ -73,7 +73,7 @@ class Place:
         return DeltaTable(str(self.target)).version()
 
     def quarantined(self) -> list[list[str]]:
-        """The reasons of the rows that were set aside."""
+        """The reasons of the rows that were quarantined."""
         path = self.target / "_quarantine"
         if not path.exists():
             return []

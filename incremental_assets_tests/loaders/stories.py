@@ -48,7 +48,7 @@ def row(id_: int, day: date, amount: int, clock: str | None, seq: int | None) ->
 
 @dataclass(frozen=True)
 class Step:
-    """What lands, what a load takes of it, and what it sets aside."""
+    """What lands, what a load takes of it, and what it quarantines."""
 
     name: str
     lands: Sequence[Row] = ()

@@ -29,6 +29,7 @@ from incremental_assets.loaders import (
 )
 from incremental_assets.quality.rules import at_least, fail, quarantine, row_count, unique
 from incremental_assets.query import query
+from incremental_assets.writes import RecomputeKeys
 from incremental_assets_tests.loaders.conftest import NOON, Place
 
 SCHEMA = {"id": pl.Int64, "amount": pl.Int64, "at": pl.Datetime("us", "UTC")}
@@ -235,6 +236,29 @@ def test_a_broken_rule_sets_rows_aside_or_holds_the_load(place: Place) -> None:
 
     assert place.rows("id") == [(1,)]
     assert place.quarantined() == [["amount_at_least_0"]]
+
+
+def test_a_row_that_is_quarantined_holds_no_load_by_another_rule(place: Place) -> None:
+    place.land(rows((1, 10, 5), (None, -1, 4)), SCHEMA)
+
+    result = load(place, primary_key="id", rules=[fail(at_least("amount", 0))])
+
+    assert (result.records_loaded, result.records_quarantined) == (1, 1)
+    assert [(check.rule, check.passed) for check in result.checks] == [("amount_at_least_0", True)]
+
+
+def test_a_rule_that_holds_a_load_names_keys_of_rows_that_break_it(place: Place) -> None:
+    place.land(rows((1, 10, 5), (2, -1, 4)), SCHEMA)
+
+    with pytest.raises(GateError, match="1 of 2 rows break it, such as id=2"):
+        load(place, primary_key="id", rules=[fail(at_least("amount", 0))])
+
+
+def test_a_write_of_gold_tables_is_refused(place: Place) -> None:
+    place.land(rows((1, 10, 5)), SCHEMA)
+
+    with pytest.raises(DefinitionError, match="computes the rows of a gold table"):
+        load(place, primary_key="id", write=RecomputeKeys())
 
 
 def test_no_more_than_max_records_are_taken_at_a_time_and_none_is_skipped(place: Place) -> None:

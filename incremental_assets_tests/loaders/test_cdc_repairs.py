@@ -1,4 +1,4 @@
-"""Events of a change log that were set aside, and those that only look like them."""
+"""Events of a change log that were quarantined, and those that only look like them."""
 
 from __future__ import annotations
 

@@ -94,10 +94,10 @@ def test_progress_goes_to_the_terminal_or_to_the_log(
 
     with caplog.at_level("INFO", "incremental_assets"), demo._steps(out) as steps:
         steps.begin("orders, load 1")
-        steps.say("orders: 1 rows set aside [why]")
+        steps.say("orders: 1 rows quarantined [why]")
         steps.end()
 
-    told = ["orders, load 1", "orders: 1 rows set aside [why]"]
+    told = ["orders, load 1", "orders: 1 rows quarantined [why]"]
     assert caplog.messages == ([] if terminal else told)
     assert all((line in text.getvalue()) == terminal for line in told)
 

@@ -31,7 +31,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Step:
-    """What lands, what a load reads and sets aside of it, and what really happened in it."""
+    """What lands, what a load reads and quarantines of it, and what really happened in it."""
 
     name: str
     lands: Sequence[Mapping[str, Any]] | None

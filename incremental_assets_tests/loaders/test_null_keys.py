@@ -1,4 +1,4 @@
-"""A null in any part of a key: the row is set aside, by each loader and each way of writing."""
+"""A null in any part of a key: the row is quarantined, by each loader and each way of writing."""
 
 from __future__ import annotations
 

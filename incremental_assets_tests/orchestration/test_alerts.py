@@ -110,7 +110,7 @@ def test_a_held_day_is_told_once_and_once_when_it_is_over(
             "table": "silver/sales",
             "days": ["2017-01-05"],
             "count": 1,
-            "found": "held since batch 1 by its gate; 9 of 20 rows are set aside",
+            "found": "held since batch 1 by its gate; 9 of 20 rows are quarantined",
             "value": 0.0,
         }
     ]

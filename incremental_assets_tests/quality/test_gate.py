@@ -1,4 +1,4 @@
-"""The gate: why each row is set aside, what is counted of a day, and what the rules say to it."""
+"""The gate: why each row is quarantined, what is counted of a day, and what the rules say to it."""
 
 from __future__ import annotations
 

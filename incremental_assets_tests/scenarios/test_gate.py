@@ -1,4 +1,4 @@
-"""Gates: what is bad is set aside with its reasons, and a bad day is not published."""
+"""Gates: what is bad is quarantined with its reasons, and a bad day is not published."""
 
 from __future__ import annotations
 
