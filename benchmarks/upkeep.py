@@ -24,11 +24,11 @@ from benchmarks.events import event
 from benchmarks.report import Row, machine, show, write
 from benchmarks.report import Table as Figures
 from incremental_assets.catalog import tables
-from incremental_assets.lake.read import read_version
-from incremental_assets.lake.session import own_session
+from incremental_assets.delta.read import read_version
 from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.loaders import local_session
 from incremental_assets.settings import Settings
+from incremental_assets.spark.load_session import own_session
 from incremental_assets.upkeep import maintain
 
 DAY = date(2024, 5, 2)

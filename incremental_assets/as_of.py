@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from incremental_assets.delta.scd2 import VALIDITY
 from incremental_assets.frames import quoted
-from incremental_assets.lake.history import VALIDITY
 from incremental_assets.table import AsOf
 
 

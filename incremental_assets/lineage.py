@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from incremental_assets.changes.by_snapshot import SnapshotDiff
+from incremental_assets.delta.scd2 import VALIDITY
 from incremental_assets.errors import DefinitionError
-from incremental_assets.lake.history import VALIDITY
 
 if TYPE_CHECKING:
     from incremental_assets.table import Table

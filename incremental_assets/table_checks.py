@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from incremental_assets.changes.by_log import ChangeLog
 from incremental_assets.changes.by_snapshot import DELETED_SHARE, SnapshotDiff
 from incremental_assets.changes.files import Files
+from incremental_assets.delta.scd2 import VALIDITY
 from incremental_assets.errors import DefinitionError
-from incremental_assets.lake.history import VALIDITY
 from incremental_assets.quality.gate import structural_rules
 from incremental_assets.quality.rule import DayRule
 from incremental_assets.writes import (

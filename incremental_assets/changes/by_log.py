@@ -33,9 +33,9 @@ from incremental_assets.changes.watermark import (
     instant_at,
     number,
 )
+from incremental_assets.delta.columns import DELETED, HASH, OPERATION, ORDER, WITHIN
 from incremental_assets.errors import SourceError
 from incremental_assets.frames import Frames
-from incremental_assets.lake.columns import DELETED, HASH, OPERATION, ORDER, WITHIN
 from incremental_assets.quality.gate import Counted, Value, is_good
 
 

@@ -31,9 +31,9 @@ from incremental_assets.changes.watermark import (
     furthest,
     number,
 )
+from incremental_assets.delta.columns import ORDER
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import Frames
-from incremental_assets.lake.columns import ORDER
 from incremental_assets.quality.gate import Counted
 
 _WHOLE_NUMBER = r"^\s*[+-]?[0-9]{1,38}\s*$"

@@ -25,9 +25,9 @@ from incremental_assets.changes.watermark import (
     instant,
     instant_at,
 )
+from incremental_assets.delta.columns import ORDER
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import Frames
-from incremental_assets.lake.columns import ORDER
 from incremental_assets.quality.gate import Counted, Value
 from incremental_assets.quality.types import Instant
 

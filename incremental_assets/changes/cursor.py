@@ -13,9 +13,9 @@ from incremental_assets.changes.detector import Detector
 from incremental_assets.changes.request import ReadRequest
 from incremental_assets.changes.source_rows import own_types, require_columns, require_no_lines
 from incremental_assets.changes.watermark import Nulls
+from incremental_assets.delta.columns import HASH, ORDER
 from incremental_assets.errors import SourceError
 from incremental_assets.frames import Frames, quoted
-from incremental_assets.lake.columns import HASH, ORDER
 from incremental_assets.quality.gate import Counted, Value
 
 

@@ -16,9 +16,9 @@ from pyspark.sql.types import DataType
 
 from incremental_assets.changes.position import Position
 from incremental_assets.changes.request import ReadRequest
+from incremental_assets.delta.columns import HASH, ORDER
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import Frames
-from incremental_assets.lake.columns import HASH, ORDER
 from incremental_assets.ledger.entry import FileEntry
 from incremental_assets.quality.gate import Counted, Value
 

@@ -28,9 +28,9 @@ from incremental_assets.changes.operations import operation_of
 from incremental_assets.changes.position import Position
 from incremental_assets.changes.request import ReadRequest
 from incremental_assets.changes.source_rows import own_types, require_columns, require_no_lines
+from incremental_assets.delta.columns import OPERATION, ORDER
 from incremental_assets.errors import SourceError
 from incremental_assets.frames import Frames, quoted
-from incremental_assets.lake.columns import OPERATION, ORDER
 from incremental_assets.row_hash import payload_hash
 from incremental_assets.sources.object_columns import infer_columns, with_columns_of
 

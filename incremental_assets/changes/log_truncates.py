@@ -26,8 +26,8 @@ from incremental_assets.changes.truncates import (
     known_events,
     places_of,
 )
+from incremental_assets.delta.columns import ORDER, REASONS, WITHIN
 from incremental_assets.frames import Frames, quoted
-from incremental_assets.lake.columns import ORDER, REASONS, WITHIN
 from incremental_assets.quality.gate import Value, is_good
 
 _LAST, _ALL = "truncated", "truncates"  # in the state; the second as an earlier version wrote it

@@ -13,10 +13,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
 from incremental_assets.changes.request import ReadRequest
-from incremental_assets.errors import LakeError, SourceError
-from incremental_assets.frames import Frames, quoted
-from incremental_assets.lake.columns import BATCH, DELETED, HASH, ORDER
-from incremental_assets.lake.delta_log import (
+from incremental_assets.delta.columns import BATCH, DELETED, HASH, ORDER
+from incremental_assets.delta.delta_log import (
     FENCE,
     add_columns,
     ensure_table,
@@ -25,16 +23,18 @@ from incremental_assets.lake.delta_log import (
     open_table,
     version_of,
 )
-from incremental_assets.lake.merge import GONE, merge
-from incremental_assets.lake.publish import publish
-from incremental_assets.lake.read import plain_files, read_files, read_version
-from incremental_assets.lake.side_table import (
+from incremental_assets.delta.merge import GONE, merge
+from incremental_assets.delta.publish import publish
+from incremental_assets.delta.read import plain_files, read_files, read_version
+from incremental_assets.delta.side_table import (
     abandon_side_rows,
     fence_side_table,
     put_side_rows,
 )
-from incremental_assets.lake.stage import folder_of
-from incremental_assets.lake.transaction import Transaction
+from incremental_assets.delta.stage import folder_of
+from incremental_assets.delta.transaction import Transaction
+from incremental_assets.errors import LakeError, SourceError
+from incremental_assets.frames import Frames, quoted
 from incremental_assets.quality.gate import is_good
 from incremental_assets.row_hash import row_hash
 

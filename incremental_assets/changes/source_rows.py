@@ -24,9 +24,9 @@ from pyspark.sql.types import (
 )
 
 from incremental_assets.changes.request import ReadRequest
+from incremental_assets.delta.columns import HASH, ORDER, RESERVED
 from incremental_assets.errors import SourceError
 from incremental_assets.frames import quoted
-from incremental_assets.lake.columns import HASH, ORDER, RESERVED
 from incremental_assets.quality.types import Instant
 from incremental_assets.row_hash import row_hash
 

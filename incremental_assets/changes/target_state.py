@@ -12,12 +12,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
 from incremental_assets.changes.position import Position
+from incremental_assets.delta.columns import HASH, ORDER
+from incremental_assets.delta.delta_log import open_table, version_of
+from incremental_assets.delta.read import plain_files, read_files
+from incremental_assets.delta.side_table import side_rows, side_table_of
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import quoted
-from incremental_assets.lake.columns import HASH, ORDER
-from incremental_assets.lake.delta_log import open_table, version_of
-from incremental_assets.lake.read import plain_files, read_files
-from incremental_assets.lake.side_table import side_rows, side_table_of
 from incremental_assets.ledger.entry import Entry, FileEntry
 from incremental_assets.ledger.view import TableHistory
 from incremental_assets.writes.strategy import WriteStrategy

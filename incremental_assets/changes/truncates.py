@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
+from incremental_assets.delta.columns import DELETED, HASH, ORDER, WITHIN
 from incremental_assets.frames import quoted
-from incremental_assets.lake.columns import DELETED, HASH, ORDER, WITHIN
 
 Digits = tuple[str, str]
 """The place of a truncate as it is written down: its order, and its number within it."""

@@ -12,12 +12,11 @@ from typing import Any, Generic, TypeVar
 
 from pyspark.sql import SparkSession
 
+from incremental_assets.delta.delta_log import Commit, bytes_of, find_commit, partition_day
+from incremental_assets.delta.stage import folder_of
+from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.errors import ConflictError, IncrementalAssetsError
 from incremental_assets.frames import Frames
-from incremental_assets.lake.delta_log import Commit, bytes_of, find_commit, partition_day
-from incremental_assets.lake.session import Size, size_of
-from incremental_assets.lake.stage import folder_of
-from incremental_assets.lake.staged_write import StagedWrite
 from incremental_assets.ledger.entry import Entry, Touched
 from incremental_assets.ledger.held_by import held_by
 from incremental_assets.ledger.together import CLAIMED_AS
@@ -26,6 +25,7 @@ from incremental_assets.plan import Work
 from incremental_assets.quality.gate import Counted
 from incremental_assets.quality.judge import RuleResult
 from incremental_assets.settings import Settings
+from incremental_assets.spark.load_session import Size, size_of
 from incremental_assets.table import AsOf, Table
 
 C = TypeVar("C")

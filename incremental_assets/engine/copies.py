@@ -22,6 +22,9 @@ from pyspark.sql import functions as F
 
 from incremental_assets.changes.by_snapshot import DELETED_SHARE, SnapshotDiff
 from incremental_assets.changes.watermark import Seen, as_text, instant
+from incremental_assets.delta.delta_log import Commit, partition_day
+from incremental_assets.delta.stage import stage
+from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.engine.batch import Batch, BatchKind, Outcome, from_commit, verdict
 from incremental_assets.engine.bronze import COLUMNS, PARTITIONS, landed_lines
 from incremental_assets.engine.copy_changes import (
@@ -42,9 +45,6 @@ from incremental_assets.engine.copy_changes import (
 from incremental_assets.engine.volume import Before, judges_volume, last_ones
 from incremental_assets.errors import SourceError
 from incremental_assets.frames import Frames
-from incremental_assets.lake.delta_log import Commit, partition_day
-from incremental_assets.lake.stage import stage
-from incremental_assets.lake.staged_write import StagedWrite
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.quality.judge import RuleResult, judge_day
 from incremental_assets.quality.rules import DayCounts

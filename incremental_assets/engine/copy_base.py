@@ -18,9 +18,7 @@ from datetime import date
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from incremental_assets.engine.batch import Batch
-from incremental_assets.errors import ConflictError, LakeError
-from incremental_assets.lake.delta_log import (
+from incremental_assets.delta.delta_log import (
     active_paths,
     changed_by_others,
     ensure_table,
@@ -29,10 +27,12 @@ from incremental_assets.lake.delta_log import (
     transaction,
     version_of,
 )
-from incremental_assets.lake.publish import publish
-from incremental_assets.lake.read import TableFiles, plain_files, read_files
-from incremental_assets.lake.stage import folder_of, stage
-from incremental_assets.lake.transaction import Transaction
+from incremental_assets.delta.publish import publish
+from incremental_assets.delta.read import TableFiles, plain_files, read_files
+from incremental_assets.delta.stage import folder_of, stage
+from incremental_assets.delta.transaction import Transaction
+from incremental_assets.engine.batch import Batch
+from incremental_assets.errors import ConflictError, LakeError
 
 # The base is written again where a copy would read more files of changes than this,
 MOST_FILES = 32

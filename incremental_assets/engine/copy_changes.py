@@ -10,11 +10,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.changes.by_snapshot import SnapshotDiff
+from incremental_assets.delta.delta_log import version_of
+from incremental_assets.delta.read import DataFile, read_version
 from incremental_assets.engine.batch import Batch
 from incremental_assets.engine.copy_base import base_before, is_due, write_base
 from incremental_assets.frames import Frames
-from incremental_assets.lake.delta_log import version_of
-from incremental_assets.lake.read import DataFile, read_version
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.plan.stored import parsed, state_of
 from incremental_assets.row_hash import HASH_VERSION, payload_hash

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 
+from incremental_assets.delta.read import read_staged
+from incremental_assets.delta.staged_write import StagedWrite
+from incremental_assets.delta.widen import widen
 from incremental_assets.engine.batch import Batch, DayBatch, Outcome
 from incremental_assets.engine.gold import change_set, destination, judge, made_rows, upstream_rows
 from incremental_assets.frames import Frames
-from incremental_assets.lake.read import read_staged
-from incremental_assets.lake.staged_write import StagedWrite
-from incremental_assets.lake.widen import widen
 from incremental_assets.writes import ReplaceDay
 
 

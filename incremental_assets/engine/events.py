@@ -25,9 +25,9 @@ from incremental_assets.changes.log_sequence import (
     settle_sequence_kind,
 )
 from incremental_assets.changes.operations import operation_of
+from incremental_assets.delta.columns import CHANGED_AT, DELETED, OPERATION, ORDER, WITHIN
 from incremental_assets.frames import Frames
 from incremental_assets.instants import instant
-from incremental_assets.lake.columns import CHANGED_AT, DELETED, OPERATION, ORDER, WITHIN
 
 REASON, EVENT = "_reason", "_event"
 NO_TIME = "change_time_missing"

@@ -12,14 +12,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
+from incremental_assets.delta.delta_log import version_of
+from incremental_assets.delta.literals import sql_days
+from incremental_assets.delta.read import DataFile, no_rows, read_version
 from incremental_assets.engine.batch import Batch, verdict
 from incremental_assets.engine.scope import scope_of
 from incremental_assets.engine.totals import differences, totals
 from incremental_assets.engine.volume import Before, judges_volume, last_ones
 from incremental_assets.frames import quoted
-from incremental_assets.lake.delta_log import version_of
-from incremental_assets.lake.literals import sql_days
-from incremental_assets.lake.read import DataFile, no_rows, read_version
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.quality.examples import MOST, Examples, examples
 from incremental_assets.quality.gate import (

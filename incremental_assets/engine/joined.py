@@ -10,23 +10,23 @@ from datetime import date
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from incremental_assets.engine.batch import Batch, DayBatch, Outcome
-from incremental_assets.engine.gold import change_set, destination, judge, made_rows, upstream_rows
-from incremental_assets.engine.since import as_it_was_read
-from incremental_assets.frames import Frames, quoted
-from incremental_assets.lake.columns import HASH
-from incremental_assets.lake.compare import rows_apart
-from incremental_assets.lake.delta_log import version_of
-from incremental_assets.lake.literals import sql_days
-from incremental_assets.lake.read import (
+from incremental_assets.delta.columns import HASH
+from incremental_assets.delta.compare import rows_apart
+from incremental_assets.delta.delta_log import version_of
+from incremental_assets.delta.literals import sql_days
+from incremental_assets.delta.read import (
     DataFile,
     plain_files,
     read_files,
     read_staged,
     read_version,
 )
-from incremental_assets.lake.staged_write import StagedWrite
-from incremental_assets.lake.widen import widen
+from incremental_assets.delta.staged_write import StagedWrite
+from incremental_assets.delta.widen import widen
+from incremental_assets.engine.batch import Batch, DayBatch, Outcome
+from incremental_assets.engine.gold import change_set, destination, judge, made_rows, upstream_rows
+from incremental_assets.engine.since import as_it_was_read
+from incremental_assets.frames import Frames, quoted
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.table import AsOf
 

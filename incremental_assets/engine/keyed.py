@@ -11,18 +11,18 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from incremental_assets.delta.columns import DELETED, HASH
+from incremental_assets.delta.compare import rows_apart, rows_of
+from incremental_assets.delta.delta_log import version_of
+from incremental_assets.delta.literals import sql_days
+from incremental_assets.delta.read import DataFile, TableFiles, plain_files, read_version
+from incremental_assets.delta.staged_write import StagedWrite
+from incremental_assets.delta.widen import widen
 from incremental_assets.engine.batch import Batch, DayBatch, Outcome, verdict
 from incremental_assets.engine.gold import destination, examples_of_broken, judged, made_totals
 from incremental_assets.engine.since import as_it_was_read
 from incremental_assets.engine.totals import differences, totals
 from incremental_assets.frames import Frames, quoted
-from incremental_assets.lake.columns import DELETED, HASH
-from incremental_assets.lake.compare import rows_apart, rows_of
-from incremental_assets.lake.delta_log import version_of
-from incremental_assets.lake.literals import sql_days
-from incremental_assets.lake.read import DataFile, TableFiles, plain_files, read_version
-from incremental_assets.lake.staged_write import StagedWrite
-from incremental_assets.lake.widen import widen
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.quality.judge import RuleResult
 from incremental_assets.quality.rules import DayCounts

@@ -9,16 +9,16 @@ from datetime import date
 
 from pyspark.sql import DataFrame
 
+from incremental_assets.delta.delta_log import Commit, partition_day
+from incremental_assets.delta.merge import replace_files_rows
+from incremental_assets.delta.read import DataFile
+from incremental_assets.delta.stage import stage
+from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.engine.batch import Batch, BatchKind, Outcome, note, verdict
 from incremental_assets.engine.bronze import COLUMNS, PARTITIONS, landed_lines
 from incremental_assets.engine.volume import Before, judges_volume, landed
 from incremental_assets.errors import IncrementalAssetsError, SourceError
 from incremental_assets.frames import Frames
-from incremental_assets.lake.delta_log import Commit, partition_day
-from incremental_assets.lake.merge import replace_files_rows
-from incremental_assets.lake.read import DataFile
-from incremental_assets.lake.stage import stage
-from incremental_assets.lake.staged_write import StagedWrite
 from incremental_assets.ledger.entry import Entry, Touched
 from incremental_assets.quality.judge import RuleResult, judge_day
 from incremental_assets.quality.rules import DayCounts

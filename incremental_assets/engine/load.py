@@ -15,10 +15,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import ClassVar, Generic, TypeVar
 
+from incremental_assets.delta.side_table import put_side_rows
+from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.errors import IncrementalAssetsError
 from incremental_assets.frames import Frames
-from incremental_assets.lake.side_table import put_side_rows
-from incremental_assets.lake.staged_write import StagedWrite
 from incremental_assets.spark.failure import SPARK_ERRORS
 
 R = TypeVar("R")  # what is read

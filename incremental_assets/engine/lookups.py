@@ -9,14 +9,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.as_of import is_valid, validity
+from incremental_assets.delta.columns import HASH
+from incremental_assets.delta.compare import rows_apart, rows_of
+from incremental_assets.delta.delta_log import bytes_of, open_table, version_of
+from incremental_assets.delta.read import plain_files, read_version
 from incremental_assets.engine.batch import Batch
-from incremental_assets.lake.columns import HASH
-from incremental_assets.lake.compare import rows_apart, rows_of
-from incremental_assets.lake.delta_log import bytes_of, open_table, version_of
-from incremental_assets.lake.read import plain_files, read_version
-from incremental_assets.lake.session import own_session, size_of
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path
+from incremental_assets.spark.load_session import own_session, size_of
 from incremental_assets.table import AsOf, SameDay, Table
 
 

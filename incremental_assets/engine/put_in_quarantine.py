@@ -9,9 +9,9 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from incremental_assets.delta import quarantine
 from incremental_assets.engine.batch import Batch
 from incremental_assets.engine.superseded import in_quarantine
-from incremental_assets.lake import quarantine
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.view import TableHistory
 from incremental_assets.quality.details import with_details

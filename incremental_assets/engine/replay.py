@@ -9,6 +9,10 @@ from datetime import date
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from incremental_assets.delta import quarantine
+from incremental_assets.delta.quarantine import SAME
+from incremental_assets.delta.stage import Staged
+from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.engine.batch import Batch, DayBatch, Outcome
 from incremental_assets.engine.silver import (
     counted_rows,
@@ -20,10 +24,6 @@ from incremental_assets.engine.table_write import stage_good
 from incremental_assets.engine.typed import Typed, contract_of, replayed_rows, typed
 from incremental_assets.errors import GateError
 from incremental_assets.frames import Frames
-from incremental_assets.lake import quarantine
-from incremental_assets.lake.quarantine import SAME
-from incremental_assets.lake.stage import Staged
-from incremental_assets.lake.staged_write import StagedWrite
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.quality.details import with_details
 from incremental_assets.quality.gate import (

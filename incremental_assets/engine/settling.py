@@ -11,20 +11,17 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 
-from incremental_assets.engine.batch import BatchKind, quarantine_path
-from incremental_assets.engine.superseded import outcomes_of, tidy
-from incremental_assets.engine.target import TargetTable
-from incremental_assets.lake import quarantine
-from incremental_assets.lake.columns import TABLE
-from incremental_assets.lake.delta_log import (
+from incremental_assets.delta import quarantine
+from incremental_assets.delta.columns import TABLE
+from incremental_assets.delta.delta_log import (
     Commit,
     find_commit,
     last_transaction,
     open_table,
     put_fence,
 )
-from incremental_assets.lake.literals import sql_days
-from incremental_assets.lake.side_table import (
+from incremental_assets.delta.literals import sql_days
+from incremental_assets.delta.side_table import (
     CONFLICTS,
     SIDE,
     abandon_side_rows,
@@ -32,7 +29,10 @@ from incremental_assets.lake.side_table import (
     side_table_of,
     tolerated,
 )
-from incremental_assets.lake.stage import discard_batch
+from incremental_assets.delta.stage import discard_batch
+from incremental_assets.engine.batch import BatchKind, quarantine_path
+from incremental_assets.engine.superseded import outcomes_of, tidy
+from incremental_assets.engine.target import TargetTable
 from incremental_assets.ledger.entry import Entry, Touched
 from incremental_assets.ledger.together import LogStanding, require_own
 from incremental_assets.ledger.view import LedgerView

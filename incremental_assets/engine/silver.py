@@ -11,17 +11,17 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from incremental_assets.delta.columns import DELETED, OPERATION
+from incremental_assets.delta.delta_log import columns_of
+from incremental_assets.delta.side_table import side_table_of
+from incremental_assets.delta.staged_write import StagedWrite
+from incremental_assets.delta.widen import widen
 from incremental_assets.engine.batch import Batch, DayBatch, Outcome, verdict
 from incremental_assets.engine.put_in_quarantine import put_in_quarantine
 from incremental_assets.engine.table_write import stage_good
 from incremental_assets.engine.typed import Typed, contract_of, typed, window_rows
 from incremental_assets.engine.volume import Before, added_up, judges_volume
 from incremental_assets.frames import Frames
-from incremental_assets.lake.columns import DELETED, OPERATION
-from incremental_assets.lake.delta_log import columns_of
-from incremental_assets.lake.side_table import side_table_of
-from incremental_assets.lake.staged_write import StagedWrite
-from incremental_assets.lake.widen import widen
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.quality.examples import Examples, examples
 from incremental_assets.quality.fields import Names

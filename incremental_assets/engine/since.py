@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from incremental_assets.delta.read import DataFile, TableFiles, every_file, plain_files
+from incremental_assets.delta.vacuum import whole_from
 from incremental_assets.engine.batch import Batch
 from incremental_assets.errors import LakeError
-from incremental_assets.lake.read import DataFile, TableFiles, every_file, plain_files
-from incremental_assets.lake.vacuum import whole_from
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.storage import file_at
 

@@ -16,6 +16,9 @@ from incremental_assets.changes.cursor import Cursor
 from incremental_assets.changes.progress import Step, state_of_progress
 from incremental_assets.changes.watermark import as_text, instant_at
 from incremental_assets.days import ONE_DAY, named
+from incremental_assets.delta.delta_log import Commit, partition_day
+from incremental_assets.delta.stage import stage
+from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.engine.batch import Batch, BatchKind, Outcome, from_commit, verdict
 from incremental_assets.engine.bronze import COLUMNS, PARTITIONS
 from incremental_assets.engine.put_in_quarantine import put_in_quarantine
@@ -38,9 +41,6 @@ from incremental_assets.engine.stored_sequence import WITHOUT_CURSOR, without_cu
 from incremental_assets.engine.volume import Before, added_up, judges_volume
 from incremental_assets.errors import IncrementalAssetsError, SourceError, WatermarkError
 from incremental_assets.frames import Frames
-from incremental_assets.lake.delta_log import Commit, partition_day
-from incremental_assets.lake.stage import stage
-from incremental_assets.lake.staged_write import StagedWrite
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.plan.stored import state_of
 from incremental_assets.quality.judge import RuleResult, judge_day

@@ -17,6 +17,8 @@ from incremental_assets.changes.progress import Progress, Step, next_step, progr
 from incremental_assets.changes.source_rows import unseen
 from incremental_assets.changes.watermark import instant
 from incremental_assets.days import utc_today
+from incremental_assets.delta.delta_log import version_of
+from incremental_assets.delta.read import DataFile, every_file, read_version
 from incremental_assets.engine.batch import Batch
 from incremental_assets.engine.bronze import judging_day
 from incremental_assets.engine.put_in_quarantine import judged_again
@@ -32,8 +34,6 @@ from incremental_assets.engine.stored_rows import (
 from incremental_assets.engine.stored_sequence import first_batch_read_again
 from incremental_assets.engine.superseded import in_quarantine
 from incremental_assets.frames import Frames
-from incremental_assets.lake.delta_log import version_of
-from incremental_assets.lake.read import DataFile, every_file, read_version
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.plan.stored import last_look, state_of
 from incremental_assets.sources.stored import FixedSource

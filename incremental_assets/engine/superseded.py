@@ -12,10 +12,10 @@ from datetime import date
 
 from pyspark.sql import DataFrame, SparkSession
 
+from incremental_assets.delta import quarantine
+from incremental_assets.delta.quarantine import Superseded
+from incremental_assets.delta.side_table import tolerated
 from incremental_assets.engine.batch import Batch
-from incremental_assets.lake import quarantine
-from incremental_assets.lake.quarantine import Superseded
-from incremental_assets.lake.side_table import tolerated
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.view import TableHistory
 

@@ -11,6 +11,12 @@ from typing import Any, ClassVar
 
 from pyspark.sql import SparkSession
 
+from incremental_assets.delta import quarantine
+from incremental_assets.delta.delta_log import ensure_table, version_of
+from incremental_assets.delta.publish import publish
+from incremental_assets.delta.side_table import tolerated
+from incremental_assets.delta.staged_write import StagedWrite
+from incremental_assets.delta.transaction import Transaction
 from incremental_assets.engine.batch import Batch, BatchKind, Outcome
 from incremental_assets.engine.kinds import detector_of
 from incremental_assets.engine.load import Steps
@@ -19,13 +25,6 @@ from incremental_assets.engine.settling import supersede
 from incremental_assets.engine.superseded import outcomes_of, tidy
 from incremental_assets.errors import ConflictError, IncrementalAssetsError, LakeError
 from incremental_assets.frames import Frames
-from incremental_assets.lake import quarantine
-from incremental_assets.lake.delta_log import ensure_table, version_of
-from incremental_assets.lake.publish import publish
-from incremental_assets.lake.session import batch_frames
-from incremental_assets.lake.side_table import tolerated
-from incremental_assets.lake.staged_write import StagedWrite
-from incremental_assets.lake.transaction import Transaction
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.ledger.settle import record
@@ -34,6 +33,7 @@ from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import Work, file_entries
 from incremental_assets.settings import Settings
 from incremental_assets.spark.failure import what_failed
+from incremental_assets.spark.load_session import batch_frames
 from incremental_assets.table import Table
 
 

@@ -16,6 +16,25 @@ from incremental_assets.changes.truncates import (
     is_truncate,
     known_events,
 )
+from incremental_assets.delta.columns import (
+    BATCH,
+    CHANGED_AT,
+    DELETED,
+    HASH,
+    LINEAGE,
+    OPERATION,
+)
+from incremental_assets.delta.delta_log import (
+    add_columns,
+    columns_of,
+    field_of,
+    open_table,
+    require_plain_writes,
+    version_of,
+)
+from incremental_assets.delta.literals import sql_days
+from incremental_assets.delta.read import DataFile, read_version
+from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.engine.batch import Batch
 from incremental_assets.engine.typed import (
     Typed,
@@ -25,25 +44,6 @@ from incremental_assets.engine.typed import (
     typed,
 )
 from incremental_assets.frames import Frames, quoted
-from incremental_assets.lake.columns import (
-    BATCH,
-    CHANGED_AT,
-    DELETED,
-    HASH,
-    LINEAGE,
-    OPERATION,
-)
-from incremental_assets.lake.delta_log import (
-    add_columns,
-    columns_of,
-    field_of,
-    open_table,
-    require_plain_writes,
-    version_of,
-)
-from incremental_assets.lake.literals import sql_days
-from incremental_assets.lake.read import DataFile, read_version
-from incremental_assets.lake.staged_write import StagedWrite
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.gate import Counted
 from incremental_assets.row_hash import row_hash

@@ -20,14 +20,8 @@ from pyspark.sql.types import BooleanType, LongType, StructField
 from incremental_assets.changes.detector import NewRows, SourceWindow
 from incremental_assets.changes.request import ReadRequest
 from incremental_assets.changes.target_state import KEY, TargetState
-from incremental_assets.engine.conformed import conformed
-from incremental_assets.engine.load import Steps, load
-from incremental_assets.engine.settling import TargetSettling
-from incremental_assets.engine.target import TargetTable
-from incremental_assets.errors import ConflictError, GateError, IncrementalAssetsError, LakeError
-from incremental_assets.frames import Frames, quoted
-from incremental_assets.lake.columns import BATCH, HASH, REASONS, TABLE
-from incremental_assets.lake.delta_log import (
+from incremental_assets.delta.columns import BATCH, HASH, REASONS, TABLE
+from incremental_assets.delta.delta_log import (
     add_columns,
     bytes_of,
     ensure_table,
@@ -37,12 +31,17 @@ from incremental_assets.lake.delta_log import (
     require_plain_writes,
     transaction,
 )
-from incremental_assets.lake.publish import publish
-from incremental_assets.lake.read import plain_files
-from incremental_assets.lake.session import batch_frames, size_of
-from incremental_assets.lake.side_table import CONFLICTS, SIDE, put_side_rows, side_table_of
-from incremental_assets.lake.staged_write import StagedWrite
-from incremental_assets.lake.transaction import Transaction
+from incremental_assets.delta.publish import publish
+from incremental_assets.delta.read import plain_files
+from incremental_assets.delta.side_table import CONFLICTS, SIDE, put_side_rows, side_table_of
+from incremental_assets.delta.staged_write import StagedWrite
+from incremental_assets.delta.transaction import Transaction
+from incremental_assets.engine.conformed import conformed
+from incremental_assets.engine.load import Steps, load
+from incremental_assets.engine.settling import TargetSettling
+from incremental_assets.engine.target import TargetTable
+from incremental_assets.errors import ConflictError, GateError, IncrementalAssetsError, LakeError
+from incremental_assets.frames import Frames, quoted
 from incremental_assets.ledger.entry import Entry, Touched, Window
 from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.ledger.lock import table_lock
@@ -53,6 +52,7 @@ from incremental_assets.quality.examples import examples
 from incremental_assets.quality.gate import Counted, count, is_good
 from incremental_assets.quality.judge import RuleResult, judge_target
 from incremental_assets.spark.failure import what_failed
+from incremental_assets.spark.load_session import batch_frames, size_of
 from incremental_assets.storage import files_below
 from incremental_assets.writes.destination import ChangeSet, Destination
 

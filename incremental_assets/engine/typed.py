@@ -13,6 +13,9 @@ from pyspark.sql import functions as F
 
 from incremental_assets.days import DayRange
 from incremental_assets.decodable import decodable_if_kept
+from incremental_assets.delta.columns import CHANGED_AT, DELETED, HASH, OPERATION, ORDER
+from incremental_assets.delta.literals import sql_days
+from incremental_assets.delta.read import DataFile, data_files, read_version
 from incremental_assets.engine.batch import Batch
 from incremental_assets.engine.events import (
     EVENT,
@@ -24,9 +27,6 @@ from incremental_assets.engine.events import (
 from incremental_assets.engine.scope import scope_of
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import Frames, quoted
-from incremental_assets.lake.columns import CHANGED_AT, DELETED, HASH, OPERATION, ORDER
-from incremental_assets.lake.literals import sql_days
-from incremental_assets.lake.read import DataFile, data_files, read_version
 from incremental_assets.plan.stored import state_of
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.gate import prepared, with_reasons

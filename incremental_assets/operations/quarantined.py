@@ -11,13 +11,13 @@ import polars as pl
 from deltalake.exceptions import DeltaError
 
 from incremental_assets.days import DayRange
+from incremental_assets.delta import quarantine
+from incremental_assets.delta.delta_log import open_table
+from incremental_assets.delta.quarantine import Superseded
+from incremental_assets.delta.undecodable import decoded, is_undecodable
 from incremental_assets.engine.batch import quarantine_path
 from incremental_assets.engine.superseded import superseded, tidy
 from incremental_assets.errors import DefinitionError, LakeError
-from incremental_assets.lake import quarantine
-from incremental_assets.lake.delta_log import open_table
-from incremental_assets.lake.quarantine import Superseded
-from incremental_assets.lake.undecodable import decoded, is_undecodable
 from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path

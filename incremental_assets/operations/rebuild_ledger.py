@@ -14,10 +14,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 
+from incremental_assets.delta.delta_log import open_table, put_fence, transaction
 from incremental_assets.engine.batch import quarantine_path
 from incremental_assets.engine.kinds import detector_of
 from incremental_assets.errors import LakeError, LedgerError
-from incremental_assets.lake.delta_log import open_table, put_fence, transaction
 from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.ledger.entry import Entry, State
 from incremental_assets.ledger.ledger import Ledger

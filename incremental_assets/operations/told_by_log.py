@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
+from incremental_assets.delta.delta_log import FENCE, Commit, commits, log_files, open_table
+from incremental_assets.delta.read import DataFile, plain_files
 from incremental_assets.engine.kinds import detector_of, kind_of
 from incremental_assets.errors import LakeError
-from incremental_assets.lake.delta_log import FENCE, Commit, commits, log_files, open_table
-from incremental_assets.lake.read import DataFile, plain_files
 from incremental_assets.ledger.entry import Entry, FileEntry, State, Touched
 from incremental_assets.ledger.together import CLAIMED_AS
 from incremental_assets.query import query

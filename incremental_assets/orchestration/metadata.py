@@ -11,8 +11,8 @@ from typing import Any
 import dagster as dg
 from deltalake import DeltaTable
 
-from incremental_assets.lake.contents import Contents, TableContents, contents_of
-from incremental_assets.lake.delta_log import open_table
+from incremental_assets.delta.contents import Contents, TableContents, contents_of
+from incremental_assets.delta.delta_log import open_table
 from incremental_assets.lakehouse import DayResult
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.now import Asked

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from incremental_assets.delta.delta_log import last_transaction
 from incremental_assets.errors import LedgerError
-from incremental_assets.lake.delta_log import last_transaction
 from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.ledger.together import LogStanding, disagreement
 from incremental_assets.settings import Settings

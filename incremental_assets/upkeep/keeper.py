@@ -15,34 +15,34 @@ from datetime import date, datetime, timedelta
 
 from pyspark.sql import SparkSession
 
-from incremental_assets.engine.batch import quarantine_path
-from incremental_assets.engine.copy_base import base_path
-from incremental_assets.engine.since import version_read
-from incremental_assets.engine.superseded import superseded
-from incremental_assets.errors import ConflictError, IncrementalAssetsError, LakeError
-from incremental_assets.lake import quarantine, vacuum
-from incremental_assets.lake.compact import (
+from incremental_assets.delta import quarantine, vacuum
+from incremental_assets.delta.compact import (
     Joint,
     discard_other,
     exchange,
     joints,
     stage_joined,
 )
-from incremental_assets.lake.delta_log import (
+from incremental_assets.delta.delta_log import (
     bytes_of,
     checkpoint_of,
     keep_log_short,
     open_table,
     version_of,
 )
-from incremental_assets.lake.read import DataFile, TableFiles, plain_files
-from incremental_assets.lake.session import own_session, size_of
+from incremental_assets.delta.read import DataFile, TableFiles, plain_files
+from incremental_assets.engine.batch import quarantine_path
+from incremental_assets.engine.copy_base import base_path
+from incremental_assets.engine.since import version_read
+from incremental_assets.engine.superseded import superseded
+from incremental_assets.errors import ConflictError, IncrementalAssetsError, LakeError
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path, no_lake
 from incremental_assets.ledger.lock import brief_lock
 from incremental_assets.ledger.tail import tail_of
 from incremental_assets.settings import Settings, local_path
 from incremental_assets.spark.failure import SPARK_ERRORS, what_failed
+from incremental_assets.spark.load_session import own_session, size_of
 from incremental_assets.table import Table
 from incremental_assets.upkeep.result import EVERYTHING, Asked, Kept, Step, Upkeep
 

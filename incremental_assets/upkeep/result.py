@@ -8,8 +8,8 @@ from datetime import date
 from typing import Literal, get_args
 
 from incremental_assets.days import DayRange
+from incremental_assets.delta.compact import DEFAULT_LIMITS, Limits
 from incremental_assets.errors import DefinitionError
-from incremental_assets.lake.compact import DEFAULT_LIMITS, Limits
 from incremental_assets.ledger.lock import BRIEFLY_SECONDS
 
 Step = Literal["optimize", "vacuum", "checkpoint", "quarantine", "ledger"]

@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import date
 
 from incremental_assets.days import named, utc_today
+from incremental_assets.delta.clone import clone
 from incremental_assets.errors import LakeError
-from incremental_assets.lake.clone import clone
 from incremental_assets.lakehouse import Lakehouse, LoadResult
 from incremental_assets.ledger.entry import Window
 from incremental_assets.ledger.view import LedgerView

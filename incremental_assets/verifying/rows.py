@@ -11,11 +11,11 @@ from pyspark.sql import functions as F
 
 from incremental_assets.days import DayRange, contiguous
 from incremental_assets.decodable import decodable_if_kept
+from incremental_assets.delta.columns import CHANGED_AT, ORDER, WITHIN
+from incremental_assets.delta.delta_log import open_table
+from incremental_assets.delta.quarantine import SAME, Superseded, counting, still_there
+from incremental_assets.delta.read import DataFile, read_version
 from incremental_assets.frames import with_is_among
-from incremental_assets.lake.columns import CHANGED_AT, ORDER, WITHIN
-from incremental_assets.lake.delta_log import open_table
-from incremental_assets.lake.quarantine import SAME, Superseded, counting, still_there
-from incremental_assets.lake.read import DataFile, read_version
 from incremental_assets.row_hash import payload_hash
 from incremental_assets.table import Table
 from incremental_assets.verifying.compare import Matching

@@ -11,16 +11,16 @@ from datetime import date, timedelta
 from pyspark.sql import DataFrame, SparkSession
 
 from incremental_assets.days import DayRange, named
+from incremental_assets.delta.delta_log import bytes_of, open_table, version_of
 from incremental_assets.engine.batch import quarantine_path
 from incremental_assets.engine.superseded import superseded
 from incremental_assets.errors import DefinitionError, LakeError
-from incremental_assets.lake.delta_log import bytes_of, open_table, version_of
-from incremental_assets.lake.session import own_session, size_of
 from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.ledger.ledger import ledger_path
 from incremental_assets.ledger.view import LedgerView, TableHistory
 from incremental_assets.plan.together import require_all_together
 from incremental_assets.spark.failure import SPARK_ERRORS, what_failed
+from incremental_assets.spark.load_session import own_session, size_of
 from incremental_assets.table import Table
 from incremental_assets.verifying.bronze import Landed, landed, load_again
 from incremental_assets.verifying.compare import compare

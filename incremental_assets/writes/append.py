@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from incremental_assets.delta.stage import stage
+from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.frames import Frames
-from incremental_assets.lake.stage import stage
-from incremental_assets.lake.staged_write import StagedWrite
 from incremental_assets.ledger.entry import Mode
 from incremental_assets.writes.destination import ChangeSet, Destination
 from incremental_assets.writes.inserted import inserted, spread

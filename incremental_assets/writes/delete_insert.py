@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from incremental_assets.delta.merge import delete_insert
+from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.frames import Frames
-from incremental_assets.lake.merge import delete_insert
-from incremental_assets.lake.staged_write import StagedWrite
 from incremental_assets.ledger.entry import Mode
 from incremental_assets.writes.destination import ChangeSet, Destination
 from incremental_assets.writes.loaded_rows import loaded_rows

@@ -10,12 +10,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
+from incremental_assets.delta.columns import BATCH, DELETED, HASH, TABLE, WHY
+from incremental_assets.delta.read import DataFile, every_file
+from incremental_assets.delta.side_table import SIDE, SIDE_COLUMNS, side_rows, side_table_of
+from incremental_assets.delta.stage import folder_of
+from incremental_assets.delta.staged_write import SideRows
 from incremental_assets.frames import quoted
-from incremental_assets.lake.columns import BATCH, DELETED, HASH, TABLE, WHY
-from incremental_assets.lake.read import DataFile, every_file
-from incremental_assets.lake.side_table import SIDE, SIDE_COLUMNS, side_rows, side_table_of
-from incremental_assets.lake.stage import folder_of
-from incremental_assets.lake.staged_write import SideRows
 
 DELETED_BECAUSE = "deleted"
 CONFLICT = "lost by its hash alone"

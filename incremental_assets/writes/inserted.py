@@ -7,7 +7,7 @@ from datetime import date
 
 from pyspark.sql import DataFrame
 
-from incremental_assets.lake.stage import Staged
+from incremental_assets.delta.stage import Staged
 from incremental_assets.writes.destination import Destination
 
 

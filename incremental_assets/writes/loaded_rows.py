@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyspark.sql import functions as F
 
-from incremental_assets.lake.columns import DELETED, HASH, ORDER, WHY
-from incremental_assets.lake.staged_write import SideRows
+from incremental_assets.delta.columns import DELETED, HASH, ORDER, WHY
+from incremental_assets.delta.staged_write import SideRows
 from incremental_assets.writes.destination import ChangeSet, Destination
 
 

@@ -12,10 +12,9 @@ from typing import ClassVar
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
-from incremental_assets.frames import Frames, quoted
-from incremental_assets.lake.columns import BATCH, DELETED, HASH, TABLE, WHY
-from incremental_assets.lake.delta_log import version_of
-from incremental_assets.lake.merge import (
+from incremental_assets.delta.columns import BATCH, DELETED, HASH, TABLE, WHY
+from incremental_assets.delta.delta_log import version_of
+from incremental_assets.delta.merge import (
     GONE,
     LOST,
     OLD,
@@ -24,10 +23,11 @@ from incremental_assets.lake.merge import (
     merge,
     stage_with,
 )
-from incremental_assets.lake.read import plain_files, read_version
-from incremental_assets.lake.side_table import CONFLICTS
-from incremental_assets.lake.stage import stage
-from incremental_assets.lake.staged_write import SideRows, StagedWrite
+from incremental_assets.delta.read import plain_files, read_version
+from incremental_assets.delta.side_table import CONFLICTS
+from incremental_assets.delta.stage import stage
+from incremental_assets.delta.staged_write import SideRows, StagedWrite
+from incremental_assets.frames import Frames, quoted
 from incremental_assets.ledger.entry import Mode
 from incremental_assets.writes.destination import (
     DELETED_BECAUSE,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from incremental_assets.delta.stage import stage
+from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.frames import Frames
-from incremental_assets.lake.stage import stage
-from incremental_assets.lake.staged_write import StagedWrite
 from incremental_assets.writes.destination import ChangeSet, Destination
 from incremental_assets.writes.inserted import inserted
 from incremental_assets.writes.loaded_rows import loaded_rows

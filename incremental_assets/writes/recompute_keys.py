@@ -8,11 +8,11 @@ from typing import ClassVar
 
 from pyspark.sql import functions as F
 
+from incremental_assets.delta.columns import DELETED, HASH
+from incremental_assets.delta.merge import GONE, OLD, merge
+from incremental_assets.delta.stage import stage
+from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.frames import Frames
-from incremental_assets.lake.columns import DELETED, HASH
-from incremental_assets.lake.merge import GONE, OLD, merge
-from incremental_assets.lake.stage import stage
-from incremental_assets.lake.staged_write import StagedWrite
 from incremental_assets.ledger.entry import Mode
 from incremental_assets.writes.destination import ChangeSet, Destination
 from incremental_assets.writes.inserted import inserted

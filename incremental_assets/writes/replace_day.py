@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from incremental_assets.delta.stage import stage
+from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import Frames, quoted
-from incremental_assets.lake.stage import stage
-from incremental_assets.lake.staged_write import StagedWrite
 from incremental_assets.writes.destination import ChangeSet, Destination
 from incremental_assets.writes.inserted import inserted, spread
 from incremental_assets.writes.strategy import WriteStrategy

@@ -7,10 +7,10 @@ from typing import ClassVar, Literal
 
 from pyspark.sql import DataFrame
 
+from incremental_assets.delta.columns import DELETED
+from incremental_assets.delta.scd2 import VALIDITY, Versions, merge_history
+from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.frames import Frames
-from incremental_assets.lake.columns import DELETED
-from incremental_assets.lake.history import VALIDITY, Versions, merge_history
-from incremental_assets.lake.staged_write import StagedWrite
 from incremental_assets.ledger.entry import Mode
 from incremental_assets.row_hash import row_hash
 from incremental_assets.writes.destination import ChangeSet, Destination

@@ -14,9 +14,9 @@ from typing import ClassVar
 
 from pyspark.sql import DataFrame
 
+from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import Frames
-from incremental_assets.lake.staged_write import StagedWrite
 from incremental_assets.ledger.entry import Mode
 from incremental_assets.writes.destination import ChangeSet, Destination
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from incremental_assets.delta.quarantine import Superseded
 from incremental_assets.engine.superseded import superseded
-from incremental_assets.lake.quarantine import Superseded
 from incremental_assets.ledger.entry import Entry
 
 DAY = date(2017, 1, 5)

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from incremental_assets.delta.delta_log import find_commit
 from incremental_assets.errors import LedgerError
-from incremental_assets.lake.delta_log import find_commit
 from incremental_assets.ledger.entry import Entry
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_rules import booking, bookings, landed

@@ -13,12 +13,12 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from incremental_assets.delta.publish import publish
+from incremental_assets.delta.read import read_version
+from incremental_assets.delta.stage import NO_BATCH, stage
+from incremental_assets.delta.transaction import Transaction
 from incremental_assets.engine import copy_base
 from incremental_assets.engine.bronze import PARTITIONS
-from incremental_assets.lake.publish import publish
-from incremental_assets.lake.read import read_version
-from incremental_assets.lake.stage import NO_BATCH, stage
-from incremental_assets.lake.transaction import Transaction
 from incremental_assets.upkeep.keeper import maintain
 from incremental_assets.writes import Merge
 from incremental_assets_tests.event_log import EventLog, records_read

@@ -11,8 +11,8 @@ import shutil
 import pytest
 
 from incremental_assets.days import parse_days
-from incremental_assets.lake.delta_log import ensure_table
-from incremental_assets.lake.side_table import SIDE_COLUMNS
+from incremental_assets.delta.delta_log import ensure_table
+from incremental_assets.delta.side_table import SIDE_COLUMNS
 from incremental_assets.operations.rebuild_ledger import rebuild_ledger
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_gate_of_other_days import (

@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame
 
 from incremental_assets.as_of import join_as_of
 from incremental_assets.changes import ChangeLog
+from incremental_assets.delta import lookup
 from incremental_assets.errors import DefinitionError
-from incremental_assets.lake import lookup
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.types import Instant, Integer, Text
 from incremental_assets.sources.landed_files import LandedFiles

@@ -89,7 +89,7 @@ def test_a_load_that_died_is_settled_and_ends_as_if_nothing_had_happened(
             elif step == "commit":
                 broken.setattr("incremental_assets.engine.table_load.publish", die)
             else:  # what lies beside the table is there, and the table is not even staged
-                broken.setattr("incremental_assets.lake.merge.stage", die)
+                broken.setattr("incremental_assets.delta.merge.stage", die)
                 broken.setattr("incremental_assets.writes.merge.stage", die)
             try:
                 shop.load("2017-01-05...2017-01-07", name)

@@ -13,9 +13,9 @@ from pyspark.sql import functions as F
 
 from incremental_assets.changes import ChangeLog
 from incremental_assets.days import parse_days
+from incremental_assets.delta.compare import rows_apart
 from incremental_assets.engine import keyed
 from incremental_assets.errors import DefinitionError
-from incremental_assets.lake.compare import rows_apart
 from incremental_assets.quality.rules import fail, reconciles
 from incremental_assets.retail.gold.customer_orders import CUSTOMER_ORDERS
 from incremental_assets.retail.gold.inventory_levels import INVENTORY_LEVELS

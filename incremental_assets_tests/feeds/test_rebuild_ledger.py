@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from incremental_assets.delta.delta_log import find_commit, transaction
 from incremental_assets.errors import LedgerError
-from incremental_assets.lake.delta_log import find_commit, transaction
 from incremental_assets.operations.rebuild_ledger import Done, rebuild_ledger
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_accept import RULES

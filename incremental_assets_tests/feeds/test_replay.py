@@ -11,9 +11,9 @@ import pytest
 from deltalake import DeltaTable
 
 from incremental_assets.changes import ChangeLog
+from incremental_assets.delta import quarantine as quarantine_module
 from incremental_assets.engine import table_load as load_module
 from incremental_assets.errors import DefinitionError, GateError
-from incremental_assets.lake import quarantine as quarantine_module
 from incremental_assets.lakehouse import LoadResult
 from incremental_assets.operations.quarantined import Asked, drop, set_aside
 from incremental_assets.quality.rules import (

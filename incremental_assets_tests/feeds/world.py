@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.days import parse_days
-from incremental_assets.lake.read import read_version
+from incremental_assets.delta.read import read_version
 from incremental_assets.lakehouse import Lakehouse, LoadResult
 from incremental_assets.plan import landing_days_with_news, stale_days
 from incremental_assets.settings import Settings

@@ -12,9 +12,9 @@ from typing import Any
 import polars as pl
 import pytest
 
+from incremental_assets.delta.delta_log import find_commit
 from incremental_assets.engine import target_load as load_module
 from incremental_assets.errors import LedgerError
-from incremental_assets.lake.delta_log import find_commit
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.loaders import LoadResult, SequenceBasedLoader, TimestampBasedLoader

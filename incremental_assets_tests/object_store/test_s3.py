@@ -19,10 +19,9 @@ from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
 from incremental_assets.catalog import table_named, tables
-from incremental_assets.errors import ConflictError, LakeError, SourceError
-from incremental_assets.lake.clone import clone
-from incremental_assets.lake.compact import Joint, exchange
-from incremental_assets.lake.delta_log import (
+from incremental_assets.delta.clone import clone
+from incremental_assets.delta.compact import Joint, exchange
+from incremental_assets.delta.delta_log import (
     bytes_of,
     ensure_table,
     find_commit,
@@ -30,11 +29,11 @@ from incremental_assets.lake.delta_log import (
     put_fence,
     version_of,
 )
-from incremental_assets.lake.publish import publish
-from incremental_assets.lake.read import DataFile, plain_files
-from incremental_assets.lake.stage import Staged, StagedFile, discard_batch, folder_of
-from incremental_assets.lake.transaction import Transaction
-from incremental_assets.lake.vacuum import (
+from incremental_assets.delta.publish import publish
+from incremental_assets.delta.read import DataFile, plain_files
+from incremental_assets.delta.stage import Staged, StagedFile, discard_batch, folder_of
+from incremental_assets.delta.transaction import Transaction
+from incremental_assets.delta.vacuum import (
     announce,
     drop,
     unreferenced,
@@ -42,6 +41,7 @@ from incremental_assets.lake.vacuum import (
     whole_from,
     without,
 )
+from incremental_assets.errors import ConflictError, LakeError, SourceError
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.view import LedgerView

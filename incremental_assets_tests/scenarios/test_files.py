@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from deltalake import DeltaTable
 
-from incremental_assets.lake import session
+from incremental_assets.delta import session
 from incremental_assets_tests.scenarios.world import World, sale
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from incremental_assets.delta import quarantine
+from incremental_assets.delta.delta_log import transaction
 from incremental_assets.engine import table_load
 from incremental_assets.errors import ConflictError
-from incremental_assets.lake import quarantine
-from incremental_assets.lake.delta_log import transaction
 from incremental_assets.loaders import SequenceBasedLoader
 from incremental_assets.storage import folders_in
 from incremental_assets_tests.scenarios.world import World, sale, sales

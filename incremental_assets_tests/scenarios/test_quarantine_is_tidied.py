@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from deltalake.transaction import AddAction, RemoveAction
 
 from incremental_assets.days import parse_day
-from incremental_assets.lake import side_table
+from incremental_assets.delta import side_table
 from incremental_assets.operations.quarantined import Asked, drop, in_quarantine
 from incremental_assets.upkeep import maintain
 from incremental_assets.upkeep.result import Asked as AskedUpkeep

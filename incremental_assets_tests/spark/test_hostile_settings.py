@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from incremental_assets.errors import SourceError
-from incremental_assets.lake.session import own_session
 from incremental_assets.loaders import TimestampBasedLoader
 from incremental_assets.settings import Settings
+from incremental_assets.spark.load_session import own_session
 from incremental_assets_tests.loaders.conftest import Place
 from incremental_assets_tests.scenarios.world import World, sales
 

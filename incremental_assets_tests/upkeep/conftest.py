@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from incremental_assets.catalog import tables
-from incremental_assets.lake.compact import Limits
+from incremental_assets.delta.compact import Limits
 from incremental_assets.plan import costs
 from incremental_assets.plan.costs import Model
 from incremental_assets.settings import Settings

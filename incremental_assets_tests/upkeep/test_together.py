@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from incremental_assets.delta import vacuum
+from incremental_assets.delta.delta_log import active_paths
 from incremental_assets.engine import joined
 from incremental_assets.engine.table_load import TableSteps
 from incremental_assets.errors import ConflictError
-from incremental_assets.lake import vacuum
-from incremental_assets.lake.delta_log import active_paths
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.lock import brief_lock, table_lock
 from incremental_assets.storage import files_below

@@ -12,9 +12,9 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from incremental_assets.delta.compact import Limits
+from incremental_assets.delta.vacuum import whole_from
 from incremental_assets.errors import DefinitionError, LakeError
-from incremental_assets.lake.compact import Limits
-from incremental_assets.lake.vacuum import whole_from
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.lock import table_lock
 from incremental_assets.settings import Settings

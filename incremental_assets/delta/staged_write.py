@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from incremental_assets.lake.stage import Staged, discard
+from incremental_assets.delta.stage import Staged, discard
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 from deltalake import DeltaTable
 
-from incremental_assets.lake.contents import Contents, contents_of
+from incremental_assets.delta.contents import Contents, contents_of
 
 D5, D6 = date(2017, 1, 5), date(2017, 1, 6)
 

@@ -18,11 +18,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField
 
+from incremental_assets.delta.delta_log import bytes_of, field_of, open_table
+from incremental_assets.delta.read import read_version
+from incremental_assets.delta.stage import NO_BATCH, stage
 from incremental_assets.errors import ConflictError, DefinitionError, LakeError
 from incremental_assets.frames import quoted
-from incremental_assets.lake.delta_log import bytes_of, field_of, open_table
-from incremental_assets.lake.read import read_version
-from incremental_assets.lake.stage import NO_BATCH, stage
 
 _DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)")
 # How many digits a whole number may have.

@@ -16,12 +16,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.decodable import decodable_if_kept
+from incremental_assets.delta.delta_log import open_table
+from incremental_assets.delta.literals import sql_days
+from incremental_assets.delta.read import DataFile, data_files, read_version
+from incremental_assets.delta.side_table import delete_side_rows, fence_side_table, put_side_rows
+from incremental_assets.delta.stage import discard_batch
 from incremental_assets.errors import LakeError
-from incremental_assets.lake.delta_log import open_table
-from incremental_assets.lake.literals import sql_days
-from incremental_assets.lake.read import DataFile, data_files, read_version
-from incremental_assets.lake.side_table import delete_side_rows, fence_side_table, put_side_rows
-from incremental_assets.lake.stage import discard_batch
 from incremental_assets.query import query
 
 COLUMNS = (

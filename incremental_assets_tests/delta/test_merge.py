@@ -8,13 +8,13 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import functions as F
 
+from incremental_assets.delta import lookup
+from incremental_assets.delta.delta_log import find_commit
+from incremental_assets.delta.merge import GONE, OLD, merge, replace_files_rows
+from incremental_assets.delta.publish import publish
+from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.frames import FEW_VALUES, Frames
-from incremental_assets.lake import lookup
-from incremental_assets.lake.delta_log import find_commit
-from incremental_assets.lake.merge import GONE, OLD, merge, replace_files_rows
-from incremental_assets.lake.publish import publish
-from incremental_assets.lake.staged_write import StagedWrite
-from incremental_assets_tests.lake.conftest import APP, JAN_1, JAN_2, Small
+from incremental_assets_tests.delta.conftest import APP, JAN_1, JAN_2, Small
 
 
 @pytest.fixture(params=["joined as they are", "few are sent", "too many to send"])

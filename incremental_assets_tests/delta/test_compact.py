@@ -12,8 +12,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import functions as F
 
-from incremental_assets.errors import LakeError
-from incremental_assets.lake.compact import (
+from incremental_assets.delta.compact import (
     Joint,
     Limits,
     discard_other,
@@ -21,12 +20,13 @@ from incremental_assets.lake.compact import (
     joints,
     stage_joined,
 )
-from incremental_assets.lake.delta_log import ensure_table, find_commit
-from incremental_assets.lake.publish import publish
-from incremental_assets.lake.read import TableFiles, plain_files, read_version
-from incremental_assets.lake.stage import Staged, stage
+from incremental_assets.delta.delta_log import ensure_table, find_commit
+from incremental_assets.delta.publish import publish
+from incremental_assets.delta.read import TableFiles, plain_files, read_version
+from incremental_assets.delta.stage import Staged, stage
+from incremental_assets.errors import LakeError
 from incremental_assets.storage import files_below
-from incremental_assets_tests.lake.conftest import APP, JAN_1, JAN_2, Small
+from incremental_assets_tests.delta.conftest import APP, JAN_1, JAN_2, Small
 
 FEW = Limits(min_rows=2)
 
@@ -141,7 +141,7 @@ def test_a_commit_in_between_that_touches_no_such_file_is_no_obstacle(
             small.append(3, ("c", JAN_1, 3))
         return {f.path for f in plain_files(small.path, table.version()).files}
 
-    monkeypatch.setattr("incremental_assets.lake.compact.active_paths", committing)
+    monkeypatch.setattr("incremental_assets.delta.compact.active_paths", committing)
     exchange(staged, some)
 
     assert [id_ for id_, _, _ in small.rows()] == ["a", "b", "c"]

@@ -11,9 +11,8 @@ import polars as pl
 import pytest
 from deltalake import DeltaTable
 
-from incremental_assets.errors import LakeError
-from incremental_assets.lake.delta_log import checkpoint_of, keep_log_short
-from incremental_assets.lake.vacuum import (
+from incremental_assets.delta.delta_log import checkpoint_of, keep_log_short
+from incremental_assets.delta.vacuum import (
     announce,
     drop,
     unreferenced,
@@ -21,6 +20,7 @@ from incremental_assets.lake.vacuum import (
     whole_from,
     without,
 )
+from incremental_assets.errors import LakeError
 from incremental_assets.storage import StoredFile, files_below
 
 NOW = datetime(2017, 2, 1, tzinfo=UTC)
@@ -123,7 +123,7 @@ def test_a_file_that_a_load_moves_while_files_are_listed_is_no_error(
             raise FileNotFoundError("_temporary/0/part-1.parquet")
         return files_below(path, **how)
 
-    monkeypatch.setattr("incremental_assets.lake.vacuum.files_below", moved)
+    monkeypatch.setattr("incremental_assets.delta.vacuum.files_below", moved)
 
     assert table.gone(days_ago(7)) == table.files[:1]
 

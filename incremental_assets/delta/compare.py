@@ -8,8 +8,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
+from incremental_assets.delta.read import DataFile, TableFiles, every_file, no_rows, read_files
 from incremental_assets.frames import quoted
-from incremental_assets.lake.read import DataFile, TableFiles, every_file, no_rows, read_files
 
 _SIDE = "_side"
 

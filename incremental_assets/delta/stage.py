@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
+from incremental_assets.delta.delta_log import active_paths, field_of, open_table, partition_day
+from incremental_assets.delta.statistics import file_statistics
 from incremental_assets.errors import LakeError
-from incremental_assets.lake.delta_log import active_paths, field_of, open_table, partition_day
-from incremental_assets.lake.statistics import file_statistics
 from incremental_assets.storage import StoredFile, files_below, folders_in, open_file, remove
 
 NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"

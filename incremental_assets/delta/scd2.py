@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from incremental_assets.delta.columns import DELETED, WHY
+from incremental_assets.delta.delta_log import version_of
+from incremental_assets.delta.lookup import few_keys
+from incremental_assets.delta.merge import FILE, files_named, join_by_key, stage_with
+from incremental_assets.delta.read import plain_files, read_files
+from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.frames import Frames, quoted
-from incremental_assets.lake.columns import DELETED, WHY
-from incremental_assets.lake.delta_log import version_of
-from incremental_assets.lake.lookup import few_keys
-from incremental_assets.lake.merge import FILE, files_named, join_by_key, stage_with
-from incremental_assets.lake.read import plain_files, read_files
-from incremental_assets.lake.staged_write import StagedWrite
 
 VALIDITY = ("valid_from", "valid_to", "is_current")
 _FLAGS = ("_there", "_kept", "_said", "_old_from", "_old_to", "_old_first", FILE)

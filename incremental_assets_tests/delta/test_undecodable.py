@@ -15,11 +15,11 @@ from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction
 
 from incremental_assets.decodable import landed_bytes
+from incremental_assets.delta import quarantine
+from incremental_assets.delta.quarantine import Superseded
+from incremental_assets.delta.side_table import abandon_side_rows
+from incremental_assets.delta.undecodable import decoded, make_decodable
 from incremental_assets.errors import LakeError
-from incremental_assets.lake import quarantine
-from incremental_assets.lake.quarantine import Superseded
-from incremental_assets.lake.side_table import abandon_side_rows
-from incremental_assets.lake.undecodable import decoded, make_decodable
 from incremental_assets.query import query
 
 ZIP = b"PK\x03\x04\xff\xfe"

@@ -13,12 +13,12 @@ from deltalake import CommitProperties, DeltaTable
 from deltalake.transaction import RemoveAction
 from pyspark.sql import functions as F
 
+from incremental_assets.delta.delta_log import ensure_table, put_fence
+from incremental_assets.delta.publish import publish
+from incremental_assets.delta.stage import discard, discard_batch, stage
 from incremental_assets.errors import ConflictError, DefinitionError, LakeError
-from incremental_assets.lake.delta_log import ensure_table, put_fence
-from incremental_assets.lake.publish import publish
-from incremental_assets.lake.stage import discard, discard_batch, stage
 from incremental_assets.storage import files_below
-from incremental_assets_tests.lake.conftest import APP, JAN_1, JAN_2, Small
+from incremental_assets_tests.delta.conftest import APP, JAN_1, JAN_2, Small
 
 
 def test_staged_rows_are_counted_by_day_and_seen_by_nobody(small: Small) -> None:
@@ -90,7 +90,7 @@ def test_a_commit_of_somebody_else_in_between_is_no_obstacle(
                 opened.append(self.version())
                 put_fence(path, "somebody else", 1)
 
-    monkeypatch.setattr("incremental_assets.lake.publish.DeltaTable", Raced)
+    monkeypatch.setattr("incremental_assets.delta.publish.DeltaTable", Raced)
     publish(later, small.transaction(2))
 
     assert small.rows() == [("a", "2017-01-01", 1), ("b", "2017-01-01", 2)]

@@ -14,9 +14,9 @@ from deltalake import CommitProperties, DeltaTable
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
+from incremental_assets.delta.delta_log import PROPERTIES
+from incremental_assets.delta.read import plain_files
 from incremental_assets.errors import LakeError
-from incremental_assets.lake.delta_log import PROPERTIES
-from incremental_assets.lake.read import plain_files
 from incremental_assets.settings import local_path
 
 _BATCH = "_batch"

@@ -20,10 +20,10 @@ from deltalake import Transaction as DeltaTransaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
+from incremental_assets.delta.delta_log import active_paths, require_plain_writes
+from incremental_assets.delta.stage import Staged
+from incremental_assets.delta.transaction import Transaction
 from incremental_assets.errors import ConflictError, DefinitionError, LakeError
-from incremental_assets.lake.delta_log import active_paths, require_plain_writes
-from incremental_assets.lake.stage import Staged
-from incremental_assets.lake.transaction import Transaction
 
 TRIES = 20
 PAUSE_SECONDS = 0.02

@@ -10,11 +10,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from incremental_assets.lake.delta_log import ensure_table
-from incremental_assets.lake.publish import publish
-from incremental_assets.lake.session import own_session
-from incremental_assets.lake.stage import folder_of, stage
-from incremental_assets.lake.transaction import Transaction
+from incremental_assets.delta.delta_log import ensure_table
+from incremental_assets.delta.publish import publish
+from incremental_assets.delta.stage import folder_of, stage
+from incremental_assets.delta.transaction import Transaction
+from incremental_assets.spark.load_session import own_session
 
 APP = "silver/sales"
 JAN_1, JAN_2 = date(2017, 1, 1), date(2017, 1, 2)

@@ -12,8 +12,7 @@ from deltalake import Transaction as TransactionOf
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from incremental_assets.errors import ConflictError, LakeError
-from incremental_assets.lake.delta_log import (
+from incremental_assets.delta.delta_log import (
     columns_of,
     ensure_table,
     find_commit,
@@ -23,9 +22,10 @@ from incremental_assets.lake.delta_log import (
     transaction,
     version_of,
 )
-from incremental_assets.lake.publish import publish
-from incremental_assets.lake.stage import folder_of, stage
-from incremental_assets.lake.transaction import Transaction
+from incremental_assets.delta.publish import publish
+from incremental_assets.delta.stage import folder_of, stage
+from incremental_assets.delta.transaction import Transaction
+from incremental_assets.errors import ConflictError, LakeError
 
 APP = "bronze/events"
 COLUMNS = (("_batch", "long"), ("dt", "date"), ("id", "string"), ("payload", "variant"))

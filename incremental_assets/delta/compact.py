@@ -20,12 +20,12 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 from pyspark.sql import DataFrame, SparkSession
 
+from incremental_assets.delta.delta_log import NO_HOOKS, active_paths
+from incremental_assets.delta.publish import PAUSE_SECONDS, TRIES, partition_text
+from incremental_assets.delta.read import DataFile, TableFiles, every_file, read_files
+from incremental_assets.delta.stage import NO_BATCH, Staged, discard, stage
 from incremental_assets.errors import ConflictError, LakeError
 from incremental_assets.frames import quoted
-from incremental_assets.lake.delta_log import NO_HOOKS, active_paths
-from incremental_assets.lake.publish import PAUSE_SECONDS, TRIES, partition_text
-from incremental_assets.lake.read import DataFile, TableFiles, every_file, read_files
-from incremental_assets.lake.stage import NO_BATCH, Staged, discard, stage
 
 _MEGABYTE = 2**20
 # The children of a union are spread over the cores, not put one into the other.

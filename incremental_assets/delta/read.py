@@ -23,10 +23,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DateType, StringType, StructField, StructType
 
+from incremental_assets.delta.delta_log import partition_day
+from incremental_assets.delta.stage import NO_PARTITION, Staged
 from incremental_assets.errors import LakeError
 from incremental_assets.frames import quoted
-from incremental_assets.lake.delta_log import partition_day
-from incremental_assets.lake.stage import NO_PARTITION, Staged
 from incremental_assets.storage import spark_path
 
 # With these the rows of a file are what its Parquet says, and its partition what its path says.

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from incremental_assets.delta.read import DataFile
 from incremental_assets.frames import Frames
-from incremental_assets.lake.read import DataFile
 
 # Above this size of the files, counting the keys takes less time than shuffling the table's.
 LARGE_BYTES = 4 * 2**20

@@ -15,10 +15,9 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from incremental_assets.frames import Frames, quoted, with_is_among
-from incremental_assets.lake.delta_log import version_of
-from incremental_assets.lake.lookup import few_keys
-from incremental_assets.lake.read import (
+from incremental_assets.delta.delta_log import version_of
+from incremental_assets.delta.lookup import few_keys
+from incremental_assets.delta.read import (
     DataFile,
     TableFiles,
     every_file,
@@ -26,8 +25,9 @@ from incremental_assets.lake.read import (
     plain_files,
     read_files,
 )
-from incremental_assets.lake.stage import Staged, stage
-from incremental_assets.lake.staged_write import StagedWrite
+from incremental_assets.delta.stage import Staged, stage
+from incremental_assets.delta.staged_write import StagedWrite
+from incremental_assets.frames import Frames, quoted, with_is_among
 from incremental_assets.settings import local_path
 
 GONE = "_gone"

@@ -20,12 +20,12 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from incremental_assets.decodable import decodable_rows
+from incremental_assets.delta.delta_log import NO_HOOKS, active_paths
+from incremental_assets.delta.publish import PAUSE_SECONDS, TRIES, partition_text
+from incremental_assets.delta.read import DataFile, TableFiles, plain_files
+from incremental_assets.delta.stage import NO_BATCH, NO_PARTITION, StagedFile
+from incremental_assets.delta.statistics import file_statistics
 from incremental_assets.errors import ConflictError, LakeError
-from incremental_assets.lake.delta_log import NO_HOOKS, active_paths
-from incremental_assets.lake.publish import PAUSE_SECONDS, TRIES, partition_text
-from incremental_assets.lake.read import DataFile, TableFiles, plain_files
-from incremental_assets.lake.stage import NO_BATCH, NO_PARTITION, StagedFile
-from incremental_assets.lake.statistics import file_statistics
 from incremental_assets.settings import local_path
 from incremental_assets.storage import open_file, remove, write_file
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from deltalake import DeltaTable
 
+from incremental_assets.delta.publish import publish
+from incremental_assets.delta.read import DataFile, plain_files, read_version
+from incremental_assets.delta.stage import stage
 from incremental_assets.errors import LakeError
-from incremental_assets.lake.publish import publish
-from incremental_assets.lake.read import DataFile, plain_files, read_version
-from incremental_assets.lake.stage import stage
-from incremental_assets_tests.lake.conftest import JAN_1, JAN_2, Small
+from incremental_assets_tests.delta.conftest import JAN_1, JAN_2, Small
 
 
 def found(small: Small, version: int, **options: object) -> list[tuple[object, ...]]:

@@ -14,9 +14,8 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from pyspark.sql import DataFrame, SparkSession
 
-from incremental_assets.errors import IncrementalAssetsError, LakeError
-from incremental_assets.lake.columns import BATCH, DELETED, TABLE, WHY
-from incremental_assets.lake.delta_log import (
+from incremental_assets.delta.columns import BATCH, DELETED, TABLE, WHY
+from incremental_assets.delta.delta_log import (
     FENCE,
     ensure_table,
     field_of,
@@ -26,11 +25,12 @@ from incremental_assets.lake.delta_log import (
     transaction,
     version_of,
 )
-from incremental_assets.lake.publish import publish, remove_files
-from incremental_assets.lake.read import DataFile, data_files, plain_files, read_files
-from incremental_assets.lake.stage import discard_batch, folder_of, stage
-from incremental_assets.lake.transaction import Transaction
-from incremental_assets.lake.undecodable import is_undecodable, make_decodable
+from incremental_assets.delta.publish import publish, remove_files
+from incremental_assets.delta.read import DataFile, data_files, plain_files, read_files
+from incremental_assets.delta.stage import discard_batch, folder_of, stage
+from incremental_assets.delta.transaction import Transaction
+from incremental_assets.delta.undecodable import is_undecodable, make_decodable
+from incremental_assets.errors import IncrementalAssetsError, LakeError
 
 SIDE, CONFLICTS = "beside", "ties of"
 """By these, and the load's name, a batch's rows are known in the log of the side table."""
