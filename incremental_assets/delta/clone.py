@@ -10,12 +10,13 @@ import json
 from typing import Any
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable
+from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
-from deltalake.transaction import AddAction, RemoveAction
+from deltalake.transaction import AddAction
 
 from incremental_assets.delta.delta_log import PROPERTIES
 from incremental_assets.delta.read import plain_files
+from incremental_assets.delta_commit import commit_files
 from incremental_assets.errors import LakeError
 from incremental_assets.settings import local_path
 
@@ -35,7 +36,7 @@ def clone(path: str, version: int, to: str) -> None:
         names = table.metadata().partition_columns
         active = pa.table(table.get_add_actions(flatten=True))
         rows = active["num_records"].to_pylist()
-        adds: list[AddAction | RemoveAction] = [
+        adds = [
             AddAction(
                 path=f"{root}/{file.path}",
                 size=file.size,
@@ -51,13 +52,7 @@ def clone(path: str, version: int, to: str) -> None:
             place.mkdir(parents=True, exist_ok=True)
         made = DeltaTable.create(to, table.schema(), partition_by=names, configuration=PROPERTIES)
         if adds:
-            made.create_write_transaction(
-                adds,
-                "append",
-                made.schema(),
-                partition_by=names,
-                commit_properties=CommitProperties(max_commit_retries=0),
-            )
+            commit_files(made, adds)
     except (DeltaError, OSError) as error:
         raise LakeError(f"{path} at version {version} cannot be read from {to}: {error}") from error
 

@@ -15,16 +15,16 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import groupby
 
-from deltalake import CommitProperties, DeltaTable
-from deltalake.exceptions import CommitFailedError, DeltaError
-from deltalake.transaction import AddAction, RemoveAction
+from deltalake import DeltaTable
+from deltalake.transaction import RemoveAction
 from pyspark.sql import DataFrame, SparkSession
 
-from incremental_assets.delta.delta_log import NO_HOOKS, active_paths
-from incremental_assets.delta.publish import PAUSE_SECONDS, TRIES, partition_text
+from incremental_assets.delta.delta_log import active_paths
+from incremental_assets.delta.publish import partition_text
 from incremental_assets.delta.read import DataFile, TableFiles, every_file, read_files
 from incremental_assets.delta.stage import NO_BATCH, Staged, discard, stage
-from incremental_assets.errors import ConflictError, LakeError
+from incremental_assets.delta_commit import NO_HOOKS, commit_files, retried_commit
+from incremental_assets.errors import LakeError
 from incremental_assets.frames import quoted
 
 _MEGABYTE = 2**20
@@ -110,25 +110,17 @@ def exchange(staged: Staged, some: Sequence[Joint]) -> list[Joint]:
     A partition of which such a file is gone by now is left as it is. Raises ConflictError if
     others kept writing, and LakeError.
     """
-    for _ in range(TRIES):
-        try:
-            table = DeltaTable(staged.table_path)
-            there = active_paths(table)
-            lost = {j.place for j in some if any(file.path not in there for file in j.files)}
-            done = [joint for joint in some if joint.place not in lost]
-            if done:
-                _commit(table, staged, done)
-            return done
-        except CommitFailedError:
-            time.sleep(PAUSE_SECONDS)
-        except (DeltaError, OSError) as error:
-            raise LakeError(
-                f"{staged.table_path} cannot be written: {error}. Nothing was exchanged."
-            ) from error
-    raise ConflictError(
-        f"{staged.table_path} was changed by others {TRIES} times in a row. Nothing was exchanged; "
-        "run again."
-    )
+
+    def attempt() -> list[Joint]:
+        table = DeltaTable(staged.table_path)
+        there = active_paths(table)
+        lost = {j.place for j in some if any(file.path not in there for file in j.files)}
+        done = [joint for joint in some if joint.place not in lost]
+        if done:
+            _commit(table, staged, done)
+        return done
+
+    return retried_commit(staged.table_path, attempt, "Nothing was exchanged")
 
 
 def discard_other(staged: Staged, done: Iterable[Joint]) -> None:
@@ -142,28 +134,15 @@ def discard_other(staged: Staged, done: Iterable[Joint]) -> None:
 def _commit(table: DeltaTable, staged: Staged, done: Sequence[Joint]) -> None:
     names = table.metadata().partition_columns
     places = {joint.place for joint in done}
-    added = [
-        AddAction(f.path, f.size, dict(f.partition), f.modified, False, f.statistics)
-        for f in staged.files
-        if tuple(f.partition[name] for name in names) in places
-    ]
+    mine = (f for f in staged.files if tuple(f.partition[name] for name in names) in places)
+    added = replace(staged, files=tuple(mine)).added(data_change=False)
     now = int(time.time() * 1000)
     removed = [
         RemoveAction(f.path, False, now, f.size, dict(zip(names, joint.place, strict=True)))
         for joint in done
         for f in joint.files
     ]
-    table.create_write_transaction(
-        [*added, *removed],
-        "append",
-        table.schema(),
-        partition_by=names,
-        commit_properties=CommitProperties(
-            custom_metadata={"userMetadata": '{"joined":true}'}, max_commit_retries=0
-        ),
-        # What fails after the commit would look like a commit that failed.
-        post_commithook_properties=NO_HOOKS,
-    )
+    commit_files(table, [*added, *removed], note='{"joined":true}', hooks=NO_HOOKS)
 
 
 def _packed(files: Sequence[DataFile], limits: Limits) -> list[tuple[DataFile, ...]]:

@@ -16,10 +16,11 @@ from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema, Transaction
+from deltalake import DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from pyspark.sql.types import StructField
 
+from incremental_assets.delta_commit import NO_HOOKS, commit_files
 from incremental_assets.errors import LakeError
 from incremental_assets.settings import local_path
 from incremental_assets.storage import files_below, open_file
@@ -27,7 +28,6 @@ from incremental_assets.storage import files_below, open_file
 FENCE = "fence"
 _COMMIT = re.compile(r"\d{20}\.json")
 _CHECKPOINT = re.compile(r"\d{20}\.checkpoint\.(.+\.)?(parquet|json)")
-NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 _FORGETS = "delta.setTransactionRetentionDuration"
 _CHANGE_FEED = "delta.enableChangeDataFeed"
 PROPERTIES = {"delta.enableDeletionVectors": "false", _CHANGE_FEED: "false"}
@@ -257,18 +257,8 @@ def put_fence(path: str, app_id: str, number: int) -> bool:
     if (table.transaction_version(app_id) or 0) >= number:
         return False
     try:
-        table.create_write_transaction(
-            [],
-            "append",
-            table.schema(),
-            partition_by=table.metadata().partition_columns,
-            commit_properties=CommitProperties(
-                custom_metadata={"userMetadata": json.dumps({"batch": number, FENCE: True})},
-                max_commit_retries=0,
-                app_transactions=[Transaction(app_id, number)],
-            ),
-            post_commithook_properties=NO_HOOKS,
-        )
+        note = json.dumps({"batch": number, FENCE: True})
+        commit_files(table, [], note=note, transaction=(app_id, number), hooks=NO_HOOKS)
     except CommitFailedError:
         return False
     return True

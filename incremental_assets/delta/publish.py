@@ -1,7 +1,6 @@
 """Publishing staged files: one commit of the Delta log, with the batch number in it.
 
-The commit is made by delta-rs without a JVM, through the very `DeltaTable` object from which it was
-decided, and is never retried by the writer: if anybody committed in between, the table is read
+The commit is made by delta-rs without a JVM. If anybody committed in between, the table is read
 again and the decision is made again.
 """
 
@@ -15,18 +14,14 @@ from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Field, Schema
-from deltalake import Transaction as DeltaTransaction
-from deltalake.exceptions import CommitFailedError, DeltaError
-from deltalake.transaction import AddAction, RemoveAction
+from deltalake import DeltaTable, Field, Schema
+from deltalake.transaction import RemoveAction
 
 from incremental_assets.delta.delta_log import active_paths, require_plain_writes
 from incremental_assets.delta.stage import Staged
 from incremental_assets.delta.transaction import Transaction
-from incremental_assets.errors import ConflictError, DefinitionError, LakeError
-
-TRIES = 20
-PAUSE_SECONDS = 0.02
+from incremental_assets.delta_commit import commit_files, retried_commit
+from incremental_assets.errors import ConflictError, DefinitionError
 
 
 def publish(
@@ -47,36 +42,31 @@ def publish(
     transaction number was used or fenced meanwhile, or if somebody else replaced such a file;
     LakeError for a table with Delta's change data feed.
     """
-    for _ in range(TRIES):
-        try:
-            table = DeltaTable(staged.table_path)
-            if (table.transaction_version(transaction.app_id) or 0) >= transaction.number:
-                raise ConflictError(
-                    f"{transaction.app_id}: batch {transaction.number} was given up by another run "
-                    "while this one was writing. Nothing of it was published; run again."
-                )
-            require_plain_writes(table, staged.table_path)
-            new = _new_columns(staged, table)
-            if new:
-                table.alter.add_columns(new)
-                continue
-            if looked_at is not None:
-                _require_known(table, transaction, looked_at)
-            column, values = replaced_by or ("dt", replaced_days)
-            removed = _removed(table, column, values, replaced_files)
-            _commit(table, staged, transaction, removed)
-        except CommitFailedError:
-            time.sleep(PAUSE_SECONDS)
-            continue
-        except (DeltaError, OSError) as error:
-            raise LakeError(
-                f"{staged.table_path} cannot be written: {error}. Nothing was published."
-            ) from error
-        return
-    raise ConflictError(
-        f"{staged.table_path} was changed by others {TRIES} times in a row. Nothing was published; "
-        "run again."
-    )
+
+    def attempt() -> None:
+        table = DeltaTable(staged.table_path)
+        if (table.transaction_version(transaction.app_id) or 0) >= transaction.number:
+            raise ConflictError(
+                f"{transaction.app_id}: batch {transaction.number} was given up by another run "
+                "while this one was writing. Nothing of it was published; run again."
+            )
+        require_plain_writes(table, staged.table_path)
+        new = _new_columns(staged, table)
+        if new:
+            table.alter.add_columns(new)
+            attempt()
+            return
+        if looked_at is not None:
+            _require_known(table, transaction, looked_at)
+        column, values = replaced_by or ("dt", replaced_days)
+        commit_files(
+            table,
+            [*staged.added(), *_removed(table, column, values, replaced_files)],
+            note=transaction.note,
+            transaction=(transaction.app_id, transaction.number),
+        )
+
+    retried_commit(staged.table_path, attempt, "Nothing was published")
 
 
 def remove_files(path: str, files: Collection[str]) -> None:
@@ -84,45 +74,14 @@ def remove_files(path: str, files: Collection[str]) -> None:
 
     Files that are not there any more are passed over. Raises ConflictError and LakeError.
     """
-    for _ in range(TRIES):
-        try:
-            table = DeltaTable(path)
-            removed = _removed(table, "", (), active_paths(table) & set(files))
-            if removed:
-                table.create_write_transaction(
-                    [*removed],
-                    "append",
-                    table.schema(),
-                    partition_by=table.metadata().partition_columns,
-                    commit_properties=CommitProperties(max_commit_retries=0),
-                )
-        except CommitFailedError:
-            time.sleep(PAUSE_SECONDS)
-            continue
-        except (DeltaError, OSError) as error:
-            raise LakeError(f"{path} cannot be written: {error}. Run again.") from error
-        return
-    raise ConflictError(f"{path} was changed by others {TRIES} times in a row; run again.")
 
+    def attempt() -> None:
+        table = DeltaTable(path)
+        removed = _removed(table, "", (), active_paths(table) & set(files))
+        if removed:
+            commit_files(table, removed)
 
-def _commit(
-    table: DeltaTable, staged: Staged, transaction: Transaction, removed: list[RemoveAction]
-) -> None:
-    added = [
-        AddAction(f.path, f.size, dict(f.partition), f.modified, True, f.statistics)
-        for f in staged.files
-    ]
-    table.create_write_transaction(
-        [*added, *removed],
-        "append",
-        table.schema(),
-        partition_by=table.metadata().partition_columns,
-        commit_properties=CommitProperties(
-            custom_metadata={"userMetadata": transaction.note},
-            max_commit_retries=0,
-            app_transactions=[DeltaTransaction(transaction.app_id, transaction.number)],
-        ),
-    )
+    retried_commit(path, attempt, "Nothing was removed")
 
 
 def _require_known(table: DeltaTable, transaction: Transaction, looked_at: Collection[str]) -> None:

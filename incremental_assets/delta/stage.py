@@ -18,6 +18,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from deltalake.transaction import AddAction
 from pyspark.sql import DataFrame
 
 from incremental_assets.delta.delta_log import active_paths, field_of, open_table, partition_day
@@ -63,6 +64,13 @@ class Staged:
             key = tuple(partition_day(value) for value in file.partition.values())
             found[key] = found.get(key, 0) + file.rows
         return found
+
+    def added(self, *, data_change: bool = True) -> list[AddAction]:
+        """The actions of the log that add the files; without `data_change` no row is new."""
+        return [
+            AddAction(f.path, f.size, dict(f.partition), f.modified, data_change, f.statistics)
+            for f in self.files
+        ]
 
     def without(self, others: Staged) -> Staged:
         """The files that are not among the others."""

@@ -15,17 +15,18 @@ from collections.abc import Sequence
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable
-from deltalake.exceptions import CommitFailedError, DeltaError
-from deltalake.transaction import AddAction, RemoveAction
+from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
+from deltalake.transaction import RemoveAction
 
 from incremental_assets.decodable import decodable_rows
-from incremental_assets.delta.delta_log import NO_HOOKS, active_paths
-from incremental_assets.delta.publish import PAUSE_SECONDS, TRIES, partition_text
+from incremental_assets.delta.delta_log import active_paths
+from incremental_assets.delta.publish import partition_text
 from incremental_assets.delta.read import DataFile, TableFiles, plain_files
-from incremental_assets.delta.stage import NO_BATCH, NO_PARTITION, StagedFile
+from incremental_assets.delta.stage import NO_BATCH, NO_PARTITION, Staged, StagedFile
 from incremental_assets.delta.statistics import file_statistics
-from incremental_assets.errors import ConflictError, LakeError
+from incremental_assets.delta_commit import NO_HOOKS, commit_files, retried_commit
+from incremental_assets.errors import LakeError
 from incremental_assets.settings import local_path
 from incremental_assets.storage import open_file, remove, write_file
 
@@ -51,25 +52,21 @@ def make_decodable(path: str) -> int:
     What is kept of such a text tells its bytes. Raises LakeError, and ConflictError if others kept
     writing; the table is then as it was.
     """
-    for _ in range(TRIES):
+
+    def attempt() -> int:
         table = DeltaTable(path)
         files = plain_files(path, table.version())
         written = {f.path: new for f in files.files if (new := _written_anew(files, f)) is not None}
-        if not written:
-            return 0
         try:
-            _exchange(table, files, written)
+            if written:
+                _exchange(table, files, written)
         except CommitFailedError:
             for file in written.values():
                 remove(f"{path}/{file.path}")
-            time.sleep(PAUSE_SECONDS)
-            continue
-        except (DeltaError, OSError) as error:
-            raise LakeError(f"{path} cannot be written: {error}. Run again.") from error
+            raise
         return len(written)
-    raise ConflictError(
-        f"{path} was changed by others {TRIES} times in a row. Nothing was written; run again."
-    )
+
+    return retried_commit(path, attempt, "Nothing was written")
 
 
 def _rows(path: str, file: DataFile) -> pa.Table:
@@ -120,21 +117,9 @@ def _exchange(table: DeltaTable, files: TableFiles, written: dict[str, StagedFil
         raise CommitFailedError("a file was replaced meanwhile")
     sizes = {file.path: file.size for file in files.files}
     now = int(time.time() * 1000)
-    added = [
-        AddAction(new.path, new.size, dict(new.partition), new.modified, True, new.statistics)
-        for new in written.values()
-    ]
+    staged = Staged(files.path, tuple(written.values()), ())
     removed = [
         RemoveAction(old, True, now, sizes[old], dict(new.partition))
         for old, new in written.items()
     ]
-    table.create_write_transaction(
-        [*added, *removed],
-        "append",
-        table.schema(),
-        partition_by=table.metadata().partition_columns,
-        commit_properties=CommitProperties(
-            custom_metadata={"userMetadata": '{"decodable":true}'}, max_commit_retries=0
-        ),
-        post_commithook_properties=NO_HOOKS,
-    )
+    commit_files(table, [*staged.added(), *removed], note='{"decodable":true}', hooks=NO_HOOKS)

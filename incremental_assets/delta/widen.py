@@ -13,7 +13,6 @@ from typing import Any
 
 from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import CommitFailedError, DeltaError
-from deltalake.transaction import AddAction, RemoveAction
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField
@@ -91,17 +90,13 @@ def _rewrite(session: SparkSession, path: str, types: Mapping[str, str]) -> None
         rows = rows.hint("rebalance", *partition_by)
     cast = {column: F.col(quoted(column)).cast(_sql(kind)) for column, kind in types.items()}
     staged = stage(rows.withColumns(cast), path, NO_BATCH, partition_by)
-    added: list[AddAction | RemoveAction] = [
-        AddAction(f.path, f.size, dict(f.partition), f.modified, False, f.statistics)
-        for f in staged.files
-    ]
     fields: list[dict[str, Any]] = json.loads(table.schema().to_json())["fields"]
     for field in fields:
         field["type"] = types.get(field["name"], field["type"])
     schema = Schema.from_json(json.dumps({"type": "struct", "fields": fields}))
     try:
         table.create_write_transaction(
-            added,
+            [*staged.added(data_change=False)],
             "overwrite",
             schema,
             partition_by=partition_by,

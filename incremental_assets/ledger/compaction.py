@@ -21,6 +21,7 @@ import polars as pl
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
 from deltalake.transaction import AddAction, RemoveAction
 
+from incremental_assets.delta_commit import commit_files
 from incremental_assets.ledger.entry import Entry, to_frame
 from incremental_assets.ledger.snapshot import STATISTICS, LedgerFile, Snapshot
 from incremental_assets.settings import local_path
@@ -49,14 +50,7 @@ def join(snapshot: Snapshot, table: DeltaTable, files: Sequence[LedgerFile]) -> 
             left = (left - {file.path for file in some}) | {joined.path}
             actions.append(joined)
             actions += [RemoveAction(f.path, False, now, f.size, {"table": f.table}) for f in some]
-    table.create_write_transaction(
-        actions,
-        "append",
-        table.schema(),
-        partition_by=["table"],
-        commit_properties=ONCE,
-        post_commithook_properties=HOOKS,
-    )
+    commit_files(table, actions, hooks=HOOKS)
     return left
 
 
@@ -83,14 +77,7 @@ def put_in_place(
             path = f"{folder}/part-00000-{uuid.uuid4()}-c000.zstd.parquet"
             size = _write(f"{snapshot.root}/{path}", own)
             actions.append(AddAction(path, size, {"table": name}, now, True, _statistics(own)))
-    table.create_write_transaction(
-        actions,
-        "append",
-        table.schema(),
-        partition_by=["table"],
-        commit_properties=ONCE,
-        post_commithook_properties=HOOKS,
-    )
+    commit_files(table, actions, hooks=HOOKS)
 
 
 def _joined(snapshot: Snapshot, files: Sequence[LedgerFile], now: int) -> AddAction:
