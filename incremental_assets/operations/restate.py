@@ -9,7 +9,7 @@ from incremental_assets.days import DayRange, named, utc_today
 from incremental_assets.errors import DefinitionError
 from incremental_assets.lakehouse import Lakehouse, LoadResult
 from incremental_assets.ledger.view import LedgerView
-from incremental_assets.plan import stale_days, upstream_held
+from incremental_assets.plan import require_restatable, stale_days, upstream_held
 from incremental_assets.plan.due import with_downstream
 from incremental_assets.table import AsOf, Table
 
@@ -42,14 +42,13 @@ def restate(
 
 
 def require_loaded(tables: Sequence[Table], days: DayRange | None, view: LedgerView) -> None:
-    """Raises DefinitionError where no day that is asked for was ever loaded.
+    """Raises DefinitionError for a bronze table, and where no day asked for was ever loaded.
 
-    A day that could not be loaded because its upstream is held is refused for that reason, and a
-    bronze table for being one.
+    A day that could not be loaded because its upstream is held is refused for that reason.
     """
     for table in tables:
-        if table.layer == "bronze":
-            return
+        require_restatable(table)
+    for table in tables:
         history = view.table(table.name)
         there = {*history.last_committed, *history.held}
         if days is None and there:

@@ -4,7 +4,7 @@ from incremental_assets.plan.derived import not_read, stale_days, upstream_held
 from incremental_assets.plan.news import News, landing_days_with_news, source_news
 from incremental_assets.plan.plan import plan_table
 from incremental_assets.plan.replay import plan_replay
-from incremental_assets.plan.restate import plan_restate
+from incremental_assets.plan.restate import plan_restate, require_restatable
 from incremental_assets.plan.work import DayWork, Plan, Work, file_entries
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "plan_replay",
     "plan_restate",
     "plan_table",
+    "require_restatable",
     "source_news",
     "stale_days",
     "upstream_held",

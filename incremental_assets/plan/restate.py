@@ -14,17 +14,22 @@ from incremental_assets.plan.work import DayWork, Plan, Work
 from incremental_assets.table import Table
 
 
-def plan_restate(table: Table, days: Sequence[date], view: LedgerView, why: str, lake: str) -> Plan:
-    """The days of a table that can be built anew now, from all that its upstreams have of them.
-
-    Raises DefinitionError for a bronze table.
-    """
+def require_restatable(table: Table) -> None:
+    """Raises DefinitionError for a bronze table, which is not made of another one."""
     if table.layer == "bronze":
         raise DefinitionError(
             f"{table.name}: bronze keeps what landed; to load a file anew, put it right where it "
             "landed, or rewind the table: `incremental-assets watermarks rewind "
             f"{table.name} --to BATCH --reason …`, and run it."
         )
+
+
+def plan_restate(table: Table, days: Sequence[date], view: LedgerView, why: str, lake: str) -> Plan:
+    """The days of a table that can be built anew now, from all that its upstreams have of them.
+
+    Raises DefinitionError for a bronze table.
+    """
+    require_restatable(table)
     history = view.table(table.name)
     lost = _lost_days(table, days, view, lake)
     refused: dict[date, str] = {}
