@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets.changes.detector import Detector, NewRows, SourceWindow
 from incremental_assets.changes.event_identity import not_yet_quarantined, with_identity
+from incremental_assets.changes.inspection import Inspection
 from incremental_assets.changes.log_events import (
     MOST_SHOWN,
     OP_WORD,
@@ -104,12 +105,34 @@ class ChangeLog(Detector):
         """What the ledger calls the order of the log."""
         return self.sequence or "log position"
 
+    def position(self, request: ReadRequest) -> Position:
+        return request.state.position(Position(self.name, self.positioned_by))
+
+    def inspect(self, request: ReadRequest) -> Inspection:
+        """Its files, or its version, tell."""
+        before, log = self.position(request).state.get("version"), self._unread(request)
+        paths = tuple(file.path for file in log.files)
+        if log.nothing:
+            read = f"version {before}" if log.version is not None else "all files"
+            return Inspection("nothing", f"{read} of the log was read")
+        if log.version is None:
+            most = request.max_records
+            bound = f", of which a load takes {most} events at most" if most is not None else ""
+            return Inspection("new", f"{len(paths)} files were not read{bound}", paths)
+        since = "it was never read" if before is None else f"version {before} was read"
+        return Inspection("new", f"the log has version {request.source.version}; {since}")
+
+    def _unread(self, request: ReadRequest) -> LogFiles:
+        """What of the log was not read yet."""
+        one_by_one = request.max_records is not None
+        before = self.position(request)
+        return new_files(request.source, request.state.files, before, one_by_one=one_by_one)
+
     def read(self, request: ReadRequest, frames: Frames) -> SourceWindow | None:
         """The events of what has not been read yet."""
         state = request.state
-        before = state.position(Position(self.name, self.positioned_by))
-        one_by_one = request.max_records is not None
-        log = new_files(request.source, state.files, before, one_by_one=one_by_one)
+        before = self.position(request)
+        log = self._unread(request)
         if log.nothing:
             return None
         log = bounded(frames, log, request.max_records)

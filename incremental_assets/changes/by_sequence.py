@@ -13,6 +13,7 @@ from pyspark.sql.types import DataType
 
 from incremental_assets.changes.cursor import Cursor
 from incremental_assets.changes.detector import NewRows, SourceWindow
+from incremental_assets.changes.inspection import Inspection
 from incremental_assets.changes.position import Position
 from incremental_assets.changes.progress import (
     Progress,
@@ -95,14 +96,27 @@ class Sequence(Cursor):
         low, high = (None if end is None else int(end) for end in (lowest, highest))
         return as_text(self.advanced(number(before), Seen(low, high, rows, now)))
 
+    def inspect(self, request: ReadRequest) -> Inspection:
+        """As usual; once the deadline is over, what waits for a gap comes without a change."""
+        found, since = super().inspect(request), self._progress(request).waiting_since
+        if found.news != "nothing" or since is None:
+            return found
+        if request.now - since >= self.deadline:
+            return Inspection("new", f"it waits for a gap since {since}, which is long enough")
+        return Inspection("nothing", f"it waits for a gap since {since}, for {self.deadline}")
+
+    def _progress(self, request: ReadRequest) -> Progress:
+        before = self.position(request)
+        return progress_from(before.state, number(before.high))
+
     def read(self, request: ReadRequest, frames: Frames) -> SourceWindow | None:
         """The rows above the watermark and in open gaps.
 
         Raises SourceError for a gap where `on_gap` is `fail`.
         """
         state, session = request.state, frames.session
-        before = state.position(Position(self.name, self.column, request.start))
-        progress = progress_from(before.state, number(before.high))
+        before = self.position(request)
+        progress = self._progress(request)
         source = self.source_rows(request, frames)
         if source is None:
             return None

@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from incremental_assets.changes.detector import Detector, NewRows, SourceWindow
+from incremental_assets.changes.inspection import Inspection
 from incremental_assets.changes.late_snapshot import late_changes
 from incremental_assets.changes.position import Position
 from incremental_assets.changes.request import ReadRequest
@@ -87,10 +88,24 @@ class SnapshotDiff(Detector):
         found: datetime | None = checked("the snapshot", before, after, seen)
         return found
 
+    def position(self, request: ReadRequest) -> Position:
+        return request.state.position(Position(self.name, ", ".join(self.key)))
+
+    def inspect(self, request: ReadRequest) -> Inspection:
+        """As usual; a moment that is named is one of its own, whatever the snapshot holds."""
+        found, last = super().inspect(request), instant(self.position(request).high)
+        if found.news != "nothing" or request.at is None or last is None:
+            return found
+        if request.source.version is None and not request.source.files:
+            return found
+        if request.at >= last:
+            return Inspection("new", f"the snapshot is to stand for {request.at.isoformat()}")
+        return Inspection("unknown", f"the snapshot of {request.at.isoformat()} comes late")
+
     def read(self, request: ReadRequest, frames: Frames) -> SourceWindow | None:
         """The rows of the snapshot; None for one that is missing: it deletes nothing."""
         state = request.state
-        before = state.position(Position(self.name, ", ".join(self.key)))
+        before = self.position(request)
         last = instant(before.high)
         at = request.at or request.now
         # A second one for one moment corrects the first; a clock that went back makes none late.

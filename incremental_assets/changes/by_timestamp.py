@@ -12,6 +12,7 @@ from pyspark.sql.types import DataType
 
 from incremental_assets.changes.cursor import Cursor
 from incremental_assets.changes.detector import NewRows, SourceWindow
+from incremental_assets.changes.inspection import Inspection
 from incremental_assets.changes.position import Position
 from incremental_assets.changes.request import ReadRequest
 from incremental_assets.changes.source_rows import instant_of, own_types, unseen, with_order
@@ -101,6 +102,11 @@ class Timestamp(Cursor):
         """Whether a row is beyond the clock and the skew that is allowed."""
         return F.coalesce(cursor > F.lit(now + self.max_clock_skew), F.lit(False))
 
+    @property
+    def _in_future(self) -> str:
+        """The reason of a row that is ahead of the clock."""
+        return f"{self.column}_in_future"
+
     def ahead_note(self, rows: int, now: datetime) -> str:
         """What is told of rows that are ahead of the clock."""
         done = "quarantined" if self.future == "quarantine" else "loaded"
@@ -110,10 +116,20 @@ class Timestamp(Cursor):
             "the watermark"
         )
 
+    def inspect(self, request: ReadRequest) -> Inspection:
+        """As usual; rows that were ahead of the clock come without a change of the source."""
+        found = super().inspect(request)
+        if found.news != "nothing" or self.future != "quarantine":
+            return found
+        waiting = request.state.count_in_quarantine(self._in_future)
+        if not waiting:
+            return found
+        return Inspection("unknown", f"{waiting} rows were ahead of the clock when they were read")
+
     def read(self, request: ReadRequest, frames: Frames) -> SourceWindow | None:
         """The rows at or above the watermark that are not loaded yet."""
         state, session = request.state, frames.session
-        before = state.position(Position(self.name, self.column, request.start))
+        before = self.position(request)
         low = self.read_from(instant(before.high))
         source = self.source_rows(request, frames)
         if source is None:
@@ -125,7 +141,7 @@ class Timestamp(Cursor):
         above = cursor > F.lit(low) if state.last is None else cursor >= F.lit(low)
         window = every if low is None else every.where(cursor.isNull() | above)
         ahead = self.is_ahead(cursor, request.now)
-        reasons, in_future = [self.reason()], f"{self.column}_in_future"
+        reasons, in_future = [self.reason()], self._in_future
         if self.future == "quarantine":
             reasons.append(F.when(ahead, F.lit(in_future)))
         # A quarantined row whose time has come is read again; before that it is known.

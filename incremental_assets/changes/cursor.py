@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
 from incremental_assets.changes.detector import Detector
+from incremental_assets.changes.position import Position
 from incremental_assets.changes.request import ReadRequest
 from incremental_assets.changes.source_rows import own_types, require_columns, require_no_lines
 from incremental_assets.changes.watermark import Nulls
@@ -49,6 +50,9 @@ class Cursor(Detector):
         Raises WatermarkError where a function of somebody's own breaks its promise.
         """
         raise NotImplementedError
+
+    def position(self, request: ReadRequest) -> Position:
+        return request.state.position(Position(self.name, self.column, request.start))
 
     def reason(self) -> Column:
         """Why a row is quarantined for its cursor; text that is none, whatever becomes of nulls."""

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import DataType
 
+from incremental_assets.changes.inspection import Inspection, inspect_by_fingerprint
 from incremental_assets.changes.position import Position
 from incremental_assets.changes.request import ReadRequest
 from incremental_assets.delta.columns import HASH, ORDER
@@ -81,6 +82,14 @@ class Detector:
     def order(self) -> tuple[str, ...]:
         """The total order between versions of a key that it finds; the row hash is last."""
         return (ORDER, HASH)
+
+    def position(self, request: ReadRequest) -> Position:
+        """Where the last load left off. Raises WatermarkError if another detector left it."""
+        return request.state.position(Position(self.name, ""))
+
+    def inspect(self, request: ReadRequest) -> Inspection:
+        """Whether there is anything new, found without Spark."""
+        return inspect_by_fingerprint(request, self.position(request))
 
     def read(self, request: ReadRequest, frames: Frames) -> SourceWindow | None:
         """The rows of the source that may be new; None where nothing can be."""

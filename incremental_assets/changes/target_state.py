@@ -7,19 +7,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from deltalake.exceptions import DeltaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
 from incremental_assets.changes.position import Position
-from incremental_assets.delta.columns import HASH, ORDER
+from incremental_assets.delta.columns import HASH, ORDER, TABLE
 from incremental_assets.delta.delta_log import open_table, version_of
 from incremental_assets.delta.read import plain_files, read_files
 from incremental_assets.delta.side_table import side_rows, side_table_of
-from incremental_assets.errors import DefinitionError
+from incremental_assets.errors import DefinitionError, LakeError
 from incremental_assets.frames import quoted
 from incremental_assets.ledger.entry import Entry, FileEntry
 from incremental_assets.ledger.view import TableHistory
+from incremental_assets.query import query
 from incremental_assets.writes.strategy import WriteStrategy
 
 KEY = "incremental_assets.key"
@@ -125,6 +127,18 @@ class TargetState:
         other = ~F.array_contains("reasons", but_for) if but_for else F.lit(True)
         rows = side_rows(session, self.quarantine)
         return [] if rows is None else [rows.where(other).select(HASH)]
+
+    def count_in_quarantine(self, reason: str) -> int:
+        """How many rows are quarantined with this reason, counted without Spark."""
+        there = open_table(self.quarantine)
+        if there is None or "reasons" not in {f.name for f in there.schema().fields}:
+            return 0
+        try:
+            rows = query(there, f"{TABLE}, reasons")
+        except (DeltaError, OSError) as error:
+            raise LakeError(f"{self.quarantine} cannot be read: {error}") from error
+        mine = rows.filter(rows[TABLE] == self.name)
+        return int(mine["reasons"].list.contains(reason).sum())
 
     def without_beaten(
         self, session: SparkSession, rows: DataFrame, low: datetime | None

@@ -11,35 +11,35 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any, ClassVar
 
-from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, LongType, StructField
 
 from incremental_assets.changes.detector import NewRows, SourceWindow
+from incremental_assets.changes.inspection import FINGERPRINT
+from incremental_assets.changes.position import Position
 from incremental_assets.changes.request import ReadRequest
-from incremental_assets.changes.target_state import KEY, TargetState
+from incremental_assets.changes.target_state import TargetState
 from incremental_assets.delta.columns import BATCH, HASH, REASONS, TABLE
 from incremental_assets.delta.delta_log import (
-    add_columns,
     bytes_of,
-    ensure_table,
-    field_of,
     find_commit,
-    open_table,
-    require_plain_writes,
-    transaction,
 )
 from incremental_assets.delta.publish import publish
 from incremental_assets.delta.read import plain_files
-from incremental_assets.delta.side_table import CONFLICTS, SIDE, put_side_rows, side_table_of
+from incremental_assets.delta.side_table import put_side_rows
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.delta.transaction import Transaction
 from incremental_assets.engine.conformed import conformed
 from incremental_assets.engine.load import Steps, load
 from incremental_assets.engine.settling import TargetSettling
 from incremental_assets.engine.target import TargetTable
+from incremental_assets.engine.target_table import (
+    ensure_columns,
+    ensure_key,
+    last_number,
+    refuse_filled,
+    refuse_other_files,
+)
 from incremental_assets.errors import ConflictError, GateError, IncrementalAssetsError, LakeError
 from incremental_assets.frames import Frames, quoted
 from incremental_assets.ledger.entry import Entry, Touched, Window
@@ -51,9 +51,9 @@ from incremental_assets.ledger.together import CLAIMED_AS, new_token
 from incremental_assets.quality.examples import examples
 from incremental_assets.quality.gate import Counted, count, is_good
 from incremental_assets.quality.judge import RuleResult, judge_target
+from incremental_assets.sources.stored import FixedSource
 from incremental_assets.spark.failure import what_failed
 from incremental_assets.spark.load_session import batch_frames, size_of
-from incremental_assets.storage import files_below
 from incremental_assets.writes.destination import ChangeSet, Destination
 
 _METRICS = (
@@ -104,8 +104,8 @@ def load_target(
         tail = settle(ledger, target.name, TargetSettling.of(target, log), now, log)
         history = ledger.view().table(target.name) if target.changes.needs_history else None
         state = target.state.with_table().with_ledger(tail.last, history)
-        _refuse_other_files(target, state)
-        _refuse_filled(target, state)
+        refuse_other_files(target, state)
+        refuse_filled(target, state)
         state.require_key()
         steps = TargetSteps(target, state, ledger, tail, spark, now, log, started)
         done = load(steps)
@@ -113,6 +113,23 @@ def load_target(
             return done
         before = steps.before
         return Loaded(before, before, None, state.version, time.monotonic() - started)
+
+
+def request_of(target: TargetTable, state: TargetState, now: datetime) -> ReadRequest:
+    """What the detector is asked, of the source as it is now. Raises SourceError."""
+    return ReadRequest(
+        target.name,
+        target.source.fix(),
+        state,
+        now,
+        target.key,
+        target.partition_by,
+        target.rules,
+        target.max_records,
+        target.start,
+        target.at,
+        target.snapshot,
+    )
 
 
 class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
@@ -139,19 +156,7 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
         self._log = log
         self._started = started
         self.before = state.last.high if state.last else target.start
-        self._request = ReadRequest(
-            target.name,
-            target.source.fix(),
-            state,
-            now,
-            target.key,
-            target.partition_by,
-            target.rules,
-            target.max_records,
-            target.start,
-            target.at,
-            target.snapshot,
-        )
+        self._request = request_of(target, state, now)
         self._claim: Entry | None = None
         self._new: NewRows | None = None
 
@@ -192,10 +197,10 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
         target, source, tail = self._target, self._request.source, self._tail
         assert self._new is not None
         new, expected = self._new, tail.last_batch
-        _ensure_table(target, new)
+        ensure_columns(target, new)
         self._request = replace(self._request, state=self._request.state.with_table())
-        _ensure_key(target, self._request.state)
-        number = expected + 1 if expected else _last_number(target) + 1
+        ensure_key(target, self._request.state)
+        number = expected + 1 if expected else last_number(target) + 1
         entry = Entry(
             table=target.name,
             batch=number,
@@ -211,7 +216,7 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
             who=getpass.getuser(),
             low=self.before,
             high=new.after.high,
-            position=new.after.as_json(),
+            position=_noted(target, new.after, source).as_json(),
             token=new_token(),
         )
 
@@ -332,6 +337,13 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
         )
 
 
+def _noted(target: TargetTable, after: Position, source: FixedSource) -> Position:
+    """The position, with how the source looked; a log says itself what was read of it."""
+    if target.changes.is_log:
+        return after
+    return replace(after, state={**after.state, FINGERPRINT: source.mark})
+
+
 def _in_words(result: RuleResult) -> str:
     such = f", such as {'; '.join(result.examples)}" if result.examples else ""
     return f"{result.rule}: {result.found}{such}"
@@ -359,91 +371,3 @@ def _touched(target: TargetTable, write: StagedWrite) -> tuple[Touched, ...]:
             day = date.fromisoformat(file.partition[target.partition_by[0]] or "")
             days[day] = days.get(day, 0) + file.rows
     return tuple(Touched(day, rows) for day, rows in sorted(days.items()))
-
-
-def _last_number(target: TargetTable) -> int:
-    """The highest batch number that the target or a side table of it has ever had."""
-    side = side_table_of(target.path)
-    parts = (
-        (target.path, target.name),
-        (side, f"{SIDE} {target.name}"),
-        (side, f"{CONFLICTS} {target.name}"),
-        (target.state.quarantine, target.quarantine_name),
-    )
-    return max(transaction(path, app) for path, app in parts)
-
-
-def _refuse_filled(target: TargetTable, state: TargetState) -> None:
-    """Raise LakeError where appending could double rows that nobody knows the origin of."""
-    if not target.write.appends or state.last or target.start or state.version is None:
-        return
-    table = open_table(target.path)
-    if table is not None and table.file_uris():
-        raise LakeError(
-            f"{target.name}: the target {target.path} holds rows already, but the ledger "
-            f"{target.ledger} knows no load of it; appending could double them. Nothing was "
-            "loaded. Give a primary_key, so that rows are merged; or start_from, the watermark "
-            "that the rows reach up to; or another target."
-        )
-
-
-def _refuse_other_files(target: TargetTable, state: TargetState) -> None:
-    """Raise LakeError where the target holds files of something else."""
-    if state.version is not None:
-        return
-    own = (target.snapshot, target.ledger)
-    others = [
-        f.path
-        for f in files_below(target.path, skip=lambda name: name.startswith(("_", ".")))
-        if not any(f"{target.path}/{f.path}".startswith(f"{path}/") for path in own if path)
-    ]
-    if others:
-        raise LakeError(
-            f"{target.name}: the target {target.path} is no Delta table, but holds {others[0]} "
-            f"({len(others)} files). Nothing was loaded; choose an empty place, or make it a Delta "
-            "table (CONVERT TO DELTA)."
-        )
-
-
-def _ensure_table(target: TargetTable, new: NewRows) -> None:
-    """Make the target with its columns, or give it those that it lacks."""
-    rows: DataFrame = new.rows
-    schema = rows.schema
-    names = (*new.own, *target.changes.order)
-    columns = [StructField(BATCH, LongType()), *(schema[n] for n in names)]
-    if target.write.keeps_versions:
-        at = schema[target.changes.order[0]].dataType
-        columns += map(StructField, target.write.validity, (at, at, BooleanType()))
-    fields = [field_of(column) for column in columns]
-    table = open_table(target.path)
-    if table is not None:
-        require_plain_writes(table, target.path)
-        add_columns(target.path, fields)
-        return
-    missing = sorted(set(target.partition_by) - set(new.own))
-    if missing:
-        raise LakeError(
-            f"{target.name}: partition_by names {missing}, which the source does not have; it "
-            f"has {sorted(new.own)}. Nothing was loaded."
-        )
-    named = [(str(each["name"]), each["type"]) for each in fields]
-    ensure_table(target.path, target.name, named, target.partition_by, _key_of(target))
-
-
-def _ensure_key(target: TargetTable, state: TargetState) -> None:
-    """Write down the key of a target that an older version made; the first that comes is it."""
-    if state.filled_by or not _key_of(target):
-        return
-    try:
-        DeltaTable(target.path).alter.set_table_properties(
-            _key_of(target), raise_if_not_exists=False
-        )
-    except DeltaError as error:
-        raise LakeError(
-            f"{target.path} cannot be given a property: {error}. Load again."
-        ) from error
-
-
-def _key_of(target: TargetTable) -> dict[str, str]:
-    """The key as a property of the target, if rows are told apart by it."""
-    return {KEY: json.dumps(target.key)} if target.write.by_key else {}

@@ -1,11 +1,13 @@
 """The four classic incremental loaders as plain classes; Dagster is not needed."""
 
+from incremental_assets.engine.target_plan import TargetPlan
 from incremental_assets.loaders.base import IncrementalLoader
 from incremental_assets.loaders.cdc import CDCLoader
 from incremental_assets.loaders.delta_diff import DeltaDiffLoader, DetectedChanges
 from incremental_assets.loaders.result import LoadResult
 from incremental_assets.loaders.sequence import SequenceBasedLoader
 from incremental_assets.loaders.session import local_session
+from incremental_assets.loaders.target import Target
 from incremental_assets.loaders.timestamp import TimestampBasedLoader
 from incremental_assets.loaders.watermarks import read_watermarks
 from incremental_assets.writes import (
@@ -30,6 +32,8 @@ __all__ = [
     "OverwriteDays",
     "ReplaceDay",
     "SequenceBasedLoader",
+    "Target",
+    "TargetPlan",
     "TimestampBasedLoader",
     "local_session",
     "read_watermarks",

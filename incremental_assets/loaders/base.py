@@ -1,4 +1,4 @@
-"""What the four loaders share: a session, a clock, and how a load is put together."""
+"""What the four loaders share: a session, a clock, and how a target is put together."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from pyspark.sql import SparkSession
 
 from incremental_assets.changes.watermark import Advance, Seen, furthest
 from incremental_assets.engine.target import TargetTable
-from incremental_assets.engine.target_load import Loaded, load_target
 from incremental_assets.errors import DefinitionError
-from incremental_assets.loaders.result import LoadResult
+from incremental_assets.loaders.target import Target
 from incremental_assets.quality.rules import Rule
 from incremental_assets.settings import location
 from incremental_assets.writes import SCD2, Append, Merge, WriteStrategy
@@ -65,14 +64,8 @@ class IncrementalLoader:
         own = type(self).next_watermark is not IncrementalLoader.next_watermark
         return function or (self.next_watermark if own else None)
 
-    def _run(self, target: TargetTable) -> Loaded:
-        now = self.clock()
-        if now.tzinfo is None:
-            raise DefinitionError("The clock of a loader gives instants with their time zone.")
-        return load_target(target, self.spark, now.astimezone(UTC), self.say)
-
-    def _load(self, target: TargetTable) -> LoadResult:
-        return LoadResult.of(target.name, self._run(target))
+    def _target(self, table: TargetTable) -> Target:
+        return Target(table, self.spark, self.clock, self.say)
 
 
 def path_of(name: str, value: str | Path) -> str:

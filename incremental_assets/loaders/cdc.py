@@ -19,7 +19,7 @@ from incremental_assets.loaders.base import (
     rules_of,
     write_of,
 )
-from incremental_assets.loaders.result import LoadResult
+from incremental_assets.loaders.target import Target, on
 from incremental_assets.sources.stored import Format, StoredSource
 from incremental_assets.writes import WriteStrategy
 
@@ -27,7 +27,7 @@ from incremental_assets.writes import WriteStrategy
 class CDCLoader(IncrementalLoader):
     """Applies the events of a change log that have not been read yet."""
 
-    def process_cdc(
+    def target(
         self,
         cdc_source_path: str | Path,
         target_path: str | Path,
@@ -47,7 +47,7 @@ class CDCLoader(IncrementalLoader):
         ignore_changes_in: Names = (),
         write: WriteStrategy | None = None,
         watermark: Advance | None = None,
-    ) -> LoadResult:
+    ) -> Target:
         """Bring the target to what the log says; its rows are the live ones.
 
         What is new are the log's files, or the commits of a Delta log, that were not read yet; an
@@ -69,7 +69,7 @@ class CDCLoader(IncrementalLoader):
                 watermark=self._advance(watermark),
             )
         )
-        return self._load(
+        return self._target(
             TargetTable(
                 table_name,
                 StoredSource(path_of("cdc_source_path", cdc_source_path), source_format),
@@ -83,3 +83,5 @@ class CDCLoader(IncrementalLoader):
                 max_records,
             )
         )
+
+    process_cdc = on(target, Target.load)

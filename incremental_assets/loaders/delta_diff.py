@@ -24,6 +24,7 @@ from incremental_assets.loaders.base import (
     write_of,
 )
 from incremental_assets.loaders.result import LoadResult
+from incremental_assets.loaders.target import Target, on
 from incremental_assets.sources.stored import Format, StoredSource
 from incremental_assets.writes import WriteStrategy
 
@@ -40,10 +41,27 @@ class DetectedChanges(TypedDict):
     result: LoadResult
 
 
+def _detected(target: Target) -> DetectedChanges:
+    """Load a target, and read back what the load wrote down of its changes."""
+    loaded, table = target.loaded(), target.table
+    batch = loaded.entry.batch if loaded.entry else 0
+    found = changes_of(target.spark, table.snapshot, table.key, batch)
+
+    def of(kind: str) -> DataFrame:
+        return found.where(F.col(CHANGE) == kind).drop(CHANGE)
+
+    return {
+        "inserts": of("insert"),
+        "updates": of("update"),
+        "deletes": of("delete"),
+        "result": LoadResult.of(table.name, loaded),
+    }
+
+
 class DeltaDiffLoader(IncrementalLoader):
     """Finds inserts, updates and deletes between full copies by a hash of each row."""
 
-    def detect_changes(
+    def target(
         self,
         source_path: str | Path,
         target_path: str | Path,
@@ -62,7 +80,7 @@ class DeltaDiffLoader(IncrementalLoader):
         ignore_changes_in: Names = (),
         write: WriteStrategy | None = None,
         watermark: Advance | None = None,
-    ) -> DetectedChanges:
+    ) -> Target:
         """Compare the source with the snapshot, and bring the target and the snapshot up to it.
 
         Columns to `ignore` make no change. A snapshot that would delete a larger share of the rows
@@ -82,28 +100,20 @@ class DeltaDiffLoader(IncrementalLoader):
                 f"target_path and snapshot_path are both {target}; give each a place of its own."
             )
         changes = SnapshotDiff(key, names_of(ignore), max_deleted_share, self._advance(watermark))
-        table = TargetTable(
-            table_name,
-            StoredSource(path_of("source_path", source_path), source_format),
-            target,
-            ledger or f"{snapshot}/_ledger",
-            changes,
-            write_of(write, key, names_of(ignore_changes_in), history=history),
-            key,
-            names_of(partition_by),
-            rules_of(rules),
-            snapshot=snapshot,
-            at=snapshot_at,
+        return self._target(
+            TargetTable(
+                table_name,
+                StoredSource(path_of("source_path", source_path), source_format),
+                target,
+                ledger or f"{snapshot}/_ledger",
+                changes,
+                write_of(write, key, names_of(ignore_changes_in), history=history),
+                key,
+                names_of(partition_by),
+                rules_of(rules),
+                snapshot=snapshot,
+                at=snapshot_at,
+            )
         )
-        loaded = self._run(table)
-        found = changes_of(self.spark, snapshot, key, loaded.entry.batch if loaded.entry else 0)
 
-        def of(kind: str) -> DataFrame:
-            return found.where(F.col(CHANGE) == kind).drop(CHANGE)
-
-        return {
-            "inserts": of("insert"),
-            "updates": of("update"),
-            "deletes": of("delete"),
-            "result": LoadResult.of(table_name, loaded),
-        }
+    detect_changes = on(target, _detected)

@@ -18,7 +18,7 @@ from incremental_assets.loaders.base import (
     rules_of,
     write_of,
 )
-from incremental_assets.loaders.result import LoadResult
+from incremental_assets.loaders.target import Target, on
 from incremental_assets.sources.stored import Format, StoredSource
 from incremental_assets.writes import WriteStrategy
 
@@ -26,7 +26,7 @@ from incremental_assets.writes import WriteStrategy
 class SequenceBasedLoader(IncrementalLoader):
     """Loads the rows whose number is above the highest of the last load, and those in its gaps."""
 
-    def load_incremental(
+    def target(
         self,
         source_path: str | Path,
         target_path: str | Path,
@@ -49,7 +49,7 @@ class SequenceBasedLoader(IncrementalLoader):
         write: WriteStrategy | None = None,
         watermark: Advance | None = None,
         start_from: int | None = None,
-    ) -> LoadResult:
+    ) -> Target:
         """Append what is new, or with a `primary_key` merge the row with the highest number.
 
         The sequence column holds whole numbers, also as text. Gaps are named in the log and in
@@ -67,7 +67,7 @@ class SequenceBasedLoader(IncrementalLoader):
             lookback,
             self._advance(watermark),
         )
-        return self._load(
+        return self._target(
             TargetTable(
                 table_name,
                 StoredSource(path_of("source_path", source_path), source_format),
@@ -82,3 +82,5 @@ class SequenceBasedLoader(IncrementalLoader):
                 start=as_text(start_from),
             )
         )
+
+    load_incremental = on(target, Target.load)

@@ -18,7 +18,7 @@ from incremental_assets.loaders.base import (
     rules_of,
     write_of,
 )
-from incremental_assets.loaders.result import LoadResult
+from incremental_assets.loaders.target import Target, on
 from incremental_assets.sources.stored import Format, StoredSource
 from incremental_assets.writes import WriteStrategy
 
@@ -26,7 +26,7 @@ from incremental_assets.writes import WriteStrategy
 class TimestampBasedLoader(IncrementalLoader):
     """Loads the rows whose timestamp is above the watermark of the last load."""
 
-    def load_incremental(
+    def target(
         self,
         source_path: str | Path,
         target_path: str | Path,
@@ -48,7 +48,7 @@ class TimestampBasedLoader(IncrementalLoader):
         write: WriteStrategy | None = None,
         watermark: Advance | None = None,
         start_from: datetime | None = None,
-    ) -> LoadResult:
+    ) -> Target:
         """Append what is new, or with a `primary_key` merge the latest row of each key.
 
         The source is Delta, Parquet, JSON lines or CSV with a header, a file or a folder. Its
@@ -64,7 +64,7 @@ class TimestampBasedLoader(IncrementalLoader):
         changes = Timestamp(
             timestamp_column, lookback, nulls, max_clock_skew, future, self._advance(watermark)
         )
-        return self._load(
+        return self._target(
             TargetTable(
                 table_name,
                 StoredSource(path_of("source_path", source_path), source_format),
@@ -79,3 +79,5 @@ class TimestampBasedLoader(IncrementalLoader):
                 start=as_text(start_from),
             )
         )
+
+    load_incremental = on(target, Target.load)

@@ -1,0 +1,47 @@
+"""Whether a source has anything new, told without reading its rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from incremental_assets.changes.position import Position
+from incremental_assets.changes.request import ReadRequest
+
+News = Literal["new", "unknown", "nothing"]
+FINGERPRINT = "source"
+"""Under this name a position keeps the fingerprint of the source as it was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What a source looks like beside what was read of it.
+
+    `unknown`: only reading it tells. `files` are those of a log that are to be read.
+    """
+
+    news: News
+    why: str
+    files: tuple[str, ...] = ()
+
+
+def inspect_by_fingerprint(request: ReadRequest, before: Position) -> Inspection:
+    """A source that is as the last load read it has nothing new; of any other nobody knows."""
+    source, last = request.source, request.state.last
+    if source.version is None and not source.files:
+        return Inspection("nothing", f"the source {source.path} holds no file")
+    if last is None:
+        return Inspection("new", "it was never loaded")
+    if last.kind == "rewind":
+        back = f"to {last.high}" if last.high else "to before its first load"
+        return Inspection("new", f"it was rewound {back} by {last.who}: {last.why}")
+    seen = before.state.get(FINGERPRINT)
+    if seen == source.mark and request.max_records is None:
+        return Inspection("nothing", f"the source is as batch {last.batch} read it")
+    if seen is None:
+        why = f"batch {last.batch} did not note how the source looked"
+    elif seen != source.mark:
+        why = f"the source has changed since batch {last.batch}; only reading it tells what is new"
+    else:
+        why = f"a load takes {request.max_records} rows at most, and there may be more"
+    return Inspection("unknown", why)

@@ -1,0 +1,51 @@
+"""What the next load of a target would do, told without Spark and without writing anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from incremental_assets.changes.inspection import News
+from incremental_assets.engine.settling import TargetSettling
+from incremental_assets.engine.target import TargetTable
+from incremental_assets.engine.target_load import request_of
+from incremental_assets.engine.target_table import refuse_filled, refuse_other_files
+from incremental_assets.ledger.ledger import Ledger
+from incremental_assets.ledger.together import require_together
+
+
+@dataclass(frozen=True, slots=True)
+class TargetPlan:
+    """What the next load of a target would find.
+
+    `news` is `new`, `nothing`, or `unknown` where only reading the source tells; `why` says so in
+    words. `watermark` is where the load goes on, "" before the first one, and `files` are those of
+    a change log that it reads. `unsettled` is a batch that a dead run left, which the load settles
+    first: its outcome is not known yet, and the rest is said as if it had not been.
+    """
+
+    table: str
+    news: News
+    why: str
+    watermark: str
+    files: tuple[str, ...] = ()
+    unsettled: int | None = None
+
+
+def plan_target(target: TargetTable, now: datetime) -> TargetPlan:
+    """What the next load would do. Raises as the load would, for what it refuses unread."""
+    ledger = Ledger(target.ledger)
+    tail = ledger.tail(target.name)
+    unsettled = tail.unsettled[0].batch if tail.unsettled else None
+    if unsettled is None:
+        settling = TargetSettling.of(target, lambda _: None)
+        require_together(ledger, tail, settling.standing, settling.remedy)
+    view = ledger.view_if_any() if target.changes.needs_history else None
+    history = view.table(target.name) if view else None
+    state = target.state.with_table().with_ledger(tail.last, history)
+    refuse_other_files(target, state)
+    refuse_filled(target, state)
+    state.require_key()
+    found = target.changes.inspect(request_of(target, state, now))
+    watermark = state.last.high if state.last else target.start
+    return TargetPlan(target.name, found.news, found.why, watermark, found.files, unsettled)

@@ -1,0 +1,114 @@
+"""The Delta table of a target: what it must not be before a load, and what a load gives it."""
+
+from __future__ import annotations
+
+import json
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+from pyspark.sql import DataFrame
+from pyspark.sql.types import BooleanType, LongType, StructField
+
+from incremental_assets.changes.detector import NewRows
+from incremental_assets.changes.target_state import KEY, TargetState
+from incremental_assets.delta.columns import BATCH
+from incremental_assets.delta.delta_log import (
+    add_columns,
+    ensure_table,
+    field_of,
+    open_table,
+    require_plain_writes,
+    transaction,
+)
+from incremental_assets.delta.side_table import CONFLICTS, SIDE, side_table_of
+from incremental_assets.engine.target import TargetTable
+from incremental_assets.errors import LakeError
+from incremental_assets.storage import files_below
+
+
+def last_number(target: TargetTable) -> int:
+    """The highest batch number that the target or a side table of it has ever had."""
+    side = side_table_of(target.path)
+    parts = (
+        (target.path, target.name),
+        (side, f"{SIDE} {target.name}"),
+        (side, f"{CONFLICTS} {target.name}"),
+        (target.state.quarantine, target.quarantine_name),
+    )
+    return max(transaction(path, app) for path, app in parts)
+
+
+def refuse_filled(target: TargetTable, state: TargetState) -> None:
+    """Raise LakeError where appending could double rows that nobody knows the origin of."""
+    if not target.write.appends or state.last or target.start or state.version is None:
+        return
+    table = open_table(target.path)
+    if table is not None and table.file_uris():
+        raise LakeError(
+            f"{target.name}: the target {target.path} holds rows already, but the ledger "
+            f"{target.ledger} knows no load of it; appending could double them. Nothing was "
+            "loaded. Give a primary_key, so that rows are merged; or start_from, the watermark "
+            "that the rows reach up to; or another target."
+        )
+
+
+def refuse_other_files(target: TargetTable, state: TargetState) -> None:
+    """Raise LakeError where the target holds files of something else."""
+    if state.version is not None:
+        return
+    own = (target.snapshot, target.ledger)
+    others = [
+        f.path
+        for f in files_below(target.path, skip=lambda name: name.startswith(("_", ".")))
+        if not any(f"{target.path}/{f.path}".startswith(f"{path}/") for path in own if path)
+    ]
+    if others:
+        raise LakeError(
+            f"{target.name}: the target {target.path} is no Delta table, but holds {others[0]} "
+            f"({len(others)} files). Nothing was loaded; choose an empty place, or make it a Delta "
+            "table (CONVERT TO DELTA)."
+        )
+
+
+def ensure_columns(target: TargetTable, new: NewRows) -> None:
+    """Make the target with its columns, or give it those that it lacks."""
+    rows: DataFrame = new.rows
+    schema = rows.schema
+    names = (*new.own, *target.changes.order)
+    columns = [StructField(BATCH, LongType()), *(schema[n] for n in names)]
+    if target.write.keeps_versions:
+        at = schema[target.changes.order[0]].dataType
+        columns += map(StructField, target.write.validity, (at, at, BooleanType()))
+    fields = [field_of(column) for column in columns]
+    table = open_table(target.path)
+    if table is not None:
+        require_plain_writes(table, target.path)
+        add_columns(target.path, fields)
+        return
+    missing = sorted(set(target.partition_by) - set(new.own))
+    if missing:
+        raise LakeError(
+            f"{target.name}: partition_by names {missing}, which the source does not have; it "
+            f"has {sorted(new.own)}. Nothing was loaded."
+        )
+    named = [(str(each["name"]), each["type"]) for each in fields]
+    ensure_table(target.path, target.name, named, target.partition_by, _key_of(target))
+
+
+def ensure_key(target: TargetTable, state: TargetState) -> None:
+    """Write down the key of a target that an older version made; the first that comes is it."""
+    if state.filled_by or not _key_of(target):
+        return
+    try:
+        DeltaTable(target.path).alter.set_table_properties(
+            _key_of(target), raise_if_not_exists=False
+        )
+    except DeltaError as error:
+        raise LakeError(
+            f"{target.path} cannot be given a property: {error}. Load again."
+        ) from error
+
+
+def _key_of(target: TargetTable) -> dict[str, str]:
+    """The key as a property of the target, if rows are told apart by it."""
+    return {KEY: json.dumps(target.key)} if target.write.by_key else {}

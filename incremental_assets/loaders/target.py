@@ -1,0 +1,64 @@
+"""The target of a loader, and all that is done with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import wraps
+from inspect import signature
+from typing import ParamSpec, TypeVar
+
+from pyspark.sql import SparkSession
+
+from incremental_assets.engine.target import TargetTable
+from incremental_assets.engine.target_load import Loaded, load_target
+from incremental_assets.engine.target_plan import TargetPlan, plan_target
+from incremental_assets.errors import DefinitionError
+from incremental_assets.loaders.result import LoadResult
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A target as a loader loads it: `loader.target(…)` takes what the load takes.
+
+    Every method raises an IncrementalAssetsError; nothing is then half-done.
+    """
+
+    table: TargetTable
+    spark: SparkSession
+    clock: Callable[[], datetime]
+    say: Callable[[str], None]
+
+    def load(self) -> LoadResult:
+        """Load what is new."""
+        return LoadResult.of(self.table.name, self.loaded())
+
+    def loaded(self) -> Loaded:
+        """The same, with the batch as the ledger has it."""
+        return load_target(self.table, self.spark, self._now(), self.say)
+
+    def plan(self) -> TargetPlan:
+        """What the next load would find. Starts no Spark and writes nothing."""
+        return plan_target(self.table, self._now())
+
+    def _now(self) -> datetime:
+        now = self.clock()
+        if now.tzinfo is None:
+            raise DefinitionError("The clock of a loader gives instants with their time zone.")
+        return now.astimezone(UTC)
+
+
+def on(target: Callable[P, Target], act: Callable[[Target], R]) -> Callable[P, R]:
+    """A method that takes what `target` takes, and does this with it."""
+
+    @wraps(target)
+    def method(*args: P.args, **options: P.kwargs) -> R:
+        return act(target(*args, **options))
+
+    returns = signature(act).return_annotation
+    method.__dict__["__signature__"] = signature(target).replace(return_annotation=returns)
+    return method
