@@ -62,13 +62,13 @@ def main() -> None:
                     "INCREMENTAL_ASSETS_START_DATE": "2024-05-01",
                 }
             )
-            house = Lakehouse(settings, feed.tables, lambda: spark, lambda: datetime.now(UTC))
+            lakehouse = Lakehouse(settings, feed.tables, lambda: spark, lambda: datetime.now(UTC))
             cells = [feed.name]
             for index, day in enumerate(DAYS):
                 feed.deliver(Path(settings.landing), index, rows)
                 for table in feed.tables:
                     started = time.monotonic()
-                    house.load(table, [day])
+                    lakehouse.load(table, [day])
                     cells.append(f"{time.monotonic() - started:.1f}")
             figures.rows.append(Row(cells))
             show([figures])

@@ -45,7 +45,9 @@ class Shop:
         )
         spark = local_session()
         self.tables = {table.name: table for table in tables()}
-        self.house = Lakehouse(self.settings, tables(), lambda: spark, lambda: datetime.now(UTC))
+        self.lakehouse = Lakehouse(
+            self.settings, tables(), lambda: spark, lambda: datetime.now(UTC)
+        )
         self.landed = 0
 
     def seconds(self, way: Way, day: date, rows: int) -> tuple[float, float]:
@@ -57,9 +59,9 @@ class Shop:
         self._land(day, rows)
         Costs.cheaper = lambda *_: (way, "as the benchmark says")  # type: ignore[method-assign]
         for name in ("bronze/events", "bronze/users", "silver/users"):
-            self.house.load(self.tables[name], [day])
-        (typed,) = self.house.load(self.tables[SILVER], [day]).days[day].entries
-        (joined,) = self.house.load(self.tables[MART], [day]).days[day].entries
+            self.lakehouse.load(self.tables[name], [day])
+        (typed,) = self.lakehouse.load(self.tables[SILVER], [day]).days[day].entries
+        (joined,) = self.lakehouse.load(self.tables[MART], [day]).days[day].entries
         assert joined.mode == way
         assert typed.mode == ("append" if way == "rebuild" else "merge")
         return typed.seconds, joined.seconds

@@ -98,11 +98,11 @@ def main() -> None:
         )
         spark = local_session()
         tables = (LANDED, *made.values())
-        house = Lakehouse(settings, tables, lambda: spark, lambda: datetime.now(UTC))
+        lakehouse = Lakehouse(settings, tables, lambda: spark, lambda: datetime.now(UTC))
         land(Path(settings.landing), rows)
-        house.load(LANDED, [DAY])
+        lakehouse.load(LANDED, [DAY])
         for name in turns:
-            (entry,) = house.load(made[name], [DAY]).days[DAY].entries
+            (entry,) = lakehouse.load(made[name], [DAY]).days[DAY].entries
             assert entry.rows_inserted == rows
             took[name.partition("_")[0]].append(entry.seconds)
     figures = Figures(f"Seconds of a load of {rows:,} rows into silver", ["rules", "lowest", "all"])

@@ -66,14 +66,16 @@ class Lake:
             }
         )
         spark = local_session()
-        self.house = Lakehouse(self.settings, tables(), lambda: spark, lambda: datetime.now(UTC))
+        self.lakehouse = Lakehouse(
+            self.settings, tables(), lambda: spark, lambda: datetime.now(UTC)
+        )
         self.runs = 0
 
     def run(self, days: Sequence[date]) -> None:
         """Load these days of all tables, as one run does."""
         started = time.monotonic()
         for table in self.asked.tables:
-            for day, result in self.house.load(table, days).failed.items():
+            for day, result in self.lakehouse.load(table, days).failed.items():
                 _say(f"{self.name}: {table.name} {day}: {result.reason}")
         self.runs += 1
         took = time.monotonic() - started
@@ -84,14 +86,14 @@ class Lake:
         first, last = self.asked.days.first, self.asked.days.last
         loaded = 0
         for table in self.asked.tables:  # upstreams come first
-            view = self.house.ledger.view()
+            view = self.lakehouse.ledger.view()
             if table.upstreams:
                 days = stale_days(table, view, first, last)
             else:
                 days = landing_days_with_news(table, view, self.settings, first, last)
             loaded += len(days)
             if days:
-                self.house.load(table, list(days))
+                self.lakehouse.load(table, list(days))
         return loaded
 
     def versions(self) -> dict[str, int]:

@@ -53,14 +53,14 @@ def main() -> None:
         )
         spark = local_session()
         every = {table.name: table for table in tables()}
-        house = Lakehouse(settings, tables(), lambda: spark, lambda: datetime.now(UTC))
+        lakehouse = Lakehouse(settings, tables(), lambda: spark, lambda: datetime.now(UTC))
         for number in range(DELIVERIES):
             place = Path(settings.landing) / "events" / str(DAY)
             place.mkdir(parents=True, exist_ok=True)
             lines = (json.dumps(event(f"{number}-{n}", n, DAY)) for n in range(rows))
             (place / f"{number}.jsonl").write_text("\n".join(lines))
             for name in (BRONZE, SILVER):
-                house.load(every[name], [DAY])
+                lakehouse.load(every[name], [DAY])
 
         def measured() -> dict[str, list[float]]:
             found = {}

@@ -62,7 +62,7 @@ class Lakehouse:
     """Loads tables of a lake, for any days, from wherever it is called.
 
     `spark` is asked for a session only when there is something to read; `now` is read once per
-    load; `say` takes one line of progress at a time.
+    load; `log` takes one line of progress at a time.
     """
 
     def __init__(
@@ -71,14 +71,14 @@ class Lakehouse:
         tables: Sequence[Table],
         spark: Callable[[], SparkSession],
         now: Callable[[], datetime],
-        say: Callable[[str], None] = lambda _: None,
+        log: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.settings = settings
         self.tables = tuple(tables)
         self.ledger = Ledger(ledger_path(settings.lake))
         self._spark = spark
         self.now = now
-        self.say = say
+        self.log = log
 
     @property
     def spark(self) -> Callable[[], SparkSession]:
@@ -125,7 +125,7 @@ class Lakehouse:
     def in_lake(self, lake: str) -> Lakehouse:
         """The same tables over the same sources in another lake, where rows stay in quarantine."""
         settings = replace(self.settings, lake=lake, quarantine_days=0)
-        return Lakehouse(settings, self.tables, self._spark, self.now, self.say)
+        return Lakehouse(settings, self.tables, self._spark, self.now, self.log)
 
     def load_as(
         self,
@@ -142,8 +142,8 @@ class Lakehouse:
 
     def settle(self, table: Table) -> LedgerView:
         """Give an unfinished batch of the table its outcome; the view after that."""
-        settling = TableSettling.of(self.settings, table, kind_of(table), self.say)
-        settle(self.ledger, table.name, settling, self.now(), self.say)
+        settling = TableSettling.of(self.settings, table, kind_of(table), self.log)
+        settle(self.ledger, table.name, settling, self.now(), self.log)
         view = self.ledger.view()
         settling.tidy(view)
         return view
@@ -160,7 +160,7 @@ class Lakehouse:
         """Do what is planned for the days, some at a time, while no other run has the table."""
         started = time.monotonic()
         results: dict[date, DayResult] = {}
-        with table_lock(self.settings.lake, table.name, run_id or owner, self.say):
+        with table_lock(self.settings.lake, table.name, run_id or owner, self.log):
             for some in chunks(sorted(set(days)), DAYS_PER_BATCH):
                 view = self.settle(table)
                 after = view.table(table.name).last_batch
@@ -179,18 +179,18 @@ class Lakehouse:
         results = {day: DayResult(day, "idle") for day in plan.idle}
         results |= {d: DayResult(d, "refused", why) for d, why in plan.refused.items()}
         for said in plan.notes:
-            self.say(f"{table.name}: {said}")
-        lake = Lake(self.settings, self.tables, self.ledger, self._spark, self.now, self.say)
+            self.log(f"{table.name}: {said}")
+        lake = Lake(self.settings, self.tables, self.ledger, self._spark, self.now, self.log)
         for work in plan.work:
-            self.say(_what(table, work))
+            self.log(_what(table, work))
             started = time.monotonic()
             how = kind or kind_of(table, work.mode)
             outcome = load(TableSteps(lake, table, work, after, run_id, how))
             assert outcome is not None  # a batch of days always has one
             after = outcome.entries[0].batch
             for said in outcome.notes:
-                self.say(f"{table.name}: {said}")
-            self.say(_done(table, outcome, time.monotonic() - started))
+                self.log(f"{table.name}: {said}")
+            self.log(_done(table, outcome, time.monotonic() - started))
             for entry in outcome.entries:
                 checks = {r.rule: r for r in outcome.results.get(entry.day, ())}
                 state: DayState = "held" if entry.state == "held" else "committed"

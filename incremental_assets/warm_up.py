@@ -85,10 +85,10 @@ def load_and_archive(settings: Settings, tables: tuple[Table, ...], archive: Pat
         )
         _land(Path(own.landing), "first", 30)
         session = start_session(own, archive_option(archive))
-        house = Lakehouse(own, tables, lambda: session, lambda: datetime.now(UTC))
+        lakehouse = Lakehouse(own, tables, lambda: session, lambda: datetime.now(UTC))
         for _ in ("first load", "merge"):
             for table in tables:
-                house.load(table, [DAY])
+                lakehouse.load(table, [DAY])
             _land(Path(own.landing), "again", MANY)
         session.stop()
 

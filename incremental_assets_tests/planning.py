@@ -49,19 +49,19 @@ class Compared:
 
 
 def plan_and_run(
-    house: Lakehouse, tables: Sequence[Table], now: datetime, days: str | None = None
+    lakehouse: Lakehouse, tables: Sequence[Table], now: datetime, days: str | None = None
 ) -> Compared:
     """Plan these tables, then load what is due, as Dagster's runs do, and compare."""
     span = parse_days(days) if days else None
-    plan = forecast(tables, house.ledger.view_if_any(), house.settings, span, now)
-    before = {t.name: len(house.ledger.view_if_any().table(t.name).loads) for t in tables}
-    for due in due_runs(tables, house.settings, span, now, house.ledger.view_if_any):
+    plan = forecast(tables, lakehouse.ledger.view_if_any(), lakehouse.settings, span, now)
+    before = {t.name: len(lakehouse.ledger.view_if_any().table(t.name).loads) for t in tables}
+    for due in due_runs(tables, lakehouse.settings, span, now, lakehouse.ledger.view_if_any):
         failed: set[str] = set()
         for table in due.tables:
             above = {read.table.name for read in table.upstreams} | table.looks_into
-            if failed & above or house.load(table, list(due.days)).failed:
+            if failed & above or lakehouse.load(table, list(due.days)).failed:
                 failed.add(table.name)
-    view = house.ledger.view_if_any()
+    view = lakehouse.ledger.view_if_any()
     return Compared(
         plan,
         frozenset((d.batch, d.table, d.day, d.mode, d.kind, d.windows, d.files) for d in plan.days),

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from incremental_assets.catalog import tables
-from incremental_assets.cli.house import view_of
+from incremental_assets.cli.context import ledger_view
 from incremental_assets.cli.options import DAYS, JSON_OBJECT, asked_days, not_empty
 from incremental_assets.cli.output import ERR, OUT, show_object
 from incremental_assets.days import day_range, parse_day
@@ -75,7 +75,7 @@ def demo_show(span: str | None, *, as_json: bool) -> None:
     from incremental_assets.retail.feed.show import best_products, loaded_days, show
 
     settings, days = Settings.from_environment(), asked_days(span)
-    view_of(settings)
+    ledger_view(settings)
     if as_json:
         loaded = [asdict(each) for each in loaded_days(settings, tables(), days)]
         best = best_products(settings, days).to_dicts()

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import click
 
-from incremental_assets.cli.house import house_and_table
+from incremental_assets.cli.context import lakehouse_and_table
 from incremental_assets.cli.options import JSON_OBJECT
 from incremental_assets.cli.output import OUT, show_object
 from incremental_assets.days import parse_day
@@ -30,8 +30,8 @@ def gate_accept(name: str, day: str, reason: str, *, as_json: bool) -> None:
     """
     from incremental_assets.operations.accept import accept
 
-    table, house = house_and_table(name)
-    done = accept(house, table, parse_day(day), reason)
+    table, lakehouse = lakehouse_and_table(name)
+    done = accept(lakehouse, table, parse_day(day), reason)
     if as_json:
         show_object({"table": name, **asdict(done)})
         return

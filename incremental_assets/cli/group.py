@@ -8,7 +8,7 @@ from typing import NoReturn
 import click
 
 from incremental_assets.cli.interrupts import was_interrupted
-from incremental_assets.cli.output import bad, say
+from incremental_assets.cli.output import bad, log
 from incremental_assets.errors import INTERRUPTED, STOPPED, IncrementalAssetsError
 
 
@@ -30,7 +30,7 @@ class _Group(click.Group):
 
 
 def _end_stopped() -> NoReturn:
-    say(f"\n{STOPPED}")
+    log(f"\n{STOPPED}")
     sys.exit(INTERRUPTED)
 
 

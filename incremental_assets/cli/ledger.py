@@ -8,7 +8,8 @@ from datetime import UTC, date, datetime
 import click
 import polars as pl
 
-from incremental_assets.cli.house import chosen, house_of_all, view_of
+from incremental_assets.catalog import tables_named
+from incremental_assets.cli.context import ledger_view, open_lakehouse
 from incremental_assets.cli.options import DAYS, JSON, NAMES, YES, asked_days, limit_option
 from incremental_assets.cli.output import OUT, moment, show
 from incremental_assets.days import DayRange, named, utc_today
@@ -30,9 +31,9 @@ _FOR_A_PERSON = ("table", "batch", "day", "state", "mode", "read", "quarantined"
 def stale(names: tuple[str, ...], span: str | None, *, as_json: bool) -> None:
     """Which days have to be built again, and why: their upstream has what they have not read."""
     settings = Settings.from_environment()
-    some, last = chosen(names), utc_today(datetime.now(UTC))
+    some, last = tables_named(names), utc_today(datetime.now(UTC))
     require_all_together(Ledger(ledger_path(settings.lake)), settings, some)
-    view = view_of(settings)
+    view = ledger_view(settings)
     asked = _asked(span, settings, last)
     found = [
         {"table": table.name, "day": day, "why": why}
@@ -56,11 +57,11 @@ def batches(names: tuple[str, ...], span: str | None, limit: int, *, as_json: bo
     With --json also the rows that were inserted, updated, deleted and late, who ran it, and when.
     """
     settings = Settings.from_environment()
-    view = view_of(settings)
+    view = ledger_view(settings)
     asked = asked_days(span)
     entries = [
         entry
-        for table in chosen(names)
+        for table in tables_named(names)
         for entry in view.table(table.name).entries
         if (asked is None or entry.day in asked) and not _is_settled_claim(entry, view)
     ]
@@ -88,18 +89,18 @@ def ledger_rebuild(names: tuple[str, ...], *, yes: bool, as_json: bool) -> None:
     """
     from incremental_assets.operations.rebuild_ledger import rebuild_ledger, require_a_lake
 
-    some = chosen(names)
-    house = house_of_all()
-    require_a_lake(house)
+    some = tables_named(names)
+    lakehouse = open_lakehouse()
+    require_a_lake(lakehouse)
     if not yes:
         what = ", ".join(table.name for table in some) if names else "all tables"
         click.confirm(
-            f"The ledger of {house.settings.lake} is made anew for {what}, and the next run loads "
-            "all of them again. Rebuild?",
+            f"The ledger of {lakehouse.settings.lake} is rebuilt for {what}, and the next run "
+            "loads all of them again. Rebuild?",
             abort=True,
             err=as_json,
         )
-    done = rebuild_ledger(house, some)
+    done = rebuild_ledger(lakehouse, some)
     rows = [
         {"table": t.name, "batches": r.batches, "days": len(r.days), "of": named(r.days)}
         for t, r in zip(some, done.tables, strict=True)

@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 import click
 import polars as pl
 
+from incremental_assets.catalog import tables_named
 from incremental_assets.cli.options import DAYS, JSON, NAMES, asked_days
-from incremental_assets.cli.output import OUT, bad, say, show
+from incremental_assets.cli.output import OUT, bad, log, show
 from incremental_assets.days import named
 from incremental_assets.settings import Settings
 
@@ -40,7 +41,7 @@ def maintain(
     Loads may go on meanwhile: a table that is being loaded is left for another time. --days bounds
     whose files are joined. The exit status is 1 if something could not be done.
     """
-    from incremental_assets.cli.house import chosen, spark_of
+    from incremental_assets.cli.context import lazy_spark
     from incremental_assets.upkeep import Asked, steps_named
     from incremental_assets.upkeep import maintain as keep
 
@@ -48,11 +49,11 @@ def maintain(
     asked = Asked(asked_days(span), steps_named(steps), dry_run)
     done = keep(
         settings,
-        chosen(names),
-        spark_of(settings),
+        tables_named(names),
+        lazy_spark(settings),
         datetime.now(UTC),
         asked,
-        say,
+        log,
     )
     rows = []
     for kept in done.places:

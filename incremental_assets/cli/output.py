@@ -141,7 +141,7 @@ def _text(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def say(line: str) -> None:
+def log(line: str) -> None:
     """A line of progress."""
     ERR.print(line, soft_wrap=True)
 

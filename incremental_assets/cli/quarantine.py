@@ -8,7 +8,7 @@ import click
 import polars as pl
 
 from incremental_assets.catalog import table_named, tables
-from incremental_assets.cli.house import house_and_table, view_of
+from incremental_assets.cli.context import lakehouse_and_table, ledger_view
 from incremental_assets.cli.options import DAYS, JSON, RULE, asked_days, limit_option
 from incremental_assets.cli.output import OUT, show
 from incremental_assets.settings import Settings
@@ -33,7 +33,7 @@ def quarantine_list(
     every = tables()
     chosen = [table_named(every, name) for name in names] or every
     settings, asked = Settings.from_environment(), Asked(asked_days(span), rule or "")
-    view_of(settings)
+    ledger_view(settings)
     show(in_quarantine(settings, chosen, asked), "In quarantine", as_json=as_json)
 
 
@@ -50,7 +50,7 @@ def quarantine_show(
     from incremental_assets.operations.quarantined import Asked, set_aside
 
     settings, asked = Settings.from_environment(), Asked(asked_days(span), rule or "")
-    view_of(settings)
+    ledger_view(settings)
     rows = set_aside(settings, table_named(tables(), name), asked)
     shown = rows[: limit or None].rename({"_batch": "batch", "_day": "day", "_file": "file"})
     if not as_json:
@@ -71,10 +71,10 @@ def quarantine_replay(name: str, span: str | None, rule: str | None, *, as_json:
     """
     from incremental_assets.operations.quarantined import Asked, days_in_quarantine
 
-    table, house = house_and_table(name)
+    table, lakehouse = lakehouse_and_table(name)
     asked = Asked(asked_days(span), rule or "")
-    days = days_in_quarantine(house.settings, table, asked)
-    done = house.replay(table, list(days), asked.reason)
+    days = days_in_quarantine(lakehouse.settings, table, asked)
+    done = lakehouse.replay(table, list(days), asked.reason)
     found = [
         {
             "day": day,
@@ -106,16 +106,16 @@ def quarantine_drop(
     """Take rows out of quarantine for good. Bronze keeps them as they landed."""
     from incremental_assets.operations.quarantined import Asked, days_in_quarantine, drop
 
-    table, house = house_and_table(name)
+    table, lakehouse = lakehouse_and_table(name)
     asked = Asked(asked_days(span), rule or "")
-    days = days_in_quarantine(house.settings, table, asked)
+    days = days_in_quarantine(lakehouse.settings, table, asked)
     if not days and not as_json:
         OUT.print(f"No such rows of {name} are in quarantine.")
         return
     if not yes and days:
         what = f"Drop {sum(days.values())} rows of {name}, of {len(days)} days?"
         click.confirm(what, abort=True, err=as_json)
-    dropped = drop(house, table, asked, reason)
+    dropped = drop(lakehouse, table, asked, reason)
     if as_json:
         found = [{"table": name, "day": day, "rows": rows} for day, rows in dropped.items()]
         schema = {"table": pl.String, "day": pl.Date, "rows": pl.Int64}

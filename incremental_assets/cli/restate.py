@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from incremental_assets.cli.house import view_of
+from incremental_assets.cli.context import ledger_view
 from incremental_assets.cli.options import DAYS, JSON_OBJECT, asked_days
 from incremental_assets.cli.output import OUT, bad, show_object
 from incremental_assets.settings import Settings
@@ -28,7 +28,7 @@ def restate(names: tuple[str, ...], span: str | None, why: str, *, as_json: bool
     from incremental_assets.orchestration.incidents import run_restate
 
     settings = Settings.from_environment()
-    view_of(settings)
+    ledger_view(settings)
     failed = run_restate(definitions.restate, settings, names, days, why)
     if as_json:
         show_object({"tables": names, "days": days, "why": why, "failed": failed})

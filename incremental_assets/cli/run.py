@@ -41,12 +41,12 @@ def run(names: tuple[str, ...], span: str | None, *, as_json: bool) -> None:
 
     console = ERR if as_json else OUT
 
-    def say(due: Due) -> None:
+    def announce(due: Due) -> None:
         what = tables_in_brief([table.name for table in due.tables], len(tables()))
         console.print(labelled(f"{due.days}:", "bold", what), soft_wrap=True)
 
     settings, now = Settings.from_environment(), datetime.now(UTC)
-    report = run_what_is_due(load_days, settings, names, days, now, say)
+    report = run_what_is_due(load_days, settings, names, days, now, announce)
     if as_json:
         show_object(_told(report))
     elif not report.runs and not report.held:

@@ -11,7 +11,7 @@ import click
 import polars as pl
 from rich.text import Text
 
-from incremental_assets.cli.house import house_and_table
+from incremental_assets.cli.context import lakehouse_and_table
 from incremental_assets.cli.interrupts import was_interrupted
 from incremental_assets.cli.options import DAYS, asked_days, not_empty
 from incremental_assets.cli.output import OUT, bad, show, write
@@ -67,8 +67,8 @@ def _verified(name: str, span: str | None, scratch: str | None) -> Verified:
 
     days = asked_days(span)
     place = location("--scratch", scratch) if scratch else None
-    table, house = house_and_table(name)
-    return verified(house, table, days, place)
+    table, lakehouse = lakehouse_and_table(name)
+    return verified(lakehouse, table, days, place)
 
 
 def _plain(found: Verified) -> dict[str, object]:

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import click
 import polars as pl
 
-from incremental_assets.catalog import table_named, tables
-from incremental_assets.cli.house import chosen, house_and_table, view_of
+from incremental_assets.catalog import table_named, tables, tables_named
+from incremental_assets.cli.context import lakehouse_and_table, ledger_view
 from incremental_assets.cli.options import (
     DAYS,
     JSON,
@@ -46,9 +46,9 @@ def watermarks() -> None:
 @JSON
 def watermarks_show(names: tuple[str, ...], *, as_json: bool) -> None:
     """The watermark of each table, its last batch, and the days that it has."""
-    view = view_of(Settings.from_environment())
+    view = ledger_view(Settings.from_environment())
     rows = []
-    for table in chosen(names):
+    for table in tables_named(names):
         history = view.table(table.name)
         last = history.last
         days = sorted(history.last_committed)
@@ -98,7 +98,7 @@ def watermarks_history(name: str, span: str | None, limit: int, *, as_json: bool
             "high": high,
             "updated": moment(entry.recorded_at, plain=not as_json),
         }
-        for entry in reversed(view_of(Settings.from_environment()).table(table.name).committed)
+        for entry in reversed(ledger_view(Settings.from_environment()).table(table.name).committed)
         if asked is None or entry.day in asked
         for upstream, low, high in _windows(entry)
     ]
@@ -149,10 +149,10 @@ def watermarks_rewind(
     """Let a table load again what it loaded after a batch. No row goes before that load."""
     from incremental_assets.operations.rewind import batch_or_moment, rewind, to_rewind
 
-    table, house = house_and_table(name)
+    table, lakehouse = lakehouse_and_table(name)
     days, to = asked_days(span), batch_or_moment(target)
-    history = view_of(house.settings).table(name)
-    found = to_rewind(table, history, to, days, house.now())
+    history = ledger_view(lakehouse.settings).table(name)
+    found = to_rewind(table, history, to, days, lakehouse.now())
     if not yes:
         click.confirm(
             f"{name} goes back to batch {found.to}: the next run loads {named(found.days)} again. "
@@ -160,7 +160,7 @@ def watermarks_rewind(
             abort=True,
             err=as_json,
         )
-    done = rewind(house, table, to, reason, days)
+    done = rewind(lakehouse, table, to, reason, days)
     if as_json:
         show_object({"table": name, "to": done.to, "days": list(done.days)})
         return
@@ -184,6 +184,6 @@ def watermarks_compare(names: tuple[str, ...], *, as_json: bool) -> None:
     from incremental_assets.operations.compare import compare
 
     settings = Settings.from_environment()
-    found = compare(chosen(names), view_of(settings), settings, datetime.now(UTC))
+    found = compare(tables_named(names), ledger_view(settings), settings, datetime.now(UTC))
     rows = pl.DataFrame([asdict(each) for each in found], schema=_COMPARED)
     show(rows, "Watermarks and sources", as_json=as_json)

@@ -28,7 +28,7 @@ class Accepted:
     rules: tuple[str, ...]
 
 
-def accept(house: Lakehouse, table: Table, day: date, reason: str) -> Accepted:
+def accept(lakehouse: Lakehouse, table: Table, day: date, reason: str) -> Accepted:
     """Write down that a day's held batch may pass; the next load of the day then lets it through.
 
     It waives the rules on the batch that held the day, for the input that they judged: rows in
@@ -38,19 +38,19 @@ def accept(house: Lakehouse, table: Table, day: date, reason: str) -> Accepted:
     """
     if not reason.strip():
         raise DefinitionError("An acceptance needs a reason: whoever asks later will want to know.")
-    with table_lock(house.settings.lake, table.name, "an acceptance", house.say):
-        view = house.settle(table)
+    with table_lock(lakehouse.settings.lake, table.name, "an acceptance", lakehouse.log):
+        view = lakehouse.settle(table)
         held = _held(table, day, view)
         rules = _rules_to_waive(table, held)
         together = table.write.recomputes_keys
         history = view.table(table.name)
         days = [d for d, e in history.held.items() if together and e.batch == held.batch] or [day]
-        now, last = house.now(), history.last_batch
+        now, last = lakehouse.now(), history.last_batch
         entries = [
             _acceptance(history.held[each], last + 1, rules, reason.strip(), now)
             for each in sorted(days)
         ]
-        say_in_ledger(house.ledger, table.name, last, entries, "accepted")
+        say_in_ledger(lakehouse.ledger, table.name, last, entries, "accepted")
     return Accepted(tuple(sorted(days)), held.batch, rules)
 
 

@@ -134,7 +134,7 @@ def _is(gone: Superseded) -> pl.Expr:
     return found & pl.col("reasons").list.contains(gone.reason) if gone.reason else found
 
 
-def drop(house: Lakehouse, table: Table, asked: Asked, reason: str) -> Mapping[date, int]:
+def drop(lakehouse: Lakehouse, table: Table, asked: Asked, reason: str) -> Mapping[date, int]:
     """Take rows out of quarantine for good; how many, by day.
 
     Who did it, when and why stays in the ledger, which is written first. A day that is judged anew
@@ -143,9 +143,9 @@ def drop(house: Lakehouse, table: Table, asked: Asked, reason: str) -> Mapping[d
     """
     if not reason.strip():
         raise DefinitionError("To drop rows needs a reason: whoever misses them will want to know.")
-    settings = house.settings
-    with table_lock(settings.lake, table.name, "a drop from quarantine", house.say):
-        last = house.settle(table).table(table.name).last_batch
+    settings = lakehouse.settings
+    with table_lock(settings.lake, table.name, "a drop from quarantine", lakehouse.log):
+        last = lakehouse.settle(table).table(table.name).last_batch
         counts = days_in_quarantine(settings, table, asked)
         if not counts:
             return counts
@@ -158,7 +158,7 @@ def drop(house: Lakehouse, table: Table, asked: Asked, reason: str) -> Mapping[d
                 kind="advance",
                 mode="replace",
                 detector="",
-                recorded_at=house.now(),
+                recorded_at=lakehouse.now(),
                 rows_deleted=count,
                 held_by=asked.reason,
                 who=getpass.getuser(),
@@ -166,7 +166,7 @@ def drop(house: Lakehouse, table: Table, asked: Asked, reason: str) -> Mapping[d
             )
             for day, count in counts.items()
         ]
-        say_in_ledger(house.ledger, table.name, last, entries, "dropped")
-        outcomes = house.ledger.view().table(table.name).outcomes
-        tidy(quarantine_path(settings, table), table.name, outcomes, counts, house.say)
+        say_in_ledger(lakehouse.ledger, table.name, last, entries, "dropped")
+        outcomes = lakehouse.ledger.view().table(table.name).outcomes
+        tidy(quarantine_path(settings, table), table.name, outcomes, counts, lakehouse.log)
     return counts

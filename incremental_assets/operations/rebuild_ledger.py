@@ -49,19 +49,20 @@ class Done:
     aside: str
 
 
-def require_a_lake(house: Lakehouse) -> None:
+def require_a_lake(lakehouse: Lakehouse) -> None:
     """Raises LakeError where there is no ledger, table or quarantine, readable or not."""
-    settings = house.settings
-    tables = (f"{settings.lake}/{table.name}" for table in house.tables)
-    quarantines = (quarantine_path(settings, table) for table in house.tables)
-    if not any(files_below(f"{p}/_delta_log") for p in (house.ledger.path, *tables, *quarantines)):
+    settings = lakehouse.settings
+    tables = (f"{settings.lake}/{table.name}" for table in lakehouse.tables)
+    quarantines = (quarantine_path(settings, table) for table in lakehouse.tables)
+    paths = (lakehouse.ledger.path, *tables, *quarantines)
+    if not any(files_below(f"{path}/_delta_log") for path in paths):
         raise LakeError(
             f"There is no lake at {settings.lake}: it has no ledger and no tables, so nothing was "
             "rebuilt. Set INCREMENTAL_ASSETS_LAKE to where the tables lie."
         )
 
 
-def rebuild_ledger(house: Lakehouse, tables: Sequence[Table]) -> Done:
+def rebuild_ledger(lakehouse: Lakehouse, tables: Sequence[Table]) -> Done:
     """Make what the ledger says of these tables anew from their logs; the old ledger is kept aside.
 
     A batch that was under way is given up first. What people said (accepted, dropped, rewound) and
@@ -69,25 +70,25 @@ def rebuild_ledger(house: Lakehouse, tables: Sequence[Table]) -> Done:
     Raises LedgerError if the old ledger cannot be read and only some tables are named, and
     LakeError where there is nothing to rebuild it from.
     """
-    require_a_lake(house)
-    ledger = Ledger(house.ledger.path)
+    require_a_lake(lakehouse)
+    ledger, lake, log = Ledger(lakehouse.ledger.path), lakehouse.settings.lake, lakehouse.log
     with ExitStack() as locks:
         for table in sorted(tables, key=lambda table: table.name):
             owner = "a rebuild of the ledger"
-            locks.enter_context(table_lock(house.settings.lake, table.name, owner, house.say))
-        now, made = house.now(), list[LedgerView]()
+            locks.enter_context(table_lock(lake, table.name, owner, log))
+        now, made = lakehouse.now(), list[LedgerView]()
 
         def decide(view: LedgerView) -> Sequence[Entry]:
             entries = list[Entry]()
             for table in tables:
-                own = _entries(house.settings, table, view, now)
+                own = _entries(lakehouse.settings, table, view, now)
                 entries += own
                 ahead = {**view.ahead, table.name: _history(table, own)}
                 view = LedgerView(None, view.tables, ahead)
             made.append(view)
             return entries
 
-        is_readable = _is_readable(ledger, all_of_them=len(tables) == len(house.tables))
+        is_readable = _is_readable(ledger, all_of_them=len(tables) == len(lakehouse.tables))
         aside = ledger.put_aside(now)
         if not is_readable:
             remove(ledger.path)

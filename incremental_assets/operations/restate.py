@@ -15,7 +15,7 @@ from incremental_assets.table import AsOf, Table
 
 
 def restate(
-    house: Lakehouse, tables: Sequence[Table], days: Sequence[date], why: str, run_id: str = ""
+    lakehouse: Lakehouse, tables: Sequence[Table], days: Sequence[date], why: str, run_id: str = ""
 ) -> Iterator[LoadResult]:
     """Build days of the tables anew, then those days of other tables that this made stale.
 
@@ -28,17 +28,17 @@ def restate(
         raise DefinitionError("A restatement needs a reason: it stays on record with its batches.")
     if not tables:
         raise DefinitionError("A restatement needs a table: name one or more.")
-    before = house.ledger.view()
+    before = lakehouse.ledger.view()
     chosen = {table.name for table in tables}
-    below = {t.name for table in tables for t in with_downstream(table, house.tables)}
-    for table in (t for t in house.tables if t.name in below):
+    below = {t.name for table in tables for t in with_downstream(table, lakehouse.tables)}
+    for table in (t for t in lakehouse.tables if t.name in below):
         if table.name in chosen:
-            yield house.restate(table, _loaded(table, days, house), why.strip(), run_id)
+            yield lakehouse.restate(table, _loaded(table, days, lakehouse), why.strip(), run_id)
             continue
-        redone = days_made_stale(table, before, house)
+        redone = days_made_stale(table, before, lakehouse)
         if redone:
-            house.say(f"{table.name}: {len(redone)} days stand on what was restated")
-            yield house.load(table, redone, run_id)
+            lakehouse.log(f"{table.name}: {len(redone)} days stand on what was restated")
+            yield lakehouse.load(table, redone, run_id)
 
 
 def require_loaded(tables: Sequence[Table], days: DayRange | None, view: LedgerView) -> None:
@@ -62,21 +62,21 @@ def require_loaded(tables: Sequence[Table], days: DayRange | None, view: LedgerV
     )
 
 
-def _loaded(table: Table, days: Sequence[date], house: Lakehouse) -> Sequence[date]:
+def _loaded(table: Table, days: Sequence[date], lakehouse: Lakehouse) -> Sequence[date]:
     """The days that were loaded once; all of them if none was, so that they are refused."""
-    history = house.ledger.view().table(table.name)
+    history = lakehouse.ledger.view().table(table.name)
     loaded = [day for day in days if day in history.last_committed or day in history.held]
     never = sorted(set(days) - set(loaded))
     if not loaded or not never:
         return days
-    house.say(f"{table.name}: {named(never)} were never loaded, and are left out")
+    lakehouse.log(f"{table.name}: {named(never)} were never loaded, and are left out")
     return loaded
 
 
-def days_made_stale(table: Table, before: LedgerView, house: Lakehouse) -> list[date]:
+def days_made_stale(table: Table, before: LedgerView, lakehouse: Lakehouse) -> list[date]:
     """The days of a table that what was published since `before` made stale, and nothing else."""
-    now = house.ledger.view()
-    start, today = house.settings.start_date, utc_today(house.now())
+    now = lakehouse.ledger.view()
+    start, today = lakehouse.settings.start_date, utc_today(lakehouse.now())
     stale = stale_days(table, now, start, today)
     changed: set[date] = set()
     for read in table.upstreams:
@@ -93,10 +93,10 @@ def days_made_stale(table: Table, before: LedgerView, house: Lakehouse) -> list[
 
 
 def days_to_restate(
-    house: Lakehouse, tables: Sequence[Table], days: DayRange | None
+    lakehouse: Lakehouse, tables: Sequence[Table], days: DayRange | None
 ) -> Sequence[date]:
     """The days that are asked for, or all that any of the tables was loaded for."""
     if days is not None:
         return list(days)
-    view = house.ledger.view()
+    view = lakehouse.ledger.view()
     return sorted({day for table in tables for day in view.table(table.name).last_committed})

@@ -81,7 +81,11 @@ def to_rewind(
 
 
 def rewind(
-    house: Lakehouse, table: Table, to: int | datetime, reason: str, days: DayRange | None = None
+    lakehouse: Lakehouse,
+    table: Table,
+    to: int | datetime,
+    reason: str,
+    days: DayRange | None = None,
 ) -> Rewound:
     """Write down that a table is to load again what its batches above `to` loaded.
 
@@ -92,12 +96,12 @@ def rewind(
     """
     if not reason.strip():
         raise DefinitionError("A rewind needs a reason: whoever wonders later will want to know.")
-    with table_lock(house.settings.lake, table.name, "a rewind", house.say):
-        history, now = house.ledger.view().table(table.name), house.now()
+    with table_lock(lakehouse.settings.lake, table.name, "a rewind", lakehouse.log):
+        history, now = lakehouse.ledger.view().table(table.name), lakehouse.now()
         _refuse_pending(history)
         found = to_rewind(table, history, to, days, now)
         entries = rewind_entries(table, history, found, reason.strip(), now)
-        say_in_ledger(house.ledger, table.name, history.last_batch, entries, "rewound")
+        say_in_ledger(lakehouse.ledger, table.name, history.last_batch, entries, "rewound")
     return found
 
 

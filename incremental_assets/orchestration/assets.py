@@ -79,7 +79,7 @@ def _asset(table: Table, settings: Settings) -> dg.AssetsDefinition:
             spark: SparkResource,
             lakehouse: dg.ResourceParam[LakehouseResource],
         ) -> Iterator[Any]:
-            yield from _load(context, lakehouse.over(spark, context.log.info), table)
+            yield from _load(context, lakehouse.open(spark, context.log.info), table)
 
     return load
 
@@ -106,15 +106,15 @@ def _deps(table: Table, settings: Settings) -> list[dg.AssetDep]:
     return read + looked_into
 
 
-def _load(context: dg.AssetExecutionContext, house: Lakehouse, table: Table) -> Iterator[Any]:
+def _load(context: dg.AssetExecutionContext, lakehouse: Lakehouse, table: Table) -> Iterator[Any]:
     try:
-        result = house.load(table, days_of(context), context.run.run_id)
+        result = lakehouse.load(table, days_of(context), context.run.run_id)
     except IncrementalAssetsError as error:
         raise failure_of(error) from error
     yield from evaluations(table, result)
-    view = house.ledger.view()
-    after = shown(table, house.settings.lake, view.table(table.name))
-    _say_stale(context, house.settings, table, view)
+    view = lakehouse.ledger.view()
+    after = shown(table, lakehouse.settings.lake, view.table(table.name))
+    _log_stale(context, lakehouse.settings, table, view)
     if result.failed:
         yield from days_alone(table, result, after)
         raise failure(
@@ -130,7 +130,7 @@ def _load(context: dg.AssetExecutionContext, house: Lakehouse, table: Table) -> 
     yield dg.MaterializeResult(data_version=version, metadata=after.whole)
 
 
-def _say_stale(
+def _log_stale(
     context: dg.AssetExecutionContext, settings: Settings, table: Table, view: Any
 ) -> None:
     """Name the other days that this load's upstream made stale; this run does its own only."""

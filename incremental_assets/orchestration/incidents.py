@@ -81,13 +81,13 @@ def restate_days(
     lakehouse: dg.ResourceParam[LakehouseResource],
 ) -> Iterator[Any]:
     with _in_words():
-        house = lakehouse.over(spark, context.log.info)
-        chosen = [table_named(house.tables, name) for name in config.tables]
+        opened = lakehouse.open(spark, context.log.info)
+        chosen = [table_named(opened.tables, name) for name in config.tables]
         asked = _days(config.days)
-        restating.require_loaded(chosen, asked, house.ledger.view())
-        days = restating.days_to_restate(house, chosen, asked)
-        done = restating.restate(house, chosen, days, config.why, context.run_id)
-        yield from _report(house, done)
+        restating.require_loaded(chosen, asked, opened.ledger.view())
+        days = restating.days_to_restate(opened, chosen, asked)
+        done = restating.restate(opened, chosen, days, config.why, context.run_id)
+        yield from _report(opened, done)
 
 
 @dg.op(description="Sends rows in quarantine through the rules and the code of today.")
@@ -98,12 +98,12 @@ def replay_rows(
     lakehouse: dg.ResourceParam[LakehouseResource],
 ) -> Iterator[Any]:
     with _in_words():
-        house = lakehouse.over(spark, context.log.info)
-        table = table_named(house.tables, config.table)
+        opened = lakehouse.open(spark, context.log.info)
+        table = table_named(opened.tables, config.table)
         days = list(
-            days_in_quarantine(house.settings, table, Asked(_days(config.days), config.rule))
+            days_in_quarantine(opened.settings, table, Asked(_days(config.days), config.rule))
         )
-        yield from _report(house, [house.replay(table, days, config.rule, context.run_id)])
+        yield from _report(opened, [opened.replay(table, days, config.rule, context.run_id)])
 
 
 @dg.op(description="Lowers a watermark; the next run loads again what came since.")
@@ -113,10 +113,10 @@ def rewind_table(
     lakehouse: dg.ResourceParam[LakehouseResource],
 ) -> None:
     with _in_words():
-        house = lakehouse.over(SparkResource(), context.log.info)  # which it does not start
-        table = table_named(house.tables, config.table)
+        opened = lakehouse.open(SparkResource(), context.log.info)  # which it does not start
+        table = table_named(opened.tables, config.table)
         to = rewinding.batch_or_moment(config.to)
-        done = rewinding.rewind(house, table, to, config.reason, _days(config.days))
+        done = rewinding.rewind(opened, table, to, config.reason, _days(config.days))
         context.log.info(f"{done.table}: {named(done.days)} are back at batch {done.to}.")
         context.add_output_metadata({"batch": done.to, "days": [str(day) for day in done.days]})
 
@@ -128,9 +128,9 @@ def accept_day(
     lakehouse: dg.ResourceParam[LakehouseResource],
 ) -> None:
     with _in_words():
-        house = lakehouse.over(SparkResource(), context.log.info)  # which it does not start
-        table = table_named(house.tables, config.table)
-        done = accepting.accept(house, table, parse_day(config.day), config.reason)
+        opened = lakehouse.open(SparkResource(), context.log.info)  # which it does not start
+        table = table_named(opened.tables, config.table)
+        done = accepting.accept(opened, table, parse_day(config.day), config.reason)
         rules = ", ".join(done.rules)
         context.log.info(f"{table.name} {named(done.days)}: batch {done.batch} is accepted.")
         context.add_output_metadata({"batch": done.batch, "rules": rules})
@@ -189,14 +189,14 @@ def run_restate(
     return "" if result.success else "the run ended before any of its steps failed; see its log"
 
 
-def _report(house: Lakehouse, done: Iterable[LoadResult]) -> Iterator[Any]:
+def _report(lakehouse: Lakehouse, done: Iterable[LoadResult]) -> Iterator[Any]:
     """Put what was done on the assets; raise a Failure that names the days that were not."""
     failed, briefs = [], []
     for result in done:
-        table = table_named(house.tables, result.table)
-        history = house.ledger.view().table(table.name)
+        table = table_named(lakehouse.tables, result.table)
+        history = lakehouse.ledger.view().table(table.name)
         yield from evaluations(table, result)
-        yield from days_alone(table, result, shown(table, house.settings.lake, history))
+        yield from days_alone(table, result, shown(table, lakehouse.settings.lake, history))
         if result.failed:
             failed.append(failure_text(table, result.failed))
             briefs.append(failure_in_brief(table, result.failed))

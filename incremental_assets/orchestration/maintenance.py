@@ -40,12 +40,12 @@ def maintain_lake(
     spark: SparkResource,
     lakehouse: dg.ResourceParam[LakehouseResource],
 ) -> None:
-    house = lakehouse.over(spark, context.log.info)
+    opened = lakehouse.open(spark, context.log.info)
     try:
-        report = _maintained(config, house)
+        report = _maintained(config, opened)
     except IncrementalAssetsError as error:
         raise failure_of(error) from error
-    own = {table.name: asset_key(table) for table in house.tables}
+    own = {table.name: asset_key(table) for table in opened.tables}
     for kept in report.places:
         if kept.name in own:
             context.log_event(dg.AssetObservation(own[kept.name], metadata=_metadata(kept)))
@@ -83,18 +83,18 @@ DAILY_MAINTENANCE = dg.ScheduleDefinition(
 )
 
 
-def _maintained(config: MaintenanceConfig, house: Lakehouse) -> Upkeep:
+def _maintained(config: MaintenanceConfig, lakehouse: Lakehouse) -> Upkeep:
     return maintain(
-        house.settings,
-        [table_named(house.tables, name) for name in config.tables] or house.tables,
-        house.spark,
-        house.now(),
+        lakehouse.settings,
+        [table_named(lakehouse.tables, name) for name in config.tables] or lakehouse.tables,
+        lakehouse.spark,
+        lakehouse.now(),
         Asked(
             parse_days(config.days) if config.days else None,
             steps_named(config.steps),
             config.dry_run,
         ),
-        house.say,
+        lakehouse.log,
     )
 
 

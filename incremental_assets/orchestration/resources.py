@@ -82,7 +82,7 @@ class LakehouseResource:
     tables: tuple[Table, ...]
     settings: Settings
 
-    def over(self, spark: SparkResource, log: Callable[[str], None]) -> Lakehouse:
+    def open(self, spark: SparkResource, log: Callable[[str], None]) -> Lakehouse:
         """The lakehouse over a Spark that it starts when it first needs one."""
         return Lakehouse(
             self.settings,

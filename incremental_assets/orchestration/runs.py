@@ -56,12 +56,12 @@ def run_what_is_due(
     names: Sequence[str],
     days: DayRange | None,
     now: datetime,
-    say: Callable[[Due], None],
+    announce: Callable[[Due], None],
 ) -> RunReport:
     """Run what is new, then what that made stale, until nothing is due: what `forecast` plans.
 
     `job` holds every asset. Each run takes a contiguous range of days. A range that failed is not
-    tried again within this call. `say` is told of each run before it starts. Raises an
+    tried again within this call. `announce` is called with each run before it starts. Raises an
     IncrementalAssetsError if the landing or the ledger cannot be read, the ledger and any of the
     tables are not of the same time, or a table or day is not there; KeyboardInterrupt if a run was
     interrupted.
@@ -73,7 +73,7 @@ def run_what_is_due(
     report, before = RunReport(), ledger.view_if_any()
     left: list[Left] = []
     for due in due_runs(chosen, settings, days, now, ledger.view_if_any, left=left.append):
-        say(due)
+        announce(due)
         result = run_here(
             job,
             instance,

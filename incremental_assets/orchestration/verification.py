@@ -35,11 +35,11 @@ def verify_tables(
 ) -> None:
     apart: list[Verified] = []
     try:
-        house = lakehouse.over(spark, context.log.info)
+        opened = lakehouse.open(spark, context.log.info)
         days = parse_days(config.days) if config.days else None
-        chosen = [table_named(house.tables, name) for name in config.tables] or house.tables
+        chosen = [table_named(opened.tables, name) for name in config.tables] or opened.tables
         for table in chosen:
-            found = verify(house, table, days)
+            found = verify(opened, table, days)
             context.log_event(dg.AssetObservation(asset_key(table), metadata=_metadata(found)))
             context.log.info(_in_words(found))
             if not found.equal:

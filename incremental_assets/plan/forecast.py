@@ -77,7 +77,7 @@ def forecast(
     settings: Settings,
     days: DayRange | None,
     now: datetime,
-    say: Callable[[str], None] = lambda _: None,
+    log: Callable[[str], None] = lambda _: None,
 ) -> Forecast:
     """What a run of these tables and days would do now. Changes nothing and needs no Spark.
 
@@ -87,9 +87,9 @@ def forecast(
     span = within_partitions(days, settings.start_date, today)
     look = OneLook()
     ahead = _Ahead(chosen, view, settings, now, look)
-    due = due_runs(chosen, settings, span, now, lambda: ahead.view, look, say)
+    due = due_runs(chosen, settings, span, now, lambda: ahead.view, look, log)
     for number, each in enumerate(due, 1):
-        say(f"Planning {each.days} of {each.tables[0].name} and what is built on it")
+        log(f"Planning {each.days} of {each.tables[0].name} and what is built on it")
         ahead.run(number, each)
     planned = {(day.table, day.day) for day in ahead.days}
     left = skipped(chosen, ahead.view, settings, span, today, planned)

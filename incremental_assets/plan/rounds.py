@@ -38,7 +38,7 @@ def due_runs(
     now: datetime,
     ledger: Callable[[], LedgerView],
     look: Looks = LOOK,
-    say: Callable[[str], None] = lambda _: None,
+    log: Callable[[str], None] = lambda _: None,
     left: Callable[[Left], None] = lambda _: None,
 ) -> Iterator[Due]:
     """What to run next: landing days with something new, with all the tables; else stale days.
@@ -46,14 +46,14 @@ def due_runs(
     `ledger` is asked again after each round, by when all that was given is done, or has failed.
     What was given once is not given again, so there is an end; `left` is told at the end what is
     due then. Raises DayError for days outside the partitions and SourceError if a source cannot be
-    listed. `say` is told what is being looked at.
+    listed. `log` takes one line for each source that is inspected.
     """
     today = utc_today(now)
     span = within_partitions(days, settings.start_date, today)
     tried: dict[_Key, str] = {}
     while True:
         view = ledger()
-        landed = _landed(chosen, settings, span, now, view, look, say)
+        landed = _landed(chosen, settings, span, now, view, look, log)
         due = [(each, seen) for each, seen in landed if _key(each) not in tried]
         stale: list[_Seen] = []
         for of_table in () if due else _stale(chosen, settings.start_date, today, span, view):
@@ -92,13 +92,13 @@ def _landed(
     now: datetime,
     view: LedgerView,
     look: Looks,
-    say: Callable[[str], None],
+    log: Callable[[str], None],
 ) -> list[_Seen]:
     news: dict[date, str] = {}
     fingerprints: dict[date, str] = {}
     for table in chosen:
         if table.layer == "bronze":
-            say(f"Looking at the source of {table.name}")
+            log(f"Looking at the source of {table.name}")
             found = source_news(table, view, settings, now, look)
             for day, todo in found.days.items():
                 if day in span:

@@ -77,8 +77,8 @@ def _of_derived(
         return found
     _tell(house, table, scope, view)
     size = sum(_bytes(house, part) for part in scope.parts)
-    house.say(f"{table.name}: the rebuild takes about {size_text(size)} below {place}")
-    with scratch_lake(place, house.now(), size, house.say) as folder:
+    house.log(f"{table.name}: the rebuild takes about {size_text(size)} below {place}")
+    with scratch_lake(place, house.now(), size, house.log) as folder:
         return _compared(house, house.in_lake(folder), table, scope, fixed, found, days)
 
 
@@ -93,14 +93,14 @@ def _of_bronze(
     if not what.days:
         return found
     size = bytes_of(path)
-    house.say(
+    house.log(
         f"{table.name}: {len(what.days)} days are loaded again from the source, which takes about "
         f"{size_text(size)} below {place}"
     )
-    with scratch_lake(place, house.now(), size, house.say) as folder:
+    with scratch_lake(place, house.now(), size, house.log) as folder:
         scratch = house.in_lake(folder)
         notes = load_again(scratch, what, view)
-        house.say(f"{table.name}: version {version} is compared with the rebuild")
+        house.log(f"{table.name}: version {version} is compared with the rebuild")
         with _comparing(house, table, [path, f"{folder}/{table.name}"]) as session:
             rows = _lines_compared(session, what, (path, version), f"{folder}/{table.name}", days)
     if rows.not_judged:
@@ -186,7 +186,7 @@ def _tell(house: Lakehouse, table: Table, scope: Scope, view: LedgerView) -> Non
     for part in scope.parts:
         of = len(view.table(part.table.name).last_committed)
         what = f"{len(part.days)} of {of} days" if len(part.days) < of else f"all {of} days"
-        house.say(f"{table.name}: {part.table.name} is built anew, {what}")
+        house.log(f"{table.name}: {part.table.name} is built anew, {what}")
 
 
 def _bytes(house: Lakehouse, part: Part) -> int:
@@ -211,7 +211,7 @@ def _compared(
     which = _which(table, scope, days)
     path = f"{house.settings.lake}/{table.name}"
     again = f"{scratch.settings.lake}/{table.name}"
-    house.say(f"{table.name}: version {found.version} is compared with the rebuild")
+    house.log(f"{table.name}: version {found.version} is compared with the rebuild")
     with _comparing(house, table, [path, again]) as session:
         real = table_rows(session, path, found.version, which, "dt")
         rebuilt = rebuilt_rows(session, again, real, which, "dt")

@@ -167,7 +167,7 @@ def test_run_with_nothing_new_starts_no_jvm_and_one_with_news_needs_it(
     assert missing.returncode == 1
     assert "Install Java 17 or 21" in missing.stderr
     assert calls.exists()
-    assert world.house.ledger.view().table("bronze/events").unsettled
+    assert world.lakehouse.ledger.view().table("bronze/events").unsettled
 
 
 def test_reversed_range_is_an_error_with_the_remedy(shop: Shop) -> None:

@@ -73,7 +73,7 @@ def test_a_table_is_compared_with_its_source_rewound_and_restated_also_in_a_move
     shutil.rmtree(f"{moved}/_ledger")
     asked = shop.command("ledger", "rebuild")
     assert asked.returncode == 1
-    assert "is made anew for all tables, and the next run loads all of them again" in asked.stdout
+    assert "is rebuilt for all tables, and the next run loads all of them again" in asked.stdout
     anew = shop.command("ledger", "rebuild", "--yes", "--json")
     assert anew.returncode == 0, anew.stderr
     again_of = {row["table"]: row["of"] for row in json.loads(anew.stdout)}

@@ -22,7 +22,7 @@ def test_a_run_that_is_stopped_from_the_ui_is_cancelled_and_can_be_run_again(
 ) -> None:
     world = shop.world(spark)
     world.land("events", "2017-01-05", "a.jsonl", sales("a", "2017-01-05", 10))
-    ledger = world.house.ledger
+    ledger = world.lakehouse.ledger
     with dagster_dev(shop, "-m", "incremental_assets") as web, shop.instance() as instance:
         run_id = web.materialize("incremental_assets", ["bronze/events"], "2017-01-05")
         until(lambda: bool(ledger.view_if_any().table("bronze/events").unsettled), LONG)

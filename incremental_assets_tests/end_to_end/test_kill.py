@@ -29,7 +29,7 @@ LONG = 200
 
 
 def batches_claimed(world: World) -> int:
-    return sum(len(t.entries) for t in world.house.ledger.view().tables.values())
+    return sum(len(t.entries) for t in world.lakehouse.ledger.view().tables.values())
 
 
 def an_interrupt_ends_a_run_soon(shop: Shop, world: World) -> None:
@@ -43,7 +43,7 @@ def an_interrupt_ends_a_run_soon(shop: Shop, world: World) -> None:
         text=True,
         start_new_session=True,
     )
-    until(lambda: bool(world.house.ledger.view().table("silver/sales").entries), LONG)
+    until(lambda: bool(world.lakehouse.ledger.view().table("silver/sales").entries), LONG)
 
     os.killpg(process.pid, signal.SIGINT)
     said, _ = process.communicate(timeout=SOON)
@@ -138,7 +138,7 @@ def demo_lands(shop: Shop, first: str, last: str) -> None:
 
 
 def _bronze_lines(world: World, name: str) -> int:
-    return world.house._spark().read.format("delta").load(world.path(name)).count()
+    return world.lakehouse._spark().read.format("delta").load(world.path(name)).count()
 
 
 def _landed_lines(world: World, name: str) -> int:

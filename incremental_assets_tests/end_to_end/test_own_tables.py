@@ -106,8 +106,8 @@ def test_kills_at_random_moments_leave_the_tables_of_an_undisturbed_run(
         whole.load_stale()
         process = corner.start("run")
         deadline = time.monotonic() + 120
-        before = len(lake.house.ledger.view().tables)
-        while len(lake.house.ledger.view().tables) == before and process.poll() is None:
+        before = len(lake.lakehouse.ledger.view().tables)
+        while len(lake.lakehouse.ledger.view().tables) == before and process.poll() is None:
             assert time.monotonic() < deadline
             time.sleep(0.05)
             if round_:

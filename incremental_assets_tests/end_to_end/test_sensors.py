@@ -103,7 +103,7 @@ def nothing_is_left(world: World, instance: dg.DagsterInstance) -> bool:
     """Whether nothing is new, nothing is stale and no run is under way."""
     if any(not run.is_finished for run in instance.get_runs()):
         return False
-    view, start, today = world.house.ledger.view(), world.settings.start_date, datetime.now(UTC)
+    view, start, today = world.lakehouse.ledger.view(), world.settings.start_date, datetime.now(UTC)
     span = DayRange(start, today.date())
     news = (
         landing_days_with_news(table, view, world.settings, start, span.last)
@@ -185,7 +185,7 @@ def test_what_a_backfill_did_not_load_before_it_was_killed_is_asked_for_by_the_s
 
     assert again.ended(backfill, PATIENCE)["status"] == "COMPLETED_FAILED"
     assert len(world.orders("gold/sales_mart")) == 20
-    assert {e.state for e in world.house.ledger.view().table("silver/sales").loads} <= {
+    assert {e.state for e in world.lakehouse.ledger.view().table("silver/sales").loads} <= {
         "committed",
         "abandoned",
     }

@@ -49,7 +49,7 @@ def test_a_run_from_dagster_waits_for_one_of_the_command_line_and_names_it(
     assert first.wait(LONG) == 0
     assert ended[0].returncode == 0
     assert len(world.orders("gold/sales_mart")) == 10
-    assert world.house.ledger.view().table("bronze/events").last_batch == 1
+    assert world.lakehouse.ledger.view().table("bronze/events").last_batch == 1
 
 
 def logged(instance: dg.DagsterInstance) -> Iterator[str]:

@@ -50,7 +50,7 @@ def held(lake: Lakes) -> Lake:
 
 
 def accepted(lake: Lake, name: str, day: date = THE_DAY, reason: str = "seen") -> tuple[str, ...]:
-    return accept(lake.house, lake.tables[name], day, reason).rules
+    return accept(lake.lakehouse, lake.tables[name], day, reason).rules
 
 
 def test_an_accepted_day_is_published_once_and_quarantine_stays(lake: Lakes) -> None:
@@ -70,7 +70,7 @@ def test_an_accepted_day_is_published_once_and_quarantine_stays(lake: Lakes) -> 
     check = results["silver/bookings"].days[THE_DAY].checks["quarantined_share"]
     assert (check.passed, check.severity) == (False, "warn")
     assert check.found.endswith("(accepted)")
-    history = station.house.ledger.view().table("silver/bookings")
+    history = station.lakehouse.ledger.view().table("silver/bookings")
     said = next(e for e in history.entries if e.state == "accepted")
     assert (said.held_by, said.why) == ("quarantined_share", "a new station, on its way")
     assert said.who
@@ -131,7 +131,7 @@ def test_days_that_pass_together_are_accepted_together(lake: Lakes) -> None:
     station.load(f"{DAY}...{after}")
     assert station.rows("gold/per_train", "train") == []
 
-    done = accept(station.house, keyed, THE_DAY, "only one train runs")
+    done = accept(station.lakehouse, keyed, THE_DAY, "only one train runs")
     assert [str(day) for day in done.days] == [DAY, after]
     station.load(f"{DAY}...{after}")
 

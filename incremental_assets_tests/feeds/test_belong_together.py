@@ -50,7 +50,7 @@ def days_in(lake: Lake, name: str = SILVER) -> list[str]:
 
 
 def entries(lake: Lake, name: str) -> tuple[Entry, ...]:
-    return lake.house.ledger.view().table(name).entries
+    return lake.lakehouse.ledger.view().table(name).entries
 
 
 def test_a_ledger_that_is_older_than_its_tables_is_told_and_nothing_is_claimed(
@@ -74,7 +74,7 @@ def test_a_commit_of_another_claim_is_not_taken_for_the_claims_own(lake: Lakes) 
     found = shop(lake, LEDGER)
     claim = replace(entries(found, BRONZE)[0], batch=2, token="another")
     assert claim.state == "claimed"
-    found.house.ledger.transact(lambda _: [claim])
+    found.lakehouse.ledger.transact(lambda _: [claim])
 
     with pytest.raises(LedgerError, match=r"batch 2 .* is another's") as told:
         found.load(DAYS[2], BRONZE)

@@ -290,7 +290,7 @@ def test_a_column_that_is_declared_later_is_filled_for_old_days_by_a_restatement
         ("c", "P2"),
     ]
 
-    result = later.house.restate(later.tables["silver/tickets"], [THE_DAY], "promo is declared")
+    result = later.lakehouse.restate(later.tables["silver/tickets"], [THE_DAY], "promo is declared")
 
     assert [d.state for d in result.days.values()] == ["committed"]
     assert later.rows("silver/tickets", "ticket_id", "promo") == [
@@ -298,7 +298,7 @@ def test_a_column_that_is_declared_later_is_filled_for_old_days_by_a_restatement
         ("b", None),
         ("c", "P2"),
     ]
-    entry = later.house.ledger.view().table("silver/tickets").committed[-1]
+    entry = later.lakehouse.ledger.view().table("silver/tickets").committed[-1]
     assert (entry.kind, entry.mode, entry.why) == ("restate", "rebuild", "promo is declared")
 
 

@@ -54,7 +54,7 @@ def grown_by(shop: Lake, days: int) -> date:
         }
     ).drop("_n")
     staged = stage(more, path, NO_BATCH, PARTITIONS)
-    ledger = shop.house.ledger
+    ledger = shop.lakehouse.ledger
     (entry,) = ledger.view().table(BRONZE).committed
     made = [
         replace(entry, batch=entry.batch + n, day=entry.day + timedelta(days=n))

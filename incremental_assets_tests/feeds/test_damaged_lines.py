@@ -131,9 +131,9 @@ def test_a_lake_that_kept_bytes_as_text_is_shown_replayed_repaired_and_dropped_f
     kept = maintain(station.settings, [table], lambda: station.spark, station.now)
     assert [place.failed for place in kept.places if place.failed] == []
 
-    drop(station.house, table, Asked(parse_days(last), "line_unreadable"), "an archive")
+    drop(station.lakehouse, table, Asked(parse_days(last), "line_unreadable"), "an archive")
     assert rows() == [(DAY, zipped), (NEXT, zipped)]
-    station.house.replay(table, [parse_day(DAY)], "line_unreadable")
+    station.lakehouse.replay(table, [parse_day(DAY)], "line_unreadable")
     assert rows() == [(DAY, zipped), (NEXT, zipped)]
     land(station, "bookings", NEXT, "1.jsonl", b'{"id": "repaired", "at": "2017-01-06T10:00"}')
     assert not any(result.failed for result in station.load(f"{DAY}...{last}").values())

@@ -46,7 +46,7 @@ def test_a_day_whose_repaired_file_is_held_keeps_what_it_shows(lake: Lakes, kind
     stock.land("stock", LAST, "1.jsonl", [row(3), row(30, amount=-1)])
     assert states(stock.load(LAST), SILVER) == ["held"]
 
-    stock.house.restate(stock.tables[SILVER], list(parse_days(MIDDLE)), "a test")
+    stock.lakehouse.restate(stock.tables[SILVER], list(parse_days(MIDDLE)), "a test")
 
     assert versions(stock) == kind.visible(1, 2, 3)
 
@@ -58,7 +58,7 @@ def test_a_ledger_made_from_the_logs_loses_no_held_day(lake: Lakes, kind: Kind) 
     assert states(stock.load(LAST), SILVER) == ["held"]
     shutil.rmtree(stock.path("_ledger"))
     stock = stock.with_tables(*stock.tables.values())
-    rebuild_ledger(stock.house, list(stock.tables.values()))
+    rebuild_ledger(stock.lakehouse, list(stock.tables.values()))
 
     stock.load(f"{FIRST}...{LAST}")
 

@@ -102,17 +102,17 @@ def repaired(lake: Lake) -> None:
 
 def restated_with_the_held_day(lake: Lake) -> None:
     days = list(parse_days(f"{MIDDLE}...{LAST}"))
-    done = lake.house.restate(lake.tables[SILVER], days, "a test")
+    done = lake.lakehouse.restate(lake.tables[SILVER], days, "a test")
     assert states({SILVER: done}, SILVER) == ["committed", "held"]
 
 
 def rewound(lake: Lake) -> None:
-    rewind(lake.house, lake.tables[SILVER], 0, "a test", parse_days(MIDDLE))
+    rewind(lake.lakehouse, lake.tables[SILVER], 0, "a test", parse_days(MIDDLE))
     lake.load(MIDDLE, SILVER)
 
 
 def replayed(lake: Lake) -> None:
-    lake.house.replay(lake.tables[SILVER], list(parse_days(MIDDLE)))
+    lake.lakehouse.replay(lake.tables[SILVER], list(parse_days(MIDDLE)))
 
 
 TRIGGERS: list[Callable[[Lake], None]] = [

@@ -116,4 +116,4 @@ def test_a_load_that_died_is_settled_and_ends_as_if_nothing_had_happened(
         ]
         assert timestamp.statuses(shop)[0] == ("a", "shipped", "2017-01-06")
     for name in shop.tables:
-        assert shop.house.ledger.view().table(name).unsettled == ()
+        assert shop.lakehouse.ledger.view().table(name).unsettled == ()

@@ -318,7 +318,7 @@ def test_a_changed_number_of_equal_rows_is_heard_of_and_a_restatement_mends_what
         deaf.setattr(keyed, "rows_apart", lambda *args: rows_apart(*args).where("false"))
         assert land("a", "b") == [("a", 3), ("b", 1)]
 
-    web.house.restate(gold, list(parse_days("2017-01-05")), "rows were not counted")
+    web.lakehouse.restate(gold, list(parse_days("2017-01-05")), "rows were not counted")
 
     assert web.rows("gold/counts", "page", "n") == [("a", 1), ("b", 1)]
 

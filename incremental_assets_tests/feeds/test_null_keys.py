@@ -108,7 +108,7 @@ def test_what_an_earlier_version_merged_under_a_null_is_gone_when_its_days_are_r
     shop = shop.with_tables(*rows_tables())
     days = [shop.now.date().replace(day=day) for day in (5, 6)]
     for name in ROWS:
-        shop.house.restate(shop.tables[name], days, "null keys")
+        shop.lakehouse.restate(shop.tables[name], days, "null keys")
 
     for name in ROWS:
         assert shop.rows(name, *KEY) == [(1, "x")], name

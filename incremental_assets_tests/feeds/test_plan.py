@@ -44,7 +44,7 @@ def newer(rows: DataFrame) -> DataFrame:
 
 
 def runs(lake: Lake) -> Compared:
-    return plan_and_run(lake.house, list(lake.tables.values()), lake.now)
+    return plan_and_run(lake.lakehouse, list(lake.tables.values()), lake.now)
 
 
 def visits(*times: str) -> pl.DataFrame:

@@ -46,7 +46,7 @@ def rebuilt(shop: Lake, *names: str) -> Done:
     """By another process, which has not read the ledger."""
     other = shop.with_tables(*shop.tables.values())
     return rebuild_ledger(
-        other.house, [t for n, t in other.tables.items() if not names or n in names]
+        other.lakehouse, [t for n, t in other.tables.items() if not names or n in names]
     )
 
 
@@ -94,7 +94,7 @@ def test_after_a_lost_ledger_nothing_is_lost_and_nothing_doubled(
     assert done.aside == ""
     assert [table.table for table in done.tables] == list(shop.tables)
     shop = shop.with_tables(*shop.tables.values())
-    view = shop.house.ledger.view()
+    view = shop.lakehouse.ledger.view()
     for name in shop.tables:
         history = view.table(name)
         assert (history.last_batch > numbers[name], history.unsettled) == (True, ())
@@ -116,7 +116,7 @@ def test_after_an_older_ledger_only_the_tables_that_are_named_are_made_anew(lake
     before = of_trains(shop)
     shutil.rmtree(shop.path(LEDGER))
     shutil.copytree(shop.path("_copy"), shop.path(LEDGER))
-    gold = shop.with_tables(*shop.tables.values()).house.ledger.view().table("gold/per_train")
+    gold = shop.with_tables(*shop.tables.values()).lakehouse.ledger.view().table("gold/per_train")
     with pytest.raises(LedgerError, match="older than the table"):
         load(shop)
 
@@ -126,7 +126,7 @@ def test_after_an_older_ledger_only_the_tables_that_are_named_are_made_anew(lake
     assert done.aside.startswith(f"{shop.path(LEDGER)}_before_")
     assert list(Path(shop.path(LEDGER)).parent.glob("_ledger_before_*")) == [Path(done.aside)]
     shop = shop.with_tables(*shop.tables.values())
-    assert shop.house.ledger.view().table("gold/per_train").entries == gold.entries
+    assert shop.lakehouse.ledger.view().table("gold/per_train").entries == gold.entries
     shop.load(DAYS, BRONZE, SILVER)
     rebuilt(shop, "gold/per_train")
     shop = shop.with_tables(*shop.tables.values())
@@ -141,7 +141,7 @@ def test_after_an_older_table_its_numbers_go_on_above_those_that_others_have_rea
     shutil.copytree(shop.path(BRONZE), shop.path("_copy"))
     load(shop)
     before = of_trains(shop)
-    last = shop.house.ledger.view().table(BRONZE).last_batch
+    last = shop.lakehouse.ledger.view().table(BRONZE).last_batch
     shutil.rmtree(shop.path(BRONZE))
     shutil.copytree(shop.path("_copy"), shop.path(BRONZE))
 
@@ -150,7 +150,7 @@ def test_after_an_older_table_its_numbers_go_on_above_those_that_others_have_rea
     load(shop)
 
     assert of_trains(shop) == before
-    assert min(e.batch for e in shop.house.ledger.view().table(BRONZE).loads[-2:]) > last
+    assert min(e.batch for e in shop.lakehouse.ledger.view().table(BRONZE).loads[-2:]) > last
     shutil.rmtree(shop.path(BRONZE))
     rebuilt(shop, BRONZE)
     shop = shop.with_tables(*shop.tables.values())

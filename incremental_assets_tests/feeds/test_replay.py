@@ -48,7 +48,7 @@ def aside(lake: Lake, name: str = "silver/bookings") -> pl.DataFrame:
 
 def replay(lake: Lake, reason: str = "", *days: str, name: str = "silver/bookings") -> LoadResult:
     wanted = [date.fromisoformat(day) for day in days or (DAY,)]
-    return lake.house.replay(lake.tables[name], wanted, reason)
+    return lake.lakehouse.replay(lake.tables[name], wanted, reason)
 
 
 def passed(result: LoadResult, day: str = DAY) -> tuple[float, float]:
@@ -319,14 +319,14 @@ def test_rows_are_dropped_by_reason_and_it_is_on_record(lake: Lakes) -> None:
     shop = first(lake)
     table = shop.tables["silver/bookings"]
     with pytest.raises(DefinitionError, match="needs a reason"):
-        drop(shop.house, table, Asked(), " ")
+        drop(shop.lakehouse, table, Asked(), " ")
 
-    assert drop(shop.house, table, Asked(reason="line_unreadable"), "a broken till") == {
+    assert drop(shop.lakehouse, table, Asked(reason="line_unreadable"), "a broken till") == {
         date(2017, 1, 5): 1
     }
 
     assert len(aside(shop)) == 4
-    said = shop.house.ledger.view().table("silver/bookings").outcomes[-1]
+    said = shop.lakehouse.ledger.view().table("silver/bookings").outcomes[-1]
     assert (said.state, said.rows_deleted, said.held_by, said.why) == (
         "dropped",
         1,
@@ -336,13 +336,13 @@ def test_rows_are_dropped_by_reason_and_it_is_on_record(lake: Lakes) -> None:
     shop.land("bookings", DAY, "2.jsonl", [booking("z", "9")])
     shop.load(DAY)
     assert shop.rows("silver/bookings", "id") == [("a",), ("z",)]
-    assert drop(shop.house, table, Asked(), "all of it") == {date(2017, 1, 5): 4}
+    assert drop(shop.lakehouse, table, Asked(), "all of it") == {date(2017, 1, 5): 4}
     assert aside(shop).is_empty()
 
 
 def test_rows_older_than_the_retention_go_when_others_come(lake: Lakes) -> None:
     shop = first(lake)
-    shop.house.settings = replace(shop.settings, quarantine_days=30)
+    shop.lakehouse.settings = replace(shop.settings, quarantine_days=30)
     shop.now += timedelta(days=31)
     shop.land("bookings", DAY, "2.jsonl", [booking("z", "bad")])
     shop.load(DAY)

@@ -25,7 +25,7 @@ __all__ = ["station"]
 
 def again(lake: Lake, days: str, *names: str) -> dict[str, LoadResult]:
     tables = [lake.tables[name] for name in names]
-    found = restate(lake.house, tables, list(parse_days(days)), "the code was wrong")
+    found = restate(lake.lakehouse, tables, list(parse_days(days)), "the code was wrong")
     return {result.table: result for result in found}
 
 
@@ -110,7 +110,9 @@ def test_what_cannot_be_restated_is_refused(
     station: Lake, names: tuple[str, ...], why: str, said: str
 ) -> None:
     with pytest.raises(DefinitionError, match=said):
-        list(restate(station.house, [station.tables[n] for n in names], [date(2017, 1, 5)], why))
+        list(
+            restate(station.lakehouse, [station.tables[n] for n in names], [date(2017, 1, 5)], why)
+        )
 
 
 def test_a_day_that_was_never_loaded_is_refused_and_among_others_left_out(station: Lake) -> None:

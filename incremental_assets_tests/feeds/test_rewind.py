@@ -28,7 +28,7 @@ NOON = f"{NEXT}T12:00"
 
 
 def back(lake: Lake, name: str, to: int | datetime = 0, days: DayRange | None = None) -> Rewound:
-    return rewind(lake.house, lake.tables[name], to, "a till counted twice", days)
+    return rewind(lake.lakehouse, lake.tables[name], to, "a till counted twice", days)
 
 
 @pytest.fixture
@@ -110,10 +110,10 @@ def test_a_gold_day_is_made_anew(station: Lake) -> None:
 
 def test_the_old_record_stays_and_says_who_lowered_the_watermark_and_why(station: Lake) -> None:
     name = "silver/bookings"
-    records = station.house.ledger.view().table(name).entries
+    records = station.lakehouse.ledger.view().table(name).entries
     back(station, name, 1)
 
-    history = station.house.ledger.view().table(name)
+    history = station.lakehouse.ledger.view().table(name)
     assert history.entries[: len(records)] == records
     (entry,) = history.entries[len(records) :]
     assert (entry.state, entry.kind, entry.day) == ("committed", "rewind", date(2017, 1, 6))
@@ -182,7 +182,7 @@ def test_a_copy_is_compared_again(lake: Lakes) -> None:
     assert made.bronze("bronze/bookings", "id", "seat") == before
     overwritten = replace(table, reads=(Stored("bookings"),))
     with pytest.raises(DefinitionError, match="each copy overwrites the one before"):
-        rewind(made.house, overwritten, 0, "why")
+        rewind(made.lakehouse, overwritten, 0, "why")
 
 
 def test_what_a_damaged_copy_lacked_is_still_known_when_it_was_rewound(lake: Lakes) -> None:
@@ -222,12 +222,12 @@ def test_what_a_damaged_copy_lacked_is_still_known_when_it_was_rewound(lake: Lak
 def test_what_cannot_be_rewound_is_refused_and_changes_nothing(
     station: Lake, to: int | datetime, days: DayRange | None, error: type[Exception], said: str
 ) -> None:
-    before = station.house.ledger.view().version
+    before = station.lakehouse.ledger.view().version
     with pytest.raises(error, match=said):
         back(station, "silver/bookings", to, days)
     with pytest.raises(DefinitionError, match="needs a reason"):
-        rewind(station.house, station.tables["silver/bookings"], 1, " ")
-    assert station.house.ledger.view().version == before
+        rewind(station.lakehouse, station.tables["silver/bookings"], 1, " ")
+    assert station.lakehouse.ledger.view().version == before
 
 
 def test_a_moment_names_the_last_batch_until_then(station: Lake) -> None:

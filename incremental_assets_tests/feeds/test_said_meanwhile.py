@@ -21,9 +21,9 @@ from incremental_assets_tests.feeds.world import Lake
 
 THE_DAY, NEXT, SILVER = date(2017, 1, 5), "2017-01-06", "silver/bookings"
 SAY: dict[str, Callable[[Lake], object]] = {
-    "accepted": lambda lake: accept(lake.house, lake.tables[SILVER], THE_DAY, "seen"),
-    "dropped": lambda lake: drop(lake.house, lake.tables[SILVER], Asked(), "seen"),
-    "rewound": lambda lake: rewind(lake.house, lake.tables[SILVER], 0, "seen"),
+    "accepted": lambda lake: accept(lake.lakehouse, lake.tables[SILVER], THE_DAY, "seen"),
+    "dropped": lambda lake: drop(lake.lakehouse, lake.tables[SILVER], Asked(), "seen"),
+    "rewound": lambda lake: rewind(lake.lakehouse, lake.tables[SILVER], 0, "seen"),
 }
 
 
@@ -83,7 +83,7 @@ def test_a_load_that_claims_before_a_person_has_written_is_recorded_and_the_pers
     lake: Lakes, said: str, without_lock: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop = station(lake)
-    ledger = shop.house.ledger
+    ledger = shop.lakehouse.ledger
     load = Between(shop, monkeypatch)
     transact_on = ledger.transact_on
 

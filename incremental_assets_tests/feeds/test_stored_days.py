@@ -217,7 +217,7 @@ def test_a_table_that_is_dropped_and_made_again_is_read_again(lake: Lakes) -> No
 
 def pending(shop: Lake, look: Looks = LOOK) -> list[str]:
     """The days that a sensor would ask for now."""
-    view, table = shop.house.ledger.view(), shop.tables["bronze/orders"]
+    view, table = shop.lakehouse.ledger.view(), shop.tables["bronze/orders"]
     return [str(day) for day in source_news(table, view, shop.settings, shop.now, look).days]
 
 
@@ -262,7 +262,9 @@ def test_a_commit_that_appends_makes_pending_just_the_days_that_it_touches(
     assert pending(shop, look) == ["2017-01-04"]
     assert look.days == {date(2017, 1, 4)}
     shop.load("2017-01-01...2017-01-10")
-    (last,) = [e for e in shop.house.ledger.view().table("bronze/orders").committed if e.batch == 2]
+    (last,) = [
+        e for e in shop.lakehouse.ledger.view().table("bronze/orders").committed if e.batch == 2
+    ]
     assert (str(last.day), last.rows_inserted) == ("2017-01-04", 1)
 
 
@@ -316,7 +318,7 @@ def test_numbers_inside_the_lookback_that_come_again_are_not_doubled(lake: Lakes
         (None,),
     ]
 
-    rewind(shop.house, shop.tables["bronze/orders"], 1, "to be sure")
+    rewind(shop.lakehouse, shop.tables["bronze/orders"], 1, "to be sure")
     shop.load("2017-01-10")
     shop.put_delta("orders", movements(*late, (6, "05 10:00"), (7, "05 10:00")))
     shop.load("2017-01-10")

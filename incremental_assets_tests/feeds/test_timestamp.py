@@ -97,12 +97,15 @@ def test_a_day_is_loaded_alone_and_the_others_are_still_new(shop: Lake) -> None:
 
 def test_a_source_that_did_not_change_starts_no_batch(shop: Lake) -> None:
     shop.load("2017-01-05...2017-01-06")
-    before = shop.versions(), len(shop.house.ledger.view().table("bronze/orders").entries)
+    before = shop.versions(), len(shop.lakehouse.ledger.view().table("bronze/orders").entries)
 
     again = shop.load("2017-01-05...2017-01-06")
 
     assert states(again, "bronze/orders") == ["idle", "idle"]
-    assert (shop.versions(), len(shop.house.ledger.view().table("bronze/orders").entries)) == before
+    assert (
+        shop.versions(),
+        len(shop.lakehouse.ledger.view().table("bronze/orders").entries),
+    ) == before
     assert shop.news("bronze/orders") == []
 
 
@@ -159,7 +162,7 @@ def test_rows_without_a_timestamp_are_refused_and_nothing_moves(lake: Lakes) -> 
         shop.load("2017-01-05", "bronze/orders")
 
     assert shop.bronze("bronze/orders", "order_id") == []
-    assert shop.house.ledger.view().table("bronze/orders").committed == ()
+    assert shop.lakehouse.ledger.view().table("bronze/orders").committed == ()
 
 
 @pytest.mark.parametrize(
@@ -299,7 +302,7 @@ def test_a_watermark_of_ones_own_is_asked(lake: Lakes) -> None:
 
     shop.load("2017-01-06")
 
-    entries = shop.house.ledger.view().table("bronze/orders").committed
+    entries = shop.lakehouse.ledger.view().table("bronze/orders").committed
     assert {entry.high for entry in entries} == {"2017-01-06T08:00:00.000000Z"}
     landed = [order for day, order in shop.bronze("bronze/orders", "order_id") if "06" in day]
     assert landed == ["c", "e"]

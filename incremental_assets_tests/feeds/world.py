@@ -33,7 +33,9 @@ class Lake:
         self.tables = {table.name: table for table in tables}
         self.now = NOON
         self.said: list[str] = []
-        self.house = Lakehouse(settings, tables, lambda: spark, lambda: self.now, self.said.append)
+        self.lakehouse = Lakehouse(
+            settings, tables, lambda: spark, lambda: self.now, self.said.append
+        )
 
     def another(self, name: str) -> Lake:
         """A lake of its own over the same sources."""
@@ -72,7 +74,7 @@ class Lake:
     def load(self, days: str, *names: str) -> dict[str, LoadResult]:
         wanted = list(parse_days(days))
         return {
-            name: self.house.load(table, wanted)
+            name: self.lakehouse.load(table, wanted)
             for name, table in self.tables.items()
             if not names or name in names
         }
@@ -80,10 +82,10 @@ class Lake:
     def load_stale(self) -> None:
         while stale := self.stale():
             name, days = next(iter(stale.items()))
-            self.house.load(self.tables[name], [date.fromisoformat(day) for day in days])
+            self.lakehouse.load(self.tables[name], [date.fromisoformat(day) for day in days])
 
     def stale(self) -> dict[str, list[str]]:
-        view, last = self.house.ledger.view(), self.now.date()
+        view, last = self.lakehouse.ledger.view(), self.now.date()
         found = {
             name: [str(d) for d in stale_days(t, view, self.settings.start_date, last)]
             for name, t in self.tables.items()
@@ -92,7 +94,7 @@ class Lake:
         return {name: days for name, days in found.items() if days}
 
     def news(self, name: str) -> list[str]:
-        view = self.house.ledger.view()
+        view = self.lakehouse.ledger.view()
         table, start = self.tables[name], self.settings.start_date
         found = landing_days_with_news(table, view, self.settings, start, self.now.date())
         return [str(day) for day in found]

@@ -63,7 +63,7 @@ def main(name: str) -> None:
         deliver(lake, 1)
         lake.land("users", "2017-01-06", "2.jsonl", ["{broken"])
         lake.load(DAYS)
-        rewind(lake.house, lake.tables["bronze/movements"], 1, "a fixture", None)
+        rewind(lake.lakehouse, lake.tables["bronze/movements"], 1, "a fixture", None)
         deliver(lake, 2)
         dies_at(lake, "bronze/users", "incremental_assets.engine.table_load.record")
         dies_at(lake, "bronze/products", "incremental_assets.engine.table_load.publish")

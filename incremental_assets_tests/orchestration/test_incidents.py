@@ -97,7 +97,7 @@ def test_a_restatement_shows_on_the_assets_that_it_built_anew(
     assert names == done
     assert all(check.passed for check in judged)
     assert shop.rows(DAILY, "dt", "status", "orders") == before
-    history = shop.house.ledger.view().table("silver/orders").committed
+    history = shop.lakehouse.ledger.view().table("silver/orders").committed
     assert (history[-1].kind, history[-1].why) == ("restate", "code was wrong")
     assert history[-1].run_id == result.run_id
 

@@ -98,14 +98,14 @@ def test_a_plan_and_a_load_read_as_much_of_a_history_ten_times_as_long(
         def no_spark() -> SparkSession:
             raise AssertionError("an empty file needs no Spark")
 
-        house = Lakehouse(there, TABLES, no_spark, lambda now=now: now)  # type: ignore[misc]
+        lakehouse = Lakehouse(there, TABLES, no_spark, lambda now=now: now)  # type: ignore[misc]
         read.clear()
-        plan = forecast(TABLES, house.ledger.view(), there, None, now)
+        plan = forecast(TABLES, lakehouse.ledger.view(), there, None, now)
         planned = len(read), sum(read)
         land(there.landing, days, ["new.jsonl"], "")  # which needs no Spark
-        house = Lakehouse(there, TABLES, no_spark, lambda now=now: now)  # type: ignore[misc]
+        lakehouse = Lakehouse(there, TABLES, no_spark, lambda now=now: now)  # type: ignore[misc]
         read.clear()
-        result = house.load(EVENTS, [new])
+        result = lakehouse.load(EVENTS, [new])
         found[days] = planned, (len(read), sum(read))
 
         assert {(d.table, d.day) for d in plan.days} == {(t.name, new) for t in TABLES}

@@ -160,7 +160,7 @@ def test_bronze_keeps_every_line_and_file_names_may_hold_anything(world: World) 
     world.land("events", "2017-01-05", ".hidden", ["not data"])
     world.load("2017-01-05")
 
-    entry = world.house.ledger.view().table("bronze/events").committed[0]
+    entry = world.lakehouse.ledger.view().table("bronze/events").committed[0]
     assert sorted(f.path for f in entry.files) == sorted(f"events/2017-01-05/{n}" for n in names)
     assert world.orders() == set(names)
     stored = pl.read_delta(world.path("silver/sales"))["_file"].to_list()

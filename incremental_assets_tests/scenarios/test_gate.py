@@ -72,7 +72,7 @@ def test_row_later_than_the_lateness_is_too_late_and_does_not_count_to_the_share
 
 def test_lateness_of_no_days_lets_no_late_row_in(world: World) -> None:
     strict = replace(world.settings, allowed_lateness=timedelta(0))
-    tight = World(world.house._spark(), strict)
+    tight = World(world.lakehouse._spark(), strict)
     rows = [sale("late", "2017-01-04"), sale("on time", "2017-01-05")]
     tight.land("events", "2017-01-05", "a.jsonl", rows)
 
@@ -122,7 +122,7 @@ def test_share_is_of_all_rows_of_the_day_so_far_not_of_a_late_slice(world: World
     world.load("2017-01-06")
     world.load_stale()
 
-    assert world.house.ledger.view().table("silver/sales").held == {}
+    assert world.lakehouse.ledger.view().table("silver/sales").held == {}
     assert world.quarantine() == [("2017-01-05", ("qty_at_least_0",))]
 
 

@@ -42,7 +42,7 @@ def test_batch_that_died_before_its_commit_is_fenced_and_loaded_again(
 
     landed.load("2017-01-05", "silver/sales")
 
-    history = landed.house.ledger.view().table("silver/sales")
+    history = landed.lakehouse.ledger.view().table("silver/sales")
     assert [(e.batch, e.state) for e in history.outcomes] == [(1, "abandoned"), (2, "committed")]
     assert len(landed.orders()) == 40
     assert landed.quarantine() == [("2017-01-05", ("order_id_not_null",))]
@@ -61,7 +61,7 @@ def test_batch_that_died_after_its_commit_is_healed_and_not_loaded_again(
     again = landed.load("2017-01-05", "silver/sales")
 
     assert again["silver/sales"].days.popitem()[1].state == "idle"  # type: ignore[attr-defined]
-    (entry,) = landed.house.ledger.view().table("silver/sales").outcomes
+    (entry,) = landed.lakehouse.ledger.view().table("silver/sales").outcomes
     assert (entry.state, entry.rows_read, entry.rows_quarantined) == ("committed", 41, 1)
     assert [(str(t.day), t.rows) for t in entry.touched] == [("2017-01-05", 40)]
     assert entry.affects is None
@@ -88,7 +88,7 @@ def test_giving_up_a_batch_leaves_what_another_load_put_into_the_table(
 ) -> None:
     by_hand = {"order_id": ["by hand"], "dt": [date(2017, 1, 1)], "qty": [1]}
     pl.DataFrame(by_hand, schema_overrides={"qty": pl.Int32}).write_parquet(tmp_path / "1.parquet")
-    SequenceBasedLoader(landed.house.spark()).load_incremental(
+    SequenceBasedLoader(landed.lakehouse.spark()).load_incremental(
         tmp_path / "1.parquet",
         landed.path("silver/sales"),
         tmp_path / "watermarks",
@@ -112,7 +112,7 @@ def test_late_writer_of_an_abandoned_batch_adds_nothing_to_quarantine(landed: Wo
     place = landed.path("quarantine/silver_sales")
     quarantine.fence(place, "silver/sales", 7)
 
-    spark = landed.house._spark()
+    spark = landed.lakehouse._spark()
     late = (
         spark.read.format("delta")
         .load(place)

@@ -14,7 +14,7 @@ BRONZE, SILVER, MART = OF_SALES = ("bronze/events", "silver/sales", "gold/sales_
 
 
 def runs(world: World, *names: str, days: str | None = None) -> Compared:
-    return plan_and_run(world.house, [TABLES[n] for n in names or OF_SALES], NOW, days)
+    return plan_and_run(world.lakehouse, [TABLES[n] for n in names or OF_SALES], NOW, days)
 
 
 @pytest.fixture

@@ -70,8 +70,8 @@ def listed(world: World) -> pl.DataFrame:
 
 def keep(world: World) -> str:
     """Maintenance of the quarantine; what failed."""
-    now = world.house.now()
-    done = maintain(world.settings, [SALES], world.house.spark, now, AskedUpkeep())
+    now = world.lakehouse.now()
+    done = maintain(world.settings, [SALES], world.lakehouse.spark, now, AskedUpkeep())
     return "; ".join(place.failed for place in done.places if place.failed)
 
 
@@ -82,17 +82,17 @@ def test_a_row_that_nobody_can_decode_blocks_nothing(bad: World, last_batch: int
 
     bad.load(DAY, "silver/sales")
 
-    view = bad.house.settle(SALES)
+    view = bad.lakehouse.settle(SALES)
     assert [e.state for e in view.table("silver/sales").outcomes] == ["committed", "committed"]
     assert len(bad.orders()) == 41
     assert listed(bad).is_empty()
     assert not any("warning" in line for line in bad.said)
     assert keep(bad) == ""
-    assert drop(bad.house, SALES, Asked(), "no such rows") == {}
-    bad.house.replay(SALES, [parse_day(DAY)])
-    bad.house.restate(SALES, [parse_day(DAY)], "to see that it can be")
+    assert drop(bad.lakehouse, SALES, Asked(), "no such rows") == {}
+    bad.lakehouse.replay(SALES, [parse_day(DAY)])
+    bad.lakehouse.restate(SALES, [parse_day(DAY)], "to see that it can be")
     assert len(bad.orders()) == 41
-    assert verify(bad.house, SALES).equal
+    assert verify(bad.lakehouse, SALES).equal
 
 
 def after_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,11 +111,13 @@ def test_a_load_that_dies_before_it_has_tidied_leaves_nothing_that_counts(
         dies(broken)
         bad.load(DAY, "silver/sales")
 
-    bad.house.settle(SALES)
+    bad.lakehouse.settle(SALES)
 
     assert listed(bad).is_empty()
     assert len(bad.orders()) == 41
-    assert bad.house.replay(SALES, [parse_day(DAY)]).days[parse_day(DAY)].entries[0].rows_read == 0
+    assert (
+        bad.lakehouse.replay(SALES, [parse_day(DAY)]).days[parse_day(DAY)].entries[0].rows_read == 0
+    )
     assert keep(bad) == ""
     assert bad.quarantine() == []
 
@@ -132,7 +134,9 @@ def test_dropping_rows_that_cannot_be_taken_away_is_on_record_and_done_later(
 
     with monkeypatch.context() as broken:
         broken.setattr(side_table.DeltaTable, "delete", full)
-        dropped = drop(world.house, SALES, Asked(reason="order_id_not_null"), "a till was broken")
+        dropped = drop(
+            world.lakehouse, SALES, Asked(reason="order_id_not_null"), "a till was broken"
+        )
 
     assert dropped == {parse_day(DAY): 1}
     assert len(world.quarantine()) == 2

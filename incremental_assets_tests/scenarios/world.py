@@ -48,7 +48,7 @@ class World:
     def __init__(self, spark: SparkSession, settings: Settings) -> None:
         self.settings = settings
         self.said: list[str] = []
-        self.house = Lakehouse(
+        self.lakehouse = Lakehouse(
             settings, tables(), lambda: spark, lambda: datetime.now(UTC), self.said.append
         )
         Path(settings.landing).mkdir(parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ class World:
         """A world with a lake of its own, over the same landing unless it has its own, too."""
         landing = f"{self.settings.landing}_{name}" if own_landing else self.settings.landing
         settings = replace(self.settings, lake=f"{self.settings.lake}_{name}", landing=landing)
-        return World(self.house._spark(), settings)
+        return World(self.lakehouse._spark(), settings)
 
     def land(self, feed: str, day: str, name: str, rows: Iterable[dict[str, Any] | str]) -> Path:
         path = Path(self.settings.landing) / feed / day / name
@@ -70,13 +70,13 @@ class World:
         """Load these days of these tables, all of them where none is named, in order."""
         wanted = list(parse_days(days))
         return {
-            name: self.house.load(table, wanted)
+            name: self.lakehouse.load(table, wanted)
             for name, table in TABLES.items()
             if not names or name in names
         }
 
     def stale(self) -> dict[str, list[str]]:
-        view = self.house.ledger.view()
+        view = self.lakehouse.ledger.view()
         found = {
             name: [str(d) for d in stale_days(t, view, self.settings.start_date, LAST)]
             for name, t in TABLES.items()
@@ -88,7 +88,7 @@ class World:
         """What a stale-day run does: upstreams first, until nothing is stale."""
         while stale := self.stale():
             name, days = next(iter(stale.items()))
-            self.house.load(TABLES[name], [date.fromisoformat(day) for day in days])
+            self.lakehouse.load(TABLES[name], [date.fromisoformat(day) for day in days])
 
     def path(self, name: str) -> str:
         return f"{self.settings.lake}/{name}"

@@ -59,7 +59,7 @@ print("hush" in words())
 # A command that starts Spark in its main thread, or in another as the tables of a run do.
 STARTING = """
 from incremental_assets.cli import main
-from incremental_assets.cli.house import spark_of
+from incremental_assets.cli.context import lazy_spark
 from incremental_assets.cli.interrupts import end_quietly
 
 @main.command()
@@ -68,7 +68,7 @@ def load():
     if OWN_THREAD:
         threading.Thread(target=start_session, args=(settings,), daemon=True).start()
         time.sleep(60)
-    spark_of(settings)()
+    lazy_spark(settings)()
 
 end_quietly()
 main(["load"])

@@ -55,7 +55,7 @@ def twice(kept: Maintained) -> Maintained:
 
 def said(world: World) -> list[tuple[Any, ...]]:
     """What the ledger says of each batch, but for times, versions, and rows carried over."""
-    view = world.house.ledger.view()
+    view = world.lakehouse.ledger.view()
     return [
         (e.table, e.batch, e.day, e.state, e.kind, e.mode, e.windows, e.affects, *_counts(e))
         for name in sorted(view.tables)

@@ -39,7 +39,7 @@ from incremental_assets_tests.verifying.lakes import (
 
 
 def verified(lake: Lake, name: str) -> Verified:
-    return verify(lake.house, lake.tables[name])
+    return verify(lake.lakehouse, lake.tables[name])
 
 
 def all_equal(lake: Lake) -> None:
@@ -216,7 +216,7 @@ def test_rows_without_a_key_and_days_that_were_accepted_or_dropped(lake: Lakes) 
     rows = [booking("a", "1"), booking("b", "2", "t2"), booking("c", "3", "nowhere")]
     web.land("bookings", DAY, "1.jsonl", rows)
     web.load("2017-01-05...2017-01-06")
-    accept(web.house, web.tables["silver/bookings"], day(5), "a new station")
+    accept(web.lakehouse, web.tables["silver/bookings"], day(5), "a new station")
     web.load(DAY)
 
     found = verified(web, "silver/visits")
@@ -225,7 +225,7 @@ def test_rows_without_a_key_and_days_that_were_accepted_or_dropped(lake: Lakes) 
     assert (found.equal, found.rows.rows, found.quarantine.rows, found.notes) == (True, 2, 1, ())
 
     double(web.path("silver/visits"), "page=b")
-    drop(web.house, web.tables["silver/visits"], Asked(), "seen")
+    drop(web.lakehouse, web.tables["silver/visits"], Asked(), "seen")
     found = verified(web, "silver/visits")
     assert found_by_day(found.rows) == {"2017-01-05": (0, 1, 0)}
     assert (found.rows.columns, found.quarantine.rows) == ({}, 0)

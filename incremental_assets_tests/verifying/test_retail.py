@@ -26,7 +26,7 @@ LOADED = ("bronze/events", "bronze/users", "silver/sales", "silver/users", "gold
 
 
 def verified(world: World, name: str, days: str = "") -> Verified:
-    return verify(world.house, TABLES[name], parse_days(days) if days else None)
+    return verify(world.lakehouse, TABLES[name], parse_days(days) if days else None)
 
 
 def land_days(world: World) -> None:
@@ -95,7 +95,9 @@ def test_what_was_loaded_in_any_order_is_equal_and_each_thing_that_is_spoilt_is_
 
     # Gold is what bronze says; once it is made of the spoilt silver it is not.
     assert verified(world, "gold/sales_mart", "2017-01-03").equal
-    world.house.restate(TABLES["gold/sales_mart"], [date(2017, 1, 3)], "to build on what is there")
+    world.lakehouse.restate(
+        TABLES["gold/sales_mart"], [date(2017, 1, 3)], "to build on what is there"
+    )
     spoilt = verified(world, "gold/sales_mart", "2017-01-03")
     assert found_by_day(spoilt.rows) == {"2017-01-03": (1, 0, 0)}
     assert spoilt.rebuilt == {"silver/sales": 1, "silver/users": 3, "gold/sales_mart": 1}
@@ -105,7 +107,7 @@ def test_a_lost_line_of_bronze_is_found_and_files_that_are_gone_are_named(world:
     land_days(world)
     world.land("events", "2017-01-03", "b.jsonl", sales("b", "2017-01-03", 3))
     world.load("2017-01-02...2017-01-04", "bronze/events")
-    path, spark = world.path("bronze/events"), world.house.spark()
+    path, spark = world.path("bronze/events"), world.lakehouse.spark()
     lose_lines(spark, path, "variant_get(payload, '$.order_id', 'string') = 'late3'")
 
     found = verified(world, "bronze/events")
@@ -155,21 +157,23 @@ def test_days_that_are_stale_or_held_are_left_out_and_a_load_meanwhile_disturbs_
             world.land("events", "2017-01-02", "a.jsonl", sales("repaired", "2017-01-02", 25))
             world.load("2017-01-02...2017-01-04", "bronze/events", "silver/sales")
 
-    world.house.say = load_meanwhile
+    world.lakehouse.log = load_meanwhile
     found = verified(world, "silver/sales")
     assert (found.equal, found.rows.rows > 50) == (True, True)
     assert world.orders() > {"later", "repaired0"}
 
-    world.house.say = world.said.append
-    as_it_was = world.house.ledger.view()
+    world.lakehouse.log = world.said.append
+    as_it_was = world.lakehouse.ledger.view()
     world.land("events", "2017-01-03", "more.jsonl", sales("more", "2017-01-03", 2))
     world.load("2017-01-03", "bronze/events", "silver/sales")
     with pytest.MonkeyPatch.context() as between:
-        between.setattr(world.house.ledger, "view", lambda: as_it_was)
+        between.setattr(world.lakehouse.ledger, "view", lambda: as_it_was)
         found = verified(world, "silver/sales")
     assert (found.equal, found.version) == (True, world.version("silver/sales") - 1)
 
     with pytest.raises(DefinitionError, match=r"silver/sales has none of the days 2018-01-01; it"):
-        verify(world.house, TABLES["silver/sales"], DayRange(date(2018, 1, 1), date(2018, 1, 1)))
+        verify(
+            world.lakehouse, TABLES["silver/sales"], DayRange(date(2018, 1, 1), date(2018, 1, 1))
+        )
     with pytest.raises(DefinitionError, match="gold/customer_orders was never loaded"):
         verified(world, "gold/customer_orders")

@@ -1,17 +1,17 @@
-"""The lake that a command works on."""
+"""What a command works on: the lakehouse of the environment, its ledger and its Spark."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from functools import cache
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from incremental_assets.catalog import table_named, tables, tables_named
+from incremental_assets.catalog import table_named, tables
 from incremental_assets.cli.interrupts import end_quietly
-from incremental_assets.cli.output import say
+from incremental_assets.cli.output import log
 from incremental_assets.ledger.ledger import Ledger, ledger_path, no_lake
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.settings import Settings
@@ -23,27 +23,27 @@ if TYPE_CHECKING:
     from incremental_assets.table import Table
 
 
-def house_and_table(name: str) -> tuple[Table, Lakehouse]:
-    """A table of a lake, and the lake, with an embedded or remote Spark once it is needed.
+def lakehouse_and_table(name: str) -> tuple[Table, Lakehouse]:
+    """A table and the lakehouse that it belongs to, which starts Spark when it first needs one.
 
-    Raises LakeError where there is no lake.
+    Raises DefinitionError for an unknown table and LakeError where there is no lake.
     """
-    house = house_of_all()
-    table = table_named(house.tables, name)
-    view_of(house.settings)
-    return table, house
+    lakehouse = open_lakehouse()
+    table = table_named(lakehouse.tables, name)
+    ledger_view(lakehouse.settings)
+    return table, lakehouse
 
 
-def house_of_all() -> Lakehouse:
-    """The lake with all its tables."""
+def open_lakehouse() -> Lakehouse:
+    """The lakehouse of the environment, with all its tables."""
     from incremental_assets.lakehouse import Lakehouse
 
     every, settings = tables(), Settings.from_environment()
-    return Lakehouse(settings, every, spark_of(settings), lambda: datetime.now(UTC), say)
+    return Lakehouse(settings, every, lazy_spark(settings), lambda: datetime.now(UTC), log)
 
 
-def spark_of(settings: Settings) -> Callable[[], SparkSession]:
-    """Starts the session at the first call. From then on Ctrl-C ends an embedded Spark."""
+def lazy_spark(settings: Settings) -> Callable[[], SparkSession]:
+    """A function that starts the session at its first call; Ctrl-C then ends an embedded Spark."""
 
     @cache
     def spark() -> SparkSession:
@@ -66,12 +66,7 @@ def spark_of(settings: Settings) -> Callable[[], SparkSession]:
     return spark
 
 
-def chosen(names: Sequence[str]) -> list[Table]:
-    """The tables of these names, or all. Raises DefinitionError for one that is not there."""
-    return tables_named(names)
-
-
-def view_of(settings: Settings) -> LedgerView:
+def ledger_view(settings: Settings) -> LedgerView:
     """The ledger of the lake as it is now. Raises LakeError where there is none, and makes none."""
     view = Ledger(ledger_path(settings.lake)).view_if_any()
     if view.version is None:
