@@ -1,0 +1,65 @@
+"""The documentation names files, commands and sections that are there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from incremental_assets.settings import PROJECT_ROOT
+
+PAGES = [
+    *(PROJECT_ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
+    *sorted((PROJECT_ROOT / "docs").rglob("*.md")),
+]
+_PYTHON_FILE = re.compile(r"`([a-z_][\w/]*/\w+\.py)`")
+_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_OF_A_READER = "shop/"  # the package of the reader, in examples
+_ROOTS = (PROJECT_ROOT, PROJECT_ROOT / "incremental_assets")
+
+
+def _text(page: Path) -> str:
+    """A page without the code that it shows."""
+    return re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+
+
+def _anchors(page: Path) -> Iterator[str]:
+    """The names by which a page's sections are linked, as GitHub makes them."""
+    for line in _text(page).splitlines():
+        if line.startswith("#"):
+            title = line.lstrip("#").strip().lower()
+            yield re.sub(r"[^\w\- ]", "", title).replace(" ", "-")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_names_files_that_are_there(page: Path) -> None:
+    named = [n for n in _PYTHON_FILE.findall(_text(page)) if not n.startswith(_OF_A_READER)]
+
+    missing = [name for name in named if not any((root / name).exists() for root in _ROOTS)]
+
+    assert not missing, f"{page.name} names files that are not there: {missing}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_links_to_pages_and_sections_that_are_there(page: Path) -> None:
+    broken = []
+    for link in _LINK.findall(_text(page)):
+        if "://" in link:
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in set(_anchors(target))):
+            broken.append(link)
+
+    assert not broken, f"{page.name} has links that lead nowhere: {broken}"
+
+
+def test_the_way_of_a_row_takes_about_fifteen_files() -> None:
+    page = (PROJECT_ROOT / "docs/how-a-load-works.md").read_text("utf-8")
+    section = page.split("## A row's way, file by file")[1].split("\n## ")[0]
+
+    files = re.findall(r"^\| [^|]*\| `([\w/]+\.py)` \|", section, flags=re.MULTILINE)
+
+    assert 12 <= len(files) <= 18
