@@ -1,33 +1,15 @@
-"""The command line: `incremental-assets …`. Each module holds the commands of one thing."""
+"""The command line: `incremental-assets …`.
 
-from incremental_assets.cli.demo import demo
-from incremental_assets.cli.gate import gate
+Each module holds the commands of one thing, and is found by itself: a function becomes a command by
+`@main.command()`, a group of commands by `@main.group()`.
+"""
+
+import importlib
+import pkgutil
+
 from incremental_assets.cli.group import main
-from incremental_assets.cli.ledger import batches, ledger, stale
-from incremental_assets.cli.maintain import maintain
-from incremental_assets.cli.plan import plan
-from incremental_assets.cli.quarantine import quarantine
-from incremental_assets.cli.restate import restate
-from incremental_assets.cli.run import run, setup
-from incremental_assets.cli.verify import verify
-from incremental_assets.cli.watermarks import watermarks
 
-_COMMANDS = (
-    plan,
-    run,
-    setup,
-    restate,
-    stale,
-    batches,
-    watermarks,
-    verify,
-    gate,
-    quarantine,
-    ledger,
-    maintain,
-    demo,
-)
-for command in _COMMANDS:
-    main.add_command(command)
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")
 
 __all__ = ["main"]

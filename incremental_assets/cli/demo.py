@@ -9,6 +9,7 @@ import click
 
 from incremental_assets.catalog import tables
 from incremental_assets.cli.context import ledger_view
+from incremental_assets.cli.group import main
 from incremental_assets.cli.options import DAYS, JSON_OBJECT, asked_days, not_empty
 from incremental_assets.cli.output import ERR, OUT, show_object
 from incremental_assets.days import day_range, parse_day
@@ -16,7 +17,7 @@ from incremental_assets.errors import DemoFeedError
 from incremental_assets.settings import Settings
 
 
-@click.group()
+@main.group()
 def demo() -> None:
     """A real retail feed, and what became of it."""
 

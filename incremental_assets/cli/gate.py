@@ -7,12 +7,13 @@ from dataclasses import asdict
 import click
 
 from incremental_assets.cli.context import lakehouse_and_table
+from incremental_assets.cli.group import main
 from incremental_assets.cli.options import JSON_OBJECT
 from incremental_assets.cli.output import OUT, show_object
 from incremental_assets.days import parse_day
 
 
-@click.group()
+@main.group()
 def gate() -> None:
     """The gates: what they held, and letting it through."""
 

@@ -10,6 +10,7 @@ import polars as pl
 
 from incremental_assets.catalog import tables_named
 from incremental_assets.cli.context import ledger_view, open_lakehouse
+from incremental_assets.cli.group import main
 from incremental_assets.cli.options import DAYS, JSON, NAMES, YES, asked_days, limit_option
 from incremental_assets.cli.output import OUT, moment, show
 from incremental_assets.days import DayRange, named, utc_today
@@ -24,7 +25,7 @@ _CAN_LACK = ("seconds", "mode", "quarantined", "read")
 _FOR_A_PERSON = ("table", "batch", "day", "state", "mode", "read", "quarantined", "seconds", "why")
 
 
-@click.command()
+@main.command()
 @NAMES
 @DAYS
 @JSON
@@ -46,7 +47,7 @@ def stale(names: tuple[str, ...], span: str | None, *, as_json: bool) -> None:
     show(pl.DataFrame(found, schema=schema), "Stale", as_json=as_json)
 
 
-@click.command()
+@main.command()
 @NAMES
 @DAYS
 @limit_option(50)
@@ -71,7 +72,7 @@ def batches(names: tuple[str, ...], span: str | None, limit: int, *, as_json: bo
     show(found, "Batches, newest first", as_json=as_json, can_lack=_CAN_LACK)
 
 
-@click.group()
+@main.group()
 def ledger() -> None:
     """The ledger itself: what every load writes down."""
 

@@ -10,13 +10,14 @@ import click
 import polars as pl
 
 from incremental_assets.catalog import tables_named
+from incremental_assets.cli.group import main
 from incremental_assets.cli.options import DAYS, JSON, NAMES, asked_days
 from incremental_assets.cli.output import OUT, bad, log, show
 from incremental_assets.days import named
 from incremental_assets.settings import Settings
 
 
-@click.command()
+@main.command()
 @NAMES
 @DAYS
 @click.option(

@@ -11,6 +11,7 @@ import polars as pl
 from rich.text import Text
 
 from incremental_assets.catalog import tables_named
+from incremental_assets.cli.group import main
 from incremental_assets.cli.options import DAYS, JSON, asked_days, limit_option
 from incremental_assets.cli.output import ERR, OUT, show
 from incremental_assets.cli.run import NOTHING_DUE
@@ -45,7 +46,7 @@ _MOST_ROWS = 200
 _SIZES = ("B", "kB", "MB", "GB", "TB")
 
 
-@click.command()
+@main.command()
 @click.argument("names", metavar="[TABLE]...", nargs=-1)
 @DAYS
 @limit_option(_MOST_ROWS)

@@ -9,12 +9,13 @@ import polars as pl
 
 from incremental_assets.catalog import table_named, tables
 from incremental_assets.cli.context import lakehouse_and_table, ledger_view
+from incremental_assets.cli.group import main
 from incremental_assets.cli.options import DAYS, JSON, RULE, asked_days, limit_option
 from incremental_assets.cli.output import OUT, show
 from incremental_assets.settings import Settings
 
 
-@click.group()
+@main.group()
 def quarantine() -> None:
     """The rows that gates have quarantined."""
 

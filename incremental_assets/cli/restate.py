@@ -7,12 +7,13 @@ import sys
 import click
 
 from incremental_assets.cli.context import ledger_view
+from incremental_assets.cli.group import main
 from incremental_assets.cli.options import DAYS, JSON_OBJECT, asked_days
 from incremental_assets.cli.output import OUT, bad, show_object
 from incremental_assets.settings import Settings
 
 
-@click.command()
+@main.command()
 @click.argument("names", metavar="TABLE...", nargs=-1, required=True)
 @DAYS
 @click.option("--why", required=True, help="Why; it stays on record with the batches.")

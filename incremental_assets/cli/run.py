@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from incremental_assets.catalog import tables
+from incremental_assets.cli.group import main
 from incremental_assets.cli.options import DAYS, JSON_OBJECT, asked_days
 from incremental_assets.cli.output import ERR, OUT, bad, show_object
 from incremental_assets.ledger.entry import Entry
@@ -24,7 +25,7 @@ _NAMED = 3
 NOTHING_DUE = "Nothing is new or stale."
 
 
-@click.command()
+@main.command()
 @click.argument("names", metavar="[TABLE]...", nargs=-1)
 @DAYS
 @JSON_OBJECT
@@ -131,7 +132,7 @@ def _told(report: RunReport) -> dict[str, Any]:
     }
 
 
-@click.command()
+@main.command()
 @JSON_OBJECT
 def setup(*, as_json: bool) -> None:
     """Resolve the jars into the project's cache and make Spark start fast. Safe to repeat."""

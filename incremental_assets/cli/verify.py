@@ -12,6 +12,7 @@ import polars as pl
 from rich.text import Text
 
 from incremental_assets.cli.context import lakehouse_and_table
+from incremental_assets.cli.group import main
 from incremental_assets.cli.interrupts import was_interrupted
 from incremental_assets.cli.options import DAYS, asked_days, not_empty
 from incremental_assets.cli.output import OUT, bad, show, write
@@ -28,7 +29,7 @@ _MOST_DAYS = 31
 """Of more days, only those are shown that differ."""
 
 
-@click.command()
+@main.command()
 @click.argument("name", metavar="TABLE")
 @DAYS
 @click.option(

@@ -10,6 +10,7 @@ import polars as pl
 
 from incremental_assets.catalog import table_named, tables, tables_named
 from incremental_assets.cli.context import lakehouse_and_table, ledger_view
+from incremental_assets.cli.group import main
 from incremental_assets.cli.options import (
     DAYS,
     JSON,
@@ -36,7 +37,7 @@ _COMPARED = {
 }
 
 
-@click.group()
+@main.group()
 def watermarks() -> None:
     """How far each table has come."""
 
