@@ -27,7 +27,7 @@ from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.types import Decimal, Instant, Integer, Text
 from incremental_assets.settings import Settings
 from incremental_assets.sources.landed_files import LandedFiles
-from incremental_assets.sources.stored_feed import Stored
+from incremental_assets.sources.stored import Stored
 from incremental_assets.table import Read, SameDay, Table
 from incremental_assets.writes import SCD2, Append, Merge
 

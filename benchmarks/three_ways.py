@@ -29,7 +29,7 @@ from incremental_assets.catalog import tables
 from incremental_assets.days import DayRange, chunks
 from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.loaders import local_session
-from incremental_assets.plan import landing_days_with_news, stale_days
+from incremental_assets.plan import stale_days, why_pending
 from incremental_assets.retail.feed.land import land
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
@@ -90,7 +90,7 @@ class Lake:
             if table.upstreams:
                 days = stale_days(table, view, first, last)
             else:
-                days = landing_days_with_news(table, view, self.settings, first, last)
+                days = why_pending(table, view, self.settings, first, last)
             loaded += len(days)
             if days:
                 self.lakehouse.load(table, list(days))

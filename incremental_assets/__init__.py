@@ -53,7 +53,10 @@ if TYPE_CHECKING:
     from incremental_assets.quality.types import Decimal, Instant, Integer, Text
     from incremental_assets.settings import Settings
     from incremental_assets.sources.landed_files import LandedFiles
-    from incremental_assets.sources.stored_feed import Stored
+    from incremental_assets.sources.rows import all_readable
+    from incremental_assets.sources.source import FixedSource, Source
+    from incremental_assets.sources.source_file import SourceFile
+    from incremental_assets.sources.stored import Stored
     from incremental_assets.table import AsOf, SameDay, Sums, Table
     from incremental_assets.writes import (
         SCD2,
@@ -90,7 +93,10 @@ _MODULES = {
     "quality.types": ("Decimal", "Instant", "Integer", "Text"),
     "settings": ("Settings",),
     "sources.landed_files": ("LandedFiles",),
-    "sources.stored_feed": ("Stored",),
+    "sources.rows": ("all_readable",),
+    "sources.source": ("FixedSource", "Source"),
+    "sources.source_file": ("SourceFile",),
+    "sources.stored": ("Stored",),
     "table": ("AsOf", "SameDay", "Sums", "Table"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
@@ -106,6 +112,7 @@ __all__ = [
     "DeleteInsert",
     "DeltaDiffLoader",
     "Files",
+    "FixedSource",
     "Instant",
     "Integer",
     "Lakehouse",
@@ -119,12 +126,15 @@ __all__ = [
     "SequenceBasedLoader",
     "Settings",
     "SnapshotDiff",
+    "Source",
+    "SourceFile",
     "Stored",
     "Sums",
     "Table",
     "Text",
     "Timestamp",
     "TimestampBasedLoader",
+    "all_readable",
     "at_least",
     "between",
     "build_definitions",

@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from incremental_assets.changes.by_snapshot import SnapshotDiff
 from incremental_assets.delta.scd2 import VALIDITY
 from incremental_assets.errors import DefinitionError
 
@@ -102,7 +101,7 @@ def _landed(table: Table, column: str) -> Origin:
     assert table.facts is not None
     if column == "dt":
         return Origin(table.facts.name, "_day")
-    if column in VALIDITY and isinstance(table.log, SnapshotDiff):
+    if column in VALIDITY and table.log is not None and table.log.is_snapshot:
         return Origin(table.facts.name, "_landing_day")
     return Origin(table.facts.name, "payload")
 

@@ -10,10 +10,8 @@ from typing import Literal
 
 from pyspark.sql import DataFrame
 
-from incremental_assets.changes.by_log import ChangeLog
-from incremental_assets.changes.by_sequence import Sequence as SequenceChanges
 from incremental_assets.changes.by_snapshot import DELETED_SHARE, SnapshotDiff
-from incremental_assets.changes.by_timestamp import Timestamp
+from incremental_assets.changes.detector import Detector
 from incremental_assets.changes.files import Files
 from incremental_assets.errors import DefinitionError
 from incremental_assets.lineage import Lineage, check_lineage
@@ -22,7 +20,7 @@ from incremental_assets.quality.gate import structural_rules
 from incremental_assets.quality.row_rules import KEY_COMPLETE, key_complete, required
 from incremental_assets.quality.rule import RowRule, Rule, Severity
 from incremental_assets.sources.landed_files import LandedFiles
-from incremental_assets.sources.stored_feed import Stored
+from incremental_assets.sources.source import Source
 from incremental_assets.table_checks import check_table
 from incremental_assets.writes import SCD2, Append, Merge, RecomputeKeys, ReplaceDay
 
@@ -58,8 +56,7 @@ class AsOf:
         return "valid_to" if self.table.write.keeps_versions else ""
 
 
-Read = LandedFiles | Stored | SameDay | AsOf
-Detector = Files | Timestamp | SequenceChanges | ChangeLog | SnapshotDiff
+Read = LandedFiles | Source | SameDay | AsOf
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +95,7 @@ class Table:
     partitions by the landing day instead. `allowed_lateness` is how long after its business day a
     row may land ("default": the setting; None: for ever).
     `changes` says how the source of a bronze table tells what is new, and so what its rows mean
-    to the silver table above it: with a change log or full copies, inserts, updates and deletes.
+    to the silver table above it: with a change log or snapshots, inserts, updates and deletes.
     `transform` is a pure function from the frames that are read to the rows that are written, and
     `lineage` says which columns of them its columns are made of, where the names differ.
     `fresh_within` is how long ago the table may have been published last ("default": the setting,
@@ -163,17 +160,16 @@ class Table:
         return next((read for read in self.reads if isinstance(read, LandedFiles)), None)
 
     @property
-    def stored(self) -> Stored | None:
-        """The stored source that the table reads, if it is a bronze table."""
-        return next((read for read in self.reads if isinstance(read, Stored)), None)
+    def source(self) -> Source | None:
+        """The source that the table reads in place, if it is a bronze table of no feed."""
+        return next((read for read in self.reads if isinstance(read, Source)), None)
 
     @property
     def landing_column(self) -> str | None:
-        """The column of a stored source whose date is a row's landing day."""
-        if self.stored is None:
+        """The column of a source whose date is a row's landing day."""
+        if self.source is None:
             return None
-        cursor = self.changes.column if isinstance(self.changes, Timestamp) else None
-        return self.stored.day or cursor
+        return self.source.day or self.changes.landing_column
 
     @property
     def files(self) -> Files:
@@ -181,16 +177,21 @@ class Table:
         return self.changes if isinstance(self.changes, Files) else Files()
 
     @property
+    def snapshots(self) -> SnapshotDiff | None:
+        """How its snapshots are compared, where it reads such."""
+        return self.changes if isinstance(self.changes, SnapshotDiff) else None
+
+    @property
     def is_typed(self) -> bool:
         """Whether the table types what bronze holds."""
         return self.facts is not None and self.facts.layer == "bronze"
 
     @property
-    def log(self) -> ChangeLog | SnapshotDiff | None:
-        """The change log or the full copies whose events this table makes into rows."""
+    def log(self) -> Detector | None:
+        """The change log or the snapshots whose events this table makes into rows."""
         facts = self.facts
         found = facts.changes if facts is not None and self.is_typed else None
-        return found if isinstance(found, ChangeLog | SnapshotDiff) else None
+        return found if found is not None and found.finds_deletes else None
 
     @property
     def changes_are_events(self) -> bool:
@@ -233,7 +234,7 @@ class Table:
         if self.is_typed:
             structural = structural_rules(self.schema)
             found |= {name: Check(*about) for name, about in structural.items()}
-        if self.layer == "bronze" and isinstance(self.changes, SnapshotDiff):
-            most = f"{self.changes.max_deleted_share:.0%} of the rows before it"
+        if self.layer == "bronze" and self.snapshots is not None:
+            most = f"{self.snapshots.max_deleted_share:.0%} of the rows before it"
             found[DELETED_SHARE] = Check(f"A snapshot deletes at most {most}.", "fail")
         return found

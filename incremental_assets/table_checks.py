@@ -107,7 +107,7 @@ def _check_rules_on_whole_days(table: Table) -> None:
 
 def _check_source(table: Table) -> None:
     name, changes = table.name, table.changes
-    if len(table.reads) != 1 or not (table.feed or table.stored):
+    if len(table.reads) != 1 or not (table.feed or table.source):
         raise DefinitionError(f"{name}: a bronze table reads one LandedFiles(…) or Stored(…).")
     if not table.write.appends:
         raise DefinitionError(f"{name}: a bronze table keeps what arrived; use Append().")
@@ -116,17 +116,17 @@ def _check_source(table: Table) -> None:
             f"{name}: changes is {changes!r}, but in day folders the files tell what is new: use "
             "Files(), ChangeLog(…) or SnapshotDiff(…). Timestamp and Sequence read a Stored(…)."
         )
-    if table.stored is not None and isinstance(changes, Files):
+    if table.source is not None and isinstance(changes, Files):
         raise DefinitionError(
             f"{name}: a stored source needs to be told how it shows what is new: changes="
             "Timestamp(…), Sequence(…), ChangeLog(…) or SnapshotDiff(…)."
         )
-    if changes.is_snapshot and table.stored is not None and table.stored.day:
-        raise DefinitionError(f"{name}: a full copy stands for a moment; it has no day column.")
+    if changes.is_snapshot and table.source is not None and table.source.day:
+        raise DefinitionError(f"{name}: a snapshot stands for a moment; it has no day column.")
     if isinstance(changes, SnapshotDiff | ChangeLog) and table.day is not None:
         raise DefinitionError(
-            f"{name}: what a log or a copy changes may change for ever, so it has no business day; "
-            "leave `day` out."
+            f"{name}: what a log or a snapshot changes may change for ever, so it has no business "
+            "day; leave `day` out."
         )
     rows = [rule.name for rule in table.row_rules]
     if rows:
@@ -195,7 +195,7 @@ def _check_typed(table: Table) -> None:
         )
     if isinstance(log, SnapshotDiff) and set(log.key) != set(table.key):
         raise DefinitionError(
-            f"{name}: the copies are compared by {log.key}; the key has to be the same."
+            f"{name}: the snapshots are compared by {log.key}; the key has to be the same."
         )
     if isinstance(table.write, SCD2):
         _check_history(table, table.write)

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.frames import FEW_VALUES, with_is_among
-from incremental_assets.sources.delta_news import delta_files_since
+from incremental_assets.sources.delta_commits import delta_files_since
 from incremental_assets.sources.stored_delta import delta_rows
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from incremental_assets.changes.bronze_events import Events, debezium_events, flat_log_events
 from incremental_assets.changes.detector import Detector, NewRows, SourceWindow
 from incremental_assets.changes.event_identity import not_yet_quarantined, with_identity
 from incremental_assets.changes.inspection import Inspection
@@ -42,7 +44,7 @@ from incremental_assets.quality.gate import Counted, Value, is_good
 
 @dataclass(frozen=True)
 class _Read:
-    """What a load has found out of a log: what it reads of it, and how it tells places."""
+    """What a load has found out of a log: what it reads of it, and the kind of its positions."""
 
     log: LogFiles
     kind: str | None
@@ -54,9 +56,9 @@ class ChangeLog(Detector):
     """The files, or the commits of a Delta table, that have not been read yet.
 
     Not what has a higher number: an event that is written late with a lower number still counts,
-    and is put in its place. `operation` and `sequence` are the columns of a flat log; they are of
-    the log and not of the row, so they do not come into the target. `operations` adds words of
-    one's own. `ChangeLog.debezium()` reads Debezium's envelopes, which need neither.
+    and is applied in the order of the log. `operation` and `sequence` are the columns of a flat
+    log; they are of the log and not of the row, so they do not come into the target. `operations`
+    adds words of one's own. `ChangeLog.debezium()` reads Debezium's envelopes, which need neither.
 
     `time` is the field of a flat log's row that says when it changed, for a history that is
     measured in time. Under Debezium it makes a line without an envelope count, too: as the row as
@@ -105,9 +107,6 @@ class ChangeLog(Detector):
         """What the ledger calls the order of the log."""
         return self.sequence or "log position"
 
-    def position(self, request: ReadRequest) -> Position:
-        return request.state.position(Position(self.name, self.positioned_by))
-
     def inspect(self, request: ReadRequest) -> Inspection:
         """Its files, or its version, tell."""
         before, log = self.position(request).state.get("version"), self._unread(request)
@@ -128,6 +127,13 @@ class ChangeLog(Detector):
         before = self.position(request)
         return new_files(request.source, request.state.files, before, one_by_one=one_by_one)
 
+    def events(
+        self, frames: Frames, rows: DataFrame, key: Sequence[str], kind: Any, table: str
+    ) -> Events:
+        if self.is_debezium:
+            return debezium_events(frames, rows, self, key, kind, table)
+        return flat_log_events(frames, rows, self, kind)
+
     def read(self, request: ReadRequest, frames: Frames) -> SourceWindow | None:
         """The events of what has not been read yet."""
         state = request.state
@@ -146,7 +152,7 @@ class ChangeLog(Detector):
         live = F.coalesce(F.col(OPERATION) == "upsert", F.lit(False))
         reasons = [*events.reasons, *key_reasons(request.key)]
         rows = request.with_reasons(rows, reasons, live, keyed=False)
-        rows = frames.cache(not_yet_quarantined(with_identity(rows, events.says), state))
+        rows = frames.cache(not_yet_quarantined(with_identity(rows, events.stated), state))
         timed = rows.schema[ORDER].dataType.typeName() == "timestamp"
         place = F.unix_micros(ORDER) if timed else F.col(ORDER)
         unknown = F.when(F.col(OPERATION).isNull() & is_good(), F.coalesce(OP_WORD, F.lit("null")))
@@ -189,7 +195,7 @@ class ChangeLog(Detector):
     def _high_after(
         self, before: str, counted: Counted, request: ReadRequest, *, timed: bool
     ) -> str:
-        """The highest place in the log that was ever read, for people: it decides nothing."""
+        """The highest log position that was ever read, for people: it decides nothing."""
         highest, rows = counted.values["highest"], counted.whole.rows
         top: Any = None
         if highest is not None:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import reduce
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType
+from pyspark.sql.types import DataType, StringType
 
+from incremental_assets.changes.batches_read_again import first_batch_read_again
 from incremental_assets.changes.cursor import Cursor
+from incremental_assets.changes.day_reading import Pushdown, SourceDays
 from incremental_assets.changes.detector import NewRows, SourceWindow
 from incremental_assets.changes.inspection import Inspection
 from incremental_assets.changes.position import Position
 from incremental_assets.changes.progress import (
     Progress,
+    Step,
     next_step,
     progress_from,
     state_of_progress,
@@ -34,7 +38,8 @@ from incremental_assets.changes.watermark import (
 )
 from incremental_assets.delta.columns import ORDER
 from incremental_assets.errors import DefinitionError
-from incremental_assets.frames import Frames
+from incremental_assets.frames import Frames, quoted
+from incremental_assets.ledger.view import TableHistory
 from incremental_assets.quality.gate import Counted
 
 _WHOLE_NUMBER = r"^\s*[+-]?[0-9]{1,38}\s*$"
@@ -56,7 +61,7 @@ class Sequence(Cursor):
 
     name: ClassVar[str] = "sequence"
     expected: ClassVar[str] = "a whole number"
-    type_of: ClassVar[str] = "decimal(38,0)"
+    state_of_source: ClassVar[bool] = True
 
     column: str
     on_gap: Literal["report", "wait", "fail"] = "report"
@@ -87,10 +92,7 @@ class Sequence(Cursor):
 
     def cursor_in(self, value: Column) -> Column:
         text = value.try_cast("string")
-        return F.when(text.rlike(_WHOLE_NUMBER), F.trim(text).try_cast(self.type_of))
-
-    def as_number(self, cursor: Column) -> Column:
-        return cursor
+        return F.when(text.rlike(_WHOLE_NUMBER), F.trim(text).try_cast(self.cursor_type))
 
     def high_after(self, before: str, lowest: Any, highest: Any, rows: int, now: datetime) -> str:
         low, high = (None if end is None else int(end) for end in (lowest, highest))
@@ -124,7 +126,7 @@ class Sequence(Cursor):
         every = with_order(source, own, self.cursor_of(own[self.column]))
         cursor = F.col(ORDER)
         wanted, certain = self._windows(progress, number(before.high))
-        reasons = [self.reason()]
+        reasons = self.reasons(F.col(quoted(self.column)).isNotNull(), request.now)
         candidates = frames.cache(every.where(wanted))
         again = candidates.where(~F.coalesce(certain, F.lit(False)))
         known = state.known_rows(session, None) if before.high else state.quarantined(session)
@@ -179,3 +181,62 @@ class Sequence(Cursor):
         new = reduce(Column.__or__, gaps, cursor > progress.high)
         low = min(watermark, progress.high) - self.lookback
         return cursor.isNull() | (cursor > low) | new, new
+
+    def waits(self, state: Mapping[str, Any], now: datetime | None) -> bool:
+        return bool(state.get("waiting_since"))
+
+    def holds_back(self, state: Mapping[str, Any], now: datetime) -> bool:
+        since = state.get("waiting_since")
+        return since is not None and now - datetime.fromisoformat(since) < self.deadline
+
+    def passing_gaps(self) -> Self:
+        """As it reads what was loaded once: a gap that was waited for is passed."""
+        return replace(self, on_gap="report")
+
+    def within(self, days: SourceDays, step: Step | None) -> Column:
+        """The numbers above the watermark and in gaps; of a table with days, all of a day's."""
+        cursor, found = F.col(ORDER), super().within(days, step)
+        before = progress_from(days.state, None)
+        if days.landing_column is None and before.high is not None:
+            gaps = [cursor.between(low, high) for low, high in before.gaps]
+            above = cursor > F.lit(before.high - self.lookback)
+            found &= cursor.isNull() | reduce(Column.__or__, gaps, above)
+        if step is not None and step.stop is not None:
+            found &= cursor.isNull() | (cursor <= F.lit(step.stop))
+        return found
+
+    def pushdown(self, days: SourceDays, own: Mapping[str, DataType]) -> Column | None:
+        if days.landing_column is None:
+            return self._above(own, self._lowest(days))
+        return super().pushdown(days, own)
+
+    def step(self, days: SourceDays, read: Callable[[Pushdown], DataFrame]) -> Step | None:
+        """How far the sequence may be read.
+
+        Gaps are of the source, whatever days are loaded, so its numbers are read for all of them:
+        one column, above what is known to be without a gap.
+        """
+        low = self._lowest(days)
+        numbers = read(lambda own: self._above(own, low)).select(ORDER)
+        if low is not None:
+            numbers = numbers.where(F.col(ORDER) > F.lit(low))
+        before = progress_from(days.state, None)
+        return next_step(self, before, numbers, ORDER, days.now, days.table)
+
+    def first_batch_read_again(self, history: TableHistory) -> int | None:
+        return first_batch_read_again(history, self.lookback)
+
+    def _lowest(self, days: SourceDays) -> int | None:
+        """Above this number something may be new."""
+        before = progress_from(days.state, None)
+        if before.high is None:
+            return None
+        return min(before.high - self.lookback, *(low - 1 for low, _ in before.gaps), before.high)
+
+    def _above(self, own: Mapping[str, DataType], low: int | None) -> Column | None:
+        """The rows above a number or without one, as a condition on the column in the file."""
+        kind = own.get(self.column)
+        if low is None or kind is None or isinstance(kind, StringType):
+            return None
+        at = F.col(quoted(self.column))
+        return (at > F.lit(low)) | at.isNull()

@@ -6,14 +6,16 @@ before the target is committed: if the load dies in between, settling puts it ba
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import reduce
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from incremental_assets.changes.bronze_events import Events, snapshot_events
 from incremental_assets.changes.detector import Detector, NewRows, SourceWindow
 from incremental_assets.changes.inspection import Inspection
 from incremental_assets.changes.late_snapshot import late_changes
@@ -82,25 +84,31 @@ class SnapshotDiff(Detector):
                 f"{self.max_deleted_share}."
             )
 
+    @property
+    def positioned_by(self) -> str:
+        return ", ".join(self.key)
+
     def advanced(self, before: datetime | None, seen: Seen) -> datetime | None:
-        """The watermark after a load, the moment of the last copy. Raises WatermarkError."""
+        """The watermark after a load, the moment of the last snapshot. Raises WatermarkError."""
         after: datetime | None = (self.watermark or furthest)(before, seen)
         found: datetime | None = checked("the snapshot", before, after, seen)
         return found
-
-    def position(self, request: ReadRequest) -> Position:
-        return request.state.position(Position(self.name, ", ".join(self.key)))
 
     def inspect(self, request: ReadRequest) -> Inspection:
         """As usual; a moment that is named is one of its own, whatever the snapshot holds."""
         found, last = super().inspect(request), instant(self.position(request).high)
         if found.news != "nothing" or request.at is None or last is None:
             return found
-        if request.source.version is None and not request.source.files:
+        if request.source.is_missing:
             return found
         if request.at >= last:
             return Inspection("new", f"the snapshot is to stand for {request.at.isoformat()}")
         return Inspection("unknown", f"the snapshot of {request.at.isoformat()} comes late")
+
+    def events(
+        self, frames: Frames, rows: DataFrame, key: Sequence[str], kind: Any, table: str
+    ) -> Events:
+        return snapshot_events(rows)
 
     def read(self, request: ReadRequest, frames: Frames) -> SourceWindow | None:
         """The rows of the snapshot; None for one that is missing: it deletes nothing."""
@@ -111,7 +119,7 @@ class SnapshotDiff(Detector):
         # A second one for one moment corrects the first; a clock that went back makes none late.
         if last is not None and (at == last or (request.at is None and at < last)):
             at = last + timedelta(microseconds=1)
-        if request.source.version is None and not request.source.files:
+        if request.source.is_missing:
             return None
         source = request.source.rows(frames, state.known_types())
         own = own_types(source)
@@ -159,7 +167,7 @@ class SnapshotDiff(Detector):
         return NewRows(
             changed,
             own,
-            Position(self.name, ", ".join(self.key), high, {"hash_version": HASH_VERSION}),
+            Position(self.name, self.positioned_by, high, {"hash_version": HASH_VERSION}),
             counted.whole.rows,
             counts.get(QUARANTINED, 0),
             bool(deletes),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
+from functools import reduce
 from typing import Any, ClassVar, Literal
 
 from pyspark.sql import Column
@@ -11,9 +13,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
 from incremental_assets.changes.cursor import Cursor
+from incremental_assets.changes.day_reading import LOAD_DAY, SourceDays
 from incremental_assets.changes.detector import NewRows, SourceWindow
 from incremental_assets.changes.inspection import Inspection
 from incremental_assets.changes.position import Position
+from incremental_assets.changes.progress import Step
 from incremental_assets.changes.request import ReadRequest
 from incremental_assets.changes.source_rows import instant_of, own_types, unseen, with_order
 from incremental_assets.changes.watermark import (
@@ -26,9 +30,10 @@ from incremental_assets.changes.watermark import (
     instant,
     instant_at,
 )
+from incremental_assets.days import ONE_DAY, named
 from incremental_assets.delta.columns import ORDER
 from incremental_assets.errors import DefinitionError
-from incremental_assets.frames import Frames
+from incremental_assets.frames import Frames, quoted
 from incremental_assets.quality.gate import Counted, Value
 from incremental_assets.quality.types import Instant
 
@@ -50,7 +55,8 @@ class Timestamp(Cursor):
 
     name: ClassVar[str] = "timestamp"
     expected: ClassVar[str] = "ISO 8601"
-    type_of: ClassVar[str] = "timestamp"
+    cursor_type: ClassVar[str] = "timestamp"
+    watermark_by_day: ClassVar[bool] = True
 
     column: str
     lookback: timedelta = timedelta(0)
@@ -85,6 +91,14 @@ class Timestamp(Cursor):
         )
         return after
 
+    @property
+    def landing_column(self) -> str:
+        return self.column
+
+    @property
+    def may_pass_over(self) -> bool:
+        return self.lookback < ONE_DAY
+
     def cursor_of(self, kind: DataType) -> Column:
         return instant_of(self.column, kind)
 
@@ -98,17 +112,41 @@ class Timestamp(Cursor):
         low, high = (None if end is None else instant_at(int(end)) for end in (lowest, highest))
         return as_text(self.advanced(instant(before), Seen(low, high, rows, now)))
 
-    def is_ahead(self, cursor: Column, now: datetime) -> Column:
-        """Whether a row is beyond the clock and the skew that is allowed."""
-        return F.coalesce(cursor > F.lit(now + self.max_clock_skew), F.lit(False))
+    def reasons(self, written: Column, now: datetime) -> list[Column]:
+        found = super().reasons(written, now)
+        if self.future == "quarantine":
+            found.append(F.when(self.is_ahead(F.col(ORDER), now), F.lit(self._in_future)))
+        return found
 
     @property
     def _in_future(self) -> str:
-        """The reason of a row that is ahead of the clock."""
         return f"{self.column}_in_future"
 
+    def has_come(self, state: Mapping[str, Any], now: datetime | None) -> bool:
+        first = instant(state.get("ahead") or "")
+        return first is not None and (now is None or first <= now + self.max_clock_skew)
+
+    def within(self, days: SourceDays, step: Step | None) -> Column:
+        """The rows of each day at or above its watermark."""
+        by_low: dict[datetime | None, list[date]] = {}
+        for day, high in days.watermarks.items():
+            by_low.setdefault(self.read_from(instant(high)), []).append(day)
+        cursor, parts = F.col(ORDER), []
+        for low, some in by_low.items():
+            here = F.col(LOAD_DAY).isin(some)
+            parts.append(here if low is None else here & (cursor.isNull() | (cursor >= low)))
+        return reduce(Column.__or__, parts)
+
+    def lowest_instant(self, days: SourceDays) -> datetime | None:
+        lows = [self.read_from(instant(high)) for high in days.watermarks.values()]
+        if days.landing_column != self.column:
+            return None
+        return None if None in lows else min(low for low in lows if low is not None)
+
+    def is_ahead(self, cursor: Column, now: datetime) -> Column:
+        return F.coalesce(cursor > F.lit(now + self.max_clock_skew), F.lit(False))
+
     def ahead_note(self, rows: int, now: datetime) -> str:
-        """What is told of rows that are ahead of the clock."""
         done = "quarantined" if self.future == "quarantine" else "loaded"
         limit = (now + self.max_clock_skew).isoformat()
         return (
@@ -126,6 +164,23 @@ class Timestamp(Cursor):
             return found
         return Inspection("unknown", f"{waiting} rows were ahead of the clock when they were read")
 
+    def passed_over_notes(self, days: Mapping[date, int]) -> list[str]:
+        remedy = f"let Timestamp({self.column!r}, lookback=timedelta(days=1)) read such days again"
+        late = [day for day, rows in days.items() if rows]
+        others = [day for day, rows in days.items() if not rows]
+        notes = []
+        if late:
+            notes.append(
+                f"{sum(days.values())} rows of {named(late)} came again, or late with a "
+                f"{self.column} below the watermark, and were not read: {remedy}"
+            )
+        if others:
+            notes.append(
+                f"rows of {named(others)} changed at the source with a {self.column} below the "
+                f"watermark, and were not read: {remedy}"
+            )
+        return notes
+
     def read(self, request: ReadRequest, frames: Frames) -> SourceWindow | None:
         """The rows at or above the watermark that are not loaded yet."""
         state, session = request.state, frames.session
@@ -141,11 +196,9 @@ class Timestamp(Cursor):
         above = cursor > F.lit(low) if state.last is None else cursor >= F.lit(low)
         window = every if low is None else every.where(cursor.isNull() | above)
         ahead = self.is_ahead(cursor, request.now)
-        reasons, in_future = [self.reason()], self._in_future
-        if self.future == "quarantine":
-            reasons.append(F.when(ahead, F.lit(in_future)))
+        reasons = self.reasons(F.col(quoted(self.column)).isNotNull(), request.now)
         # A quarantined row whose time has come is read again; before that it is known.
-        known = state.known_rows(session, low, but_for=in_future)
+        known = state.known_rows(session, low, but_for=self._in_future)
         new = unseen(frames.cache(window), known)
         quarantined = state.quarantined(session)
         if quarantined and self.future == "quarantine":

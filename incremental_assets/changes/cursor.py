@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType
 
+from incremental_assets.changes.day_reading import SourceDays, is_null
 from incremental_assets.changes.detector import Detector
-from incremental_assets.changes.position import Position
+from incremental_assets.changes.progress import Step
 from incremental_assets.changes.request import ReadRequest
 from incremental_assets.changes.source_rows import own_types, require_columns, require_no_lines
 from incremental_assets.changes.watermark import Nulls
@@ -23,46 +23,50 @@ from incremental_assets.quality.gate import Counted, Value
 class Cursor(Detector):
     """Base of the detectors by a cursor.
 
-    `expected` is what a value of the cursor has to be, in words; `type_of` its Spark type.
+    `expected` is what a value of the cursor has to be, in words.
     """
 
     column: str
     nulls: Nulls
 
     expected: ClassVar[str]
-    type_of: ClassVar[str]
 
-    def cursor_of(self, kind: DataType) -> Column:
-        """The cursor of typed rows. Raises SourceError for a type that cannot be ordered."""
-        raise NotImplementedError
+    @property
+    def cursor_column(self) -> str:
+        return self.column
 
-    def cursor_in(self, value: Column) -> Column:
-        """The cursor in a VARIANT; null where it is none."""
-        raise NotImplementedError
+    @property
+    def asks_for_nulls(self) -> bool:
+        return self.nulls == "raise"
 
-    def as_number(self, cursor: Column) -> Column:
-        """The cursor as a number that is collected: instants in microseconds since 1970."""
-        raise NotImplementedError
+    def reasons(self, written: Column, now: datetime) -> list[Column]:
+        """Why a row is quarantined for its cursor: text or null, each.
 
-    def high_after(self, before: str, lowest: Any, highest: Any, rows: int, now: datetime) -> str:
-        """The watermark after rows were read whose cursors, `as_number`, go from low to high.
-
-        Raises WatermarkError where a function of somebody's own breaks its promise.
+        `written` says whether there is any value in the cursor's place.
         """
-        raise NotImplementedError
-
-    def position(self, request: ReadRequest) -> Position:
-        return request.state.position(Position(self.name, self.column, request.start))
-
-    def reason(self) -> Column:
-        """Why a row is quarantined for its cursor; text that is none, whatever becomes of nulls."""
         gone = F.col(ORDER).isNull()
-        unreadable = F.when(
-            gone & F.col(quoted(self.column)).isNotNull(), F.lit(f"{self.column}_unreadable")
-        )
-        if self.nulls == "include":
-            return unreadable
-        return F.coalesce(unreadable, F.when(gone, F.lit(f"{self.column}_null")))
+        found = [F.when(gone & written, F.lit(f"{self.column}_unreadable"))]
+        if self.nulls == "quarantine":
+            found.append(F.when(gone & ~written, F.lit(f"{self.column}_null")))
+        return found
+
+    def window(self, days: SourceDays, step: Step | None) -> Column:
+        found = self.within(days, step)
+        return found | is_null() if self.asks_for_nulls else found
+
+    def within(self, days: SourceDays, step: Step | None) -> Column:
+        """The window, but for rows without a cursor that are an error whatever their day."""
+        return super().window(days, step)
+
+    def refuse_nulls(self, table: str, nulls: int, rows: int, path: str) -> None:
+        """Raise SourceError for rows without a cursor, where they are an error."""
+        if nulls and self.nulls == "raise":
+            raise SourceError(
+                f"{table}: {nulls} of {rows} new rows have no {self.column}, so nobody can say "
+                f"whether they are new ({path}). Nothing was loaded and the watermark did not "
+                "move; repair them, or say nulls='quarantine' to quarantine them or "
+                "nulls='include' to load each of them once."
+            )
 
     def counts(self, cursor: Column) -> dict[str, Value]:
         """What is counted of the rows: nulls, a value that is no cursor, the ends of the others."""
@@ -94,13 +98,7 @@ class Cursor(Detector):
     def refuse(self, request: ReadRequest, counted: Counted) -> None:
         """Raise SourceError for rows without a cursor, and a first load that can read none."""
         values, path = counted.values, request.source.path
-        if self.nulls == "raise" and values["nulls"]:
-            raise SourceError(
-                f"{request.name}: {values['nulls']} of {counted.whole.rows} new rows have no "
-                f"{self.column}, so nobody can say whether they are new ({path}). Nothing was "
-                "loaded and the watermark did not move; repair them, or say nulls='quarantine' to "
-                "quarantine them or nulls='include' to load each of them once."
-            )
+        self.refuse_nulls(request.name, values["nulls"], counted.whole.rows, path)
         odd, none = values["odd"], values["highest"] is None
         # With a bound, odd ones come first.
         first = request.state.last is None and request.max_records is None

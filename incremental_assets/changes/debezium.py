@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 from incremental_assets.changes.log_position import SOURCE, TIMES, TRANSACTION, with_position
 from incremental_assets.changes.operations import Operation, operation_of
 from incremental_assets.errors import DefinitionError
-from incremental_assets.instants import instant
+from incremental_assets.typed_text import instant
 
 NO_ENVELOPE = "no_envelope"
 UNKNOWN_OPERATION = "unknown_operation"
@@ -129,9 +129,9 @@ def _unwrapped(rows: DataFrame, time: str) -> DataFrame:
         rows = rows.withColumn("_dbz_value", _with_envelope(time))
         rows = rows.withColumn("_dbz_event", value.try_cast(_EVENT))
     named = F.when(~_is_event(), _opened(event["key"]))
-    # Of a topic that was dumped as a table, the key has come beside the value.
-    beside = "_key" in rows.columns
-    rows = rows.withColumn("_dbz_key", F.coalesce(F.col("_key"), named) if beside else named)
+    # Of a topic that was dumped as a table, the key is a column of its own.
+    has_key = "_key" in rows.columns
+    rows = rows.withColumn("_dbz_key", F.coalesce(F.col("_key"), named) if has_key else named)
     of_connect = F.col("_dbz_key").try_cast(_WRAPPER)
     is_wrapper = of_connect["schema"].isNotNull() & of_connect["payload"].isNotNull()
     unwrapped = F.when(is_wrapper, of_connect["payload"]).otherwise(F.col("_dbz_key"))
@@ -164,8 +164,8 @@ def _with_envelope(time: str) -> Column:
     fields = value.try_cast(_struct({time.replace("`", "``"): "variant"}))
     at = F.unix_micros(instant(fields[time].try_cast("string")))
     row = F.struct(F.lit("c").alias("op"), value.alias("after"), at.alias("ts_us"))
-    told = ("op", "__op", "__deleted", "before", "after", "value", "payload", "source")
-    alone = reduce(and_, (event[name].isNull() for name in told))
+    parts = ("op", "__op", "__deleted", "before", "after", "value", "payload", "source")
+    alone = reduce(and_, (event[name].isNull() for name in parts))
     return F.when(at.isNotNull() & alone, F.to_variant_object(row)).otherwise(value)
 
 

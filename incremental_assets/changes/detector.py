@@ -2,18 +2,21 @@
 
 A detector is one object in one file. A load of a target asks it in this order: `read` the rows that
 may be new, count them in the gate's one pass, `advance` to the rows that are new and the position
-after them, and `before_commit` keep what it has to know of the source next time.
+after them, and `before_commit` keep what it has to know of the source next time. A table of a lake
+reads its days by `DayReading`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import DataType
 
+from incremental_assets.changes.bronze_events import Events
+from incremental_assets.changes.day_reading import DayReading
 from incremental_assets.changes.inspection import Inspection, inspect_by_fingerprint
 from incremental_assets.changes.position import Position
 from incremental_assets.changes.request import ReadRequest
@@ -64,11 +67,11 @@ class NewRows:
 
 
 @dataclass(frozen=True)
-class Detector:
+class Detector(DayReading):
     """Base of the change detectors.
 
     `name` is what the ledger calls it. `is_log`: what it finds are events of a log. `is_snapshot`:
-    it compares whole snapshots. `finds_deletes`: it finds deletes beside inserts and updates.
+    it compares whole snapshots. `finds_deletes`: it finds deletes, too.
     `needs_history`: it has to know all loads of a target, not the last one alone.
     """
 
@@ -79,17 +82,32 @@ class Detector:
     needs_history: ClassVar[bool] = False
 
     @property
+    def positioned_by(self) -> str:
+        """What the ledger calls the column, or the order, of its positions."""
+        return self.cursor_column or ""
+
+    @property
     def order(self) -> tuple[str, ...]:
         """The total order between versions of a key that it finds; the row hash is last."""
         return (ORDER, HASH)
 
     def position(self, request: ReadRequest) -> Position:
         """Where the last load left off. Raises WatermarkError if another detector left it."""
-        return request.state.position(Position(self.name, ""))
+        return request.state.position(Position(self.name, self.positioned_by, request.start))
 
     def inspect(self, request: ReadRequest) -> Inspection:
         """Whether there is anything new, found without Spark."""
         return inspect_by_fingerprint(request, self.position(request))
+
+    def events(
+        self, frames: Frames, rows: DataFrame, key: Sequence[str], kind: Any, table: str
+    ) -> Events:
+        """The rows of a bronze table as changes; of a detector that finds deletes.
+
+        `kind` is what earlier loads settled on. Raises SourceError where positions of two kinds
+        meet, which have no order between them.
+        """
+        raise DefinitionError(f"{table}: {type(self).__name__} finds rows, not changes.")
 
     def read(self, request: ReadRequest, frames: Frames) -> SourceWindow | None:
         """The rows of the source that may be new; None where nothing can be."""

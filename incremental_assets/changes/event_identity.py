@@ -1,4 +1,4 @@
-"""What tells a quarantined event of a change log from every other event.
+"""The identity of a quarantined event of a change log.
 
 Not its columns alone: the DELETE that comes again with a number has the columns of the one that
 came without, and an event without a row has those of every other one, a truncate among them.
@@ -19,15 +19,15 @@ from incremental_assets.quality.gate import is_good
 _EVENT = "event:"
 
 
-def with_identity(rows: DataFrame, said: Mapping[str, Column]) -> DataFrame:
+def with_identity(rows: DataFrame, stated: Mapping[str, Column]) -> DataFrame:
     """Quarantined events get as `_hash` what identifies them; good ones keep their row's.
 
-    That is the row's hash, and `said`: what the log says of the event itself, its operation and
-    its place. Where it has no place, the file it stands in counts as well.
+    That is the row's hash, and `stated`: what the log states of the event itself, its operation and
+    its position. Where it has no position, its file counts as well.
     """
     file = F.when(F.col(ORDER).isNull(), F.col("_file"))
     parts = [F.col(HASH).alias("row"), file.alias("file")]
-    parts += [column.cast("string").alias(name) for name, column in said.items()]
+    parts += [column.cast("string").alias(name) for name, column in stated.items()]
     text = F.to_json(F.struct(*parts))
     identity = F.concat(F.lit(_EVENT), F.substring(F.sha2(text, 256), 1, 32))
     line = F.col("_raw").isNotNull()

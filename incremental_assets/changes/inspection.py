@@ -28,7 +28,7 @@ class Inspection:
 def inspect_by_fingerprint(request: ReadRequest, before: Position) -> Inspection:
     """A source that is as the last load read it has nothing new; of any other nobody knows."""
     source, last = request.source, request.state.last
-    if source.version is None and not source.files:
+    if source.is_missing:
         return Inspection("nothing", f"the source {source.path} holds no file")
     if last is None:
         return Inspection("new", "it was never loaded")
@@ -36,11 +36,11 @@ def inspect_by_fingerprint(request: ReadRequest, before: Position) -> Inspection
         back = f"to {last.high}" if last.high else "to before its first load"
         return Inspection("new", f"it was rewound {back} by {last.who}: {last.why}")
     seen = before.state.get(FINGERPRINT)
-    if seen == source.mark and request.max_records is None:
+    if seen == source.fingerprint and request.max_records is None:
         return Inspection("nothing", f"the source is as batch {last.batch} read it")
     if seen is None:
         why = f"batch {last.batch} did not note how the source looked"
-    elif seen != source.mark:
+    elif seen != source.fingerprint:
         why = f"the source has changed since batch {last.batch}; only reading it tells what is new"
     else:
         why = f"a load takes {request.max_records} rows at most, and there may be more"

@@ -1,4 +1,4 @@
-"""A snapshot that comes late is put in its place: between the ones before and after it."""
+"""A snapshot that comes late counts between the ones before and after it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def late_changes(
     frames: Frames,
     request: ReadRequest,
     changes: Keyed,
-    copy: DataFrame,
+    snapshot: DataFrame,
     own: Mapping[str, DataType],
     at: datetime,
     *,
@@ -60,11 +60,11 @@ def late_changes(
         return None  # this snapshot was loaded already
     history = state.read(frames.session)
     was = _versions(history.where(_valid(history, at, until=True)), changes, own)
-    now = _with_kept(copy, was, changes, own, keyless=keyless)
+    now = _with_kept(snapshot, was, changes, own, keyless=keyless)
     later = _versions(history.where(_valid(history, following, until=False)), changes, own)
     found = _differing(was, now, changes, own, at)
     found = found.unionByName(_differing(now, later, changes, own, following))
-    bad = copy.where(~is_good()).withColumn(DELETED, F.lit(False)).select(*found.columns)
+    bad = snapshot.where(~is_good()).withColumn(DELETED, F.lit(False)).select(*found.columns)
     bad = frames.cache(unseen(bad, state.quarantined(frames.session)))
     notes = [f"the snapshot of {at.isoformat()} came late and was put in its place"]
     if keyless:
@@ -73,7 +73,7 @@ def late_changes(
         frames.cache(found.unionByName(bad)),
         own,
         state.position(Position("snapshot diff", ", ".join(changes.key))),
-        copy.count(),
+        snapshot.count(),
         bad.count(),
         deletes=True,
         notes=tuple(notes),
@@ -81,20 +81,20 @@ def late_changes(
 
 
 def _with_kept(
-    copy: DataFrame,
+    snapshot: DataFrame,
     was: DataFrame,
     changes: Keyed,
     own: Mapping[str, DataType],
     *,
     keyless: bool,
 ) -> DataFrame:
-    """The good rows of a copy, and what was valid of rows that are not good: they are not gone."""
+    """The good rows of a snapshot, and what was valid of the others, which are not deleted."""
     key = [quoted(name) for name in changes.key]
-    good = copy.where(is_good()).select(*map(quoted, own), HASH, _SHOWN)
+    good = snapshot.where(is_good()).select(*map(quoted, own), HASH, _SHOWN)
     lacking = was.join(good.select(*key), list(changes.key), "left_anti")
     if not keyless:
-        aside = copy.where(~is_good()).select(*key)
-        lacking = lacking.join(aside, list(changes.key), "left_semi")
+        quarantined = snapshot.where(~is_good()).select(*key)
+        lacking = lacking.join(quarantined, list(changes.key), "left_semi")
     return good.unionByName(lacking.select(*good.columns))
 
 

@@ -1,4 +1,4 @@
-"""The events of a log that a loader reads, as rows of columns with their place in the log."""
+"""The events of a log that a loader reads, as rows of columns with their log position."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ OP_WORD = "_op_word"
 class LogEvents:
     """The events of a log: own columns, `_operation`, `_op_word`, the order, `_deleted`.
 
-    `kind` is how places are told. `says` is what the log says of an event itself: its operation,
-    and its place as it is written.
+    `kind` is the kind of its positions. `stated` is what the log states of an event itself: its
+    operation, and its position as it is written.
     """
 
     rows: DataFrame
     own: Mapping[str, DataType]
     kind: str | None
-    says: Mapping[str, Column]
+    stated: Mapping[str, Column]
     reasons: tuple[Column, ...] = ()
 
 
 def flat_events(
     request: ReadRequest, frames: Frames, changes: ChangeLog, before: Position, log: LogFiles
 ) -> LogEvents | None:
-    """The events of a flat log: a row with its operation and its place in columns of their own."""
+    """The events of a flat log: rows with operation and position in columns of their own."""
     rows = log.rows(frames, request.state.known_types())
     every = own_types(rows)
     if not every:
@@ -69,7 +69,7 @@ def flat_events(
     own = {n: t for n, t in every.items() if n not in (changes.operation, changes.sequence)}
     sequence, type_of = F.col(quoted(changes.sequence)), every[changes.sequence]
     if isinstance(type_of, StringType):
-        # Of text only the values tell how they count: they are looked at before they are read.
+        # How texts are ordered depends on their values, so these are inspected first.
         rows = frames.cache(rows)
         kinds = rows.agg(F.collect_set(sequence_kind(sequence)).alias("found")).collect()
         found = kinds[0]["found"]

@@ -8,7 +8,7 @@ Which numbers order the versions of one key, and why:
   commits with an earlier lsn, is taken for newer. (`source.sequence`, the last commit seen, would
   order the two; but all changes between two commits share it, so a history would lose versions.)
 - `binlog` (MySQL, MariaDB): the file's number * 10^20 + pos, then the row of the event. The binary
-  log is written at commit, so its order is that of the commits. Another server's files count anew.
+  log is written at commit, so its order is that of the commits. Another server's files begin again.
 - `commit_lsn` (SQL Server, Db2, Informix): commit_lsn, then change_lsn and event_serial_no, as the
   connectors themselves order the change tables. change_lsn alone is in order only in a transaction.
 - `scn` (Oracle): commit_scn, or for a snapshot scn; then scn and the order in the transaction.
@@ -39,7 +39,7 @@ from incremental_assets.errors import SourceError
 PositionKind = Literal["lsn", "binlog", "commit_lsn", "scn", "oplog", "time"]
 POSITION_KINDS: tuple[PositionKind, ...] = get_args(PositionKind)
 
-# The fields of an event that say where it stands, with the types that they are read as.
+# The fields of an event that hold its position, with the types that they are read as.
 SOURCE: dict[str, str] = {
     **dict.fromkeys(("lsn", "pos", "row", "commit_scn", "scn", "ssn", "ord"), "bigint"),
     "event_serial_no": "bigint",
@@ -226,7 +226,7 @@ def placed(rows: DataFrame, kind: PositionKind | None) -> DataFrame:
 
     Events of the kind keep theirs. Snapshot reads without a position come before everything:
     order 0, by their time within it. For all others both are null: nobody can say where
-    they belong, and the caller sets them aside.
+    they belong, and the caller quarantines them.
     """
     of_kind = (F.col("_position_kind") == kind) if kind else F.lit(False)
     timed = F.coalesce(F.col("_position_kind") == "time", F.lit(True))

@@ -12,54 +12,47 @@ from incremental_assets.changes.files import Files
 from incremental_assets.changes.position import Position
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import FileEntry
-from incremental_assets.sources.delta_news import DeltaFile, delta_files_since
 from incremental_assets.sources.payloads import row_objects, row_payloads
 from incremental_assets.sources.rows import spelled
-from incremental_assets.sources.stored import FixedSource
-from incremental_assets.sources.stored_delta import delta_rows
+from incremental_assets.sources.source import Added, FixedSource
 
 
 @dataclass(frozen=True)
 class LogFiles:
     """The part of a log that is new.
 
-    Of files, those in `files`; of a Delta table, what its commits up to `version` added, or the
-    whole table where the log does not tell any more (`added` is None). Events that come twice
-    change nothing, so to read too much is safe.
+    Of files, those in `files`; of a source of versions, what those up to `version` have `added`, or
+    all of it where that cannot be told any more (None). Events that come twice change nothing, so
+    to read too much is safe.
     """
 
     fixed: FixedSource
     files: tuple[FileEntry, ...] = ()
     version: int | None = None
-    added: tuple[DeltaFile, ...] | None = None
+    added: Added | None = None
     nothing: bool = False
 
     def rows(self, frames: Frames, known: Mapping[str, DataType]) -> DataFrame:
         """The new events as rows of columns."""
-        added = self._added(frames)
-        if added is not None:
-            return spelled(added, known)
-        return self.fixed.rows(frames, known, self._only)
+        if self.added is None:
+            return self.fixed.rows(frames, known, self._only)
+        return spelled(self.added.rows(frames), known)
 
     def objects(self, frames: Frames) -> DataFrame:
         """The new events as they are written: JSON values, or objects of their columns."""
-        added = self._added(frames)
-        return self.fixed.objects(frames, self._only) if added is None else row_objects(added)
+        if self.added is None:
+            return self.fixed.objects(frames, self._only)
+        return row_objects(self.added.rows(frames))
 
     def payloads(self, frames: Frames) -> DataFrame:
         """The new events as JSON values."""
-        added = self._added(frames)
-        return self.fixed.payloads(frames, self._only) if added is None else row_payloads(added)
-
-    def _added(self, frames: Frames) -> DataFrame | None:
-        """The rows of the files that commits added; None where the source is read itself."""
-        if self.added is None or self.version is None:
-            return None
-        return delta_rows(frames.session, self.fixed.root, self.version, self.added)
+        if self.added is None:
+            return self.fixed.payloads(frames, self._only)
+        return row_payloads(self.added.rows(frames))
 
     @property
     def _only(self) -> list[str] | None:
-        """The files to read; None for the whole of a Delta table."""
+        """The files to read; None for the whole of a version."""
         return None if self.version is not None else [file.path for file in self.files]
 
 
@@ -93,7 +86,7 @@ def new_files(
 ) -> LogFiles:
     """What is new, found without Spark.
 
-    Of files those that are not `known`; of a table's commits all, or the next one.
+    Of files those that are not `known`; of versions all, or the next one.
 
     Raises SourceError if the log cannot be listed.
     """
@@ -105,7 +98,7 @@ def new_files(
 
 
 def commits_since(fixed: FixedSource, read: int | None, *, one_by_one: bool = False) -> LogFiles:
-    """What a Delta table's commits after version `read` brought: all, or the next one's."""
+    """What the versions after `read` brought: all of them, or the next one."""
     version = fixed.version
     assert version is not None
     if read is None:
@@ -114,7 +107,5 @@ def commits_since(fixed: FixedSource, read: int | None, *, one_by_one: bool = Fa
         return LogFiles(fixed, version=version, nothing=True)
     if one_by_one and version > read + 1:
         version = read + 1
-    news = delta_files_since(fixed.root, read, version)
-    if not news.complete:
-        return LogFiles(fixed, version=version)
-    return LogFiles(fixed, version=version, added=news.files)
+    added = fixed.added_since(read, version)
+    return LogFiles(fixed, version=version, added=added)

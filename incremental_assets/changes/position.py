@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from incremental_assets.errors import WatermarkError
+from incremental_assets.ledger.entry import Entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +41,14 @@ class Position:
                 "common. Give the load another table_name, or go on as before."
             )
         return cls(detector, column, high, state)
+
+
+def state_of(entry: Entry | None) -> Mapping[str, Any]:
+    """What the detector left in an entry of the ledger; nothing without one."""
+    return parsed(entry.position if entry else "")
+
+
+def parsed(position: str) -> Mapping[str, Any]:
+    """What a detector left, as an entry of the ledger has it; nothing for ""."""
+    state: Mapping[str, Any] = json.loads(position) if position else {}
+    return state

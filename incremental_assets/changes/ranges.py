@@ -1,4 +1,4 @@
-"""Gaps and islands: which contiguous ranges of numbers a column holds."""
+"""The contiguous ranges of numbers that a column holds (gaps and islands)."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from incremental_assets.changes.target_state import TargetState
 from incremental_assets.frames import quoted
 from incremental_assets.quality.gate import with_reasons
 from incremental_assets.quality.rule import Rule
-from incremental_assets.sources.stored import FixedSource
+from incremental_assets.sources.source import FixedSource
 
 
 @dataclass(frozen=True)

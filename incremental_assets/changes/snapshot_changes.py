@@ -131,7 +131,7 @@ def _changes_of(name: str) -> str:
 
 
 def snapshot_changes(
-    copy: DataFrame,
+    snapshot: DataFrame,
     previous: DataFrame | None,
     key: Sequence[str],
     own: Mapping[str, DataType],
@@ -139,8 +139,8 @@ def snapshot_changes(
 ) -> DataFrame:
     """The rows that differ: `_change` is insert, update or delete; a deleted row as it was."""
     names = [*own, HASH, "_file", "_raw", "_reasons", ORDER]
-    new = copy.select(*map(quoted, names), SHOWN)
-    aside = ~is_good()
+    new = snapshot.select(*map(quoted, names), SHOWN)
+    quarantined = ~is_good()
     if previous is None:
         return new.withColumns({CHANGE: F.lit("insert"), DELETED: F.lit(False)}).drop(SHOWN)
     old = previous.select(
@@ -156,7 +156,7 @@ def snapshot_changes(
     differs = F.col(SHOWN) != F.col(f"{_BEFORE}{SHOWN}")
     kind = (
         F.when(there & ~was, F.lit("insert"))
-        .when(there & (differs | aside), F.lit("update"))
+        .when(there & (differs | quarantined), F.lit("update"))
         .when(~there, F.lit("delete"))
     )
     gone = F.col(CHANGE) == "delete"
@@ -175,9 +175,9 @@ def snapshot_changes(
     return found.select(*map(quoted, names), CHANGE, DELETED)
 
 
-def refuse_duplicates(request: ReadRequest, copy: DataFrame) -> None:
+def refuse_duplicates(request: ReadRequest, snapshot: DataFrame) -> None:
     key = [quoted(name) for name in request.key]
-    good = copy.where(is_good())
+    good = snapshot.where(is_good())
     twice = good.groupBy(*key).count().where("count > 1").limit(6).collect()
     if twice:
         shown = [", ".join(str(row[name]) for name in request.key) for row in twice[:5]]

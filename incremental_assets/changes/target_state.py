@@ -85,7 +85,7 @@ class TargetState:
         raise DefinitionError(
             f"{self.name}: the target {self.path} is filled by the primary_key "
             f"{list(self.filled_by)}, and is now to be loaded by {asked}: a row would take the "
-            "place of rows that are others, or stand beside its own. Nothing was loaded. Load it "
+            "place of rows that are others, or be added to its own. Nothing was loaded. Load it "
             f"by {list(self.filled_by)}, or load by the other key into a target of its own."
         )
 
@@ -112,7 +112,7 @@ class TargetState:
     def known_rows(
         self, session: SparkSession, low: datetime | None, but_for: str = ""
     ) -> list[DataFrame]:
-        """Hashes of rows that were loaded or quarantined, from a place in the order on.
+        """Hashes of rows that were loaded or quarantined, from a point in the order on.
 
         `but_for` is as for `quarantined`.
         """

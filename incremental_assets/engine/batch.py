@@ -29,7 +29,7 @@ from incremental_assets.spark.load_session import Size, size_of
 from incremental_assets.table import AsOf, Table
 
 C = TypeVar("C")
-# What a writer leaves in its commit, per day, so that the outcome can be told from it alone.
+# What the note of a commit holds per day: settling reads the outcome from it.
 _NOTED = (
     "state",
     "rows_read",
@@ -42,7 +42,7 @@ _NOTED = (
     "rows_counted_quarantined",
     "held_by",
 )
-# Likewise, but only where there is something to say.
+# Likewise, but only where there is a value.
 _NOTED_IF_ANY = ("low", "high", "position")
 
 
@@ -180,15 +180,15 @@ class BatchKind(ABC, Generic[C]):
         return outcome.entries
 
     def note(self, batch: Batch, read: C, entries: Sequence[Entry]) -> str:
-        """What the commit says of the batch, so that its outcome can be told from it alone."""
+        """The commit's note, from which settling reads the outcome of the batch."""
         return note(batch.number, entries)
 
     @abstractmethod
     def settled(self, table: Table, claims: Sequence[Entry], commit: Commit) -> Sequence[Entry]:
-        """The outcome of a batch, told from its commit alone."""
+        """The outcome of a batch, from its commit alone."""
 
     def explained(self, batch: Batch, error: Exception) -> IncrementalAssetsError | None:
-        """What a failure of Spark was, where the source says more than Spark does."""
+        """What failed, where the source explains an error of Spark."""
         return None
 
 
@@ -205,10 +205,10 @@ def note(number: int, outcomes: Sequence[Entry]) -> str:
         | {name: getattr(e, name) for name in _NOTED_IF_ANY if getattr(e, name)}
         for e in outcomes
     }
-    told: dict[str, Any] = {"batch": number, "days": days}
+    found: dict[str, Any] = {"batch": number, "days": days}
     if outcomes and outcomes[0].token:
-        told[CLAIMED_AS] = outcomes[0].token
-    return json.dumps(told, separators=(",", ":"))
+        found[CLAIMED_AS] = outcomes[0].token
+    return json.dumps(found, separators=(",", ":"))
 
 
 def from_commit(
@@ -218,8 +218,8 @@ def from_commit(
 ) -> list[Entry]:
     """The outcome of each day, from what the writer noted and from what the commit did.
 
-    `day_of` gives the day of a partition. Days that the commit touched beside those of the batch
-    stand in `touched` of its first published day.
+    `day_of` gives the day of a partition. Other days that the commit touched
+    are in `touched` of the first published day.
     """
     noted: Mapping[str, Mapping[str, Any]] = commit.note.get("days", {})
     touched: dict[date, int] = {}

@@ -1,4 +1,4 @@
-"""A batch of changed rows into a gold table: only facts that are new or look up anew are joined."""
+"""A batch of changed rows into a gold table: only facts that are new or whose lookup changed."""
 
 from __future__ import annotations
 
@@ -96,11 +96,11 @@ def _changed_facts(session: SparkSession, batch: Batch) -> DataFrame:
         for index, read in enumerate(table.upstreams)
         if isinstance(read, AsOf) and (days := _days_that_look_up(batch, index))
     ]
-    anew = {day for _, _, days in lookups for day in days}
+    changed = {day for _, _, days in lookups for day in days}
 
     def may_change(file: DataFile) -> bool:
         day = file.partition["dt"]
-        return day in anew or any(
+        return day in changed or any(
             day in days and file.may_hold_batches(low, sys.maxsize) for low, days in by_low.items()
         )
 

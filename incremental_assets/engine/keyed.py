@@ -56,7 +56,7 @@ class _Computed:
 
 
 class KeyedBatch(DayBatch[_Computed]):
-    """Tells the changed keys by comparing the upstream's versions, and computes their rows again.
+    """Finds changed keys by comparing versions of the upstream, and recomputes their rows.
 
     The versions are the one that the table has read and the one of now; of both, only files that
     the other has not are read. A key's rows may lie on days that are not of the batch: those days

@@ -5,22 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from incremental_assets.engine.batch import BatchKind
-from incremental_assets.engine.copies import CopyBatch
 from incremental_assets.engine.daily import DailyBatch
 from incremental_assets.engine.joined import JoinedBatch
 from incremental_assets.engine.keyed import KeyedBatch
 from incremental_assets.engine.landing import LandingBatch
 from incremental_assets.engine.silver import TypedBatch
+from incremental_assets.engine.snapshots import SnapshotBatch
 from incremental_assets.engine.stored import StoredBatch
 from incremental_assets.ledger.entry import Mode
 from incremental_assets.table import Table
 
 
 def kind_of(table: Table, mode: Mode = "rebuild") -> BatchKind[Any]:
-    """How the table is loaded; what a commit of it says does not depend on the mode."""
+    """How the table is loaded; the note of its commits does not depend on the mode."""
     if table.layer == "bronze":
         if table.changes.is_snapshot:
-            return CopyBatch()
+            return SnapshotBatch()
         return LandingBatch() if table.feed is not None else StoredBatch()
     if table.is_typed:
         return TypedBatch()
@@ -30,5 +30,5 @@ def kind_of(table: Table, mode: Mode = "rebuild") -> BatchKind[Any]:
 
 
 def detector_of(table: Table) -> str:
-    """How the ledger calls the way in which the table is told what is new."""
+    """What the ledger calls the detector of a table."""
     return table.changes.name if table.layer == "bronze" else "batches"

@@ -27,7 +27,7 @@ from incremental_assets.sources.source_file import SourceFile
 from incremental_assets.spark.failure import what_failed
 from incremental_assets.table import Table
 
-_Places = Mapping[tuple[date | None, ...], int]
+_Partitions = Mapping[tuple[date | None, ...], int]
 _Came = Mapping[date, Mapping[date, int]]
 
 
@@ -36,12 +36,12 @@ class _Landed:
     """What the files hold, staged (None: nothing landed), and what a repair only carries over."""
 
     write: StagedWrite | None
-    carried: _Places
+    carried: _Partitions
     came: _Came
 
 
 class LandingBatch(BatchKind[_Landed]):
-    """Appends new files; puts the rows of changed files in the place of their old ones.
+    """Appends new files; replaces the rows of changed files.
 
     The gate of a landing day judges its delivery by the rows that were staged, so the files are
     read once, and a day that fails is not published: its files stay where they landed.
@@ -83,7 +83,9 @@ class LandingBatch(BatchKind[_Landed]):
         """With the rows that a repair only carried over."""
         found = json.loads(note(batch.number, entries))
         carried = read.carried.items()
-        found["carried"] = {"/".join(map(str, place)): rows for place, rows in carried if rows}
+        found["carried"] = {
+            "/".join(map(str, partition)): rows for partition, rows in carried if rows
+        }
         return json.dumps(found, separators=(",", ":"))
 
     def settled(self, table: Table, claims: Sequence[Entry], commit: Commit) -> Sequence[Entry]:
@@ -111,7 +113,7 @@ def _files(batch: Batch) -> list[SourceFile]:
 
 def _replacing(
     frames: Frames, batch: Batch, rows: DataFrame, files: Sequence[SourceFile]
-) -> tuple[StagedWrite, _Places]:
+) -> tuple[StagedWrite, _Partitions]:
     def of_these_days(file: DataFile) -> bool:
         return file.partition["_landing_day"] in batch.work.days
 
@@ -162,24 +164,24 @@ def _with_rows(claim: Entry, by_day: Mapping[date, int]) -> Entry:
     )
 
 
-def _came(rows: _Places, carried: _Places) -> _Came:
+def _came(rows: _Partitions, carried: _Partitions) -> _Came:
     """The rows that came, by landing day and by the day that judges them.
 
-    A repair also writes anew what lay in one data file with the repaired rows; that did not come.
+    A repair also rewrites what shared a data file with the repaired rows; that is not counted.
     """
     found: dict[date, dict[date, int]] = {}
-    for place in {*rows, *carried}:
-        landed, day = place
+    for partition in {*rows, *carried}:
+        landed, day = partition
         if landed is not None and day is not None:
-            found.setdefault(landed, {})[day] = rows.get(place, 0) - carried.get(place, 0)
+            found.setdefault(landed, {})[day] = rows.get(partition, 0) - carried.get(partition, 0)
     return found
 
 
 def _rows(commit: Commit) -> _Came:
-    places = {tuple(map(partition_day, p)): commit.added.get(p, 0) for p in commit.touched}
-    said = commit.note.get("carried", {})
-    carried = {place: said.get("/".join(map(str, place)), 0) for place in places}
-    return _came(places, carried)
+    partitions = {tuple(map(partition_day, p)): commit.added.get(p, 0) for p in commit.touched}
+    noted = commit.note.get("carried", {})
+    carried = {partition: noted.get("/".join(map(str, partition)), 0) for partition in partitions}
+    return _came(partitions, carried)
 
 
 def _unreadable(batch: Batch, missing: Sequence[SourceFile], error: Exception) -> str:

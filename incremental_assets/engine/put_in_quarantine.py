@@ -1,4 +1,4 @@
-"""Rows that a batch quarantines, and those in quarantine that they take the place of."""
+"""Rows that a batch quarantines, and those in quarantine that they supersede."""
 
 from __future__ import annotations
 

@@ -120,9 +120,9 @@ class _Before:
     rest: int = 0
 
 
-def _matching(aside: DataFrame, found: DataFrame, how: str) -> DataFrame:
+def _matching(quarantined: DataFrame, found: DataFrame, how: str) -> DataFrame:
     same = [F.col(f"a.{name}").eqNullSafe(F.col(f"b.{name}")) for name in SAME]
-    return aside.alias("a").join(found.alias("b"), same, how).select("a.*")
+    return quarantined.alias("a").join(found.alias("b"), same, how).select("a.*")
 
 
 def _refuse(batch: Batch, counted: Counted) -> None:

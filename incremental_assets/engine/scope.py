@@ -1,4 +1,4 @@
-"""Where the rules of a batch look that look further than one row."""
+"""The rows that the rules of a batch reach which ask for more than one row."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from incremental_assets.quality.rule import Scope
 
 
 def scope_of(session: SparkSession, batch: Batch, day: str, *, replaced: bool) -> Scope:
-    """The scope of a batch's rows; `replaced`: they take the place of all that their days hold."""
+    """The scope of a batch's rows; `replaced`: they replace all that their days hold."""
 
     def read(name: str) -> DataFrame | None:
         if not batch.view.table(name).high:

@@ -1,4 +1,4 @@
-"""Settling a batch that a dead run left: its outcome told from the log, or everything rolled back.
+"""Settling a batch that a dead run left: its outcome is read from the log, or it is rolled back.
 
 The same for a table's days and for a loader's target; they differ in where their parts lie.
 """
@@ -62,7 +62,7 @@ class Settling(ABC):
 
     @abstractmethod
     def committed(self, claims: Sequence[Entry], commit: Commit) -> Sequence[Entry]:
-        """The outcome of a batch that was published, as its commit tells it."""
+        """The outcome of a batch that was published, from its commit."""
 
     @abstractmethod
     def roll_back(self, batch: int) -> None:

@@ -11,11 +11,12 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from incremental_assets.changes.by_timestamp import Timestamp
-from incremental_assets.changes.cursor import Cursor
+from incremental_assets.changes.batches_read_again import WITHOUT_CURSOR, without_cursor_since
+from incremental_assets.changes.day_reading import LOAD_DAY, is_null, is_unreadable
+from incremental_assets.changes.position import state_of
 from incremental_assets.changes.progress import Step, state_of_progress
 from incremental_assets.changes.watermark import as_text, instant_at
-from incremental_assets.days import ONE_DAY, named
+from incremental_assets.delta.columns import HASH, ORDER
 from incremental_assets.delta.delta_log import Commit, partition_day
 from incremental_assets.delta.stage import stage
 from incremental_assets.delta.staged_write import StagedWrite
@@ -24,29 +25,19 @@ from incremental_assets.engine.bronze import COLUMNS, PARTITIONS
 from incremental_assets.engine.put_in_quarantine import put_in_quarantine
 from incremental_assets.engine.stored_news import (
     GOOD,
-    LOAD_DAY,
     QUARANTINED,
-    is_ahead,
-    is_null,
-    is_unreadable,
-    last_looks,
+    last_inspections,
     new_rows,
     sequence_step,
 )
-from incremental_assets.engine.stored_rows import (
-    AT,
-    HASH,
-)
-from incremental_assets.engine.stored_sequence import WITHOUT_CURSOR, without_cursor_since
 from incremental_assets.engine.volume import Before, added_up, judges_volume
 from incremental_assets.errors import IncrementalAssetsError, SourceError, WatermarkError
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import Entry
-from incremental_assets.plan.stored import state_of
 from incremental_assets.quality.judge import RuleResult, judge_day
 from incremental_assets.quality.rules import DayCounts
-from incremental_assets.sources.stored import FixedSource
-from incremental_assets.sources.stored_days import rows_in
+from incremental_assets.sources.row_fingerprints import rows_in
+from incremental_assets.sources.source import FixedSource
 from incremental_assets.table import Table
 
 
@@ -129,7 +120,7 @@ class _Found:
     """
 
     rows: int = 0
-    aside: int = 0
+    quarantined: int = 0
     without: int = 0
     lowest: Any = None
     highest: Any = None
@@ -140,38 +131,31 @@ class _Found:
 
     @property
     def good(self) -> int:
-        return self.rows - self.aside
+        return self.rows - self.quarantined
 
 
 def _by_day(rows: DataFrame, batch: Batch) -> Mapping[date, _Found]:
-    ahead, new = is_ahead(batch), ~F.col(QUARANTINED)
-    timed = isinstance(batch.table.changes, Timestamp)
-    at = F.unix_micros(AT) if timed else F.col(AT)
+    changes = batch.table.changes
+    ahead, new = changes.is_ahead(F.col(ORDER), batch.now), ~F.col(QUARANTINED)
+    at = changes.as_number(F.col(ORDER))
     # A row of a day to come is found when that day is loaded, and moves no watermark before.
     own = F.col("_landing_day") == F.col(LOAD_DAY)
     waits = ahead & ~F.expr(GOOD) & own
-    ends = new & ~ahead & (own if timed else F.lit(True))
+    ends = new & ~ahead & (own if changes.watermark_by_day else F.lit(True))
     found = rows.groupBy(LOAD_DAY).agg(
         F.count_if(new).alias("rows"),
-        F.count_if(new & ~F.expr(GOOD)).alias("aside"),
-        F.count_if(F.expr(GOOD) & F.col(AT).isNull()).alias("without"),
+        F.count_if(new & ~F.expr(GOOD)).alias("quarantined"),
+        F.count_if(F.expr(GOOD) & F.col(ORDER).isNull()).alias("without"),
         F.min(F.when(ends, at)).alias("lowest"),
         F.max(F.when(ends, at)).alias("highest"),
         F.count_if(new & is_null()).alias("nulls"),
         F.count_if(new & is_unreadable()).alias("unreadable"),
         F.count_if(new & ahead).alias("ahead"),
-        F.min(F.when(waits, F.unix_micros(AT) if timed else F.lit(None))).alias("first_ahead"),
+        F.min(F.when(waits, at)).alias("first_ahead"),
     )
     days = {row[LOAD_DAY]: _Found(*row[1:]) for row in found.collect()}
-    changes = batch.table.changes
-    nulls = sum(each.nulls for each in days.values())
-    if nulls and isinstance(changes, Cursor) and changes.nulls == "raise":
-        raise SourceError(
-            f"{batch.table.name}: {nulls} rows have no {changes.column}, so nobody can say whether "
-            "they are new. Nothing was loaded and no watermark moved; repair them at the source, "
-            "or say nulls='quarantine' to set them aside or nulls='include' to load each of them "
-            "once."
-        )
+    nulls, read = (sum(getattr(each, n) for each in days.values()) for n in ("nulls", "rows"))
+    changes.refuse_nulls(batch.table.name, nulls, read, _fixed(batch).path)
     return days
 
 
@@ -180,7 +164,7 @@ def _judge(
 ) -> tuple[list[Entry], dict[date, list[RuleResult]]]:
     entries: list[Entry] = []
     results: dict[date, list[RuleResult]] = {}
-    looks = last_looks(batch)
+    inspected = last_inspections(batch)
     history = batch.view.table(batch.table.name)
     asked = judges_volume(batch.table.rules)
     volume = added_up(history, lambda entry: entry.rows_inserted) if asked else {}
@@ -188,15 +172,15 @@ def _judge(
         found = days.get(claim.day, _Found())
         counts = DayCounts(
             found.rows,
-            found.aside,
+            found.quarantined,
             found.rows + volume.get(claim.day, 0),
-            found.aside,
+            found.quarantined,
             trailing=Before(volume, claim.day),
             day=claim.day,
             now=batch.now,
         )
         results[claim.day] = batch.accepting(judge_day(batch.table.rules, counts), claim.day)
-        last = looks[claim.day]
+        last = inspected[claim.day]
         low = last.high if last is not None else ""
         entries.append(
             replace(
@@ -204,27 +188,25 @@ def _judge(
                 **verdict(results[claim.day]),
                 rows_read=found.rows,
                 rows_inserted=found.good,
-                rows_quarantined=found.aside,
+                rows_quarantined=found.quarantined,
                 bytes=sum(file.size for file in claim.files),
                 low=low,
-                high=_watermark(batch, low, found),
+                high=batch.table.changes.high_after(
+                    low, found.lowest, found.highest, found.good, batch.now
+                ),
                 position=_position(batch, fixed, claim.day, found, step),
             )
         )
     return entries, results
 
 
-def _watermark(batch: Batch, before: str, found: _Found) -> str:
-    changes = batch.table.changes
-    if not isinstance(changes, Cursor):
-        return before
-    return changes.high_after(before, found.lowest, found.highest, found.good, batch.now)
-
-
 def _position(batch: Batch, fixed: FixedSource, day: date, found: _Found, step: Step | None) -> str:
     work = batch.work.days[day]
-    state: dict[str, Any] = {"detector": batch.claims[0].detector, "column": _column(batch.table)}
-    state["source"] = fixed.mark
+    state: dict[str, Any] = {
+        "detector": batch.claims[0].detector,
+        "column": batch.table.changes.positioned_by,
+        "source": fixed.fingerprint,
+    }
     if work.seen:
         state["seen"] = work.seen
     if work.listed:
@@ -235,19 +217,18 @@ def _position(batch: Batch, fixed: FixedSource, day: date, found: _Found, step: 
         state["version"] = fixed.version
     if step is not None:
         state |= {"top": step.after.high, **state_of_progress(step.after, step.after.high)}
-        state[WITHOUT_CURSOR] = without_cursor_since(batch, found.without)
+        state[WITHOUT_CURSOR] = without_cursor_since(
+            batch.view.table(batch.table.name), batch.number, found.without
+        )
     return json.dumps(state)
-
-
-def _column(table: Table) -> str:
-    return str(getattr(table.changes, "column", "") or getattr(table.changes, "sequence", ""))
 
 
 def _refuse_other_detector(batch: Batch) -> None:
     """Raise WatermarkError where another detector or column left the position."""
     state = state_of(batch.view.table(batch.table.name).last)
-    before = state.get("detector"), state.get("column")
-    now = batch.claims[0].detector, _column(batch.table)
+    # A log without a column of its own was called "" once.
+    before = state.get("detector"), state.get("column") or batch.table.changes.positioned_by
+    now = batch.claims[0].detector, batch.table.changes.positioned_by
     if state and before != now:
         raise WatermarkError(
             f"{batch.table.name} was loaded by {before[0]} of {before[1]!r} so far, and is now to "
@@ -261,11 +242,10 @@ def _passed_over(batch: Batch, days: Mapping[date, _Found]) -> Mapping[date, int
 
     0 for a day with as many rows as before of which some are others, and none was new.
     """
-    changes = batch.table.changes
-    if not isinstance(changes, Timestamp) or changes.lookback >= ONE_DAY:
+    if not batch.table.changes.may_pass_over:
         return {}
     more: dict[date, int] = {}
-    for day, last in last_looks(batch).items():
+    for day, last in last_inspections(batch).items():
         before, now = state_of(last).get("seen", ""), batch.work.days[day].seen
         if before and now:
             new = days[day].rows if day in days else 0
@@ -280,26 +260,10 @@ def _notes(batch: Batch, days: Mapping[date, _Found], step: Step | None) -> tupl
     notes = list(step.notes) if step is not None else []
     changes = batch.table.changes
     ahead = sum(found.ahead for found in days.values())
-    if ahead and isinstance(changes, Timestamp):
+    if ahead:
         notes.append(changes.ahead_note(ahead, batch.now))
-    below = _passed_over(batch, days)
-    if below and isinstance(changes, Timestamp):
-        remedy = (
-            f"let Timestamp({changes.column!r}, lookback=timedelta(days=1)) read such days again"
-        )
-        others = [day for day, rows in below.items() if not rows]
-        late = [day for day in below if day not in others]
-        if late:
-            notes.append(
-                f"{sum(below.values())} rows of {named(late)} came again, or late with a "
-                f"{changes.column} below the watermark, and were not read: {remedy}"
-            )
-        if others:
-            notes.append(
-                f"rows of {named(others)} changed at the source with a {changes.column} below the "
-                f"watermark, and were not read: {remedy}"
-            )
+    notes += changes.passed_over_notes(_passed_over(batch, days))
     odd = sum(found.unreadable for found in days.values())
     if odd:
-        notes.append(f"{odd} rows were quarantined: their {_column(batch.table)} cannot be read")
+        notes.append(f"{odd} rows were quarantined: their {changes.positioned_by} cannot be read")
     return tuple(notes)

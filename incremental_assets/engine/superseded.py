@@ -1,4 +1,4 @@
-"""Which rows in quarantine do not count any more, told by the ledger; and taking them away.
+"""Which rows in quarantine are superseded, by the ledger; and removing them.
 
 A row counts until a later batch judges its window again, or somebody drops it; those of a batch
 that was given up never do. They are taken away after that is on record. Nothing depends on whether
@@ -21,7 +21,7 @@ from incremental_assets.ledger.view import TableHistory
 
 
 def superseded(outcomes: Iterable[Entry], days: Collection[date] | None = None) -> list[Superseded]:
-    """What the outcomes of a table, of each day oldest first, say of some days (None: of all).
+    """The outcomes of a table, of each day oldest first, for some days (None: for all).
 
     A held batch over the same window is replaced by the next one, and by a rebuild or a replay
     everything before it.
@@ -79,7 +79,7 @@ def tidy(
 ) -> None:
     """Take away what does not count any more of these days.
 
-    What fails is told and not raised; the next load of the day and `maintain` do it again.
+    What fails is logged and not raised; the next load of the day and `maintain` do it again.
     """
     with tolerated(f"{name}: rows in quarantine that do not count any more", say):
         quarantine.drop(path, quarantine.still_there(path, superseded(outcomes, days)))

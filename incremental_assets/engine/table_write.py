@@ -66,7 +66,7 @@ def stage_good(
     grown = contract_of(table).grown(fields, known)
     good = read.rows.where(f"dt IN ({sql_days(days)}) AND {_GOOD}")
     changes = _change_set(good, batch, read.order, grown)
-    if _keeps_places(table):
+    if _keeps_positions(table):
         _ensure_columns(batch, changes, read.order)
         changes = replace(changes, rows=frames.cache(changes.rows))
     to = _destination(batch, read.order, days)
@@ -78,13 +78,13 @@ def stage_good(
     return table.write.stage(frames, to, changes)
 
 
-def _keeps_places(table: Table) -> bool:
-    """Whether rows carry their place in an order that is none of their own columns."""
+def _keeps_positions(table: Table) -> bool:
+    """Whether rows carry a position that is none of their own columns."""
     return table.log is not None or table.write.keeps_versions
 
 
 def _destination(batch: Batch, order: tuple[str, ...], days: Sequence[date]) -> Destination:
-    table, places = batch.table, _keeps_places(batch.table)
+    table, positioned = batch.table, _keeps_positions(batch.table)
 
     def may_hold(file: DataFile) -> bool:
         return table.day is None or file.partition["dt"] in days
@@ -108,8 +108,8 @@ def _destination(batch: Batch, order: tuple[str, ...], days: Sequence[date]) -> 
         days=tuple(days),
         replaces_days=whole,
         keep=may_hold,
-        counted_by="" if places else "dt",
-        tombstones=places,
+        counted_by="" if positioned else "dt",
+        tombstones=positioned,
         is_log=table.log is not None,
         hidden=("dt", *LINEAGE, CHANGED_AT),
         lineage=("dt", *LINEAGE),
@@ -181,11 +181,11 @@ def _rebuilt(
     wanted = events.join(touched, list(to.key), "left_semi")
     if truncates is not None and batch.table.changes_are_events:
         upserts = wanted.where(f"{OPERATION} = 'upsert'")
-        places = _places(truncates, to)
-        before = earlier_truncates(superseded, to.key, places.columns)
+        positions = _positions(truncates, to)
+        before = earlier_truncates(superseded, to.key, positions.columns)
         if before is not None and carried:
-            places = places.unionByName(before.where(carried)).distinct()
-        deletes = deletes_after(upserts, places, to.key, to.order)
+            positions = positions.unionByName(before.where(carried)).distinct()
+        deletes = deletes_after(upserts, positions, to.key, to.order)
         wanted = wanted.unionByName(deletes, allowMissingColumns=True)
         wanted = wanted.unionByName(truncates.where(here))
     found = ChangeSet(frames.cache(wanted), changes.own, changes.deletes)
@@ -197,7 +197,7 @@ def _with_truncates(
 ) -> ChangeSet:
     """The changes, and the deletes that truncates make of their keys; of new ones, of every key."""
     rows, session = changes.rows, frames.session
-    came = _places(rows.where(_IS_TRUNCATE), to)
+    came = _positions(rows.where(_IS_TRUNCATE), to)
     superseded = to.superseded(session)
     before = earlier_truncates(superseded, to.key, came.columns)
     if before is not None and not _any(before):
@@ -214,8 +214,8 @@ def _with_truncates(
     return ChangeSet(frames.cache(rows), changes.own, changes.deletes)
 
 
-def _places(truncates: DataFrame, to: Destination) -> DataFrame:
-    """Where truncates stand in the log, and when, and the days that say them."""
+def _positions(truncates: DataFrame, to: Destination) -> DataFrame:
+    """The log positions of truncates, their times, and the days that they came on."""
     time = [to.valid_time] if to.valid_time else []
     return truncates.select(*to.place, *time, "dt").distinct()
 

@@ -1,4 +1,4 @@
-"""A loader's target: a table with one scope and no days, and how its source tells what is new."""
+"""A loader's target: a table with one scope and no days, and the detector of its source."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from incremental_assets.changes.detector import Detector
 from incremental_assets.changes.target_state import TargetState
 from incremental_assets.errors import DefinitionError
 from incremental_assets.quality.rule import Rule, looks_further
-from incremental_assets.sources.stored import StoredSource
+from incremental_assets.sources.source import Source
 from incremental_assets.writes.strategy import WriteStrategy
 
 _PARTITION = re.compile(r"[A-Za-z0-9_]+")
@@ -29,7 +29,7 @@ class TargetTable:
     """
 
     name: str
-    source: StoredSource
+    source: Source
     path: str
     ledger: str
     changes: Detector
@@ -86,7 +86,7 @@ class TargetTable:
 
     @cached_property
     def state(self) -> TargetState:
-        """The target as nobody has looked at it yet."""
+        """The target, of which nothing has been read yet."""
         return TargetState(self.name, self.path, self.write, self.key)
 
     @property

@@ -51,7 +51,7 @@ from incremental_assets.ledger.together import CLAIMED_AS, new_token
 from incremental_assets.quality.examples import examples
 from incremental_assets.quality.gate import Counted, count, is_good
 from incremental_assets.quality.judge import RuleResult, judge_target
-from incremental_assets.sources.stored import FixedSource
+from incremental_assets.sources.source import FixedSource
 from incremental_assets.spark.failure import what_failed
 from incremental_assets.spark.load_session import batch_frames, size_of
 from incremental_assets.writes.destination import ChangeSet, Destination
@@ -81,7 +81,7 @@ class Loaded:
 
 @dataclass(frozen=True)
 class _Judged:
-    """The rows that are new, what each rule found of them, and what is to be told."""
+    """The rows that are new, what each rule found of them, and what is logged."""
 
     new: NewRows
     checks: tuple[RuleResult, ...]
@@ -341,7 +341,7 @@ def _noted(target: TargetTable, after: Position, source: FixedSource) -> Positio
     """The position, with how the source looked; a log says itself what was read of it."""
     if target.changes.is_log:
         return after
-    return replace(after, state={**after.state, FINGERPRINT: source.mark})
+    return replace(after, state={**after.state, FINGERPRINT: source.fingerprint})
 
 
 def _in_words(result: RuleResult) -> str:
@@ -350,7 +350,7 @@ def _in_words(result: RuleResult) -> str:
 
 
 def _note(done: Entry, touched: Sequence[Touched]) -> str:
-    """What the commit says of the batch, so that its outcome can be told from it alone."""
+    """The commit's note, from which settling reads the outcome of the batch."""
     note: Mapping[str, Any] = {
         "batch": done.batch,
         "metrics": {name: getattr(done, name) for name in _METRICS},

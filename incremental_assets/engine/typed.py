@@ -11,23 +11,17 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from incremental_assets.changes.bronze_events import EVENT, NO_TIME, REASON, reasons_of
+from incremental_assets.changes.position import state_of
 from incremental_assets.days import DayRange
 from incremental_assets.decodable import decodable_if_kept
 from incremental_assets.delta.columns import CHANGED_AT, DELETED, HASH, OPERATION, ORDER
 from incremental_assets.delta.literals import sql_days
 from incremental_assets.delta.read import DataFile, data_files, read_version
 from incremental_assets.engine.batch import Batch
-from incremental_assets.engine.events import (
-    EVENT,
-    NO_TIME,
-    REASON,
-    events_of,
-    reasons_of,
-)
 from incremental_assets.engine.scope import scope_of
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import Frames, quoted
-from incremental_assets.plan.stored import state_of
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.gate import prepared, with_reasons
 from incremental_assets.table import Table
@@ -35,11 +29,11 @@ from incremental_assets.table import Table
 
 @dataclass(frozen=True)
 class Typed:
-    """Typed rows, the order of their versions (the row hash last), and what tells their places.
+    """Typed rows, the order of their versions (the row hash last), and how a log orders its events.
 
     They have the table's own columns, `_fields`, `_landing_day`, `_day`, `_file`, `dt`, `_reasons`
     and `_line`; changes also `_operation`, `_deleted` and the columns of `order` but the hash.
-    `kind` is how a log tells the places of its events.
+    `kind` is the kind of a log's positions.
     """
 
     rows: DataFrame
@@ -48,9 +42,9 @@ class Typed:
 
 
 def typed(frames: Frames, landed: DataFrame, batch: Batch) -> Typed:
-    """Type bronze rows by the contract, transform them, and say why a row is to be quarantined.
+    """Type bronze rows by the contract, transform them, with the reasons why a row is quarantined.
 
-    Raises SourceError where the places of a log's events have no order between them.
+    Raises SourceError where positions of a log have no order between them.
     """
     table = batch.table
     if table.log is None:
@@ -61,7 +55,7 @@ def typed(frames: Frames, landed: DataFrame, batch: Batch) -> Typed:
             order = (ORDER, HASH)
         return Typed(_bare(rows, F.col("payload")), order)
     kind = _kind_before(batch)
-    events = events_of(frames, landed, table.log, table.key, kind, table.name)
+    events = table.log.events(frames, landed, table.key, kind, table.name)
     changes = events.rows
     if table.write.by_event_time:
         no_time = F.col(OPERATION).isNotNull() & F.col(CHANGED_AT).isNull()
@@ -168,15 +162,15 @@ def _upstream(batch: Batch) -> tuple[str, int]:
 def _up_to(judged: Mapping[date, int]) -> str:
     """SQL for the rows of each day up to its batch; of a day that is not named, none.
 
-    The batches stand in one array, a place a day: as many conditions as days would cost each row a
-    look at all of them, and the planner a tree of that size.
+    The batches are one array, indexed by day: as many conditions as days would cost each row a
+    comparison with all of them, and the planner a tree of that size.
     """
     if not judged:
         return "false"
     first = min(judged)
     batches = ",".join(str(judged.get(day, 0)) for day in DayRange(first, max(judged)))
-    place = f"datediff(_day, DATE'{first}')"
-    return f"_batch <= get(CAST(split('{batches}', ',') AS ARRAY<BIGINT>), {place})"
+    index = f"datediff(_day, DATE'{first}')"
+    return f"_batch <= get(CAST(split('{batches}', ',') AS ARRAY<BIGINT>), {index})"
 
 
 def _judged(landed: DataFrame, batch: Batch) -> DataFrame:
@@ -190,19 +184,19 @@ def _judged(landed: DataFrame, batch: Batch) -> DataFrame:
     return rows.withColumn("dt", F.col("_day"))
 
 
-def _line(said: Column) -> Column:
+def _line(payload: Column) -> Column:
     """What landed, as text: the line as it is where it is no JSON."""
-    return F.coalesce(F.col("_raw"), F.to_json(said))
+    return F.coalesce(F.col("_raw"), F.to_json(payload))
 
 
-def _bare(rows: DataFrame, said: Column) -> DataFrame:
+def _bare(rows: DataFrame, payload: Column) -> DataFrame:
     """Without what only typing needs. What landed is kept of bad rows: it is dear to make."""
-    rows = rows.withColumn("_line", F.when(F.size("_reasons") > 0, _line(said)))
+    rows = rows.withColumn("_line", F.when(F.size("_reasons") > 0, _line(payload)))
     return rows.drop("payload", EVENT, "_raw", "_unreadable", "_batch", "_hash", "_key", "_reason")
 
 
 def _kind_before(batch: Batch) -> str | None:
-    """How earlier loads read the places of the log."""
+    """The kind of positions that earlier loads found in the log."""
     for entry in batch.view.table(batch.table.name).newest_first():
         if entry.position:
             kind: str | None = state_of(entry).get("kind")

@@ -1,4 +1,4 @@
-"""How many rows days have, as the ledger and Delta's log tell it: what count rules compare with."""
+"""How many rows days have, by the ledger and Delta's log: what count rules compare with."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def landed(path: str, written: StagedWrite | None, days: Collection[date]) -> Ro
     for file, day, rows in rows_by_file(path, "_landing_day"):
         if day is not None and not (day in days and file in replaced):
             found[day] = found.get(day, 0) + rows
-    for place, rows in (written.staged.rows if written else {}).items():
-        if place[0] is not None:
-            found[place[0]] = found.get(place[0], 0) + rows
+    for partition, rows in (written.staged.rows if written else {}).items():
+        if partition[0] is not None:
+            found[partition[0]] = found.get(partition[0], 0) + rows
     return found
 
 

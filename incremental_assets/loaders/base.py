@@ -16,6 +16,9 @@ from incremental_assets.errors import DefinitionError
 from incremental_assets.loaders.target import Target
 from incremental_assets.quality.rules import Rule
 from incremental_assets.settings import location
+from incremental_assets.sources.source import Source
+from incremental_assets.sources.stored import Stored
+from incremental_assets.sources.stored_files import Format
 from incremental_assets.writes import SCD2, Append, Merge, WriteStrategy
 
 _LOG = logging.getLogger("incremental_assets")
@@ -73,6 +76,13 @@ def path_of(name: str, value: str | Path) -> str:
     if not str(value).strip():
         raise DefinitionError(f"{name} is empty; expected a path or the URI of an object store.")
     return location(name, str(value))
+
+
+def source_of(name: str, value: str | Path | Source, kind: Format | None) -> Source:
+    """A source that was given, as it is or by its path and format."""
+    if isinstance(value, Source):
+        return value
+    return Stored(path_of(name, value), kind)
 
 
 def names_of(value: Names | None) -> tuple[str, ...]:

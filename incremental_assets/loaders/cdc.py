@@ -17,10 +17,12 @@ from incremental_assets.loaders.base import (
     names_of,
     path_of,
     rules_of,
+    source_of,
     write_of,
 )
 from incremental_assets.loaders.target import Target, on
-from incremental_assets.sources.stored import Format, StoredSource
+from incremental_assets.sources.source import Source
+from incremental_assets.sources.stored_files import Format
 from incremental_assets.writes import WriteStrategy
 
 
@@ -29,7 +31,7 @@ class CDCLoader(IncrementalLoader):
 
     def target(
         self,
-        cdc_source_path: str | Path,
+        cdc_source_path: str | Path | Source,
         target_path: str | Path,
         watermark_path: str | Path,
         primary_key: Names,
@@ -54,7 +56,7 @@ class CDCLoader(IncrementalLoader):
         event with a lower number that comes later is put in its place. Operations are named as
         most systems name them (INSERT, U, update_postimage, …); `operations` adds words of one's
         own. The target holds the source's own columns without those of the log, and what begins
-        with `_`; delete markers are kept beside it, so that nothing older brings a row back. With
+        with `_`; tombstones are kept in a side table, so that nothing older brings a row back. With
         `history` it holds every version. `max_records` takes whole files, at least one.
         """
         key = names_of(primary_key)
@@ -72,7 +74,7 @@ class CDCLoader(IncrementalLoader):
         return self._target(
             TargetTable(
                 table_name,
-                StoredSource(path_of("cdc_source_path", cdc_source_path), source_format),
+                source_of("cdc_source_path", cdc_source_path, source_format),
                 path_of("target_path", target_path),
                 path_of("watermark_path", watermark_path),
                 changes,

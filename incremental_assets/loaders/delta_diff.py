@@ -1,4 +1,4 @@
-"""Loading a full copy by what differs from the copy before it."""
+"""Loading a snapshot by what differs from the snapshot before it."""
 
 from __future__ import annotations
 
@@ -21,18 +21,20 @@ from incremental_assets.loaders.base import (
     names_of,
     path_of,
     rules_of,
+    source_of,
     write_of,
 )
 from incremental_assets.loaders.result import LoadResult
 from incremental_assets.loaders.target import Target, on
-from incremental_assets.sources.stored import Format, StoredSource
+from incremental_assets.sources.source import Source
+from incremental_assets.sources.stored_files import Format
 from incremental_assets.writes import WriteStrategy
 
 
 class DetectedChanges(TypedDict):
-    """The changes between two copies: frames of the source's own columns, and the result.
+    """The changes between two snapshots: frames of the source's own columns, and the result.
 
-    Deleted rows are as they were in the copy before, updated ones as they are now.
+    Deleted rows are as they were in the snapshot before, updated ones as they are now.
     """
 
     inserts: DataFrame
@@ -59,11 +61,11 @@ def _detected(target: Target) -> DetectedChanges:
 
 
 class DeltaDiffLoader(IncrementalLoader):
-    """Finds inserts, updates and deletes between full copies by a hash of each row."""
+    """Finds inserts, updates and deletes between snapshots by a hash of each row."""
 
     def target(
         self,
-        source_path: str | Path,
+        source_path: str | Path | Source,
         target_path: str | Path,
         snapshot_path: str | Path,
         primary_key: Names,
@@ -86,8 +88,8 @@ class DeltaDiffLoader(IncrementalLoader):
         Columns to `ignore` make no change. A snapshot that would delete a larger share of the rows
         than `max_deleted_share` is a SnapshotError. `snapshot_at` is the moment that it stands for,
         the load's by default; with `history` one that comes late is put in its place. Without a
-        `watermark_path` the ledger lies beside the snapshot. The frames read what the load wrote
-        down (`<snapshot_path>/_changes`), so they stay right when the source is gone.
+        `watermark_path` the ledger lies in the snapshot's folder. The frames read what the load
+        wrote (`<snapshot_path>/_changes`), so they stay right when the source is gone.
         """
         key = names_of(primary_key)
         if snapshot_at is not None and snapshot_at.tzinfo is None:
@@ -103,7 +105,7 @@ class DeltaDiffLoader(IncrementalLoader):
         return self._target(
             TargetTable(
                 table_name,
-                StoredSource(path_of("source_path", source_path), source_format),
+                source_of("source_path", source_path, source_format),
                 target,
                 ledger or f"{snapshot}/_ledger",
                 changes,

@@ -56,7 +56,7 @@ class Scene:
 
     table: str
     loader: str
-    news: str
+    change: str
     columns: tuple[str, ...]
     land: Callable[[Path, Delivery], None]
     load: Callable[[SparkSession, Place, Clock, Say], LoadResult]
@@ -125,7 +125,7 @@ SCENES = (
     Scene(
         "products",
         "DeltaDiffLoader",
-        "In the second copy figs are new, apples cost more, and dates are gone.",
+        "In the second snapshot figs are new, apples cost more, and dates are gone.",
         ("sku", "name", "price"),
         land_products,
         load_products,

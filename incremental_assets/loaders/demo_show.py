@@ -24,7 +24,7 @@ _COUNTS = ("read", "inserted", "updated", "deleted", "quarantined")
 def show_scene(scene: Scene, place: Place, results: Sequence[LoadResult], out: Screen) -> None:
     """A row per load, what was noted, and the rows of the target."""
     out.print(Text(f"\n{scene.table}: {scene.loader}", "bold"))
-    out.print(scene.news)
+    out.print(scene.change)
     out.print(_loads(results))
     for result in results:
         for note in result.notes:

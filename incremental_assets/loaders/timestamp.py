@@ -16,10 +16,12 @@ from incremental_assets.loaders.base import (
     names_of,
     path_of,
     rules_of,
+    source_of,
     write_of,
 )
 from incremental_assets.loaders.target import Target, on
-from incremental_assets.sources.stored import Format, StoredSource
+from incremental_assets.sources.source import Source
+from incremental_assets.sources.stored_files import Format
 from incremental_assets.writes import WriteStrategy
 
 
@@ -28,7 +30,7 @@ class TimestampBasedLoader(IncrementalLoader):
 
     def target(
         self,
-        source_path: str | Path,
+        source_path: str | Path | Source,
         target_path: str | Path,
         watermark_path: str | Path,
         timestamp_column: str,
@@ -67,7 +69,7 @@ class TimestampBasedLoader(IncrementalLoader):
         return self._target(
             TargetTable(
                 table_name,
-                StoredSource(path_of("source_path", source_path), source_format),
+                source_of("source_path", source_path, source_format),
                 path_of("target_path", target_path),
                 path_of("watermark_path", watermark_path),
                 changes,

@@ -6,18 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
-from incremental_assets.changes import Sequence as SequenceChanges
-from incremental_assets.changes import Timestamp
 from incremental_assets.changes.watermark import as_text
 from incremental_assets.days import utc_today
 from incremental_assets.errors import NothingThereError
 from incremental_assets.ledger.view import LedgerView, TableHistory
-from incremental_assets.plan import source_news, stale_days
-from incremental_assets.plan.once import OneLook
+from incremental_assets.plan import pending_days, stale_days
+from incremental_assets.plan.plan_inspector import PlanInspector
 from incremental_assets.settings import Settings
 from incremental_assets.sources.landed_files import LandedFiles
-from incremental_assets.sources.stored_days import highest
-from incremental_assets.sources.stored_feed import Stored
+from incremental_assets.sources.row_fingerprints import highest
+from incremental_assets.sources.source import Source
 from incremental_assets.table import Table
 
 
@@ -43,24 +41,28 @@ def compare(
     tables: Sequence[Table], view: LedgerView, settings: Settings, now: datetime
 ) -> list[Compared]:
     """Each table beside each of its sources. Raises SourceError for one that cannot be listed."""
-    look = OneLook()
-    return [found for table in tables for found in _compared(table, view, settings, now, look)]
+    inspection = PlanInspector()
+    return [
+        found for table in tables for found in _compared(table, view, settings, now, inspection)
+    ]
 
 
 def _compared(
-    table: Table, view: LedgerView, settings: Settings, now: datetime, look: OneLook
+    table: Table, view: LedgerView, settings: Settings, now: datetime, inspection: PlanInspector
 ) -> Iterator[Compared]:
     history, today = view.table(table.name), utc_today(now)
     if table.layer == "bronze":
-        found = source_news(table, view, settings, now, look)
-        news = {day: todo.why for day, todo in found.days.items()}
+        found = pending_days(table, view, settings, now, inspection)
+        pending = {day: todo.why for day, todo in found.days.items()}
     else:
-        news = stale_days(table, view, settings.start_date, today)
-    behind = len(news), len(history.held), _some(news)
+        pending = stale_days(table, view, settings.start_date, today)
+    behind = len(pending), len(history.held), _some(pending)
     if table.feed is not None:
-        yield Compared(table.name, *_landed(table.feed, history, settings, look), *behind)
-    elif table.stored is not None:
-        yield Compared(table.name, *_stored(table, table.stored, history, settings, look), *behind)
+        yield Compared(table.name, *_landed(table.feed, history, settings, inspection), *behind)
+    elif table.source is not None:
+        yield Compared(
+            table.name, *_stored(table, table.source, history, settings, inspection), *behind
+        )
     for read in table.upstreams:
         upstream = view.table(read.table.name)
         lows = [history.watermark(read.table.name, day) for day in history.last_committed]
@@ -69,10 +71,10 @@ def _compared(
 
 
 def _landed(
-    feed: LandedFiles, history: TableHistory, settings: Settings, look: OneLook
+    feed: LandedFiles, history: TableHistory, settings: Settings, inspection: PlanInspector
 ) -> tuple[str, str, str]:
     days = feed.days(settings.landing)
-    folders = look.listed(feed, settings.landing, days)
+    folders = inspection.listed(feed, settings.landing, days)
     listed = {file.path for files in folders.values() for file in files}
     loaded = {file.path for entry in history.committed for file in entry.files}
     gone = len(loaded - listed)
@@ -85,9 +87,13 @@ def _landed(
 
 
 def _stored(
-    table: Table, stored: Stored, history: TableHistory, settings: Settings, look: OneLook
+    table: Table,
+    source: Source,
+    history: TableHistory,
+    settings: Settings,
+    inspection: PlanInspector,
 ) -> tuple[str, str, str]:
-    source = stored.source(settings.landing)
+    source = source.below(settings.landing)
     last = history.committed[-1] if history.committed else None
     read = (
         max((w.high for w in last.windows if w.upstream == source.path), default=0) if last else 0
@@ -95,12 +101,11 @@ def _stored(
     highs = [entry.high for entry in history.last_committed.values()]
     known = max(highs, key=lambda text: (len(text), text), default="")
     try:
-        fixed = look.fixed(source)
+        fixed = inspection.fixed(source)
     except NothingThereError:
         return source.path, "nothing there", _position(read or None, known, 0)
-    top = None
-    if isinstance(table.changes, Timestamp | SequenceChanges):
-        top = highest(fixed, table.changes.column)
+    cursor = table.changes.cursor_column
+    top = highest(fixed, cursor) if cursor is not None else None
     files = len({f.path for entry in history.committed for f in entry.files})
     return (
         source.path,
@@ -118,6 +123,6 @@ def _position(version: int | None, cursor: str, files: int) -> str:
     return ", ".join(filter(None, (*said, f"up to {cursor}" if cursor else ""))) or "its rows"
 
 
-def _some(news: dict[date, str]) -> str:
-    texts = [f"{day}: {why}" for day, why in list(news.items())[:2]]
-    return "; ".join(texts) + (f"; and {len(news) - 2} more days" if len(news) > 2 else "")
+def _some(pending: dict[date, str]) -> str:
+    texts = [f"{day}: {why}" for day, why in list(pending.items())[:2]]
+    return "; ".join(texts) + (f"; and {len(pending) - 2} more days" if len(pending) > 2 else "")

@@ -132,7 +132,7 @@ def _entries(settings: Settings, table: Table, view: LedgerView, now: datetime) 
     ]
     history = _history(table, [*told, *marked])
     days = tuple(sorted(history.last_committed))
-    if table.stored is not None and table.changes.is_snapshot:
+    if table.source is not None and table.changes.is_snapshot:
         days = ()  # the copy before is what the table says; older ones are gone
     if not (marked or days):  # a batch that did nothing, after which numbers go on
         marked = [_entry(table, last + 1, now.date(), "abandoned", now, 0)]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 
-from incremental_assets.changes import Sequence as SequenceChanges
+from incremental_assets.changes.position import state_of
 from incremental_assets.days import DayRange
 from incremental_assets.errors import ConflictError, DayError, DefinitionError, WatermarkError
 from incremental_assets.lakehouse import Lakehouse
@@ -16,7 +16,6 @@ from incremental_assets.ledger.entry import Entry, FileEntry, Window
 from incremental_assets.ledger.lock import table_lock
 from incremental_assets.ledger.settle import say_in_ledger
 from incremental_assets.ledger.view import TableHistory
-from incremental_assets.plan.stored import state_of
 from incremental_assets.table import Table
 
 # What a detector remembers of how the source looked: with it, the source would be as it was.
@@ -57,7 +56,7 @@ def to_rewind(
     recorded by then. Raises WatermarkError where there is nothing to rewind, and DefinitionError
     for a source that has nothing to read again.
     """
-    if table.stored is not None and table.changes.is_snapshot:
+    if table.source is not None and table.changes.is_snapshot:
         raise DefinitionError(
             f"{table.name}: each copy overwrites the one before, so there is none to read again. "
             "What the table keeps of the older ones stays as it is."
@@ -131,7 +130,7 @@ def rewind_entries(
     kept = [entry for entry in history.committed if entry.batch <= found.to]
     by_day = {entry.day: entry for entry in kept}
     days, files = found.days, _files_since(history, found)
-    if table.stored is not None and table.landing_column is None:  # all days have one watermark
+    if table.source is not None and table.landing_column is None:  # all days have one watermark
         days = found.days[-1:]
         by_day = dict.fromkeys(days, kept[-1]) if kept else {}
         files = dict.fromkeys(days, tuple(file for some in files.values() for file in some))
@@ -176,7 +175,7 @@ def _files_since(history: TableHistory, found: Rewound) -> Mapping[date, tuple[F
 def _position(table: Table, last: Entry, before: Entry | None, kept: Sequence[Entry]) -> str:
     """What the detector goes on from: as it was, but for how the source looked."""
     state = state_of(before)
-    if isinstance(table.changes, SequenceChanges) and kept:  # its gaps are the whole source's
+    if table.changes.state_of_source and kept:  # its gaps are the whole source's
         state = state_of(kept[-1])
     if table.changes.is_snapshot:  # what the table has of the copy is there still
         state = state_of(last)

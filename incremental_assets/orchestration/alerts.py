@@ -112,7 +112,7 @@ def _data_alerts(
 
 
 class _Watch:
-    """Looks into the ledger only if it, or the date, is another than at the tick before."""
+    """Inspector into the ledger only if it, or the date, is another than at the tick before."""
 
     def __init__(self, tables: Sequence[Table], settings: Settings) -> None:
         self._tables, self._start = tables, settings.start_date

@@ -11,7 +11,6 @@ from incremental_assets.delta.delta_log import columns_of
 from incremental_assets.lineage import Origin, lineage_of
 from incremental_assets.quality.rule import RowRule
 from incremental_assets.table import Table
-from incremental_assets.writes import Merge
 
 # What the load itself puts there.
 _OWN = {
@@ -105,7 +104,7 @@ def _is_kept(rule: RowRule) -> bool:
 
 def _key_of_rows(table: Table) -> tuple[str, ...]:
     """What no two rows share; a fact whose day must not change is looked up on its day alone."""
-    if not isinstance(table.write, Merge) or not table.key:
+    if not table.write.keeps_latest or not table.key:
         return ()
     by_day = table.day is not None or not table.is_typed
     return (*table.key, "dt") if by_day else table.key

@@ -13,9 +13,9 @@ from incremental_assets.orchestration.events import asset_key
 from incremental_assets.orchestration.kept_ledger import kept_ledger
 from incremental_assets.orchestration.patience import Cursor, utc_now
 from incremental_assets.orchestration.requests import Asked, runs_for
-from incremental_assets.plan import News, source_news
+from incremental_assets.plan import PendingDays, pending_days
 from incremental_assets.plan.due import with_downstream
-from incremental_assets.plan.looks import RememberedLooks
+from incremental_assets.plan.inspector import CachedInspector
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
@@ -35,7 +35,7 @@ def _sensor(
 ) -> dg.SensorDefinition:
     below = with_downstream(table, tables)
     _, _, source = table.name.partition("/")
-    ledger, looks = kept_ledger(settings.lake), RememberedLooks()
+    ledger, looks = kept_ledger(settings.lake), CachedInspector()
 
     @dg.sensor(
         name=f"new_in_{source}",
@@ -50,7 +50,7 @@ def _sensor(
         at = now()
         try:
             view = ledger.view()
-            news = source_news(table, view, settings, at, looks)
+            news = pending_days(table, view, settings, at, looks)
         except IncrementalAssetsError as error:
             cursor = cursor.unreachable(at, table.name, error)
             context.update_cursor(str(cursor))
@@ -70,7 +70,7 @@ def _sensor(
     return new_in_source
 
 
-def _outside(news: News, settings: Settings) -> str:
+def _outside(news: PendingDays, settings: Settings) -> str:
     """Which day folders are left out, in words; "" for none."""
     before = [day for day in news.outside if day < settings.start_date]
     after = [day for day in news.outside if day > settings.start_date]

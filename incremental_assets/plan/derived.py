@@ -14,7 +14,6 @@ from incremental_assets.plan.code import is_rebuilt_by_day, made_by, other_code
 from incremental_assets.plan.costs import Costs
 from incremental_assets.plan.work import DayWork, Plan, Work
 from incremental_assets.table import AsOf, SameDay, Table
-from incremental_assets.writes import Merge
 
 # The ways in which one load writes its days, one batch after the other.
 _ORDER: tuple[tuple[Mode, Kind], ...] = (
@@ -168,7 +167,7 @@ def _joined(
 ) -> tuple[Mode, Kind, str]:
     """Whether only the rows that changed are joined and merged, or the whole day."""
     there = rows_before(table, work.day, view)
-    if not isinstance(table.write, Merge) or not there:
+    if not table.write.keeps_latest or not there:
         return "rebuild", "advance", ""
     way, because = costs().cheaper(changed_rows(work, view), there)
     return way, "advance", because

@@ -14,7 +14,7 @@ from incremental_assets.plan.accepted import same_input
 from incremental_assets.plan.derived import changed_rows, rows_before
 from incremental_assets.plan.stored import last_state
 from incremental_assets.plan.work import DayWork, Work, file_entries
-from incremental_assets.sources.stored_days import rows_in
+from incremental_assets.sources.row_fingerprints import rows_in
 from incremental_assets.table import Table
 
 LAST_ENTRIES = 100
@@ -101,7 +101,7 @@ def _touched(
 ) -> tuple[Touched, ...]:
     own = Touched(day, rows)
     if table.changes.is_snapshot and work.mode == "rebuild":
-        # What the copy after this one changed is told anew from it.
+        # What the snapshot after this one changed is told anew from it.
         later = min((d for d in history.last_committed if d > day), default=None)
         return (own,) if later is None else (own, Touched(later, 0))
     return (own,)
@@ -110,7 +110,7 @@ def _touched(
 def _position(todo: DayWork) -> str:
     if todo.source is None:
         return ""
-    return json.dumps({"source": todo.source.mark, "seen": todo.seen, "listed": todo.listed})
+    return json.dumps({"source": todo.source.fingerprint, "seen": todo.seen, "listed": todo.listed})
 
 
 def _landed(table: Table, work: Work, todo: DayWork, known: LedgerView) -> Size:

@@ -52,12 +52,12 @@ def _other_days(table: Table, work: Work, view: LedgerView) -> str:
 
 def _other_landing_days(table: Table, work: Work) -> str:
     if table.changes.is_snapshot:
-        return "a copy that is as the one before it changes nothing, and nothing follows"
+        return "a snapshot that is as the one before it changes nothing, and nothing follows"
     if table.day is not None and work.mode == "rebuild":
         return "a changed file changes each day that its rows are about, or were"
     if table.day is not None:
         return "rows that are about another day than they landed on change that day"
-    if table.stored is not None and table.landing_column is not None:
+    if table.source is not None and table.landing_column is not None:
         return "for which days the source has rows that are new is known after reading"
     return ""
 

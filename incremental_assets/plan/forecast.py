@@ -20,10 +20,10 @@ from incremental_assets.plan.costs import expected_seconds
 from incremental_assets.plan.due import Due
 from incremental_assets.plan.expected import Expected, expected_batch
 from incremental_assets.plan.follows import ONLY_READING_TELLS, what_may_follow
+from incremental_assets.plan.inspector import Inspector
 from incremental_assets.plan.landed import no_longer_landed
-from incremental_assets.plan.looks import Looks
-from incremental_assets.plan.once import OneLook
 from incremental_assets.plan.plan import plan_table
+from incremental_assets.plan.plan_inspector import PlanInspector
 from incremental_assets.plan.rounds import due_runs, within_partitions
 from incremental_assets.plan.skipped import Skipped, skipped
 from incremental_assets.plan.work import DAYS_PER_BATCH, Work
@@ -85,7 +85,7 @@ def forecast(
     """
     today = utc_today(now)
     span = within_partitions(days, settings.start_date, today)
-    look = OneLook()
+    look = PlanInspector()
     ahead = _Ahead(chosen, view, settings, now, look)
     due = due_runs(chosen, settings, span, now, lambda: ahead.view, look, log)
     for number, each in enumerate(due, 1):
@@ -106,7 +106,7 @@ class _Ahead:
     view: LedgerView
     settings: Settings
     now: datetime
-    look: Looks
+    look: Inspector
     days: list[PlannedDay] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -203,7 +203,7 @@ def _unfinished(table: Table, view: LedgerView) -> str:
     )
 
 
-def _gone(table: Table, view: LedgerView, look: OneLook, span: DayRange) -> str:
+def _gone(table: Table, view: LedgerView, look: PlanInspector, span: DayRange) -> str:
     if table.feed is None:
         return ""
     listed = {day: files for day, files in look.seen(table.feed).items() if day in span}

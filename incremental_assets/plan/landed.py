@@ -7,7 +7,7 @@ from datetime import date
 from functools import partial
 
 from incremental_assets.ledger.view import LedgerView, TableHistory
-from incremental_assets.plan.looks import LOOK, Looks, Tag
+from incremental_assets.plan.inspector import INSPECTOR, Inspector, Tag
 from incremental_assets.plan.work import DayWork, Plan, Work, file_entries
 from incremental_assets.settings import Settings
 from incremental_assets.sources.landed_files import LandedFiles
@@ -21,7 +21,7 @@ def plan_landed(
     days: Sequence[date],
     view: LedgerView,
     settings: Settings,
-    look: Looks = LOOK,
+    inspection: Inspector = INSPECTOR,
 ) -> Plan:
     """The landing days of a feed that hold something new."""
     history = view.table(table.name)
@@ -29,13 +29,13 @@ def plan_landed(
     repaired: dict[date, DayWork] = {}
     idle: list[date] = []
     tag = partial(with_content_tag, settings.landing)
-    for day, listed in look.listed(feed, settings.landing, days).items():
+    for day, listed in inspection.listed(feed, settings.landing, days).items():
         if history.has_just(day, file_entries(listed)):
             idle.append(day)
             continue
         held = history.held.get(day)
         judged = {file.path for file in held.files} if held is not None else ()
-        tagged = look.tags(tag, history.files(day), judged)
+        tagged = inspection.tags(tag, history.files(day), judged)
         new, changed, why = _news(table, listed, history, day, tagged)
         if changed:
             repaired[day] = DayWork(day, why, (), (*new, *changed), tuple(changed))
@@ -44,13 +44,13 @@ def plan_landed(
         else:
             idle.append(day)
         if table.changes.is_snapshot and (new or changed):
-            # A copy is all that lies in its folder.
+            # A snapshot is all that lies in its folder.
             read = {file.path: file for file in (*new, *changed)}
             whole = tuple(read.get(file.path, file) for file in listed)
             why = (repaired.get(day) or fresh[day]).why
             fresh[day] = DayWork(day, why, (), whole)
     if table.changes.is_snapshot:
-        works = [copy_work(history, work) for _, work in sorted(fresh.items())]
+        works = [snapshot_work(history, work) for _, work in sorted(fresh.items())]
     else:
         works = [Work("append", "advance", fresh), Work("rebuild", "restate", repaired)]
     return Plan(tuple(w for w in works if w.days), {}, tuple(idle))
@@ -85,8 +85,8 @@ def _news(
     return new, [*changed, *again], ", ".join(why)
 
 
-def copy_work(history: TableHistory, day: DayWork) -> Work:
-    """A full copy is a batch of its own: the next one is told from what it says.
+def snapshot_work(history: TableHistory, day: DayWork) -> Work:
+    """A snapshot is a batch of its own: the next one is told from what it says.
 
     Where the day itself or a later one is loaded, the rows of a day are replaced.
     """

@@ -8,8 +8,8 @@ from datetime import date, datetime
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.accepted import with_accepted
 from incremental_assets.plan.derived import plan_derived
+from incremental_assets.plan.inspector import INSPECTOR, Inspector
 from incremental_assets.plan.landed import plan_landed
-from incremental_assets.plan.looks import LOOK, Looks
 from incremental_assets.plan.stored import plan_stored
 from incremental_assets.plan.work import Plan
 from incremental_assets.settings import Settings
@@ -22,7 +22,7 @@ def plan_table(
     view: LedgerView,
     settings: Settings,
     today: date,
-    look: Looks = LOOK,
+    look: Inspector = INSPECTOR,
     *,
     now: datetime | None = None,
 ) -> Plan:
@@ -40,11 +40,11 @@ def _planned(
     view: LedgerView,
     settings: Settings,
     today: date,
-    look: Looks,
+    look: Inspector,
     now: datetime | None,
 ) -> Plan:
     if table.feed is not None:
         return plan_landed(table, table.feed, days, view, settings, look)
-    if table.stored is not None:
-        return plan_stored(table, table.stored, days, view, settings, today, look, now=now)
+    if table.source is not None:
+        return plan_stored(table, table.source, days, view, settings, today, look, now=now)
     return plan_derived(table, days, view)

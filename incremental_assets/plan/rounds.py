@@ -10,8 +10,8 @@ from incremental_assets.days import DayRange, contiguous, utc_today
 from incremental_assets.errors import DayError
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.due import Due, stale_tables, with_downstream
-from incremental_assets.plan.looks import LOOK, Looks
-from incremental_assets.plan.news import source_news
+from incremental_assets.plan.inspector import INSPECTOR, Inspector
+from incremental_assets.plan.pending import pending_days
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
@@ -37,7 +37,7 @@ def due_runs(
     days: DayRange | None,
     now: datetime,
     ledger: Callable[[], LedgerView],
-    look: Looks = LOOK,
+    look: Inspector = INSPECTOR,
     log: Callable[[str], None] = lambda _: None,
     left: Callable[[Left], None] = lambda _: None,
 ) -> Iterator[Due]:
@@ -91,15 +91,15 @@ def _landed(
     span: DayRange,
     now: datetime,
     view: LedgerView,
-    look: Looks,
+    look: Inspector,
     log: Callable[[str], None],
 ) -> list[_Seen]:
     news: dict[date, str] = {}
     fingerprints: dict[date, str] = {}
     for table in chosen:
         if table.layer == "bronze":
-            log(f"Looking at the source of {table.name}")
-            found = source_news(table, view, settings, now, look)
+            log(f"Inspecting the source of {table.name}")
+            found = pending_days(table, view, settings, now, look)
             for day, todo in found.days.items():
                 if day in span:
                     news.setdefault(day, f"{table.name}: {todo.why}")

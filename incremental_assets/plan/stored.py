@@ -9,36 +9,33 @@ day pending when their time has come, whatever the source did since.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from typing import Any
 
-from incremental_assets.changes.by_timestamp import Timestamp
-from incremental_assets.changes.watermark import instant
+from incremental_assets.changes.position import parsed, state_of
 from incremental_assets.errors import NothingThereError
 from incremental_assets.ledger.entry import Entry, FileEntry, Window
 from incremental_assets.ledger.view import LedgerView, TableHistory
-from incremental_assets.plan.landed import copy_work
-from incremental_assets.plan.looks import LOOK, Looks
+from incremental_assets.plan.inspector import INSPECTOR, Inspector
+from incremental_assets.plan.landed import snapshot_work
 from incremental_assets.plan.work import DayWork, Plan, Work
 from incremental_assets.settings import Settings
 from incremental_assets.sources.landed_files import require_root
+from incremental_assets.sources.source import FixedSource, Source
 from incremental_assets.sources.source_file import SourceFile
-from incremental_assets.sources.stored import FixedSource
-from incremental_assets.sources.stored_feed import Stored
 from incremental_assets.table import Table
 
 
 def plan_stored(
     table: Table,
-    stored: Stored,
+    source: Source,
     days: Sequence[date],
     view: LedgerView,
     settings: Settings,
     today: date,
-    look: Looks = LOOK,
+    inspection: Inspector = INSPECTOR,
     *,
     now: datetime | None = None,
 ) -> Plan:
@@ -50,47 +47,43 @@ def plan_stored(
     of any other source.
     """
     history = view.table(table.name)
-    if not stored.is_absolute:
+    if source.is_landed:
         require_root(settings.landing)
+    there = source.below(settings.landing)
     try:
-        fixed = look.fixed(stored.source(settings.landing))
+        fixed = inspection.fixed(there)
     except NothingThereError:
-        if stored.is_absolute or history.last_batch:
+        if not source.is_landed or history.last_batch:
             raise
-        note = f"nothing has landed at {stored.source(settings.landing).path} yet"
+        note = f"nothing has landed at {there.path} yet"
         return Plan(idle=tuple(days), notes=(note,))
     own = table.landing_column is not None
-    wait = {day for day in days if _waits(table, last_state(table, history, day), now)}
+    wait = {day for day in days if table.changes.waits(last_state(table, history, day), now)}
     due = [
         day
         for day in days
         if (day <= today if own else day == today)
         and (day in wait or not _as_it_was(table, history, fixed, day))
     ]
-    listed = _fingerprints(table, fixed, due, today, look.files_by_day)
+    listed = _fingerprints(table, fixed, due, today, inspection.files_by_day)
     if listed is not None:
         due = [day for day in due if day in wait or _changed(table, history, day, "listed", listed)]
-    seen = _fingerprints(table, fixed, due, today, look.rows_by_day)
+    seen = _fingerprints(table, fixed, due, today, inspection.rows_by_day)
     if seen is not None:
         due = [day for day in due if day in wait or _changed(table, history, day, "seen", seen)]
     found: dict[date, DayWork] = {}
     for day in due:
-        work = _day_work(table, history, fixed, day, look)
+        work = _day_work(table, history, fixed, day, inspection)
         if work is not None:
             rows, files = ("" if each is None else each.get(day, "") for each in (seen, listed))
             found[day] = replace(work, seen=rows, listed=files)
     idle = tuple(day for day in days if day not in found)
     if table.changes.is_snapshot:
-        return Plan(tuple(copy_work(history, work) for work in found.values()), {}, idle)
+        return Plan(tuple(snapshot_work(history, work) for work in found.values()), {}, idle)
     return Plan((Work("append", "advance", found),) if found else (), {}, idle)
 
 
-def state_of(entry: Entry | None) -> Mapping[str, Any]:
-    """What the detector left in an entry of the ledger."""
-    return parsed(entry.position if entry else "")
-
-
-def last_look(table: Table, history: TableHistory, day: date) -> Entry | None:
+def last_inspection(table: Table, history: TableHistory, day: date) -> Entry | None:
     """The batch that last looked at the source for a day; without days of its own, for any."""
     if table.landing_column is not None:
         return history.last_committed.get(day)
@@ -104,30 +97,9 @@ def last_state(table: Table, history: TableHistory, day: date) -> Mapping[str, A
     return parsed(history.position(day))
 
 
-def parsed(position: str) -> Mapping[str, Any]:
-    """What a detector left, as an entry of the ledger has it; nothing for ""."""
-    state: Mapping[str, Any] = json.loads(position) if position else {}
-    return state
-
-
-def has_come(table: Table, state: Mapping[str, Any], now: datetime | None) -> bool:
-    """Whether the time of a row has come that was ahead of the clock when it was last read."""
-    changes, ahead = table.changes, state.get("ahead")
-    if not isinstance(changes, Timestamp) or not ahead:
-        return False
-    first = instant(ahead)
-    assert first is not None
-    return now is None or first <= now + changes.max_clock_skew
-
-
-def _waits(table: Table, state: Mapping[str, Any], now: datetime | None) -> bool:
-    """Whether rows of a day are to be looked for although the source did not change."""
-    return bool(state.get("waiting_since")) or has_come(table, state, now)
-
-
 def _as_it_was(table: Table, history: TableHistory, fixed: FixedSource, day: date) -> bool:
     """Whether the source is what it was when the day was last looked at."""
-    return last_state(table, history, day).get("source") == fixed.mark
+    return last_state(table, history, day).get("source") == fixed.fingerprint
 
 
 def _changed(
@@ -152,12 +124,12 @@ def _fingerprints(
 
 
 def _day_work(
-    table: Table, history: TableHistory, fixed: FixedSource, day: date, look: Looks
+    table: Table, history: TableHistory, fixed: FixedSource, day: date, inspection: Inspector
 ) -> DayWork | None:
-    last = last_look(table, history, day)
+    last = last_inspection(table, history, day)
     state = state_of(last)
-    if table.changes.is_snapshot and fixed.version is None and not fixed.files:
-        return None  # a copy that is missing is no deletion of everything
+    if table.changes.is_snapshot and fixed.is_missing:
+        return None  # a snapshot that is missing is no deletion of everything
     low = next((w.high for w in last.windows if w.upstream == fixed.path), 0) if last else 0
     windows = (Window(fixed.path, low, fixed.version or 0),)
     why = f"{fixed.path} changed" if last else f"{fixed.path} was not read for it"
@@ -165,18 +137,18 @@ def _day_work(
         why = f"rewound by {last.who}: {last.why}"
     files: tuple[SourceFile, ...] = ()
     if table.changes.is_log and fixed.version is None:
-        files = _unread(table, history, fixed, day, look)
+        files = _unread(table, history, fixed, day, inspection)
         if not files:
             return None
         why = f"{len(files)} new files"
     since = state.get("version")
-    if since is not None and not fixed.has_commit(state.get("source", "")):
+    if since is not None and not fixed.is_same_table(state.get("source", "")):
         since = None  # another table lies there now, whose commits count from 0 again
     return DayWork(day, why, windows, files, source=fixed, since=since)
 
 
 def _unread(
-    table: Table, history: TableHistory, fixed: FixedSource, day: date, look: Looks
+    table: Table, history: TableHistory, fixed: FixedSource, day: date, inspection: Inspector
 ) -> tuple[SourceFile, ...]:
     known: Mapping[str, FileEntry] = (
         history.files(day)
@@ -185,7 +157,7 @@ def _unread(
     )
     again = frozenset().union(*history.to_load_again.values())
     known = {path: file for path, file in known.items() if path not in again}
-    tagged = look.tags(fixed.tagged, known)
+    tagged = inspection.tags(fixed.tagged, known)
     new, changed = table.files.new_and_changed(fixed.files, known, tagged)
     return (*new, *changed)
 

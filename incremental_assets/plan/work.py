@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from incremental_assets.ledger.entry import FileEntry, Kind, Mode, Window
+from incremental_assets.sources.source import FixedSource
 from incremental_assets.sources.source_file import SourceFile
-from incremental_assets.sources.stored import FixedSource
 
 DAYS_PER_BATCH = 31
 

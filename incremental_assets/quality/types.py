@@ -12,10 +12,9 @@ from typing import Literal
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from incremental_assets.instants import instant
+from incremental_assets.typed_text import instant, number, whole_number
 
 OnTypeError = Literal["quarantine", "freeze", "discard"]
-_NUMBER = r"^\s*[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?\s*$"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +77,7 @@ class Integer(FieldType):
         return "bigint" if self.wide else "int"
 
     def parse(self, text: Column) -> Column:
-        number = _number(text, "decimal(38,15)")
-        return F.when(number == F.floor(number), number.try_cast(self.sql))
+        return whole_number(text, self.sql)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +92,7 @@ class Decimal(FieldType):
         return f"decimal({self.precision},{self.scale})"
 
     def parse(self, text: Column) -> Column:
-        return _number(text, self.sql)
+        return number(text, self.sql)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +109,3 @@ class Instant(FieldType):
     def typed(self, kind: Column, text: Column) -> Column:
         # A row of a typed source brings a timestamp or a date, whose text is ISO 8601 in UTC.
         return F.when(kind.isin("STRING", "TIMESTAMP", "TIMESTAMP_NTZ", "DATE"), self.parse(text))
-
-
-def _number(text: Column, kind: str) -> Column:
-    """Text that is written as a number, cast; the cast alone would spend minutes on 1e-99999999."""
-    return F.when(text.rlike(_NUMBER), text.try_cast(kind))

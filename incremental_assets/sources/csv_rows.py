@@ -31,7 +31,7 @@ from incremental_assets.sources.rows import (
     with_facts,
 )
 from incremental_assets.sources.stored_files import DataFiles
-from incremental_assets.sources.typed_text import is_text, read_text
+from incremental_assets.typed_text import is_text, read_text
 
 # RFC 4180: a quote inside quotes is doubled. Without a text for null of their own, Spark reads
 # `""` as null too; nobody's data holds this one.

@@ -34,7 +34,7 @@ from incremental_assets.sources.rows import (
     require_names,
     with_facts,
 )
-from incremental_assets.sources.typed_text import is_text, read_text
+from incremental_assets.typed_text import is_text, read_text
 
 MOST_FIELDS = 2_000
 _BROKEN = "\ue000broken"  # no field of anybody's data is called that

@@ -1,4 +1,4 @@
-"""The fields of JSON objects that lie in a column, as columns beside the others."""
+"""The fields of JSON objects that a column holds, as columns of the row."""
 
 from __future__ import annotations
 

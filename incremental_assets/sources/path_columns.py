@@ -14,7 +14,7 @@ from pyspark.sql.types import DataType, DateType, LongType, StringType
 from incremental_assets.settings import local_path
 from incremental_assets.sources.rows import OwnColumn, Reading
 from incremental_assets.sources.stored_files import DataFiles
-from incremental_assets.sources.typed_text import read_text
+from incremental_assets.typed_text import read_text
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _PLAIN_URI = re.compile(r"[A-Za-z0-9/_.,=~!$&'()*;:@-]*")

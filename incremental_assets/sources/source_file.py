@@ -1,4 +1,4 @@
-"""A file of a source: what tells a change of it, and what is said where it cannot be read."""
+"""A file of a source: what identifies a change of it, and the error where it cannot be read."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def with_content_tag(root: str, file: SourceFile) -> SourceFile:
 
 
 def not_readable(where: str, error: OSError) -> SourceError:
-    """What to say of something that the system does not let us read."""
+    """The error for something that the system does not let us read."""
     return SourceError(
         f"{where} cannot be read: {error.strerror or error}. Nothing was loaded; give this user "
         "the right to read it, or correct the path, and run again."

@@ -2,28 +2,109 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
+import polars as pl
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructType
 
 from incremental_assets.errors import SourceError
-from incremental_assets.frames import quoted, with_is_among
+from incremental_assets.frames import Frames, quoted, with_is_among
 from incremental_assets.settings import local_path
-from incremental_assets.sources.delta_news import (
+from incremental_assets.sources.delta_commits import (
     DeltaFile,
     DeltaShape,
     can_be_read_alone,
+    commit_digest,
+    delta_files_since,
+    newest_commit,
     shape_of,
     table_root,
+    version_size,
 )
+from incremental_assets.sources.file_fingerprints import FileSpan, delta_spans
 from incremental_assets.sources.path_columns import folder_text, relative_path
-from incremental_assets.sources.rows import all_readable, require_names
+from incremental_assets.sources.rows import all_readable, require_names, spelled
+from incremental_assets.sources.source import NO_TYPES, FixedSource
 from incremental_assets.sources.source_file import SourceFile
 from incremental_assets.sources.stored_files import DataFiles, named
 
 _CHOSEN = "_is_chosen"
+
+
+@dataclass(frozen=True, slots=True)
+class FixedDelta(FixedSource):
+    """A version of a Delta table.
+
+    `commit` is a digest of the version's commit: a table that was dropped and made again counts
+    from 0, too.
+    """
+
+    path: str
+    version: int
+    root: str = ""
+    commit: str = ""
+    files = ()
+
+    @classmethod
+    def newest(cls, path: str, root: str) -> FixedDelta:
+        """The newest version of a table. Raises SourceError if its log cannot be read."""
+        version, commit = newest_commit(root)
+        return cls(path, version, root, commit)
+
+    @property
+    def fingerprint(self) -> str:
+        """The version, and the digest of its commit."""
+        return f"version {self.version} {self.commit}".strip()
+
+    def rows(
+        self,
+        frames: Frames,
+        known: Mapping[str, DataType] = NO_TYPES,
+        only: Collection[str] | None = None,
+    ) -> DataFrame:
+        if only is not None:
+            raise ValueError(f"{self.path} is a Delta table; `only` is for files")
+        return spelled(delta_version(frames.session, self.root, self.version), known)
+
+    def added_since(self, low: int, high: int) -> DeltaAdded | None:
+        found = delta_files_since(self.root, low, high)
+        return DeltaAdded(self.root, high, found.files) if found.complete else None
+
+    def is_same_table(self, fingerprint: str) -> bool:
+        """Whether the log's commit of the version that it names is still that commit.
+
+        True as well where the fingerprint or the log does not say which commit it was.
+        """
+        _, version, commit = [*fingerprint.split(" "), "", ""][:3]
+        now = commit_digest(self.root, int(version)) if commit else ""
+        return not now or now == commit
+
+    def scan(self) -> pl.LazyFrame | None:
+        local = local_path(self.root)
+        return None if local is None else pl.scan_delta(str(local), version=self.version)
+
+    def day_spans(self, column: str) -> Sequence[FileSpan] | None:
+        return delta_spans(self.root, self.version, column)
+
+    def size(self) -> int:
+        """Bytes of the files that the version holds."""
+        return version_size(self.root, self.version)
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaAdded:
+    """The files that commits up to a version added."""
+
+    root: str
+    version: int
+    files: tuple[DeltaFile, ...]
+
+    def rows(self, frames: Frames) -> DataFrame:
+        """The rows of the files, as `delta_rows` reads them."""
+        return delta_rows(frames.session, self.root, self.version, self.files)
 
 
 def delta_version(session: SparkSession, path: str, version: int) -> DataFrame:

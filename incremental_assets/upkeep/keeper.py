@@ -32,8 +32,8 @@ from incremental_assets.delta.delta_log import (
 )
 from incremental_assets.delta.read import DataFile, TableFiles, plain_files
 from incremental_assets.engine.batch import quarantine_path
-from incremental_assets.engine.copy_base import base_path
 from incremental_assets.engine.since import version_read
+from incremental_assets.engine.snapshot_base import base_path
 from incremental_assets.engine.superseded import superseded
 from incremental_assets.errors import ConflictError, IncrementalAssetsError, LakeError
 from incremental_assets.ledger.entry import Entry

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import partial
 
-from incremental_assets.changes.by_sequence import Sequence as SequenceChanges
 from incremental_assets.days import DayRange, utc_today
-from incremental_assets.engine.copy_changes import is_damaged
+from incremental_assets.engine.snapshot_diff import is_damaged
 from incremental_assets.errors import DefinitionError
 from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.ledger.view import LedgerView, TableHistory
@@ -159,10 +158,7 @@ def _of_stored(house: Lakehouse, table: Table, view: LedgerView, asked: DayRange
     else:
         days = [] if left_out else [today]
     # A gap that was waited for once is passed by what was loaded since.
-    changes = table.changes
-    if isinstance(changes, SequenceChanges):
-        changes = replace(changes, on_gap="report")
-    again = replace(table, changes=changes)
+    again = replace(table, changes=table.changes.passing_gaps())
     planned = partial(_stored_again, house, again)
     return Landed(again, tuple(days), planned, left_out, dated=dated)
 

@@ -94,7 +94,7 @@ class Destination:
         return F.lit(self.batch).cast("long").alias(BATCH)
 
     def written(self, own: Mapping[str, DataType]) -> list[str]:
-        """The columns that are written beside the batch's number, quoted."""
+        """The columns that are written after the batch's number, quoted."""
         return [quoted(name) for name in dict.fromkeys((*own, *self.order))]
 
     def replaced_days(self) -> tuple[str, tuple[date, ...]] | None:

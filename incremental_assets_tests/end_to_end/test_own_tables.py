@@ -12,8 +12,8 @@ from incremental_assets.catalog import tables_of
 from incremental_assets.settings import PROJECT_ROOT
 from incremental_assets_tests.end_to_end.shop import Shop, kill_group
 from incremental_assets_tests.feeds.test_change_log import envelope
-from incremental_assets_tests.feeds.test_copies import copy
 from incremental_assets_tests.feeds.test_sequence import movements
+from incremental_assets_tests.feeds.test_snapshots import copy
 from incremental_assets_tests.feeds.test_timestamp import orders
 from incremental_assets_tests.feeds.world import Lake
 

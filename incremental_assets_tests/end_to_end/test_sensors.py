@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from incremental_assets.catalog import tables
 from incremental_assets.days import DayRange
 from incremental_assets.orchestration.requests import ASKED_FOR, MOST_ATTEMPTS
-from incremental_assets.plan import landing_days_with_news
+from incremental_assets.plan import why_pending
 from incremental_assets.plan.due import stale_work
 from incremental_assets.settings import PROJECT_ROOT
 from incremental_assets_tests.end_to_end.dagster_dev import Dev, until
@@ -106,7 +106,7 @@ def nothing_is_left(world: World, instance: dg.DagsterInstance) -> bool:
     view, start, today = world.lakehouse.ledger.view(), world.settings.start_date, datetime.now(UTC)
     span = DayRange(start, today.date())
     news = (
-        landing_days_with_news(table, view, world.settings, start, span.last)
+        why_pending(table, view, world.settings, start, span.last)
         for table in tables()
         if table.layer == "bronze"
     )

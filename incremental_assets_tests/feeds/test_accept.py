@@ -26,9 +26,9 @@ from incremental_assets.quality.types import Instant, Integer, Text
 from incremental_assets.table import Table
 from incremental_assets.writes import Merge, RecomputeKeys
 from incremental_assets_tests.feeds.conftest import Lakes
-from incremental_assets_tests.feeds.test_copies import copy
-from incremental_assets_tests.feeds.test_copies import tables as copies
 from incremental_assets_tests.feeds.test_rules import DAY, booking, bookings, landed, per_train
+from incremental_assets_tests.feeds.test_snapshots import copy
+from incremental_assets_tests.feeds.test_snapshots import tables as copies
 from incremental_assets_tests.feeds.world import Lake, states
 
 THE_DAY = date(2017, 1, 5)

@@ -24,7 +24,7 @@ from incremental_assets.quality.rules import (
 )
 from incremental_assets.quality.types import Integer, Text
 from incremental_assets.sources.landed_files import LandedFiles
-from incremental_assets.sources.stored_feed import Stored
+from incremental_assets.sources.stored import Stored
 from incremental_assets.table import Read, SameDay, Table
 from incremental_assets.writes import SCD2, Append, Merge
 from incremental_assets_tests.feeds.conftest import Lakes

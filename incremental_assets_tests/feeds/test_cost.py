@@ -27,9 +27,9 @@ from incremental_assets.quality.rules import (
 from incremental_assets.writes import SCD2, Merge
 from incremental_assets_tests.event_log import EventLog, jobs, records_read
 from incremental_assets_tests.feeds import test_change_log as log
-from incremental_assets_tests.feeds import test_copies as copies
 from incremental_assets_tests.feeds import test_rules as rules
 from incremental_assets_tests.feeds import test_sequence as sequence
+from incremental_assets_tests.feeds import test_snapshots as copies
 from incremental_assets_tests.feeds import test_timestamp as timestamp
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.world import Lake

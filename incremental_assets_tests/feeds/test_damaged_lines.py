@@ -12,7 +12,7 @@ from incremental_assets.days import parse_day, parse_days
 from incremental_assets.operations.quarantined import Asked, drop, in_quarantine, set_aside
 from incremental_assets.upkeep import maintain
 from incremental_assets.writes import Merge
-from incremental_assets_tests.feeds import test_copies as copies
+from incremental_assets_tests.feeds import test_snapshots as copies
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_rules import DAY, booking, bookings, landed
 from incremental_assets_tests.feeds.world import Lake

@@ -9,7 +9,7 @@ import pytest
 from incremental_assets.changes import ChangeLog, SnapshotDiff
 from incremental_assets.writes import SCD2, Merge
 from incremental_assets_tests.feeds import test_change_log as log
-from incremental_assets_tests.feeds import test_copies as copies
+from incremental_assets_tests.feeds import test_snapshots as copies
 from incremental_assets_tests.feeds import test_timestamp as timestamp
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.world import Lake

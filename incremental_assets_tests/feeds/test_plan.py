@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from incremental_assets.changes import Timestamp
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.types import Instant, Text
-from incremental_assets.sources.stored_feed import Stored
+from incremental_assets.sources.stored import Stored
 from incremental_assets.table import SameDay, Table
 from incremental_assets.writes import Append, Merge
 from incremental_assets_tests.feeds.conftest import Lakes

@@ -12,7 +12,7 @@ from incremental_assets.changes import ChangeLog, SnapshotDiff
 from incremental_assets.days import DayRange, parse_days
 from incremental_assets.errors import ConflictError, DefinitionError, WatermarkError
 from incremental_assets.operations.rewind import Rewound, rewind
-from incremental_assets.sources.stored_feed import Stored
+from incremental_assets.sources.stored import Stored
 from incremental_assets.table import Table
 from incremental_assets.writes import SCD2, Append
 from incremental_assets_tests.feeds import test_change_log as logs

@@ -15,11 +15,11 @@ from pyspark.sql import SparkSession
 
 from incremental_assets.changes import ChangeLog, Sequence, Timestamp
 from incremental_assets.operations.rewind import rewind
-from incremental_assets.plan import source_news
-from incremental_assets.plan.looks import LOOK, Fingerprints, Looks
+from incremental_assets.plan import pending_days
+from incremental_assets.plan.inspector import INSPECTOR, Fingerprints, Inspector
 from incremental_assets.quality.rules import fail, row_count
-from incremental_assets.sources.stored import FixedSource
-from incremental_assets.sources.stored_feed import Stored
+from incremental_assets.sources.source import FixedSource
+from incremental_assets.sources.stored import Stored
 from incremental_assets.table import Table
 from incremental_assets.writes import Append
 from incremental_assets_tests.event_log import EventLog, records_read
@@ -215,13 +215,13 @@ def test_a_table_that_is_dropped_and_made_again_is_read_again(lake: Lakes) -> No
     assert sorted(order for _, order in found) == ["a", "b", "d", "e", "f"]
 
 
-def pending(shop: Lake, look: Looks = LOOK) -> list[str]:
+def pending(shop: Lake, look: Inspector = INSPECTOR) -> list[str]:
     """The days that a sensor would ask for now."""
     view, table = shop.lakehouse.ledger.view(), shop.tables["bronze/orders"]
-    return [str(day) for day in source_news(table, view, shop.settings, shop.now, look).days]
+    return [str(day) for day in pending_days(table, view, shop.settings, shop.now, look).days]
 
 
-class Noted(Looks):
+class Noted(Inspector):
     """Notes of which days the rows were read to plan."""
 
     def __init__(self) -> None:

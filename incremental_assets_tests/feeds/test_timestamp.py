@@ -15,7 +15,7 @@ from incremental_assets.changes.watermark import Seen
 from incremental_assets.errors import SourceError, WatermarkError
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.types import Decimal, Instant, Text
-from incremental_assets.sources.stored_feed import Stored
+from incremental_assets.sources.stored import Stored
 from incremental_assets.table import SameDay, Table
 from incremental_assets.writes import SCD2, Append, Merge
 from incremental_assets_tests.feeds.conftest import Lakes

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from incremental_assets.days import parse_days
 from incremental_assets.delta.read import read_version
 from incremental_assets.lakehouse import Lakehouse, LoadResult
-from incremental_assets.plan import landing_days_with_news, stale_days
+from incremental_assets.plan import stale_days, why_pending
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
@@ -96,7 +96,7 @@ class Lake:
     def news(self, name: str) -> list[str]:
         view = self.lakehouse.ledger.view()
         table, start = self.tables[name], self.settings.start_date
-        found = landing_days_with_news(table, view, self.settings, start, self.now.date())
+        found = why_pending(table, view, self.settings, start, self.now.date())
         return [str(day) for day in found]
 
     def path(self, name: str) -> str:

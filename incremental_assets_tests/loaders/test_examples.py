@@ -13,7 +13,10 @@ from incremental_assets import loaders
 from incremental_assets.settings import PROJECT_ROOT
 
 DOCS = PROJECT_ROOT / "docs"
-PAGES = [*sorted((DOCS / "patterns").glob("*.md")), DOCS / "loaders.md", DOCS / "lake-sources.md"]
+PAGES = [
+    *sorted((DOCS / "patterns").glob("*.md")),
+    *(DOCS / f"{name}.md" for name in ("loaders", "lake-sources", "add-a-source")),
+]
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -35,7 +38,7 @@ def test_the_examples_of_a_page_run_as_they_stand(
     names: dict[str, object] = {"__name__": "example"}
 
     for block in blocks(page):
-        exec(compile(block, str(page), "exec"), names)
+        exec(compile(block, str(page), "exec", dont_inherit=True), names)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
@@ -48,5 +51,5 @@ def test_every_pattern_has_its_page() -> None:
 
     assert names == {
         *("files", "timestamp", "sequence", "change-log", "snapshot-diff"),
-        *("loaders", "lake-sources"),
+        *("loaders", "lake-sources", "add-a-source"),
     }

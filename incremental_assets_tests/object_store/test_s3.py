@@ -47,10 +47,11 @@ from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.retail.feed.land import land
 from incremental_assets.settings import PREFIX, Settings
-from incremental_assets.sources.delta_news import delta_files_since
+from incremental_assets.sources.delta_commits import delta_files_since
 from incremental_assets.sources.landed_files import LandedFiles, gone
 from incremental_assets.sources.source_file import with_content_tag
-from incremental_assets.sources.stored import StoredSource
+from incremental_assets.sources.stored import Stored, fixed_at
+from incremental_assets.sources.stored_delta import FixedDelta
 from incremental_assets.storage import files_below, open_file, open_store
 from incremental_assets.upkeep import maintain
 from incremental_assets.verifying.scratch import scratch_lake
@@ -233,7 +234,7 @@ def test_many_days_of_a_feed_are_listed_at_once_as_each_would_be(bucket: str) ->
     assert found == {day: feed.files(landing, day) for day in days}
 
 
-@pytest.mark.parametrize("look", [LandedFiles("events").days, StoredSource.fix])
+@pytest.mark.parametrize("look", [LandedFiles("events").days, Stored.fix])
 def test_a_store_that_does_not_answer_is_a_source_that_cannot_be_read(
     server: str, monkeypatch: pytest.MonkeyPatch, look: Callable[[object], object]
 ) -> None:
@@ -246,7 +247,7 @@ def test_a_store_that_does_not_answer_is_a_source_that_cannot_be_read(
     place = "s3://shop/landing"
 
     with pytest.raises(SourceError, match=f"s3://shop/landing cannot be read: no answer.*{url}"):
-        look(StoredSource(place) if look is StoredSource.fix else place)
+        look(Stored(place) if look is Stored.fix else place)
 
     s3fs.S3FileSystem.clear_instance_cache()
 
@@ -283,7 +284,7 @@ def test_a_source_of_files_is_fixed_with_the_stores_tags(bucket: str) -> None:
     put(f"{folder}/1.json", b'{"id": 1}\n')
     put(f"{folder}/_temporary/2.json", b'{"id": 2}\n')
 
-    fixed = StoredSource(folder).fix()
+    fixed = fixed_at(folder)
 
     assert (fixed.format, [file.path for file in fixed.files]) == ("json", ["1.json"])
     assert fixed.tagged(fixed.files[0]).tag == fixed.files[0].tag != ""
@@ -297,17 +298,17 @@ def test_a_single_file_and_a_delta_table_are_told_apart(bucket: str) -> None:
     write_deltalake(f"{bucket}/table", pa.table({"id": [1]}))
     write_deltalake(f"{bucket}/table", pa.table({"id": [2]}), mode="append")
 
-    file, table = StoredSource(f"{bucket}/one.csv").fix(), StoredSource(f"{bucket}/table").fix()
+    file, table = fixed_at(f"{bucket}/one.csv"), fixed_at(f"{bucket}/table")
 
     assert (file.format, [f.path for f in file.files]) == ("csv", ["one.csv"])
-    assert (table.format, table.version) == ("delta", 1)
+    assert (type(table), table.version) == (FixedDelta, 1)
     news = delta_files_since(f"{bucket}/table", 0, 1)
     assert (news.complete, len(news.files)) == (True, 1)
 
 
 def test_a_source_that_is_not_there_is_said(bucket: str) -> None:
     with pytest.raises(SourceError, match="There is nothing at"):
-        StoredSource(f"{bucket}/nowhere").fix()
+        Stored(f"{bucket}/nowhere").fix()
 
 
 def test_files_are_exchanged_and_those_that_nobody_needs_are_removed(table: str) -> None:

@@ -20,7 +20,7 @@ from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
 from incremental_assets.orchestration.requests import ASKED_FOR
 from incremental_assets.orchestration.source_sensors import source_sensors
 from incremental_assets.settings import Settings
-from incremental_assets.sources.stored_feed import Stored
+from incremental_assets.sources.stored import Stored
 from incremental_assets.storage import open_file
 from incremental_assets.table import Table
 from incremental_assets.writes import Append
@@ -327,7 +327,7 @@ def test_rows_that_wait_for_a_gap_are_asked_for_when_they_wait_no_longer(
 ) -> None:
     ticks = Ticks(settings, instance, NUMBERED)
     put_orders(settings, "1.parquet", 5, 5, 5)
-    mark = Stored("orders").source(settings.landing).fix().mark
+    mark = Stored("orders").below(settings.landing).fix().fingerprint
     since = (LATE - timedelta(minutes=10)).isoformat()
     state = {"source": mark, "seen": "", "waiting_since": since}
     waits = replace(did(NUMBERED, 1, 5), position=json.dumps(state))

@@ -73,7 +73,9 @@ class Ticks:
             number += 1
             for day, todo in work.days.items():
                 entry = did(self.table, number, day.day, state=state, mode=work.mode)
-                position = {"source": todo.source.mark, "seen": todo.seen} if todo.source else {}
+                position = (
+                    {"source": todo.source.fingerprint, "seen": todo.seen} if todo.source else {}
+                )
                 self.write(
                     replace(
                         entry,

@@ -14,8 +14,8 @@ from incremental_assets.ledger.entry import Entry, FileEntry, Window
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.forecast import Forecast, PlannedDay, forecast
-from incremental_assets.plan.once import OneLook
 from incremental_assets.plan.plan import plan_table
+from incremental_assets.plan.plan_inspector import PlanInspector
 from incremental_assets.plan.rounds import Left, due_runs
 from incremental_assets.settings import Settings
 from incremental_assets.table import SameDay
@@ -204,7 +204,7 @@ def test_rows_and_seconds_are_told_from_the_tables_own_batches(settings: Setting
 
 def test_while_a_plan_is_made_nothing_is_listed_twice(settings: Settings) -> None:
     deliver(settings, jan(1))
-    look = OneLook()
+    look = PlanInspector()
     first = plan_table(EVENTS, [jan(1)], EMPTY, settings, jan(31), look)
     deliver(settings, jan(2))
     (Path(settings.landing) / "events" / str(jan(1)) / "b.jsonl").write_text("{}\n")

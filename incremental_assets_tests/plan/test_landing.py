@@ -14,7 +14,7 @@ from incremental_assets.errors import SourceError
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import (
     file_entries,
-    landing_days_with_news,
+    why_pending,
 )
 from incremental_assets.settings import Settings
 from incremental_assets_tests.plan.ledgers import (
@@ -135,7 +135,7 @@ def test_landing_days_with_news_are_those_inside_the_partitions(settings: Settin
         land(settings, day, "a.jsonl")
     view = loaded(settings, EMPTY, 2)
 
-    found = landing_days_with_news(EVENTS, view, settings, jan(2), jan(31))
+    found = why_pending(EVENTS, view, settings, jan(2), jan(31))
 
     assert found == {jan(3): "1 new files"}
 
@@ -145,9 +145,9 @@ def test_a_held_landing_day_is_news_only_when_its_files_change(settings: Setting
     files = file_entries(planned(EVENTS, [1], EMPTY, settings).work[0].days[jan(1)].files)
     view = ledger(replace(did(EVENTS, 1, 1, state="held"), files=files))
 
-    before = landing_days_with_news(EVENTS, view, settings, jan(1), jan(31))
+    before = why_pending(EVENTS, view, settings, jan(1), jan(31))
     file.write_text("{}\n")
-    after = landing_days_with_news(EVENTS, view, settings, jan(1), jan(31))
+    after = why_pending(EVENTS, view, settings, jan(1), jan(31))
 
     assert (before, after) == ({}, {jan(1): "1 new files"})
 

@@ -13,7 +13,7 @@ from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import not_null
 from incremental_assets.quality.types import Text
 from incremental_assets.sources.landed_files import LandedFiles
-from incremental_assets.sources.stored_feed import Stored
+from incremental_assets.sources.stored import Stored
 from incremental_assets.table import SameDay, Table
 from incremental_assets.writes import SCD2, Append, Merge, ReplaceDay
 from incremental_assets_tests.plan.ledgers import EVENTS, MART, USERS
@@ -93,6 +93,6 @@ def test_a_stored_path_that_leaves_the_landing_or_is_odd_is_refused(path: str) -
 
 
 def test_a_stored_path_stands_alone_or_lies_below_the_landing_root() -> None:
-    assert Stored("shop/orders").source("/data").path == "/data/shop/orders"
-    assert Stored("/other/orders").source("/data").path == "/other/orders"
-    assert Stored("s3://bucket/orders").source("/data").path == "s3://bucket/orders"
+    assert Stored("shop/orders").below("/data").path == "/data/shop/orders"
+    assert Stored("/other/orders").below("/data").path == "/other/orders"
+    assert Stored("s3://bucket/orders").below("/data").path == "s3://bucket/orders"

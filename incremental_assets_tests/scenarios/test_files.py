@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from deltalake import DeltaTable
 
-from incremental_assets.delta import session
+from incremental_assets.spark import load_session
 from incremental_assets_tests.scenarios.world import World, sale
 
 
 @pytest.fixture
 def every_load_is_of_several_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "SMALL_ROWS", -1)
-    monkeypatch.setattr(session, "_TINY_ROWS", -1)
+    monkeypatch.setattr(load_session, "SMALL_ROWS", -1)
+    monkeypatch.setattr(load_session, "_TINY_ROWS", -1)
 
 
 def test_days_that_are_loaded_at_once_have_a_file_each_however_many_landed(

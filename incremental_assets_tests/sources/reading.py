@@ -12,7 +12,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
 from incremental_assets.frames import Frames
-from incremental_assets.sources.stored import FixedSource, Format, StoredSource
+from incremental_assets.sources.source import FixedSource
+from incremental_assets.sources.stored import FixedFiles, fixed_at
+from incremental_assets.sources.stored_delta import FixedDelta
+from incremental_assets.sources.stored_files import Format
 
 FACTS = ("_file", "_raw", "_unreadable")
 
@@ -38,8 +41,8 @@ class Table:
         return [row[name] for row in self.rows]
 
 
-def fix(path: Path | str, source_format: Format | None = None) -> FixedSource:
-    return StoredSource(str(path), source_format).fix()
+def fix(path: Path | str, source_format: Format | None = None) -> FixedDelta | FixedFiles:
+    return fixed_at(str(path), source_format)
 
 
 def read(

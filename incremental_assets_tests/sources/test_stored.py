@@ -16,7 +16,10 @@ from pyspark.sql import SparkSession
 
 from incremental_assets.errors import SourceError
 from incremental_assets.frames import Frames
-from incremental_assets.sources.stored import FixedSource, Format
+from incremental_assets.sources.source import FixedSource
+from incremental_assets.sources.stored import FixedFiles
+from incremental_assets.sources.stored_delta import FixedDelta
+from incremental_assets.sources.stored_files import Format
 from incremental_assets_tests.sources.reading import fix, put, read
 
 NOBODY = 65534
@@ -116,7 +119,7 @@ def test_an_empty_folder_is_a_source_without_rows(
 ) -> None:
     source = fix(tmp_path, source_format)
 
-    assert source == FixedSource(str(tmp_path), source_format, None, (), str(tmp_path))
+    assert source == FixedFiles(str(tmp_path), source_format, (), str(tmp_path))
     found = read(spark, source)
     assert (found.own, found.rows) == ({}, [])
     with Frames.over(spark) as frames:
@@ -273,7 +276,7 @@ def test_only_names_files_that_were_fixed(tmp_path: Path, spark: SparkSession) -
 
 
 def test_a_delta_table_has_no_files_to_choose(tmp_path: Path, spark: SparkSession) -> None:
-    source = FixedSource(str(tmp_path), "delta", 0, (), str(tmp_path))
+    source = FixedDelta(str(tmp_path), 0, str(tmp_path))
 
     with pytest.raises(ValueError, match="`only` is for files"):
         read(spark, source, only=["a.parquet"])

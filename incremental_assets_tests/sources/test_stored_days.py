@@ -9,9 +9,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from incremental_assets.sources.stored import StoredSource
-from incremental_assets.sources.stored_day_files import files_by_day
-from incremental_assets.sources.stored_days import rows_by_day, rows_in
+from incremental_assets.sources.file_fingerprints import files_by_day
+from incremental_assets.sources.row_fingerprints import rows_by_day, rows_in
+from incremental_assets.sources.stored import Stored
 from incremental_assets_tests.feeds.world import at
 
 FIFTH, SIXTH, LAST = date(2017, 1, 5), date(2017, 1, 6), date(2017, 1, 31)
@@ -27,7 +27,7 @@ ROWS = pl.DataFrame(
 )
 
 
-def written(folder: Path, rows: pl.DataFrame, kind: str) -> StoredSource:
+def written(folder: Path, rows: pl.DataFrame, kind: str) -> Stored:
     place = folder / kind
     folder.mkdir(exist_ok=True)
     if kind == "delta":
@@ -40,7 +40,7 @@ def written(folder: Path, rows: pl.DataFrame, kind: str) -> StoredSource:
     else:
         place.mkdir(exist_ok=True)
         rows.write_parquet(place / "1.parquet")
-    return StoredSource(str(place))
+    return Stored(str(place))
 
 
 KINDS = ("delta", "parquet", "delta_by_day", "parquet_by_day")
@@ -80,17 +80,17 @@ def test_every_day_has_the_files_that_may_hold_its_rows(tmp_path: Path, kind: st
     for number, days in enumerate((slice(0, 2), slice(2, 3), slice(3, 4))):
         rows = ROWS[days].with_columns(pl.col("day").cast(pl.Date))
         append(tmp_path, rows, kind, number)
-    before = files_by_day(StoredSource(str(tmp_path / kind)).fix(), "day", ALL, LAST)
+    before = files_by_day(Stored(str(tmp_path / kind)).fix(), "day", ALL, LAST)
     assert before is not None
     assert {day: text[:2] for day, text in before.items()} == {FIFTH: "1:", SIXTH: "1:", LAST: "1:"}
 
     append(tmp_path, ROWS[2:3], kind, 3)
-    after = files_by_day(StoredSource(str(tmp_path / kind)).fix(), "day", ALL, LAST)
+    after = files_by_day(Stored(str(tmp_path / kind)).fix(), "day", ALL, LAST)
 
     assert after is not None
     assert [day for day in after if after[day] != before.get(day)] == [SIXTH]
     # A file of a day to come counts to the last one, like one without a day.
-    early = files_by_day(StoredSource(str(tmp_path / kind)).fix(), "day", [FIFTH], FIFTH)
+    early = files_by_day(Stored(str(tmp_path / kind)).fix(), "day", [FIFTH], FIFTH)
     assert early is not None
     assert early[FIFTH][:2] == "4:"
 
@@ -135,7 +135,7 @@ def test_what_cannot_be_told_is_left_to_reading(tmp_path: Path) -> None:
     assert rows_by_day(parquet, "missing", ALL, LAST) is None
     (tmp_path / "json").mkdir()
     (tmp_path / "json" / "1.jsonl").write_text('{"id": 1}\n')
-    lines = StoredSource(str(tmp_path / "json")).fix()
+    lines = Stored(str(tmp_path / "json")).fix()
     assert rows_by_day(lines, "at", ALL, LAST) is None
     assert files_by_day(lines, "at", ALL, LAST) is None
 
@@ -144,7 +144,7 @@ def test_a_file_without_statistics_may_hold_rows_of_any_day(tmp_path: Path) -> N
     (tmp_path / "parquet").mkdir()
     ROWS.write_parquet(tmp_path / "parquet" / "1.parquet", statistics=False)
 
-    found = files_by_day(StoredSource(str(tmp_path / "parquet")).fix(), "day", ALL, LAST)
+    found = files_by_day(Stored(str(tmp_path / "parquet")).fix(), "day", ALL, LAST)
 
     assert found is not None
     assert sorted(found) == ALL

@@ -12,7 +12,7 @@ import pytest
 from incremental_assets.changes.files import Files
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.source_file import SourceFile, with_content_tag
-from incremental_assets.sources.stored import FixedSource
+from incremental_assets.sources.stored import FixedFiles
 from incremental_assets.storage import open_store
 
 DAY = date(2017, 1, 2)
@@ -59,12 +59,12 @@ def test_a_repair_of_equal_size_and_newer_time_is_noticed_without_tags(landing: 
 
 def test_a_source_in_a_store_that_tells_nothing_is_known_by_its_content(landing: str) -> None:
     files = (SourceFile(f"events/{DAY}/a.jsonl", 11),)
-    source = FixedSource(landing, "json", files=files, root=landing)
+    source = FixedFiles(landing, "json", files=files, root=landing)
     put(landing, b'{"qty": 1}\n', datetime(2017, 1, 2, 10, tzinfo=UTC))
-    before = source.mark
+    before = source.fingerprint
     put(landing, b'{"qty": 2}\n', datetime(2017, 1, 2, 10, tzinfo=UTC))
 
-    assert source.mark != before
+    assert source.fingerprint != before
 
 
 def test_a_file_that_was_only_copied_again_is_no_repair(landing: str) -> None:

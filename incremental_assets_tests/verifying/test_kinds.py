@@ -15,11 +15,11 @@ from incremental_assets.operations.accept import accept
 from incremental_assets.operations.quarantined import Asked, drop
 from incremental_assets.retail.gold.customer_orders import CUSTOMER_ORDERS
 from incremental_assets.retail.gold.inventory_levels import INVENTORY_LEVELS
-from incremental_assets.sources.stored_feed import Stored
+from incremental_assets.sources.stored import Stored
 from incremental_assets.verifying import Verified, verify
 from incremental_assets.writes import SCD2
 from incremental_assets_tests.feeds import test_change_log as log
-from incremental_assets_tests.feeds import test_copies as copies
+from incremental_assets_tests.feeds import test_snapshots as copies
 from incremental_assets_tests.feeds.test_accept import RULES
 from incremental_assets_tests.feeds.test_append import TYPED, VISITS, visit
 from incremental_assets_tests.feeds.test_keys import order, put_moves, put_orders, tables_of

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from incremental_assets.changes import Timestamp
-from incremental_assets.sources.stored_feed import Stored
+from incremental_assets.sources.stored import Stored
 from incremental_assets.table import Table
 from incremental_assets.writes import Append
 

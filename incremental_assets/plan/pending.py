@@ -6,20 +6,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 
-from incremental_assets.changes.by_sequence import Sequence as SequenceChanges
+from incremental_assets.changes.position import state_of
 from incremental_assets.days import DayRange, utc_today
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.accepted import same_input
+from incremental_assets.plan.inspector import INSPECTOR, Inspector
 from incremental_assets.plan.landed import plan_landed
-from incremental_assets.plan.looks import LOOK, Looks
-from incremental_assets.plan.stored import has_come, last_state, plan_stored, state_of
+from incremental_assets.plan.stored import last_state, plan_stored
 from incremental_assets.plan.work import DayWork, Plan
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
 
 @dataclass(frozen=True, slots=True)
-class News:
+class PendingDays:
     """The landing days with something new, each with what there is to do.
 
     `outside` are landing days that the source has and the partitions do not.
@@ -32,13 +32,17 @@ class News:
         """Text that tells what is new for a day: of files their paths, sizes and tags."""
         todo = self.days[day]
         if todo.source is not None:
-            return f"{todo.source.mark} {todo.seen}"
+            return f"{todo.source.fingerprint} {todo.seen}"
         return str([(file.path, file.size, file.tag or file.modified) for file in todo.files])
 
 
-def source_news(
-    table: Table, view: LedgerView, settings: Settings, now: datetime, look: Looks = LOOK
-) -> News:
+def pending_days(
+    table: Table,
+    view: LedgerView,
+    settings: Settings,
+    now: datetime,
+    inspection: Inspector = INSPECTOR,
+) -> PendingDays:
     """What a source has inside the partitions that a load would take now.
 
     A held day is left out as long as its input is what was judged and nobody accepted it, a
@@ -46,16 +50,16 @@ def source_news(
     be listed.
     """
     span = DayRange(settings.start_date, utc_today(now))
-    plan, outside = _planned(table, view, settings, span, look, now)
+    plan, outside = _planned(table, view, settings, span, inspection, now)
     found = {
         todo.day: todo
         for todo in _days(plan)
         if not _judged(table, view, todo, now) and not _waits(table, view, todo, now)
     }
-    return News(dict(sorted(found.items())), outside)
+    return PendingDays(dict(sorted(found.items())), outside)
 
 
-def landing_days_with_news(
+def why_pending(
     table: Table,
     view: LedgerView,
     settings: Settings,
@@ -68,7 +72,7 @@ def landing_days_with_news(
     A held day is left out as long as its input is what was judged and nobody accepted it. Raises
     SourceError if the source cannot be listed.
     """
-    plan, _ = _planned(table, view, settings, DayRange(start, today), LOOK, now)
+    plan, _ = _planned(table, view, settings, DayRange(start, today), INSPECTOR, now)
     found = {todo.day: todo.why for todo in _days(plan) if not _judged(table, view, todo, now)}
     return dict(sorted(found.items()))
 
@@ -78,18 +82,20 @@ def _planned(
     view: LedgerView,
     settings: Settings,
     span: DayRange,
-    look: Looks,
+    inspection: Inspector,
     now: datetime | None,
 ) -> tuple[Plan, tuple[date, ...]]:
     """What there is to do up to the last day of the span, and the days outside it."""
     if table.feed is not None:
         there = table.feed.days(settings.landing)
         days = [day for day in there if day in span]
-        plan = plan_landed(table, table.feed, days, view, settings, look)
+        plan = plan_landed(table, table.feed, days, view, settings, inspection)
         return plan, tuple(day for day in there if day not in span)
-    if table.stored is not None:
+    if table.source is not None:
         days = list(span)
-        plan = plan_stored(table, table.stored, days, view, settings, span.last, look, now=now)
+        plan = plan_stored(
+            table, table.source, days, view, settings, span.last, inspection, now=now
+        )
         return plan, ()
     return Plan(), ()
 
@@ -105,17 +111,15 @@ def _judged(table: Table, view: LedgerView, todo: DayWork, now: datetime | None)
     held = history.held.get(todo.day)
     if held is None or todo.day in history.accepted:
         return False
-    if todo.source is not None and has_come(table, state_of(held), now):
+    if todo.source is not None and table.changes.has_come(state_of(held), now):
         return False
     return same_input(held, todo, table, view)
 
 
 def _waits(table: Table, view: LedgerView, todo: DayWork, now: datetime) -> bool:
     """Whether the source is as it was when its rows were told to wait, and they wait still."""
-    if not isinstance(table.changes, SequenceChanges) or todo.source is None:
+    if todo.source is None:
         return False
     state = last_state(table, view.table(table.name), todo.day)
-    since = state.get("waiting_since")
-    if not since or state.get("source") != todo.source.mark:
-        return False
-    return now - datetime.fromisoformat(since) < table.changes.deadline
+    same = state.get("source") == todo.source.fingerprint
+    return same and table.changes.holds_back(state, now)

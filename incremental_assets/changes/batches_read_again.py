@@ -10,31 +10,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from itertools import takewhile
 
-from incremental_assets.changes.by_sequence import Sequence
+from incremental_assets.changes.position import state_of
 from incremental_assets.changes.progress import progress_from
-from incremental_assets.engine.batch import Batch
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.view import TableHistory
-from incremental_assets.plan.stored import state_of
 
 # In a position: the first batch with a row without a number; None where there is none.
 WITHOUT_CURSOR = "without_cursor"
 
 
-def first_batch_read_again(batch: Batch, changes: Sequence) -> int | None:
-    """The first batch whose rows this one may read again; None where it reads none again.
+def first_batch_read_again(history: TableHistory, lookback: int) -> int | None:
+    """The first batch whose rows the next one may read again; None where it reads none again.
 
     Bounded by the batches that loaded numbers inside the lookback. After a rewind, also the
     numbers of a gap may be in the table, so it is bounded by the batches above the lowest gap.
     """
-    history = batch.view.table(batch.table.name)
     if history.last is None:
         return None
     progress = progress_from(state_of(history.last), None)
     if progress.high is None:
         return 1
     is_rewound = history.was_rewound
-    low = progress.high - changes.lookback
+    low = progress.high - lookback
     if is_rewound:
         low = min(low, *(first - 1 for first, _ in progress.gaps), progress.high)
     # Without a rewind numbers only grow, so a batch before one that stays below does so, too.
@@ -47,10 +44,10 @@ def first_batch_read_again(batch: Batch, changes: Sequence) -> int | None:
     return min([*found, *([since] if since is not None else [])], default=None)
 
 
-def without_cursor_since(batch: Batch, rows: int) -> int | None:
-    """The first batch with rows without a number, where this one has found so many."""
-    since = _without_cursor(batch.view.table(batch.table.name))
-    return batch.number if since is None and rows else since
+def without_cursor_since(history: TableHistory, batch: int, rows: int) -> int | None:
+    """The first batch with rows without a number, where this `batch` has found so many."""
+    since = _without_cursor(history)
+    return batch if since is None and rows else since
 
 
 def _loads(history: TableHistory) -> Iterator[Entry]:

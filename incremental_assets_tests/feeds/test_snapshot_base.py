@@ -17,13 +17,13 @@ from incremental_assets.delta.publish import publish
 from incremental_assets.delta.read import read_version
 from incremental_assets.delta.stage import NO_BATCH, stage
 from incremental_assets.delta.transaction import Transaction
-from incremental_assets.engine import copy_base
+from incremental_assets.engine import snapshot_base
 from incremental_assets.engine.bronze import PARTITIONS
 from incremental_assets.upkeep.keeper import maintain
 from incremental_assets.writes import Merge
 from incremental_assets_tests.event_log import EventLog, records_read
 from incremental_assets_tests.feeds.conftest import Lakes
-from incremental_assets_tests.feeds.test_copies import copy, operations, tables
+from incremental_assets_tests.feeds.test_snapshots import copy, operations, tables
 from incremental_assets_tests.feeds.world import Lake
 
 BRONZE = "bronze/products"
@@ -118,21 +118,21 @@ def _does_and_dies(do: Callable[..., Any]) -> Callable[..., Any]:
 def test_a_load_that_dies_while_it_writes_the_base_leaves_nothing_wrong(
     lake: Lakes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(copy_base, "MOST_FILES", 0)
+    monkeypatch.setattr(snapshot_base, "MOST_FILES", 0)
     shop = lake(*tables(Merge(), max_deleted_share=1.0))
     whole = shop.another("whole")
     shop.land("products", "2017-01-05", "1.jsonl", copy(a="A", b="B", c="C"))
     shop.land("products", "2017-01-06", "1.jsonl", copy(a="A2", b="B"))
     shop.load("2017-01-05", BRONZE)
     deaths: list[tuple[str, Callable[..., Any]]] = [
-        ("ensure_table", _does_and_dies(copy_base.ensure_table)),
-        ("stage", _does_and_dies(copy_base.stage)),
+        ("ensure_table", _does_and_dies(snapshot_base.ensure_table)),
+        ("stage", _does_and_dies(snapshot_base.stage)),
         ("publish", _dies),
-        ("publish", _does_and_dies(copy_base.publish)),
+        ("publish", _does_and_dies(snapshot_base.publish)),
     ]
     for name, death in deaths:
         with monkeypatch.context() as dying, pytest.raises(Killed):
-            dying.setattr(copy_base, name, death)
+            dying.setattr(snapshot_base, name, death)
             shop.load("2017-01-06", BRONZE)
     shop.load("2017-01-06", BRONZE)
     # What comes late makes the base worthless, and the next copy is compared all the same.
@@ -141,7 +141,7 @@ def test_a_load_that_dies_while_it_writes_the_base_leaves_nothing_wrong(
     shop.load("2017-01-04", BRONZE)
     shop.load("2017-01-07", BRONZE)
 
-    monkeypatch.setattr(copy_base, "MOST_FILES", 1000)
+    monkeypatch.setattr(snapshot_base, "MOST_FILES", 1000)
     whole.load("2017-01-04...2017-01-07", BRONZE)
     assert not (Path(whole.path(BRONZE)) / "_base").exists()
     assert operations(shop) == operations(whole)
@@ -150,7 +150,7 @@ def test_a_load_that_dies_while_it_writes_the_base_leaves_nothing_wrong(
 def test_what_somebody_deleted_by_hand_is_not_kept_in_the_base(
     lake: Lakes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(copy_base, "MOST_FILES", 0)
+    monkeypatch.setattr(snapshot_base, "MOST_FILES", 0)
     shop = lake(*tables(Merge(), max_deleted_share=1.0))
     for day, names in (("05", {"a": "A", "b": "B"}), ("06", {"a": "A2", "b": "B"})):
         shop.land("products", f"2017-01-{day}", "1.jsonl", copy(**names))
@@ -173,7 +173,7 @@ def _keys(shop: Lake, base: Path) -> list[str]:
 
 
 def test_maintenance_knows_the_base(lake: Lakes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copy_base, "MOST_FILES", 0)
+    monkeypatch.setattr(snapshot_base, "MOST_FILES", 0)
     shop = lake(*tables(Merge()))
     for day, name in enumerate("ABCD", start=5):
         shop.land("products", f"2017-01-{day:02}", "1.jsonl", copy(a=name))

@@ -1,12 +1,12 @@
-"""A batch of one full copy into a bronze table: what differs from the copy before it.
+"""A batch of one snapshot into a bronze table: what differs from the snapshot before it.
 
-The copy before is what the table itself says: the last change of each key until then, of which
-`copy_base` keeps what is long past. So copies may come in any order. One that comes between two
-others is put in its place, and the changes of the one after it are derived again, from what the
-table says of that one.
+The snapshot before is derived from the table itself: the last change of each key until then, of
+which `snapshot_base` keeps what is long past. So snapshots may come in any order. For one that
+comes between two others, the changes of the one after it are derived again, from what the table
+holds of that one.
 
-A row without a readable key is kept as it came; which row it was nobody knows. So a copy that holds
-one is damaged, and deletes nothing: what it lacks is carried over, and the table says so.
+A row without a readable key is kept as it came; which row it was nobody knows. So a snapshot with
+such a row is damaged, and deletes nothing: what it lacks is carried over.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from incremental_assets.delta.stage import stage
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.engine.batch import Batch, BatchKind, Outcome, from_commit, verdict
 from incremental_assets.engine.bronze import COLUMNS, PARTITIONS, landed_lines
-from incremental_assets.engine.copy_changes import (
+from incremental_assets.engine.snapshot_diff import (
     HASH,
     KEY,
     OPERATION,
@@ -55,20 +55,20 @@ _OWN = ((HASH, "string"), (KEY, "string"), (OPERATION, "string"))
 
 @dataclass(frozen=True)
 class _Compared:
-    """What differs from the copy before: the rows to write, of this copy and of `later` ones."""
+    """What differs from the snapshot before: the rows to write, of this one and of `later` ones."""
 
     rows: DataFrame
     later: Collection[date]
     counted: _Counted
 
 
-class CopyBatch(BatchKind[_Compared]):
-    """Compares a copy with the one before, and keeps the rows that were added, changed or gone."""
+class SnapshotBatch(BatchKind[_Compared]):
+    """Compares a snapshot with the one before, and keeps the rows that came, changed or went."""
 
     def columns(self, table: Table) -> Sequence[tuple[str, str]]:
         """`_operation` is insert, update or delete; a deleted row has the values it had before.
 
-        Rows that a damaged copy lacks are there as well, as carried.
+        Rows that a damaged snapshot lacks are there as well, as carried.
         """
         return (*COLUMNS, *_OWN)
 
@@ -77,16 +77,16 @@ class CopyBatch(BatchKind[_Compared]):
 
     def read(self, batch: Batch, frames: Frames) -> _Compared:
         (day,) = batch.work.days
-        session, copy = frames.session, _copy(frames, batch)
+        session, snapshot = frames.session, _snapshot(frames, batch)
         keep_base(session, batch, day)
         before = state_before(session, batch, day)
-        keyless = _refuse_duplicates(batch, day, copy)
-        held = copy.where(f"{KEY} IS NOT NULL").select(*STATE)
+        keyless = _refuse_duplicates(batch, day, snapshot)
+        held = snapshot.where(f"{KEY} IS NOT NULL").select(*STATE)
         rows = differing(before, held, day, damaged=bool(keyless))
-        rows = rows.unionByName(unread_lines(copy, day))
+        rows = rows.unionByName(unread_lines(snapshot, day))
         later = placed_again(frames, batch, before, held, day, damaged=bool(keyless))
         every = frames.cache(reduce(DataFrame.unionByName, later.values(), rows))
-        return _Compared(every, tuple(later), _count(copy, before, every, day))
+        return _Compared(every, tuple(later), _count(snapshot, before, every, day))
 
     def gate(self, batch: Batch, frames: Frames, read: _Compared) -> Outcome:
         (day,) = batch.work.days
@@ -120,9 +120,9 @@ class CopyBatch(BatchKind[_Compared]):
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """Rows of the copy, of the one before, and of what is written; changes of the day by kind."""
+    """Rows of the snapshot, of the one before, and of what is written; its changes by kind."""
 
-    copy: int
+    snapshot: int
     keyless: int
     before: int
     rows: int
@@ -131,8 +131,8 @@ class _Counted:
     deleted: int
 
 
-def _copy(frames: Frames, batch: Batch) -> DataFrame:
-    """The copy's rows: `payload`, `_raw`, `_file`, `_key` (null if unreadable) and `_hash`."""
+def _snapshot(frames: Frames, batch: Batch) -> DataFrame:
+    """The snapshot's rows: `payload`, `_raw`, `_file`, `_key` (null if unreadable) and `_hash`."""
     fixed = batch.work.source
     if fixed is None:
         files = [file for work in batch.work.days.values() for file in work.files]
@@ -142,26 +142,27 @@ def _copy(frames: Frames, batch: Batch) -> DataFrame:
     return frames.cache(identified(rows, batch))
 
 
-def _refuse_duplicates(batch: Batch, day: date, copy: DataFrame) -> int:
+def _refuse_duplicates(batch: Batch, day: date, snapshot: DataFrame) -> int:
     """How many rows have no readable key. Raises SourceError where a key is there twice."""
-    counted = copy.groupBy(KEY).count().where(f"count > 1 OR {KEY} IS NULL")
+    counted = snapshot.groupBy(KEY).count().where(f"count > 1 OR {KEY} IS NULL")
     found = counted.orderBy(F.col(KEY).asc_nulls_first()).limit(7).collect()
     twice = [row[KEY] for row in found if row[KEY] is not None]
     if twice:
         more = " and others" if len(twice) > 5 else ""
         raise SourceError(
-            f"{batch.table.name}, {day}: the copy holds keys ({', '.join(changes_of(batch).key)}) "
-            f"more than once: {'; '.join(twice[:5])}{more}. Nobody can say which row is right, so "
-            "nothing was loaded; repair the copy, or name a key that is unique."
+            f"{batch.table.name}, {day}: the snapshot holds keys "
+            f"({', '.join(changes_of(batch).key)}) more than once: {'; '.join(twice[:5])}{more}. "
+            "Nobody can say which row is right, so nothing was "
+            "loaded; repair the snapshot, or name a key that is unique."
         )
     return next((row["count"] for row in found if row[KEY] is None), 0)
 
 
-def _count(copy: DataFrame, before: DataFrame, rows: DataFrame, day: date) -> _Counted:
+def _count(snapshot: DataFrame, before: DataFrame, rows: DataFrame, day: date) -> _Counted:
     here = f"_landing_day = '{day}' AND {KEY} IS NOT NULL"
     kind = f"CASE WHEN {here} THEN {OPERATION} ELSE 'other' END AS kind"
-    of_copy = copy.selectExpr(f"if({KEY} IS NULL, 'keyless', 'keyed') AS kind")
-    grouped = of_copy.unionByName(rows.selectExpr(kind)).groupBy("kind").count().collect()
+    of_snapshot = snapshot.selectExpr(f"if({KEY} IS NULL, 'keyless', 'keyed') AS kind")
+    grouped = of_snapshot.unionByName(rows.selectExpr(kind)).groupBy("kind").count().collect()
     found = {row["kind"]: row["count"] for row in grouped}
     keyless, deleted = found.get("keyless", 0), found.get("delete", 0)
     changes = [found.get(kind, 0) for kind in ("insert", "update", "delete")]
@@ -181,9 +182,9 @@ def _judge(batch: Batch, day: date, counted: _Counted) -> tuple[Entry, list[Rule
     history = batch.view.table(batch.table.name)
     volume = last_ones(history, lambda entry: entry.rows_read)
     counts = DayCounts(
-        counted.copy,
+        counted.snapshot,
         0,
-        counted.copy,
+        counted.snapshot,
         0,
         len(claim.files),
         empty,
@@ -196,11 +197,11 @@ def _judge(batch: Batch, day: date, counted: _Counted) -> tuple[Entry, list[Rule
     outcome = verdict(results)
     at = datetime(day.year, day.month, day.day, tzinfo=UTC)
     low = history.last.high if history.last else ""
-    seen = Seen(at, at, counted.copy, batch.now)
+    seen = Seen(at, at, counted.snapshot, batch.now)
     entry = replace(
         claim,
         **outcome,
-        rows_read=counted.copy,
+        rows_read=counted.snapshot,
         rows_inserted=counted.inserted,
         rows_updated=counted.updated,
         rows_deleted=counted.deleted,
@@ -213,15 +214,15 @@ def _judge(batch: Batch, day: date, counted: _Counted) -> tuple[Entry, list[Rule
 
 
 def _deletes(changes: SnapshotDiff, counted: _Counted) -> RuleResult:
-    """Whether the copy deletes no more than it may."""
+    """Whether the snapshot deletes no more than it may."""
     share = counted.deleted / counted.before if counted.before else 0.0
     passed = share <= changes.max_deleted_share
-    found = f"the copy deletes {counted.deleted} of {counted.before} rows ({share:.1%})"
+    found = f"the snapshot deletes {counted.deleted} of {counted.before} rows ({share:.1%})"
     if not passed:
         found = (
-            f"the copy would delete {counted.deleted} of {counted.before} rows ({share:.1%}), and "
-            f"at most {changes.max_deleted_share:.1%} may go at once: look whether it is whole, "
-            "and accept the day if it is"
+            f"the snapshot would delete {counted.deleted} of {counted.before} rows ({share:.1%}), "
+            f"and at most {changes.max_deleted_share:.1%} may go at once: look whether it is "
+            "whole, and accept the day if it is"
         )
     return RuleResult(
         DELETED_SHARE, "fail", passed, found, share, changes.max_deleted_share, counted.before
@@ -232,10 +233,10 @@ def _position(batch: Batch, counted: _Counted) -> str:
     fixed = batch.work.source
     state = {
         "detector": batch.claims[0].detector,
-        "column": ", ".join(changes_of(batch).key),
+        "column": changes_of(batch).positioned_by,
         **hashing(batch),
         "keyless": counted.keyless,
     }
     if fixed is not None:
-        state["source"] = fixed.mark
+        state["source"] = fixed.fingerprint
     return json.dumps(state)

@@ -17,7 +17,7 @@ from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import fail, rows_delivered
 from incremental_assets.quality.types import Decimal, Text
 from incremental_assets.sources.landed_files import LandedFiles
-from incremental_assets.sources.stored_feed import Stored
+from incremental_assets.sources.stored import Stored
 from incremental_assets.table import Read, SameDay, Table
 from incremental_assets.writes import SCD2, Append, Merge
 from incremental_assets_tests.feeds.conftest import Lakes

@@ -1,17 +1,15 @@
-"""The events of a change log, or the changes between full copies, read from bronze's payloads."""
+"""The events of a change log, or the changes between snapshots, read from bronze's payloads."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
-from incremental_assets.changes.by_log import ChangeLog
-from incremental_assets.changes.by_snapshot import SnapshotDiff
 from incremental_assets.changes.debezium import UNKNOWN_OPERATION, envelopes
 from incremental_assets.changes.log_position import (
     POSITION_KINDS,
@@ -27,7 +25,10 @@ from incremental_assets.changes.log_sequence import (
 from incremental_assets.changes.operations import operation_of
 from incremental_assets.delta.columns import CHANGED_AT, DELETED, OPERATION, ORDER, WITHIN
 from incremental_assets.frames import Frames
-from incremental_assets.instants import instant
+from incremental_assets.typed_text import instant
+
+if TYPE_CHECKING:
+    from incremental_assets.changes.by_log import ChangeLog
 
 REASON, EVENT = "_reason", "_event"
 NO_TIME = "change_time_missing"
@@ -39,8 +40,8 @@ class Events:
 
     `payload` is the row that each is about, `_event` what landed; `_operation` is upsert, delete
     or truncate (null if unknown), `_deleted` whether it takes rows away, `_order` (and `_within`)
-    its place, `_changed_at` when it happened, `_reason` why there is no operation or place. What a
-    log says of itself is left out. `kind` is how places are told, for the loads to come.
+    its position, `_changed_at` when it happened, `_reason` why there is no operation or position.
+    What a log states of itself is left out. `kind` is the kind of positions, for the loads to come.
     """
 
     rows: DataFrame
@@ -48,29 +49,10 @@ class Events:
     kind: str | None
 
 
-def events_of(
-    frames: Frames,
-    rows: DataFrame,
-    log: ChangeLog | SnapshotDiff,
-    key: Sequence[str],
-    kind: Any,
-    table: str,
-) -> Events:
-    """Read bronze's rows; `kind` is what earlier loads settled on.
+def snapshot_events(rows: DataFrame) -> Events:
+    """Changes at midnight of the snapshot's landing day; a line without a key came as an insert.
 
-    Raises SourceError where positions of two kinds meet, which have no order between them.
-    """
-    if isinstance(log, SnapshotDiff):
-        return _of_copies(rows)
-    if log.is_debezium:
-        return _of_debezium(frames.cache(envelopes(rows, key, log.time)), kind, table)
-    return _of_flat_log(frames.cache(_fields(rows, log)), log, kind)
-
-
-def _of_copies(rows: DataFrame) -> Events:
-    """Changes at midnight of the copy's landing day; a line without a key came as an insert.
-
-    What a damaged copy only carried over is no change.
+    What a damaged snapshot only carried over is no change.
     """
     word = F.col(OPERATION)
     found = rows.where(word != "carried").withColumns(
@@ -86,7 +68,11 @@ def _of_copies(rows: DataFrame) -> Events:
     return Events(found, (ORDER,), None)
 
 
-def _of_debezium(found: DataFrame, kind: Any, table: str) -> Events:
+def debezium_events(
+    frames: Frames, rows: DataFrame, log: ChangeLog, key: Sequence[str], kind: Any, table: str
+) -> Events:
+    """Debezium's envelopes. Raises SourceError where positions of two kinds meet."""
+    found = frames.cache(envelopes(rows, key, log.time))
     counted = found.agg(*(c.alias(name) for name, c in kind_counts().items())).collect()[0]
     counts = {name: counted[name] for name in POSITION_KINDS}
     settled = settle_position_kind(counts, kind, table)
@@ -122,7 +108,9 @@ def _fields(rows: DataFrame, log: ChangeLog) -> DataFrame:
     ).drop("_all")
 
 
-def _of_flat_log(found: DataFrame, log: ChangeLog, kind: Any) -> Events:
+def flat_log_events(frames: Frames, rows: DataFrame, log: ChangeLog, kind: Any) -> Events:
+    """Rows with an operation and a sequence. Raises SourceError where two kinds of these meet."""
+    found = frames.cache(_fields(rows, log))
     place = F.col("_place")
     kinds = found.agg(F.collect_set(sequence_kind(place)).alias("kinds")).collect()[0]["kinds"]
     settled = settle_sequence_kind(kinds, kind, log.sequence)
@@ -149,7 +137,7 @@ def _of_flat_log(found: DataFrame, log: ChangeLog, kind: Any) -> Events:
 
 
 def reasons_of(reasons: Column, key: Sequence[str]) -> Column:
-    """Why an event is quarantined; a delete needs key and place, and breaks no further rule.
+    """Why an event is quarantined; a delete needs key and position, and breaks no further rule.
 
     `reasons` are those of a row that stays.
     """

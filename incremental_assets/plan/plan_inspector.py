@@ -1,4 +1,4 @@
-"""How a plan looks into its sources: once, for nothing lands while it is made."""
+"""How a plan inspects its sources: once, for nothing lands while it is made."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
-from incremental_assets.plan.looks import RememberedLooks
+from incremental_assets.plan.inspector import CachedInspector
 from incremental_assets.sources.landed_files import LandedFiles
+from incremental_assets.sources.source import FixedSource, Source
 from incremental_assets.sources.source_file import SourceFile
-from incremental_assets.sources.stored import FixedSource, StoredSource
 
 
 @dataclass
-class OneLook(RememberedLooks):
+class PlanInspector(CachedInspector):
     """Lists a source once, and reads each of its days once, however often they are planned."""
 
     _listed: dict[tuple[str, date], list[SourceFile]] = field(default_factory=dict)
-    _fixed: dict[StoredSource, FixedSource] = field(default_factory=dict)
+    _fixed: dict[Source, FixedSource] = field(default_factory=dict)
 
     def listed(
         self, feed: LandedFiles, landing: str, days: Sequence[date]
@@ -31,7 +31,7 @@ class OneLook(RememberedLooks):
         """The files of the landing days that were looked at."""
         return {day: files for (name, day), files in self._listed.items() if name == feed.feed}
 
-    def fixed(self, source: StoredSource) -> FixedSource:
+    def fixed(self, source: Source) -> FixedSource:
         if source not in self._fixed:
             self._fixed[source] = source.fix()
         return self._fixed[source]

@@ -1,4 +1,4 @@
-"""Text as a typed value, strictly: null where the text does not fit the type.
+"""Text as a typed value, strictly and the same in every feed: null where it does not fit the type.
 
 Spark's casts alone would take a bare year for a date, a bare time for a time of *today*, and
 round `2.5` to an integer.
@@ -43,7 +43,7 @@ _TIMESTAMP = (
 # What almost every feed writes; the cast reads it as it stands, without taking it apart.
 _PLAIN_TIMESTAMP = (
     r"^\d{4}-\d{2}-\d{2}"
-    r"(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?\s*(?:Z|UTC|[+-]\d{2}(?::?\d{2})?)?)?)?$"
+    r"(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?(?:Z|[+-]\d{2}:\d{2})?)?)?$"
 )
 # A date, or midnight in UTC on it.
 _DATE = (
@@ -76,21 +76,51 @@ def read_text(text: Column, kind: DataType) -> Column:
     return text.try_cast(kind)
 
 
-def _as_it_is(text: Column, kind: DataType) -> Column:
-    return text
+def instant(text: Column) -> Column:
+    """Text in ISO 8601 as a timestamp, UTC unless an offset is given; null where it is not.
+
+    Only complete dates are read.
+    """
+    trimmed = F.trim(text)
+    # Extended form; what is missing leaves `T::` behind, and two more replacements fill it in.
+    extended = F.regexp_replace(trimmed, _TIMESTAMP, "$1-$2-$3T$4:$5:$6.$7|$8$9:$10")
+    filled = F.regexp_replace(F.regexp_replace(extended, "T::", "T00:00:"), r":\.", ":00.")
+    fraction = F.regexp_replace(filled, r"(\.\d{0,6})\d*\|", "$1|")
+    zone = F.regexp_replace(fraction, r"\|([+-]\d{2}):$", "|$1:00")
+    plain = F.regexp_replace(F.regexp_replace(zone, r"\|([Zz]|UTC)?:$", "Z"), r"\.?\|", "")
+    return F.when(text.rlike(_PLAIN_TIMESTAMP), text.try_cast("timestamp")).when(
+        trimmed.rlike(_TIMESTAMP), plain.try_cast("timestamp")
+    )
 
 
-def _whole(text: Column, kind: DataType) -> Column:
-    written = F.when(text.rlike(_NUMBER), text.try_cast("decimal(38,15)"))
+def number(text: Column, kind: str) -> Column:
+    """Text that is written as a number, cast to a numeric type; null where it is not.
+
+    The cast alone would spend minutes on 1e-99999999.
+    """
+    return F.when(text.rlike(_NUMBER), text.try_cast(kind))
+
+
+def whole_number(text: Column, kind: str) -> Column:
+    """A whole number as the type, `2.0` and `2e0` among them; null where it is none."""
+    written = number(text, "decimal(38,15)")
     return F.when(text.rlike(_WHOLE), text.try_cast(kind)).otherwise(
         F.when(written == F.floor(written), written.try_cast(kind))
     )
 
 
+def _as_it_is(text: Column, kind: DataType) -> Column:
+    return text
+
+
+def _whole(text: Column, kind: DataType) -> Column:
+    return whole_number(text, kind.simpleString())
+
+
 def _decimal(text: Column, kind: DataType) -> Column:
     if isinstance(kind, DecimalType) and kind.scale == 0:
         return _whole(text, kind)
-    return F.when(text.rlike(_NUMBER), text.try_cast(kind))
+    return number(text, kind.simpleString())
 
 
 def _float(text: Column, kind: DataType) -> Column:
@@ -116,15 +146,7 @@ def _date(text: Column, kind: DataType) -> Column:
 
 
 def _time(text: Column, kind: DataType) -> Column:
-    trimmed = F.trim(text)
-    # Extended form; what is missing leaves `T::` behind, and two more replacements fill it in.
-    extended = F.regexp_replace(trimmed, _TIMESTAMP, "$1-$2-$3T$4:$5:$6.$7|$8$9:$10")
-    filled = F.regexp_replace(F.regexp_replace(extended, "T::", "T00:00:"), r":\.", ":00.")
-    zone = F.regexp_replace(filled, r"\|([+-]\d{2}):$", "|$1:00")
-    plain = F.regexp_replace(F.regexp_replace(zone, r"\|([Zz]|UTC)?:$", "Z"), r"\.?\|", "")
-    moment = F.when(text.rlike(_PLAIN_TIMESTAMP), text.try_cast("timestamp")).when(
-        trimmed.rlike(_TIMESTAMP), plain.try_cast("timestamp")
-    )
+    moment = instant(text)
     return moment if isinstance(kind, TimestampType) else moment.cast(kind)
 
 

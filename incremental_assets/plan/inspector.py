@@ -1,4 +1,4 @@
-"""How planning looks into what a listing cannot tell: a file's content, a table's columns."""
+"""Source inspection: what a plan asks of its sources, without Spark."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
+from incremental_assets.sources.file_fingerprints import files_by_day
 from incremental_assets.sources.landed_files import LandedFiles
+from incremental_assets.sources.row_fingerprints import rows_by_day
+from incremental_assets.sources.source import FixedSource, Source
 from incremental_assets.sources.source_file import SourceFile
-from incremental_assets.sources.stored import FixedSource, StoredSource
-from incremental_assets.sources.stored_day_files import files_by_day
-from incremental_assets.sources.stored_days import rows_by_day
 
 Tag = Callable[[SourceFile], SourceFile]
 Fingerprints = Mapping[date, str] | None
@@ -18,8 +18,8 @@ _Source = tuple[str, str]
 _Cached = tuple[tuple[str, date] | None, Mapping[date, str] | None]
 
 
-class Looks:
-    """Looks each time, as a load does: what is claimed must be what is there."""
+class Inspector:
+    """It inspects each time, as a load does: what is claimed must be what is there."""
 
     def listed(
         self, feed: LandedFiles, landing: str, days: Sequence[date]
@@ -27,7 +27,7 @@ class Looks:
         """The files of these landing days, as `by_day` tells them."""
         return feed.by_day(landing, days)
 
-    def fixed(self, source: StoredSource) -> FixedSource:
+    def fixed(self, source: Source) -> FixedSource:
         """What a stored source holds, as `fix` tells it."""
         return source.fix()
 
@@ -49,8 +49,8 @@ class Looks:
 
 
 @dataclass
-class RememberedLooks(Looks):
-    """For who looks every half minute: nothing is read twice, and no new file at all.
+class CachedInspector(Inspector):
+    """For an inspection every half minute: nothing is read twice, and no new file at all.
 
     A file is as it was when its size and modification mark are, a stored source when its mark is.
     A file that nothing is compared with keeps its mark for a tag.
@@ -91,8 +91,8 @@ def _cached(
 ) -> Fingerprints:
     """The fingerprints of these days; those that are not known of this state are asked for."""
     state, known = cache.get((fixed.path, column), (None, None))
-    if state != (fixed.mark, last):
-        state, known = (fixed.mark, last), {}
+    if state != (fixed.fingerprint, last):
+        state, known = (fixed.fingerprint, last), {}
     new = [day for day in days if known is not None and day not in known]
     if known is not None and new:
         more = ask(fixed, column, new, last)
@@ -101,4 +101,4 @@ def _cached(
     return None if known is None else {day: known[day] for day in days if known[day]}
 
 
-LOOK = Looks()
+INSPECTOR = Inspector()

@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from incremental_assets.settings import local_path
 from incremental_assets.sources.path_columns import folder_values
-from incremental_assets.sources.stored import FixedSource
+from incremental_assets.sources.source import DaySpan, FixedSource
+from incremental_assets.sources.source_file import SourceFile
 
 _WRAP = 2**128
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -38,7 +38,7 @@ def files_by_day(
     """
     asked = sorted(days)
     try:
-        files = _spans(fixed, column)
+        files = fixed.day_spans(column)
     except (DeltaError, pa.ArrowException, OSError):
         return None
     if files is None:
@@ -61,7 +61,7 @@ def files_by_day(
 
 
 @dataclass(frozen=True, slots=True)
-class _Span:
+class FileSpan:
     """A file, by a number of its own, and the days that it may hold rows of.
 
     Without a `first` or `last` it may hold rows of any day; `dayless` are its rows without a day,
@@ -74,13 +74,13 @@ class _Span:
     dayless: Literal["none", "some", "all"]
 
     @classmethod
-    def of(cls, file: tuple[Any, ...], low: Any, high: Any, dayless: str) -> _Span:
+    def of(cls, file: tuple[Any, ...], low: Any, high: Any, dayless: str) -> FileSpan:
         digest = hashlib.blake2b(repr(file).encode(), digest_size=16).digest()
         known: Literal["none", "some", "all"] = dayless  # type: ignore[assignment]
         return cls(int.from_bytes(digest), _utc_date(low), _utc_date(high), known)
 
 
-def _places(file: _Span, asked: Sequence[date], last: date) -> list[tuple[int, int]]:
+def _places(file: DaySpan, asked: Sequence[date], last: date) -> list[tuple[int, int]]:
     """Where among the days that are asked for those lie that the file may hold rows of."""
     low = 0 if file.first is None else bisect_left(asked, file.first)
     high = len(asked) if file.last is None else bisect_right(asked, file.last)
@@ -93,16 +93,8 @@ def _places(file: _Span, asked: Sequence[date], last: date) -> list[tuple[int, i
     return places
 
 
-def _spans(fixed: FixedSource, column: str) -> list[_Span] | None:
-    if fixed.version is not None:
-        return _delta_spans(fixed.root, fixed.version, column)
-    root = local_path(fixed.root)
-    if root is None or fixed.format != "parquet":
-        return None
-    return list(_parquet_spans(fixed, root, column))
-
-
-def _delta_spans(root: str, version: int, column: str) -> list[_Span] | None:
+def delta_spans(root: str, version: int, column: str) -> list[FileSpan] | None:
+    """The days of the files of a Delta table's version, by its log; None for no column of days."""
     table = DeltaTable(root, version=version)
     kind = next((f.type for f in table.schema().fields if f.name == column), None)
     if getattr(kind, "type", None) not in _DELTA_DAYS:
@@ -115,32 +107,37 @@ def _delta_spans(root: str, version: int, column: str) -> list[_Span] | None:
     for at, file in enumerate(zip(*same, strict=True)):
         if f"partition.{column}" in columns:
             day = columns[f"partition.{column}"][at]
-            spans.append(_Span.of(file, day, day, "all" if day is None else "none"))
+            spans.append(FileSpan.of(file, day, day, "all" if day is None else "none"))
             continue
         low, high, nulls, rows = (
             columns.get(name, nothing)[at]
             for name in (f"min.{column}", f"max.{column}", f"null_count.{column}", "num_records")
         )
-        spans.append(_Span.of(file, low, high, _dayless(nulls, rows)))
+        spans.append(FileSpan.of(file, low, high, _dayless(nulls, rows)))
     return spans
 
 
-def _parquet_spans(fixed: FixedSource, root: Path, column: str) -> Iterator[_Span]:
-    named = folder_values([file.path for file in fixed.files]).get(column)
-    for file in fixed.files:
+def parquet_spans(root: Path, files: Sequence[SourceFile], column: str) -> list[FileSpan]:
+    """The days of Parquet files, by their folders or footers."""
+    return list(_parquet_spans(root, files, column))
+
+
+def _parquet_spans(root: Path, files: Sequence[SourceFile], column: str) -> Iterator[FileSpan]:
+    named = folder_values([file.path for file in files]).get(column)
+    for file in files:
         identity = (file.path, file.size, file.tag or file.modified)
         if named is not None:
             text = named.get(file.path) or ""
             day = date.fromisoformat(text) if _DAY.fullmatch(text) else None
-            yield _Span.of(identity, day, day, "none" if day else "some")
+            yield FileSpan.of(identity, day, day, "none" if day else "some")
         else:
             yield _in_footer(pq.read_metadata(root / file.path), column, identity)
 
 
-def _in_footer(footer: pq.FileMetaData, column: str, file: tuple[Any, ...]) -> _Span:
+def _in_footer(footer: pq.FileMetaData, column: str, file: tuple[Any, ...]) -> FileSpan:
     """The days by the statistics of a file's row groups."""
     paths = [footer.schema.column(n).path for n in range(footer.num_columns)]
-    unknown = _Span.of(file, None, None, "some")
+    unknown = FileSpan.of(file, None, None, "some")
     if column not in paths:
         return unknown
     groups = [footer.row_group(n) for n in range(footer.num_row_groups)]
@@ -154,7 +151,7 @@ def _in_footer(footer: pq.FileMetaData, column: str, file: tuple[Any, ...]) -> _
     lows = (chunk.statistics.min for chunk in dated)
     highs = (chunk.statistics.max for chunk in dated)
     dayless = _dayless(nulls, footer.num_rows)
-    return _Span.of(file, min(lows, default=None), max(highs, default=None), dayless)
+    return FileSpan.of(file, min(lows, default=None), max(highs, default=None), dayless)
 
 
 def _dayless(nulls: int | None, rows: int | None) -> str:

@@ -59,14 +59,14 @@ class DeltaFile:
     @property
     def path_says_partition(self) -> bool:
         """Whether the folders of the path name the values that the log gives."""
-        said = folder_values([self.path])
+        found = folder_values([self.path])
         return all(
-            name in said and said[name][self.path] == value for name, value in self.partition
+            name in found and found[name][self.path] == value for name, value in self.partition
         )
 
 
 @dataclass(frozen=True, slots=True)
-class DeltaNews:
+class CommittedFiles:
     """What commits added: files whose rows are new, if nothing was removed.
 
     `complete` is False where the files are not all of it: commits are gone from the log, or a
@@ -127,7 +127,7 @@ def newest_commit(path: str) -> tuple[int, str]:
 
 
 def commit_digest(path: str, version: int) -> str:
-    """What tells the commit of a version from that of another table which was put in its place.
+    """A digest that differs where another table took the place of this one.
 
     "" where the commit is gone from the log. Raises SourceError if it cannot be read.
     """
@@ -139,7 +139,7 @@ def _digest(text: bytes) -> str:
     return hashlib.blake2b(text, digest_size=8).hexdigest()
 
 
-def delta_files_since(path: str, low_version: int, high_version: int) -> DeltaNews:
+def delta_files_since(path: str, low_version: int, high_version: int) -> CommittedFiles:
     """The files that the commits after `low_version`, up to `high_version`, added with new data.
 
     Commits that only rearrange rows (OPTIMIZE) add nothing. Raises SourceError if a commit cannot
@@ -165,7 +165,7 @@ def delta_files_since(path: str, low_version: int, high_version: int) -> DeltaNe
     lost = complete and any(file.rewritten for file in found)
     if lost and not _still_there(root, high_version, found):
         complete = False
-    return DeltaNews(found, complete, removed)
+    return CommittedFiles(found, complete, removed)
 
 
 def shape_of(path: str, version: int) -> DeltaShape | None:
@@ -263,5 +263,5 @@ def _commit_bytes(root: str, version: int) -> bytes | None:
 def _broken(root: str, what: str) -> SourceError:
     return SourceError(
         f"The Delta log of {root} cannot be read: {what}. Nothing was loaded; restore "
-        f"{root}/{DELTA_LOG} from a copy, or write the table anew, and run again."
+        f"{root}/{DELTA_LOG} from a backup, or write the table again, and run again."
     )

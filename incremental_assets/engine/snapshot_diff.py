@@ -1,4 +1,4 @@
-"""What differs between two copies, and what a table of changes says of a copy."""
+"""What differs between two snapshots, and the snapshots that a table of changes stands for."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.changes.by_snapshot import SnapshotDiff
+from incremental_assets.changes.position import parsed, state_of
 from incremental_assets.delta.delta_log import version_of
 from incremental_assets.delta.read import DataFile, read_version
 from incremental_assets.engine.batch import Batch
-from incremental_assets.engine.copy_base import base_before, is_due, write_base
+from incremental_assets.engine.snapshot_base import base_before, is_due, write_base
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import Entry
-from incremental_assets.plan.stored import parsed, state_of
 from incremental_assets.row_hash import HASH_VERSION, payload_hash
 
 OPERATION, KEY, HASH = "_operation", "_key", "_hash"
 STATE = (KEY, HASH, "payload", "_file")
 CARRIED = "carried"
-"""The operation of a row that a damaged copy lacks, and that is kept from the copy before it."""
+"""The operation of a row that a damaged snapshot lacks: it is carried over from the one before."""
 
 
 def identified(rows: DataFrame, batch: Batch) -> DataFrame:
@@ -56,18 +56,18 @@ def state_before(session: SparkSession, batch: Batch, day: date) -> DataFrame:
 
 
 def state_at(session: SparkSession, batch: Batch, day: date) -> DataFrame:
-    """What the table knows on a day, with what the day's copy only carried over."""
+    """What the table knows on a day, with what the day's snapshot only carried over."""
     return _last(session, batch, f"_landing_day <= '{day}' AND {OPERATION} != '{CARRIED}'", day)
 
 
-def copy_of(session: SparkSession, batch: Batch, day: date) -> DataFrame:
-    """The readable rows that the copy of a day held itself."""
-    told = f"{OPERATION} != '{CARRIED}' OR _landing_day = '{day}'"
-    return _last(session, batch, f"_landing_day <= '{day}' AND ({told})", day)
+def snapshot_rows(session: SparkSession, batch: Batch, day: date) -> DataFrame:
+    """The readable rows that the snapshot of a day held itself."""
+    held = f"{OPERATION} != '{CARRIED}' OR _landing_day = '{day}'"
+    return _last(session, batch, f"_landing_day <= '{day}' AND ({held})", day)
 
 
 def keep_base(session: SparkSession, batch: Batch, day: date) -> None:
-    """Write the base again where a copy of this day would have to read much of what came since."""
+    """Write the base again where a load of this day would have to read much of what came since."""
     until = is_due(batch, day)
     if until is not None:
         version = version_of(batch.path)
@@ -95,9 +95,9 @@ def _last(session: SparkSession, batch: Batch, where: str, until: date) -> DataF
 
 
 def differing(before: DataFrame, now: DataFrame, day: date, *, damaged: bool) -> DataFrame:
-    """The changes from one copy to another, on a day.
+    """The changes from one snapshot to another, on a day.
 
-    What a damaged copy lacks is not deleted but carried over.
+    What a damaged snapshot lacks is not deleted but carried over.
     """
     old = before.select(
         F.col(KEY).alias("_old_key"),
@@ -124,7 +124,7 @@ def differing(before: DataFrame, now: DataFrame, day: date, *, damaged: bool) ->
 
 
 def unread_lines(rows: DataFrame, day: date) -> DataFrame:
-    """The rows of a day's copy that have no readable key, as changes."""
+    """The rows of a day's snapshot that have no readable key, as changes."""
     there = rows.where(f"{KEY} IS NULL")
     return there.select(
         F.lit("insert").alias(OPERATION), F.lit(day).alias("_landing_day"), *STATE, "_raw"
@@ -140,7 +140,7 @@ def placed_again(
     *,
     damaged: bool,
 ) -> Mapping[date, DataFrame]:
-    """The changes of the copies after this one, each against the one before it, by day.
+    """The changes of the snapshots after this one, each against the one before it, by day.
 
     The next one is derived again; where that is damaged, what it carries over may be other rows
     now, and so on up to one that is whole, or whose rows are what they were.
@@ -149,7 +149,7 @@ def placed_again(
     found: dict[date, DataFrame] = {}
     state = _carrying(before, held) if damaged else held
     for later in sorted(d for d in last if d > day):
-        rows, is_whole = copy_of(session, batch, later), not is_damaged(last[later])
+        rows, is_whole = snapshot_rows(session, batch, later), not is_damaged(last[later])
         changed = differing(state, rows, later, damaged=not is_whole)
         found[later] = changed.unionByName(unread_lines(_lines_of(session, batch, later), later))
         if is_whole:
@@ -162,7 +162,7 @@ def placed_again(
 
 
 def _carrying(before: DataFrame, held: DataFrame) -> DataFrame:
-    """What is known after a damaged copy: its rows, and those of before that it lacks."""
+    """What is known after a damaged snapshot: its rows, and those of before that it lacks."""
     return held.unionByName(before.join(held.select(KEY), KEY, "left_anti").select(*STATE))
 
 
@@ -180,7 +180,7 @@ def hashing(batch: Batch) -> dict[str, Any]:
 
 
 def _as_before(batch: Batch) -> bool:
-    """Whether the last copy of every day was hashed as this one is."""
+    """Whether the last snapshot of every day was hashed as this one is."""
     history = batch.view.table(batch.table.name)
     wanted = hashing(batch)
     return all(
@@ -190,16 +190,16 @@ def _as_before(batch: Batch) -> bool:
 
 
 def is_damaged(entry: Entry) -> bool:
-    """Whether the copy that a batch loaded held rows without a readable key."""
+    """Whether the snapshot that a batch loaded held rows without a readable key."""
     return bool(state_of(entry).get("keyless"))
 
 
 def loaded_days(batch: Batch) -> frozenset[date]:
-    """The days of which the table has a copy."""
+    """The days of which the table has a snapshot."""
     return frozenset(batch.view.table(batch.table.name).last_committed)
 
 
 def changes_of(batch: Batch) -> SnapshotDiff:
     """The detector of the batch's table."""
-    assert isinstance(batch.table.changes, SnapshotDiff)
-    return batch.table.changes
+    assert batch.table.snapshots is not None
+    return batch.table.snapshots

@@ -1,11 +1,11 @@
-"""What a table of copies says up to a day, kept beside it, so that no copy reads all changes ever.
+"""The base of a table of snapshots: its state up to a day, so that no load reads all changes.
 
-The base in `<table>/_base` is only ever written whole, by one commit, and its files say what it is:
+The base in `<table>/_base` is only ever written whole, by one commit, and its files identify it:
 `_until` is the day up to which it holds the last change of each key, and `_batch` the last batch
 that it knows. Its transaction number is the version of the table that it was read from. A later
 batch that changed such a day makes it worthless, and so does a commit since that is no load's (a
 DELETE or RESTORE by hand), and whatever leaves it with files of two kinds. Then the changes are
-read themselves, and the next copy in order writes it again. So nothing is to be undone where a
+read themselves, and the next snapshot in order writes it again. So nothing is to be undone where a
 load dies.
 """
 
@@ -34,9 +34,9 @@ from incremental_assets.delta.transaction import Transaction
 from incremental_assets.engine.batch import Batch
 from incremental_assets.errors import ConflictError, LakeError
 
-# The base is written again where a copy would read more files of changes than this,
+# The base is written again where a load would read more files of changes than this,
 MOST_FILES = 32
-# or so many times the rows of the copy before it, but not for the sake of fewer rows than these.
+# or so many times the rows of the snapshot before, but not for the sake of fewer rows than these.
 MOST_TIMES = 3
 FEW_ROWS = 10_000
 
@@ -79,10 +79,10 @@ def base_before(batch: Batch, day: date) -> Base | None:
         table = plain_files(path, version_of(path))
     except LakeError:  # somebody made of it what it should not be
         return None
-    said = {(file.partition["_until"], file.first_batch, file.last_batch) for file in table.files}
-    if len(said) != 1:
+    found = {(file.partition["_until"], file.first_batch, file.last_batch) for file in table.files}
+    if len(found) != 1:
         return None
-    until, known, last = said.pop()
+    until, known, last = found.pop()
     history = batch.view.table(batch.table.name)
     if known is None or known != last or known > history.last_batch or until >= day:
         return None
@@ -95,9 +95,9 @@ def base_before(batch: Batch, day: date) -> Base | None:
 
 
 def is_due(batch: Batch, day: date) -> date | None:
-    """The day up to which the base should be written before a copy of `day` is compared.
+    """The day up to which the base should be written before a snapshot of `day` is compared.
 
-    None where it need not, and for a copy that comes late.
+    None where it need not, and for a snapshot that comes late.
     """
     loaded = batch.view.table(batch.table.name).last_published
     until = max((d for d in loaded if d < day), default=None)
@@ -118,9 +118,9 @@ def is_due(batch: Batch, day: date) -> date | None:
 
 
 def write_base(batch: Batch, state: DataFrame, until: date, version: int) -> None:
-    """Put this state in the place of the base.
+    """Replace the base by this state.
 
-    `state` is what the table says up to `until`, read at this version or a later one. Where
+    `state` is the table's state up to `until`, read at this version or a later one. Where
     somebody else was faster the base stays as it is: it only saves reading.
     """
     path, name = base_path(batch.path), _name(batch)

@@ -11,8 +11,7 @@ import polars as pl
 from deltalake.exceptions import DeltaError
 
 from incremental_assets.days import ONE_DAY, contiguous
-from incremental_assets.settings import local_path
-from incremental_assets.sources.stored import FixedSource
+from incremental_assets.sources.source import FixedSource
 
 # With more ranges than these, one range over all of them is quicker to compare rows with.
 _MOST_RANGES = 16
@@ -30,9 +29,9 @@ def rows_by_day(
     object store. Another release of polars may hash otherwise: each day then counts as changed.
     """
     try:
-        rows = _scanned(fixed)
+        rows = fixed.scan()
         if rows is None:
-            return {} if _is_empty(fixed) else None
+            return {} if fixed.is_missing else None
         return _counted(rows, column, frozenset(days), last)
     except (pl.exceptions.PolarsError, DeltaError, OSError, KeyError):
         return None
@@ -45,7 +44,7 @@ def highest(fixed: FixedSource, column: str) -> datetime | int | None:
     statistics tell it, where a file has them.
     """
     try:
-        rows = _scanned(fixed)
+        rows = fixed.scan()
         if rows is None:
             return None
         kind = rows.collect_schema()[column]
@@ -60,23 +59,6 @@ def highest(fixed: FixedSource, column: str) -> datetime | int | None:
 def rows_in(counted: str) -> int:
     """The rows that a fingerprint of rows tells of a day."""
     return int(counted.partition(",")[0].partition(":")[0] or 0)
-
-
-def _is_empty(fixed: FixedSource) -> bool:
-    """Whether the source is a folder of Parquet files without one."""
-    local = local_path(fixed.root) is not None
-    return local and fixed.format == "parquet" and not fixed.files
-
-
-def _scanned(fixed: FixedSource) -> pl.LazyFrame | None:
-    """The rows, as they were fixed; None where polars cannot read them, or there is no file."""
-    root = local_path(fixed.root)
-    if root is None or fixed.format not in ("delta", "parquet"):
-        return None
-    if fixed.version is not None:
-        return pl.scan_delta(str(root), version=fixed.version)
-    paths = [str(root / file.path) for file in fixed.files]
-    return pl.scan_parquet(paths, glob=False, hive_partitioning=True) if paths else None
 
 
 def _counted(

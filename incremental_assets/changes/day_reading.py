@@ -1,0 +1,205 @@
+"""What a table of a lake asks its detector, to read days of a source in place.
+
+The target of a loader is read in one go, by the detector's own `read`. A table of a lake is loaded
+by day, and keeps every row as its payload: which of the rows belong to a batch, and how far each
+day was read then, the detector decides here. The defaults are those of a change log: it has no
+cursor, and all that was not read yet is new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, ClassVar, Self
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, DateType, TimestampNTZType, TimestampType
+
+from incremental_assets.changes.progress import Step
+from incremental_assets.days import utc_today
+from incremental_assets.delta.columns import ORDER
+from incremental_assets.frames import quoted
+from incremental_assets.ledger.view import TableHistory
+
+LOAD_DAY, WRITTEN = "_load_day", "_written"
+Pushdown = Callable[[Mapping[str, DataType]], Column | None]
+"""A condition on a typed source's own columns, given their types, that only saves reading."""
+
+
+@dataclass(frozen=True)
+class SourceDays:
+    """The days that a batch reads, and how far the source was read before.
+
+    `watermarks` are those that the last load of each day left ("" before the first one), `state`
+    what the last load of any day left. `landing_column` is the column whose date is a row's landing
+    day; without one, rows land on the day of `now`.
+    """
+
+    table: str
+    watermarks: Mapping[date, str]
+    state: Mapping[str, Any]
+    landing_column: str | None
+    now: datetime
+
+
+class DayReading:
+    """How days of a source are read: of rows with `_load_day`, `_order`, `_written` and `_raw`.
+
+    `_load_day` is the day whose batch loads the row, `_order` its cursor, and `_written` whether
+    there is any value in the cursor's place. `cursor_type` is the cursor's Spark type.
+    `watermark_by_day`: each day has a watermark of its own, else the source has one.
+    `state_of_source`: the position is of the source, whichever days were loaded.
+    """
+
+    cursor_type: ClassVar[str] = "decimal(38,0)"
+    watermark_by_day: ClassVar[bool] = False
+    state_of_source: ClassVar[bool] = False
+
+    @property
+    def cursor_column(self) -> str | None:
+        """The column that says when, or in which order, rows came; None for none."""
+        return None
+
+    @property
+    def landing_column(self) -> str | None:
+        """The column whose date is a row's landing day, where the source names no other."""
+        return None
+
+    def waits(self, state: Mapping[str, Any], now: datetime | None) -> bool:
+        """Whether a day has rows to load although its source did not change since.
+
+        `state` is what the last load of the day left. Without `now`, time has come for every row.
+        """
+        return self.has_come(state, now)
+
+    def has_come(self, state: Mapping[str, Any], now: datetime | None) -> bool:
+        """Whether the time of a row has come that was ahead of the clock when it was read."""
+        return False
+
+    def holds_back(self, state: Mapping[str, Any], now: datetime) -> bool:
+        """Whether a load of the same source would load nothing yet."""
+        return False
+
+    def passing_gaps(self) -> Self:
+        """The detector as it reads what was loaded once: it waits for nothing that is missing."""
+        return self
+
+    def cursor_of(self, kind: DataType) -> Column:
+        """The cursor of typed rows. Raises SourceError for a type that cannot be ordered."""
+        return F.lit(None).cast(self.cursor_type)
+
+    def cursor_in(self, value: Column) -> Column:
+        """The cursor in a VARIANT; null where it is none."""
+        return F.lit(None).cast(self.cursor_type)
+
+    def as_number(self, cursor: Column) -> Column:
+        """The cursor as a number that is collected: instants in microseconds since 1970."""
+        return cursor
+
+    def window(self, days: SourceDays, step: Step | None) -> Column:
+        """Which rows may be new."""
+        return F.col(LOAD_DAY).isin(list(days.watermarks))
+
+    def pushdown(self, days: SourceDays, own: Mapping[str, DataType]) -> Column | None:
+        """The window, as far as the columns in the files can express it."""
+        column, today = days.landing_column, utc_today(days.now)
+        if column is None or column not in own:
+            return None
+        first, last = (_midnight(end(days.watermarks)) for end in (min, max))
+        # Rows without a day are today's.
+        rest = today in days.watermarks
+        return between(
+            column,
+            own[column],
+            max(first, self.lowest_instant(days) or first),
+            last + timedelta(days=1),
+            rest=rest,
+            nulls=rest or self.asks_for_nulls,
+        )
+
+    def lowest_instant(self, days: SourceDays) -> datetime | None:
+        """No row whose landing day's instant is below this one is new; None: any may be."""
+        return None
+
+    @property
+    def asks_for_nulls(self) -> bool:
+        """Whether each batch looks for rows without a cursor, whatever their day."""
+        return False
+
+    def step(self, days: SourceDays, read: Callable[[Pushdown], DataFrame]) -> Step | None:
+        """How far the source may be read; None for as far as there is something.
+
+        `read` gives the rows of the source, whatever their day.
+        """
+        return None
+
+    def first_batch_read_again(self, history: TableHistory) -> int | None:
+        """The first batch of which this load may read rows again; None where it reads none again.
+
+        Of a table without days; the ledger tells which batches may hold such rows.
+        """
+        return 1
+
+    def reasons(self, written: Column, now: datetime) -> list[Column]:
+        """Why a row is quarantined for its cursor: text or null, each."""
+        return []
+
+    def is_ahead(self, cursor: Column, now: datetime) -> Column:
+        """Whether a row is beyond the clock and the skew that is allowed."""
+        return F.lit(False)
+
+    def refuse_nulls(self, table: str, nulls: int, rows: int, path: str) -> None:
+        """Raise SourceError for rows without a cursor, where they are an error."""
+
+    def high_after(self, before: str, lowest: Any, highest: Any, rows: int, now: datetime) -> str:
+        """The watermark after rows were read whose cursors, `as_number`, go from low to high.
+
+        Raises WatermarkError where a function of somebody's own breaks its promise.
+        """
+        return before
+
+    def ahead_note(self, rows: int, now: datetime) -> str:
+        """What is logged of rows that are ahead of the clock."""
+        return ""
+
+    @property
+    def may_pass_over(self) -> bool:
+        """Whether a row that comes below its day's watermark is not read."""
+        return False
+
+    def passed_over_notes(self, days: Mapping[date, int]) -> list[str]:
+        """What is logged of days that have so many rows below the watermark; 0: others changed."""
+        return []
+
+
+def is_null() -> Column:
+    """A row without a cursor; a line that is no row has none to miss."""
+    return F.col(ORDER).isNull() & ~F.col(WRITTEN) & F.col("_raw").isNull()
+
+
+def is_unreadable() -> Column:
+    """A row whose cursor holds something else than the detector reads."""
+    return F.col(ORDER).isNull() & F.col(WRITTEN)
+
+
+def between(
+    column: str, kind: DataType, low: datetime, high: datetime, *, rest: bool, nulls: bool
+) -> Column | None:
+    """The rows between two instants, as a condition on the column as it lies in the file.
+
+    `rest` keeps rows from `high` on, `nulls` those without a value. None where the column holds
+    no instants or dates.
+    """
+    if not isinstance(kind, TimestampType | TimestampNTZType | DateType):
+        return None
+    at = F.col(quoted(column))
+    found = at >= F.lit(low).cast(kind)
+    if not rest:
+        found &= at < F.lit(high).cast(kind)
+    return found | at.isNull() if nulls else found
+
+
+def _midnight(day: date) -> datetime:
+    return datetime(day.year, day.month, day.day, tzinfo=UTC)

@@ -1,0 +1,178 @@
+"""What a source is: fixed, so that its state has a fingerprint, and read just as it was fixed.
+
+A source of one's own is one file with two classes: a `Source`, which says where the rows come from,
+and a `FixedSource`, which lists and reads what was there when it was fixed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from datetime import date
+from types import MappingProxyType
+from typing import Protocol
+
+import polars as pl
+from pyspark.sql import DataFrame
+from pyspark.sql.types import DataType
+
+from incremental_assets.frames import Frames
+from incremental_assets.sources.payloads import row_objects, row_payloads
+from incremental_assets.sources.source_file import SourceFile
+
+NO_TYPES: Mapping[str, DataType] = MappingProxyType({})
+
+
+class DaySpan(Protocol):
+    """A file, by a number of its own, and the first and last day that it may hold rows of.
+
+    Without a `first` or `last` it may hold rows of any day; `dayless` are its rows without a day,
+    as far as is known: "none", "some" or "all".
+    """
+
+    @property
+    def digest(self) -> int: ...
+    @property
+    def first(self) -> date | None: ...
+    @property
+    def last(self) -> date | None: ...
+    @property
+    def dayless(self) -> str: ...
+
+
+class Added(Protocol):
+    """The rows that some versions of a source have added."""
+
+    def rows(self, frames: Frames) -> DataFrame:
+        """The source's own columns, with `_file`, `_raw` and `_unreadable`."""
+
+
+class FixedSource(ABC):
+    """A source as one load reads it: what it held when it was fixed, whatever happens since.
+
+    `path` names it, in messages and in the ledger. A source of versions has a `version`; any other
+    has `files`: whatever is read whole (a file, a page, a table), each with its size and what tells
+    a change of it. A change log reads those of them that are new.
+    """
+
+    path: str
+    files: tuple[SourceFile, ...]
+    version: int | None = None
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether its columns have types of their own, by which a reader may skip rows."""
+        return True
+
+    @property
+    def fingerprint(self) -> str:
+        """Text that tells whether the source is as it was. As long as it is, nothing is read.
+
+        A digest of the files. Of a file in a store that tells neither a tag nor a time only the
+        content tells that.
+        """
+        listed = [(f.path, f.size, f.tag or f.modified or self.tagged(f).tag) for f in self.files]
+        digest = hashlib.blake2b(json.dumps(listed).encode(), digest_size=16).hexdigest()
+        return f"files {digest}"
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether there is nothing to read; a snapshot that is missing deletes no row."""
+        return self.version is None and not self.files
+
+    @abstractmethod
+    def rows(
+        self,
+        frames: Frames,
+        known: Mapping[str, DataType] = NO_TYPES,
+        only: Collection[str] | None = None,
+    ) -> DataFrame:
+        """The source's own columns, typed, with `_file`, `_raw` and `_unreadable`.
+
+        `_file` is the path of the row's file (null where there is none), `_raw` the text of a line
+        that cannot be taken apart (its columns are null), `_unreadable` the names of the columns
+        whose value does not fit the column's type (and is null); `all_readable` adds them to rows
+        that cannot be broken. `known` are the types that the target's columns have: what has no
+        types of its own is read as those. `only` restricts to some files.
+
+        Raises SourceError if files vanished or are not what they should be, and ValueError if
+        `only` names files that are not there. Errors of Spark pass.
+        """
+
+    def objects(self, frames: Frames, only: Collection[str] | None = None) -> DataFrame:
+        """Each line or row as a `VARIANT` `payload`, with `_raw` and `_file`: as it was written."""
+        return row_objects(self.rows(frames, only=only))
+
+    def payloads(self, frames: Frames, only: Collection[str] | None = None) -> DataFrame:
+        """As `objects`, with `_key`; of a message, `payload` is what its `value` holds.
+
+        A message is a row with a text or binary column `value`, as a topic is dumped.
+        """
+        return row_payloads(self.rows(frames, only=only))
+
+    def added_since(self, low: int, high: int) -> Added | None:
+        """What versions above `low`, up to `high`, have added.
+
+        None where only the source as a whole tells.
+        """
+        return None
+
+    def is_same_table(self, fingerprint: str) -> bool:
+        """Whether an earlier fingerprint is of this table, and not of one that it replaced."""
+        return True
+
+    def scan(self) -> pl.LazyFrame | None:
+        """The rows for polars, so that planning tells changed days without Spark; None: it cannot.
+
+        Raises a PolarsError, DeltaError or OSError where they cannot be read.
+        """
+        return None
+
+    def day_spans(self, column: str) -> Sequence[DaySpan] | None:
+        """Which days in a column each file may hold, told without reading a row; None: it cannot.
+
+        Raises a DeltaError, ArrowException or OSError where that cannot be read.
+        """
+        return None
+
+    def size(self) -> int:
+        """Bytes that a load would read."""
+        return sum(file.size for file in self.files)
+
+    def gone(self) -> Sequence[SourceFile]:
+        """Which files vanished or changed since they were fixed, to tell why a read failed."""
+        return ()
+
+    def tagged(self, file: SourceFile) -> SourceFile:
+        """The file with a tag that tells a change of its content. Raises SourceError."""
+        return file
+
+
+class Source(ABC):
+    """Where rows come from. `path` names it, in messages and in the ledger.
+
+    Hashable, so that a plan fixes it once. `day` is the column whose UTC date is a row's landing
+    day in a bronze table; for `Timestamp` it is the timestamp. Without one, rows land on the day of
+    the load.
+    """
+
+    path: str
+    day: str | None = None
+
+    @property
+    def is_landed(self) -> bool:
+        """Whether it lies below the landing root, where a feed may be that has not begun."""
+        return False
+
+    def below(self, landing: str) -> Source:
+        """The source, for this landing root."""
+        return self
+
+    @abstractmethod
+    def fix(self) -> FixedSource:
+        """What a load reads now, found out without Spark. Without rows it is a source as well.
+
+        Raises NothingThereError if there is nothing, and SourceError if it cannot be listed.
+        """

@@ -1,0 +1,83 @@
+"""Nobody asks a detector, a write or a source which one it is; what differs, its own file says."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import incremental_assets
+from incremental_assets.changes.detector import Detector
+from incremental_assets.sources.source import FixedSource, Source
+from incremental_assets.writes import WriteStrategy
+
+ROOT = Path(incremental_assets.__file__).parent
+# What a definition says is checked where it is defined.
+DEFINITIONS = {"table.py", "table_checks.py", "loaders/base.py"}
+
+
+def kinds(base: type) -> Iterator[type]:
+    for kind in base.__subclasses__():
+        if kind.__module__.startswith("incremental_assets."):
+            yield kind
+        yield from kinds(kind)
+
+
+def names() -> set[str]:
+    for module in (
+        *("changes", "writes", "sources.stored", "sources.stored_delta"),
+        *("writes.delete_insert", "writes.overwrite_days"),
+    ):
+        __import__(f"incremental_assets.{module}")
+    bases = (Detector, WriteStrategy, Source, FixedSource)
+    return {kind.__name__ for base in bases for kind in kinds(base)}
+
+
+def asked(file: Path) -> Iterator[str]:
+    """The types that a file asks for, by `isinstance`, `type(…) is` or `case`."""
+    found = ast.parse(file.read_text())
+    renamed = {
+        alias.asname: alias.name
+        for node in ast.walk(found)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.asname
+    }
+    for node in ast.walk(found):
+        parts: list[ast.AST] = []
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in (
+            "isinstance",
+            "issubclass",
+        ):
+            parts = [node.args[1]]
+        elif isinstance(node, ast.Compare) and "type(" in ast.unparse(node):
+            parts = list(node.comparators)
+        elif isinstance(node, ast.MatchClass):
+            parts = [node.cls]
+        for part in parts:
+            for name in ast.walk(part):
+                if isinstance(name, ast.Name | ast.Attribute):
+                    text = name.id if isinstance(name, ast.Name) else name.attr
+                    yield renamed.get(text, text)
+
+
+def test_nobody_asks_which_detector_write_or_source_it_is() -> None:
+    found = {}
+    for file in sorted(ROOT.rglob("*.py")):
+        tree = ast.walk(ast.parse(file.read_text()))
+        own = {node.name for node in tree if isinstance(node, ast.ClassDef)}
+        found[str(file.relative_to(ROOT))] = (set(asked(file)) & names()) - own
+
+    assert {name for name, some in found.items() if some} <= DEFINITIONS
+
+
+def test_a_file_that_asks_is_found(tmp_path: Path) -> None:
+    file = tmp_path / "asks.py"
+    file.write_text(
+        "from incremental_assets.changes import Sequence as S\n"
+        "isinstance(x, S | Merge)\n"
+        "match x:\n    case changes.Timestamp(column=c): pass\n"
+        "type(x) is SCD2\n"
+    )
+
+    assert set(asked(file)) & names() == {"Sequence", "Merge", "Timestamp", "SCD2"}
