@@ -44,7 +44,7 @@ class DayResult:
 
 
 @dataclass(frozen=True)
-class LoadResult:
+class TableLoadResult:
     """What a load of a table did, day by day. `seconds` is wall time."""
 
     table: str
@@ -85,7 +85,7 @@ class Lakehouse:
         """Gives the session that the loads use, and starts it if there is none."""
         return self._spark
 
-    def load(self, table: Table, days: Sequence[date], run_id: str = "") -> LoadResult:
+    def load(self, table: Table, days: Sequence[date], run_id: str = "") -> TableLoadResult:
         """Advance the table by what is new for these days; restate the days that were restated.
 
         Days whose gate fails are held and named in the result, not raised. Raises an
@@ -100,7 +100,7 @@ class Lakehouse:
 
     def replay(
         self, table: Table, days: Sequence[date], reason: str = "", run_id: str = ""
-    ) -> LoadResult:
+    ) -> TableLoadResult:
         """Send the rows that lie in quarantine of these days through today's rules and code.
 
         With a `reason`, those that have it. What passes is merged like late data and leaves
@@ -110,7 +110,9 @@ class Lakehouse:
         planned = partial(plan_replay, table)
         return self._load(table, days, planned, run_id, "a replay", ReplayBatch(reason))
 
-    def restate(self, table: Table, days: Sequence[date], why: str, run_id: str = "") -> LoadResult:
+    def restate(
+        self, table: Table, days: Sequence[date], why: str, run_id: str = ""
+    ) -> TableLoadResult:
         """Build days of a silver or gold table anew from what they are made of, whatever it says.
 
         What a day reads is what there is of it now: a column that is declared later is filled, for
@@ -133,7 +135,7 @@ class Lakehouse:
         days: Sequence[date],
         planned: Callable[[Sequence[date], LedgerView], Plan],
         owner: str,
-    ) -> LoadResult:
+    ) -> TableLoadResult:
         """Load what a plan of the caller's own says of the days, as `load` does.
 
         `owner` is named to whoever waits for the table meanwhile.
@@ -156,7 +158,7 @@ class Lakehouse:
         run_id: str,
         owner: str,
         kind: BatchKind[Any] | None = None,
-    ) -> LoadResult:
+    ) -> TableLoadResult:
         """Do what is planned for the days, some at a time, while no other run has the table."""
         started = time.monotonic()
         results: dict[date, DayResult] = {}
@@ -167,7 +169,7 @@ class Lakehouse:
                 results |= self._do(table, planned(some, view), after, run_id, kind)
         versions = [e.target_version for r in results.values() for e in r.entries]
         last = max((v for v in versions if v is not None), default=None)
-        return LoadResult(table.name, results, time.monotonic() - started, last)
+        return TableLoadResult(table.name, results, time.monotonic() - started, last)
 
     def _do(
         self, table: Table, plan: Plan, after: int, run_id: str, kind: BatchKind[Any] | None = None

@@ -20,7 +20,7 @@ from incremental_assets.changes.inspection import Inspection
 from incremental_assets.changes.position import Position
 from incremental_assets.changes.progress import (
     Progress,
-    Step,
+    SequenceStep,
     next_step,
     progress_from,
     state_of_progress,
@@ -193,7 +193,7 @@ class Sequence(Cursor):
         """As it reads what was loaded once: a gap that was waited for is passed."""
         return replace(self, on_gap="report")
 
-    def within(self, days: SourceDays, step: Step | None) -> Column:
+    def within(self, days: SourceDays, step: SequenceStep | None) -> Column:
         """The numbers above the watermark and in gaps; of a table with days, all of a day's."""
         cursor, found = F.col(ORDER), super().within(days, step)
         before = progress_from(days.state, None)
@@ -210,7 +210,7 @@ class Sequence(Cursor):
             return self._above(own, self._lowest(days))
         return super().pushdown(days, own)
 
-    def step(self, days: SourceDays, read: Callable[[Pushdown], DataFrame]) -> Step | None:
+    def step(self, days: SourceDays, read: Callable[[Pushdown], DataFrame]) -> SequenceStep | None:
         """How far the sequence may be read.
 
         Gaps are of the source, whatever days are loaded, so its numbers are read for all of them:

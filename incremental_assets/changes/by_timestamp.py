@@ -17,7 +17,7 @@ from incremental_assets.changes.day_reading import LOAD_DAY, SourceDays
 from incremental_assets.changes.detector import NewRows, SourceWindow
 from incremental_assets.changes.inspection import Inspection
 from incremental_assets.changes.position import Position
-from incremental_assets.changes.progress import Step
+from incremental_assets.changes.progress import SequenceStep
 from incremental_assets.changes.request import ReadRequest
 from incremental_assets.changes.source_rows import instant_of, own_types, unseen, with_order
 from incremental_assets.changes.watermark import (
@@ -126,7 +126,7 @@ class Timestamp(Cursor):
         first = instant(state.get("ahead") or "")
         return first is not None and (now is None or first <= now + self.max_clock_skew)
 
-    def within(self, days: SourceDays, step: Step | None) -> Column:
+    def within(self, days: SourceDays, step: SequenceStep | None) -> Column:
         """The rows of each day at or above its watermark."""
         by_low: dict[datetime | None, list[date]] = {}
         for day, high in days.watermarks.items():

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets.changes.day_reading import SourceDays, is_null
 from incremental_assets.changes.detector import Detector
-from incremental_assets.changes.progress import Step
+from incremental_assets.changes.progress import SequenceStep
 from incremental_assets.changes.request import ReadRequest
 from incremental_assets.changes.source_rows import own_types, require_columns, require_no_lines
 from incremental_assets.changes.watermark import Nulls
@@ -50,11 +50,11 @@ class Cursor(Detector):
             found.append(F.when(gone & ~written, F.lit(f"{self.column}_null")))
         return found
 
-    def window(self, days: SourceDays, step: Step | None) -> Column:
+    def window(self, days: SourceDays, step: SequenceStep | None) -> Column:
         found = self.within(days, step)
         return found | is_null() if self.asks_for_nulls else found
 
-    def within(self, days: SourceDays, step: Step | None) -> Column:
+    def within(self, days: SourceDays, step: SequenceStep | None) -> Column:
         """The window, but for rows without a cursor that are an error whatever their day."""
         return super().window(days, step)
 

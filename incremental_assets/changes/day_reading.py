@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DateType, TimestampNTZType, TimestampType
 
-from incremental_assets.changes.progress import Step
+from incremental_assets.changes.progress import SequenceStep
 from incremental_assets.days import utc_today
 from incremental_assets.delta.columns import ORDER
 from incremental_assets.frames import quoted
@@ -98,7 +98,7 @@ class DayReading:
         """The cursor as a number that is collected: instants in microseconds since 1970."""
         return cursor
 
-    def window(self, days: SourceDays, step: Step | None) -> Column:
+    def window(self, days: SourceDays, step: SequenceStep | None) -> Column:
         """Which rows may be new."""
         return F.col(LOAD_DAY).isin(list(days.watermarks))
 
@@ -128,7 +128,7 @@ class DayReading:
         """Whether each batch looks for rows without a cursor, whatever their day."""
         return False
 
-    def step(self, days: SourceDays, read: Callable[[Pushdown], DataFrame]) -> Step | None:
+    def step(self, days: SourceDays, read: Callable[[Pushdown], DataFrame]) -> SequenceStep | None:
         """How far the source may be read; None for as far as there is something.
 
         `read` gives the rows of the source, whatever their day.

@@ -29,7 +29,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SequenceStep:
     """What a load may take: numbers up to `stop`, the progress after it, and what to report."""
 
     stop: int | None
@@ -39,7 +39,7 @@ class Step:
 
 def step(
     detector: Sequence, before: Progress, ranges: Iterable[Range], now: datetime, table: str
-) -> Step:
+) -> SequenceStep:
     """Decide how far to go, from the ranges of numbers that are there (both ends included).
 
     Raises SourceError for a gap where `on_gap` is `fail`.
@@ -67,7 +67,7 @@ def step(
                 f"{detector.column} waits since {since.isoformat()} for {_shown(new_gaps[:1])}; "
                 f"what comes after is loaded when it fills, or after {detector.deadline}"
             )
-            return Step(stop, Progress(high, tuple(open_gaps), since), (note,))
+            return SequenceStep(stop, Progress(high, tuple(open_gaps), since), (note,))
         since = None
     notes = [f"{detector.column} has gaps: {_shown(new_gaps)}"] if new_gaps else []
     remembered = [*open_gaps, *new_gaps]
@@ -77,7 +77,9 @@ def step(
             f"{detector.column}: {len(given_up)} old gaps are given up: {_shown(given_up)}"
         )
     high = top if above else before.high
-    return Step(None, Progress(high, tuple(remembered[len(given_up) :]), since), tuple(notes))
+    return SequenceStep(
+        None, Progress(high, tuple(remembered[len(given_up) :]), since), tuple(notes)
+    )
 
 
 def merged(ranges: Iterable[Range]) -> list[Range]:
@@ -139,7 +141,7 @@ def state_of_progress(progress: Progress, watermark: int | None) -> dict[str, An
 
 def next_step(
     changes: Sequence, before: Progress, rows: DataFrame, column: str, now: datetime, table: str
-) -> Step:
+) -> SequenceStep:
     """How far a load may go, given the numbers in a column of `rows`.
 
     Raises SourceError for a gap where `on_gap` is `fail`, and for a column that is no sequence.
@@ -148,7 +150,7 @@ def next_step(
     return step(changes, before, there, now, table) if dense else _sparse(changes, before, there)
 
 
-def _sparse(changes: Sequence, before: Progress, there: list[tuple[int, int]]) -> Step:
+def _sparse(changes: Sequence, before: Progress, there: list[tuple[int, int]]) -> SequenceStep:
     if changes.on_gap != "report":
         raise SourceError(
             f"{changes.column} has so many gaps that it is no sequence; with on_gap="
@@ -157,4 +159,4 @@ def _sparse(changes: Sequence, before: Progress, there: list[tuple[int, int]]) -
     low, high = there[0]
     top = high if before.high is None else max(high, before.high)
     note = f"{changes.column} has too many gaps from {low} to {high} to remember them; none is"
-    return Step(None, Progress(top, before.gaps), (note,))
+    return SequenceStep(None, Progress(top, before.gaps), (note,))

@@ -18,7 +18,7 @@ from incremental_assets.delta.read import DataFile, no_rows, read_version
 from incremental_assets.engine.batch import Batch, verdict
 from incremental_assets.engine.scope import scope_of
 from incremental_assets.engine.totals import differences, totals
-from incremental_assets.engine.volume import Before, judges_volume, last_ones
+from incremental_assets.engine.volume import RowsBefore, judges_volume, last_ones
 from incremental_assets.frames import quoted
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.quality.examples import MOST, Examples, examples
@@ -117,7 +117,7 @@ def judge(
                 for name, value in found[side].get(claim.day, {}).items()
                 if value is not None
             },
-            trailing=Before(volume, claim.day) if judges_volume(table.rules) else (),
+            trailing=RowsBefore(volume, claim.day) if judges_volume(table.rules) else (),
             day=claim.day,
             now=batch.now,
         )

@@ -34,7 +34,7 @@ _SINCE = "_since"
 
 
 @dataclass(frozen=True)
-class _Touched:
+class _ChangedKeys:
     """The keys that changed, each with the first day `_since` that did, and what feeds them.
 
     `first` is the first of these days. `facts` are the upstream's rows of these keys, for a table
@@ -51,7 +51,7 @@ class _Touched:
 class _Computed:
     """The keys that changed, and the rows that were computed of them."""
 
-    touched: _Touched
+    touched: _ChangedKeys
     rows: DataFrame
 
 
@@ -95,7 +95,7 @@ def _facts(batch: Batch) -> Table:
     return facts
 
 
-def _touched(frames: Frames, batch: Batch) -> _Touched:
+def _touched(frames: Frames, batch: Batch) -> _ChangedKeys:
     """The changed keys with their rows."""
     table, carried, session = batch.table, _carried(batch.table), frames.session
     key, facts = list(table.key), _facts(batch)
@@ -119,7 +119,7 @@ def _touched(frames: Frames, batch: Batch) -> _Touched:
     if batch.view.table(table.name).published_days:
         own = read_version(session, batch.path, version_of(batch.path))
         present = frames.cache(own.join(keys, key))
-    return _Touched(first, rows, present)
+    return _ChangedKeys(first, rows, present)
 
 
 def _changed(session: SparkSession, batch: Batch) -> DataFrame:
@@ -175,7 +175,7 @@ def _of_these_days(session: SparkSession, batch: Batch, upstream: TableFiles) ->
     return rows.where(days).select(*_names(batch.table.key), "dt")
 
 
-def _made(batch: Batch, touched: _Touched) -> DataFrame:
+def _made(batch: Batch, touched: _ChangedKeys) -> DataFrame:
     """The computed rows of the changed keys: `dt`, own columns and `_hash`."""
     table = batch.table
     assert table.transform is not None
@@ -189,7 +189,7 @@ def _made(batch: Batch, touched: _Touched) -> DataFrame:
     return rows.hint("rebalance", "dt") if len(batch.work.days) > 1 else rows
 
 
-def _opening(table: Table, touched: _Touched) -> DataFrame:
+def _opening(table: Table, touched: _ChangedKeys) -> DataFrame:
     """What is carried of the last row of each key before its first day that changed."""
     key, carried = _names(table.key), _carried(table)
     if touched.present is None:

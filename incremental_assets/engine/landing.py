@@ -16,7 +16,7 @@ from incremental_assets.delta.stage import stage
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.engine.batch import Batch, BatchKind, Outcome, note, verdict
 from incremental_assets.engine.bronze import COLUMNS, PARTITIONS, landed_lines
-from incremental_assets.engine.volume import Before, judges_volume, landed
+from incremental_assets.engine.volume import RowsBefore, judges_volume, landed
 from incremental_assets.errors import IncrementalAssetsError, SourceError
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import Entry, Touched
@@ -32,7 +32,7 @@ _Came = Mapping[date, Mapping[date, int]]
 
 
 @dataclass(frozen=True)
-class _Landed:
+class _LandedRows:
     """What the files hold, staged (None: nothing landed), and what a repair only carries over."""
 
     write: StagedWrite | None
@@ -40,7 +40,7 @@ class _Landed:
     came: _Came
 
 
-class LandingBatch(BatchKind[_Landed]):
+class LandingBatch(BatchKind[_LandedRows]):
     """Appends new files; replaces the rows of changed files.
 
     The gate of a landing day judges its delivery by the rows that were staged, so the files are
@@ -53,33 +53,33 @@ class LandingBatch(BatchKind[_Landed]):
     def partition_by(self, table: Table) -> Sequence[str]:
         return PARTITIONS
 
-    def read(self, batch: Batch, frames: Frames) -> _Landed:
+    def read(self, batch: Batch, frames: Frames) -> _LandedRows:
         files = _files(batch)
         # Empty files bring nothing, but one that was repaired to nothing takes its old rows away.
         restated = batch.work.mode == "rebuild"
         if not (restated or any(file.size for file in files)):
-            return _Landed(None, {}, {})
+            return _LandedRows(None, {}, {})
         rows = landed_lines(frames.session, batch, files)
         if restated:
             write, carried = _replacing(frames, batch, rows, files)
-            return _Landed(write, carried, _came(write.staged.rows, carried))
+            return _LandedRows(write, carried, _came(write.staged.rows, carried))
         if batch.size == "medium":  # each task would write a file for each of the days
             rows = rows.hint("rebalance", *PARTITIONS)
         staged = stage(rows, batch.path, batch.folder, PARTITIONS)
-        return _Landed(StagedWrite(staged), {}, _came(staged.rows, {}))
+        return _LandedRows(StagedWrite(staged), {}, _came(staged.rows, {}))
 
-    def gate(self, batch: Batch, frames: Frames, read: _Landed) -> Outcome:
+    def gate(self, batch: Batch, frames: Frames, read: _LandedRows) -> Outcome:
         return Outcome(*_judge(batch, read.came, read.write))
 
     def stage(
-        self, batch: Batch, frames: Frames, read: _Landed, outcome: Outcome
+        self, batch: Batch, frames: Frames, read: _LandedRows, outcome: Outcome
     ) -> StagedWrite | None:
         if read.write is None:
             return None
         write = read.write.of_days("_landing_day", set(outcome.published))
         return write if write.changes else None
 
-    def note(self, batch: Batch, read: _Landed, entries: Sequence[Entry]) -> str:
+    def note(self, batch: Batch, read: _LandedRows, entries: Sequence[Entry]) -> str:
         """With the rows that a repair only carried over."""
         found = json.loads(note(batch.number, entries))
         carried = read.carried.items()
@@ -139,7 +139,7 @@ def _judge(
             0,
             len(claim.files),
             empty,
-            trailing=Before(volume, claim.day),
+            trailing=RowsBefore(volume, claim.day),
             day=claim.day,
             now=batch.now,
         )

@@ -81,7 +81,7 @@ class ReplayBatch(DayBatch[tuple[_Tried, ...]]):
         _refuse(batch, counted)
         before = _counts(here.tried, here.rest)
         entries = [
-            _entry(claim, counted.days.get(claim.day), before.get(claim.day, _Before()))
+            _entry(claim, counted.days.get(claim.day), before.get(claim.day, _QuarantinedBefore()))
             for claim in batch.claims
         ]
         results = {day: [_result(gate)] for day, gate in counted.days.items() if day is not None}
@@ -112,7 +112,7 @@ class ReplayBatch(DayBatch[tuple[_Tried, ...]]):
 
 
 @dataclass(frozen=True, slots=True)
-class _Before:
+class _QuarantinedBefore:
     """Rows of a day in quarantine: those that are tried, those of them in the shares, the rest."""
 
     tried: int = 0
@@ -148,7 +148,7 @@ def _put(batch: Batch, rows: DataFrame, tried: DataFrame, rest: DataFrame) -> No
     quarantine.put(bad.unionByName(stays), batch.quarantine_path, batch.table.name, batch.number)
 
 
-def _counts(tried: DataFrame, rest: DataFrame) -> Mapping[date, _Before]:
+def _counts(tried: DataFrame, rest: DataFrame) -> Mapping[date, _QuarantinedBefore]:
     apart: Column = F.size(F.array_except("reasons", F.array(*map(F.lit, APART)))) == 0
     every = tried.select("_day", F.lit(True).alias("tried"), (~apart).alias("counted"))
     every = every.unionByName(
@@ -157,10 +157,10 @@ def _counts(tried: DataFrame, rest: DataFrame) -> Mapping[date, _Before]:
     found = every.groupBy("_day").agg(
         F.count_if("tried"), F.count_if("counted"), F.count_if(~F.col("tried"))
     )
-    return {row[0]: _Before(*row[1:]) for row in found.collect()}
+    return {row[0]: _QuarantinedBefore(*row[1:]) for row in found.collect()}
 
 
-def _entry(claim: Entry, gate: DayGate | None, before: _Before) -> Entry:
+def _entry(claim: Entry, gate: DayGate | None, before: _QuarantinedBefore) -> Entry:
     """The outcome of a day. Its counts change what the day's shares are taken of."""
     gate = gate or DayGate(claim.day)
     return replace(

@@ -20,7 +20,7 @@ from incremental_assets.engine.batch import Batch, DayBatch, Outcome, verdict
 from incremental_assets.engine.put_in_quarantine import put_in_quarantine
 from incremental_assets.engine.table_write import stage_good
 from incremental_assets.engine.typed import Typed, contract_of, typed, window_rows
-from incremental_assets.engine.volume import Before, added_up, judges_volume
+from incremental_assets.engine.volume import RowsBefore, added_up, judges_volume
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.quality.examples import Examples, examples
@@ -126,7 +126,7 @@ def _judge(batch: Batch, counted: Counted, read: Typed, examples_of: Examples) -
             + sum(e.rows_counted_quarantined for e in earlier),
             measured=gate.measured,
             measured_rows=gate.measured_rows,
-            trailing=Before(volume, claim.day),
+            trailing=RowsBefore(volume, claim.day),
             day=claim.day,
             now=batch.now,
         )

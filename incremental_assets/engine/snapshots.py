@@ -42,7 +42,7 @@ from incremental_assets.engine.snapshot_diff import (
     state_before,
     unread_lines,
 )
-from incremental_assets.engine.volume import Before, judges_volume, last_ones
+from incremental_assets.engine.volume import RowsBefore, judges_volume, last_ones
 from incremental_assets.errors import SourceError
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import Entry
@@ -54,15 +54,15 @@ _OWN = ((HASH, "string"), (KEY, "string"), (OPERATION, "string"))
 
 
 @dataclass(frozen=True)
-class _Compared:
+class _SnapshotChanges:
     """What differs from the snapshot before: the rows to write, of this one and of `later` ones."""
 
     rows: DataFrame
     later: Collection[date]
-    counted: _Counted
+    counted: _SnapshotCounts
 
 
-class SnapshotBatch(BatchKind[_Compared]):
+class SnapshotBatch(BatchKind[_SnapshotChanges]):
     """Compares a snapshot with the one before, and keeps the rows that came, changed or went."""
 
     def columns(self, table: Table) -> Sequence[tuple[str, str]]:
@@ -75,7 +75,7 @@ class SnapshotBatch(BatchKind[_Compared]):
     def partition_by(self, table: Table) -> Sequence[str]:
         return PARTITIONS
 
-    def read(self, batch: Batch, frames: Frames) -> _Compared:
+    def read(self, batch: Batch, frames: Frames) -> _SnapshotChanges:
         (day,) = batch.work.days
         session, snapshot = frames.session, _snapshot(frames, batch)
         keep_base(session, batch, day)
@@ -86,9 +86,9 @@ class SnapshotBatch(BatchKind[_Compared]):
         rows = rows.unionByName(unread_lines(snapshot, day))
         later = placed_again(frames, batch, before, held, day, damaged=bool(keyless))
         every = frames.cache(reduce(DataFrame.unionByName, later.values(), rows))
-        return _Compared(every, tuple(later), _count(snapshot, before, every, day))
+        return _SnapshotChanges(every, tuple(later), _count(snapshot, before, every, day))
 
-    def gate(self, batch: Batch, frames: Frames, read: _Compared) -> Outcome:
+    def gate(self, batch: Batch, frames: Frames, read: _SnapshotChanges) -> Outcome:
         (day,) = batch.work.days
         counted = read.counted
         entry, results = _judge(batch, day, counted)
@@ -100,7 +100,7 @@ class SnapshotBatch(BatchKind[_Compared]):
         return Outcome([entry], {day: results}, notes)
 
     def stage(
-        self, batch: Batch, frames: Frames, read: _Compared, outcome: Outcome
+        self, batch: Batch, frames: Frames, read: _SnapshotChanges, outcome: Outcome
     ) -> StagedWrite | None:
         (day,) = batch.work.days
         if not outcome.published:
@@ -119,7 +119,7 @@ class SnapshotBatch(BatchKind[_Compared]):
 
 
 @dataclass(frozen=True, slots=True)
-class _Counted:
+class _SnapshotCounts:
     """Rows of the snapshot, of the one before, and of what is written; its changes by kind."""
 
     snapshot: int
@@ -158,7 +158,7 @@ def _refuse_duplicates(batch: Batch, day: date, snapshot: DataFrame) -> int:
     return next((row["count"] for row in found if row[KEY] is None), 0)
 
 
-def _count(snapshot: DataFrame, before: DataFrame, rows: DataFrame, day: date) -> _Counted:
+def _count(snapshot: DataFrame, before: DataFrame, rows: DataFrame, day: date) -> _SnapshotCounts:
     here = f"_landing_day = '{day}' AND {KEY} IS NOT NULL"
     kind = f"CASE WHEN {here} THEN {OPERATION} ELSE 'other' END AS kind"
     of_snapshot = snapshot.selectExpr(f"if({KEY} IS NULL, 'keyless', 'keyed') AS kind")
@@ -166,7 +166,7 @@ def _count(snapshot: DataFrame, before: DataFrame, rows: DataFrame, day: date) -
     found = {row["kind"]: row["count"] for row in grouped}
     keyless, deleted = found.get("keyless", 0), found.get("delete", 0)
     changes = [found.get(kind, 0) for kind in ("insert", "update", "delete")]
-    return _Counted(
+    return _SnapshotCounts(
         found.get("keyed", 0) + keyless,
         keyless,
         before.count() if deleted else 0,
@@ -175,7 +175,7 @@ def _count(snapshot: DataFrame, before: DataFrame, rows: DataFrame, day: date) -
     )
 
 
-def _judge(batch: Batch, day: date, counted: _Counted) -> tuple[Entry, list[RuleResult]]:
+def _judge(batch: Batch, day: date, counted: _SnapshotCounts) -> tuple[Entry, list[RuleResult]]:
     (claim,) = batch.claims
     changes = changes_of(batch)
     empty = tuple(file.path for file in claim.files if file.size == 0)
@@ -188,7 +188,7 @@ def _judge(batch: Batch, day: date, counted: _Counted) -> tuple[Entry, list[Rule
         0,
         len(claim.files),
         empty,
-        trailing=Before(volume, day) if judges_volume(batch.table.rules) else (),
+        trailing=RowsBefore(volume, day) if judges_volume(batch.table.rules) else (),
         day=day,
         now=batch.now,
     )
@@ -213,7 +213,7 @@ def _judge(batch: Batch, day: date, counted: _Counted) -> tuple[Entry, list[Rule
     return entry, results
 
 
-def _deletes(changes: SnapshotDiff, counted: _Counted) -> RuleResult:
+def _deletes(changes: SnapshotDiff, counted: _SnapshotCounts) -> RuleResult:
     """Whether the snapshot deletes no more than it may."""
     share = counted.deleted / counted.before if counted.before else 0.0
     passed = share <= changes.max_deleted_share
@@ -229,7 +229,7 @@ def _deletes(changes: SnapshotDiff, counted: _Counted) -> RuleResult:
     )
 
 
-def _position(batch: Batch, counted: _Counted) -> str:
+def _position(batch: Batch, counted: _SnapshotCounts) -> str:
     fixed = batch.work.source
     state = {
         "detector": batch.claims[0].detector,

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from incremental_assets.changes.batches_read_again import WITHOUT_CURSOR, without_cursor_since
 from incremental_assets.changes.day_reading import LOAD_DAY, is_null, is_unreadable
 from incremental_assets.changes.position import state_of
-from incremental_assets.changes.progress import Step, state_of_progress
+from incremental_assets.changes.progress import SequenceStep, state_of_progress
 from incremental_assets.changes.watermark import as_text, instant_at
 from incremental_assets.delta.columns import HASH, ORDER
 from incremental_assets.delta.delta_log import Commit, partition_day
@@ -30,7 +30,7 @@ from incremental_assets.engine.stored_news import (
     new_rows,
     sequence_step,
 )
-from incremental_assets.engine.volume import Before, added_up, judges_volume
+from incremental_assets.engine.volume import RowsBefore, added_up, judges_volume
 from incremental_assets.errors import IncrementalAssetsError, SourceError, WatermarkError
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import Entry
@@ -46,7 +46,7 @@ class _New:
     """The rows that may be new, and how far a sequence may be read."""
 
     rows: DataFrame
-    step: Step | None
+    step: SequenceStep | None
 
 
 class StoredBatch(BatchKind[_New]):
@@ -111,7 +111,7 @@ def _fixed(batch: Batch) -> FixedSource:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _StoredDay:
     """What was found for one day: rows, those quarantined, the ends of the cursor, odd ones.
 
     `without` are good rows without a cursor, which are read again by each load.
@@ -134,7 +134,7 @@ class _Found:
         return self.rows - self.quarantined
 
 
-def _by_day(rows: DataFrame, batch: Batch) -> Mapping[date, _Found]:
+def _by_day(rows: DataFrame, batch: Batch) -> Mapping[date, _StoredDay]:
     changes = batch.table.changes
     ahead, new = changes.is_ahead(F.col(ORDER), batch.now), ~F.col(QUARANTINED)
     at = changes.as_number(F.col(ORDER))
@@ -153,14 +153,14 @@ def _by_day(rows: DataFrame, batch: Batch) -> Mapping[date, _Found]:
         F.count_if(new & ahead).alias("ahead"),
         F.min(F.when(waits, at)).alias("first_ahead"),
     )
-    days = {row[LOAD_DAY]: _Found(*row[1:]) for row in found.collect()}
+    days = {row[LOAD_DAY]: _StoredDay(*row[1:]) for row in found.collect()}
     nulls, read = (sum(getattr(each, n) for each in days.values()) for n in ("nulls", "rows"))
     changes.refuse_nulls(batch.table.name, nulls, read, _fixed(batch).path)
     return days
 
 
 def _judge(
-    batch: Batch, fixed: FixedSource, days: Mapping[date, _Found], step: Step | None
+    batch: Batch, fixed: FixedSource, days: Mapping[date, _StoredDay], step: SequenceStep | None
 ) -> tuple[list[Entry], dict[date, list[RuleResult]]]:
     entries: list[Entry] = []
     results: dict[date, list[RuleResult]] = {}
@@ -169,13 +169,13 @@ def _judge(
     asked = judges_volume(batch.table.rules)
     volume = added_up(history, lambda entry: entry.rows_inserted) if asked else {}
     for claim in batch.claims:
-        found = days.get(claim.day, _Found())
+        found = days.get(claim.day, _StoredDay())
         counts = DayCounts(
             found.rows,
             found.quarantined,
             found.rows + volume.get(claim.day, 0),
             found.quarantined,
-            trailing=Before(volume, claim.day),
+            trailing=RowsBefore(volume, claim.day),
             day=claim.day,
             now=batch.now,
         )
@@ -200,7 +200,9 @@ def _judge(
     return entries, results
 
 
-def _position(batch: Batch, fixed: FixedSource, day: date, found: _Found, step: Step | None) -> str:
+def _position(
+    batch: Batch, fixed: FixedSource, day: date, found: _StoredDay, step: SequenceStep | None
+) -> str:
     work = batch.work.days[day]
     state: dict[str, Any] = {
         "detector": batch.claims[0].detector,
@@ -237,7 +239,7 @@ def _refuse_other_detector(batch: Batch) -> None:
         )
 
 
-def _passed_over(batch: Batch, days: Mapping[date, _Found]) -> Mapping[date, int]:
+def _passed_over(batch: Batch, days: Mapping[date, _StoredDay]) -> Mapping[date, int]:
     """How many rows more the source has of a day than before, beyond those that were new.
 
     0 for a day with as many rows as before of which some are others, and none was new.
@@ -256,7 +258,9 @@ def _passed_over(batch: Batch, days: Mapping[date, _Found]) -> Mapping[date, int
     return more
 
 
-def _notes(batch: Batch, days: Mapping[date, _Found], step: Step | None) -> tuple[str, ...]:
+def _notes(
+    batch: Batch, days: Mapping[date, _StoredDay], step: SequenceStep | None
+) -> tuple[str, ...]:
     notes = list(step.notes) if step is not None else []
     changes = batch.table.changes
     ahead = sum(found.ahead for found in days.values())

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets.changes.day_reading import LOAD_DAY, WRITTEN, SourceDays
 from incremental_assets.changes.position import state_of
-from incremental_assets.changes.progress import Step
+from incremental_assets.changes.progress import SequenceStep
 from incremental_assets.changes.source_rows import unseen
 from incremental_assets.days import utc_today
 from incremental_assets.delta.columns import HASH
@@ -30,7 +30,9 @@ GOOD = "size(_reasons) = 0"
 QUARANTINED = "_quarantined"
 
 
-def new_rows(frames: Frames, batch: Batch, fixed: FixedSource, step: Step | None) -> DataFrame:
+def new_rows(
+    frames: Frames, batch: Batch, fixed: FixedSource, step: SequenceStep | None
+) -> DataFrame:
     """The rows of the days that the table does not have, as it keeps them, with `_reasons`.
 
     `_quarantined` is whether a row lies in quarantine already.
@@ -58,7 +60,7 @@ def new_rows(frames: Frames, batch: Batch, fixed: FixedSource, step: Step | None
     return frames.cache(_with_known(session, batch, rows))
 
 
-def sequence_step(frames: Frames, batch: Batch, fixed: FixedSource) -> Step | None:
+def sequence_step(frames: Frames, batch: Batch, fixed: FixedSource) -> SequenceStep | None:
     """How far the source may be read; None for as far as there is something."""
     return batch.table.changes.step(
         source_days(batch), lambda pushdown: stored_rows(frames, batch, fixed, pushdown)

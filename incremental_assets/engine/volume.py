@@ -49,7 +49,7 @@ def landed(path: str, written: StagedWrite | None, days: Collection[date]) -> Ro
     return found
 
 
-class Before(Sequence[int]):
+class RowsBefore(Sequence[int]):
     """The rows of the days before one, newest first; found as far back as somebody asks."""
 
     def __init__(self, rows: Rows, day: date) -> None:

@@ -20,7 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from incremental_assets.errors import IncrementalAssetsError
 from incremental_assets.loaders.demo_data import MOMENTS
-from incremental_assets.loaders.demo_scenes import SCENES, Place, Scene
+from incremental_assets.loaders.demo_scenes import SCENES, Scene, ScenePaths
 from incremental_assets.loaders.demo_show import show_scene, show_watermarks
 from incremental_assets.loaders.result import LoadResult
 from incremental_assets.loaders.session import local_session
@@ -32,7 +32,7 @@ _LOADS = len(SCENES) * len(MOMENTS)
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class SceneProgress:
     """Where progress goes: `begin` names a step, `say` tells a line of it, `end` counts it."""
 
     begin: Callable[[str], None]
@@ -42,10 +42,10 @@ class Steps:
 
 def run(spark: SparkSession, folder: Path, out: Screen) -> None:
     """Load every scene twice below `folder`, and show what happened."""
-    shown: list[tuple[Scene, Place, list[LoadResult]]] = []
+    shown: list[tuple[Scene, ScenePaths, list[LoadResult]]] = []
     with _steps(out) as steps:
         for scene in SCENES:
-            place = Place(folder, scene.table)
+            place = ScenePaths(folder, scene.table)
             shown.append((scene, place, _play(spark, scene, place, steps)))
     for each in shown:
         show_scene(*each, out)
@@ -69,7 +69,9 @@ def main(out: Screen | None = None) -> int:
     return 0
 
 
-def _play(spark: SparkSession, scene: Scene, place: Place, steps: Steps) -> list[LoadResult]:
+def _play(
+    spark: SparkSession, scene: Scene, place: ScenePaths, steps: SceneProgress
+) -> list[LoadResult]:
     results = []
     for delivery, moment in MOMENTS.items():
         steps.begin(f"{scene.table}, load {delivery}")
@@ -84,10 +86,10 @@ def _always(moment: datetime) -> Callable[[], datetime]:
 
 
 @contextmanager
-def _steps(out: Screen) -> Iterator[Steps]:
+def _steps(out: Screen) -> Iterator[SceneProgress]:
     """A bar on a terminal, lines of the log elsewhere."""
     if not out.is_terminal:
-        yield Steps(_LOG.info, _LOG.info, lambda: None)
+        yield SceneProgress(_LOG.info, _LOG.info, lambda: None)
         return
     columns = (
         SpinnerColumn(),
@@ -97,7 +99,7 @@ def _steps(out: Screen) -> Iterator[Steps]:
     )
     with Progress(*columns, console=out, transient=True) as bar:
         task = bar.add_task("", total=_LOADS)
-        yield Steps(
+        yield SceneProgress(
             lambda name: bar.update(task, description=name),
             bar.console.print,
             lambda: bar.advance(task),

@@ -27,7 +27,7 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ScenePaths:
     """Where a scene's source and target lie, and the ledger that all of them share."""
 
     folder: Path
@@ -59,10 +59,10 @@ class Scene:
     change: str
     columns: tuple[str, ...]
     land: Callable[[Path, Delivery], None]
-    load: Callable[[SparkSession, Place, Clock, Say], LoadResult]
+    load: Callable[[SparkSession, ScenePaths, Clock, Say], LoadResult]
 
 
-def load_orders(spark: SparkSession, place: Place, clock: Clock, say: Say) -> LoadResult:
+def load_orders(spark: SparkSession, place: ScenePaths, clock: Clock, say: Say) -> LoadResult:
     return TimestampBasedLoader(spark, clock, say).load_incremental(
         place.source,
         place.target,
@@ -75,19 +75,19 @@ def load_orders(spark: SparkSession, place: Place, clock: Clock, say: Say) -> Lo
     )
 
 
-def load_payments(spark: SparkSession, place: Place, clock: Clock, say: Say) -> LoadResult:
+def load_payments(spark: SparkSession, place: ScenePaths, clock: Clock, say: Say) -> LoadResult:
     return SequenceBasedLoader(spark, clock, say).load_incremental(
         place.source, place.target, place.watermarks, "payment_id", place.table
     )
 
 
-def load_customers(spark: SparkSession, place: Place, clock: Clock, say: Say) -> LoadResult:
+def load_customers(spark: SparkSession, place: ScenePaths, clock: Clock, say: Say) -> LoadResult:
     return CDCLoader(spark, clock, say).process_cdc(
         place.source, place.target, place.watermarks, "customer_id", place.table
     )
 
 
-def load_products(spark: SparkSession, place: Place, clock: Clock, say: Say) -> LoadResult:
+def load_products(spark: SparkSession, place: ScenePaths, clock: Clock, say: Say) -> LoadResult:
     found = DeltaDiffLoader(spark, clock, say).detect_changes(
         place.source, place.target, place.snapshot, "sku", place.table, place.watermarks
     )

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from rich.table import Table
 from rich.text import Text
 
-from incremental_assets.loaders.demo_scenes import Place, Scene
+from incremental_assets.loaders.demo_scenes import Scene, ScenePaths
 from incremental_assets.loaders.result import LoadResult
 from incremental_assets.loaders.watermarks import read_watermarks
 from incremental_assets.query import query
@@ -21,7 +21,7 @@ from incremental_assets.screen import Screen
 _COUNTS = ("read", "inserted", "updated", "deleted", "quarantined")
 
 
-def show_scene(scene: Scene, place: Place, results: Sequence[LoadResult], out: Screen) -> None:
+def show_scene(scene: Scene, place: ScenePaths, results: Sequence[LoadResult], out: Screen) -> None:
     """A row per load, what was noted, and the rows of the target."""
     out.print(Text(f"\n{scene.table}: {scene.loader}", "bold"))
     out.print(scene.change)
@@ -63,7 +63,7 @@ def _loads(results: Sequence[LoadResult]) -> Table:
     return grid
 
 
-def _target(scene: Scene, place: Place) -> Table:
+def _target(scene: Scene, place: ScenePaths) -> Table:
     grid = Table(title="the target now", title_justify="left", header_style="bold")
     for name in scene.columns:
         grid.add_column(name)

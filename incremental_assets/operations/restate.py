@@ -7,7 +7,7 @@ from datetime import date
 
 from incremental_assets.days import DayRange, named, utc_today
 from incremental_assets.errors import DefinitionError
-from incremental_assets.lakehouse import Lakehouse, LoadResult
+from incremental_assets.lakehouse import Lakehouse, TableLoadResult
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import require_restatable, stale_days, upstream_held
 from incremental_assets.plan.due import with_downstream
@@ -16,7 +16,7 @@ from incremental_assets.table import AsOf, Table
 
 def restate(
     lakehouse: Lakehouse, tables: Sequence[Table], days: Sequence[date], why: str, run_id: str = ""
-) -> Iterator[LoadResult]:
+) -> Iterator[TableLoadResult]:
     """Build days of the tables anew, then those days of other tables that this made stale.
 
     That may be other days than those asked for: facts that look up a version, levels that go on

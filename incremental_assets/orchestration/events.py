@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import dagster as dg
 
-from incremental_assets.lakehouse import LoadResult
+from incremental_assets.lakehouse import TableLoadResult
 from incremental_assets.orchestration.metadata import Shown, as_markdown, check_metadata
 from incremental_assets.table import Table
 
@@ -19,7 +19,7 @@ def asset_key(table: Table) -> dg.AssetKey:
 
 
 def days_alone(
-    table: Table, result: LoadResult, after: Shown
+    table: Table, result: TableLoadResult, after: Shown
 ) -> Iterator[dg.AssetMaterialization | dg.AssetObservation]:
     """What each day has to say where the run does not speak for them all.
 
@@ -42,7 +42,7 @@ def days_alone(
             yield dg.AssetObservation(asset_key(table), partition=str(day), metadata=metadata)
 
 
-def evaluations(table: Table, result: LoadResult) -> Iterator[dg.AssetCheckEvaluation]:
+def evaluations(table: Table, result: TableLoadResult) -> Iterator[dg.AssetCheckEvaluation]:
     """Each rule's result on the partition of its day, and none for a day with nothing to judge.
 
     Dagster then shows the check as skipped; what was found before stays in its history. A day that

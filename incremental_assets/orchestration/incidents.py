@@ -10,7 +10,7 @@ from pydantic import Field
 from incremental_assets.catalog import table_named, tables
 from incremental_assets.days import DayRange, named, parse_day, parse_days
 from incremental_assets.errors import IncrementalAssetsError
-from incremental_assets.lakehouse import Lakehouse, LoadResult
+from incremental_assets.lakehouse import Lakehouse, TableLoadResult
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.operations import accept as accepting
 from incremental_assets.operations import restate as restating
@@ -189,7 +189,7 @@ def run_restate(
     return "" if result.success else "the run ended before any of its steps failed; see its log"
 
 
-def _report(lakehouse: Lakehouse, done: Iterable[LoadResult]) -> Iterator[Any]:
+def _report(lakehouse: Lakehouse, done: Iterable[TableLoadResult]) -> Iterator[Any]:
     """Put what was done on the assets; raise a Failure that names the days that were not."""
     failed, briefs = [], []
     for result in done:

@@ -57,7 +57,7 @@ _DAY = r"^\d{4}-\d{2}-\d{2}$"
 _SHORTEST_MOMENT = len("20170102T1011")
 
 
-class Kinds(IntFlag):
+class CsvKinds(IntFlag):
     """What occurs in a column."""
 
     NOTHING = 0
@@ -160,9 +160,11 @@ def _found_columns(records: DataFrame, names: Sequence[str]) -> dict[str, OwnCol
     values = records.where(F.col("_raw").isNull()).select(texts)
     kinds = F.bit_or(_kind_of(F.col("text"))).alias("kinds")
     rows = values.where(F.col("text") != "").groupBy("at").agg(kinds).collect()
-    found = {row["at"]: Kinds(row["kinds"]) for row in rows}
+    found = {row["at"]: CsvKinds(row["kinds"]) for row in rows}
     return {
-        name: OwnColumn(name, _read(F.col(quoted(name)), _type_for(found.get(at, Kinds.NOTHING))))
+        name: OwnColumn(
+            name, _read(F.col(quoted(name)), _type_for(found.get(at, CsvKinds.NOTHING)))
+        )
         for at, name in enumerate(names)
     }
 
@@ -183,30 +185,30 @@ def _kind_of(text: Column) -> Column:
     day = (length == len("2017-01-02")) & text.rlike(_DAY) & text.try_cast("date").isNotNull()
     moment = (length >= _SHORTEST_MOMENT) & read_text(text, TimestampType()).isNotNull()
     return (
-        F.when(~start.isin(_MAY_BE_TYPED), Kinds.TEXT.value)
-        .when(text.rlike(_WHOLE) & fits, Kinds.WHOLE.value)
+        F.when(~start.isin(_MAY_BE_TYPED), CsvKinds.TEXT.value)
+        .when(text.rlike(_WHOLE) & fits, CsvKinds.WHOLE.value)
         .when(
             start.isin(_LETTERS),
-            F.when(F.lower(text).isin("true", "false"), Kinds.BOOLEAN.value).otherwise(
-                Kinds.TEXT.value
+            F.when(F.lower(text).isin("true", "false"), CsvKinds.BOOLEAN.value).otherwise(
+                CsvKinds.TEXT.value
             ),
         )
-        .when(day, Kinds.DAY.value)
-        .when(text.rlike(_NUMBER) | text.isin(*_NOT_FINITE), Kinds.NUMBER.value)
-        .when(moment, Kinds.MOMENT.value)
-        .otherwise(Kinds.TEXT.value)
+        .when(day, CsvKinds.DAY.value)
+        .when(text.rlike(_NUMBER) | text.isin(*_NOT_FINITE), CsvKinds.NUMBER.value)
+        .when(moment, CsvKinds.MOMENT.value)
+        .otherwise(CsvKinds.TEXT.value)
     )
 
 
-def _type_for(kinds: Kinds) -> DataType:
-    if kinds == Kinds.WHOLE:
+def _type_for(kinds: CsvKinds) -> DataType:
+    if kinds == CsvKinds.WHOLE:
         return LongType()
-    if kinds and not kinds & ~(Kinds.WHOLE | Kinds.NUMBER):
+    if kinds and not kinds & ~(CsvKinds.WHOLE | CsvKinds.NUMBER):
         return DoubleType()
-    if kinds == Kinds.BOOLEAN:
+    if kinds == CsvKinds.BOOLEAN:
         return BooleanType()
-    if kinds == Kinds.DAY:
+    if kinds == CsvKinds.DAY:
         return DateType()
-    if kinds and not kinds & ~(Kinds.DAY | Kinds.MOMENT):
+    if kinds and not kinds & ~(CsvKinds.DAY | CsvKinds.MOMENT):
         return TimestampType()
     return StringType()

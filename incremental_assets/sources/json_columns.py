@@ -42,7 +42,7 @@ _TEXT = StringType()
 _WIDE = DecimalType(38, 0)
 
 
-class Kinds(IntFlag):
+class JsonKinds(IntFlag):
     """What occurs in a field. A number without fraction beyond 64 bits is WIDE."""
 
     NOTHING = 0
@@ -55,7 +55,7 @@ class Kinds(IntFlag):
     NESTED = 64
 
 
-_NUMBER = Kinds.WHOLE | Kinds.WIDE | Kinds.FRACTION | Kinds.FLOAT
+_NUMBER = JsonKinds.WHOLE | JsonKinds.WIDE | JsonKinds.FRACTION | JsonKinds.FLOAT
 
 
 def json_rows(frames: Frames, reading: Reading) -> DataFrame:
@@ -93,7 +93,7 @@ def json_rows(frames: Frames, reading: Reading) -> DataFrame:
     return with_facts(staged, [*columns, *folders])
 
 
-def fields_of(lines: DataFrame, source: str) -> dict[str, Kinds]:
+def fields_of(lines: DataFrame, source: str) -> dict[str, JsonKinds]:
     """The fields of the objects by name, each with the kinds of its values: one aggregate."""
     fields = F.explode(F.col("payload").cast("map<string,variant>")).alias("name", "value")
     kinds = F.bit_or(_kind_of(F.col("value"))).alias("kinds")
@@ -106,7 +106,7 @@ def fields_of(lines: DataFrame, source: str) -> dict[str, Kinds]:
             "data rather than names of columns. Put them into a nested object, or load the "
             "objects as they are, as a payload."
         )
-    return {row["name"]: Kinds(row["kinds"]) for row in rows}
+    return {row["name"]: JsonKinds(row["kinds"]) for row in rows}
 
 
 def _kind_of(value: Column) -> Column:
@@ -114,41 +114,41 @@ def _kind_of(value: Column) -> Column:
     name = F.schema_of_variant(value)
     digits = F.substring_index(F.substring(name, len("DECIMAL(") + 1, 5), ",", 1)
     whole = name.endswith(",0)") & (digits.try_cast("int") > 18)
-    number = F.when(whole, Kinds.WIDE.value).otherwise(Kinds.FRACTION.value)
+    number = F.when(whole, JsonKinds.WIDE.value).otherwise(JsonKinds.FRACTION.value)
     return (
-        F.when(name == "STRING", Kinds.TEXT.value)
-        .when(name == "BIGINT", Kinds.WHOLE.value)
+        F.when(name == "STRING", JsonKinds.TEXT.value)
+        .when(name == "BIGINT", JsonKinds.WHOLE.value)
         .when(name.startswith("DECIMAL"), number)
-        .when(name == "BOOLEAN", Kinds.BOOLEAN.value)
-        .when(name == "VOID", Kinds.NOTHING.value)
-        .when(name.isin("DOUBLE", "FLOAT"), Kinds.FLOAT.value)
-        .otherwise(Kinds.NESTED.value)
+        .when(name == "BOOLEAN", JsonKinds.BOOLEAN.value)
+        .when(name == "VOID", JsonKinds.NOTHING.value)
+        .when(name.isin("DOUBLE", "FLOAT"), JsonKinds.FLOAT.value)
+        .otherwise(JsonKinds.NESTED.value)
     )
 
 
-def _own_type(kinds: Kinds) -> DataType:
+def _own_type(kinds: JsonKinds) -> DataType:
     """The type that holds all these kinds without asking a target."""
-    if kinds == Kinds.WHOLE:
+    if kinds == JsonKinds.WHOLE:
         return LongType()
-    if kinds and not kinds & ~(Kinds.WHOLE | Kinds.WIDE):
+    if kinds and not kinds & ~(JsonKinds.WHOLE | JsonKinds.WIDE):
         return _WIDE
     if kinds and not kinds & ~_NUMBER:
         return DoubleType()
-    return BooleanType() if kinds == Kinds.BOOLEAN else StringType()
+    return BooleanType() if kinds == JsonKinds.BOOLEAN else StringType()
 
 
-def _plain_type(kinds: Kinds, known: DataType | None) -> DataType | None:
+def _plain_type(kinds: JsonKinds, known: DataType | None) -> DataType | None:
     """The type by which Spark's JSON reader reads the field; None if it would not be exact."""
     if not kinds:
         return None
     if isinstance(known, VariantType):
         return known
-    if kinds == Kinds.TEXT:
+    if kinds == JsonKinds.TEXT:
         return StringType()
     own = _own_type(kinds)
     fits = known is None or known == own
     fits |= isinstance(known, DoubleType) and not kinds & ~_NUMBER
-    fits |= known == _WIDE and not kinds & ~(Kinds.WHOLE | Kinds.WIDE)
+    fits |= known == _WIDE and not kinds & ~(JsonKinds.WHOLE | JsonKinds.WIDE)
     if not fits or is_text(own):
         return None
     return own if known is None else known
@@ -156,7 +156,7 @@ def _plain_type(kinds: Kinds, known: DataType | None) -> DataType | None:
 
 def column_of(
     name: str,
-    kinds: Kinds,
+    kinds: JsonKinds,
     plain: DataType | None,
     known: DataType | None,
     objects: Column | None = None,
@@ -172,7 +172,7 @@ def column_of(
 
 def _column(
     name: str,
-    kinds: Kinds,
+    kinds: JsonKinds,
     read: Column,
     known: DataType | None,
     plain: DataType = _TEXT,

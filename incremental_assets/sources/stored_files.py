@@ -66,14 +66,14 @@ class DataFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class PathContents:
     """What lies at a path: data files, or a Delta table."""
 
     data: DataFiles
     is_delta: bool = False
 
 
-def look(path: str) -> Found:
+def look(path: str) -> PathContents:
     """What lies at a path. Raises SourceError if nothing does, or if it cannot be listed."""
     try:
         local = local_path(path)
@@ -82,7 +82,9 @@ def look(path: str) -> Found:
         raise not_readable(error.filename or path, error) from error
 
 
-def of_format(path: str, found: Found, wanted: Format | None) -> tuple[Format | None, DataFiles]:
+def of_format(
+    path: str, found: PathContents, wanted: Format | None
+) -> tuple[Format | None, DataFiles]:
     """The format, and the files of it; None where there is no file to tell it by.
 
     With a format wanted, what says by its name that it is of another one is left out. Raises
@@ -114,7 +116,7 @@ def named(names: Sequence[str]) -> str:
     return ", ".join(names[:_EXAMPLES]) + more
 
 
-def _look_on_disk(path: Path) -> Found:
+def _look_on_disk(path: Path) -> PathContents:
     path = Path(os.path.abspath(path.expanduser()))
     if path.is_file():
         if _hidden(path.name):
@@ -124,29 +126,29 @@ def _look_on_disk(path: Path) -> Found:
                 "Rename it, and run again."
             )
         file = _on_disk(path.parent, path.name)
-        return Found(DataFiles(str(path.parent), (file,) if file else ()))
+        return PathContents(DataFiles(str(path.parent), (file,) if file else ()))
     if not path.is_dir():
         raise _missing(str(path))
     if (path / DELTA_LOG).is_dir():
-        return Found(DataFiles(str(path), ()), is_delta=True)
+        return PathContents(DataFiles(str(path), ()), is_delta=True)
     return _folder(str(path))
 
 
-def _look_in_store(path: str) -> Found:
+def _look_in_store(path: str) -> PathContents:
     store, inside = open_store(path)
     with answering(path):
         if store.isfile(inside):
             folder, _, name = path.rpartition("/")
             file = _in_store(folder, name)
-            return Found(DataFiles(folder, (file,) if file else ()))
+            return PathContents(DataFiles(folder, (file,) if file else ()))
         if store.isdir(f"{inside}/{DELTA_LOG}"):
-            return Found(DataFiles(path, ()), is_delta=True)
+            return PathContents(DataFiles(path, ()), is_delta=True)
         if not store.isdir(inside):
             raise _missing(path)
     return _folder(path)
 
 
-def _folder(path: str) -> Found:
+def _folder(path: str) -> PathContents:
     logs: set[str] = set()
 
     def skip(name: str) -> bool:
@@ -160,7 +162,7 @@ def _folder(path: str) -> Found:
             f"{path} is not a table, but folders below it are Delta tables; read as plain files, "
             "they would give rows that were deleted. Pass the path of one of the tables."
         )
-    return Found(DataFiles(path, files))
+    return PathContents(DataFiles(path, files))
 
 
 def _hidden(name: str) -> bool:
@@ -193,7 +195,7 @@ def _mark(file: SourceFile | None) -> tuple[int, str] | None:
     return (file.size, file.modified or file.tag) if file else None
 
 
-def _delta(path: str, found: Found, wanted: Format | None) -> Format:
+def _delta(path: str, found: PathContents, wanted: Format | None) -> Format:
     if not found.is_delta:
         raise SourceError(
             f"{path} is no Delta table: it has no folder {DELTA_LOG}. Correct the path, or pass "

@@ -9,7 +9,7 @@ from datetime import date
 from incremental_assets.days import named, utc_today
 from incremental_assets.delta.clone import clone
 from incremental_assets.errors import LakeError
-from incremental_assets.lakehouse import Lakehouse, LoadResult
+from incremental_assets.lakehouse import Lakehouse, TableLoadResult
 from incremental_assets.ledger.entry import Window
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import DayWork, Plan, plan_table
@@ -73,7 +73,7 @@ def all_let_through(
     return replace(plan, work=works)
 
 
-def would_hold(result: LoadResult, table: Table, accepted: set[date]) -> list[str]:
+def would_hold(result: TableLoadResult, table: Table, accepted: set[date]) -> list[str]:
     """What would have held days of a rebuild, but for those that somebody accepted.
 
     Raises LakeError if a day was not built all the same.

@@ -14,7 +14,7 @@ from incremental_assets.changes import ChangeLog
 from incremental_assets.delta import quarantine as quarantine_module
 from incremental_assets.engine import table_load as load_module
 from incremental_assets.errors import DefinitionError, GateError
-from incremental_assets.lakehouse import LoadResult
+from incremental_assets.lakehouse import TableLoadResult
 from incremental_assets.operations.quarantined import Asked, drop, set_aside
 from incremental_assets.quality.rules import (
     Rule,
@@ -46,12 +46,14 @@ def aside(lake: Lake, name: str = "silver/bookings") -> pl.DataFrame:
     return set_aside(lake.settings, lake.tables[name], Asked())
 
 
-def replay(lake: Lake, reason: str = "", *days: str, name: str = "silver/bookings") -> LoadResult:
+def replay(
+    lake: Lake, reason: str = "", *days: str, name: str = "silver/bookings"
+) -> TableLoadResult:
     wanted = [date.fromisoformat(day) for day in days or (DAY,)]
     return lake.lakehouse.replay(lake.tables[name], wanted, reason)
 
 
-def passed(result: LoadResult, day: str = DAY) -> tuple[float, float]:
+def passed(result: TableLoadResult, day: str = DAY) -> tuple[float, float]:
     check = result.days[date.fromisoformat(day)].checks["replayed"]
     return check.value, check.threshold
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from incremental_assets.days import parse_days
 from incremental_assets.errors import DefinitionError
-from incremental_assets.lakehouse import LoadResult
+from incremental_assets.lakehouse import TableLoadResult
 from incremental_assets.operations.restate import restate
 from incremental_assets.retail.gold.inventory_levels import INVENTORY_LEVELS
 from incremental_assets.writes import RecomputeKeys
@@ -23,7 +23,7 @@ from incremental_assets_tests.feeds.world import Lake, states
 __all__ = ["station"]
 
 
-def again(lake: Lake, days: str, *names: str) -> dict[str, LoadResult]:
+def again(lake: Lake, days: str, *names: str) -> dict[str, TableLoadResult]:
     tables = [lake.tables[name] for name in names]
     found = restate(lake.lakehouse, tables, list(parse_days(days)), "the code was wrong")
     return {result.table: result for result in found}

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets.days import parse_days
 from incremental_assets.delta.read import read_version
-from incremental_assets.lakehouse import Lakehouse, LoadResult
+from incremental_assets.lakehouse import Lakehouse, TableLoadResult
 from incremental_assets.plan import stale_days, why_pending
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
@@ -71,7 +71,7 @@ class Lake:
         path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
         return path
 
-    def load(self, days: str, *names: str) -> dict[str, LoadResult]:
+    def load(self, days: str, *names: str) -> dict[str, TableLoadResult]:
         wanted = list(parse_days(days))
         return {
             name: self.lakehouse.load(table, wanted)
@@ -145,7 +145,7 @@ def _plain(value: Any) -> Any:
     return str(value) if isinstance(value, date) else value
 
 
-def states(results: Mapping[str, LoadResult], name: str) -> Sequence[str]:
+def states(results: Mapping[str, TableLoadResult], name: str) -> Sequence[str]:
     return [day.state for day in results[name].days.values()]
 
 

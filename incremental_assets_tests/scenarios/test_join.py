@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from incremental_assets.engine.table_load import TableSteps
-from incremental_assets.lakehouse import LoadResult
+from incremental_assets.lakehouse import TableLoadResult
 from incremental_assets.plan import costs
 from incremental_assets.plan.costs import Model
 from incremental_assets_tests.event_log import EventLog, jobs
@@ -33,7 +33,7 @@ def incomes(world: World) -> dict[str, str | None]:
     return dict(world.rows(MART).select("order_id", "user_income").iter_rows())
 
 
-def did(result: dict[str, LoadResult]) -> dict[str, tuple[str, int, int, int]]:
+def did(result: dict[str, TableLoadResult]) -> dict[str, tuple[str, int, int, int]]:
     """Mode, and rows read, inserted and updated of the mart, by day."""
     return {
         str(day): (e.mode, e.rows_read, e.rows_inserted, e.rows_updated)

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from incremental_assets.catalog import tables
 from incremental_assets.days import parse_days
-from incremental_assets.lakehouse import Lakehouse, LoadResult
+from incremental_assets.lakehouse import Lakehouse, TableLoadResult
 from incremental_assets.plan import stale_days
 from incremental_assets.settings import Settings
 
@@ -66,7 +66,7 @@ class World:
         path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
         return path
 
-    def load(self, days: str, *names: str) -> dict[str, LoadResult]:
+    def load(self, days: str, *names: str) -> dict[str, TableLoadResult]:
         """Load these days of these tables, all of them where none is named, in order."""
         wanted = list(parse_days(days))
         return {
