@@ -1,44 +1,49 @@
 """Run the tests in three processes at once, each with a Spark of its own.
 
 A test mostly waits for one thread of one JVM, and the end-to-end tests for processes that they
-started, so one pytest uses little more than one core. What the others say is shown when they are
-done.
+started, so one pytest uses little more than one core. The first process begins with the end-to-end
+tests, the others with everything else; each takes the next file when it is done with one. What the
+others say is shown when all are done.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-TESTS = Path(__file__).resolve().parents[1] / "incremental_assets_tests"
-# About a third of the time each; whatever is named in none of them runs in the last process.
-PARTS = (
-    ("end_to_end",),
-    (
-        *("loaders", "changes", "sources", "verifying", "upkeep", "orchestration"),
-        *("scenarios", "old_lakes"),
-    ),
+PROJECT = Path(__file__).resolve().parents[1]
+OTHERS = 2
+PYTEST = (
+    *(sys.executable, "-m", "pytest", "-p", "incremental_assets_tests.shared_queue"),
+    *("-q", "-o", "console_output_style=classic", "--durations=15"),
 )
-PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--durations=15")
 
 
-def main() -> int:
-    """Run all parts; the exit status of one that failed, or 0."""
-    named = [[str(TESTS / name) for name in part] for part in PARTS]
-    ignored = [f"--ignore={path}" for part in named for path in part]
-    shown, *others = [*named, [str(TESTS), *ignored]]
+def main(words: list[str]) -> int:
+    """Run all tests, or the files and folders that are named; the exit status of a process that
+    failed, or 0."""
+    env = {**os.environ, "PYTHONPATH": str(PROJECT)}
     with ExitStack() as stack:
-        told = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in others]
+        claims = stack.enter_context(tempfile.TemporaryDirectory())
+        command = [*PYTEST, "--claims", claims, *words]
+        told = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(OTHERS)]
         running = [
-            subprocess.Popen([*PYTEST, *part], stdout=out, stderr=subprocess.STDOUT)
-            for part, out in zip(others, told, strict=True)
+            subprocess.Popen(
+                [*command, "--from-the-end"],
+                cwd=PROJECT,
+                env=env,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+            )
+            for out in told
         ]
         try:
-            statuses = [subprocess.call([*PYTEST, *shown])]
-            sys.stdout.write("The other parts of the tests are still running …\n")
+            statuses = [subprocess.call(command, cwd=PROJECT, env=env)]
+            sys.stdout.write("The last tests of the other processes are still running …\n")
             sys.stdout.flush()
             statuses += [process.wait() for process in running]
         finally:
@@ -52,4 +57,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
