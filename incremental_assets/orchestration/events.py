@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Sequence
+from datetime import date
 
 import dagster as dg
 
+from incremental_assets.days import named
 from incremental_assets.lakehouse import TableLoadResult
 from incremental_assets.orchestration.metadata import Shown, as_markdown, check_metadata
+from incremental_assets.quality.judge import RuleResult
 from incremental_assets.table import Table
 
 _SEVERITY = {True: dg.AssetCheckSeverity.ERROR, False: dg.AssetCheckSeverity.WARN}
@@ -45,34 +49,59 @@ def days_alone(
 def evaluations(table: Table, result: TableLoadResult) -> Iterator[dg.AssetCheckEvaluation]:
     """Each rule's result on the partition of its day, and none for a day with nothing to judge.
 
-    Dagster then shows the check as skipped; what was found before stays in its history. A day that
-    was refused because its upstream is held fails its blocking checks, so that it is red where one
+    Days on which a rule passed with the same value are one evaluation, on the last of them: a month
+    of good days writes an event for each rule, not thirty. Dagster then shows the check of a day
+    with nothing to judge as skipped; what was found before stays in its history. A day that was
+    refused because its upstream is held fails its blocking checks, so that it is red where one
     looks.
     """
+    alike: defaultdict[Hashable, list[date]] = defaultdict(list)
+    for day, day_result in result.days.items():
+        for each in day_result.checks.values():
+            alike[_said(each, day)].append(day)
     for day, day_result in result.days.items():
         for name, check in table.checks().items():
-            blocking = check.blocking
             judged = day_result.checks.get(name)
             if judged is not None:
-                blocking = judged.severity == "fail"  # what was accepted blocks nothing
-                yield dg.AssetCheckEvaluation(
-                    asset_key(table),
-                    name,
-                    judged.passed,
-                    metadata=dict(check_metadata(judged)),
-                    severity=_SEVERITY[blocking],
-                    description=as_markdown(judged.found),
-                    blocking=blocking,
-                    partition=str(day),
-                )
-            elif day_result.state == "refused" and blocking:
+                *earlier, last = alike[_said(judged, day)]
+                if day == last:
+                    yield _evaluation(table, judged, day, earlier)
+            elif day_result.state == "refused" and check.blocking:
                 yield dg.AssetCheckEvaluation(
                     asset_key(table),
                     name,
                     False,
                     metadata={"found": day_result.reason},
-                    severity=_SEVERITY[blocking],
+                    severity=_SEVERITY[True],
                     description=as_markdown(day_result.reason),
-                    blocking=blocking,
+                    blocking=True,
                     partition=str(day),
                 )
+
+
+def _said(judged: RuleResult, day: date) -> Hashable:
+    """What is equal for results that say the same; a rule that failed speaks for its day alone."""
+    own = None if judged.passed else day
+    numbers = (judged.value, judged.threshold, judged.broken, judged.examples)
+    return (judged.rule, judged.severity, own, numbers)
+
+
+def _evaluation(
+    table: Table, judged: RuleResult, day: date, earlier: Sequence[date]
+) -> dg.AssetCheckEvaluation:
+    """A rule's result on a day, which was the same on earlier days of the load."""
+    metadata, found = dict(check_metadata(judged)), judged.found
+    if earlier:
+        metadata["same_on"] = named(earlier)
+        found = f"{found}; the same value on {named(earlier)}"
+    blocking = judged.severity == "fail"  # what was accepted blocks nothing
+    return dg.AssetCheckEvaluation(
+        asset_key(table),
+        judged.rule,
+        judged.passed,
+        metadata=metadata,
+        severity=_SEVERITY[blocking],
+        description=as_markdown(found),
+        blocking=blocking,
+        partition=str(day),
+    )

@@ -27,7 +27,7 @@ import pytest
 from deltalake import DeltaTable
 
 from incremental_assets.catalog import tables_of
-from incremental_assets.days import DayRange
+from incremental_assets.days import DayRange, parse_days
 from incremental_assets.errors import DefinitionError
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
@@ -364,7 +364,7 @@ def test_gold_alone_is_refused_as_long_as_a_day_above_it_is_held(gates: Gates, w
 
 @every_way
 @every_chain
-def test_the_check_is_recorded_on_the_partition_of_its_day(
+def test_the_check_is_recorded_for_its_day_and_on_the_partition_of_a_bad_one(
     gates: Gates, way: Way, chain: Chain
 ) -> None:
     checks = evaluations(gates.instance, chain.judged, chain.rule)
@@ -374,6 +374,7 @@ def test_the_check_is_recorded_on_the_partition_of_its_day(
         severity = "ERROR" if chain.severity == "fail" else "WARN"
         assert (check.passed, check.severity.value) == (day != way.bad, severity)
         assert check.blocking == (chain.severity == "fail")
+    assert checks[way.bad].partition == way.bad
     assert checks[way.bad].description == chain.found
 
 
@@ -436,7 +437,7 @@ def test_a_layer_that_sets_no_rows_aside_refuses_the_severity(
 def evaluations(
     instance: dg.DagsterInstance, table: str, rule: str
 ) -> Mapping[str, dg.AssetCheckEvaluation]:
-    """By partition, what the event log holds last of a check."""
+    """By day, what the event log holds last of a check."""
     history = instance.event_log_storage.get_asset_check_execution_history(
         dg.AssetCheckKey(dg.AssetKey(table.split("/")), rule), limit=1000
     )
@@ -444,8 +445,16 @@ def evaluations(
     for record in history:  # newest first
         evaluation = record.evaluation
         if record.partition and isinstance(evaluation, dg.AssetCheckEvaluation):
-            found.setdefault(record.partition, evaluation)
+            for day in (record.partition, *same_days(evaluation)):
+                found.setdefault(day, evaluation)
     return found
+
+
+def same_days(evaluation: dg.AssetCheckEvaluation) -> Iterator[str]:
+    """The other days of a load on which a rule found the same."""
+    told = evaluation.metadata.get("same_on")
+    for span in str(told.value).split(", ") if told is not None else ():
+        yield from map(str, parse_days(span))
 
 
 def lines(path: str) -> Mapping[str, int]:

@@ -43,31 +43,27 @@ class Meeting:
 
 
 @pytest.fixture(autouse=True)
-def meeting(folder: Path) -> Meeting:
-    for path in folder.iterdir():
-        path.unlink()
-    return Meeting(folder)
+def meeting(instance: dg.DagsterInstance) -> Meeting:
+    made = _meeting(instance)
+    made.folder.mkdir()
+    return made
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """One for all tests: the process that steps are forked from keeps its environment."""
-    made = tmp_path_factory.mktemp("meeting")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MEETING", str(made))
-        yield made
+def here(context: dg.OpExecutionContext) -> Meeting:
+    """The same in a step, which may be forked from a process that an earlier test has started."""
+    return _meeting(context.instance)
 
 
-def here() -> Meeting:
-    return Meeting(Path(os.environ["MEETING"]))
+def _meeting(instance: dg.DagsterInstance) -> Meeting:
+    return Meeting(Path(instance.root_directory) / "meeting")
 
 
 def _waits_for(name: str, other: str) -> dg.OpDefinition:
     @dg.op(name=name)
-    def op() -> None:
-        here().came(name)
+    def op(context) -> None:  # Dagster reads no annotation that is text
+        here(context).came(name)
         deadline = time.monotonic() + SECONDS
-        while other not in here().others(name):
+        while other not in here(context).others(name):
             assert time.monotonic() < deadline, f"{other} did not run meanwhile"
             time.sleep(0.05)
 
@@ -85,12 +81,12 @@ def two_that_meet() -> dg.JobDefinition:
 
 def two_apart() -> dg.JobDefinition:
     @dg.op
-    def first() -> None:
-        here().came("first")
+    def first(context) -> None:
+        here(context).came("first")
 
     @dg.op(ins={"before": dg.In(dg.Nothing)})
-    def second() -> None:
-        here().came("second")
+    def second(context) -> None:
+        here(context).came("second")
 
     @dg.job(executor_def=executor_for(EMBEDDED))
     def job() -> None:
@@ -101,16 +97,16 @@ def two_apart() -> dg.JobDefinition:
 
 def interrupted(settings: Settings) -> dg.JobDefinition:
     @dg.op
-    def hangs() -> None:
-        here().came("hangs")
+    def hangs(context) -> None:
+        here(context).came("hangs")
         if not settings.spark_remote:
             os.kill(os.getpid(), signal.SIGINT)
         time.sleep(SECONDS)
-        here().came("hung to its end")
+        here(context).came("hung to its end")
 
     @dg.op(ins={"before": dg.In(dg.Nothing)})
-    def never() -> None:
-        here().came("never")
+    def never(context) -> None:
+        here(context).came("never")
 
     @dg.job(executor_def=executor_for(settings))
     def job() -> None:
@@ -134,8 +130,8 @@ def stops_the_run() -> None:
 
 def interrupted_before_its_steps() -> dg.JobDefinition:
     @dg.op(required_resource_keys={"stop"})
-    def never() -> None:
-        here().came("never")
+    def never(context) -> None:
+        here(context).came("never")
 
     @dg.job(executor_def=executor_for(EMBEDDED), resource_defs={"stop": stops_the_run})
     def job() -> None:
@@ -148,14 +144,14 @@ def copied_to_the_terminal() -> dg.JobDefinition:
     """Its step writes down the processes that Dagster has started, and whether they see Ctrl-C."""
 
     @dg.op
-    def looks() -> None:
+    def looks(context) -> None:
         for pid, words in started_by(os.getpid()).items():
             if "tail" not in words and "watch_orphans" not in words:
                 continue
             status = Path(f"/proc/{pid}/status").read_text()
             blocked = next(line for line in status.splitlines() if line.startswith("SigBlk:"))
             deaf = int(blocked.split()[1], 16) >> (signal.SIGINT - 1) & 1
-            here().came(f"{pid} {'does not see' if deaf else 'sees'} a Ctrl-C")
+            here(context).came(f"{pid} {'does not see' if deaf else 'sees'} a Ctrl-C")
 
     @dg.job(executor_def=executor_for(EMBEDDED))
     def job() -> None:

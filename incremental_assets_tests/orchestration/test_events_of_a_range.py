@@ -1,0 +1,142 @@
+"""A range of days writes what each day has to say into Dagster's event log, and nothing twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import dagster as dg
+
+from incremental_assets.catalog import table_named, tables
+from incremental_assets.lakehouse import DayResult, Lakehouse, TableLoadResult
+from incremental_assets.orchestration.assets import incremental_assets
+from incremental_assets.orchestration.events import evaluations
+from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
+from incremental_assets.orchestration.resources import SparkResource
+from incremental_assets.quality.judge import RuleResult
+from incremental_assets.settings import Settings
+from incremental_assets.table import Table
+from incremental_assets_tests.plan.ledgers import did
+
+SALES = table_named(tables(), "silver/sales")
+DAYS = [date(2017, 1, 1) + timedelta(days=n) for n in range(30)]
+RULE = "qty_at_least_0"
+
+
+def judged(rows: int, broken: int = 0, *, passed: bool | None = None) -> RuleResult:
+    ok = not broken if passed is None else passed
+    found = f"{broken} of {rows} rows break it"
+    return RuleResult(RULE, "quarantine", ok, found, broken, 0, rows, broken)
+
+
+def told(*results: RuleResult) -> Sequence[dg.AssetCheckEvaluation]:
+    """What is written of a rule that found this on the first days."""
+    days = zip(DAYS, results, strict=False)
+    loaded = {day: DayResult(day, "committed", checks={RULE: found}) for day, found in days}
+    return list(evaluations(SALES, TableLoadResult(SALES.name, loaded, 1.0)))
+
+
+def test_days_on_which_a_rule_found_the_same_are_one_evaluation_on_the_last_of_them() -> None:
+    (one,) = told(judged(10), judged(12), judged(14))
+
+    assert (one.passed, one.partition) == (True, "2017-01-03")
+    assert one.description == ("0 of 14 rows break it; the same value on 2017-01-01...2017-01-02")
+    numbers = {name: value.value for name, value in one.metadata.items()}
+    assert numbers == {
+        "value": 0.0,
+        "threshold": 0.0,
+        "rows": 14,
+        "found": "0 of 14 rows break it",
+        "same_on": "2017-01-01...2017-01-02",
+    }
+
+
+def test_one_day_says_nothing_of_others() -> None:
+    (one,) = told(judged(10))
+
+    assert one.description == "0 of 10 rows break it"
+    assert "same_on" not in one.metadata
+
+
+def test_a_day_of_another_value_and_every_day_that_failed_speak_for_themselves() -> None:
+    found = told(
+        judged(10),
+        judged(10, 1),
+        judged(10, 1),
+        judged(10, 2, passed=True),
+        judged(10),
+        replace(judged(10), severity="warn"),
+    )
+
+    assert [(each.partition, each.passed) for each in found] == [
+        ("2017-01-02", False),
+        ("2017-01-03", False),
+        ("2017-01-04", True),
+        ("2017-01-05", True),
+        ("2017-01-06", True),
+    ]
+    assert found[3].metadata["same_on"].value == "2017-01-01"
+
+
+class _Loaded(Lakehouse):
+    """A lakehouse whose days are all loaded, and good."""
+
+    def load(self, table: Table, days: Sequence[date], run_id: str = "") -> TableLoadResult:
+        found = {
+            day: DayResult(
+                day,
+                "committed",
+                entries=(replace(did(table, 1, 1), day=day),),
+                checks={name: replace(judged(10), rule=name) for name in table.checks()},
+            )
+            for day in days
+        }
+        return TableLoadResult(table.name, found, 1.0)
+
+
+@dataclass(frozen=True)
+class _Resource:
+    settings: Settings
+
+    def open(self, _spark: SparkResource, log: Any) -> Lakehouse:
+        return _Loaded(self.settings, tables(), _no_spark, lambda: datetime.now(UTC), log)
+
+
+def _no_spark() -> Any:
+    raise AssertionError("no Spark is asked for")
+
+
+def events_of(settings: Settings) -> Mapping[str, int]:
+    """How many events of each kind a run over thirty good days of sales leaves behind."""
+    resources = {"spark": SparkResource(), "lakehouse": _Resource(settings)}
+    made = dg.Definitions(
+        incremental_assets(tables(), settings),
+        resources=resources,
+        executor=dg.in_process_executor,
+    )
+    with dg.DagsterInstance.ephemeral() as instance:
+        run = made.resolve_implicit_global_asset_job_def().execute_in_process(
+            instance=instance,
+            asset_selection=[dg.AssetKey(SALES.name.split("/"))],
+            tags={RANGE_START: str(DAYS[0]), RANGE_END: str(DAYS[-1])},
+        )
+        days = instance.get_materialized_partitions(dg.AssetKey(SALES.name.split("/")))
+        assert days == set(map(str, DAYS))
+        return Counter(
+            entry.dagster_event.event_type_value if entry.dagster_event else "a line of the log"
+            for entry in instance.all_logs(run.run_id)
+        )
+
+
+def test_thirty_good_days_are_a_materialization_each_and_one_evaluation_of_each_rule(
+    settings: Settings,
+) -> None:
+    events = events_of(settings)
+
+    assert events["ASSET_MATERIALIZATION"] == len(DAYS)
+    assert events["ASSET_CHECK_EVALUATION"] == len(SALES.checks()) == 10
+    assert events["ASSET_OBSERVATION"] == events["a line of the log"] == 0
+    assert sum(events.values()) <= 100, events
