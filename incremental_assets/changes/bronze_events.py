@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from incremental_assets.changes.debezium import UNKNOWN_OPERATION, envelopes
+from incremental_assets.changes.flat_log import FlatLog
 from incremental_assets.changes.log_position import (
     POSITION_KINDS,
     kind_counts,
@@ -26,9 +27,6 @@ from incremental_assets.changes.operations import operation_of
 from incremental_assets.delta.columns import CHANGED_AT, DELETED, OPERATION, ORDER, WITHIN
 from incremental_assets.frames import Frames
 from incremental_assets.typed_text import instant
-
-if TYPE_CHECKING:
-    from incremental_assets.changes.by_log import ChangeLog
 
 REASON, EVENT = "_reason", "_event"
 NO_TIME = "change_time_missing"
@@ -69,7 +67,7 @@ def snapshot_events(rows: DataFrame) -> Events:
 
 
 def debezium_events(
-    frames: Frames, rows: DataFrame, log: ChangeLog, key: Sequence[str], kind: Any, table: str
+    frames: Frames, rows: DataFrame, log: FlatLog, key: Sequence[str], kind: Any, table: str
 ) -> Events:
     """Debezium's envelopes. Raises SourceError where positions of two kinds meet."""
     found = frames.cache(envelopes(rows, key, log.time))
@@ -92,7 +90,7 @@ def debezium_events(
     )
 
 
-def _fields(rows: DataFrame, log: ChangeLog) -> DataFrame:
+def _fields(rows: DataFrame, log: FlatLog) -> DataFrame:
     fields = F.col("payload").try_cast("map<string,variant>")
     rows = rows.withColumn("_all", fields)
     parts = {"_op_word": log.operation, "_place": log.sequence}
@@ -108,7 +106,7 @@ def _fields(rows: DataFrame, log: ChangeLog) -> DataFrame:
     ).drop("_all")
 
 
-def flat_log_events(frames: Frames, rows: DataFrame, log: ChangeLog, kind: Any) -> Events:
+def flat_log_events(frames: Frames, rows: DataFrame, log: FlatLog, kind: Any) -> Events:
     """Rows with an operation and a sequence. Raises SourceError where two kinds of these meet."""
     found = frames.cache(_fields(rows, log))
     place = F.col("_place")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StringType
 
 from incremental_assets.changes.debezium import envelopes
+from incremental_assets.changes.flat_log import FlatLog
 from incremental_assets.changes.log_position import (
     POSITION_KINDS,
     kind_counts,
@@ -34,9 +34,6 @@ from incremental_assets.frames import Frames, quoted
 from incremental_assets.row_hash import payload_hash
 from incremental_assets.sources.object_columns import infer_columns, with_columns_of
 
-if TYPE_CHECKING:
-    from incremental_assets.changes.by_log import ChangeLog
-
 MOST_SHOWN = 60
 OP_WORD = "_op_word"
 
@@ -57,7 +54,7 @@ class LogEvents:
 
 
 def flat_events(
-    request: ReadRequest, frames: Frames, changes: ChangeLog, before: Position, log: LogFiles
+    request: ReadRequest, frames: Frames, changes: FlatLog, before: Position, log: LogFiles
 ) -> LogEvents | None:
     """The events of a flat log: rows with operation and position in columns of their own."""
     rows = log.rows(frames, request.state.known_types())
@@ -95,7 +92,7 @@ def flat_events(
 
 
 def envelope_events(
-    request: ReadRequest, frames: Frames, changes: ChangeLog, before: Position, log: LogFiles
+    request: ReadRequest, frames: Frames, changes: FlatLog, before: Position, log: LogFiles
 ) -> LogEvents | None:
     """The events in Debezium's envelopes, with the columns that their rows have."""
     rows = frames.cache(envelopes(log.payloads(frames), request.key))

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import Any, Literal, Protocol
 
 from pyspark.sql import DataFrame
 
 from incremental_assets.changes.ranges import contiguous_ranges
 from incremental_assets.errors import SourceError
 
-if TYPE_CHECKING:
-    from incremental_assets.changes.by_sequence import Sequence
-
 Range = tuple[int, int]  # both ends included
 SHOWN = 5
+
+
+class GapPolicy(Protocol):
+    """What becomes of gaps in the numbers of a `column`, as `Sequence` says it."""
+
+    @property
+    def column(self) -> str: ...
+    @property
+    def on_gap(self) -> Literal["report", "wait", "fail"]: ...
+    @property
+    def deadline(self) -> timedelta: ...
+    @property
+    def most_gaps(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +48,7 @@ class SequenceStep:
 
 
 def step(
-    detector: Sequence, before: Progress, ranges: Iterable[Range], now: datetime, table: str
+    detector: GapPolicy, before: Progress, ranges: Iterable[Range], now: datetime, table: str
 ) -> SequenceStep:
     """Decide how far to go, from the ranges of numbers that are there (both ends included).
 
@@ -140,7 +150,7 @@ def state_of_progress(progress: Progress, watermark: int | None) -> dict[str, An
 
 
 def next_step(
-    changes: Sequence, before: Progress, rows: DataFrame, column: str, now: datetime, table: str
+    changes: GapPolicy, before: Progress, rows: DataFrame, column: str, now: datetime, table: str
 ) -> SequenceStep:
     """How far a load may go, given the numbers in a column of `rows`.
 
@@ -150,7 +160,7 @@ def next_step(
     return step(changes, before, there, now, table) if dense else _sparse(changes, before, there)
 
 
-def _sparse(changes: Sequence, before: Progress, there: list[tuple[int, int]]) -> SequenceStep:
+def _sparse(changes: GapPolicy, before: Progress, there: list[tuple[int, int]]) -> SequenceStep:
     if changes.on_gap != "report":
         raise SourceError(
             f"{changes.column} has so many gaps that it is no sequence; with on_gap="

@@ -1,0 +1,24 @@
+"""What a flat change log says of its rows: which of their columns are the log's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from incremental_assets.changes.operations import Operation
+
+
+class FlatLog(Protocol):
+    """The columns `operation` and `sequence` of a log, the words of its operations, and `time`.
+
+    `time` names the field that says when a row changed; "" for none.
+    """
+
+    @property
+    def operation(self) -> str: ...
+    @property
+    def sequence(self) -> str: ...
+    @property
+    def operations(self) -> Mapping[str, Operation]: ...
+    @property
+    def time(self) -> str: ...
