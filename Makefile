@@ -12,7 +12,7 @@ DEMO_TO = $(lastword $(subst ..., ,$(DEMO_DAYS)))
 
 .PHONY: help setup demo dev test lint bench-quick bench-ledger bench-feeds bench-ticks lock clean
 
-help:  ## Say what each command does
+help:  ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 setup: .venv/.installed .cache/.prepared  ## Install everything from the lock file; safe to repeat
@@ -48,7 +48,7 @@ lint: setup  ## Check style, types and import contracts
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-bench-quick: setup  ## Measure a day and a month against the script that tutorials show
+bench-quick: setup  ## Measure a day and a month against the script of the tutorials
 	@$(BIN)/python -m benchmarks.quick
 
 bench-ledger: setup  ## Measure the ledger after 100,000 batches
@@ -57,10 +57,10 @@ bench-ledger: setup  ## Measure the ledger after 100,000 batches
 bench-feeds: setup  ## Measure a day of each kind of source
 	@$(BIN)/python -m benchmarks.feeds
 
-bench-ticks: setup  ## Measure how long a sensor takes to find nothing
+bench-ticks: setup  ## Measure a sensor's tick that finds nothing new
 	@$(BIN)/python -m benchmarks.ticks
 
-lock:  ## Resolve the dependencies anew (needs uv)
+lock:  ## Resolve the dependencies again (needs uv)
 	@uv pip compile --quiet --universal --no-strip-extras --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --extra s3 --group demo --group dev pyproject.toml -o requirements.lock
 
 clean:  ## Remove the demo's lake, landing and Dagster history

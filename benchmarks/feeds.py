@@ -1,6 +1,6 @@
 """Measure a day of each kind of source: `python -m benchmarks.feeds`.
 
-A first day, then another one of a tenth as many rows that are new or changed (of a full copy: all
+A first day, then another one of a tenth as many rows that are new or changed (of a snapshot: all
 rows again, two in a hundred changed), in one warm session of the embedded Spark, one turn. The
 figures go to the terminal and to `benchmarks/results/feeds.md`.
 """
@@ -81,8 +81,8 @@ def _feeds() -> list[Feed]:
         Feed("by timestamp, merge", _tables("orders", _AT), _parquet),
         Feed("by sequence, append", _tables("movements", _BY_NUMBER, Append(), ()), _parquet),
         Feed("Debezium log, merge", _tables("users", _LOG), _envelopes),
-        Feed("Debezium log, history", _tables("people", _LOG, SCD2()), _envelopes),
-        Feed("full copy, merge", _tables("products", _COPY), _copies),
+        Feed("Debezium log, SCD2", _tables("people", _LOG, SCD2()), _envelopes),
+        Feed("snapshot, merge", _tables("products", _COPY), _copies),
     ]
 
 

@@ -1,6 +1,6 @@
 """Measure merging changed rows into a day of the mart: `python -m benchmarks.merge_or_rebuild`.
 
-Days of four sizes are made anew; then new rows are merged into each, few of them and many. One
+Days of four sizes are rebuilt; then new rows are merged into each, few of them and many. One
 session of the embedded Spark, warmed up by a day. Two of the sizes are loaded as small ones, whose
 settings are others, so two models are drawn through two sizes each; they stand in
 `incremental_assets.plan.costs`. Each figure is the lower of two turns. The figures go to the
@@ -54,7 +54,7 @@ class Shop:
         """Land new rows of a day, load them, and say how long silver and the mart took.
 
         The mart goes the way that is said. Silver appends the rows of an empty day, types and
-        ranks them as if it made the day anew, and merges later ones.
+        ranks them as if it rebuilt the day, and merges later ones.
         """
         self._land(day, rows)
         Costs.cheaper = lambda *_: (way, "as the benchmark says")  # type: ignore[method-assign]
@@ -98,7 +98,7 @@ def main() -> None:
                         kept[size, what] = min(took, kept.get((size, what), took))
     figures = Figures("Seconds of a batch", ["what", SILVER, MART])
     for size, rows in sizes.items():
-        ways = {"made": f"{rows:,} rows made anew", "few": f"{FEW} rows merged into {rows:,}"}
+        ways = {"made": f"{rows:,} rows rebuilt", "few": f"{FEW} rows merged into {rows:,}"}
         for what, text in (ways | {"many": f"{rows // 2:,} more merged into them"}).items():
             seconds = (f"{took[size, what]:.2f}" for took in (silver, mart))
             figures.rows.append(Row([text, *seconds]))
@@ -108,7 +108,7 @@ def main() -> None:
             models.rows.append(Row([f"{name} of {table}", _model(sizes, ends, took)]))
     show([figures, models])
     how = "`python -m benchmarks.merge_or_rebuild`; one warm session, the lower of two turns"
-    write("merge_or_rebuild", "Merged or made anew", how, [figures, models], machine())
+    write("merge_or_rebuild", "Merge or rebuild", how, [figures, models], machine())
 
 
 def _model(sizes: Mapping[str, int], ends: tuple[str, str], took: Took) -> str:
@@ -121,7 +121,7 @@ def _model(sizes: Mapping[str, int], ends: tuple[str, str], took: Took) -> str:
     fixed = took[low, "made"] - made_row * sizes[low]
     merge_fixed = took[low, "few"] - kept_row * sizes[low]
     return (
-        f"made anew {fixed:.2f} + {made_row * 1e6:.1f} a row; merged {merge_fixed:.2f} + "
+        f"rebuilt {fixed:.2f} + {made_row * 1e6:.1f} a row; merged {merge_fixed:.2f} + "
         f"{new_row * 1e6:.1f} a changed row + {kept_row * 1e6:.1f} a row of the day"
     )
 

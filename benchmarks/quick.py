@@ -227,7 +227,7 @@ def _where_a_day_goes(bench: Bench) -> Table:
     loads = []
     for name in SALES_TABLES:
         said = [at for at, text in last.lines if f" {name}: " in text]
-        ended = (at for at, text in last.lines if f" {name}: " in text and " rows read, " in text)
+        ended = (at for at, text in last.lines if f" {name}: " in text and " read, " in text)
         loads.append((said[0], next(ended), name))
     loads.sort()
     table.add("process start to the first table's first line", 0.0, loads[0][0], loads[0][0])

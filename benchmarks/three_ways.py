@@ -41,7 +41,7 @@ _say = Console(stderr=True, highlight=False).print
 
 
 @dataclass(frozen=True)
-class Asked:
+class Options:
     """What is to be loaded, and where."""
 
     days: DayRange
@@ -56,13 +56,13 @@ class Asked:
 class Lake:
     """A lake of the project's own tables, and the ways in which it is loaded."""
 
-    def __init__(self, asked: Asked, name: str, landing: Path) -> None:
-        self.asked, self.name = asked, name
+    def __init__(self, options: Options, name: str, landing: Path) -> None:
+        self.options, self.name = options, name
         self.settings = Settings.from_environment(
             {
-                "INCREMENTAL_ASSETS_LAKE": str(asked.folder / name.partition(" ")[0]),
+                "INCREMENTAL_ASSETS_LAKE": str(options.folder / name.partition(" ")[0]),
                 "INCREMENTAL_ASSETS_LANDING": str(landing),
-                "INCREMENTAL_ASSETS_START_DATE": str(asked.days.first),
+                "INCREMENTAL_ASSETS_START_DATE": str(options.days.first),
             }
         )
         spark = local_session()
@@ -74,7 +74,7 @@ class Lake:
     def run(self, days: Sequence[date]) -> None:
         """Load these days of all tables, as one run does."""
         started = time.monotonic()
-        for table in self.asked.tables:
+        for table in self.options.tables:
             for day, result in self.lakehouse.load(table, days).failed.items():
                 _say(f"{self.name}: {table.name} {day}: {result.reason}")
         self.runs += 1
@@ -83,9 +83,9 @@ class Lake:
 
     def run_due(self) -> int:
         """Load what is new or stale until nothing is; how many days of tables that were."""
-        first, last = self.asked.days.first, self.asked.days.last
+        first, last = self.options.days.first, self.options.days.last
         loaded = 0
-        for table in self.asked.tables:  # upstreams come first
+        for table in self.options.tables:  # upstreams come first
             view = self.lakehouse.ledger.view()
             if table.upstreams:
                 days = stale_days(table, view, first, last)
@@ -99,41 +99,41 @@ class Lake:
     def versions(self) -> dict[str, int]:
         return {
             t.name: DeltaTable(f"{self.settings.lake}/{t.name}").version()
-            for t in self.asked.tables
+            for t in self.options.tables
         }
 
     def check(self) -> str:
         """What differs from the truth; "" if nothing does."""
         truth = retail_truth(
-            Path(self.settings.landing), self.asked.days.first, list(self.asked.days)
+            Path(self.settings.landing), self.options.days.first, list(self.options.days)
         )
         try:
-            names = [table.name for table in self.asked.tables if table.layer != "bronze"]
+            names = [table.name for table in self.options.tables if table.layer != "bronze"]
             assert_tables_are_the_truth(self.settings.lake, truth, names)
         except AssertionError as error:
             return str(error)
         before = self.versions()
-        self.run(list(self.asked.days))
+        self.run(list(self.options.days))
         assert self.run_due() == 0
         return "" if self.versions() == before else "a further load wrote something"
 
 
 def day_by_day(lake: Lake, landing: Path) -> None:
     """Each day lands, and is loaded; what is late comes with a later one."""
-    for day in lake.asked.days:
-        lake.asked.land(landing, DayRange(day, day))
+    for day in lake.options.days:
+        lake.options.land(landing, DayRange(day, day))
         lake.run([day])
 
 
 def by_ranges(lake: Lake, _: Path) -> None:
-    for days in chunks(list(lake.asked.days), 31):
+    for days in chunks(list(lake.options.days), 31):
         lake.run(days)
 
 
 def shuffled(lake: Lake, _: Path) -> None:
     """Every day in any order, and every third one a second time."""
     chance = random.Random(SEED)
-    days = list(lake.asked.days)
+    days = list(lake.options.days)
     days += chance.sample(days, len(days) // 3)
     chance.shuffle(days)
     for day in days:
@@ -160,12 +160,12 @@ def main() -> None:
     figures = Figures("A quarter, loaded and compared", ["way", "runs", "minutes", "verdict"])
     with ExitStack() as kept:
         folder = given.folder or kept.enter_context(tempfile.TemporaryDirectory(prefix="ways-"))
-        asked = Asked(DayRange(given.first, given.last), given.sample, Path(folder), chosen)
+        options = Options(DayRange(given.first, given.last), given.sample, Path(folder), chosen)
         every = Path(folder) / "landing"
-        asked.land(every, asked.days)
+        options.land(every, options.days)
         for name in given.ways:
             landing = Path(folder) / "arriving" if WAYS[name] is day_by_day else every
-            lake = Lake(asked, name, landing)
+            lake = Lake(options, name, landing)
             started = time.monotonic()
             WAYS[name](lake, landing)
             again = lake.run_due()
@@ -177,7 +177,7 @@ def main() -> None:
             figures.rows.append(
                 Row([name, str(runs), f"{minutes:.1f}", verdict.partition("\n")[0]])
             )
-        truth = retail_truth(every, asked.days.first, list(asked.days))
+        truth = retail_truth(every, options.days.first, list(options.days))
     rows = [Row([name, f"{len(frame):,}"]) for name, frame in truth.items()]
     compared = Figures("What was compared", ["table", "rows"], rows)
     show([figures, compared])

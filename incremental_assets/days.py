@@ -66,7 +66,7 @@ def day_range(first: date, last: date) -> DayRange:
 
 
 def contiguous(days: Iterable[date]) -> list[DayRange]:
-    """The min_rows ranges that cover just these days, in order."""
+    """The fewest ranges that cover just these days, in order."""
     ranges: list[DayRange] = []
     for day in sorted(set(days)):
         if ranges and ranges[-1].last + ONE_DAY == day:

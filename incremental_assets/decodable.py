@@ -3,7 +3,7 @@
 A picture, an archive or a file in UTF-16 that lands among JSON lines is bytes, and Spark would
 write them into a column of text as they are. Readers that check their text (delta-rs, polars) then
 refuse the whole file. So a line that is not UTF-8 is kept as `base64:` and its bytes in base64, and
-so is one that begins with `base64:` itself: what is kept tells the line exactly.
+so is one that begins with `base64:` itself: the exact line can be restored from either.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ def decodable(line: Column) -> Column:
 
 
 def decodable_if_kept(kept: Column) -> Column:
-    """What a table keeps of a line, decodable also where an older version wrote its bytes."""
+    """The text that a table keeps of a line, decodable also where an older version wrote bytes."""
     return F.when(F.is_valid_utf8(kept), kept).otherwise(_encoded(kept))
 
 
 def landed_bytes(kept: str) -> bytes:
-    """The bytes of a line as it landed, from what is kept of it."""
+    """The bytes of a line as it landed, from the text that is kept of it."""
     if kept.startswith(UNDECODABLE):
         try:
             return base64.b64decode(kept.removeprefix(UNDECODABLE), validate=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-# What libraries written in Rust put behind their words: colours, and the frames of a backtrace.
+# What libraries written in Rust add to their messages: colours, and a backtrace.
 _COLOUR = re.compile("\x1b\\[[0-9;]*m")
 _FRAMES = re.compile(r"(\n\s+\d+: [^\n]*(\n\s+at [^\n]*)?)+\s*")
 
 
 STOPPED = "Stopped: nothing is half-written, and the next run settles what was begun."
-"""What a command says that was interrupted."""
+"""The last line of a command that was interrupted."""
 INTERRUPTED = 130
 """Its exit status, as shells know it: 128 and the number of the signal."""
 
@@ -19,8 +19,8 @@ class IncrementalAssetsError(Exception):
     """Base of every error that the project raises on purpose.
 
     The message alone must be enough for the person who reads it: what was found, where (table,
-    day, batch, file), what was expected, and the remedy. What it quotes of a library's error is
-    told without colours and backtrace.
+    day, batch, file), what was expected, and the remedy. What it quotes of a library's error has no
+    colours and no backtrace.
     """
 
     def __init__(self, message: str = "") -> None:
@@ -28,7 +28,7 @@ class IncrementalAssetsError(Exception):
 
 
 class OutputError(IncrementalAssetsError):
-    """What a command prints cannot be written: the disk is full, a device is gone."""
+    """The output of a command cannot be written: the disk is full, a device is gone."""
 
 
 class SettingsError(IncrementalAssetsError):
@@ -52,7 +52,7 @@ class SourceError(IncrementalAssetsError):
 
 
 class NothingThereError(SourceError):
-    """There is nothing at the place of a source."""
+    """There is nothing at the path of a source."""
 
 
 class LakeError(IncrementalAssetsError):
@@ -68,19 +68,19 @@ class ConflictError(IncrementalAssetsError):
 
 
 class WatermarkError(IncrementalAssetsError):
-    """A watermark is of another kind, or would claim more than was read."""
+    """A watermark is of another kind, or claims more than was read."""
 
 
 class SnapshotError(IncrementalAssetsError):
-    """A full copy is held back: it would delete more than it may."""
+    """A snapshot is refused: it would delete more rows than max_deleted_share."""
 
 
 class GateError(IncrementalAssetsError):
-    """A rule held a load back: nothing was published, and its rows are still in the source."""
+    """A rule holds a load: nothing was published, and its rows are still in the source."""
 
 
 class WebhookError(IncrementalAssetsError):
-    """An alert was not taken by the webhook; its address is never named."""
+    """The webhook did not accept an alert; its address is never named."""
 
 
 class DemoFeedError(IncrementalAssetsError):

@@ -1,4 +1,4 @@
-"""What everything that works with frames needs: quoted names, cached rows, a value among many."""
+"""Tools for frames: quoted names, cached rows, a value among many."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def quoted(name: str) -> str:
 
 @contextmanager
 def persisted(rows: DataFrame) -> Iterator[DataFrame]:
-    """The rows, kept while they are worked with, so that their source is read once.
+    """The rows, cached inside the context, so that their source is read once.
 
-    Where Java is gone there is nothing to release: what is raised is what ended it.
+    Where Java has ended there is nothing to release, and its error is raised.
     """
-    kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
+    cached = rows.persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        yield kept
+        yield cached
     finally:
         with suppress(Py4JNetworkError):
-            kept.unpersist()
+            cached.unpersist()
 
 
 class Frames:
@@ -50,7 +50,7 @@ class Frames:
 
     @classmethod
     def over(cls, session: SparkSession) -> Frames:
-        """Frames of a session that somebody else opened, and closes."""
+        """Frames of a session that the caller opens and closes."""
         return cls(lambda: nullcontext(session))
 
     def __enter__(self) -> Frames:
@@ -77,7 +77,7 @@ class Frames:
 def with_is_among(rows: DataFrame, name: str, column: Column, values: Collection[str]) -> DataFrame:
     """Add the boolean column `name`: whether a text is one of these values; false where it is null.
 
-    However many values there are, each row comes out once and stays where it is.
+    However many values there are, each row comes out once, in the partition where it was.
     """
     if len(values) <= FEW_VALUES:
         return rows.withColumn(name, F.coalesce(column.isin(list(values)), F.lit(False)))

@@ -1,4 +1,4 @@
-"""The tables of a lake, loaded for any days: what is planned, batch by batch."""
+"""The tables of a lake, loaded for any days: each plan, batch by batch."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from incremental_assets.ledger.settle import settle
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import Plan, Work, plan_replay, plan_restate, plan_table
 from incremental_assets.plan.work import DAYS_PER_BATCH
+from incremental_assets.plurals import counted
 from incremental_assets.quality.judge import RuleResult
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
@@ -59,9 +60,9 @@ class TableLoadResult:
 
 
 class Lakehouse:
-    """Loads tables of a lake, for any days, from wherever it is called.
+    """Loads tables of a lake, for any days, with or without Dagster.
 
-    `spark` is asked for a session only when there is something to read; `now` is read once per
+    `spark` is called for a session only when there is something to read; `now` is read once per
     load; `log` takes one line of progress at a time.
     """
 
@@ -82,7 +83,7 @@ class Lakehouse:
 
     @property
     def spark(self) -> Callable[[], SparkSession]:
-        """Gives the session that the loads use, and starts it if there is none."""
+        """A function that returns the session of the loads, and starts it if there is none."""
         return self._spark
 
     def load(self, table: Table, days: Sequence[date], run_id: str = "") -> TableLoadResult:
@@ -101,11 +102,11 @@ class Lakehouse:
     def replay(
         self, table: Table, days: Sequence[date], reason: str = "", run_id: str = ""
     ) -> TableLoadResult:
-        """Send the rows that lie in quarantine of these days through today's rules and code.
+        """Send the rows that are in quarantine of these days through today's rules and code.
 
-        With a `reason`, those that have it. What passes is merged like late data and leaves
-        quarantine; the check `replayed` of a day says how many. Days that are held, or about to be
-        judged anew, are refused. Raises an IncrementalAssetsError if nothing could be done.
+        With a `reason`, those that have it. Rows that pass are merged like late data and leave
+        quarantine; the check `replayed` of a day counts them. Days that are held, or that the next
+        run judges again, are refused. Raises an IncrementalAssetsError if nothing could be done.
         """
         planned = partial(plan_replay, table)
         return self._load(table, days, planned, run_id, "a replay", ReplayBatch(reason))
@@ -113,19 +114,19 @@ class Lakehouse:
     def restate(
         self, table: Table, days: Sequence[date], why: str, run_id: str = ""
     ) -> TableLoadResult:
-        """Build days of a silver or gold table anew from what they are made of, whatever it says.
+        """Rebuild days of a silver or gold table from its upstreams, also if nothing is new.
 
-        What a day reads is what there is of it now: a column that is declared later is filled, for
-        bronze still has it. A table that replaces keys makes the rows of every key of these days
-        anew, also on later days that go on from them. A day whose upstream is held or has lost its
-        rows, or that was never loaded, is refused. Raises DefinitionError for a bronze table, which
-        keeps what landed.
+        A rebuild reads all that the upstreams have of the day now, so a column that is declared
+        later is filled from bronze. A table that recomputes keys computes the rows of every key of
+        these days again, also on later days that continue them. A day whose upstream is held or
+        has lost its rows, or that was never loaded, is refused. Raises DefinitionError for a bronze
+        table, which keeps what landed.
         """
         planned = partial(plan_restate, table, why=why, lake=self.settings.lake)
         return self._load(table, days, planned, run_id, "a restatement")
 
     def in_lake(self, lake: str) -> Lakehouse:
-        """The same tables over the same sources in another lake, where rows stay in quarantine."""
+        """The same tables and sources in another lake, where rows stay in quarantine for ever."""
         settings = replace(self.settings, lake=lake, quarantine_days=0)
         return Lakehouse(settings, self.tables, self._spark, self.now, self.log)
 
@@ -136,9 +137,9 @@ class Lakehouse:
         planned: Callable[[Sequence[date], LedgerView], Plan],
         owner: str,
     ) -> TableLoadResult:
-        """Load what a plan of the caller's own says of the days, as `load` does.
+        """Load the days by a plan of the caller's own, as `load` does.
 
-        `owner` is named to whoever waits for the table meanwhile.
+        Loads that wait for the table log the name `owner`.
         """
         return self._load(table, days, planned, "", owner)
 
@@ -159,7 +160,7 @@ class Lakehouse:
         owner: str,
         kind: BatchKind[Any] | None = None,
     ) -> TableLoadResult:
-        """Do what is planned for the days, some at a time, while no other run has the table."""
+        """Load what is planned for the days, some at a time, under the table's lock."""
         started = time.monotonic()
         results: dict[date, DayResult] = {}
         with table_lock(self.settings.lake, table.name, run_id or owner, self.log):
@@ -180,8 +181,8 @@ class Lakehouse:
         """
         results = {day: DayResult(day, "idle") for day in plan.idle}
         results |= {d: DayResult(d, "refused", why) for d, why in plan.refused.items()}
-        for said in plan.notes:
-            self.log(f"{table.name}: {said}")
+        for note in plan.notes:
+            self.log(f"{table.name}: {note}")
         lake = Lake(self.settings, self.tables, self.ledger, self._spark, self.now, self.log)
         for work in plan.work:
             self.log(_what(table, work))
@@ -190,8 +191,8 @@ class Lakehouse:
             outcome = load(TableSteps(lake, table, work, after, run_id, how))
             assert outcome is not None  # a batch of days always has one
             after = outcome.entries[0].batch
-            for said in outcome.notes:
-                self.log(f"{table.name}: {said}")
+            for note in outcome.notes:
+                self.log(f"{table.name}: {note}")
             self.log(_done(table, outcome, time.monotonic() - started))
             for entry in outcome.entries:
                 checks = {r.rule: r for r in outcome.results.get(entry.day, ())}
@@ -205,13 +206,14 @@ def _what(table: Table, work: Work) -> str:
     if len(days) == 1:
         return f"{table.name}: {work.mode} {days[0]}: {work.days[days[0]].why}"
     files = sum(len(day.files) for day in work.days.values())
-    why = f"{files} files" if files else f"{work.days[days[0]].why}, …"
-    return f"{table.name}: {work.mode} {days[0]} … {days[-1]} ({len(days)} days): {why}"
+    why = counted(files, "file") if files else f"{work.days[days[0]].why}, …"
+    return f"{table.name}: {work.mode} {days[0]} … {days[-1]} ({counted(len(days), 'day')}): {why}"
 
 
 def _done(table: Table, outcome: Outcome, seconds: float) -> str:
     read = sum(e.rows_read for e in outcome.entries)
-    aside = sum(e.rows_quarantined for e in outcome.entries)
+    quarantined = sum(e.rows_quarantined for e in outcome.entries)
     held = [str(e.day) for e in outcome.entries if e.state == "held"]
     tail = f", held: {', '.join(held)}" if held else ""
-    return f"{table.name}: {read} rows read, {aside} quarantined, {seconds:.1f} s{tail}"
+    rows = f"{counted(read, 'row')} read, {quarantined:,} quarantined"
+    return f"{table.name}: {rows}, {seconds:.1f} s{tail}"

@@ -1,7 +1,8 @@
 """From which columns of its upstreams each column of a table is made.
 
-What is typed comes from bronze's payload, and that is exact. What a transform makes is told by the
-table's `lineage`; a column that it leaves out comes from an upstream's column of that name.
+A typed column comes from bronze's payload, and that is exact. The table's `lineage` declares the
+origins of what a transform computes; a column that it leaves out comes from an upstream's column of
+that name.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def check_lineage(table: Table) -> None:
 
 
 def _check_there(table: Table, column: str, origin: Origin, upstream: Table) -> None:
-    """A column that is in no contract was not declared; what a transform adds, nobody knows yet."""
+    """Refuse a column that the upstream's contract lacks; a transform may add any column."""
     known = {"dt", *VALIDITY, *(upstream.schema.columns if upstream.schema else ())}
     if upstream.schema is None or upstream.transform is not None or REST in origin.column:
         return
@@ -83,7 +84,7 @@ def lineage_of(
 ) -> Mapping[str, Sequence[Origin]]:
     """The origins of each of the table's columns that has any.
 
-    `columns_of` gives those of an upstream as it is now; what it does not have is no origin.
+    `columns_of` returns those of an upstream as it is now; a column that it lacks is no origin.
     Columns about the load, which begin with `_`, have none.
     """
     own = [name for name in columns if not name.startswith("_")]
@@ -107,7 +108,7 @@ def _landed(table: Table, column: str) -> Origin:
 
 
 def _made(table: Table, column: str, there: Mapping[str, Collection[str]]) -> list[Origin]:
-    """As it is declared; else the facts' own column of that name; else by a `*`; else any other."""
+    """As declared; else the facts' own column of that name; else by a `*`; else any other's."""
     if column in table.lineage:
         named = [Origin.of(source) for source in table.lineage[column]]
         return [o for o in named if o.column in there[o.table]]

@@ -1,4 +1,4 @@
-"""Trying again what may fail only because somebody else was there at the same moment."""
+"""Retrying what may fail only because of a concurrent writer."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def payload_hash(payload: str, ignore: Collection[str] = ()) -> Column:
 
 
 def _exact(value: Column, kind: DataType) -> Column:
-    """What JSON says of a value without losing anything: it cuts an instant to milliseconds.
+    """A value as JSON keeps it without loss, which cuts an instant to milliseconds.
 
     Entries of a map have no order of their own.
     """

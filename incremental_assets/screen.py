@@ -1,7 +1,7 @@
 """Printing to a terminal: text is printed as it is, wherever it comes from.
 
-What is printed may hold what a feed, a file or an error says. So no text is read as markup, and
-nothing in it reaches the terminal that would steer it: such characters are shown instead.
+The text may come from a feed, a file or an error. So no text is read as markup, and control
+characters never reach the terminal: they are shown as escapes instead.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Screen(Console):
 
     @property  # type: ignore[misc]  # nothing sets it
     def size(self) -> ConsoleDimensions:
-        """As Rich finds it; only a terminal bounds the width."""
+        """The size by Rich; only a terminal limits the width."""
         found = super().size
         if self.is_terminal:
             return found

@@ -25,7 +25,7 @@ PROJECT_ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Where things are and how much is late.
+    """Where the lake, the landing and Spark are, and the limits of loads and alerts.
 
     `lake` and `landing` are absolute local paths or URIs of an object store; neither ends in a
     slash. `start_date` is the first daily partition (UTC). `allowed_lateness` is how long after its
@@ -34,9 +34,9 @@ class Settings:
     holds the jars and the class-data archive. `tables` is the package whose folders `bronze`,
     `silver` and `gold` define the tables. Rows stay in quarantine for `quarantine_days`; 0: for
     ever. Files that no table refers to any more stay on disk for `vacuum_days`, at least one. A
-    sensor looks every `sensor_seconds`.
+    sensor ticks every `sensor_seconds`.
 
-    Bronze and gold are fresh if they were published within `fresh_within`; zero: nobody asks.
+    Bronze and gold are fresh if they were published within `fresh_within`; zero: no check.
     `webhook` is where alerts are posted, "" for nowhere; its address may hold a token, so it is
     never shown. An alert is due for a day that is stale for `alert_stale_after`, and for one of
     whose rows more than a share (0 to 1) is in quarantine, or came late.
@@ -111,7 +111,7 @@ def _location(env: Mapping[str, str], name: str, default: str) -> str:
 
 
 def location(name: str, value: str) -> str:
-    """A path or URI that somebody gave, checked and absolute. Raises SettingsError by its name."""
+    """A path or URI, checked and made absolute. Raises SettingsError that names the setting."""
     if any(ord(c) < 32 for c in value) or "`" in value:
         raise SettingsError(
             f"{name} holds a back quote or a control character: {value!r}. "

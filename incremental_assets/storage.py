@@ -14,9 +14,9 @@ from typing import IO, Any, NamedTuple
 from incremental_assets.errors import SettingsError
 from incremental_assets.settings import local_path
 
-# What stores call that which changes with a file's content.
+# The names under which stores give what changes with a file's content.
 _TAGS = ("ETag", "etag", "md5Hash", "content_md5", "checksum", "generation", "versionId")
-# What they call the time of its last change; last, that of a file which is only ever replaced.
+# The names of the time of its last change; last, that of a file which is only ever replaced.
 _TIMES = ("LastModified", "last_modified", "mtime", "updated", "modified", "created")
 _GLOB = str.maketrans({c: f"\\{c}" for c in "{}[]*?\\"})
 
@@ -24,7 +24,7 @@ _GLOB = str.maketrans({c: f"\\{c}" for c in "{}[]*?\\"})
 class StoredFile(NamedTuple):
     """A file below a folder: its path relative to it, bytes, nanoseconds since 1970.
 
-    `tag` is what the store says of the content; a local disk says nothing.
+    `tag` is the store's own tag of the content; a local disk has none.
     """
 
     path: str
@@ -39,7 +39,7 @@ def _nothing(name: str) -> bool:
 
 @contextmanager
 def answering(location: str) -> Iterator[None]:
-    """What a store's client raises of its own where it gets no answer is an OSError here."""
+    """Raises OSError where a store's client raises its own error for a missing answer."""
     try:
         yield
     except _client_errors() as error:
@@ -135,19 +135,19 @@ def prune(root: str, folder: str) -> None:
 
 
 def write_file(path: str, content: bytes) -> None:
-    """Put a file in its place, whole; its folder is there."""
+    """Write a file atomically; its folder exists."""
     local = local_path(path)
     if local is None:
         store, inside = open_store(path)
         store.pipe_file(inside, content)
     else:
-        aside = local.with_name(f".{local.name}.{os.getpid()}")
-        aside.write_bytes(content)
-        aside.replace(local)
+        unfinished = local.with_name(f".{local.name}.{os.getpid()}")
+        unfinished.write_bytes(content)
+        unfinished.replace(local)
 
 
 def copy_file(path: str, to: str) -> None:
-    """Copy a file to another place of the same kind, whose folders are made."""
+    """Copy a file to another path of the same kind, whose folders are created."""
     local, target = local_path(path), local_path(to)
     if local is None or target is None:
         store, inside = open_store(path)

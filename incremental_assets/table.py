@@ -1,4 +1,4 @@
-"""A table: what it is, what it reads, and what it promises. Everything a reader asks about it."""
+"""A table: what it is, what it reads, and what it promises."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class AsOf:
 
     @property
     def valid_to(self) -> str:
-        """The column that says when a version ended; "" where the next one tells."""
+        """The column of a version's end; "" where the next version's begin is its end."""
         return "valid_to" if self.table.write.keeps_versions else ""
 
 
@@ -73,7 +73,7 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A rule as it shows: what it asks, what becomes of what breaks it, and who minds."""
+    """A rule as Dagster shows it: its description, its severity and its owner."""
 
     description: str
     severity: Severity
@@ -95,11 +95,11 @@ class Table:
     partitions by the landing day instead. `allowed_lateness` is how long after its business day a
     row may land ("default": the setting; None: for ever).
     `changes` says how the source of a bronze table tells what is new, and so what its rows mean
-    to the silver table above it: with a change log or snapshots, inserts, updates and deletes.
+    to the silver table: with a change log or snapshots, inserts, updates and deletes.
     `transform` is a pure function from the frames that are read to the rows that are written, and
     `lineage` says which columns of them its columns are made of, where the names differ.
     `fresh_within` is how long ago the table may have been published last ("default": the setting,
-    for bronze and gold; None: nobody asks, as for a feed that lands once a month).
+    for bronze and gold; None: no check, as for a feed that lands once a month).
     """
 
     name: str
@@ -131,10 +131,10 @@ class Table:
         check_lineage(self)
 
     def _required(self) -> Sequence[Rule]:
-        """That a required column, or one of the key, is not null, where no rule says it already.
+        """The rules that required columns and the key are not null, where none is declared.
 
-        The events of a log are asked for their key by themselves. What is made of typed rows has
-        none to quarantine: it is held, if it is looked up by its key.
+        The events of a log are checked for their key anyway. A gold table has no rows to
+        quarantine: where it is looked up by its key, an incomplete key holds the day.
         """
         if not self.is_typed:
             by_key = self.layer == "gold" and self.write.by_key
@@ -145,8 +145,8 @@ class Table:
             f"{column}_not_null" for column in self.key if self.log is not None
         }
         known = self.schema.columns.items()
-        asked = [name for name, kind in known if kind.required or name in self.key]
-        return [required(name) for name in asked if f"{name}_not_null" not in named]
+        columns = [name for name, kind in known if kind.required or name in self.key]
+        return [required(name) for name in columns if f"{name}_not_null" not in named]
 
     @property
     def layer(self) -> Layer:
@@ -213,7 +213,7 @@ class Table:
         return default if self.allowed_lateness == "default" else self.allowed_lateness
 
     def fresh_in(self, default: timedelta) -> timedelta | None:
-        """How long ago it may have been published last; None: nobody asks."""
+        """How long ago it may have been published last; None: no check."""
         if self.fresh_within != "default":
             return self.fresh_within
         return default if default and self.layer != "silver" else None

@@ -1,4 +1,4 @@
-"""What a table may not say of itself, refused when it is defined."""
+"""Contradictions in the definition of a table, refused when it is defined."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def check_table(table: Table) -> None:
     taken = sorted(set(names) & structural)
     if taken:
         raise DefinitionError(
-            f"{table.name}: {taken} are judged of every such table; give these rules other names."
+            f"{table.name}: every such table has the rules {taken}; give yours other names."
         )
     _check_rules(table)
     _check_fresh(table)
@@ -44,8 +44,8 @@ def check_table(table: Table) -> None:
         _check_source(table)
     elif not isinstance(table.changes, Files):
         raise DefinitionError(
-            f"{table.name}: changes is {table.changes!r}; inside the lake what is new is told by "
-            "batches. Give it to the bronze table that reads the source."
+            f"{table.name}: changes is {table.changes!r}; inside the lake the batches tell what is "
+            "new. Give it to the bronze table that reads the source."
         )
     elif table.is_typed:
         _check_typed(table)
@@ -71,11 +71,11 @@ def _check_rules(table: Table) -> None:
                 "them to silver."
             )
     if table.layer != "bronze" and not table.is_typed:
-        aside = [rule.name for rule in table.row_rules if rule.severity == "quarantine"]
-        if aside:
+        quarantining = [rule.name for rule in table.row_rules if rule.severity == "quarantine"]
+        if quarantining:
             raise DefinitionError(
-                f"{name}: {aside} would quarantine rows, but these are made of good ones: hold "
-                "the day with fail(…), record it with warn(…), or give the rule to silver."
+                f"{name}: {quarantining} would quarantine rows, but these are made of good ones: "
+                "hold the day with fail(…), record it with warn(…), or give the rule to silver."
             )
     _check_rules_on_whole_days(table)
     if table.schema is None or table.transform is not None or not table.is_typed:
@@ -101,7 +101,7 @@ def _check_rules_on_whole_days(table: Table) -> None:
     if afar and (table.layer != "gold" or by_key):
         raise DefinitionError(
             f"{table.name}: {afar} compare a whole day with another table's, and a batch of this "
-            "table does not hold one; give them to a gold table that is made by day."
+            "table does not hold one; give them to a gold table that is rebuilt by day."
         )
 
 
@@ -118,11 +118,13 @@ def _check_source(table: Table) -> None:
         )
     if table.source is not None and isinstance(changes, Files):
         raise DefinitionError(
-            f"{name}: a stored source needs to be told how it shows what is new: changes="
+            f"{name}: a stored source needs a change detector: changes="
             "Timestamp(…), Sequence(…), ChangeLog(…) or SnapshotDiff(…)."
         )
     if changes.is_snapshot and table.source is not None and table.source.day:
-        raise DefinitionError(f"{name}: a snapshot stands for a moment; it has no day column.")
+        raise DefinitionError(
+            f"{name}: a snapshot stands for a moment and has no day column; leave `day` out."
+        )
     if isinstance(changes, SnapshotDiff | ChangeLog) and table.day is not None:
         raise DefinitionError(
             f"{name}: what a log or a snapshot changes may change for ever, so it has no business "
@@ -139,7 +141,7 @@ def _check_derived(table: Table) -> None:
     name = table.name
     if not isinstance(table.write, ReplaceDay | RecomputeKeys | Merge):
         raise DefinitionError(
-            f"{name}: what is made of typed tables is made anew, by day or by key, or merged; use "
+            f"{name}: a gold table is rebuilt by day, recomputed by key, or merged; use "
             "ReplaceDay(), RecomputeKeys() or Merge()."
         )
     facts = table.facts
@@ -156,11 +158,11 @@ def _check_derived(table: Table) -> None:
         )
     if table.write.recomputes_keys and (not table.key or len(table.reads) != 1):
         raise DefinitionError(
-            f"{name}: RecomputeKeys() needs the key whose rows are made anew, and reads one table."
+            f"{name}: RecomputeKeys() needs the key whose rows are recomputed, and reads one table."
         )
     if table.write.recomputes_keys and facts.layer != "silver":
         raise DefinitionError(
-            f"{name}: RecomputeKeys() tells what changed by the row hashes of a silver table; "
+            f"{name}: RecomputeKeys() finds what changed by the row hashes of a silver table; "
             f"{facts.name} has none."
         )
 
@@ -198,20 +200,20 @@ def _check_typed(table: Table) -> None:
             f"{name}: the snapshots are compared by {log.key}; the key has to be the same."
         )
     if isinstance(table.write, SCD2):
-        _check_history(table, table.write)
+        _check_scd2(table, table.write)
 
 
-def _check_history(table: Table, write: SCD2) -> None:
+def _check_scd2(table: Table, write: SCD2) -> None:
     name, log = table.name, table.log
     assert table.schema is not None
     if log is None and len(table.version_by) != 1:
         raise DefinitionError(
-            f"{name}: a history is measured in one column; name it in version_by."
+            f"{name}: SCD2() measures the versions by one column; name it in version_by."
         )
     if write.valid_time == "event":
         if log is None:
             raise DefinitionError(
-                f"{name}: its order column is what a history of rows is measured in; "
+                f"{name}: over rows SCD2() measures the versions by version_by; "
                 'valid_time="event" is for change logs.'
             )
         if isinstance(log, ChangeLog) and log.envelope == "flat" and not log.time:
@@ -222,7 +224,7 @@ def _check_history(table: Table, write: SCD2) -> None:
     own = sorted(set(VALIDITY) & {column.lower() for column in table.schema.columns})
     if own:
         raise DefinitionError(
-            f"{name}: a history has the columns {', '.join(VALIDITY)} of its own; the contract "
+            f"{name}: SCD2() adds the columns {', '.join(VALIDITY)}; the contract "
             f"names {own}. Rename them in a transform."
         )
     if table.day is not None:

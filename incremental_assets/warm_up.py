@@ -1,7 +1,7 @@
 """Making the class-data archive: the classes that a load uses, laid out for a fast start.
 
 Java writes the archive when it stops cleanly, of the classes that it has loaded by then, so a
-small load is run for it, into a lake that is thrown away. On two cores the archive takes the start
+small load is run for it, into a temporary lake. On two cores the archive takes the start
 and first read of an embedded Spark from 17 s to 4 s.
 """
 
@@ -26,7 +26,7 @@ from incremental_assets.table import Table
 
 DAY = date(2017, 1, 2)
 LONGEST_SECONDS = 300
-# So many that plans are compiled: a smaller load works them off as they stand.
+# So many rows that Spark compiles the plans: those of a smaller load are interpreted.
 MANY = 4_000
 # What gives Spark other jars or settings than those that it is started with here.
 OWN_SETUP = (

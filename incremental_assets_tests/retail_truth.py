@@ -1,4 +1,4 @@
-"""What the retailer's tables must contain, worked out anew from all feeds.
+"""What the retailer's tables must contain, computed from all feeds.
 
 An oracle for tests: it reads everything that has landed at once, in plain Python and polars, and
 has no code in common with the package. The feeds are those of the demo: whole and well-formed,

@@ -1,4 +1,4 @@
-"""The exit status of `run`, and what it says, where something is due still at its end."""
+"""The exit status of `run`, and what it says, where something is still due at its end."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_what_was_run_and_is_due_still_is_an_error(monkeypatch: pytest.MonkeyPat
     done = ended(monkeypatch, came_later=False)
 
     assert done.exit_code == 1
-    assert f"left silver/sales {DAYS}: batch 7 is not read. It was run and is due" in done.output
+    assert f"left silver/sales {DAYS}: batch 7 is not read. It was run and is still due" in done.output
     told = json.loads(ended(monkeypatch, "--json", came_later=False).stdout)
     assert told["left"] == [
         {
@@ -49,4 +49,6 @@ def test_what_came_meanwhile_is_named_and_left_to_the_next_run(
     done = ended(monkeypatch, came_later=True)
 
     assert done.exit_code == 0
-    assert f"silver/sales {DAYS}: batch 7 is not read. That came while this was at" in done.output
+    assert (
+        f"silver/sales {DAYS}: batch 7 is not read. It landed during this run: run" in done.output
+    )

@@ -1,4 +1,4 @@
-"""What the tables of sales must contain, worked out anew from the landed files.
+"""What the tables of sales must contain, computed from the landed files.
 
 An oracle for tests: plain Python, no incremental state, no code in common with the package.
 """

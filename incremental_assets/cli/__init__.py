@@ -1,6 +1,6 @@
 """The command line: `incremental-assets …`.
 
-Each module holds the commands of one thing, and is found by itself: a function becomes a command by
+Each module holds one command or group and is imported by itself: a function becomes a command by
 `@main.command()`, a group of commands by `@main.group()`.
 """
 

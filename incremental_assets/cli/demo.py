@@ -1,4 +1,4 @@
-"""`demo`: a real retail feed, and what became of it."""
+"""`demo`: a real retail feed, and what was loaded of it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from incremental_assets.cli.options import DAYS, JSON_OBJECT, asked_days, not_em
 from incremental_assets.cli.output import ERR, OUT, show_object
 from incremental_assets.days import day_range, parse_day
 from incremental_assets.errors import DemoFeedError
+from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
 
 
 @main.group()
 def demo() -> None:
-    """A real retail feed, and what became of it."""
+    """A real retail feed, and what was loaded of it."""
 
 
 @demo.command("land")
@@ -28,8 +29,10 @@ def demo() -> None:
 @click.option(
     "--landing", callback=not_empty, help="Where to land; default INCREMENTAL_ASSETS_LANDING."
 )
-@click.option("--late", default=0.01, show_default=True, help="Share of rows that come late.")
-@click.option("--duplicate", default=0.002, show_default=True, help="Share that comes twice.")
+@click.option("--late", default=0.01, show_default=True, help="Share of rows that land late.")
+@click.option(
+    "--duplicate", default=0.002, show_default=True, help="Share of rows that land twice."
+)
 @click.option("--bad", default=0.001, show_default=True, help="Share of bad rows.")
 @click.option("--sample", default=1.0, show_default=True, help="Share of households and products.")
 @JSON_OBJECT
@@ -62,8 +65,8 @@ def demo_land(
         show_object({"landing": where, "parts": parts})
         return
     OUT.print(
-        f"{len(summary.written)} parts of feeds landed in {where}, {len(summary.left_alone)} were "
-        "there already.",
+        f"{counted(len(summary.written), 'part')} of feeds landed in {where}; "
+        f"{len(summary.left_alone)} existed already.",
         soft_wrap=True,
     )
 

@@ -1,4 +1,4 @@
-"""`gate`: letting through what the gates held."""
+"""`gate`: accepting held days."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from incremental_assets.days import parse_day
 
 @main.group()
 def gate() -> None:
-    """The gates: what they held, and letting it through."""
+    """The gates: accepting what they held."""
 
 
 @gate.command("accept")
 @click.argument("name", metavar="TABLE")
 @click.argument("day", metavar="DAY")
-@click.option("--reason", required=True, help="Why; it stays on record with your name.")
+@click.option("--reason", required=True, help="Why; the ledger keeps it with your name.")
 @JSON_OBJECT
 def gate_accept(name: str, day: str, reason: str, *, as_json: bool) -> None:
-    """Let a day's held batch through, once: its rules on batches are waived.
+    """Accept a day's held batch, once: its rules on batches are waived.
 
     The next run of the day publishes it. Rows in quarantine stay there. If the input changes
-    before, the day is judged anew.
+    before, the day is judged again.
     """
     from incremental_assets.operations.accept import accept
 

@@ -1,4 +1,4 @@
-"""The command that all others belong to, and how it tells an error."""
+"""The command that all others belong to, and how it prints an error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from incremental_assets.errors import INTERRUPTED, STOPPED, IncrementalAssetsErr
 
 
 class _Group(click.Group):
-    """Errors that the project raises on purpose are told in their own words, without a trace."""
+    """Errors that the project raises on purpose are printed as their message, without a trace."""
 
     def invoke(self, ctx: click.Context) -> object:
         try:

@@ -11,10 +11,10 @@ _interrupted = threading.Event()
 
 
 def end_quietly(stop: Callable[[], None] = lambda: None) -> None:
-    """From now on an interrupt calls `stop`, and no library tells where it was just then.
+    """From now on an interrupt calls `stop`, and libraries log nothing about it.
 
     Py4J logs a traceback of any call that is interrupted, and Spark one of every task; so `stop`
-    ends the Java of an embedded Spark. What is asked of it after that fails: `was_interrupted`.
+    ends the Java of an embedded Spark. Later calls to it fail: see `was_interrupted`.
     Signals belong to the main thread: elsewhere nothing is changed.
     """
     if threading.current_thread() is not threading.main_thread():

@@ -1,4 +1,4 @@
-"""`stale` and `batches`: what the ledger tells, without a JVM; and `ledger`: making it anew."""
+"""`stale` and `batches`, which read the ledger without a JVM; and `ledger`, which rebuilds it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from incremental_assets.plan.together import require_all_together
 from incremental_assets.settings import Settings
 
 _CAN_LACK = ("seconds", "mode", "quarantined", "read")
-_FOR_A_PERSON = ("table", "batch", "day", "state", "mode", "read", "quarantined", "seconds", "why")
+_SHOWN = ("table", "batch", "day", "state", "mode", "read", "quarantined", "seconds", "why")
 
 
 @main.command()
@@ -30,7 +30,7 @@ _FOR_A_PERSON = ("table", "batch", "day", "state", "mode", "read", "quarantined"
 @DAYS
 @JSON
 def stale(names: tuple[str, ...], span: str | None, *, as_json: bool) -> None:
-    """Which days have to be built again, and why: their upstream has what they have not read."""
+    """Which days have to be rebuilt, and why: their upstream has batches that they did not read."""
     settings = Settings.from_environment()
     some, last = tables_named(names), utc_today(datetime.now(UTC))
     require_all_together(Ledger(ledger_path(settings.lake)), settings, some)
@@ -74,7 +74,7 @@ def batches(names: tuple[str, ...], span: str | None, limit: int, *, as_json: bo
 
 @main.group()
 def ledger() -> None:
-    """The ledger itself: what every load writes down."""
+    """The ledger itself: what every load records."""
 
 
 @ledger.command("rebuild")
@@ -82,11 +82,11 @@ def ledger() -> None:
 @YES
 @JSON
 def ledger_rebuild(names: tuple[str, ...], *, yes: bool, as_json: bool) -> None:
-    """Make the ledger anew from the logs of these tables, or of all, where it was lost or is older.
+    """Rebuild the ledger from the logs of these tables, or of all, where it was lost or is older.
 
     The logs tell which days were published, and not what was read for them: the next run loads all
-    of that again and puts it in the place of what is there. No row goes before that. The old ledger
-    is kept beside the new one; what people said (accepted, dropped, rewound) is only there.
+    of that again and replaces the rows. No row is removed before that. The old ledger is kept next
+    to the new one; manual decisions (accepted, dropped, rewound) are only in the old one.
     """
     from incremental_assets.operations.rebuild_ledger import rebuild_ledger, require_a_lake
 
@@ -109,7 +109,7 @@ def ledger_rebuild(names: tuple[str, ...], *, yes: bool, as_json: bool) -> None:
     kinds = {"table": pl.String, "batches": pl.Int64, "days": pl.Int64, "of": pl.String}
     show(pl.DataFrame(rows, schema=kinds), "To be loaded again", as_json=as_json)
     if not as_json:
-        kept = f" What it was lies in {done.aside}." if done.aside else ""
+        kept = f" The old one is {done.former}." if done.former else ""
         OUT.print(f"The ledger was rebuilt.{kept} `incremental-assets run` loads.", soft_wrap=True)
 
 
@@ -148,4 +148,4 @@ def _batches(entries: Iterable[Entry], *, plain: bool) -> pl.DataFrame:
     kinds |= {"late": pl.Int64, "seconds": pl.Float64, "who": pl.String, "why": pl.String}
     at = pl.String if plain else pl.Datetime("us", "UTC")
     found = pl.DataFrame(rows, schema={**kinds, "recorded_at": at})
-    return found.select(_FOR_A_PERSON) if plain else found
+    return found.select(_SHOWN) if plain else found

@@ -27,7 +27,7 @@ from incremental_assets.settings import Settings
     metavar="STEP",
     help="Only optimize, vacuum, checkpoint, quarantine or ledger; may be repeated.",
 )
-@click.option("--dry-run", is_flag=True, help="Only tell what would be done.")
+@click.option("--dry-run", is_flag=True, help="Only list what would be done.")
 @JSON
 def maintain(
     names: tuple[str, ...],
@@ -37,10 +37,10 @@ def maintain(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Join small files of each day, remove files that nobody needs, keep logs and ledger short.
+    """Compact the files of each day, remove files that no version needs, cut logs and ledger.
 
-    Loads may go on meanwhile: a table that is being loaded is left for another time. --days bounds
-    whose files are joined. The exit status is 1 if something could not be done.
+    Loads may go on meanwhile: a table that is being loaded is skipped. --days bounds whose files
+    are compacted. The exit status is 1 if something could not be done.
     """
     from incremental_assets.cli.context import lazy_spark
     from incremental_assets.upkeep import Asked, steps_named
@@ -59,7 +59,7 @@ def maintain(
     rows = []
     for kept in done.places:
         row = asdict(kept) | {"days": list(kept.days), "skipped": list(kept.skipped)}
-        rows.append(row if as_json else _for_a_person(row, named(kept.days)))
+        rows.append(row if as_json else _shown(row, named(kept.days)))
     title = "Would be done" if dry_run else "Done"
     found = pl.DataFrame(rows, infer_schema_length=None)
     show(found, title, as_json=as_json, can_lack=("seconds", "checkpoint", "expired", "removed"))
@@ -71,7 +71,7 @@ def maintain(
         sys.exit(1)
 
 
-def _for_a_person(row: dict[str, object], days: str) -> dict[str, object]:
+def _shown(row: dict[str, object], days: str) -> dict[str, object]:
     return {
         "table": row["name"],
         "files": f"{row['files_before']} → {row['files_after']}",

@@ -21,7 +21,7 @@ def asked_days(span: str | None) -> DayRange | None:
 
 
 def not_empty(context: click.Context, option: click.Parameter, text: str | None) -> str | None:
-    """Refuses empty text, which would otherwise mean as much as an option that is left out."""
+    """Refuses empty text, which would otherwise count as an option that is left out."""
     if text is not None and not text.strip():
         raise click.BadParameter("It is empty; give a value, or leave it out.", context, option)
     return text
@@ -34,7 +34,7 @@ def limit_option(default: int) -> Callable[[_Command], _Command]:
         default=default,
         type=click.IntRange(min=0),
         show_default=True,
-        help="At most so many rows; 0: all of them.",
+        help="Show at most so many rows; 0: all of them.",
     )
 
 
@@ -43,7 +43,7 @@ DAYS = click.option(
     "--days", "--day", "span", metavar="A...B", help="Only these days, both ends included."
 )
 RULE = click.option(
-    "--rule", callback=not_empty, help="Only rows with this reason, as the list says it."
+    "--rule", callback=not_empty, help="Only rows with this reason, as `quarantine list` prints it."
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="A JSON array instead of a table.")
 YES = click.option("--yes", is_flag=True, help="Do not ask.")

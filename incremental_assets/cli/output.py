@@ -1,4 +1,4 @@
-"""What commands print: tables for a person, JSON for a program, progress and errors beside them."""
+"""What commands print: tables for a person, JSON for a program; progress and errors to stderr."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _FOLDED = 20  # characters that a column of longer text has at least
 
 
 class _Output(Screen):
-    """A screen that says in one sentence that nothing can be written to it."""
+    """A screen that raises OutputError where nothing can be written to it."""
 
     def print(self, *what: Any, **how: Any) -> None:
-        with _told_if_full():
+        with _refused_if_full():
             super().print(*what, **how)
 
 
 @contextmanager
-def _told_if_full() -> Iterator[None]:
+def _refused_if_full() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:  # whoever read it has read enough
@@ -106,10 +106,10 @@ def _show_records(screen: Screen, rows: pl.DataFrame, title: str) -> None:
     """Each row in lines of its own: what is short side by side, what is long below it."""
     screen.print(f"{title}\n")
     for row in rows.iter_rows(named=True):
-        told = {name: text for name, value in row.items() if (text := _text(value))}
+        texts = {name: text for name, value in row.items() if (text := _text(value))}
         lines: list[Text] = []
-        for name in sorted(told, key=lambda name: len(told[name]) > _SHORT + _FOLDED):
-            field = labelled(name, "bold", told[name])
+        for name in sorted(texts, key=lambda name: len(texts[name]) > _SHORT + _FOLDED):
+            field = labelled(name, "bold", texts[name])
             if lines and len(lines[-1]) + GAP + len(field) <= screen.width - GAP:
                 lines[-1].append(" " * GAP).append_text(field)
             else:
@@ -119,14 +119,14 @@ def _show_records(screen: Screen, rows: pl.DataFrame, title: str) -> None:
         screen.print()
 
 
-def show_object(told: Mapping[str, Any]) -> None:
+def show_object(content: Mapping[str, Any]) -> None:
     """What was done, for a program: a JSON object; days are ISO 8601, decimals text, exact."""
-    write(json.dumps(told, default=_plain))
+    write(json.dumps(content, default=_plain))
 
 
 def write(line: str) -> None:
     """A line for a program. Raises OutputError."""
-    with _told_if_full():
+    with _refused_if_full():
         sys.stdout.write(f"{line}\n")
         sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""`plan`: what a run would do now, told without Spark and without a trace."""
+"""`plan`: what a run would do now, without Spark, changing nothing."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.plan.forecast import Forecast, PlannedDay, forecast
 from incremental_assets.plan.skipped import Skipped
 from incremental_assets.plan.together import require_all_together
+from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
 
 _WINDOW: pl.DataType = pl.Struct({"upstream": pl.String, "low": pl.Int64, "high": pl.Int64})
@@ -52,11 +53,11 @@ _SIZES = ("B", "kB", "MB", "GB", "TB")
 @limit_option(_MOST_ROWS)
 @JSON
 def plan(names: tuple[str, ...], span: str | None, limit: int, *, as_json: bool) -> None:
-    """What a run would do now, in its order, and which days it would leave as they are.
+    """What a run would do now, in its order, and which days it would skip.
 
     Needs no Spark and changes nothing. `~` marks what is estimated; `reads` are files, or the
     batches of a table after the first number up to the second one. With --json all rows, with
-    numbers, and of each what may follow that is known only after reading.
+    numbers, and with what may follow that only reading tells.
     """
     settings, now = Settings.from_environment(), datetime.now(UTC)
     days = asked_days(span)
@@ -88,14 +89,14 @@ def plan(names: tuple[str, ...], span: str | None, limit: int, *, as_json: bool)
 
 def _planned(day: PlannedDay) -> dict[str, Any]:
     windows = [{"upstream": w.upstream, "low": w.low, "high": w.high} for w in day.windows]
-    told = {name: getattr(day, name) for name in _RECORD if name not in ("last_day", "windows")}
-    return told | {"last_day": day.day, "windows": windows, "may_follow": list(day.may_follow)}
+    values = {name: getattr(day, name) for name in _RECORD if name not in ("last_day", "windows")}
+    return values | {"last_day": day.day, "windows": windows, "may_follow": list(day.may_follow)}
 
 
 def _skipped(left: Skipped) -> dict[str, Any]:
-    told = {"table": left.table, "day": left.first, "last_day": left.last, "mode": "skip"}
+    values = {"table": left.table, "day": left.first, "last_day": left.last, "mode": "skip"}
     none = {"windows": [], "may_follow": [], "files": 0, "about": False, "unknown": ""}
-    return dict.fromkeys(_RECORD) | none | told | {"reason": left.reason}
+    return dict.fromkeys(_RECORD) | none | values | {"reason": left.reason}
 
 
 def _line(day: PlannedDay) -> dict[str, Any]:
@@ -121,7 +122,7 @@ def _skipped_line(left: Skipped) -> dict[str, Any]:
 
 def _reads(day: PlannedDay) -> str:
     if day.files:
-        return f"{day.files} file{'s' if day.files > 1 else ''}"
+        return counted(day.files, "file")
     return ", ".join(_window(w) for w in day.windows if w.high > w.low or not w.high)
 
 
@@ -150,21 +151,17 @@ def _totals(found: Forecast) -> str:
     days = found.days
     if not days:
         return f"Nothing to run; {len(found.skipped)} skipped."
-    told = [day.seconds for day in days if day.seconds is not None]
-    seconds = f", about {sum(told):.0f} s" if told else ", in a time that no batch tells yet"
-    if told and len(told) < len(days):
-        seconds += f" for the {len(told)} of them that the ledger can tell of"
+    known = [day.seconds for day in days if day.seconds is not None]
+    seconds = f", about {sum(known):.0f} s" if known else ", in a time that is not known yet"
+    if known and len(known) < len(days):
+        seconds += f" for the {len(known)} of them that the ledger has figures for"
     tables = len({day.table for day in days})
     read = sum(day.bytes or 0 for day in days if not _of_the_lake(day))
     return (
-        f"{_many(found.runs, 'run')} of {_many(tables, 'table')}, {_many(len(days), 'day')} in "
-        f"all, {_size(read)} of sources{seconds}; {len(found.skipped)} skipped."
+        f"{counted(found.runs, 'run')} of {counted(tables, 'table')}, {counted(len(days), 'day')} "
+        f"in all, {_size(read)} of sources{seconds}; {len(found.skipped)} skipped."
     )
 
 
 def _of_the_lake(day: PlannedDay) -> bool:
     return not day.table.startswith("bronze/")
-
-
-def _many(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

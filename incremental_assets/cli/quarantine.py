@@ -12,6 +12,7 @@ from incremental_assets.cli.context import lakehouse_and_table, ledger_view
 from incremental_assets.cli.group import main
 from incremental_assets.cli.options import DAYS, JSON, RULE, asked_days, limit_option
 from incremental_assets.cli.output import OUT, show
+from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
 
 
@@ -28,14 +29,14 @@ def quarantine() -> None:
 def quarantine_list(
     names: tuple[str, ...], span: str | None, rule: str | None, *, as_json: bool
 ) -> None:
-    """How many rows lie there, by table, day and reason."""
-    from incremental_assets.operations.quarantined import Asked, in_quarantine
+    """How many rows are in quarantine, by table, day and reason."""
+    from incremental_assets.operations.quarantined import QuarantineFilter, in_quarantine
 
     every = tables()
     chosen = [table_named(every, name) for name in names] or every
-    settings, asked = Settings.from_environment(), Asked(asked_days(span), rule or "")
+    settings, which = Settings.from_environment(), QuarantineFilter(asked_days(span), rule or "")
     ledger_view(settings)
-    show(in_quarantine(settings, chosen, asked), "In quarantine", as_json=as_json)
+    show(in_quarantine(settings, chosen, which), "In quarantine", as_json=as_json)
 
 
 @quarantine.command("show")
@@ -48,15 +49,15 @@ def quarantine_show(
     name: str, span: str | None, rule: str | None, limit: int, *, as_json: bool
 ) -> None:
     """The rows themselves, as they landed, with all their reasons."""
-    from incremental_assets.operations.quarantined import Asked, set_aside
+    from incremental_assets.operations.quarantined import QuarantineFilter, quarantined_rows
 
-    settings, asked = Settings.from_environment(), Asked(asked_days(span), rule or "")
+    settings, which = Settings.from_environment(), QuarantineFilter(asked_days(span), rule or "")
     ledger_view(settings)
-    rows = set_aside(settings, table_named(tables(), name), asked)
+    rows = quarantined_rows(settings, table_named(tables(), name), which)
     shown = rows[: limit or None].rename({"_batch": "batch", "_day": "day", "_file": "file"})
     if not as_json:
         shown = shown.with_columns(pl.col("first_seen").dt.strftime("%Y-%m-%d %H:%M"))
-    show(shown.drop("_landing_day"), f"{len(rows)} rows of {name}", as_json=as_json)
+    show(shown.drop("_landing_day"), f"{counted(len(rows), 'row')} of {name}", as_json=as_json)
 
 
 @quarantine.command("replay")
@@ -67,15 +68,15 @@ def quarantine_show(
 def quarantine_replay(name: str, span: str | None, rule: str | None, *, as_json: bool) -> None:
     """Send rows through today's rules and code; those that pass are merged like late data.
 
-    What is built on the table is stale then: `incremental-assets run` brings it up to date. The
+    What is built on the table is then stale: `incremental-assets run` brings it up to date. The
     exit status is 1 if a day was refused.
     """
-    from incremental_assets.operations.quarantined import Asked, days_in_quarantine
+    from incremental_assets.operations.quarantined import QuarantineFilter, days_in_quarantine
 
     table, lakehouse = lakehouse_and_table(name)
-    asked = Asked(asked_days(span), rule or "")
-    days = days_in_quarantine(lakehouse.settings, table, asked)
-    done = lakehouse.replay(table, list(days), asked.reason)
+    which = QuarantineFilter(asked_days(span), rule or "")
+    days = days_in_quarantine(lakehouse.settings, table, which)
+    done = lakehouse.replay(table, list(days), which.reason)
     found = [
         {
             "day": day,
@@ -98,31 +99,34 @@ def quarantine_replay(name: str, span: str | None, rule: str | None, *, as_json:
 @click.argument("name", metavar="TABLE")
 @DAYS
 @RULE
-@click.option("--reason", required=True, help="Why; it stays on record with your name.")
+@click.option("--reason", required=True, help="Why; the ledger keeps it with your name.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @JSON
 def quarantine_drop(
     name: str, span: str | None, rule: str | None, reason: str, *, yes: bool, as_json: bool
 ) -> None:
     """Take rows out of quarantine for good. Bronze keeps them as they landed."""
-    from incremental_assets.operations.quarantined import Asked, days_in_quarantine, drop
+    from incremental_assets.operations.quarantined import QuarantineFilter, days_in_quarantine, drop
 
     table, lakehouse = lakehouse_and_table(name)
-    asked = Asked(asked_days(span), rule or "")
-    days = days_in_quarantine(lakehouse.settings, table, asked)
+    which = QuarantineFilter(asked_days(span), rule or "")
+    days = days_in_quarantine(lakehouse.settings, table, which)
     if not days and not as_json:
         OUT.print(f"No such rows of {name} are in quarantine.")
         return
     if not yes and days:
-        what = f"Drop {sum(days.values())} rows of {name}, of {len(days)} days?"
+        what = (
+            f"Drop {counted(sum(days.values()), 'row')} of {name}, of {counted(len(days), 'day')}?"
+        )
         click.confirm(what, abort=True, err=as_json)
-    dropped = drop(lakehouse, table, asked, reason)
+    dropped = drop(lakehouse, table, which, reason)
     if as_json:
         found = [{"table": name, "day": day, "rows": rows} for day, rows in dropped.items()]
         schema = {"table": pl.String, "day": pl.Date, "rows": pl.Int64}
         show(pl.DataFrame(found, schema=schema), "Dropped", as_json=True)
         return
     OUT.print(
-        f"{sum(dropped.values())} rows of {name} are dropped, of {len(dropped)} days.",
+        f"Dropped {counted(sum(dropped.values()), 'row')} of {name}, of "
+        f"{counted(len(dropped), 'day')}.",
         soft_wrap=True,
     )

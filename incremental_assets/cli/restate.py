@@ -1,4 +1,4 @@
-"""`restate`: days of tables, and all that stands on them, built anew."""
+"""`restate`: rebuilds days of tables, and all that depends on them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from incremental_assets.settings import Settings
 @main.command()
 @click.argument("names", metavar="TABLE...", nargs=-1, required=True)
 @DAYS
-@click.option("--why", required=True, help="Why; it stays on record with the batches.")
+@click.option("--why", required=True, help="Why; the ledger keeps it with the batches.")
 @JSON_OBJECT
 def restate(names: tuple[str, ...], span: str | None, why: str, *, as_json: bool) -> None:
-    """Build days of silver or gold tables anew from what they are made of, and what stands on them.
+    """Rebuild days of silver or gold tables from bronze, and all that depends on them.
 
-    That may be other days, too: facts that look up what changed, levels that go on from the day
+    These may be other days, too: facts that look up what changed, levels that continue from the day
     before. It runs as the Dagster job `restate`. The exit status is 1 if a day was refused or held.
     """
     days = "" if span is None else str(asked_days(span))
@@ -37,4 +37,4 @@ def restate(names: tuple[str, ...], span: str | None, why: str, *, as_json: bool
         bad("Error:", failed)
         sys.exit(1)
     if not as_json:
-        OUT.print(f"Restated: {', '.join(names)}, with what stands on them.", soft_wrap=True)
+        OUT.print(f"Restated: {', '.join(names)}, with all that depends on them.", soft_wrap=True)

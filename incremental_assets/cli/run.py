@@ -14,6 +14,7 @@ from incremental_assets.cli.group import main
 from incremental_assets.cli.options import DAYS, JSON_OBJECT, asked_days
 from incremental_assets.cli.output import ERR, OUT, bad, show_object
 from incremental_assets.ledger.entry import Entry
+from incremental_assets.plurals import counted
 from incremental_assets.screen import labelled
 from incremental_assets.settings import Settings
 
@@ -33,8 +34,8 @@ def run(names: tuple[str, ...], span: str | None, *, as_json: bool) -> None:
     """Load whatever is new or stale, through Dagster runs: what a cron line needs.
 
     It does what `plan` lists. The runs go to the instance of DAGSTER_HOME (default ./.dagster).
-    The exit status is 1 if a day is held by its gate, a run failed, or something is due still that
-    was run. What came meanwhile is named, and left to the next run.
+    The exit status is 1 if a gate holds a day, a run failed, or something that was run is still
+    due. What landed meanwhile is named, and left to the next run.
     """
     days = asked_days(span)
     from incremental_assets.definitions import load_days
@@ -49,7 +50,7 @@ def run(names: tuple[str, ...], span: str | None, *, as_json: bool) -> None:
     settings, now = Settings.from_environment(), datetime.now(UTC)
     report = run_what_is_due(load_days, settings, names, days, now, announce)
     if as_json:
-        show_object(_told(report))
+        show_object(_as_json(report))
     elif not report.runs and not report.held:
         OUT.print(NOTHING_DUE)
     for entry in report.held:
@@ -58,12 +59,12 @@ def run(names: tuple[str, ...], span: str | None, *, as_json: bool) -> None:
         bad("failed", line)
     in_vain = [each.due for each in report.left if not each.came_later]
     for due in in_vain:
-        bad("left", f"{_due(due)}. It was run and is due still: look at that run's log, run again")
+        bad(
+            "left", f"{_due(due)}. It was run and is still due: read that run's log, then run again"
+        )
     for each in report.left:
         if each.came_later:
-            ERR.print(
-                f"{_due(each.due)}. That came while this was at work: run again", soft_wrap=True
-            )
+            ERR.print(f"{_due(each.due)}. It landed during this run: run again", soft_wrap=True)
     if report.held or report.failed or in_vain:
         sys.exit(1)
 
@@ -84,7 +85,7 @@ def _held(entry: Entry) -> str:
     return f"{entry.table} {entry.day} by batch {entry.batch}: {entry.held_by}"
 
 
-def _told(report: RunReport) -> dict[str, Any]:
+def _as_json(report: RunReport) -> dict[str, Any]:
     """The report for a program."""
     return {
         "runs": [
@@ -145,7 +146,7 @@ def setup(*, as_json: bool) -> None:
     java = require_java(settings.java_home)
     with ERR.status("Resolving the Delta jars …"):
         jars = resolve_jars(settings.cache, settings.java_home)
-    ERR.print(f"Java {java}, {len(jars)} jars in {jars[0].parent}")
+    ERR.print(f"Java {java}, {counted(len(jars), 'jar')} in {jars[0].parent}")
     if not archive_path(settings).exists():
         ERR.print("Preparing Spark's class archive (once, about a minute) …")
         make_archive(settings)

@@ -1,4 +1,4 @@
-"""`verify`: a table against what building it anew from bronze makes of it."""
+"""`verify`: a table compared with its rebuild from bronze."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from incremental_assets.cli.options import DAYS, asked_days, not_empty
 from incremental_assets.cli.output import OUT, bad, show, write
 from incremental_assets.days import contiguous
 from incremental_assets.errors import IncrementalAssetsError
+from incremental_assets.plurals import counted
 from incremental_assets.screen import labelled
 from incremental_assets.settings import location
 
@@ -36,11 +37,11 @@ _MOST_DAYS = 31
     "--scratch",
     metavar="DIR",
     callback=not_empty,
-    help="Where the rebuild lies meanwhile; default the lake.",
+    help="Folder for the rebuild, removed afterwards; default the lake.",
 )
 @click.option("--json", "as_json", is_flag=True, help="A JSON object instead of tables.")
 def verify(name: str, span: str | None, scratch: str | None, *, as_json: bool) -> None:
-    """Build a table anew from bronze, beside it, and compare the two row by row.
+    """Rebuild a table from bronze in a scratch lake, and compare the two row by row.
 
     Nothing in the lake is changed. Days that are stale or held are named and left out. The exit
     status is 0 if all that was compared is equal, 1 if anything differs, and 2 if nothing could be
@@ -114,14 +115,15 @@ def _show_compared(compared: Compared, what: str) -> None:
 
 
 def _verdict(found: Verified) -> Text:
-    aside = f", {found.quarantine.rows:,} in quarantine" if found.quarantine.days else ""
+    quarantined = f", {found.quarantine.rows:,} in quarantine" if found.quarantine.days else ""
     what = f"{found.table} at version {found.version} (batch {found.batch})"
-    done = f"{found.rows.rows:,} rows{aside} in {found.seconds:.0f} s"
+    done = f"{counted(found.rows.rows, 'row')}{quarantined} in {found.seconds:.0f} s"
     if not found.rebuilt:
-        said = f"of {what}: no day of it could be."
-        return labelled("Nothing was compared", "bold yellow", said)
+        verdict = f"of {what}: no day of it could be."
+        return labelled("Nothing was compared", "bold yellow", verdict)
     if found.equal:
-        said = f"{what} is what a full rebuild makes of it; {done}."
-        return labelled("Equal:", "bold green", said)
-    said = f"{found.differences:,} rows of {what} are not what a full rebuild makes of it; {done}."
-    return labelled("Different:", "bold red", said)
+        verdict = f"{what} is what a full rebuild makes of it; {done}."
+        return labelled("Equal:", "bold green", verdict)
+    rows = counted(found.differences, "row")
+    verdict = f"{rows} of {what} different from a full rebuild; {done}."
+    return labelled("Different:", "bold red", verdict)

@@ -1,4 +1,4 @@
-"""`watermarks`: how far each table has come, and taking it back, without a JVM."""
+"""`watermarks`: how far each table has read, and lowering that, without a JVM."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from incremental_assets.cli.output import OUT, moment, show, show_object
 from incremental_assets.days import named
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.view import TableHistory
+from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
 
 _COMPARED = {
@@ -39,7 +40,7 @@ _COMPARED = {
 
 @main.group()
 def watermarks() -> None:
-    """How far each table has come."""
+    """How far each table has read its source or upstreams."""
 
 
 @watermarks.command("show")
@@ -83,9 +84,9 @@ def watermarks_show(names: tuple[str, ...], *, as_json: bool) -> None:
 @limit_option(50)
 @JSON
 def watermarks_history(name: str, span: str | None, limit: int, *, as_json: bool) -> None:
-    """How far a table had come before and after each batch, newest first.
+    """How far a table had read before and after each batch, newest first.
 
-    Of a table inside the lake that is the upstream's batch numbers that it read.
+    Of a silver or gold table these are the batch numbers of its upstreams.
     """
     table = table_named(tables(), name)
     asked = asked_days(span)
@@ -120,7 +121,7 @@ def watermarks_history(name: str, span: str | None, limit: int, *, as_json: bool
 
 
 def _watermark(history: TableHistory) -> str:
-    """That of the newest batch that has one; a rewind may have taken it away."""
+    """The watermark of the newest batch that has one; a rewind may have lowered it to none."""
     marked = (e for e in history.newest_first() if e.high or e.kind == "rewind")
     return next((entry.high for entry in marked), "")
 
@@ -141,13 +142,13 @@ def _windows(entry: Entry) -> list[tuple[str, str, str]]:
     help="The batch that is to be the last again (0: none), or a moment (UTC) at which it was.",
 )
 @DAYS
-@click.option("--reason", required=True, help="Why; it stays on record with your name.")
+@click.option("--reason", required=True, help="Why; the ledger keeps it with your name.")
 @YES
 @JSON_OBJECT
 def watermarks_rewind(
     name: str, target: str, span: str | None, reason: str, *, yes: bool, as_json: bool
 ) -> None:
-    """Let a table load again what it loaded after a batch. No row goes before that load."""
+    """Let a table load again what it loaded after a batch. No row is removed before that load."""
     from incremental_assets.operations.rewind import batch_or_moment, rewind, to_rewind
 
     table, lakehouse = lakehouse_and_table(name)
@@ -166,8 +167,8 @@ def watermarks_rewind(
         show_object({"table": name, "to": done.to, "days": list(done.days)})
         return
     OUT.print(
-        f"{name}: {len(done.days)} days ({named(done.days)}) are back at batch {done.to}. "
-        f"`incremental-assets run {name}` loads them again; what stood there before is in "
+        f"{name}: {counted(len(done.days), 'day')} ({named(done.days)}) back at batch {done.to}. "
+        f"`incremental-assets run {name}` loads them again; the former watermarks are in "
         f"`incremental-assets watermarks history {name}`.",
         soft_wrap=True,
     )
@@ -177,7 +178,7 @@ def watermarks_rewind(
 @NAMES
 @JSON
 def watermarks_compare(names: tuple[str, ...], *, as_json: bool) -> None:
-    """How far each table has come, beside how far its source has.
+    """How far each table has read, and how far its source reaches.
 
     Reads listings, logs and statistics; of a source with a timestamp or a sequence, the highest
     value of that column.

@@ -1,1 +1,1 @@
-"""What people do to a lake beside loading it; each leaves a record in the ledger."""
+"""Manual operations on a lake; each leaves a record in the ledger."""

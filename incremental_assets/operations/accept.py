@@ -1,4 +1,4 @@
-"""Letting a held day through: once, as it was judged, and on record."""
+"""Accepting a held day: a manual decision that publishes it once, as it was judged."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class Accepted:
 
 
 def accept(lakehouse: Lakehouse, table: Table, day: date, reason: str) -> Accepted:
-    """Write down that a day's held batch may pass; the next load of the day then lets it through.
+    """Record that a day's held batch is accepted; the next load of the day then publishes it.
 
     It waives the rules on the batch that held the day, for the input that they judged: rows in
-    quarantine stay there, and once the input changes the day is judged anew. The days of a table
-    that replaces keys pass together. Raises DefinitionError where there is nothing to accept, and
-    ConflictError where a load is under way that no lock kept apart.
+    quarantine stay there, and once the input changes the day is judged again. The days of a table
+    that recomputes keys are accepted together. Raises DefinitionError where there is nothing to
+    accept, and ConflictError where a load is in progress and there are no locks.
     """
     if not reason.strip():
-        raise DefinitionError("An acceptance needs a reason: whoever asks later will want to know.")
+        raise DefinitionError("An acceptance needs a reason, which stays in the ledger: give one.")
     with table_lock(lakehouse.settings.lake, table.name, "an acceptance", lakehouse.log):
         view = lakehouse.settle(table)
         held = _held(table, day, view)
@@ -57,7 +57,7 @@ def accept(lakehouse: Lakehouse, table: Table, day: date, reason: str) -> Accept
 def _acceptance(
     held: Entry, number: int, rules: Sequence[str], reason: str, now: datetime
 ) -> Entry:
-    """What is on record: the input that was judged, what is waived, who did it, and why."""
+    """The entry of a day: the input that was judged, what is waived, who did it, and why."""
     return Entry(
         table=held.table,
         batch=number,
@@ -80,10 +80,10 @@ def _acceptance(
 def _held(table: Table, day: date, view: LedgerView) -> Entry:
     """The held batch of a day, if there is one that nobody accepted."""
     history = view.table(table.name)
-    said = history.accepted.get(day)
-    if said is not None:
+    accepted = history.accepted.get(day)
+    if accepted is not None:
         raise DefinitionError(
-            f"{table.name} {day} was accepted by {said.who} already ({said.why}); run the day."
+            f"{table.name} {day} was accepted by {accepted.who} before ({accepted.why}); run it."
         )
     held = history.held.get(day)
     if held is not None:

@@ -1,4 +1,4 @@
-"""How far tables have come, beside how far their sources have; without a JVM."""
+"""How far tables have read, compared with how far their sources reach; without a JVM."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from incremental_assets.errors import NothingThereError
 from incremental_assets.ledger.view import LedgerView, TableHistory
 from incremental_assets.plan import pending_days, stale_days
 from incremental_assets.plan.plan_inspector import PlanInspector
+from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.row_fingerprints import highest
@@ -20,12 +21,12 @@ from incremental_assets.table import Table
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
-    """A table beside one of its sources, in words.
+class WatermarkComparison:
+    """The watermark of a table and the position of one of its sources, as text.
 
     `at_source` and `in_table` are positions of one kind: files and landing days, a version with
-    the highest value of the cursor, or batches of a table. `days_behind` are the days that the
-    next run would load, `why` says what there is for them.
+    the highest value of the cursor, or batches of a table. `days_behind` is the number of days
+    that the next run would load, `why` says what is new for them.
     """
 
     table: str
@@ -39,8 +40,8 @@ class Compared:
 
 def compare(
     tables: Sequence[Table], view: LedgerView, settings: Settings, now: datetime
-) -> list[Compared]:
-    """Each table beside each of its sources. Raises SourceError for one that cannot be listed."""
+) -> list[WatermarkComparison]:
+    """Each table with each of its sources. Raises SourceError for one that cannot be listed."""
     inspection = PlanInspector()
     return [
         found for table in tables for found in _compared(table, view, settings, now, inspection)
@@ -49,7 +50,7 @@ def compare(
 
 def _compared(
     table: Table, view: LedgerView, settings: Settings, now: datetime, inspection: PlanInspector
-) -> Iterator[Compared]:
+) -> Iterator[WatermarkComparison]:
     history, today = view.table(table.name), utc_today(now)
     if table.layer == "bronze":
         found = pending_days(table, view, settings, now, inspection)
@@ -58,16 +59,20 @@ def _compared(
         pending = stale_days(table, view, settings.start_date, today)
     behind = len(pending), len(history.held), _some(pending)
     if table.feed is not None:
-        yield Compared(table.name, *_landed(table.feed, history, settings, inspection), *behind)
+        yield WatermarkComparison(
+            table.name, *_landed(table.feed, history, settings, inspection), *behind
+        )
     elif table.source is not None:
-        yield Compared(
+        yield WatermarkComparison(
             table.name, *_stored(table, table.source, history, settings, inspection), *behind
         )
     for read in table.upstreams:
         upstream = view.table(read.table.name)
         lows = [history.watermark(read.table.name, day) for day in history.last_committed]
         to = f"batch {max(lows)}" if lows else "nothing"
-        yield Compared(table.name, read.table.name, f"batch {upstream.high}", to, *behind)
+        yield WatermarkComparison(
+            table.name, read.table.name, f"batch {upstream.high}", to, *behind
+        )
 
 
 def _landed(
@@ -78,7 +83,7 @@ def _landed(
     listed = {file.path for files in folders.values() for file in files}
     loaded = {file.path for entry in history.committed for file in entry.files}
     gone = len(loaded - listed)
-    more = f"; {gone} are not there any more" if gone else ""
+    more = f"; {counted(gone, 'file')} no longer there" if gone else ""
     return (
         f"{settings.landing}/{feed.feed}",
         _files(len(listed), max(days, default=None)),
@@ -115,14 +120,20 @@ def _stored(
 
 
 def _files(count: int, newest: date | None) -> str:
-    return f"{count} files, up to {newest}" if newest else f"{count} files"
+    files = counted(count, "file")
+    return f"{files}, up to {newest}" if newest else files
 
 
 def _position(version: int | None, cursor: str, files: int) -> str:
-    said = [f"version {version}" if version is not None else "", f"{files} files" if files else ""]
-    return ", ".join(filter(None, (*said, f"up to {cursor}" if cursor else ""))) or "its rows"
+    parts = [
+        f"version {version}" if version is not None else "",
+        counted(files, "file") if files else "",
+    ]
+    return ", ".join(filter(None, (*parts, f"up to {cursor}" if cursor else ""))) or "its rows"
 
 
 def _some(pending: dict[date, str]) -> str:
     texts = [f"{day}: {why}" for day, why in list(pending.items())[:2]]
-    return "; ".join(texts) + (f"; and {len(pending) - 2} more days" if len(pending) > 2 else "")
+    return "; ".join(texts) + (
+        f"; and {counted(len(pending) - 2, 'more day')}" if len(pending) > 2 else ""
+    )

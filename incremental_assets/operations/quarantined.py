@@ -1,4 +1,4 @@
-"""What lies in quarantine, told and dropped without a JVM."""
+"""The rows in quarantine: listed and dropped without a JVM."""
 
 from __future__ import annotations
 
@@ -47,21 +47,23 @@ _COUNTED = ("_batch", "_day", "reasons")
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Which rows are asked for: all where nothing is said."""
+class QuarantineFilter:
+    """Which rows in quarantine: all where nothing is set."""
 
     days: DayRange | None = None
     reason: str = ""
 
 
-def in_quarantine(settings: Settings, tables: Sequence[Table], asked: Asked) -> pl.DataFrame:
+def in_quarantine(
+    settings: Settings, tables: Sequence[Table], which: QuarantineFilter
+) -> pl.DataFrame:
     """How many rows lie in quarantine for a reason, by `table`, `day` and `reason`.
 
-    Further columns are `rows` and the `first_batch` and `last_batch` that set them aside. A row
-    with several reasons counts for each of them.
+    Further columns are `rows` and the `first_batch` and `last_batch` that quarantined them. A
+    row with several reasons counts for each of them.
     """
     found = [
-        set_aside(settings, table, asked, _COUNTED).select(
+        quarantined_rows(settings, table, which, _COUNTED).select(
             pl.lit(table.name).alias("table"),
             pl.col("_day").alias("day"),
             pl.col("reasons").alias("reason"),
@@ -70,8 +72,8 @@ def in_quarantine(settings: Settings, tables: Sequence[Table], asked: Asked) -> 
         for table in tables
     ]
     every = pl.concat(found).explode("reason")
-    if asked.reason:
-        every = every.filter(pl.col("reason") == asked.reason)
+    if which.reason:
+        every = every.filter(pl.col("reason") == which.reason)
     return (
         every.group_by("table", "day", "reason")
         .agg(
@@ -83,21 +85,26 @@ def in_quarantine(settings: Settings, tables: Sequence[Table], asked: Asked) -> 
     )
 
 
-def days_in_quarantine(settings: Settings, table: Table, asked: Asked) -> Mapping[date, int]:
+def days_in_quarantine(
+    settings: Settings, table: Table, which: QuarantineFilter
+) -> Mapping[date, int]:
     """How many such rows of a table are in quarantine, by day. Raises LakeError."""
-    rows = set_aside(settings, table, asked, _COUNTED).group_by("_day").len().sort("_day")
+    rows = quarantined_rows(settings, table, which, _COUNTED).group_by("_day").len().sort("_day")
     return dict(rows.iter_rows())
 
 
-def set_aside(
-    settings: Settings, table: Table, asked: Asked, columns: Collection[str] = tuple(_SCHEMA)
+def quarantined_rows(
+    settings: Settings,
+    table: Table,
+    which: QuarantineFilter,
+    columns: Collection[str] = tuple(_SCHEMA),
 ) -> pl.DataFrame:
     """The rows of a table in quarantine, by day and batch.
 
     Columns are `_batch: int`, `_day: date`, `_landing_day: date`, `_file: str`, `row: str` (as it
     landed), `reasons: list[str]`, `details: list[str]` (what exactly cannot be read), `first_seen:
     datetime` (UTC) and `tried: int` (how often it was judged). Rows of a batch without an outcome
-    are left out, and so are rows that do not count any more. Of fewer `columns`, which `_batch`,
+    are left out, and so are superseded rows. Of fewer `columns`, which `_batch`,
     `_day` and `reasons` are among, only those are read. Raises LakeError.
     """
     path = quarantine_path(settings, table)
@@ -118,35 +125,37 @@ def set_aside(
     rows = rows.filter(pl.col("_batch").is_in({e.batch for e in settled if e.state != "abandoned"}))
     for gone in quarantine.still_there(path, superseded(settled)):
         rows = rows.filter(~_is(gone))
-    if asked.days is not None:
-        rows = rows.filter(pl.col("_day").is_between(asked.days.first, asked.days.last))
-    if asked.reason:
-        rows = rows.filter(pl.col("reasons").list.contains(asked.reason))
+    if which.days is not None:
+        rows = rows.filter(pl.col("_day").is_between(which.days.first, which.days.last))
+    if which.reason:
+        rows = rows.filter(pl.col("reasons").list.contains(which.reason))
     order = [name for name in ("_day", "_batch", "_file", "row") if name in columns]
     return rows.cast({name: _SCHEMA[name] for name in columns}).sort(order)
 
 
 def _is(gone: Superseded) -> pl.Expr:
-    """Whether a row is one of those that do not count."""
+    """Whether a row is one of the superseded ones."""
     found = pl.col("_batch").is_between(gone.low, gone.high, closed="left")
     if gone.day is not None:
         found &= pl.col("_day") == gone.day
     return found & pl.col("reasons").list.contains(gone.reason) if gone.reason else found
 
 
-def drop(lakehouse: Lakehouse, table: Table, asked: Asked, reason: str) -> Mapping[date, int]:
+def drop(
+    lakehouse: Lakehouse, table: Table, which: QuarantineFilter, reason: str
+) -> Mapping[date, int]:
     """Take rows out of quarantine for good; how many, by day.
 
-    Who did it, when and why stays in the ledger, which is written first. A day that is judged anew
-    (because it is restated) sets the rows aside again. Raises DefinitionError without a reason,
-    and ConflictError where a load is under way that no lock kept apart.
+    The ledger, which is written first, keeps who did it, when and why. A day that is judged again
+    (because it is restated) quarantines the rows again. Raises DefinitionError without a reason,
+    and ConflictError where a load is in progress and there are no locks.
     """
     if not reason.strip():
-        raise DefinitionError("To drop rows needs a reason: whoever misses them will want to know.")
+        raise DefinitionError("Dropping rows needs a reason, which stays in the ledger: give one.")
     settings = lakehouse.settings
     with table_lock(settings.lake, table.name, "a drop from quarantine", lakehouse.log):
         last = lakehouse.settle(table).table(table.name).last_batch
-        counts = days_in_quarantine(settings, table, asked)
+        counts = days_in_quarantine(settings, table, which)
         if not counts:
             return counts
         entries = [
@@ -160,7 +169,7 @@ def drop(lakehouse: Lakehouse, table: Table, asked: Asked, reason: str) -> Mappi
                 detector="",
                 recorded_at=lakehouse.now(),
                 rows_deleted=count,
-                held_by=asked.reason,
+                held_by=which.reason,
                 who=getpass.getuser(),
                 why=reason.strip(),
             )

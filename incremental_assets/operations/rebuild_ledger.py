@@ -1,9 +1,9 @@
-"""Making the ledger anew from the tables' logs, where it was lost or is of another time.
+"""Rebuilding the ledger from the tables' logs, where it was lost or is of another time.
 
 The logs tell numbers, tokens, moments, and which days each batch published and held with which
 counts. They do not tell what was read: upstream windows, files, positions. So each table is rewound
-to before its first batch: the next run reads its input again, and puts it in the place of what is
-there, as after any rewind. Nothing is lost by that, and nothing doubled; it costs a load of all.
+to before its first batch: the next run reads its input again and replaces the rows, as after any
+rewind. That loses nothing and doubles nothing; it costs a load of everything.
 """
 
 from __future__ import annotations
@@ -23,8 +23,12 @@ from incremental_assets.ledger.entry import Entry, State
 from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.ledger.lock import table_lock
 from incremental_assets.ledger.view import LedgerView, TableHistory
+from incremental_assets.operations.log_entries import (
+    days_in_quarantine,
+    entries_from_log,
+    landed_files,
+)
 from incremental_assets.operations.rewind import Rewound, rewind_entries
-from incremental_assets.operations.told_by_log import days_in_quarantine, landed_files, told_by_log
 from incremental_assets.settings import Settings
 from incremental_assets.storage import files_below, remove
 from incremental_assets.table import Table
@@ -34,7 +38,7 @@ WHY = "the ledger was rebuilt from the table's log"
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """What the ledger says of a table now: batches told by its log, and days to load again."""
+    """What the ledger has of a table now: the batches of its log, and the days to load again."""
 
     table: str
     batches: int
@@ -43,10 +47,10 @@ class Rebuilt:
 
 @dataclass(frozen=True)
 class Done:
-    """The tables whose entries were made anew, and where the old ledger lies; "": nowhere."""
+    """The tables whose entries were rebuilt, and the path of the old ledger; "": none."""
 
     tables: tuple[Rebuilt, ...]
-    aside: str
+    former: str
 
 
 def require_a_lake(lakehouse: Lakehouse) -> None:
@@ -63,10 +67,10 @@ def require_a_lake(lakehouse: Lakehouse) -> None:
 
 
 def rebuild_ledger(lakehouse: Lakehouse, tables: Sequence[Table]) -> Done:
-    """Make what the ledger says of these tables anew from their logs; the old ledger is kept aside.
+    """Rebuild the ledger's entries of these tables from their logs; the old ledger is kept.
 
-    A batch that was under way is given up first. What people said (accepted, dropped, rewound) and
-    when days were held is gone but for the copy. Waits for loads of the tables that are under way.
+    A batch that was in progress is abandoned first. Manual decisions (accepted, dropped, rewound)
+    and when days were held remain in the old ledger alone. Waits for loads that are in progress.
     Raises LedgerError if the old ledger cannot be read and only some tables are named, and
     LakeError where there is nothing to rebuild it from.
     """
@@ -89,11 +93,11 @@ def rebuild_ledger(lakehouse: Lakehouse, tables: Sequence[Table]) -> Done:
             return entries
 
         is_readable = _is_readable(ledger, all_of_them=len(tables) == len(lakehouse.tables))
-        aside = ledger.put_aside(now)
+        former = ledger.put_aside(now)
         if not is_readable:
             remove(ledger.path)
         ledger.put_in_place([table.name for table in tables], decide)
-    return Done(tuple(_rebuilt(made[-1].table(table.name)) for table in tables), aside)
+    return Done(tuple(_rebuilt(made[-1].table(table.name)) for table in tables), former)
 
 
 def _is_readable(ledger: Ledger, *, all_of_them: bool) -> bool:
@@ -106,40 +110,41 @@ def _is_readable(ledger: Ledger, *, all_of_them: bool) -> bool:
         if all_of_them:
             return False
         raise LedgerError(
-            f"{error} What it says of the other tables could not be kept, so nothing was rebuilt: "
-            "`incremental-assets ledger rebuild` without a TABLE makes it anew for all."
+            f"{error} Its entries of the other tables could not be kept, so nothing was rebuilt: "
+            "`incremental-assets ledger rebuild` without a TABLE rebuilds it for all."
         ) from error
     return True
 
 
 def _entries(settings: Settings, table: Table, view: LedgerView, now: datetime) -> list[Entry]:
-    """All that the ledger is to say of a table; nothing of one that was never loaded."""
+    """All entries of a table; none of one that was never loaded."""
     path, old = f"{settings.lake}/{table.name}", view.table(table.name)
     there = open_table(path) is not None
     while there and old.unsettled and transaction(path, table.name) < old.unsettled[0].batch:
         put_fence(path, table.name, old.unsettled[0].batch)  # its run may be alive
-    told: list[Entry] = []
+    logged: list[Entry] = []
     if there:
         in_log = transaction(path, table.name)
-        told = told_by_log(path, table, in_log, _upstream_days(table, view), WHY)
-    last = max([_last_number(settings, table, view), *(e.batch for e in told)])
+        logged = entries_from_log(path, table, in_log, _upstream_days(table, view), WHY)
+    last = max([_last_number(settings, table, view), *(e.batch for e in logged)])
     if not last:
         return []
-    # Rows in quarantine are superseded once their day is made anew, also one never published.
-    aside = days_in_quarantine(quarantine_path(settings, table))
+    # Rows in quarantine are superseded once their day is rebuilt, also one never published.
+    quarantined = days_in_quarantine(quarantine_path(settings, table))
     marked = [
-        _entry(table, last + 1, day, "committed", now, rows) for day, rows in sorted(aside.items())
+        _entry(table, last + 1, day, "committed", now, rows)
+        for day, rows in sorted(quarantined.items())
     ]
-    history = _history(table, [*told, *marked])
+    history = _history(table, [*logged, *marked])
     days = tuple(sorted(history.last_committed))
     if table.source is not None and table.changes.is_snapshot:
-        days = ()  # the copy before is what the table says; older ones are gone
+        days = ()  # the table holds the last snapshot; older ones are gone
     if not (marked or days):  # a batch that did nothing, after which numbers go on
         marked = [_entry(table, last + 1, now.date(), "abandoned", now, 0)]
     again = rewind_entries(table, history, Rewound(table.name, 0, days), WHY, now) if days else []
     files = landed_files(path, table) if there and table.feed is not None else {}
     return [
-        *told,
+        *logged,
         *marked,
         *(replace(e, batch=last + 2, files=files.get(e.day, ())) for e in again),
     ]
@@ -162,17 +167,17 @@ def _entry(table: Table, batch: int, day: date, state: State, now: datetime, row
 
 
 def _last_number(settings: Settings, table: Table, view: LedgerView) -> int:
-    """The highest number that anybody knows of: those that go on must be greater.
+    """The highest batch number known anywhere: the next ones must be greater.
 
-    Other tables have read the table up to the high ends of their windows; a number below would be
-    nothing new to them.
+    Other tables have read the table up to the high ends of their windows; a lower number would not
+    be new to them.
     """
     path, name = f"{settings.lake}/{table.name}", table.name
-    beside = f"{path}/_beside"
+    side_table = f"{path}/_beside"
     logs = (
         (path, name),
-        (beside, f"beside {name}"),
-        (beside, f"ties of {name}"),
+        (side_table, f"beside {name}"),
+        (side_table, f"ties of {name}"),
         (quarantine_path(settings, table), f"quarantine of {name}"),
     )
     read = (
@@ -195,5 +200,5 @@ def _history(table: Table, entries: Sequence[Entry]) -> TableHistory:
 
 
 def _rebuilt(history: TableHistory) -> Rebuilt:
-    told = {e.batch for e in history.loads if e.target_version is not None}
-    return Rebuilt(history.table, len(told), tuple(sorted(history.rewound)))
+    batches = {e.batch for e in history.loads if e.target_version is not None}
+    return Rebuilt(history.table, len(batches), tuple(sorted(history.rewound)))

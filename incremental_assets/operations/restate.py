@@ -1,4 +1,4 @@
-"""Restating days of tables and of all that stands on them, from the rows that bronze keeps."""
+"""Restating days of tables and of all that depends on them, from the rows that bronze keeps."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from incremental_assets.table import AsOf, Table
 def restate(
     lakehouse: Lakehouse, tables: Sequence[Table], days: Sequence[date], why: str, run_id: str = ""
 ) -> Iterator[TableLoadResult]:
-    """Build days of the tables anew, then those days of other tables that this made stale.
+    """Rebuild days of the tables, then the days of other tables that this made stale.
 
-    That may be other days than those asked for: facts that look up a version, levels that go on
-    from the day before. A result is given as soon as its table is done, upstreams first. Of several
+    These may be other days than the given ones: facts that look up a version, levels that continue
+    from the day before. Yields a result as soon as its table is done, upstreams first. Of several
     days, those that were never loaded are left out. Raises DefinitionError without a reason, and
     where `Lakehouse.restate` does.
     """
     if not why.strip():
-        raise DefinitionError("A restatement needs a reason: it stays on record with its batches.")
+        raise DefinitionError("A restatement needs a reason, which stays in the ledger: give one.")
     if not tables:
         raise DefinitionError("A restatement needs a table: name one or more.")
     before = lakehouse.ledger.view()
@@ -37,12 +37,12 @@ def restate(
             continue
         redone = days_made_stale(table, before, lakehouse)
         if redone:
-            lakehouse.log(f"{table.name}: {len(redone)} days stand on what was restated")
+            lakehouse.log(f"{table.name}: stale by the restatement: {named(redone)}")
             yield lakehouse.load(table, redone, run_id)
 
 
 def require_loaded(tables: Sequence[Table], days: DayRange | None, view: LedgerView) -> None:
-    """Raises DefinitionError for a bronze table, and where no day asked for was ever loaded.
+    """Raises DefinitionError for a bronze table, and where none of the days was ever loaded.
 
     A day that could not be loaded because its upstream is held is refused for that reason.
     """
@@ -69,12 +69,12 @@ def _loaded(table: Table, days: Sequence[date], lakehouse: Lakehouse) -> Sequenc
     never = sorted(set(days) - set(loaded))
     if not loaded or not never:
         return days
-    lakehouse.log(f"{table.name}: {named(never)} were never loaded, and are left out")
+    lakehouse.log(f"{table.name}: left out, because never loaded: {named(never)}")
     return loaded
 
 
 def days_made_stale(table: Table, before: LedgerView, lakehouse: Lakehouse) -> list[date]:
-    """The days of a table that what was published since `before` made stale, and nothing else."""
+    """The days of a table that were made stale by what was published since `before` alone."""
     now = lakehouse.ledger.view()
     start, today = lakehouse.settings.start_date, utc_today(lakehouse.now())
     stale = stale_days(table, now, start, today)
@@ -95,7 +95,7 @@ def days_made_stale(table: Table, before: LedgerView, lakehouse: Lakehouse) -> l
 def days_to_restate(
     lakehouse: Lakehouse, tables: Sequence[Table], days: DayRange | None
 ) -> Sequence[date]:
-    """The days that are asked for, or all that any of the tables was loaded for."""
+    """The given days, or all that any of the tables was loaded for."""
     if days is not None:
         return list(days)
     view = lakehouse.ledger.view()

@@ -1,4 +1,4 @@
-"""Lowering a watermark: what came since is loaded again, once, and the old record stays."""
+"""Lowering a watermark: what was loaded since is loaded again, once; the old entries stay."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from incremental_assets.ledger.settle import say_in_ledger
 from incremental_assets.ledger.view import TableHistory
 from incremental_assets.table import Table
 
-# What a detector remembers of how the source looked: with it, the source would be as it was.
-_AS_IT_WAS = ("source", "seen", "listed")
+# The fingerprints of the source that a detector keeps: with them it would count as unchanged.
+_FINGERPRINTS = ("source", "seen", "listed")
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ def to_rewind(
     """
     if table.source is not None and table.changes.is_snapshot:
         raise DefinitionError(
-            f"{table.name}: each copy overwrites the one before, so there is none to read again. "
-            "What the table keeps of the older ones stays as it is."
+            f"{table.name}: each snapshot overwrites the one before, so there is none to read "
+            "again. The rows that the table keeps of the older ones stay."
         )
     number = _batch_at(table, history, to, now) if isinstance(to, datetime) else to
     last = max((entry.batch for entry in history.loads), default=0)
@@ -86,15 +86,15 @@ def rewind(
     reason: str,
     days: DayRange | None = None,
 ) -> Rewound:
-    """Write down that a table is to load again what its batches above `to` loaded.
+    """Record that a table is to load again what its batches above `to` loaded.
 
     The next load of these days does it: files are read again and their rows replaced, rows of a
     stored source are read again from the lower watermark (one that is there is not added twice), a
-    silver or gold day is made anew. No row goes before that. Raises as `to_rewind`, and
+    silver or gold day is rebuilt. No row is removed before that. Raises as `to_rewind`, and
     ConflictError for a table with an unfinished batch.
     """
     if not reason.strip():
-        raise DefinitionError("A rewind needs a reason: whoever wonders later will want to know.")
+        raise DefinitionError("A rewind needs a reason, which stays in the ledger: give one.")
     with table_lock(lakehouse.settings.lake, table.name, "a rewind", lakehouse.log):
         history, now = lakehouse.ledger.view().table(table.name), lakehouse.now()
         _refuse_pending(history)
@@ -107,8 +107,8 @@ def rewind(
 def _batch_at(table: Table, history: TableHistory, at: datetime, now: datetime) -> int:
     if at > now:
         raise WatermarkError(
-            f"{table.name}: {at.isoformat()} is still to come. Name a batch, or a moment at which "
-            "the table was right."
+            f"{table.name}: {at.isoformat()} lies in the future. Name a batch, or a moment at "
+            "which the table was right."
         )
     return max((e.batch for e in history.loads if e.recorded_at <= at), default=0)
 
@@ -118,15 +118,16 @@ def _refuse_pending(history: TableHistory) -> None:
         claim = history.unsettled[0]
         raise ConflictError(
             f"{history.table}: batch {claim.batch}, begun {claim.recorded_at:%Y-%m-%d %H:%M} UTC "
-            f"by {claim.who}, has no outcome yet: its run is at work elsewhere, or died. Nothing "
-            f"was rewound; `incremental-assets run {history.table}` gives it one, then try again."
+            f"by {claim.who}, has no outcome yet: its run is in progress elsewhere, or "
+            "died. Nothing was rewound; "
+            f"`incremental-assets run {history.table}` gives it one, then try again."
         )
 
 
 def rewind_entries(
     table: Table, history: TableHistory, found: Rewound, reason: str, now: datetime
 ) -> list[Entry]:
-    """What is on record: per day the watermark as it was, and the files to be loaded again."""
+    """The entries of a rewind: per day the former watermark, and the files to be loaded again."""
     kept = [entry for entry in history.committed if entry.batch <= found.to]
     by_day = {entry.day: entry for entry in kept}
     days, files = found.days, _files_since(history, found)
@@ -173,11 +174,11 @@ def _files_since(history: TableHistory, found: Rewound) -> Mapping[date, tuple[F
 
 
 def _position(table: Table, last: Entry, before: Entry | None, kept: Sequence[Entry]) -> str:
-    """What the detector goes on from: as it was, but for how the source looked."""
+    """The position that the detector continues from, without the fingerprints of the source."""
     state = state_of(before)
     if table.changes.state_of_source and kept:  # its gaps are the whole source's
         state = state_of(kept[-1])
-    if table.changes.is_snapshot:  # what the table has of the copy is there still
+    if table.changes.is_snapshot:  # the table still holds the snapshot
         state = state_of(last)
-    own = {name: value for name, value in state.items() if name not in _AS_IT_WAS}
+    own = {name: value for name, value in state.items() if name not in _FINGERPRINTS}
     return json.dumps(own) if own else ""

@@ -1,4 +1,4 @@
-"""Sensors that post to a webhook: runs that failed, and days that want a person's eye.
+"""Sensors that post alerts to a webhook: failed runs, and the state of the data.
 
 Both are ordinary sensors. Dagster's `run_failure_sensor` moves on when its function fails, so a
 message would be lost with a webhook that is down, and of runs from the command line it sees none,
@@ -23,14 +23,15 @@ from incremental_assets.ledger.view import LedgerView
 from incremental_assets.orchestration.events import asset_key
 from incremental_assets.orchestration.failures import brief_of
 from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
+from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
 _SECONDS = 60
-NO_WEBHOOK = "No webhook: set INCREMENTAL_ASSETS_WEBHOOK and start Dagster anew to have alerts."
+NO_WEBHOOK = "No webhook: set INCREMENTAL_ASSETS_WEBHOOK and restart Dagster to get alerts."
 MOST_RUNS = 8  # a tick: a webhook that is slow to answer each must not use up the tick's time
 _FETCHED = 50
-_LONGEST = 1000  # characters of what a failure says
+_LONGEST = 1000  # characters of a failure's message
 PARTITION = "dagster/partition"
 
 
@@ -50,7 +51,7 @@ def _failed_runs(
         minimum_interval_seconds=_SECONDS,
         default_status=status,
         description="Posts each run that failed to the webhook of INCREMENTAL_ASSETS_WEBHOOK: its "
-        "tables and days, and why in brief. A post that is not taken is tried again at the next "
+        "tables and days, and why in brief. A post that fails is tried again at the next "
         "tick. Without a webhook it does nothing.",
     )
     def failed_run_alerts(context: dg.SensorEvaluationContext) -> dg.SkipReason:
@@ -59,20 +60,22 @@ def _failed_runs(
         if context.cursor is None or not context.cursor.isdigit():
             newest = _failures(context.instance)
             context.update_cursor(str(newest[0].storage_id if newest else 0))
-            return dg.SkipReason("Runs that fail from now on are told.")
-        told = 0
+            return dg.SkipReason("Runs that fail from now on are posted.")
+        posted = 0
         for event in _failures(context.instance, int(context.cursor)):
             run = context.instance.get_run_by_id(event.run_id)
             if run is not None and _is_ours(run, context, own):
-                if told == MOST_RUNS:
+                if posted == MOST_RUNS:
                     break
                 try:
                     post(settings.webhook, failed_run_message(context.instance, run))
                 except WebhookError as error:
                     return _later(error)
-                told += 1
+                posted += 1
             context.update_cursor(str(event.storage_id))
-        return dg.SkipReason(f"{told} failed runs were told." if told else "No run has failed.")
+        return dg.SkipReason(
+            f"Posted {counted(posted, 'failed run')}." if posted else "No run has failed."
+        )
 
     return failed_run_alerts
 
@@ -88,7 +91,7 @@ def _data_alerts(
         default_status=status,
         description="Posts to the webhook of INCREMENTAL_ASSETS_WEBHOOK which days are held, stale "
         "for too long, or have too many rows in quarantine or late; each once, and once when it is "
-        "over. Reads the ledger and starts no JVM. Without a webhook it does nothing.",
+        "resolved. Reads the ledger and starts no JVM. Without a webhook it does nothing.",
     )
     def data_alerts(context: dg.SensorEvaluationContext) -> dg.SkipReason:
         if not settings.webhook:
@@ -104,15 +107,15 @@ def _data_alerts(
             return dg.SkipReason(str(error))
         context.update_cursor(Told.of(found).text())
         if message is None:
-            return dg.SkipReason("Nothing new to tell.")
-        told, over = len(message["alerts"]), len(message["resolved"])
-        return dg.SkipReason(f"Told: {told} new or changed, {over} over.")
+            return dg.SkipReason("Nothing has changed.")
+        firing, resolved = len(message["alerts"]), len(message["resolved"])
+        return dg.SkipReason(f"Posted: {firing} new or changed, {resolved} resolved.")
 
     return data_alerts
 
 
 class _Watch:
-    """Inspector into the ledger only if it, or the date, is another than at the tick before."""
+    """Evaluates the conditions only if the ledger or the date has changed since the last tick."""
 
     def __init__(self, tables: Sequence[Table], settings: Settings) -> None:
         self._tables, self._start = tables, settings.start_date
@@ -132,31 +135,33 @@ class _Watch:
 
 
 def failed_run_message(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dict[str, Any]:
-    """What is told of a failed run: its tables, days and what each of its steps says in brief.
+    """The message of a failed run: its tables, its days and each of its failures in brief.
 
-    A failure without a brief is told by the name of its error: what stands in it may be anything.
+    A failure without a brief appears as the name of its error, whose text may hold data.
     """
     tables = sorted(key.to_user_string() for key in run.asset_selection or ())
     days = _days(run)
-    said = _said(instance, run)
+    failures = _failures_in_brief(instance, run)
     what = f"{run.job_name} {run.run_id[:8]} failed"
     about = f"{', '.join(tables)} {days}".strip()
     return {
-        "text": "\n".join([f"incremental_assets: {what}: {about}", *(f"• {s}" for s in said)]),
+        "text": "\n".join(
+            [f"incremental_assets: {what}: {about}", *(f"• {failure}" for failure in failures)]
+        ),
         "event": "run_failed",
         "job": run.job_name,
         "run_id": run.run_id,
         "tables": tables,
         "days": days,
-        "failures": said,
+        "failures": failures,
     }
 
 
-def _said(instance: dg.DagsterInstance, run: dg.DagsterRun) -> list[str]:
+def _failures_in_brief(instance: dg.DagsterInstance, run: dg.DagsterRun) -> list[str]:
     records = instance.get_records_for_run(
         run.run_id, of_type=dg.DagsterEventType.STEP_FAILURE
     ).records
-    said = []
+    found = []
     for record in records:
         event = record.event_log_entry.dagster_event
         if event is None:
@@ -165,8 +170,8 @@ def _said(instance: dg.DagsterInstance, run: dg.DagsterRun) -> list[str]:
         cause = (error.cause or error).cls_name if error is not None else None
         failure = event.step_failure_data.user_failure_data
         brief = brief_of(failure.metadata) if failure is not None else ""
-        said.append((brief or f"{event.step_key}: {cause}; see the run's log")[:_LONGEST])
-    return said or ["The run ended before any of its steps could say why; see the run's log"]
+        found.append((brief or f"{event.step_key}: {cause}; see the run's log")[:_LONGEST])
+    return found or ["The run ended before a step failed; see the run's log"]
 
 
 def _days(run: dg.DagsterRun) -> str:
@@ -200,4 +205,4 @@ def _failures(
 
 
 def _later(error: WebhookError) -> dg.SkipReason:
-    return dg.SkipReason(f"{error} What is to be told is kept for the next tick.")
+    return dg.SkipReason(f"{error} The next tick posts it again.")

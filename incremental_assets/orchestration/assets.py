@@ -1,4 +1,4 @@
-"""Tables as software-defined assets: a load a step, its rules the asset's own checks."""
+"""Tables as software-defined assets: a load is a step, and its rules are the asset's checks."""
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,7 +36,7 @@ from incremental_assets.table import Table
 
 
 def incremental_assets(tables: Iterable[Table], settings: Settings) -> list[dg.AssetsDefinition]:
-    """One asset a table."""
+    """One asset per table."""
     return [_asset(table, settings) for table in tables]
 
 
@@ -85,7 +85,7 @@ def _asset(table: Table, settings: Settings) -> dg.AssetsDefinition:
 
 
 def _freshness(table: Table, settings: Settings) -> dg.FreshnessPolicy | None:
-    """That any day of the table was published within a time, with a warning at three quarters."""
+    """The policy that any day was published within a time; it warns at three quarters of it."""
     within = table.fresh_in(settings.fresh_within)
     if within is None:
         return None
@@ -133,7 +133,7 @@ def _load(context: dg.AssetExecutionContext, lakehouse: Lakehouse, table: Table)
 def _log_stale(
     context: dg.AssetExecutionContext, settings: Settings, table: Table, view: Any
 ) -> None:
-    """Name the other days that this load's upstream made stale; this run does its own only."""
+    """Log the other stale days of the table; the run loads only its own."""
     last = _last(context.partition_keys)
     own = set(context.partition_keys)
     stale = [d for d in stale_days(table, view, settings.start_date, last) if str(d) not in own]

@@ -37,8 +37,8 @@ def build_definitions(tables: Sequence[Table], settings: Settings | None = None)
                 LOAD_DAYS,
                 dg.AssetSelection.assets(*(asset_key(table) for table in tables)),
                 description="Load the chosen days of all tables, upstreams first. Days with "
-                "nothing new cost next to nothing. `incremental-assets run` runs it, too, for the "
-                "days and tables that are due.",
+                "nothing new start no Spark. `incremental-assets run` runs it, too, for the days "
+                "and tables that are due.",
             ),
             *INCIDENT_JOBS,
             verify_job,

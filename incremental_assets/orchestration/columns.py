@@ -1,4 +1,4 @@
-"""A table's columns as Dagster shows them: types, descriptions, constraints, and where from."""
+"""A table's columns as Dagster shows them: types, descriptions, constraints and lineage."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from incremental_assets.lineage import Origin, lineage_of
 from incremental_assets.quality.rule import RowRule
 from incremental_assets.table import Table
 
-# What the load itself puts there.
+# Columns that the load itself adds.
 _OWN = {
     "_batch": "The batch that last wrote the row.",
     "_landing_day": "The UTC day on which the row landed.",
@@ -20,11 +20,11 @@ _OWN = {
     "_file": "The landed file, below the landing root.",
     "payload": "The line as it landed, any JSON.",
     "_raw": "The line as it landed, if it is not one JSON value; bytes in base64.",
-    "_hash": "A hash of the row's own fields, which decides between versions that are equal else.",
+    "_hash": "A hash of the row's own fields, which decides between otherwise equal versions.",
     "dt": "The UTC day of the partition.",
-    "valid_from": "From when on this version was valid.",
-    "valid_to": "Until when, that moment left out; null: it is still.",
-    "is_current": "Whether this version is valid still.",
+    "valid_from": "When this version became valid.",
+    "valid_to": "When this version ended, exclusive; null: it is current.",
+    "is_current": "Whether this version is current.",
 }
 _NULLABLE = dg.TableColumnConstraints()
 
@@ -46,12 +46,12 @@ def found_columns(table: Table, fields: Sequence[Field], origins: Origins) -> dg
 
 
 def origins_of(table: Table, columns: Sequence[str], lake: str) -> Origins:
-    """Which columns of the upstreams, as they are now, each column is made of; none of bronze."""
+    """The columns of the upstreams, as they are now, that each column is made of; not of bronze."""
     return lineage_of(table, columns, lambda upstream: columns_of(f"{lake}/{upstream.name}"))
 
 
 def column_lineage(origins: Origins) -> dg.TableColumnLineage:
-    """The same in Dagster's words."""
+    """The same as Dagster's metadata."""
     return dg.TableColumnLineage(
         {
             name: [
@@ -77,15 +77,15 @@ def _schema(table: Table, types: Mapping[str, str], origins: Origins) -> dg.Tabl
 
 
 def _description(table: Table, name: str, origins: Sequence[Origin]) -> str | None:
-    """What it is, and what it is made of: the open-source UI draws no lineage of columns."""
+    """The description, and the origins: the open-source UI draws no lineage of columns."""
     declared = table.schema.columns.get(name) if table.schema is not None else None
-    about = declared.description if declared is not None else _OWN.get(name, "")
+    described = declared.description if declared is not None else _OWN.get(name, "")
     made_of = ", ".join(f"{o.table}.{o.column}" for o in origins)
-    return " ".join(filter(None, (about, made_of and f"From {made_of}."))) or None
+    return " ".join(filter(None, (described, made_of and f"From {made_of}."))) or None
 
 
 def _constraints(table: Table, name: str) -> dg.TableColumnConstraints:
-    """What every row in the table keeps: the rules that let no other row in."""
+    """What holds for every row in the table: the rules that admit no other row."""
     kept = [rule for rule in table.row_rules if rule.columns == (name,) and _is_kept(rule)]
     if not kept and not _is_alone(table, name):
         return _NULLABLE
@@ -103,7 +103,7 @@ def _is_kept(rule: RowRule) -> bool:
 
 
 def _key_of_rows(table: Table) -> tuple[str, ...]:
-    """What no two rows share; a fact whose day must not change is looked up on its day alone."""
+    """The columns that are unique together; with a business day, the day is one of them."""
     if not table.write.keeps_latest or not table.key:
         return ()
     by_day = table.day is not None or not table.is_typed

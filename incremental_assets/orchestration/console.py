@@ -1,4 +1,4 @@
-"""The console log of a run: one readable line an event, the message of a failure first."""
+"""The console log of a run: one readable line per event, a failure with its message."""
 
 from __future__ import annotations
 
@@ -23,21 +23,23 @@ class _Lines(logging.Formatter):
             if event.step_failure_data.error.cls_name == _STOPPED:
                 return f"{self.formatTime(record, '%H:%M:%S')} {step} was stopped"
             failure = event.step_failure_data.user_failure_data
-            said = failure.description if failure else event.step_failure_data.error_display_string
-            return f"FAILED {step}: {said}"
+            message = (
+                failure.description if failure else event.step_failure_data.error_display_string
+            )
+            return f"FAILED {step}: {message}"
         if event is not None and event.event_type_value == "ASSET_CHECK_EVALUATION":
             check = event.asset_check_evaluation_data
             name = check.asset_key.to_user_string()
             found = check.metadata.get("found")
-            said = found.value if found is not None else check.description
-            message = f"{name} {check.partition}: {check.check_name}: {said}"
+            result = found.value if found is not None else check.description
+            message = f"{name} {check.partition}: {check.check_name}: {result}"
         else:
             message = meta.get("orig_message") or record.getMessage()
         return f"{self.formatTime(record, '%H:%M:%S')} {message}"
 
 
 class _Events(logging.Filter):
-    """Events that tell a person nothing are left to the event log."""
+    """Leaves events that do not help a reader to the event log."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         meta = getattr(record, "dagster_meta", {}) or {}
@@ -54,7 +56,7 @@ class _Events(logging.Filter):
     description="Readable lines on the console.",
 )
 def console(init_context: dg.InitLoggerContext) -> logging.Logger:
-    """Progress, failures with their own words, and how the run ended."""
+    """Progress, failures with their messages, and how the run ended."""
     logger = logging.Logger("incremental_assets", level="DEBUG")
     handler = logging.StreamHandler()
     handler.setFormatter(_Lines())

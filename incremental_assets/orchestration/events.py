@@ -1,4 +1,4 @@
-"""What a load has to say to Dagster: materializations, and what its rules found."""
+"""The events of a load for Dagster: materializations, observations and check evaluations."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def asset_key(table: Table) -> dg.AssetKey:
 def days_alone(
     table: Table, result: TableLoadResult, after: Shown
 ) -> Iterator[dg.AssetMaterialization | dg.AssetObservation]:
-    """What each day has to say where the run does not speak for them all.
+    """The events of each day where the run has no single materialization for all of them.
 
-    One that is as it should be is materialized. Of one that is held the numbers are observed.
+    A published day is materialized. Of a held one the numbers are observed.
     """
     for day, day_result in result.days.items():
         if day not in result.failed:
@@ -51,19 +51,18 @@ def evaluations(table: Table, result: TableLoadResult) -> Iterator[dg.AssetCheck
 
     Days on which a rule passed with the same value are one evaluation, on the last of them: a month
     of good days writes an event for each rule, not thirty. Dagster then shows the check of a day
-    with nothing to judge as skipped; what was found before stays in its history. A day that was
-    refused because its upstream is held fails its blocking checks, so that it is red where one
-    looks.
+    with nothing to judge as skipped; earlier results stay in its history. A day that was refused
+    because its upstream is held fails its blocking checks, so that it is red in the UI.
     """
     alike: defaultdict[Hashable, list[date]] = defaultdict(list)
     for day, day_result in result.days.items():
         for each in day_result.checks.values():
-            alike[_said(each, day)].append(day)
+            alike[_same_result(each, day)].append(day)
     for day, day_result in result.days.items():
         for name, check in table.checks().items():
             judged = day_result.checks.get(name)
             if judged is not None:
-                *earlier, last = alike[_said(judged, day)]
+                *earlier, last = alike[_same_result(judged, day)]
                 if day == last:
                     yield _evaluation(table, judged, day, earlier)
             elif day_result.state == "refused" and check.blocking:
@@ -79,7 +78,7 @@ def evaluations(table: Table, result: TableLoadResult) -> Iterator[dg.AssetCheck
                 )
 
 
-def _said(judged: RuleResult, day: date) -> Hashable:
+def _same_result(judged: RuleResult, day: date) -> Hashable:
     """What is equal for results that say the same; a rule that failed speaks for its day alone."""
     own = None if judged.passed else day
     numbers = (judged.value, judged.threshold, judged.broken, judged.examples)

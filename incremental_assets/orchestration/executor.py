@@ -57,7 +57,7 @@ def executor_for(settings: Settings) -> dg.ExecutorDefinition:
 
 
 class _Recorded(dg.Executor):
-    """An executor of Dagster's whose runs record their process, which the launcher asks for."""
+    """An executor of Dagster's whose runs record their process for the launcher."""
 
     def __init__(self, dagsters: dg.Executor) -> None:
         self._dagsters = dagsters
@@ -74,8 +74,8 @@ class _Recorded(dg.Executor):
 class _InProcess(_Recorded):
     """The same for steps in the run's process, whose helpers do not see a Ctrl-C.
 
-    Dagster starts processes that copy a run's output to the terminal. They would die of a Ctrl-C
-    with a traceback, and with them what the run still has to say; Dagster ends them at its end.
+    Dagster starts processes that copy a run's output to the terminal. A Ctrl-C would end
+    them with a traceback, and the run's last output would be lost; Dagster ends them at its end.
     """
 
     def execute(self, plan_context: Any, execution_plan: Any) -> Iterator[dg.DagsterEvent]:

@@ -1,8 +1,8 @@
-"""Failures of runs: in full for who reads the run's log, and in brief for who is alerted.
+"""Failures of runs: in full for the run's log, and in brief for alerts.
 
-What a failure says may quote the data: a key, a value, the name of a field. An alert leaves the
-place where the data is, so it is put together from what cannot hold any: names of tables and rules
-as they are declared, days, counts, and what a kind of error means.
+The message of a failure may quote the data: a key, a value, the name of a field. An alert leaves
+the system, so it is built from what cannot hold any data: declared names of tables and rules, days,
+counts, and what a kind of error means.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import dagster as dg
 from incremental_assets.days import named
 from incremental_assets.errors import IncrementalAssetsError
 from incremental_assets.lakehouse import DayResult
+from incremental_assets.plurals import counted
 from incremental_assets.table import Table
 
 BRIEF = "incremental_assets/in_brief"
@@ -22,7 +23,7 @@ _MOST_DAYS = 5
 
 
 def failure(text: str, brief: str, **metadata: list[str]) -> dg.Failure:
-    """A failure that is not tried again, and what an alert may tell of it."""
+    """A failure that Dagster does not retry, with what an alert may contain of it."""
     return dg.Failure(text, metadata={BRIEF: brief, **metadata}, allow_retries=False)
 
 
@@ -39,7 +40,7 @@ def failure_text(table: Table, failed: Mapping[date, DayResult]) -> str:
     for day, result in list(failed.items())[:_MOST_DAYS]:
         lines.append(f"{day}: {result.reason}.")
     if len(failed) > _MOST_DAYS:
-        lines.append(f"… and {len(failed) - _MOST_DAYS} more days.")
+        lines.append(f"… and {counted(len(failed) - _MOST_DAYS, 'more day')}.")
     return " ".join(lines)
 
 
@@ -48,20 +49,20 @@ def failure_in_brief(table: Table, failed: Mapping[date, DayResult]) -> str:
     lines = [f"{table.name}: {named(failed)} not published."]
     lines += [f"{day}: {_why(result)}." for day, result in list(failed.items())[:_MOST_DAYS]]
     if len(failed) > _MOST_DAYS:
-        lines.append(f"… and {len(failed) - _MOST_DAYS} more days.")
+        lines.append(f"… and {counted(len(failed) - _MOST_DAYS, 'more day')}.")
     return " ".join(lines)
 
 
 def brief_of(metadata: Mapping[str, dg.MetadataValue]) -> str:
-    """What an alert may tell of a failure, by its metadata; "" where they say nothing of it."""
-    told = metadata.get(BRIEF)
-    return str(told.value) if told is not None else ""
+    """What an alert may contain of a failure, from its metadata; "" if there is nothing."""
+    brief = metadata.get(BRIEF)
+    return str(brief.value) if brief is not None else ""
 
 
 def _why(result: DayResult) -> str:
     if result.state == "refused":
-        return "refused, for its gate or one above it holds the day or what it is made of"
+        return "refused, because its gate or that of an upstream holds the day"
     rules = [r.rule for r in result.checks.values() if r.severity == "fail" and not r.passed]
     entry = result.entries[-1]
-    counts = f"{entry.rows_quarantined} of {entry.rows_read} rows are in quarantine"
+    counts = f"{entry.rows_quarantined} of {counted(entry.rows_read, 'row')} in quarantine"
     return f"held by {', '.join(rules)}; {counts}"

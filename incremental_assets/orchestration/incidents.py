@@ -1,4 +1,4 @@
-"""What people need in an incident, as jobs: launched from the UI, with their reason as config."""
+"""The manual operations of an incident as jobs: launched from the UI, with a reason as config."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.operations import accept as accepting
 from incremental_assets.operations import restate as restating
 from incremental_assets.operations import rewind as rewinding
-from incremental_assets.operations.quarantined import Asked, days_in_quarantine
+from incremental_assets.operations.quarantined import QuarantineFilter, days_in_quarantine
 from incremental_assets.orchestration.events import (
     days_alone,
     evaluations,
@@ -34,11 +34,11 @@ from incremental_assets.settings import Settings
 
 _TABLE = "A table, such as silver/sales."
 _DAYS = "A day or a range, such as 2017-01-01...2017-01-31; all days if it is empty."
-_REASON = "Why; it stays on record in the ledger."
+_REASON = "Why; the ledger keeps it."
 
 
 class RestateConfig(dg.Config):
-    """What is to be built anew."""
+    """What is to be rebuilt."""
 
     tables: list[str] = Field(description="Silver or gold tables, such as silver/sales.")
     days: str = Field("", description=_DAYS)
@@ -46,7 +46,7 @@ class RestateConfig(dg.Config):
 
 
 class ReplayConfig(dg.Config):
-    """Which rows in quarantine are to be tried again."""
+    """Which rows in quarantine are to be replayed."""
 
     table: str = Field(description=_TABLE)
     days: str = Field("", description=_DAYS)
@@ -66,21 +66,21 @@ class RewindConfig(dg.Config):
 
 
 class AcceptConfig(dg.Config):
-    """Which held day is to be let through."""
+    """Which held day is to be accepted."""
 
     table: str = Field(description=_TABLE)
     day: str = Field(description="The held day, such as 2017-01-05.")
     reason: str = Field(description=_REASON)
 
 
-@dg.op(description="Builds days of tables anew, upstreams first, then what stands on them.")
+@dg.op(description="Rebuilds days of tables, upstreams first, then what depends on them.")
 def restate_days(
     context: dg.OpExecutionContext,
     config: RestateConfig,
     spark: SparkResource,
     lakehouse: dg.ResourceParam[LakehouseResource],
 ) -> Iterator[Any]:
-    with _in_words():
+    with _as_failures():
         opened = lakehouse.open(spark, context.log.info)
         chosen = [table_named(opened.tables, name) for name in config.tables]
         asked = _days(config.days)
@@ -97,22 +97,24 @@ def replay_rows(
     spark: SparkResource,
     lakehouse: dg.ResourceParam[LakehouseResource],
 ) -> Iterator[Any]:
-    with _in_words():
+    with _as_failures():
         opened = lakehouse.open(spark, context.log.info)
         table = table_named(opened.tables, config.table)
         days = list(
-            days_in_quarantine(opened.settings, table, Asked(_days(config.days), config.rule))
+            days_in_quarantine(
+                opened.settings, table, QuarantineFilter(_days(config.days), config.rule)
+            )
         )
         yield from _report(opened, [opened.replay(table, days, config.rule, context.run_id)])
 
 
-@dg.op(description="Lowers a watermark; the next run loads again what came since.")
+@dg.op(description="Lowers a watermark; the next run loads again what was loaded since.")
 def rewind_table(
     context: dg.OpExecutionContext,
     config: RewindConfig,
     lakehouse: dg.ResourceParam[LakehouseResource],
 ) -> None:
-    with _in_words():
+    with _as_failures():
         opened = lakehouse.open(SparkResource(), context.log.info)  # which it does not start
         table = table_named(opened.tables, config.table)
         to = rewinding.batch_or_moment(config.to)
@@ -121,13 +123,13 @@ def rewind_table(
         context.add_output_metadata({"batch": done.to, "days": [str(day) for day in done.days]})
 
 
-@dg.op(description="Lets a held day through, once, as it was judged; the next run publishes it.")
+@dg.op(description="Accepts a held day, once, as it was judged; the next run publishes it.")
 def accept_day(
     context: dg.OpExecutionContext,
     config: AcceptConfig,
     lakehouse: dg.ResourceParam[LakehouseResource],
 ) -> None:
-    with _in_words():
+    with _as_failures():
         opened = lakehouse.open(SparkResource(), context.log.info)  # which it does not start
         table = table_named(opened.tables, config.table)
         done = accepting.accept(opened, table, parse_day(config.day), config.reason)
@@ -137,16 +139,16 @@ def accept_day(
 
 
 @dg.job(
-    description="Build days of silver or gold tables anew from what bronze keeps, and all that "
-    "stands on them: after the code or a contract changed, or where a table is not trusted."
+    description="Rebuild days of silver or gold tables from what bronze keeps, and all that "
+    "depends on them: after the code or a contract changed, or where a table is not trusted."
 )
 def restate() -> None:
     restate_days()
 
 
 @dg.job(
-    description="Try rows in quarantine again, after a rule or a contract was put right. What "
-    "passes is merged like late data; what stands on it is stale then."
+    description="Replay rows in quarantine, after a rule or a contract was corrected. Rows that "
+    "pass are merged like late data; what depends on them is then stale."
 )
 def replay() -> None:
     replay_rows()
@@ -154,15 +156,15 @@ def replay() -> None:
 
 @dg.job(
     description="Lower the watermark of a table: the next run loads again what its later batches "
-    "loaded. No row goes before that load, and the old record stays."
+    "loaded. No row is removed before that load, and the old entries stay."
 )
 def rewind() -> None:
     rewind_table()
 
 
 @dg.job(
-    description="Let a held day through although its rules failed: once, for the input that they "
-    "judged, on record with the reason."
+    description="Accept a held day although its rules failed: once, for the input that they "
+    "judged; the ledger keeps the reason."
 )
 def accept() -> None:
     accept_day()
@@ -180,7 +182,7 @@ def run_restate(
     """
     chosen = [table_named(tables(), name) for name in names]
     view = Ledger(ledger_path(settings.lake)).view_if_any()
-    restating.require_loaded(chosen, _days(days), view)  # before a run is made
+    restating.require_loaded(chosen, _days(days), view)  # before a run is created
     config = {"tables": list(names), "days": days, "why": why}
     result = run_here(job, open_instance(settings), {"ops": {"restate_days": {"config": config}}})
     for event in result.get_step_failure_events():
@@ -190,7 +192,7 @@ def run_restate(
 
 
 def _report(lakehouse: Lakehouse, done: Iterable[TableLoadResult]) -> Iterator[Any]:
-    """Put what was done on the assets; raise a Failure that names the days that were not."""
+    """Yield the events of the assets; raise a Failure that names the days that failed."""
     failed, briefs = [], []
     for result in done:
         table = table_named(lakehouse.tables, result.table)
@@ -206,8 +208,8 @@ def _report(lakehouse: Lakehouse, done: Iterable[TableLoadResult]) -> Iterator[A
 
 
 @contextmanager
-def _in_words() -> Iterator[None]:
-    """What the project raises on purpose, as a failure with its own words."""
+def _as_failures() -> Iterator[None]:
+    """Raises what the project raises on purpose as a Dagster failure with the same message."""
     try:
         yield
     except IncrementalAssetsError as error:

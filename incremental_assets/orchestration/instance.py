@@ -1,4 +1,4 @@
-"""The Dagster instance that runs are kept in."""
+"""The Dagster instance that stores the runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from incremental_assets.errors import SettingsError
 from incremental_assets.settings import PROJECT_ROOT, Settings
 
 DEFAULT_HOME = ".dagster"
-# What an older dagster.yaml of the project says, and what is no more.
+# A setting of the project's former dagster.yaml, whose module no longer exists.
 _FORMER_HISTORY = re.compile(
     r"^instance_class:\n(?:  +#.*\n)*  +module: incremental_assets\.orchestration\.history\n"
     r"  +class: Instance\n+",
@@ -23,7 +23,7 @@ _FORMER_HISTORY = re.compile(
 def open_instance(settings: Settings) -> dg.DagsterInstance:
     """The instance of DAGSTER_HOME; of `./.dagster` where that is not set.
 
-    A new home gets the project's dagster.yaml; an older one of the project's loses what is no more.
+    A new home gets the project's dagster.yaml; from an older one the former setting is removed.
     Raises SettingsError for a home that is not absolute or cannot be made.
     """
     home = settings.dagster_home or Path(DEFAULT_HOME).absolute()

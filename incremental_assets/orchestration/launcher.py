@@ -1,7 +1,7 @@
-"""Runs as processes of this machine, each of which can be seen to have died.
+"""Runs as processes of this machine, whose death the daemon can detect.
 
-Dagster's own launcher cannot tell: a run that was killed together with its code server stayed
-`STARTED` for ever, and nothing that waits for it went on.
+Dagster's own launcher cannot detect it: a run that was killed together with its code server stayed
+`STARTED` for ever, and blocked all that waited for it.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class LocalRunLauncher(DefaultRunLauncher):
         return True
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
-        """Whether the process of a run is there; one that cannot be seen counts as there.
+        """Whether the process of a run is alive; one that cannot be seen counts as alive.
 
-        `UNKNOWN` is not answered: Dagster would mark the run as failed.
+        Never returns `UNKNOWN`: Dagster would mark the run as failed.
         """
         process = recorded_process(run)
         if not process:

@@ -1,4 +1,4 @@
-"""The maintenance of the lake as a job, and a schedule for it, which is off until switched on."""
+"""The maintenance of the lake as a job, with a schedule that is off until it is switched on."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,27 +13,28 @@ from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.orchestration.events import asset_key
 from incremental_assets.orchestration.failures import failure, failure_of
 from incremental_assets.orchestration.resources import LakehouseResource, SparkResource
+from incremental_assets.plurals import counted
 from incremental_assets.upkeep import STEPS, Asked, Kept, Upkeep, maintain, steps_named
 
 CRON = "30 3 * * *"
 
 
 class MaintenanceConfig(dg.Config):
-    """What is to be done; everything, if nothing is said."""
+    """What is to be done; by default everything."""
 
     tables: list[str] = Field([], description="Tables, such as silver/sales; all if it is empty.")
     days: str = Field(
         "",
-        description="Join only files of a day or a range, such as 2017-01-01...2017-01-31; of all "
+        description="Compact only files of a day or a range, such as 2017-01-01...2017-01-31; all "
         "days if it is empty.",
     )
     steps: list[str] = Field(
         [], description=f"Only these steps, of {', '.join(STEPS)}; all if it is empty."
     )
-    dry_run: bool = Field(False, description="Only tell what would be done.")
+    dry_run: bool = Field(False, description="Only list what would be done.")
 
 
-@dg.op(description="Joins small files, removes those nobody needs, keeps logs and ledger short.")
+@dg.op(description="Compacts files, removes those that no version needs, cuts logs and ledger.")
 def maintain_lake(
     context: dg.OpExecutionContext,
     config: MaintenanceConfig,
@@ -59,15 +60,15 @@ def maintain_lake(
         }
     )
     if report.failed:
-        some = f"{len(report.failed)} things could not be done; see the run's log"
+        some = f"{counted(len(report.failed), 'step')} failed; see the run's log"
         raise failure(" ".join(report.failed), f"Maintenance: {some}")
 
 
 @dg.job(
-    description="Keep the lake fast and small: join the small files of each day, remove files that "
-    "no table has needed for INCREMENTAL_ASSETS_VACUUM_DAYS, write checkpoints, drop what is in "
-    "quarantine for longer than INCREMENTAL_ASSETS_QUARANTINE_DAYS, join the ledger's files. Loads "
-    "may go on meanwhile: they come first."
+    description="Keep the lake fast and small: compact the files of each day, remove files that no "
+    "table has needed for INCREMENTAL_ASSETS_VACUUM_DAYS, write checkpoints, drop what is in "
+    "quarantine for longer than INCREMENTAL_ASSETS_QUARANTINE_DAYS, compact the ledger. Loads may "
+    "go on meanwhile, and have precedence."
 )
 def maintenance() -> None:
     maintain_lake()

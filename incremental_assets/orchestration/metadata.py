@@ -42,7 +42,7 @@ class Shown:
     versions: Mapping[date, int] = field(default_factory=dict)
 
     def day(self, result: DayResult) -> Mapping[str, Any]:
-        """The metrics of one day: what there is of it, and what this load did for it."""
+        """The metrics of one day: what it holds, and what this load did."""
         held = self.contents.day(result.day)
         there = {
             **({"dagster/partition_row_count": held.rows} if held.rows is not None else {}),
@@ -56,13 +56,13 @@ class Shown:
     def data_version(self, days: Iterable[date]) -> str:
         """The Delta version that last changed a row of these days; 0 if none ever did.
 
-        So a load that finds nothing new, or a commit to other days, leaves it as it is.
+        So a load that finds nothing new, or a commit to other days, does not change it.
         """
         return str(max((self.versions.get(day, 0) for day in days), default=0))
 
 
 def definition_metadata(table: Table, lake: str) -> Mapping[str, Any]:
-    """What is known of a table before it is loaded: its name, place and declared columns."""
+    """What is known of a table before it is loaded: its name, path and declared columns."""
     columns = declared_columns(table)
     return {
         "dagster/table_name": table.name,
@@ -73,7 +73,7 @@ def definition_metadata(table: Table, lake: str) -> Mapping[str, Any]:
 
 
 def definition_tags(table: Table) -> Mapping[str, str]:
-    """What tables can be searched by, in the words of their definition."""
+    """What tables can be searched by, from their definition."""
     found = {"layer": table.layer, "write": type(table.write).__name__}
     if table.layer == "bronze":
         found["changes"] = type(table.changes).__name__
@@ -81,14 +81,14 @@ def definition_tags(table: Table) -> Mapping[str, str]:
 
 
 def description(table: Table) -> str:
-    """What the table is and, from its transform, how it is made."""
+    """The description of the table, and the docstring of its transform."""
     how = table.transform.__doc__ if table.transform is not None else None
     text = "\n".join(line.strip() for line in (how or "").strip().splitlines())
     return f"{table.description}\n\n{text}".strip()
 
 
 def shown(table: Table, lake: str, history: TableHistory) -> Shown:
-    """The table as it is now, told by its log and the ledger alone."""
+    """The table as it is now, by its log and the ledger alone."""
     path = f"{lake}/{table.name}"
     names = {"dagster/table_name": table.name, "dagster/uri": path}
     found = open_table(path)
@@ -101,7 +101,7 @@ def shown(table: Table, lake: str, history: TableHistory) -> Shown:
 
 def _versions(table: Table, history: TableHistory) -> Mapping[date, int]:
     """Per day the version that last changed its rows."""
-    # What a batch of bronze touches is told by business day.
+    # A batch of bronze records what it touches by business day.
     by_day = history.by_day if table.layer == "bronze" else history.touching
 
     def of_day(day: date) -> int:
@@ -150,7 +150,7 @@ def _load_metadata(result: DayResult, entry: Entry) -> Mapping[str, Any]:
 
 
 def _watermarks(entry: Entry) -> Mapping[str, Any]:
-    """How far each upstream was read, before and after; a source's position as what it is."""
+    """How far each upstream was read, before and after; a source's position in its own type."""
     found: dict[str, Any] = {}
     for window in entry.windows:
         if entry.detector == "batches":
@@ -166,7 +166,7 @@ def _watermarks(entry: Entry) -> Mapping[str, Any]:
 
 
 def _position(position: str) -> Any:
-    """A number where it is one that can be plotted, a moment where it is one; else its text."""
+    """A number or a timestamp where the position is one, which can be plotted; else its text."""
     if position.isascii() and position.isdigit():
         number = int(position)
         return number if number < 2**63 else float(number)
@@ -177,12 +177,12 @@ def _position(position: str) -> Any:
 
 
 def as_markdown(text: str) -> str:
-    """Plain text for where Dagster's UI reads Markdown: a feed's words make no link or picture."""
+    """Plain text for where the UI renders Markdown: data must not become a link or a picture."""
     return re.sub(r"([\\`*\[\]<>#!|]|:(?=//))", r"\\\1", text)
 
 
 def check_metadata(result: RuleResult) -> Mapping[str, Any]:
-    """A rule's result as numbers and in words, with the keys of a few rows that broke it."""
+    """A rule's result as numbers and text, with the keys of a few rows that broke it."""
     about: dict[str, Any] = {
         "value": float(result.value),
         "threshold": float(result.threshold),

@@ -29,7 +29,7 @@ def mapping(table: Table, read: SameDay | AsOf, settings: Settings) -> dg.Partit
 
     A business day D is fed by the landing days D-1 (a source in another time zone is ahead) to
     D + lateness. A version that is looked up may have begun on any day up to D, and rows that are
-    made anew by key go on from those of the days before. Any other day is fed by the same day.
+    recomputed by key continue those of the days before. Any other day is fed by the same day.
     """
     if isinstance(read, AsOf) or table.write.recomputes_keys:
         return up_to_the_day()
@@ -52,13 +52,13 @@ def up_to_the_day() -> dg.PartitionMapping:
 
 
 def days_of(context: dg.AssetExecutionContext) -> list[date]:
-    """The days that a run asks for. Raises DayError for none or a reversed range."""
+    """The days that a run is to load. Raises DayError for none or a reversed range."""
     name = context.asset_key.to_user_string()
     if not (context.has_partition_key or context.has_partition_key_range):
         raise DayError(
             f"{name} is loaded by day: give --partition 2017-01-05 or "
             "--partition-range 2017-01-01...2017-01-31."
         )
-    asked = context.partition_key_range
-    day_range(parse_day(asked.start), parse_day(asked.end))
+    keys = context.partition_key_range
+    day_range(parse_day(keys.start), parse_day(keys.end))
     return [parse_day(key) for key in context.partition_keys]

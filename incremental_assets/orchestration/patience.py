@@ -1,4 +1,4 @@
-"""How long a sensor puts up with a source or a ledger that it cannot reach."""
+"""How long a sensor tolerates a source or a ledger that it cannot reach."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ PATIENCE = timedelta(minutes=30)
 
 
 @dataclass(frozen=True)
-class Cursor:
-    """What one tick tells the next: nothing about positions, which the ledger knows.
+class SensorCursor:
+    """What one tick hands to the next: nothing about positions, which the ledger has.
 
     `unreachable_since` is an instant in ISO 8601, or "". `outside` are the days that were reported
     as lying outside the partitions, in words.
@@ -25,10 +25,10 @@ class Cursor:
 
     @classmethod
     def of(cls, text: str | None) -> Self:
-        """The cursor as it was kept; a new one where that is not readable."""
+        """The cursor that a tick stored; a new one where that is not readable."""
         try:
-            kept = json.loads(text or "{}")
-            return cls(str(kept.get("unreachable_since", "")), str(kept.get("outside", "")))
+            stored = json.loads(text or "{}")
+            return cls(str(stored.get("unreachable_since", "")), str(stored.get("outside", "")))
         except (ValueError, AttributeError):
             return cls()
 
@@ -36,11 +36,11 @@ class Cursor:
         return json.dumps(asdict(self))
 
     def unreachable(self, at: datetime, what: str, error: IncrementalAssetsError) -> Self:
-        """The cursor that knows since when. Raises an error of the same kind once that is long."""
+        """The cursor with the time since when. Raises an error of the same kind after PATIENCE."""
         since = self.unreachable_since or at.isoformat(timespec="seconds")
         if at - datetime.fromisoformat(since) >= PATIENCE:
             raise type(error)(
-                f"{what}: nothing could be asked for since {since}: {error}"
+                f"{what}: no run could be requested since {since}: {error}"
             ) from error
         return replace(self, unreachable_since=since)
 

@@ -1,7 +1,7 @@
-"""Which process a run is in, so that one that sees it can tell whether it is still there.
+"""Which process a run is in, so that a daemon that sees it can tell whether it is alive.
 
-A number alone says nothing: another container has its own process of that number, and so has the
-same machine later on. A process is named by the machine's boot, the process namespace (each
+A process number alone is not enough: another container has its own process of that number, and so
+has the same machine later on. A process is named by the machine's boot, the process namespace (each
 container has its own), its number, and when it was started.
 """
 
@@ -20,7 +20,7 @@ _NAMESPACE = Path("/proc/self/ns/pid")
 
 
 def identity(pid: int | None = None) -> str:
-    """The name of a process of this namespace, this one if none is given; "" if it is not told."""
+    """The name of a process of this namespace, this one if none is given; "" if unknown."""
     number = os.getpid() if pid is None else pid
     try:
         return f"{_here()}/{number}/{_stat(number)[1]}"
@@ -29,7 +29,7 @@ def identity(pid: int | None = None) -> str:
 
 
 def is_alive(process: str) -> bool | None:
-    """Whether the process of that name is there and no zombie; None where nobody here can know."""
+    """Whether the process of that name is there and no zombie; None where it cannot be known."""
     try:
         boot, namespace, number, started = process.split("/")
         if f"{boot}/{namespace}" != _here():

@@ -1,7 +1,7 @@
-"""What a sensor asks for: runs over ranges of days, each once, and a limited number of times again.
+"""The runs that a sensor requests: ranges of days, each once, and a limited number of retries.
 
-Nothing is remembered in a cursor: what has been asked for is told by the runs that are there, and
-what there is to do by the ledger. So it does not matter when a daemon was killed.
+No cursor stores them: Dagster's runs tell what was requested, and the ledger tells what is pending.
+So it does not matter when a daemon was killed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from incremental_assets.table import Table
 ASKED_FOR = "incremental_assets/asked_for"
 MOST_ATTEMPTS = 3
 DAYS_PER_RUN = 31
-# A run that is created and not yet handed over is asked for again: by its key the daemon finds it.
+# A run that is created and not yet queued is requested again: the daemon finds it by its key.
 _UNDER_WAY = (
     dg.DagsterRunStatus.QUEUED,
     dg.DagsterRunStatus.STARTING,
@@ -35,8 +35,8 @@ _KEYS_PER_QUERY = 500
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Runs to ask for, and what is not asked for, with why, in words."""
+class RunRequests:
+    """The runs to request, and notes on what is not requested, and why."""
 
     runs: Sequence[dg.RunRequest] = ()
     left: Sequence[str] = field(default_factory=list)
@@ -44,7 +44,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Want:
-    """Days of a table at a position: what one run is asked to do."""
+    """Days of a table at a position: what one run is to load."""
 
     table: str
     days: DayRange
@@ -59,13 +59,13 @@ class _Want:
 
 def runs_for(
     tables: Sequence[Table], positions: Mapping[date, str], instance: dg.DagsterInstance
-) -> Asked:
+) -> RunRequests:
     """The runs that load the tables for these days; the days are those of the first table.
 
-    A day's position tells what is to be read for it: while it stays, the day is asked for until a
-    run has done it, `MOST_ATTEMPTS` times at most. A day that a run under way has among its own is
-    left to that run. Days are asked for in contiguous ranges of at most `DAYS_PER_RUN`; the last
-    attempt takes each day by itself, so that one bad day does not keep its neighbours back.
+    A day's position tells what is to be read for it: while it stays, the day is requested until a
+    run has loaded it, `MOST_ATTEMPTS` times at most. A day of a run in progress is left to that
+    run. Days are requested in contiguous ranges of at most `DAYS_PER_RUN`; the last attempt takes
+    each day by itself, so that one bad day does not block its neighbours.
     """
     name = tables[0].name
     left: list[str] = []
@@ -83,14 +83,14 @@ def runs_for(
     if given_up:
         left.append(
             f"{name} {named(given_up)} was tried {MOST_ATTEMPTS} times and is not done; look at "
-            "its last run. When its input changes it is asked for again"
+            "its last run. When its input changes it is requested again"
         )
     wanted = _ranges(name, {day: positions[day] for day in single.keys() - set(given_up)})
     tried |= _attempts(instance, [want.asked for want in wanted if len(want.days) > 1])
     apart = [want for want in wanted if len(want.days) > 1 and tried[want.asked] >= 2]
     wanted = [want for want in wanted if want not in apart]
     wanted += [single[day] for want in apart for day in want.days]
-    return Asked([_request(tables, want, tried[want.asked] + 1) for want in wanted], left)
+    return RunRequests([_request(tables, want, tried[want.asked] + 1) for want in wanted], left)
 
 
 def _ranges(table: str, positions: Mapping[date, str]) -> list[_Want]:
@@ -122,7 +122,7 @@ def _request(tables: Sequence[Table], want: _Want, attempt: int) -> dg.RunReques
 
 
 def _attempts(instance: dg.DagsterInstance, asked: Sequence[str]) -> Counter[str]:
-    """How many runs that were asked for in these words have ended."""
+    """How many runs that were requested by these keys have ended."""
     found: Counter[str] = Counter()
     for some in _parts(asked):
         runs = instance.get_runs(dg.RunsFilter(tags={ASKED_FOR: some}))
@@ -136,7 +136,7 @@ def _parts(asked: Sequence[str]) -> Iterable[Sequence[str]]:
 
 
 def _under_way(instance: dg.DagsterInstance, table: Table) -> list[DayRange]:
-    """The days that runs have among their own that load this table and have not ended."""
+    """The days of the runs that load this table and have not ended."""
     found = []
     for run in instance.get_runs(dg.RunsFilter(statuses=_UNDER_WAY)):
         chosen = run.asset_selection
@@ -148,8 +148,8 @@ def _under_way(instance: dg.DagsterInstance, table: Table) -> list[DayRange]:
 
 def _days(run: dg.DagsterRun) -> DayRange | None:
     first, last = run.tags.get(RANGE_START), run.tags.get(RANGE_END)
-    said = f"{first}...{last}" if first and last else run.tags.get(_PARTITION, "")
+    span = f"{first}...{last}" if first and last else run.tags.get(_PARTITION, "")
     try:
-        return parse_days(said)
+        return parse_days(span)
     except DayError:
         return None  # a run of something else

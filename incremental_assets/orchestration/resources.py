@@ -1,4 +1,4 @@
-"""What assets and jobs are handed: a lazy Spark session, and the lakehouse of their tables."""
+"""The resources of assets and jobs: a lazy Spark session, and the lakehouse of their tables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from incremental_assets.table import Table
 
 
 class SparkResource(LazyPySparkResource):
-    """Starts Spark when a load first asks for it, as the settings say; `spark_config` wins.
+    """Starts Spark when a load first needs it, by the settings; `spark_config` wins.
 
     A run with nothing to do starts none. Raises SparkUnavailableError with the remedy.
     """
@@ -32,7 +32,7 @@ class SparkResource(LazyPySparkResource):
 
     @property
     def spark_session(self) -> SparkSession:
-        """The session as the environment's settings say."""
+        """The session by the settings of the environment."""
         return self.session(Settings.from_environment())
 
     def session(self, settings: Settings) -> SparkSession:
@@ -61,7 +61,7 @@ def _session(settings: Settings, extra: tuple[tuple[str, str], ...]) -> SparkSes
 
 @contextmanager
 def _own_interrupts() -> Iterator[None]:
-    """PySpark answers a Ctrl-C with questions to Java from then on; here Dagster ends the step."""
+    """PySpark would handle a Ctrl-C by calls to Java from then on; here Dagster ends the step."""
     if current_thread() is not main_thread():  # signals belong to that one
         yield
         return
@@ -83,7 +83,7 @@ class LakehouseResource:
     settings: Settings
 
     def open(self, spark: SparkResource, log: Callable[[str], None]) -> Lakehouse:
-        """The lakehouse over a Spark that it starts when it first needs one."""
+        """The lakehouse, with a Spark that it starts when it first needs one."""
         return Lakehouse(
             self.settings,
             self.tables,

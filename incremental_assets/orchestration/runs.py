@@ -1,4 +1,4 @@
-"""Doing what is due: Dagster runs over the days that are new or stale, until none is."""
+"""Loading what is due: Dagster runs over the days that are new or stale, until none is."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CONSOLE = {"loggers": {"console": {"config": {"log_level": "INFO"}}}}
 
 @dataclass(frozen=True)
 class Ran:
-    """One Dagster run: what it was asked for, and whether all of it succeeded."""
+    """One Dagster run: what it loads, and whether all of it succeeded."""
 
     run_id: str
     due: Due
@@ -38,9 +38,9 @@ class Ran:
 
 @dataclass
 class RunReport:
-    """What was run, which batches came of it, what failed, which days are held, what is left.
+    """What was run, the batches of these runs, what failed, which days are held, what is left.
 
-    `left` is due still, though no run of its days has failed.
+    `left` is still due, though no run of its days has failed.
     """
 
     runs: list[Ran] = field(default_factory=list)
@@ -113,19 +113,19 @@ def run_here(
 
 
 def _covers(run: Due, due: Due) -> bool:
-    """Whether a run was asked for the first table of what is due, on some of its days."""
+    """Whether a run loaded the first table of what is due, on some of its days."""
     same_days = run.days.first <= due.days.last and due.days.first <= run.days.last
     return same_days and due.tables[0] in run.tables
 
 
 def _failures(result: dg.JobExecutionResult) -> list[str]:
-    said = []
+    messages = []
     for event in result.get_step_failure_events():
         failure = event.step_failure_data.user_failure_data
-        said.append(
+        messages.append(
             (failure.description if failure else None)
             or event.step_failure_data.error_display_string.splitlines()[0]
         )
-    if not result.success and not said:
-        said.append(f"run {result.run_id} ended before any of its steps failed; see its log")
-    return said
+    if not result.success and not messages:
+        messages.append(f"run {result.run_id} ended before any of its steps failed; see its log")
+    return messages

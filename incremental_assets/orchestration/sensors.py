@@ -1,4 +1,4 @@
-"""The sensor that asks for stale days: what stands on a published day is built at once."""
+"""The sensor that requests stale days: what depends on a published day is loaded at once."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import dagster as dg
 
 from incremental_assets.days import DayRange, utc_today
 from incremental_assets.errors import IncrementalAssetsError
+from incremental_assets.orchestration.cached_ledger import cached_ledger
 from incremental_assets.orchestration.events import asset_key
-from incremental_assets.orchestration.kept_ledger import kept_ledger
-from incremental_assets.orchestration.patience import Cursor, utc_now
+from incremental_assets.orchestration.patience import SensorCursor, utc_now
 from incremental_assets.orchestration.requests import MOST_ATTEMPTS, runs_for
 from incremental_assets.plan.due import stale_tables, with_downstream
 from incremental_assets.settings import Settings
@@ -28,19 +28,19 @@ def stale_days_sensors(
     built = [asset_key(table) for table in tables if table.upstreams]
     if not built:
         return []
-    ledger = kept_ledger(settings.lake)
+    ledger = cached_ledger(settings.lake)
 
     @dg.sensor(
         name="stale_days",
         target=dg.AssetSelection.assets(*built),
         minimum_interval_seconds=settings.sensor_seconds,
-        description="Asks for the days whose upstream has rows that they have not read: after a "
-        "range with a held day, for what is built on the good days; after late rows, for their own "
-        "days. The same state is asked for once; a run that died again, "
+        description="Requests the days whose upstream has rows that they have not read: after a "
+        "range with a held day, what is built on the good days; after late rows, their own days. "
+        "The same state is requested once; after a run that died again, "
         f"{MOST_ATTEMPTS} times in all.",
     )
     def stale_days(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        at, cursor = now(), Cursor.of(context.cursor)
+        at, cursor = now(), SensorCursor.of(context.cursor)
         span = DayRange(settings.start_date, utc_today(at))
         try:
             view = ledger.view()
@@ -48,15 +48,15 @@ def stale_days_sensors(
             cursor = cursor.unreachable(at, "stale_days", error)
             context.update_cursor(str(cursor))
             return dg.SkipReason(f"Since {cursor.unreachable_since}: {error}")
-        context.update_cursor(str(Cursor()))
+        context.update_cursor(str(SensorCursor()))
         left: list[str] = []
         for table, stale in stale_tables(tables, view, span.first, span.last, span):
-            said = view.table(table.name).last_said
-            positions = {day: f"{said.get(day, 0)} {why}" for day, why in stale.items()}
-            asked = runs_for(with_downstream(table, tables), positions, context.instance)
-            left += asked.left
-            if asked.runs:  # what is stale further down is due after that
-                return dg.SensorResult(asked.runs)
+            last = view.table(table.name).last_said
+            positions = {day: f"{last.get(day, 0)} {why}" for day, why in stale.items()}
+            requests = runs_for(with_downstream(table, tables), positions, context.instance)
+            left += requests.left
+            if requests.runs:  # what is stale further down is due after that
+                return dg.SensorResult(requests.runs)
         return dg.SkipReason("; ".join(left) or "Nothing is stale.")
 
     return [stale_days]

@@ -1,4 +1,4 @@
-"""Verifying tables as a job: the proof shows on the assets, and a difference fails the run."""
+"""Verifying tables as a job: the result shows on the assets, and a difference fails the run."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +12,7 @@ from incremental_assets.errors import IncrementalAssetsError
 from incremental_assets.orchestration.events import asset_key
 from incremental_assets.orchestration.failures import failure, failure_of
 from incremental_assets.orchestration.resources import LakehouseResource, SparkResource
+from incremental_assets.plurals import counted
 from incremental_assets.verifying import Verified, verify
 
 _MOST_DAYS = 100
@@ -26,14 +27,14 @@ class VerifyConfig(dg.Config):
     )
 
 
-@dg.op(description="Builds each table anew from bronze, beside the lake, and compares the rows.")
+@dg.op(description="Rebuilds each table from bronze in a scratch lake, and compares the rows.")
 def verify_tables(
     context: dg.OpExecutionContext,
     config: VerifyConfig,
     spark: SparkResource,
     lakehouse: dg.ResourceParam[LakehouseResource],
 ) -> None:
-    apart: list[Verified] = []
+    different: list[Verified] = []
     try:
         opened = lakehouse.open(spark, context.log.info)
         days = parse_days(config.days) if config.days else None
@@ -43,11 +44,11 @@ def verify_tables(
             context.log_event(dg.AssetObservation(asset_key(table), metadata=_metadata(found)))
             context.log.info(_in_words(found))
             if not found.equal:
-                apart.append(found)
+                different.append(found)
     except IncrementalAssetsError as error:
         raise failure_of(error) from error
-    if apart:
-        raise failure(" ".join(map(_in_words, apart)), " ".join(map(_in_brief, apart)))
+    if different:
+        raise failure(" ".join(map(_in_words, different)), " ".join(map(_in_brief, different)))
 
 
 @dg.job(
@@ -60,23 +61,24 @@ def verify_job() -> None:
 
 
 def _in_brief(found: Verified) -> str:
-    return f"{found.table}: {found.differences} rows are not what a full rebuild makes of it."
+    return f"{found.table}: {counted(found.differences, 'row')} different from a full rebuild."
 
 
 def _in_words(found: Verified) -> str:
     if not found.rebuilt:
         return f"{found.table}: nothing was compared, {named(found.left_out)} are left out."
     if found.equal:
-        return f"{found.table}: {found.rows.rows} rows are what a full rebuild makes of it."
+        return f"{found.table}: {counted(found.rows.rows, 'row')} equal to a full rebuild."
     columns = ", ".join(f"{name} in {count}" for name, count in found.rows.columns.items())
     return (
-        f"{found.table}: {found.differences} of {found.rows.rows + found.quarantine.rows} rows are "
-        f"not what a full rebuild makes of it{': ' + columns if columns else ''}."
+        f"{found.table}: {found.differences:,} of "
+        f"{counted(found.rows.rows + found.quarantine.rows, 'row')} different from a full rebuild"
+        f"{': ' + columns if columns else ''}."
     )
 
 
 def _metadata(found: Verified) -> Mapping[str, Any]:
-    """The proof: rows that were compared and those that differ, by day."""
+    """The result: rows that were compared and those that differ, by day."""
     days = [
         dg.TableRecord(
             {

@@ -1,4 +1,4 @@
-"""Held days that somebody let through: once, for the input that was judged, and on record."""
+"""Held days that a manual decision accepted: once, and for the input that was judged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from incremental_assets.table import AsOf, Table
 
 
 def with_accepted(plan: Plan, table: Table, view: LedgerView) -> Plan:
-    """The plan, with the rules that are waived for days which were accepted as they are."""
+    """The plan, with the rules that an acceptance waives for its day."""
     accepted = view.table(table.name).accepted
     if not accepted:
         return plan
@@ -26,7 +26,7 @@ def with_accepted(plan: Plan, table: Table, view: LedgerView) -> Plan:
                 continue
             if not same_input(entry, todo, table, view):
                 notes.append(
-                    f"{day}: its input changed since it was accepted, so it is judged anew"
+                    f"{day}: its input changed since it was accepted, so it is judged again"
                 )
                 continue
             why = f"{todo.why}; accepted by {entry.who}: {entry.why}"
@@ -41,7 +41,7 @@ def accepted_rules(entry: Entry) -> frozenset[str]:
 
 
 def same_input(judged: Entry, todo: DayWork, table: Table, view: LedgerView) -> bool:
-    """Whether what there is to do for a day is what an entry says was judged."""
+    """Whether the input that is planned for a day is the one that an entry was judged by."""
     if table.upstreams:
         return not changed_since(judged, table, view)
     if todo.source is not None:
@@ -51,7 +51,7 @@ def same_input(judged: Entry, todo: DayWork, table: Table, view: LedgerView) -> 
 
 
 def changed_since(judged: Entry, table: Table, view: LedgerView) -> bool:
-    """Whether an upstream has changed a day since it was judged, or what its rules look into."""
+    """Whether an upstream, or a table that a rule looks into, has changed since then."""
     windows = {window.upstream: window.high for window in judged.windows}
     looked_into = [last for name in table.looks_into if (last := view.table(name).last)]
     return any(

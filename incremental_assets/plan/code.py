@@ -1,4 +1,4 @@
-"""Days that were made by other code than a table has now, and what can be done about them."""
+"""Days that another code version built than the table has now, and the remedy."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from incremental_assets.table import Table
 
 
 def other_code(table: Table, history: TableHistory, day: date) -> tuple[str, ...]:
-    """The other code versions that made what the table has of a day since it was last rebuilt.
+    """The other code versions that wrote a day since it was last rebuilt.
 
-    A batch from before the ledger told the code counts as made by today's.
+    A batch from before the ledger recorded the code counts as written by today's.
     """
     return tuple(sorted({*history.codes(day)} - {"", table.code_version}))
 
 
 def is_rebuilt_by_day(table: Table) -> bool:
-    """Whether a day's rows are all made anew from what its upstreams have of that day.
+    """Whether a rebuild of a day computes all its rows from that day of its upstreams.
 
-    Not where a key may lie on any day: its rows follow from all days that know of it.
+    Not where a key may lie on any day: its rows follow from all days that have it.
     """
     if table.write.recomputes_keys:
         return False
@@ -29,14 +29,14 @@ def is_rebuilt_by_day(table: Table) -> bool:
 
 
 def made_by(versions: Iterable[str], table: Table) -> str:
-    """That a day was made by other code, in words."""
+    """Which code built a day, for a message."""
     return f"made by code version {' and '.join(versions)}, the code is {table.code_version}"
 
 
 def days_of_other_code(
     table: Table, history: TableHistory, days: Iterable[date]
 ) -> list[tuple[date, date, str]]:
-    """The days among these that other code has made, as ranges, each with what can be done."""
+    """The ranges of these days that other code has built, each with the remedy."""
     by_version: dict[tuple[str, ...], list[date]] = {}
     for day in days:
         versions = other_code(table, history, day)

@@ -1,7 +1,7 @@
-"""What a batch costs, and so whether to merge changed rows into a day or to make the day anew.
+"""What a batch costs, and so whether to merge changed rows into a day or to rebuild the day.
 
-How the seconds of a batch grow with its rows was measured (`benchmarks/merge_or_rebuild.py`); how
-fast this table is loaded on this machine is told by its own batches in the ledger.
+`benchmarks/merge_or_rebuild.py` measured how the seconds of a batch grow with its rows. The table's
+own batches in the ledger tell how fast it is loaded on this machine.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from incremental_assets.ledger.view import TableHistory
 
 Way = Literal["merge", "rebuild"]
 MOST_BATCHES = 10
-MOST_ENTRIES = 1_000  # of a way that was not gone for longer than that, nothing is known
+MOST_ENTRIES = 1_000  # a mode that has no batch among so many has no pace
 _APART_ROWS = 1_000  # batches closer than this differ by chance more than by their size
 
 
@@ -34,8 +34,8 @@ class Model:
 
 
 # Two cores, Java 17: `benchmarks/results/merge_or_rebuild.md`. A merge has more steps, and reads of
-# the day just keys and sums; a row that changes is kept, looked up and joined on its own. Of small
-# days either way is some tenths of a second faster, which the pace of their table tells.
+# the day just keys and sums; a row that changes is cached, looked up and joined on its own. On
+# small days either is some tenths of a second faster, which the pace of the table shows.
 MEASURED: Mapping[Way, Model] = {
     "merge": Model(fixed=1.25, per_changed=20e-6, per_row=1.6e-6),
     "rebuild": Model(fixed=0.87, per_changed=0.0, per_row=4.1e-6),
@@ -52,25 +52,25 @@ class Costs:
     def of(cls, history: TableHistory) -> Costs:
         """The pace of the table's last batches.
 
-        A way that it has not gone yet counts as measured, or as fast as the other if that is
-        faster: where the other one turns out slow it is tried, and the ledger knows from then on.
+        A mode that it has not used yet counts as measured, or as fast as the other if that is
+        faster: where the other one turns out slow it is tried, and from then on the ledger knows.
         """
         found = {way: _pace(way, history) for way in MEASURED}
         untried = min([1.0, *(pace for pace in found.values() if pace is not None)])
         return cls({way: untried if pace is None else pace for way, pace in found.items()})
 
     def seconds(self, way: Way, changed: int, rows: int) -> float:
-        """About how long a batch takes in which so many rows change, of days with so many rows."""
+        """The estimated seconds of a batch: so many rows change, of days with so many rows."""
         return self.pace[way] * MEASURED[way].seconds(changed, rows)
 
     def cheaper(self, changed: int, rows: int) -> tuple[Way, str]:
-        """The way that takes less time, and why, in words; `rows` are those that are there now."""
+        """The mode that takes less time, and the reason; `rows` is what the day has now."""
         merging = self.seconds("merge", changed, rows)
         rebuilding = self.seconds("rebuild", changed, rows + changed)
         way: Way = "merge" if merging <= rebuilding else "rebuild"
         return way, (
-            f"merging {changed} changed rows into {rows} takes about {merging:.1f} s, making the "
-            f"day anew {rebuilding:.1f} s"
+            f"a merge of {changed} changed rows into {rows} takes about {merging:.1f} s, a rebuild "
+            f"of the day {rebuilding:.1f} s"
         )
 
 
@@ -84,7 +84,7 @@ def _pace(way: Way, history: TableHistory) -> float | None:
 
 
 def expected_seconds(history: TableHistory, mode: Mode, rows: int | None) -> float | None:
-    """About how long a batch of a table takes that reads so many rows, by its last ones of a mode.
+    """The estimated seconds of a batch with so many rows, by the last batches of its mode.
 
     The median of what they took; where their sizes tell it, with the median of their seconds per
     row (Theil and Sen's line), else with the measured ones. None where there was none.

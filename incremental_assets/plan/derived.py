@@ -1,4 +1,4 @@
-"""What the tables of the lake have to offer to those that read them, told by the ledger alone."""
+"""Which days of silver and gold are stale, and how to load them, by the ledger alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from incremental_assets.plan.costs import Costs
 from incremental_assets.plan.work import DayWork, Plan, Work
 from incremental_assets.table import AsOf, SameDay, Table
 
-# The ways in which one load writes its days, one batch after the other.
+# The order of the batches of one load.
 _ORDER: tuple[tuple[Mode, Kind], ...] = (
     ("append", "advance"),
     ("merge", "advance"),
@@ -26,7 +26,7 @@ _ORDER: tuple[tuple[Mode, Kind], ...] = (
 
 
 def stale_days(table: Table, view: LedgerView, start: date, today: date) -> dict[date, str]:
-    """The days of a table whose upstream has batches that it has not read, with why.
+    """The days of a table whose upstream has batches that it has not read, each with the reason.
 
     Held days are left out as long as nothing new came for them and nobody accepted them; so are
     days outside the partitions `start` to `today`.
@@ -49,9 +49,9 @@ def stale_days(table: Table, view: LedgerView, start: date, today: date) -> dict
 
 
 def upstream_held(table: Table, day: date, view: LedgerView) -> str:
-    """Why a day cannot be built: a gate above it failed for the same date; else "".
+    """Why a day cannot be built: the gate of an upstream holds the same date; else "".
 
-    Also further up: what stands between has not read the held day, and so has nothing to say.
+    Any upstream counts, also one further up: the tables between have not read the held day.
     """
     for read in table.upstreams:
         held = view.table(read.table.name).held.get(day)
@@ -67,7 +67,7 @@ def upstream_held(table: Table, day: date, view: LedgerView) -> str:
 
 
 def not_read(table: Table, day: date, view: LedgerView) -> str:
-    """What a day has not read of its upstreams, in words; "" where it has read all."""
+    """What a day has not read of its upstreams, for a message; "" where it has read all."""
     work = _day_work(table, day, view)
     return work.why if work is not None else ""
 
@@ -96,7 +96,7 @@ def plan_derived(table: Table, days: Sequence[date], view: LedgerView) -> Plan:
 
 
 def unread(table: Table, read: SameDay | AsOf, day: date, view: LedgerView) -> tuple[Entry, ...]:
-    """The batches of an upstream that changed what a day is made of since it read them."""
+    """The batches of an upstream that a day has not read, and that changed its input."""
     history, upstream = view.table(table.name), view.table(read.table.name)
     low = history.watermark(read.table.name, day)
     if isinstance(read, SameDay):
@@ -116,7 +116,7 @@ def _day_work(table: Table, day: date, view: LedgerView) -> DayWork | None:
         new = unread(table, read, day, view)
         if new:
             last = new[-1].batch
-            batches = f"batch {last}" if len(new) == 1 else f"{len(new)} batches up to {last}"
+            batches = f"batch {last}" if len(new) == 1 else f"{len(new):,} batches up to {last}"
             reasons.append(f"{read.table.name} {batches}")
     if day in history.rewound:
         entry = history.rewound[day]
@@ -128,7 +128,7 @@ def _day_work(table: Table, day: date, view: LedgerView) -> DayWork | None:
 
 
 def _rows_to_read(table: Table, window: Window, day: date, view: LedgerView) -> int:
-    """How many rows of a day its batches wrote: all of them, or, where they are typed, the new."""
+    """How many rows of a day the upstream's batches wrote; for a typed table the new ones."""
     reads = [r for r in table.upstreams if r.table.name == window.upstream]
     if not any(isinstance(read, SameDay) for read in reads):
         return 0
@@ -140,14 +140,14 @@ def _rows_to_read(table: Table, window: Window, day: date, view: LedgerView) -> 
 def _way(
     table: Table, work: DayWork, view: LedgerView, costs: Callable[[], Costs]
 ) -> tuple[Mode, Kind, str]:
-    """How the day is to be written, and why, where that is not plain from what is new."""
+    """How the day is written, and the reason, where it does not follow from what is new."""
     history = view.table(table.name)
     other = other_code(table, history, work.day)
     because = made_by(other, table) if other else ""
     if table.write.recomputes_keys:
-        anew = work.day in history.rewound
+        rewound = work.day in history.rewound
         kept = because and f"{because}, and keys that do not change stay"
-        return "merge", "restate" if anew else "advance", "" if anew else kept
+        return "merge", "restate" if rewound else "advance", "" if rewound else kept
     if _restating(work, view) or work.day in history.rewound:
         return "rebuild", "restate", because
     if other and is_rebuilt_by_day(table):  # never half old code, half new

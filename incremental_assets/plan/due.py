@@ -1,4 +1,4 @@
-"""What is to be done next in a lake: the topmost tables that are stale, with all below them."""
+"""What is due next in a lake: the first stale table, with all tables built on it."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def stale_work(
 ) -> list[Due]:
     """The stale days of the first of the tables that has any, with the tables built on it.
 
-    Upstreams stand before what reads them. What is stale further down is due after that. Days whose
-    upstream is held are left out.
+    Upstreams come before the tables that read them. Tables further down are due after that. Days
+    whose upstream is held are left out.
     """
     for table, stale in stale_tables(chosen, view, start, today, span):
         below = with_downstream(table, chosen)
@@ -40,7 +40,7 @@ def stale_work(
 def stale_tables(
     chosen: Sequence[Table], view: LedgerView, start: date, today: date, span: DayRange
 ) -> Iterator[tuple[Table, Mapping[date, str]]]:
-    """The tables that are stale, in their order, with their stale days in `span` and why."""
+    """The stale tables, in their order, with their stale days in `span` and the reasons."""
     for table in chosen:
         stale = stale_days(table, view, start, today) if table.upstreams else {}
         days = {day: why for day, why in stale.items() if day in span}

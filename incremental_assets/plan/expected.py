@@ -1,4 +1,4 @@
-"""What a batch that is planned would leave in the ledger, as far as that can be told before it."""
+"""The ledger entries that a planned batch would write, as far as they can be known before it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LAST_ENTRIES = 100
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How many rows a day's work reads and leaves, None where nobody knows; `about`: estimated."""
+    """How many rows a day's work reads and writes, None where unknown; `about`: estimated."""
 
     read: int | None
     written: int | None
@@ -41,10 +41,10 @@ class Expected:
 def expected_batch(
     table: Table, work: Work, view: LedgerView, known: LedgerView, now: datetime
 ) -> list[Expected]:
-    """The outcomes of a batch that is done next, if its gate lets pass what it never judged.
+    """The outcomes of the next batch, if its gate passes what it has not judged yet.
 
-    `known` is what the ledger really has, `view` that with the batches that are expected before
-    this one. A day whose input was judged and held is held again.
+    `known` is the ledger as it is, `view` the same with the batches that are expected before this
+    one. A day whose input was judged and held is held again.
     """
     number = view.table(table.name).last_batch + 1
     sizes = {
@@ -101,7 +101,7 @@ def _touched(
 ) -> tuple[Touched, ...]:
     own = Touched(day, rows)
     if table.changes.is_snapshot and work.mode == "rebuild":
-        # What the snapshot after this one changed is told anew from it.
+        # The changes of the next snapshot are computed again.
         later = min((d for d in history.last_committed if d > day), default=None)
         return (own,) if later is None else (own, Touched(later, 0))
     return (own,)
@@ -114,14 +114,14 @@ def _position(todo: DayWork) -> str:
 
 
 def _landed(table: Table, work: Work, todo: DayWork, known: LedgerView) -> Size:
-    """Of files as many rows as the table's files had by their bytes; of a table those it counts."""
+    """Of files by the rows per byte of the table's last files; of a table those it counts."""
     history = known.table(table.name)
     if todo.source is not None and not todo.files:
         before = last_state(table, history, todo.day).get("seen", "")
         if not todo.seen and not before:
             return Size(None, None if table.landing_column is None else 0, about=True)
         more = rows_in(todo.seen) - rows_in(before)
-        # As many rows as before, but others: some were exchanged. Fewer: some went to other days.
+        # As many rows as before, but others: some were replaced. Fewer: some went to other days.
         rows = more or None if more >= 0 else 0
         return Size(rows, rows, about=True)
     size = sum(file.size for file in todo.files)

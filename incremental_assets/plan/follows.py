@@ -1,4 +1,4 @@
-"""What nobody can tell before a batch has read its rows: which other days it will change."""
+"""What only reading a batch's rows can tell: which other days it will change."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ONLY_READING_TELLS = (
 def what_may_follow(
     table: Table, work: Work, chosen: Sequence[Table], view: LedgerView
 ) -> tuple[str, tuple[str, ...]]:
-    """Why other days may become stale by a batch, in words, and the tables whose days they are.
+    """The reason that a batch may make other days stale, and the tables whose days they are.
 
     Both are empty where the batch changes its own days and no others look it up.
     """
@@ -32,7 +32,7 @@ def what_may_follow(
     lookers = [t for t in chosen if any(_reads(t, table, AsOf)) and view.table(t.name).high]
     if lookers:
         names = ", ".join(t.name for t in lookers)
-        reasons.append(f"the days of {names} whose rows look up what changes are made again")
+        reasons.append(f"the days of {names} whose rows look up what changes are rebuilt")
         follow |= _with_below(lookers, chosen)
     return "; ".join(reasons), tuple(t.name for t in chosen if t.name in follow)
 
@@ -52,13 +52,13 @@ def _other_days(table: Table, work: Work, view: LedgerView) -> str:
 
 def _other_landing_days(table: Table, work: Work) -> str:
     if table.changes.is_snapshot:
-        return "a snapshot that is as the one before it changes nothing, and nothing follows"
+        return "a snapshot that equals the one before changes nothing, and nothing follows"
     if table.day is not None and work.mode == "rebuild":
         return "a changed file changes each day that its rows are about, or were"
     if table.day is not None:
         return "rows that are about another day than they landed on change that day"
     if table.source is not None and table.landing_column is not None:
-        return "for which days the source has rows that are new is known after reading"
+        return "only reading tells for which days the source has new rows"
     return ""
 
 

@@ -1,7 +1,7 @@
-"""The plan: what a run would do now, told by doing the same with a ledger that is only expected.
+"""The plan: what a run would do now, computed over the ledger as it is expected to be.
 
 The rounds are those of a run, and each table's work is planned by the same code; instead of being
-loaded, a batch is added to the view of the ledger as what it would leave there.
+loaded, a batch is added to the view of the ledger with the entries that it would write.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from incremental_assets.table import Table
 class PlannedDay:
     """A day of a table in a run: `run` and `batch` are the numbers that they would have.
 
-    `rows` are those that are read, None where nobody knows and estimated where they are `about`;
-    so are the `bytes` of a table of the lake. `bytes` and `seconds` of a batch are shared out over
-    its days. `may_follow` are tables of which days may be done besides, and `unknown` says why.
+    `rows` are those that are read, None where unknown, estimated where `about` is true; so are the
+    `bytes` of a table of the lake. `bytes` and `seconds` of a batch are divided among its days.
+    `may_follow` are tables of which further days may be loaded, and `unknown` says why.
     """
 
     run: int
@@ -59,7 +59,7 @@ class PlannedDay:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What a run would do, in its order; what it would not, and why; and what is to be told."""
+    """What a run would do, in its order; what it would skip, and why; and notes for the reader."""
 
     days: tuple[PlannedDay, ...]
     skipped: tuple[Skipped, ...]
@@ -85,28 +85,30 @@ def forecast(
     """
     today = utc_today(now)
     span = within_partitions(days, settings.start_date, today)
-    look = PlanInspector()
-    ahead = _Ahead(chosen, view, settings, now, look)
-    due = due_runs(chosen, settings, span, now, lambda: ahead.view, look, log)
+    inspection = PlanInspector()
+    ahead = _Ahead(chosen, view, settings, now, inspection)
+    due = due_runs(chosen, settings, span, now, lambda: ahead.view, inspection, log)
     for number, each in enumerate(due, 1):
         log(f"Planning {each.days} of {each.tables[0].name} and what is built on it")
         ahead.run(number, each)
     planned = {(day.table, day.day) for day in ahead.days}
     left = skipped(chosen, ahead.view, settings, span, today, planned)
-    own = [said for t in chosen for said in (_unfinished(t, view), _gone(t, view, look, span))]
+    own = [
+        note for t in chosen for note in (_unfinished(t, view), _gone(t, view, inspection, span))
+    ]
     notes = [*filter(None, own), *ahead.notes, *([ONLY_READING_TELLS] if planned else [])]
     return Forecast(tuple(ahead.days), tuple(left), tuple(dict.fromkeys(notes)))
 
 
 @dataclass
 class _Ahead:
-    """The ledger as it will be, and what has to be done for that."""
+    """The ledger as it will be, and the days that are loaded on the way."""
 
     chosen: Sequence[Table]
     view: LedgerView
     settings: Settings
     now: datetime
-    look: Inspector
+    inspection: Inspector
     days: list[PlannedDay] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -115,7 +117,7 @@ class _Ahead:
         self._bytes_per_row = cache(lambda name: bytes_per_row(f"{self.settings.lake}/{name}"))
 
     def run(self, number: int, due: Due) -> None:
-        """Do a run: a table whose days are not all published ends it for what is built on it."""
+        """Plan a run: a table with an unpublished day ends it for the tables built on it."""
         failed: set[str] = set()
         today = utc_today(self.now)
         for table in due.tables:
@@ -124,15 +126,15 @@ class _Ahead:
                 continue
             for days in chunks(list(due.days), DAYS_PER_BATCH):
                 plan = plan_table(
-                    table, days, self.view, self.settings, today, self.look, now=self.now
+                    table, days, self.view, self.settings, today, self.inspection, now=self.now
                 )
-                self.notes += [f"{table.name}: {said}" for said in plan.notes]
+                self.notes += [f"{table.name}: {note}" for note in plan.notes]
                 held = [self._batch(number, table, work) for work in plan.work]
                 if plan.refused or any(held):
                     failed.add(table.name)
 
     def _batch(self, run: int, table: Table, work: Work) -> bool:
-        """Add a batch, and say whether a day of it will be held."""
+        """Add a batch; returns whether a day of it will be held."""
         expected = expected_batch(table, work, self.view, self._known, self.now)
         unknown, may_follow = what_may_follow(table, work, self.chosen, self.view)
         read = [each.size.read for each in expected]
@@ -179,7 +181,7 @@ class _Ahead:
 
 
 def _shares(expected: Sequence[Expected]) -> list[float]:
-    """Which part of a batch each of its days is, by rows; the same for each where they are few."""
+    """The share of each day in its batch, by rows; equal shares where no rows are expected."""
     rows = [each.size.read or 0 for each in expected]
     total = sum(rows)
     return [n / total if total else 1 / len(rows) for n in rows]
@@ -188,7 +190,7 @@ def _shares(expected: Sequence[Expected]) -> list[float]:
 def _reason(each: Expected) -> str:
     if each.entry.state == "held":
         return (
-            f"{each.todo.why}; its gate held it, its input is as it was, and so it will be held "
+            f"{each.todo.why}; its gate held it and its input has not changed, so it will be held "
             f"again: {each.entry.held_by}"
         )
     return each.todo.why
@@ -203,10 +205,10 @@ def _unfinished(table: Table, view: LedgerView) -> str:
     )
 
 
-def _gone(table: Table, view: LedgerView, look: PlanInspector, span: DayRange) -> str:
+def _gone(table: Table, view: LedgerView, inspection: PlanInspector, span: DayRange) -> str:
     if table.feed is None:
         return ""
-    listed = {day: files for day, files in look.seen(table.feed).items() if day in span}
+    listed = {day: files for day, files in inspection.seen(table.feed).items() if day in span}
     gone = no_longer_landed(listed, view.table(table.name))
     if not gone:
         return ""

@@ -1,4 +1,4 @@
-"""What landed files have to offer: which landing days hold files that are new or changed."""
+"""Which landing days hold files that are new or changed, by the listing and the ledger."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from functools import partial
 from incremental_assets.ledger.view import LedgerView, TableHistory
 from incremental_assets.plan.inspector import INSPECTOR, Inspector, Tag
 from incremental_assets.plan.work import DayWork, Plan, Work, file_entries
+from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.source_file import SourceFile, with_content_tag
@@ -23,7 +24,7 @@ def plan_landed(
     settings: Settings,
     inspection: Inspector = INSPECTOR,
 ) -> Plan:
-    """The landing days of a feed that hold something new."""
+    """What loading these landing days of a feed would do now."""
     history = view.table(table.name)
     fresh: dict[date, DayWork] = {}
     repaired: dict[date, DayWork] = {}
@@ -36,7 +37,7 @@ def plan_landed(
         held = history.held.get(day)
         judged = {file.path for file in held.files} if held is not None else ()
         tagged = inspection.tags(tag, history.files(day), judged)
-        new, changed, why = _news(table, listed, history, day, tagged)
+        new, changed, why = _pending(table, listed, history, day, tagged)
         if changed:
             repaired[day] = DayWork(day, why, (), (*new, *changed), tuple(changed))
         elif new:
@@ -68,25 +69,25 @@ def no_longer_landed(
     return {day: number for day, number in gone.items() if number}
 
 
-def _news(
+def _pending(
     table: Table, listed: Sequence[SourceFile], history: TableHistory, day: date, tagged: Tag
 ) -> tuple[list[SourceFile], list[SourceFile], str]:
     """The files of a day that are new, those whose rows are to be replaced, and why."""
     new, changed = table.files.new_and_changed(listed, history.files(day), tagged)
-    why = [f"{len(changed)} loaded files changed"] if changed else []
+    why = [f"{counted(len(changed), 'loaded file')} changed"] if changed else []
     wanted = history.to_load_again.get(day, frozenset()) - {file.path for file in changed}
     again = [tagged(file) for file in listed if file.path in wanted]
     if again:
         entry = history.rewound.get(day)
         by = f" by {entry.who}: {entry.why}" if entry else ""
-        why.append(f"{len(again)} files again: rewound{by}")
+        why.append(f"{counted(len(again), 'file')} again: rewound{by}")
     if new:
-        why.append(f"{len(new)} new" if why else f"{len(new)} new files")
+        why.append(f"{len(new)} new" if why else counted(len(new), "new file"))
     return new, [*changed, *again], ", ".join(why)
 
 
 def snapshot_work(history: TableHistory, day: DayWork) -> Work:
-    """A snapshot is a batch of its own: the next one is told from what it says.
+    """A snapshot is a batch of its own: the next one is compared with it.
 
     Where the day itself or a later one is loaded, the rows of a day are replaced.
     """

@@ -22,7 +22,7 @@ def plan_table(
     view: LedgerView,
     settings: Settings,
     today: date,
-    look: Inspector = INSPECTOR,
+    inspection: Inspector = INSPECTOR,
     *,
     now: datetime | None = None,
 ) -> Plan:
@@ -31,7 +31,7 @@ def plan_table(
     Without `now`, rows of a stored source whose timestamp lies in `today` count as come. Raises
     SourceError if the landing or a stored source cannot be listed.
     """
-    return with_accepted(_planned(table, days, view, settings, today, look, now), table, view)
+    return with_accepted(_planned(table, days, view, settings, today, inspection, now), table, view)
 
 
 def _planned(
@@ -40,11 +40,11 @@ def _planned(
     view: LedgerView,
     settings: Settings,
     today: date,
-    look: Inspector,
+    inspection: Inspector,
     now: datetime | None,
 ) -> Plan:
     if table.feed is not None:
-        return plan_landed(table, table.feed, days, view, settings, look)
+        return plan_landed(table, table.feed, days, view, settings, inspection)
     if table.source is not None:
-        return plan_stored(table, table.source, days, view, settings, today, look, now=now)
+        return plan_stored(table, table.source, days, view, settings, today, inspection, now=now)
     return plan_derived(table, days, view)

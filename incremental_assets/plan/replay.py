@@ -1,4 +1,4 @@
-"""Which days' rows in quarantine can be tried again now, and how what passes is written."""
+"""Of which days the rows in quarantine can be replayed now, and how the good ones are written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from incremental_assets.table import Table
 
 
 def plan_replay(table: Table, days: Sequence[date], view: LedgerView) -> Plan:
-    """The days of a typed table whose rows in quarantine can be tried again.
+    """The days of a typed table whose rows in quarantine can be replayed.
 
     Nothing new is read: the windows end where the day was read to. Raises DefinitionError for a
     table whose rows do not come from bronze.
@@ -36,13 +36,13 @@ def plan_replay(table: Table, days: Sequence[date], view: LedgerView) -> Plan:
         elif last is None:
             refused[day] = "it was never loaded"
         elif day in history.rewound:
-            refused[day] = "it was rewound; run it, which judges it anew"
+            refused[day] = "it was rewound; run it, which judges it again"
         elif any(
             entry.kind == "restate"
             for window in last.windows
             for entry in view.table(window.upstream).changes(day, window.high)
         ):
-            refused[day] = "its input was repaired since; run it, which judges all of it anew"
+            refused[day] = "its input was repaired since; run it, which judges all of it again"
         else:
             windows = tuple(Window(w.upstream, w.high, w.high) for w in last.windows)
             works[day] = DayWork(day, "rows in quarantine", windows, rows=last.rows_read)

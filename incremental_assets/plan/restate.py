@@ -1,4 +1,4 @@
-"""Days that are to be built anew although nothing new came for them."""
+"""Days that are to be rebuilt although their upstreams have nothing new for them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def require_restatable(table: Table) -> None:
     """Raises DefinitionError for a bronze table, which is not made of another one."""
     if table.layer == "bronze":
         raise DefinitionError(
-            f"{table.name}: bronze keeps what landed; to load a file anew, put it right where it "
-            "landed, or rewind the table: `incremental-assets watermarks rewind "
-            f"{table.name} --to BATCH --reason …`, and run it."
+            f"{table.name}: bronze keeps what landed. To load a file again, repair it where it "
+            "landed, or rewind the table (`incremental-assets watermarks rewind "
+            f"{table.name} --to BATCH --reason …`) and run it."
         )
 
 
 def plan_restate(table: Table, days: Sequence[date], view: LedgerView, why: str, lake: str) -> Plan:
-    """The days of a table that can be built anew now, from all that its upstreams have of them.
+    """The days of a table that can be rebuilt now, from all that its upstreams have of them.
 
     Raises DefinitionError for a bronze table.
     """
@@ -60,7 +60,7 @@ def plan_restate(table: Table, days: Sequence[date], view: LedgerView, why: str,
 def _lost_days(
     table: Table, days: Sequence[date], view: LedgerView, lake: str
 ) -> Mapping[date, str]:
-    """The days whose rows the upstream had, and has no more: made anew, they would be empty."""
+    """The days whose rows the upstream had and has no more: a rebuild would empty them."""
     facts = table.facts
     if facts is None:
         return {}
@@ -69,8 +69,8 @@ def _lost_days(
     last = {day: view.table(facts.name).changes(day, 0)[-1:] for day in days if day not in there}
     return {
         day: f"{facts.name} has no rows of it any more, and had {_rows(entry, day)} after batch "
-        f"{entry.batch}: to make it anew would empty it. Restore {facts.name} from a copy, or "
-        "load it again, before"
+        f"{entry.batch}: a rebuild would empty it. Restore {facts.name} from a backup, or "
+        "load it again, first"
         for day, some in last.items()
         for entry in some
         if _rows(entry, day)

@@ -1,4 +1,4 @@
-"""Which runs there are to do, one after the other, until nothing is due: a run's and a plan's."""
+"""Which runs are due, one after the other, until nothing is; for a run and for a plan."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _Seen = tuple[Due, str]
 
 @dataclass(frozen=True)
 class Left:
-    """What is due at the end although it was given once.
+    """A range that is still due at the end although it was given once.
 
-    `came_later`: not as it was given, so something has changed since. Else it was tried in vain.
+    `came_later`: its input has changed since. Otherwise the run did not load it.
     """
 
     due: Due
@@ -37,15 +37,15 @@ def due_runs(
     days: DayRange | None,
     now: datetime,
     ledger: Callable[[], LedgerView],
-    look: Inspector = INSPECTOR,
+    inspection: Inspector = INSPECTOR,
     log: Callable[[str], None] = lambda _: None,
     left: Callable[[Left], None] = lambda _: None,
 ) -> Iterator[Due]:
     """What to run next: landing days with something new, with all the tables; else stale days.
 
-    `ledger` is asked again after each round, by when all that was given is done, or has failed.
-    What was given once is not given again, so there is an end; `left` is told at the end what is
-    due then. Raises DayError for days outside the partitions and SourceError if a source cannot be
+    `ledger` is called again after each round, when all given runs have ended. A range that was
+    given once is not given again, so the rounds end; `left` is called then with each range that is
+    still due. Raises DayError for days outside the partitions and SourceError if a source cannot be
     listed. `log` takes one line for each source that is inspected.
     """
     today = utc_today(now)
@@ -53,7 +53,7 @@ def due_runs(
     tried: dict[_Key, str] = {}
     while True:
         view = ledger()
-        landed = _landed(chosen, settings, span, now, view, look, log)
+        landed = _landed(chosen, settings, span, now, view, inspection, log)
         due = [(each, seen) for each, seen in landed if _key(each) not in tried]
         stale: list[_Seen] = []
         for of_table in () if due else _stale(chosen, settings.start_date, today, span, view):
@@ -71,9 +71,9 @@ def due_runs(
 
 
 def within_partitions(days: DayRange | None, start: date, today: date) -> DayRange:
-    """The days that are asked for, as far as there are partitions; all where none are named.
+    """The given days that have partitions; all partitions where no days are given.
 
-    Raises DayError where there is none.
+    Raises DayError where none of the days has a partition.
     """
     if days is None:
         return DayRange(start, today)
@@ -91,33 +91,33 @@ def _landed(
     span: DayRange,
     now: datetime,
     view: LedgerView,
-    look: Inspector,
+    inspection: Inspector,
     log: Callable[[str], None],
 ) -> list[_Seen]:
-    news: dict[date, str] = {}
+    pending: dict[date, str] = {}
     fingerprints: dict[date, str] = {}
     for table in chosen:
         if table.layer == "bronze":
             log(f"Inspecting the source of {table.name}")
-            found = pending_days(table, view, settings, now, look)
+            found = pending_days(table, view, settings, now, inspection)
             for day, todo in found.days.items():
                 if day in span:
-                    news.setdefault(day, f"{table.name}: {todo.why}")
+                    pending.setdefault(day, f"{table.name}: {todo.why}")
                     fingerprints[day] = f"{fingerprints.get(day, '')} {found.position(day)}"
     return [
-        (Due(tuple(chosen), some, news[some.first]), str([fingerprints[day] for day in some]))
-        for some in contiguous(news)
+        (Due(tuple(chosen), some, pending[some.first]), str([fingerprints[day] for day in some]))
+        for some in contiguous(pending)
     ]
 
 
 def _stale(
     chosen: Sequence[Table], start: date, today: date, span: DayRange, view: LedgerView
 ) -> Iterator[list[_Seen]]:
-    """The stale days of each table that has any, with what is below it."""
+    """The stale days of each table that has any, with the tables built on it."""
     for table, stale in stale_tables(chosen, view, start, today, span):
         below = with_downstream(table, chosen)
         why = {some: "; ".join(stale[day] for day in some) for some in contiguous(stale)}
-        yield [(Due(below, some, told), told) for some, told in why.items()]
+        yield [(Due(below, some, reason), reason) for some, reason in why.items()]
 
 
 def _key(due: Due) -> _Key:

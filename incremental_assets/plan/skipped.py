@@ -1,4 +1,4 @@
-"""Days that a run would leave as they are although somebody may wait for them, each with why."""
+"""Days that a run would skip although they are not up to date, each with the reason."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from incremental_assets.table import Table
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Days of a table, `first` to `last`, that a run leaves as they are, and what can be done."""
+    """Days of a table, `first` to `last`, that a run skips, with the reason and the remedy."""
 
     table: str
     first: date
@@ -32,10 +32,10 @@ def skipped(
     today: date,
     planned: Collection[tuple[str, date]],
 ) -> list[Skipped]:
-    """What is left of these tables and days once what is `planned` is done, by table and day.
+    """What is skipped of these tables and days apart from what is `planned`, by table and day.
 
-    Days that a gate holds, and those above which one is held; landing folders outside the
-    partitions; days that other code has made. Raises SourceError if a landing cannot be listed.
+    Days that a gate holds, and those whose upstream is held; landing folders outside the
+    partitions; days that other code has built. Raises SourceError if a landing cannot be listed.
     """
     found: list[Skipped] = []
     for table in chosen:
@@ -73,8 +73,8 @@ def _held(table: Table, view: LedgerView, span: DayRange) -> Iterator[Skipped]:
                 table.name,
                 day,
                 day,
-                f"held since batch {entry.batch}: {entry.held_by}. Repair its input, or let it "
-                f"through: `incremental-assets gate accept {table.name} {day} --reason …`",
+                f"held since batch {entry.batch}: {entry.held_by}. Repair its input, or accept "
+                f"it: `incremental-assets gate accept {table.name} {day} --reason …`",
             )
 
 
@@ -86,7 +86,7 @@ def _below_held(table: Table, view: LedgerView, span: DayRange) -> Iterator[Skip
 
 
 def _held_above(table: Table, view: LedgerView) -> set[date]:
-    """The days that are held in any table that this one is built on."""
+    """The days that are held in any upstream, direct or not."""
     days: set[date] = set()
     for read in table.upstreams:
         days |= set(view.table(read.table.name).held) | _held_above(read.table, view)

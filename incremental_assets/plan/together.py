@@ -1,7 +1,7 @@
 """Whether the ledger and the tables of a lake are of the same time, for all of them at once.
 
-A load compares its own table. Whoever says what is new, or is about to load many, compares all of
-them first: one look at the end of each table's log, without Spark.
+A load compares its own table. Commands that report what is new, or load many tables, compare all of
+them first: they read the end of each table's log, without Spark.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ def require_all_together(ledger: Ledger, settings: Settings, tables: Sequence[Ta
     """Raise LedgerError if the ledger and any of the tables disagree, naming all that do.
 
     A claim without an outcome is no disagreement, whether or not the table has its batch. Changes
-    nothing; makes no ledger.
+    nothing; creates no ledger.
     """
     tails = ledger.tails([table.name for table in tables])
     found = [
-        said
+        one
         for table in tables
-        if (said := disagreement(ledger, tails[table.name], partial(log_standing, settings, table)))
+        if (one := disagreement(ledger, tails[table.name], partial(log_standing, settings, table)))
     ]
     if not found:
         return
-    listed = "\n".join(f"  {said.table} {said.in_brief}" for said in found)
-    gone = f" {A_TABLE_THAT_IS_GONE}" if any(not said.is_there for said in found) else ""
-    names = " ".join(said.table for said in found)
+    listed = "\n".join(f"  {one.table} {one.in_brief}" for one in found)
+    gone = f" {A_TABLE_THAT_IS_GONE}" if any(not one.is_there for one in found) else ""
+    names = " ".join(one.table for one in found)
     raise LedgerError(
         f"The ledger {ledger.path} and these tables are not of the same time (was one of them "
-        "removed, or a copy put in its place?), so nothing is loaded, and what is new cannot be "
-        f"told:\n{listed}\n"
-        "Restore the ledger and the tables as they were at one time; or make the ledger anew from "
+        "removed, or replaced by a backup?), so nothing is loaded, and it is not known what is "
+        f"new:\n{listed}\n"
+        "Restore the ledger and the tables as they were at one time; or rebuild the ledger from "
         f"the tables' logs, and the next run loads these tables again.{gone}\n"
         f"  incremental-assets ledger rebuild {names}"
     )

@@ -1,4 +1,4 @@
-"""What there is to do: for one day, for the days of one batch, and for all that were asked."""
+"""What a plan consists of: the work of a day, of a batch, and of all days."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ DAYS_PER_BATCH = 31
 class DayWork:
     """What there is to do for one day: its windows, its files, or its stored source, and why.
 
-    `rows` is about how many rows will be read; 0 where the files' sizes say it. `source` is what a
-    stored feed holds now; of a log in a Delta table, the version `since` was read before. `seen`
+    `rows` is the estimated number of rows to read; 0 where the files' sizes tell. `source` is what
+    a stored feed holds now; of a log in a Delta table, the version `since` was read before. `seen`
     and `listed` are the fingerprints of the rows and of the files that it has for the day, where
     they can be taken without Spark. `waived` are the rules that do not hold the day this time,
     because somebody accepted what they found.
@@ -65,9 +65,9 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do, and what is not done: `refused` days with the reason, `idle` ones without.
+    """What to load, and what not: `refused` days with the reason, `idle` ones without.
 
-    `notes` are to be told with it.
+    `notes` are for the log.
     """
 
     work: tuple[Work, ...] = ()

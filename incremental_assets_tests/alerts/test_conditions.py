@@ -37,7 +37,7 @@ def with_rows(entry: Entry, **counts: Any) -> Entry:
     return replace(entry, **counts)
 
 
-def test_a_held_day_is_told_with_its_rules_and_counts_and_nothing_else() -> None:
+def test_a_held_day_is_reported_with_its_rules_and_counts_and_nothing_else() -> None:
     held = with_rows(
         did(JUDGED, 7, 5, state="held"),
         held_by="quarantined_share: 9 of 20 rows (45.00%) are in quarantine; Ada: secret",
@@ -55,14 +55,14 @@ def test_a_held_day_is_told_with_its_rules_and_counts_and_nothing_else() -> None
     ]
 
 
-def test_a_held_day_that_was_accepted_is_not_told() -> None:
+def test_a_held_day_that_was_accepted_is_not_reported() -> None:
     held = did(JUDGED, 7, 5, state="held")
     accepted = did(JUDGED, 8, 5, state="accepted")
 
     assert said(held, accepted) == []
 
 
-def test_a_stale_day_is_due_once_it_has_waited_since_the_first_news_for_long_enough() -> None:
+def test_a_stale_day_is_due_once_it_has_waited_since_the_first_change_for_long_enough() -> None:
     first = replace(did(EVENTS, 1, 4, touched=[5]), recorded_at=NOON)
     again = replace(did(EVENTS, 2, 6, touched=[5]), recorded_at=NOON + timedelta(hours=5))
 
@@ -125,7 +125,7 @@ def test_a_handful_of_rows_is_no_share() -> None:
     assert len(said(counted(1, 5, 5))) == 1
 
 
-def test_what_was_made_anew_replayed_or_dropped_counts_no_more() -> None:
+def test_what_was_rebuilt_replayed_or_dropped_counts_no_more() -> None:
     bad = counted(1, 100, 50)
 
     assert said(bad, counted(2, 100, 0, mode="rebuild")) == []

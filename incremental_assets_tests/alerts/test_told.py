@@ -18,7 +18,7 @@ def so(kind: Kind, day: int, mark: str = "1", value: float = 0.0) -> Condition:
     return Condition(kind, "silver/sales", when, mark, f"{kind} as of {mark}", value)
 
 
-def test_what_was_told_is_told_again_only_with_another_mark() -> None:
+def test_what_was_told_is_reported_again_only_with_another_mark() -> None:
     found = [so("held", 5), so("late", 5)]
     message = news(found, Told())
     assert message is not None
@@ -41,7 +41,7 @@ def test_what_was_told_is_told_again_only_with_another_mark() -> None:
     assert message["resolved"] == []
 
 
-def test_what_is_over_is_told_once() -> None:
+def test_what_is_over_is_reported_once() -> None:
     told = Told.of([so("held", 5), so("held", 6)])
 
     message = news([so("held", 6)], told)
@@ -99,5 +99,5 @@ def test_what_was_told_is_read_back_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("text", [None, "", "{", "7", '["a"]', '[["held","t","yesterday","1"]]'])
-def test_where_that_cannot_be_read_everything_is_told_again(text: str | None) -> None:
+def test_where_that_cannot_be_read_everything_is_reported_again(text: str | None) -> None:
     assert Told.from_text(text) == Told()

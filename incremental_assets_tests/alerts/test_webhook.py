@@ -47,7 +47,7 @@ def test_a_webhook_that_hangs_is_left(hook: Receiver) -> None:
     assert refused(hook.url, seconds=0.2) == "The webhook does not answer (TimeoutError)."
 
 
-def test_a_webhook_that_is_not_there_or_talks_no_http_is_told(hook: Receiver) -> None:
+def test_a_webhook_that_is_not_there_or_talks_no_http_is_reported(hook: Receiver) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         nobody = f"http://127.0.0.1:{free.getsockname()[1]}/{TOKEN}"

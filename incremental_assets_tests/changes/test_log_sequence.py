@@ -92,7 +92,7 @@ IN_ORDER: dict[SequenceKind, list[str]] = {
 }
 
 
-def test_the_kind_of_a_text_is_told_from_what_it_is(spark: SparkSession) -> None:
+def test_the_kind_of_a_text_is_reported_from_what_it_is(spark: SparkSession) -> None:
     frame = spark.createDataFrame([(text,) for text in KINDS], "text string")
 
     found = frame.select("text", sequence_kind(F.col("text")).alias("kind")).collect()
@@ -225,7 +225,7 @@ def test_two_kinds_are_refused(found: list[str], remembered: SequenceKind | None
         settle_sequence_kind(found, remembered, "seq")
 
 
-def test_text_is_the_type_unless_another_is_said(spark: SparkSession) -> None:
+def test_text_is_the_type_unless_another_is_reported(spark: SparkSession) -> None:
     frame = spark.createDataFrame([("9",)], "v string")
     told, default = (
         frame.select(sequence_number(F.col("v"), "number", *types)).collect()

@@ -24,7 +24,7 @@ def rows(lake: Ledger, settings: Settings) -> int:
     """As many rows in the lists of batches, of watermarks and of rows in quarantine."""
     entries = [did(SALES, batch, 5, read={"bronze/events": batch}) for batch in range(1, ROWS + 1)]
     lake.transact_on(SALES.name, lambda _: [replace(e, rows_quarantined=1) for e in entries])
-    aside = pl.DataFrame(
+    quarantined = pl.DataFrame(
         {
             "_batch": [entry.batch for entry in entries],
             "_day": jan(5),
@@ -33,7 +33,7 @@ def rows(lake: Ledger, settings: Settings) -> int:
             "first_seen": datetime(2017, 1, 31, tzinfo=UTC),
         }
     )
-    aside.write_delta(f"{settings.lake}/quarantine/silver_sales")
+    quarantined.write_delta(f"{settings.lake}/quarantine/silver_sales")
     return ROWS
 
 
@@ -51,4 +51,4 @@ def test_the_help_says_so_everywhere() -> None:
     helps = [each.help for _, c in commands() for each in c.params if "--limit" in each.opts]
 
     assert len(LISTS) == len(helps) >= 4
-    assert set(helps) == {"At most so many rows; 0: all of them."}
+    assert set(helps) == {"Show at most so many rows; 0: all of them."}

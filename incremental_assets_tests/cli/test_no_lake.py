@@ -49,7 +49,7 @@ def test_a_lake_without_loads_has_nothing_to_show(command: Command, lake: Ledger
 
 
 @pytest.mark.parametrize("place", ["silver/sales", "quarantine/silver_sales"])
-def test_a_lake_whose_ledger_was_lost_has_its_ledger_made_anew(
+def test_a_lake_whose_ledger_was_lost_has_its_ledger_rebuilt(
     command: Command, lake: Ledger, settings: Settings, place: str
 ) -> None:
     pl.DataFrame({"_batch": [1], "_day": ["2017-01-05"]}).write_delta(f"{settings.lake}/{place}")

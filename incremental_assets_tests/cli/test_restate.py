@@ -14,7 +14,7 @@ from incremental_assets_tests.plan.ledgers import EVENTS, SALES, did
 
 
 @pytest.mark.parametrize("asked", ["2018-01-05", "2018-01-05...2018-01-07"])
-def test_days_that_were_never_loaded_are_told_in_one_sentence(
+def test_days_that_were_never_loaded_are_reported_in_one_sentence(
     command: Command, lake: Ledger, tmp_path: Path, asked: str
 ) -> None:
     lake.transact_on(SALES.name, lambda _: [did(SALES, 1, 5)])
@@ -46,7 +46,7 @@ def test_bronze_is_refused_before_a_run_is_made_whether_or_not_it_was_loaded(
     done = command("restate", *names, *asked, "--why", "new code")
 
     assert done.exit_code == 1
-    assert done.stderr.startswith("Error: bronze/events: bronze keeps what landed; to load a file")
+    assert done.stderr.startswith("Error: bronze/events: bronze keeps what landed. To load a file")
     assert not (tmp_path / ".dagster").exists()
 
 

@@ -41,7 +41,7 @@ def test_anything_else_is_no_day_and_the_message_shows_it(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "2017-01-01..2017-01-02", "2017-01-01...", "...2017-01-01"])
-def test_what_is_no_range_either_is_told_how_one_is_written(text: str) -> None:
+def test_what_is_no_range_either_is_reported_how_one_is_written(text: str) -> None:
     with pytest.raises(DayError, match=r"is not a day; expected .* or A\.\.\.B with three dots"):
         parse_days(text)
 
@@ -61,7 +61,7 @@ def test_a_single_day_is_a_range_of_one() -> None:
     assert str(days) == "2017-01-01"
 
 
-def test_a_range_contains_its_ends_and_nothing_beside_them() -> None:
+def test_a_range_contains_its_ends_and_nothing_next_to_them() -> None:
     days = DayRange(jan(2), jan(4))
 
     assert [day for day in range(1, 6) if jan(day) in days] == [2, 3, 4]

@@ -170,7 +170,7 @@ def test_files_of_versions_that_somebody_reads_stay(root: Path) -> None:
     assert [f.path for f in without(table.path, found, [1, 99])] == table.files[:1]
 
 
-def test_readers_are_told_which_versions_are_whole_and_never_less(root: Path) -> None:
+def test_readers_are_reported_which_versions_are_whole_and_never_less(root: Path) -> None:
     table = Table(root, 1)
     assert whole_from(table.path) == 0
 

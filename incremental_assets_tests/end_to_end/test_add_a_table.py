@@ -82,7 +82,7 @@ def a_rule_that_was_too_strict_is_corrected(shop: Shop, silver: Path) -> None:
     assert shop.command("run").returncode == 1  # all that came on the 7th is bad
     assert daily(shop) == [("2017-01-05", 36), ("2017-01-06", 7)]
     drop = ("quarantine", "drop", "silver/returns", "--reason", "a test till", "--yes")
-    assert shop.command(*drop).stdout.strip() == "1 rows of silver/returns are dropped, of 1 days."
+    assert shop.command(*drop).stdout.strip() == "Dropped 1 row of silver/returns, of 1 day."
     assert shop.command("quarantine", "list").stdout.strip() == "In quarantine: nothing."
 
 

@@ -140,7 +140,7 @@ def what_the_ledger_tells(shop: Shop) -> None:
     assert (unknown.returncode, unknown.stderr.startswith("Error: There is no table")) == (1, True)
 
 
-def test_run_with_nothing_new_starts_no_jvm_and_one_with_news_needs_it(
+def test_run_with_nothing_new_starts_no_jvm_and_one_with_something_new_needs_it(
     shop: Shop, spark: SparkSession, tmp_path: Path
 ) -> None:
     world = shop.world(spark)

@@ -59,7 +59,7 @@ def test_a_run_on_a_cluster_makes_the_same_tables(
         runs_like_an_embedded_spark(shop, spark, SPARK_MASTER=url, SPARK_LOCAL_IP="127.0.0.1")
 
 
-def test_a_server_that_is_not_there_is_said_at_once(shop: Shop, spark: SparkSession) -> None:
+def test_a_server_that_is_not_there_is_reported_at_once(shop: Shop, spark: SparkSession) -> None:
     land_two_days(shop.world(spark))
 
     done = shop.command("run", SPARK_REMOTE="sc://127.0.0.1:1")

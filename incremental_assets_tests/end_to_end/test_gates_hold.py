@@ -7,7 +7,7 @@ finds nothing but the held days. Everything is loaded once; the
 tests read what came of it.
 
 Two of the nine chains cannot be: bronze keeps every line, and what gold makes is made of good rows,
-so neither sets rows aside; a table that says so is refused when it is defined.
+so neither quarantines rows; a table that says so is refused when it is defined.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ class Chain:
         passed_it = LAYERS.index(layer) >= LAYERS.index(self.layer)
         if bad and passed_it and self.severity == "fail":
             return []
-        aside = passed_it and self.severity == "quarantine"
-        return [(o["id"], o["amount"]) for o in orders(day, bad=bad and not aside)]
+        quarantined = passed_it and self.severity == "quarantine"
+        return [(o["id"], o["amount"]) for o in orders(day, bad=bad and not quarantined)]
 
 
 CHAINS = [
@@ -294,7 +294,7 @@ def test_only_what_passed_the_gates_can_be_read(gates: Gates, way: Way, chain: C
 
 
 @every_chain
-def test_good_days_of_a_range_are_published_beside_a_bad_one(gates: Gates, chain: Chain) -> None:
+def test_good_days_of_a_range_are_published_next_to_a_bad_one(gates: Gates, chain: Chain) -> None:
     together = gates.rounds[0].rows
     for day in set(RANGE.days) - {RANGE.bad}:
         for layer in ("silver", "gold"):
@@ -402,14 +402,14 @@ def test_a_held_landing_day_leaves_its_lines_out_of_bronze(gates: Gates, way: Wa
     }
 
 
-def test_what_is_set_aside_is_in_quarantine_and_nothing_else_is(gates: Gates) -> None:
+def test_what_is_quarantined_is_in_quarantine_and_nothing_else_is(gates: Gates) -> None:
     folder = Path(gates.shop.settings.lake) / "quarantine"
 
     assert [path.name for path in folder.iterdir()] == ["silver_quarantine_silver"]
-    aside = pl.read_delta(str(folder / "silver_quarantine_silver"))
+    quarantined = pl.read_delta(str(folder / "silver_quarantine_silver"))
     found = sorted(
         (str(day), json.loads(row)["id"], tuple(reasons))
-        for day, row, reasons in aside.select("_day", "row", "reasons").iter_rows()
+        for day, row, reasons in quarantined.select("_day", "row", "reasons").iter_rows()
     )
     assert found == sorted((way.bad, f"{way.bad} 3", ("amount_at_least_0",)) for way in WAYS)
 
@@ -427,7 +427,7 @@ def test_what_is_set_aside_is_in_quarantine_and_nothing_else_is(gates: Gates) ->
     ],
     ids=["rows of bronze", "days of bronze", "rows of gold"],
 )
-def test_a_layer_that_sets_no_rows_aside_refuses_the_severity(
+def test_a_layer_that_quarantines_no_rows_refuses_the_severity(
     define: Callable[..., object], rule: Any, said: str
 ) -> None:
     with pytest.raises(DefinitionError, match=re.escape(said)):

@@ -29,9 +29,9 @@ def test_a_table_is_compared_with_its_source_rewound_and_restated_also_in_a_move
     behind, sales_mart = compared(shop, "bronze/events"), compared(shop, "gold/sales_mart")
     assert (behind["at_source"], behind["in_table"]) == (
         "2 files, up to 2017-01-06",
-        "1 files, up to 2017-01-05",
+        "1 file, up to 2017-01-05",
     )
-    assert (behind["days_behind"], behind["why"]) == (1, "2017-01-06: 1 new files")
+    assert (behind["days_behind"], behind["why"]) == (1, "2017-01-06: 1 new file")
     assert (sales_mart["days_behind"], sales_mart["in_table"]) == (0, "batch 1")
 
     batches = shop.ask("batches", "--json").stdout
@@ -45,7 +45,7 @@ def test_a_table_is_compared_with_its_source_rewound_and_restated_also_in_a_move
     done = shop.command(*back)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["days"] == ["2017-01-05"]
-    assert "1 files again: rewound by" in str(compared(shop, "bronze/events")["why"])
+    assert "1 file again: rewound by" in str(compared(shop, "bronze/events")["why"])
     newest, *_ = json.loads(shop.ask("batches", "bronze/events", "--json").stdout)
     assert (newest["state"], newest["why"]) == ("rewound", "the till sent yesterday's file")
 
@@ -63,7 +63,7 @@ def test_a_table_is_compared_with_its_source_rewound_and_restated_also_in_a_move
     assert restated.returncode == 0, restated.stderr
     assert json.loads(restated.stdout)["tables"] == ["silver/sales"]
     assert "silver/sales: rebuild 2017-01-05: new code" in restated.stderr
-    assert "gold/sales_mart: 1 days stand on what was restated" in restated.stderr
+    assert "gold/sales_mart: stale by the restatement: 2017-01-" in restated.stderr
     for name, rows in before.items():
         now = there.rows(name)
         assert len(now) == 5
@@ -74,9 +74,9 @@ def test_a_table_is_compared_with_its_source_rewound_and_restated_also_in_a_move
     asked = shop.command("ledger", "rebuild")
     assert asked.returncode == 1
     assert "is rebuilt for all tables, and the next run loads all of them again" in asked.stdout
-    anew = shop.command("ledger", "rebuild", "--yes", "--json")
-    assert anew.returncode == 0, anew.stderr
-    again_of = {row["table"]: row["of"] for row in json.loads(anew.stdout)}
+    rebuilt = shop.command("ledger", "rebuild", "--yes", "--json")
+    assert rebuilt.returncode == 0, rebuilt.stderr
+    again_of = {row["table"]: row["of"] for row in json.loads(rebuilt.stdout)}
     assert again_of["silver/sales"] == "2017-01-05...2017-01-06"
     (newest, *_) = json.loads(shop.ask("batches", "silver/sales", "--json").stdout)
     assert (newest["state"], "rebuilt from the table's log" in newest["why"]) == ("rewound", True)

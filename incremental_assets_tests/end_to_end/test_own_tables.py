@@ -126,7 +126,7 @@ def test_kills_at_random_moments_leave_the_tables_of_an_undisturbed_run(
         assert found[name] == rows, name
 
 
-def test_a_package_that_cannot_be_found_is_told_by_its_name(corner: Shop) -> None:
+def test_a_package_that_cannot_be_found_is_reported_by_its_name(corner: Shop) -> None:
     done = corner.command("run", INCREMENTAL_ASSETS_TABLES="no_such.package")
 
     assert done.returncode == 1

@@ -56,9 +56,9 @@ def dev(shop: Shop) -> Iterator[Dev]:
 
 def deliver(world: World, position: int) -> None:
     """Make a day's files elsewhere and rename them in, as whoever delivers should."""
-    aside = world.another("aside", own_landing=True)
-    land_day(aside, position, WEEK)
-    made = Path(aside.settings.landing)
+    delivery = world.another("delivery", own_landing=True)
+    land_day(delivery, position, WEEK)
+    made = Path(delivery.settings.landing)
     for file in sorted(made.rglob("*.jsonl")):
         if file.parts[-3] == "users" and position % 3:
             continue  # fewer runs: the users are told of every third day

@@ -109,7 +109,7 @@ def test_a_delivery_that_was_held_in_its_landing_is_accepted(lake: Lakes) -> Non
     assert station.rows("silver/bookings", "id") == [("a",)]
 
 
-def test_a_copy_that_deletes_much_is_accepted(lake: Lakes) -> None:
+def test_a_snapshot_that_deletes_much_is_accepted(lake: Lakes) -> None:
     shop = lake(*copies(Merge()))
     shop.land("products", DAY, "1.jsonl", copy(a="A", b="B", c="C"))
     shop.land("products", "2017-01-06", "1.jsonl", copy(a="A"))
@@ -138,7 +138,7 @@ def test_days_that_pass_together_are_accepted_together(lake: Lakes) -> None:
     assert station.rows("gold/per_train", "train", "seats") == [("t1", 2)]
 
 
-def test_what_cannot_be_accepted_is_said(lake: Lakes) -> None:
+def test_what_cannot_be_accepted_is_reported(lake: Lakes) -> None:
     station = held(lake)
 
     with pytest.raises(

@@ -70,7 +70,7 @@ def test_every_row_stays_once_late_ones_on_their_day_and_a_repair_replaces_its_d
     assert web.reasons("silver/visits") == []
 
 
-def test_a_day_of_which_every_row_is_set_aside_is_loaded_all_the_same(lake: Lakes) -> None:
+def test_a_day_of_which_every_row_is_quarantined_is_loaded_all_the_same(lake: Lakes) -> None:
     web = lake(VISITS, TYPED)
     web.land("visits", "2017-01-05", "1.jsonl", [visit(None), visit(None)])
 

@@ -53,7 +53,7 @@ def entries(lake: Lake, name: str) -> tuple[Entry, ...]:
     return lake.lakehouse.ledger.view().table(name).entries
 
 
-def test_a_ledger_that_is_older_than_its_tables_is_told_and_nothing_is_claimed(
+def test_a_ledger_that_is_older_than_its_tables_is_reported_and_nothing_is_claimed(
     lake: Lakes,
 ) -> None:
     found = shop(lake, LEDGER)
@@ -108,7 +108,7 @@ def older(lake: Lake, name: str) -> str:
 
 
 @pytest.mark.parametrize("break_it", [gone, older])
-def test_a_table_that_lacks_what_the_ledger_says_is_told_and_not_begun_anew(
+def test_a_table_that_lacks_what_the_ledger_says_is_reported_and_not_started_again(
     lake: Lakes, break_it: Callable[[Lake, str], str]
 ) -> None:
     found = shop(lake, BRONZE, SILVER)
@@ -123,7 +123,7 @@ def test_a_table_that_lacks_what_the_ledger_says_is_told_and_not_begun_anew(
         assert Path(found.path(name)).exists() == (break_it is older)
 
 
-def test_what_changes_a_table_beside_its_batches_is_no_reason_to_refuse(lake: Lakes) -> None:
+def test_what_changes_a_table_next_to_its_batches_is_no_reason_to_refuse(lake: Lakes) -> None:
     found = shop(lake)
     path = found.path(SILVER)
     DeltaTable(path).optimize.compact()

@@ -112,7 +112,7 @@ def test_a_late_update_does_not_bring_a_deleted_row_back(lake: Lakes) -> None:
     assert users.rows("silver/users", "id", "name") == [(1, "Ann again")]
 
 
-def test_a_history_holds_every_version_and_ends_with_a_delete(lake: Lakes) -> None:
+def test_scd2_holds_every_version_and_ends_with_a_delete(lake: Lakes) -> None:
     users = flat(lake, SCD2())
     users.land("users", "2017-01-05", "1.jsonl", [event("INSERT", 1, 1, name="A")])
     users.land("users", "2017-01-07", "1.jsonl", [event("DELETE", 9, 1)])
@@ -124,7 +124,7 @@ def test_a_history_holds_every_version_and_ends_with_a_delete(lake: Lakes) -> No
     assert users.rows("silver/users", *VERSION) == [(1, "A", 1, 5, False), (1, "B", 5, 9, False)]
 
 
-def test_what_an_event_lacks_sets_it_aside_with_the_reason(lake: Lakes) -> None:
+def test_what_an_event_lacks_quarantines_it_with_the_reason(lake: Lakes) -> None:
     users = flat(lake, Merge(), rules=quarantine(not_null("name")))
     users.land(
         "users",
@@ -169,7 +169,7 @@ def test_a_day_that_its_gate_holds_changes_nothing_and_is_judged_again(lake: Lak
     assert users.rows("silver/users", "id") == []
 
 
-def test_a_repaired_file_takes_back_what_it_said(lake: Lakes) -> None:
+def test_a_repaired_file_takes_back_what_it_brought(lake: Lakes) -> None:
     for write in (Merge(), SCD2()):
         users = flat(lake, write).another(type(write).__name__.lower())
         users.land("users", "2017-01-05", "1.jsonl", [event("INSERT", 1, 1, name="Ann")])

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets.changes import ChangeLog
 from incremental_assets.errors import DefinitionError
-from incremental_assets.operations.quarantined import Asked, set_aside
+from incremental_assets.operations.quarantined import QuarantineFilter, quarantined_rows
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.judge import RuleResult
 from incremental_assets.quality.rules import fail, quarantined_share
@@ -60,7 +60,7 @@ def columns(lake: Lake) -> set[str]:
     return {c for c in lake.frame("silver/tickets").columns if not c.startswith("_")} - {"dt"}
 
 
-def test_what_becomes_of_new_fields_is_said_by_field(lake: Lakes) -> None:
+def test_what_becomes_of_new_fields_is_reported_by_field(lake: Lakes) -> None:
     policy = {"*": "evolve", "debug": "discard", "password": "freeze"}
     shop = lake(*tickets(policy))
     load(shop, ticket("a", promo="x", debug={"deep": [1]}))
@@ -75,7 +75,7 @@ def test_what_becomes_of_new_fields_is_said_by_field(lake: Lakes) -> None:
     assert shop.rows("silver/tickets", "ticket_id") == [("a",), ("c",)]
 
 
-def test_of_a_thousand_new_fields_and_more_the_rest_is_told_and_stays_in_bronze(
+def test_of_a_thousand_new_fields_and_more_the_rest_is_reported_and_stays_in_bronze(
     lake: Lakes,
 ) -> None:
     shop = lake(*tickets())
@@ -99,7 +99,9 @@ def test_a_misfit_holds_its_day_or_is_left_out_where_its_column_says_so(lake: La
 
     assert found["values_fit"].found == "1 values of seats are no int"
     assert shop.rows("silver/tickets", "ticket_id") == [("a",), ("b",)]
-    (details,) = set_aside(shop.settings, shop.tables["silver/tickets"], Asked())["details"]
+    (details,) = quarantined_rows(shop.settings, shop.tables["silver/tickets"], QuarantineFilter())[
+        "details"
+    ]
     assert details.to_list() == ['seats: "many" is no int']
 
 
@@ -139,7 +141,7 @@ def test_an_optional_field_that_seems_to_be_renamed_is_a_warning(lake: Lakes) ->
     assert load(shop, ticket("b"), file="2.jsonl")["fields_present"].passed
 
 
-def test_a_nested_change_is_kept_as_text_or_set_aside(lake: Lakes) -> None:
+def test_a_nested_change_is_kept_as_text_or_quarantined(lake: Lakes) -> None:
     shop = lake(*tickets(holder=Text()))
     load(
         shop,
@@ -152,7 +154,7 @@ def test_a_nested_change_is_kept_as_text_or_set_aside(lake: Lakes) -> None:
         ("a", '{"row":1}'),
         ("c", '{"row":"two","seat":[1,{"x":null}]}'),
     ]
-    rows = set_aside(shop.settings, shop.tables["silver/tickets"], Asked())
+    rows = quarantined_rows(shop.settings, shop.tables["silver/tickets"], QuarantineFilter())
     assert rows["details"].to_list() == [['holder: {"name":"Bob"} is no string']]
 
 
@@ -184,7 +186,7 @@ def test_a_declared_type_that_grew_widens_the_column(
 
 
 @pytest.mark.parametrize("write", [Merge(), SCD2()])
-def test_a_key_of_a_log_widens_with_what_lies_beside_the_table(
+def test_a_key_of_a_log_widens_with_what_lies_next_to_the_table(
     lake: Lakes, write: Merge | SCD2
 ) -> None:
     def users(kind: FieldType) -> tuple[Table, Table]:

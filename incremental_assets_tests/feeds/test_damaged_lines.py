@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 
 from incremental_assets.days import parse_day, parse_days
-from incremental_assets.operations.quarantined import Asked, drop, in_quarantine, set_aside
+from incremental_assets.operations.quarantined import (
+    QuarantineFilter,
+    drop,
+    in_quarantine,
+    quarantined_rows,
+)
 from incremental_assets.upkeep import maintain
 from incremental_assets.writes import Merge
 from incremental_assets_tests.feeds import test_snapshots as copies
@@ -83,7 +88,9 @@ def test_what_is_not_exactly_one_object_is_quarantined_as_it_landed(lake: Lakes)
     bad = [line.removeprefix(b"\xef\xbb\xbf") for line in (*NOT_ONE, *NO_OBJECT)]
     assert bronze.rows_read == silver.rows_read == len(ONE) + len(bad)
     assert (silver.rows_inserted, silver.rows_quarantined) == (len(ONE), len(bad))
-    found = set_aside(station.settings, station.tables["silver/bookings"], Asked())
+    found = quarantined_rows(
+        station.settings, station.tables["silver/bookings"], QuarantineFilter()
+    )
     assert set(map(tuple, found["reasons"].to_list())) == {("line_unreadable",)}
     unread = [line for line in bad if line not in NO_OBJECT]
     kept = [landed_bytes(row) for row in found["row"].to_list()]
@@ -121,17 +128,24 @@ def test_a_lake_that_kept_bytes_as_text_is_shown_replayed_repaired_and_dropped_f
     table = station.tables[silver]
 
     def rows() -> list[tuple[str, bytes]]:
-        found = set_aside(station.settings, table, Asked()).select("_day", "row", "reasons")
+        found = quarantined_rows(station.settings, table, QuarantineFilter()).select(
+            "_day", "row", "reasons"
+        )
         unread = (r for r in found.iter_rows() if "line_unreadable" in r[2])
         return [(str(day), landed_bytes(row)) for day, row, _ in unread]
 
-    counts = in_quarantine(station.settings, [table], Asked())
+    counts = in_quarantine(station.settings, [table], QuarantineFilter())
     assert set(counts["rows"]) == {1}
     assert rows() == [(DAY, zipped), (NEXT, zipped), (last, zipped)]
     kept = maintain(station.settings, [table], lambda: station.spark, station.now)
     assert [place.failed for place in kept.places if place.failed] == []
 
-    drop(station.lakehouse, table, Asked(parse_days(last), "line_unreadable"), "an archive")
+    drop(
+        station.lakehouse,
+        table,
+        QuarantineFilter(parse_days(last), "line_unreadable"),
+        "an archive",
+    )
     assert rows() == [(DAY, zipped), (NEXT, zipped)]
     station.lakehouse.replay(table, [parse_day(DAY)], "line_unreadable")
     assert rows() == [(DAY, zipped), (NEXT, zipped)]

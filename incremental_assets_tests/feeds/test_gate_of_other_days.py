@@ -156,7 +156,7 @@ def test_a_rebuild_publishes_nothing_of_days_that_were_held_or_not_judged(
 
 
 @pytest.mark.parametrize("write", [Merge(), SCD2()], ids=lambda write: type(write).__name__)
-def test_a_late_copy_publishes_nothing_of_a_copy_that_was_held(
+def test_a_late_snapshot_publishes_nothing_of_a_snapshot_that_was_held(
     lake: Lakes, write: Merge | SCD2
 ) -> None:
     shop = lake(*Kind("copies", SnapshotDiff(("id",)), write).tables(STRICT))

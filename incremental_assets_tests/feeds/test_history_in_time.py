@@ -115,7 +115,7 @@ def test_the_log_decides_where_its_clock_went_back(lake: Lakes) -> None:
     ]
 
 
-def test_an_event_that_does_not_say_when_is_set_aside(lake: Lakes) -> None:
+def test_an_event_that_does_not_say_when_is_quarantined(lake: Lakes) -> None:
     users = lake(*tables(IN_TIME, ChangeLog.debezium()))
     timeless = change("c", 10, "05 10", 1, "A") | {"source": {"lsn": 10}}
     users.land("users", "2017-01-05", "1.jsonl", [timeless])
@@ -138,7 +138,7 @@ def test_a_flat_log_says_when_in_a_field_of_its_own(lake: Lakes) -> None:
     assert users.rows("silver/users", *VERSION) == [(1, "A", "01-05 10:00", "01-06 10:00", False)]
 
 
-def test_a_log_without_times_has_no_history_in_time() -> None:
+def test_a_log_without_times_has_no_scd2_by_event_time() -> None:
     with pytest.raises(DefinitionError, match=r'ChangeLog\(time="changed_at"\)'):
         tables(IN_TIME, ChangeLog())
 

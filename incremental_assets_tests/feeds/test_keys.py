@@ -1,4 +1,4 @@
-"""Gold tables whose rows are made anew by key: totals of a customer, running levels of a place."""
+"""Gold tables whose rows are recomputed by key: totals of a customer, running levels of a place."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ def counts_of(silver: Table, key: str, **counted: str) -> Table:
     )
 
 
-def test_a_delete_and_an_interval_that_ends_are_heard_of_in_a_history(lake: Lakes) -> None:
+def test_a_delete_and_an_interval_that_ends_are_found_over_scd2(lake: Lakes) -> None:
     landed, kept = logs.tables(SCD2(), ChangeLog())
     gold = counts_of(kept, "name", current="is_current")
     users = lake(landed, kept, gold)
@@ -325,7 +325,7 @@ def test_a_changed_number_of_equal_rows_is_heard_of_and_a_restatement_mends_what
 
 def test_a_table_by_key_reads_one_silver_table_and_names_its_key() -> None:
     assert CUSTOMER_ORDERS.facts is not None
-    with pytest.raises(DefinitionError, match="needs the key whose rows are made anew"):
+    with pytest.raises(DefinitionError, match="needs the key whose rows are recomputed"):
         replace(CUSTOMER_ORDERS, key=())
     with pytest.raises(DefinitionError, match="reads one table"):
         looked_up = AsOf(CUSTOMER_ORDERS.facts, key="user_id", at="created_at", valid_from="dt")

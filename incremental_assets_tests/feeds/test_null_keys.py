@@ -59,7 +59,7 @@ BAD = [row(1, None, "no part"), row(None, "x", "no id"), row(None, None, "neithe
 WHY = [("id_not_null",), ("id_not_null", "part_not_null"), ("part_not_null",)]
 
 
-def test_rows_with_a_null_in_their_key_are_set_aside_also_when_they_come_again(
+def test_rows_with_a_null_in_their_key_are_quarantined_also_when_they_come_again(
     lake: Lakes,
 ) -> None:
     shop = lake(*rows_tables())
@@ -75,7 +75,7 @@ def test_rows_with_a_null_in_their_key_are_set_aside_also_when_they_come_again(
         assert shop.reasons(name) == sorted(WHY * 2), name
 
 
-def test_events_and_copies_with_a_null_in_their_key_are_set_aside(lake: Lakes) -> None:
+def test_events_and_snapshots_with_a_null_in_their_key_are_quarantined(lake: Lakes) -> None:
     log, copies = landed("log", changes=ChangeLog()), landed("copies", changes=SnapshotDiff(KEY))
     shop = lake(log, copies, silver("logged", log), silver("copied", copies))
     events = [("INSERT", 1, 1, "x"), ("INSERT", 2, 1, None), ("DELETE", 3, None, "x")]

@@ -1,4 +1,4 @@
-"""Plans of tables over stored sources, and of tables whose code changed, beside what is then run."""
+"""Plans of tables over stored sources, and of tables whose code changed, compared with the run."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def visits(*times: str) -> pl.DataFrame:
     return pl.DataFrame(rows, schema_overrides={"seen_at": pl.Datetime("us", "UTC")})
 
 
-def test_a_stored_source_is_planned_by_the_days_that_changed_and_new_code_by_those_with_news(
+def test_a_stored_source_is_planned_by_the_days_that_changed_and_new_code_by_those_with_new_input(
     lake: Lakes,
 ) -> None:
     site = lake(BRONZE, SILVER)

@@ -1,4 +1,4 @@
-"""A ledger made anew from the tables' logs: what is loaded then ends in the same rows."""
+"""A ledger rebuilt from the tables' logs: the loads after it end in the same rows."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_after_a_lost_ledger_nothing_is_lost_and_nothing_doubled(
 
     done = rebuilt(shop)
 
-    assert done.aside == ""
+    assert done.former == ""
     assert [table.table for table in done.tables] == list(shop.tables)
     shop = shop.with_tables(*shop.tables.values())
     view = shop.lakehouse.ledger.view()
@@ -109,7 +109,7 @@ def test_after_a_lost_ledger_nothing_is_lost_and_nothing_doubled(
     assert (shop.versions(), shop.stale()) == (versions, {})
 
 
-def test_after_an_older_ledger_only_the_tables_that_are_named_are_made_anew(lake: Lakes) -> None:
+def test_after_an_older_ledger_only_the_tables_that_are_named_are_rebuilt(lake: Lakes) -> None:
     shop = trains(lake)
     shutil.copytree(shop.path(LEDGER), shop.path("_copy"))
     load(shop)
@@ -122,9 +122,9 @@ def test_after_an_older_ledger_only_the_tables_that_are_named_are_made_anew(lake
 
     done = rebuilt(shop, BRONZE, SILVER)
 
-    assert Path(done.aside, "_delta_log").is_dir()
-    assert done.aside.startswith(f"{shop.path(LEDGER)}_before_")
-    assert list(Path(shop.path(LEDGER)).parent.glob("_ledger_before_*")) == [Path(done.aside)]
+    assert Path(done.former, "_delta_log").is_dir()
+    assert done.former.startswith(f"{shop.path(LEDGER)}_before_")
+    assert list(Path(shop.path(LEDGER)).parent.glob("_ledger_before_*")) == [Path(done.former)]
     shop = shop.with_tables(*shop.tables.values())
     assert shop.lakehouse.ledger.view().table("gold/per_train").entries == gold.entries
     shop.load(DAYS, BRONZE, SILVER)
@@ -174,7 +174,7 @@ def test_a_silver_table_that_is_gone_starts_empty_and_is_loaded_again(lake: Lake
     assert shop.stale() == {}
 
 
-def test_a_ledger_that_cannot_be_read_is_made_anew_for_all_tables_only(lake: Lakes) -> None:
+def test_a_ledger_that_cannot_be_read_is_rebuilt_for_all_tables_only(lake: Lakes) -> None:
     shop = trains(lake)
     before = of_trains(shop)
     for file in Path(shop.path(LEDGER), "_delta_log").iterdir():
@@ -184,7 +184,7 @@ def test_a_ledger_that_cannot_be_read_is_made_anew_for_all_tables_only(lake: Lak
         rebuilt(shop, BRONZE)
     done = rebuilt(shop)
 
-    assert Path(done.aside, "_delta_log").is_dir()
+    assert Path(done.former, "_delta_log").is_dir()
     shop = shop.with_tables(*shop.tables.values())
     shop.load("2017-01-05")
     assert of_trains(shop) == before

@@ -15,7 +15,7 @@ from incremental_assets.delta import quarantine as quarantine_module
 from incremental_assets.engine import table_load as load_module
 from incremental_assets.errors import DefinitionError, GateError
 from incremental_assets.lakehouse import TableLoadResult
-from incremental_assets.operations.quarantined import Asked, drop, set_aside
+from incremental_assets.operations.quarantined import QuarantineFilter, drop, quarantined_rows
 from incremental_assets.quality.rules import (
     Rule,
     fail,
@@ -42,8 +42,8 @@ def station(lake: Lakes, *rules: Rule) -> Lake:
     return lake(landed("bookings"), bookings(*rules), per_train())
 
 
-def aside(lake: Lake, name: str = "silver/bookings") -> pl.DataFrame:
-    return set_aside(lake.settings, lake.tables[name], Asked())
+def quarantined(lake: Lake, name: str = "silver/bookings") -> pl.DataFrame:
+    return quarantined_rows(lake.settings, lake.tables[name], QuarantineFilter())
 
 
 def replay(
@@ -83,7 +83,7 @@ def test_rows_that_pass_are_merged_once_and_the_others_stay(lake: Lakes) -> None
     assert passed(replay(new)) == (1, 5)
 
     assert new.rows("silver/bookings", "id") == [("a",), ("b",)]
-    left = aside(new)
+    left = quarantined(new)
     assert sorted(map(tuple, left["reasons"].to_list())) == [
         ("line_unreadable",),
         ("seat_matches",),
@@ -110,7 +110,7 @@ def test_only_rows_with_a_reason_are_tried_and_the_others_are_left_as_they_are(
     assert passed(replay(new, "seat_matches")) == (2, 2)
 
     assert new.rows("silver/bookings", "id") == [("a",), ("c",), ("d",)]
-    left = {tuple(r): n for r, n in aside(new).select("reasons", "tried").iter_rows()}
+    left = {tuple(r): n for r, n in quarantined(new).select("reasons", "tried").iter_rows()}
     assert left == {("train_one_of",): 1, ("line_unreadable",): 1}
 
 
@@ -137,7 +137,7 @@ def test_the_incremental_result_equals_a_full_rebuild(lake: Lakes) -> None:
     for name in ("silver/bookings", "gold/per_train"):
         shown = [c for c in whole.frame(name).columns if c not in ("_batch",)]
         assert new.rows(name, *shown) == whole.rows(name, *shown)
-    assert sorted(aside(new)["row"]) == sorted(aside(whole)["row"])
+    assert sorted(quarantined(new)["row"]) == sorted(quarantined(whole)["row"])
 
 
 def test_shares_of_the_day_forget_what_passed(lake: Lakes) -> None:
@@ -162,12 +162,12 @@ def test_rows_that_came_too_late_are_let_in_by_a_longer_lateness(lake: Lakes) ->
     old.load("2017-01-05...2017-01-09")
     assert old.reasons("silver/bookings") == [("too_late",)]
     new = old.with_tables(landed("bookings"), replace(strict, allowed_lateness=timedelta(days=9)))
-    day = str(aside(old)["_day"][0])
+    day = str(quarantined(old)["_day"][0])
 
     result = replay(new, "", day)
 
     assert new.rows("silver/bookings", "id", "dt") == [("a", DAY)], result
-    assert aside(new).is_empty()
+    assert quarantined(new).is_empty()
 
 
 def test_a_row_without_a_key_of_its_own_is_added_once(lake: Lakes) -> None:
@@ -183,7 +183,7 @@ def test_a_row_without_a_key_of_its_own_is_added_once(lake: Lakes) -> None:
     assert passed(replay(new)) == (2, 2)
 
     assert new.rows("silver/bookings", "id") == [("a",), ("b",), ("b",)]
-    assert aside(new).is_empty()
+    assert quarantined(new).is_empty()
 
 
 @pytest.mark.parametrize("write", [Merge(), SCD2()])
@@ -230,11 +230,11 @@ def test_a_replay_that_dies_at_any_step_is_done_once_or_not_at_all(
     new.load(DAY)  # settles
     done = step in ("record", "drop")
     assert new.rows("silver/bookings", "id") == [("a",), *([("b",)] if done else [])]
-    assert len(aside(new)) == (4 if done else 5)
+    assert len(quarantined(new)) == (4 if done else 5)
 
     assert passed(replay(new)) == ((0, 4) if done else (1, 5))
     assert new.rows("silver/bookings", "id") == [("a",), ("b",)]
-    assert len(aside(new)) == 4
+    assert len(quarantined(new)) == 4
 
 
 def test_what_cannot_be_replayed_is_refused_and_stays(lake: Lakes) -> None:
@@ -249,12 +249,12 @@ def test_what_cannot_be_replayed_is_refused_and_stays(lake: Lakes) -> None:
 
     old.load(DAY)
     strict = station(lake, *fail(one_of("train", ("t1",))))
-    before = sorted(aside(old)["row"])
+    before = sorted(quarantined(old)["row"])
     with pytest.raises(
         GateError, match="the replay is held back by 2017-01-05: train_one_of: 2 of"
     ):
         replay(strict)
-    assert sorted(aside(strict)["row"]) == before
+    assert sorted(quarantined(strict)["row"]) == before
     assert strict.load(DAY)["silver/bookings"].failed == {}
 
 
@@ -279,14 +279,14 @@ def test_rows_judged_again_keep_the_moment_they_were_first_seen(lake: Lakes) -> 
 
     times = {
         row[-9:]: (since, tried)
-        for row, since, tried in aside(shop).select("row", "first_seen", "tried").iter_rows()
+        for row, since, tried in quarantined(shop).select("row", "first_seen", "tried").iter_rows()
     }
-    changed = next(row for row in aside(shop)["row"] if '"t8"' in row)
+    changed = next(row for row in quarantined(shop)["row"] if '"t8"' in row)
     assert times.pop(changed[-9:]) == (shop.now, 1)
     assert set(times.values()) == {(seen, 2)}
 
 
-def test_what_cannot_be_read_is_told_with_field_type_and_value(lake: Lakes) -> None:
+def test_what_cannot_be_read_is_reported_with_field_type_and_value(lake: Lakes) -> None:
     table = bookings()
     assert table.schema is not None
     typed = replace(table, schema=type(table.schema)(**table.schema.columns, seats=Integer()))
@@ -307,7 +307,7 @@ def test_what_cannot_be_read_is_told_with_field_type_and_value(lake: Lakes) -> N
     shop.land("bookings", DAY, "1.jsonl", rows)
     shop.load(DAY)
 
-    told = sorted(text for details in aside(shop)["details"] for text in details)
+    told = sorted(text for details in quarantined(shop)["details"] for text in details)
     assert told == [
         "a name is there twice in one object, and nobody can say which value is right",
         'seats: "three" is no int',
@@ -321,13 +321,13 @@ def test_rows_are_dropped_by_reason_and_it_is_on_record(lake: Lakes) -> None:
     shop = first(lake)
     table = shop.tables["silver/bookings"]
     with pytest.raises(DefinitionError, match="needs a reason"):
-        drop(shop.lakehouse, table, Asked(), " ")
+        drop(shop.lakehouse, table, QuarantineFilter(), " ")
 
-    assert drop(shop.lakehouse, table, Asked(reason="line_unreadable"), "a broken till") == {
-        date(2017, 1, 5): 1
-    }
+    assert drop(
+        shop.lakehouse, table, QuarantineFilter(reason="line_unreadable"), "a broken till"
+    ) == {date(2017, 1, 5): 1}
 
-    assert len(aside(shop)) == 4
+    assert len(quarantined(shop)) == 4
     said = shop.lakehouse.ledger.view().table("silver/bookings").outcomes[-1]
     assert (said.state, said.rows_deleted, said.held_by, said.why) == (
         "dropped",
@@ -338,8 +338,8 @@ def test_rows_are_dropped_by_reason_and_it_is_on_record(lake: Lakes) -> None:
     shop.land("bookings", DAY, "2.jsonl", [booking("z", "9")])
     shop.load(DAY)
     assert shop.rows("silver/bookings", "id") == [("a",), ("z",)]
-    assert drop(shop.lakehouse, table, Asked(), "all of it") == {date(2017, 1, 5): 4}
-    assert aside(shop).is_empty()
+    assert drop(shop.lakehouse, table, QuarantineFilter(), "all of it") == {date(2017, 1, 5): 4}
+    assert quarantined(shop).is_empty()
 
 
 def test_rows_older_than_the_retention_go_when_others_come(lake: Lakes) -> None:
@@ -349,6 +349,6 @@ def test_rows_older_than_the_retention_go_when_others_come(lake: Lakes) -> None:
     shop.land("bookings", DAY, "2.jsonl", [booking("z", "bad")])
     shop.load(DAY)
 
-    assert [row.count('"z"') for row in aside(shop)["row"]] == [1]
+    assert [row.count('"z"') for row in quarantined(shop)["row"]] == [1]
     path = f"{shop.settings.lake}/quarantine/silver_bookings"
     assert "first_seen" in {field.name for field in DeltaTable(path).schema().fields}

@@ -1,4 +1,4 @@
-"""Days that are built anew on purpose, with all that stands on them."""
+"""Days that are rebuilt on purpose, with all that depends on them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def again(lake: Lake, days: str, *names: str) -> dict[str, TableLoadResult]:
     return {result.table: result for result in found}
 
 
-def test_a_day_is_built_anew_with_what_stands_on_it_and_no_other_day(station: Lake) -> None:
+def test_a_day_is_rebuilt_with_what_depends_on_it_and_no_other_day(station: Lake) -> None:
     before = content(station)
     files = {name: _files(station, name) for name in ("silver/bookings", "gold/per_train")}
 

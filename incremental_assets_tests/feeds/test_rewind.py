@@ -64,7 +64,7 @@ def test_files_that_were_loaded_since_are_loaded_again_and_replace_their_rows(
     assert states(results, "bronze/bookings") == ["idle", "committed"]
     (entry,) = results["bronze/bookings"].days[date(2017, 1, 6)].entries
     assert (entry.kind, entry.mode, entry.rows_read) == ("restate", "rebuild", 2)
-    assert "1 files again: rewound by" in entry.why
+    assert "1 file again: rewound by" in entry.why
     assert "a till counted twice" in entry.why
     assert set(station.stale()) == {"silver/bookings"}
     station.load_stale()
@@ -83,7 +83,7 @@ def test_a_file_that_was_archived_keeps_its_rows(station: Lake) -> None:
     assert content(station) == before
 
 
-def test_a_silver_day_is_made_anew_and_its_shares_count_each_row_once(station: Lake) -> None:
+def test_a_silver_day_is_rebuilt_and_its_shares_count_each_row_once(station: Lake) -> None:
     before = content(station)
     done = back(station, "silver/bookings", 0, parse_days(NEXT))
 
@@ -97,7 +97,7 @@ def test_a_silver_day_is_made_anew_and_its_shares_count_each_row_once(station: L
     assert station.stale() == {}
 
 
-def test_a_gold_day_is_made_anew(station: Lake) -> None:
+def test_a_gold_day_is_rebuilt(station: Lake) -> None:
     before = content(station)
     back(station, "gold/per_train", 1)
     assert station.stale() == {"gold/per_train": [NEXT]}
@@ -161,7 +161,7 @@ def test_a_sequence_goes_on_from_the_gaps_it_knew(lake: Lakes) -> None:
     assert made.news("bronze/movements") == []
 
 
-def test_a_copy_is_compared_again(lake: Lakes) -> None:
+def test_a_snapshot_is_compared_again(lake: Lakes) -> None:
     table = Table(
         "bronze/bookings",
         "",
@@ -181,11 +181,11 @@ def test_a_copy_is_compared_again(lake: Lakes) -> None:
 
     assert made.bronze("bronze/bookings", "id", "seat") == before
     overwritten = replace(table, reads=(Stored("bookings"),))
-    with pytest.raises(DefinitionError, match="each copy overwrites the one before"):
+    with pytest.raises(DefinitionError, match="each snapshot overwrites the one before"):
         rewind(made.lakehouse, overwritten, 0, "why")
 
 
-def test_what_a_damaged_copy_lacked_is_still_known_when_it_was_rewound(lake: Lakes) -> None:
+def test_what_a_damaged_snapshot_lacked_is_still_known_when_it_was_rewound(lake: Lakes) -> None:
     table = Table(
         "bronze/bookings",
         "",
@@ -216,7 +216,7 @@ def test_what_a_damaged_copy_lacked_is_still_known_when_it_was_rewound(lake: Lak
         (-1, None, WatermarkError, "has no batch -1 yet"),
         (2, None, WatermarkError, "no day was loaded after batch 2"),
         (1, parse_days(DAY), WatermarkError, f"no day of {DAY} was loaded after batch 1"),
-        (datetime.fromisoformat("2030-01-01T00:00Z"), None, WatermarkError, "is still to come"),
+        (datetime.fromisoformat("2030-01-01T00:00Z"), None, WatermarkError, "lies in the future"),
     ],
 )
 def test_what_cannot_be_rewound_is_refused_and_changes_nothing(
@@ -249,7 +249,7 @@ def test_a_table_with_an_unfinished_batch_is_refused(
         patch.setattr("incremental_assets.engine.table_load.record", die)
         station.load(NEXT, "bronze/bookings")
 
-    with pytest.raises(ConflictError, match="has no outcome yet: its run is at work elsewhere"):
+    with pytest.raises(ConflictError, match="has no outcome yet: its run is in progress elsewhere"):
         back(station, "bronze/bookings", 1)
     station.load(NEXT, "bronze/bookings")
     assert back(station, "bronze/bookings", 1).days == (date(2017, 1, 6),)

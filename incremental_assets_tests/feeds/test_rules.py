@@ -98,7 +98,9 @@ def checks(lake: Lake, name: str) -> dict[str, RuleResult]:
     return dict(load(lake, name).checks)
 
 
-def test_copies_of_a_value_are_set_aside_within_a_batch_and_against_the_table(lake: Lakes) -> None:
+def test_copies_of_a_value_are_quarantined_within_a_batch_and_against_the_table(
+    lake: Lakes,
+) -> None:
     trains = lake(landed("bookings"), bookings(*quarantine(unique("seat"))))
     first = [booking("a", "1"), booking("b", "1"), booking("c", None), booking("d", None)]
     trains.land("bookings", DAY, "1.jsonl", first)
@@ -163,11 +165,11 @@ def test_a_sum_that_the_other_table_cannot_give_is_named(lake: Lakes) -> None:
         reconciles_with("bronze/bookings", {"seats": ("sum(seats)", "sum(sold)")})
     with pytest.raises(DefinitionError, match="'seats' is no aggregate"):
         reconciles_with("silver/bookings", {"seats": ("seats", "sum(sold)")})
-    with pytest.raises(DefinitionError, match="give them to a gold table that is made by day"):
+    with pytest.raises(DefinitionError, match="give them to a gold table that is rebuilt by day"):
         bookings(*fail(rule))
 
 
-def test_a_key_that_another_table_lacks_is_set_aside_until_it_is_there(lake: Lakes) -> None:
+def test_a_key_that_another_table_lacks_is_quarantined_until_it_is_there(lake: Lakes) -> None:
     trains = Table(
         name="silver/trains",
         description="Trains.",
@@ -297,7 +299,7 @@ def test_rules_that_do_not_fit_the_layer_are_refused() -> None:
         landed("bookings", *warn(null_share("seat", 0.1)))
     with pytest.raises(DefinitionError, match=r"\['row_count'\] count the rows of a day"):
         replace(per_train(*fail(row_count(1))), write=RecomputeKeys(), sums=None)
-    with pytest.raises(DefinitionError, match="judged of every such table"):
+    with pytest.raises(DefinitionError, match="every such table has the rules"):
         bookings(*warn(satisfies("values_readable", "seat = '1'")))
 
 

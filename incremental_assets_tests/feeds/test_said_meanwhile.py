@@ -12,7 +12,7 @@ import pytest
 from incremental_assets.engine.table_load import TableSteps
 from incremental_assets.errors import ConflictError
 from incremental_assets.operations.accept import accept
-from incremental_assets.operations.quarantined import Asked, drop
+from incremental_assets.operations.quarantined import QuarantineFilter, drop
 from incremental_assets.operations.rewind import rewind
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_accept import RULES
@@ -22,7 +22,7 @@ from incremental_assets_tests.feeds.world import Lake
 THE_DAY, NEXT, SILVER = date(2017, 1, 5), "2017-01-06", "silver/bookings"
 SAY: dict[str, Callable[[Lake], object]] = {
     "accepted": lambda lake: accept(lake.lakehouse, lake.tables[SILVER], THE_DAY, "seen"),
-    "dropped": lambda lake: drop(lake.lakehouse, lake.tables[SILVER], Asked(), "seen"),
+    "dropped": lambda lake: drop(lake.lakehouse, lake.tables[SILVER], QuarantineFilter(), "seen"),
     "rewound": lambda lake: rewind(lake.lakehouse, lake.tables[SILVER], 0, "seen"),
 }
 
@@ -79,7 +79,7 @@ class Between:
 
 
 @pytest.mark.parametrize("said", SAY)
-def test_a_load_that_claims_before_a_person_has_written_is_recorded_and_the_person_is_told(
+def test_a_load_that_claims_before_a_manual_decision_is_recorded_and_the_decision_is_refused(
     lake: Lakes, said: str, without_lock: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop = station(lake)
@@ -106,7 +106,7 @@ def test_a_load_that_claims_before_a_person_has_written_is_recorded_and_the_pers
     assert shop.reasons(SILVER) == [("train_one_of",)]
 
 
-def test_a_load_that_planned_before_a_person_spoke_is_told(
+def test_a_load_that_planned_before_a_manual_decision_is_reported(
     lake: Lakes, without_lock: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop = station(lake)

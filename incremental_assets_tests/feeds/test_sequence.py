@@ -109,7 +109,7 @@ def test_days_out_of_order_are_no_gap_because_the_source_has_their_numbers(lake:
     assert landed(stock) == [1, 2, 3, 4]
 
 
-def test_a_gap_fails_or_waits_as_it_is_told(lake: Lakes) -> None:
+def test_a_gap_fails_or_waits_as_it_is_reported(lake: Lakes) -> None:
     rows = movements((1, "05 10:00"), (2, "05 11:00"), (4, "05 12:00"))
     strict = lake(*tables(on_gap="fail"))
     strict.put_parquet("movements", "1.parquet", rows)

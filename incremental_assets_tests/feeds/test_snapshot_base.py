@@ -68,7 +68,7 @@ def grown_by(shop: Lake, days: int) -> date:
     return FIRST + timedelta(days=days)
 
 
-def test_a_copy_reads_no_more_after_ten_times_the_history(
+def test_a_snapshot_reads_no_more_after_ten_times_the_history(
     lake: Lakes, spark: SparkSession, event_log: Path
 ) -> None:
     counted, read, files = EventLog(spark, event_log), [], []

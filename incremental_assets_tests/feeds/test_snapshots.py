@@ -1,4 +1,4 @@
-"""Tables of the lake over full copies: a catalogue that lands whole every day."""
+"""Tables of the lake over snapshots: a catalogue that lands whole every day."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def operations(lake: Lake) -> list[tuple[str, str, str]]:
     return sorted((r[0][-2:], r[1], str(r[2])) for r in found)
 
 
-def test_only_what_differs_from_the_copy_before_is_kept(lake: Lakes) -> None:
+def test_only_what_differs_from_the_snapshot_before_is_kept(lake: Lakes) -> None:
     shop = lake(*tables(SCD2()))
     shop.land("products", "2017-01-05", "1.jsonl", copy(a="A", b="B", c="C", d="D"))
     shop.land("products", "2017-01-06", "1.jsonl", copy(a="A", b="B2", d="D", e="E"))
@@ -100,7 +100,7 @@ def test_order_of_columns_and_null_columns_are_no_change_and_ignored_ones_neithe
     assert changes(shop) == [("2017-01-05", "a")]
 
 
-def test_a_copy_that_would_delete_too_much_is_held_and_the_next_one_is_compared_without_it(
+def test_a_snapshot_that_would_delete_too_much_is_held_and_the_next_one_is_compared_without_it(
     lake: Lakes,
 ) -> None:
     shop = lake(*tables(Merge()))
@@ -123,7 +123,7 @@ def test_a_copy_that_would_delete_too_much_is_held_and_the_next_one_is_compared_
     assert [sku for (sku,) in shop.rows("silver/products", "sku")] == ["a", "b", "d"]
 
 
-def test_an_empty_copy_and_a_missing_one_delete_nothing(lake: Lakes) -> None:
+def test_an_empty_snapshot_and_a_missing_one_delete_nothing(lake: Lakes) -> None:
     shop = lake(*tables(Merge()))
     shop.land("products", "2017-01-05", "1.jsonl", copy(a="A", b="B"))
     shop.land("products", "2017-01-06", "1.jsonl", [])
@@ -134,7 +134,7 @@ def test_an_empty_copy_and_a_missing_one_delete_nothing(lake: Lakes) -> None:
     assert [sku for (sku,) in shop.rows("silver/products", "sku")] == ["a", "b"]
 
 
-def test_a_copy_with_a_key_twice_is_refused_and_nothing_is_loaded(lake: Lakes) -> None:
+def test_a_snapshot_with_a_key_twice_is_refused_and_nothing_is_loaded(lake: Lakes) -> None:
     shop = lake(*tables(Merge()))
     shop.land("products", "2017-01-05", "1.jsonl", [*copy(a="A"), *copy(a="B", c="C")])
 
@@ -168,7 +168,7 @@ def catalogue(seed: int) -> dict[str, list[dict[str, Any]]]:
     return days
 
 
-def test_copies_in_any_order_and_a_repaired_one_end_in_the_same_products(lake: Lakes) -> None:
+def test_snapshots_in_any_order_and_a_repaired_one_end_in_the_same_products(lake: Lakes) -> None:
     whole = lake(*tables(SCD2(), max_deleted_share=1.0))
     copies = catalogue(5)
     for day, rows in copies.items():
@@ -205,7 +205,7 @@ def with_damage(seed: int) -> dict[str, list[dict[str, Any] | str]]:
 
 # The first damaged copy before the second, and after it; the last copy whole, and damaged.
 @pytest.mark.parametrize("seed", [1, 3])
-def test_damaged_copies_in_any_order_end_in_the_same_products(lake: Lakes, seed: int) -> None:
+def test_damaged_snapshots_in_any_order_end_in_the_same_products(lake: Lakes, seed: int) -> None:
     whole = lake(*tables(SCD2(), max_deleted_share=1.0))
     days = with_damage(seed)
     for day, rows in days.items():
@@ -225,7 +225,7 @@ def test_damaged_copies_in_any_order_end_in_the_same_products(lake: Lakes, seed:
     )
 
 
-def test_a_damaged_copy_that_is_repaired_deletes_what_it_lacks(lake: Lakes) -> None:
+def test_a_damaged_snapshot_that_is_repaired_deletes_what_it_lacks(lake: Lakes) -> None:
     shop = lake(*tables(Merge()))
     shop.land("products", "2017-01-05", "1.jsonl", copy(a="A", b="B", c="C"))
     damaged = shop.land("products", "2017-01-06", "1.jsonl", [*copy(a="A", b="B"), "{half"])

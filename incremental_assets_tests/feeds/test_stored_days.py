@@ -98,7 +98,7 @@ def test_late_rows_that_come_where_others_left_are_loaded(lake: Lakes) -> None:
     assert sorted(landed(shop, "order_id")) == [("a",), ("b",), ("c",), ("d",)]
 
 
-def test_a_change_below_the_watermark_that_is_not_read_is_said(lake: Lakes) -> None:
+def test_a_change_below_the_watermark_that_is_not_read_is_reported(lake: Lakes) -> None:
     shop = lake(bronze(Timestamp("updated_at")))
     shop.put_delta("orders", orders(*FIRST))
     shop.load("2017-01-05")

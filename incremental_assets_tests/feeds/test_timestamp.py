@@ -308,7 +308,7 @@ def test_a_watermark_of_ones_own_is_asked(lake: Lakes) -> None:
     assert landed == ["c", "e"]
 
 
-def test_a_history_of_orders_is_measured_in_their_timestamp(lake: Lakes) -> None:
+def test_scd2_of_orders_is_measured_in_their_timestamp(lake: Lakes) -> None:
     bronze, silver = tables()
     history = replace(silver, write=SCD2(ignore_changes_in=("updated_at",)))
     shop = lake(bronze, history)

@@ -191,7 +191,7 @@ def test_a_file_system_that_is_read_only_names_the_place_and_the_variable(
         pytest.fail("the lock was held on a disk that cannot be written")
 
 
-def test_work_that_can_wait_gives_up_after_its_seconds_and_is_told(tmp_path: Path) -> None:
+def test_work_that_can_wait_gives_up_after_its_seconds_and_is_reported(tmp_path: Path) -> None:
     with another_process(tmp_path, SALES) as owner:
         with brief_lock(str(tmp_path), SALES, "upkeep", seconds=0.3) as held:
             assert not held

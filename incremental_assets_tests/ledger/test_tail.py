@@ -67,7 +67,7 @@ def test_after_a_commit_the_tail_is_that_batch(ledger: Ledger) -> None:
     assert ledger.tail(SALES).last == done
 
 
-def test_a_claim_without_an_outcome_is_told_with_all_its_days(ledger: Ledger) -> None:
+def test_a_claim_without_an_outcome_is_reported_with_all_its_days(ledger: Ledger) -> None:
     done = entry(1, "committed", high="4")
     claims = (entry(2, day=jan(1)), entry(2, day=jan(2)))
     append(ledger, entry(1), done)

@@ -110,7 +110,7 @@ def test_of_a_batch_of_several_days_the_last_day_tells(ledger: Ledger) -> None:
     assert rows(ledger) == [(SALES, TENTH, NOON)]
 
 
-def test_files_that_nothing_is_told_of_are_read(ledger: Ledger) -> None:
+def test_files_that_nothing_is_reported_of_are_read(ledger: Ledger) -> None:
     without_statistics(ledger)
     append(ledger, entry(1, "committed", high=NINTH), entry(2, "committed", high=TENTH), entry(3))
 

@@ -104,7 +104,7 @@ def test_it_is_refused_in_words_and_moves_no_watermark(
         assert read_watermarks(place.spark, place.watermarks).count() == 0
 
 
-def test_rows_from_the_future_are_set_aside_and_do_not_silence_the_source(place: Place) -> None:
+def test_rows_from_the_future_are_quarantined_and_do_not_silence_the_source(place: Place) -> None:
     place.land(rows((1, 10, 5), (2, 20, -60 * 24 * 365)), SCHEMA)
     first = load(place)
     place.land(rows((3, 30, 2)), SCHEMA)
@@ -178,7 +178,7 @@ def test_timestamps_of_mixed_zones_are_ordered_as_instants(place: Place) -> None
     assert result.watermark_after == "2024-05-10T11:45:00.000000Z"
 
 
-def test_text_that_is_no_timestamp_is_set_aside(place: Place) -> None:
+def test_text_that_is_no_timestamp_is_quarantined(place: Place) -> None:
     place.land_lines([{"id": 1, "at": "2024-05-10T11:00:00Z"}, {"id": 2, "at": "yesterday"}])
 
     assert load(place).records_quarantined == 1
@@ -186,7 +186,7 @@ def test_text_that_is_no_timestamp_is_set_aside(place: Place) -> None:
     assert load(place).records_read == 0
 
 
-def test_lines_that_are_not_one_object_are_set_aside_as_they_landed(place: Place) -> None:
+def test_lines_that_are_not_one_object_are_quarantined_as_they_landed(place: Place) -> None:
     one, two = (f'{{"id": {n}, "at": "2024-05-10T11:00:00Z"}}'.encode() for n in (1, 2))
     damaged = [one + two, one + b"] " + two, one[:-1] + b', "x": "caf\xe9"}', b"PK\x03\x04\xff"]
     place.land_lines([]).write_bytes(b"\n".join([one, *damaged]) + b"\n")
@@ -217,7 +217,7 @@ def test_a_first_load_of_a_json_array_is_refused(place: Place, indent: int | Non
         load(place)
 
 
-def test_a_null_key_is_set_aside_and_the_rest_goes_on(place: Place) -> None:
+def test_a_null_key_is_quarantined_and_the_rest_goes_on(place: Place) -> None:
     place.land(rows((1, 10, 5), (None, 20, 4)), SCHEMA)
 
     result = load(place, primary_key="id")

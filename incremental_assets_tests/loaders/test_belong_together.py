@@ -64,7 +64,7 @@ def entries(place: Place) -> tuple[Entry, ...]:
 
 
 @both
-def test_older_watermarks_are_told_and_nothing_is_loaded(place: Place, load: Load) -> None:
+def test_older_watermarks_are_reported_and_nothing_is_loaded(place: Place, load: Load) -> None:
     two_loads(place, load)
     put_back(place, place.watermarks)
 
@@ -86,7 +86,9 @@ def test_older_watermarks_are_told_and_nothing_is_loaded(place: Place, load: Loa
 
 
 @both
-def test_an_older_target_or_none_is_told_and_not_begun_anew(place: Place, load: Load) -> None:
+def test_an_older_target_or_none_is_reported_and_not_started_again(
+    place: Place, load: Load
+) -> None:
     two_loads(place, load)
     put_back(place, place.target)
     with pytest.raises(

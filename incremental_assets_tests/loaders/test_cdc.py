@@ -238,7 +238,7 @@ def test_an_unknown_operation_is_refused_by_name_and_nothing_is_lost(place: Plac
     assert live(place) == [(1, "Ann"), (2, "Bob")]
 
 
-def test_an_event_without_key_or_number_is_set_aside(place: Place) -> None:
+def test_an_event_without_key_or_number_is_quarantined(place: Place) -> None:
     result = load(
         place,
         (1, "Ann", "INSERT", 1),

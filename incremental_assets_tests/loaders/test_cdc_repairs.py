@@ -32,7 +32,7 @@ def debezium(place: Place, *lines: Any) -> LoadResult:
 
 
 @pytest.mark.parametrize("history", [False, True], ids=["merge", "history"])
-def test_an_event_that_only_looks_like_one_that_was_set_aside_is_applied(
+def test_an_event_that_only_looks_like_one_that_was_quarantined_is_applied(
     place: Place, history: bool
 ) -> None:
     first = load(
@@ -58,7 +58,7 @@ def test_an_event_that_only_looks_like_one_that_was_set_aside_is_applied(
     assert [row[:2] for row in shown if not history or row[2]] == [(1, "Ann"), (3, "Cy")]
 
 
-def test_a_bad_event_is_set_aside_once_and_another_one_beside_it(place: Place) -> None:
+def test_a_bad_event_is_quarantined_once_and_another_one_next_to_it(place: Place) -> None:
     bad = events((1, "Ann", "INSERT", None))
     place.land_lines(bad, "log.json")
     place.land_lines([*events((9, "Zoe", "INSERT", 1))])

@@ -131,7 +131,7 @@ def test_a_topic_dumped_as_key_and_value_is_read_from_its_values(place: Place) -
     assert names(place) == [(1004, "Anne")]
 
 
-def test_what_is_no_event_is_set_aside_with_its_reason(place: Place) -> None:
+def test_what_is_no_event_is_quarantined_with_its_reason(place: Place) -> None:
     place.land_lines([postgres("c", 10, after=ANNE), '{"cut": ', {"hello": "world"}])
 
     result = process(place)
@@ -158,7 +158,7 @@ def test_a_log_that_holds_no_event_is_refused(place: Place, line: str) -> None:
         process(place)
 
 
-def test_lines_that_are_no_event_are_set_aside_once(place: Place) -> None:
+def test_lines_that_are_no_event_are_quarantined_once(place: Place) -> None:
     place.land_lines([postgres("c", 10, after=ANNE)])
     process(place)
     place.land_lines(["{broken", json.dumps(ANNE)])

@@ -146,7 +146,7 @@ def test_a_load_that_dies_after_any_commit_goes_on_and_ends_as_if_it_had_not(
 
 
 @pytest.mark.parametrize("make", [of_log, of_copies])
-def test_a_table_beside_a_target_that_an_older_version_left_half_made_is_completed(
+def test_a_table_next_to_a_target_that_an_older_version_left_half_made_is_completed(
     place: Place, make: Callable[..., Story]
 ) -> None:
     story = make(history=False)

@@ -135,7 +135,7 @@ def test_an_error_of_the_project_is_one_line_and_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_spark_that_does_not_start_is_told_in_one_line(
+def test_a_spark_that_does_not_start_is_reported_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def none() -> None:

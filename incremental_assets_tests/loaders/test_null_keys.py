@@ -38,7 +38,7 @@ def take(place: Place, kind: str) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["merge", "history", "delete insert", "log", "copy"])
-def test_rows_with_a_null_in_their_key_are_set_aside(place: Place, kind: str) -> None:
+def test_rows_with_a_null_in_their_key_are_quarantined(place: Place, kind: str) -> None:
     keys = [(1, "x", "INSERT"), (1, None, "INSERT"), (None, "x", "DELETE")]
     place.land([(*key[:2], NOON, key[2], at) for at, key in enumerate(keys)], SCHEMA)
 

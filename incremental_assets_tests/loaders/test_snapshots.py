@@ -61,7 +61,7 @@ def test_the_first_copy_is_all_inserts(place: Place) -> None:
     assert found["result"].records_inserted == 4
 
 
-def test_inserts_updates_and_deletes_are_told_apart(place: Place) -> None:
+def test_inserts_updates_and_deletes_are_reported_apart(place: Place) -> None:
     copy(place, FIRST)
 
     found = copy(
@@ -160,7 +160,7 @@ def test_a_key_that_is_there_twice_is_refused_by_name(place: Place) -> None:
         copy(place, (*FIRST, ("a", "again", 7)))
 
 
-def test_a_row_without_key_is_set_aside_once_and_no_delete_is_derived(place: Place) -> None:
+def test_a_row_without_key_is_quarantined_once_and_no_delete_is_derived(place: Place) -> None:
     copy(place, FIRST)
 
     found = copy(place, (*FIRST[:3], (None, "who", 7)), max_deleted_share=1.0)
@@ -206,7 +206,7 @@ def test_a_copy_that_comes_late_is_put_in_its_place(place: Place) -> None:
 
 
 @pytest.mark.parametrize("keyless", [True, False])
-def test_bad_rows_of_a_copy_that_comes_late_are_set_aside_and_delete_nothing(
+def test_bad_rows_of_a_copy_that_comes_late_are_quarantined_and_delete_nothing(
     place: Place, keyless: bool
 ) -> None:
     def take(products: Sequence[Product], at: datetime) -> int:

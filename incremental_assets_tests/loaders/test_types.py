@@ -24,7 +24,7 @@ def lines(*prices: float) -> Sequence[dict[str, Any]]:
     return [{"id": n, "price": p, "at": "2024-05-10T11:00:00Z"} for n, p in enumerate(prices)]
 
 
-def test_a_value_that_does_not_fit_the_type_of_the_first_load_is_set_aside(place: Place) -> None:
+def test_a_value_that_does_not_fit_the_type_of_the_first_load_is_quarantined(place: Place) -> None:
     place.land_lines(lines(2, 3))
     load(place)
     place.land_lines(lines(2.5))

@@ -293,7 +293,7 @@ def test_a_source_of_files_is_fixed_with_the_stores_tags(bucket: str) -> None:
     assert fixed.gone() == list(fixed.files)
 
 
-def test_a_single_file_and_a_delta_table_are_told_apart(bucket: str) -> None:
+def test_a_single_file_and_a_delta_table_are_reported_apart(bucket: str) -> None:
     put(f"{bucket}/one.csv", b"id\n1\n")
     write_deltalake(f"{bucket}/table", pa.table({"id": [1]}))
     write_deltalake(f"{bucket}/table", pa.table({"id": [2]}), mode="append")
@@ -306,7 +306,7 @@ def test_a_single_file_and_a_delta_table_are_told_apart(bucket: str) -> None:
     assert (news.complete, len(news.files)) == (True, 1)
 
 
-def test_a_source_that_is_not_there_is_said(bucket: str) -> None:
+def test_a_source_that_is_not_there_is_reported(bucket: str) -> None:
     with pytest.raises(SourceError, match="There is nothing at"):
         Stored(f"{bucket}/nowhere").fix()
 

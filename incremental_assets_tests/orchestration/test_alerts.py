@@ -92,15 +92,15 @@ def test_with_a_webhook_both_are_on_from_the_start(
         assert daemon.sensor.default_status == dg.DefaultSensorStatus.RUNNING
 
 
-def test_a_held_day_is_told_once_and_once_when_it_is_over(
+def test_a_held_day_is_reported_once_and_once_when_it_is_over(
     told: Settings, instance: dg.DagsterInstance, hook: Receiver
 ) -> None:
     _, daemon = sensors(told, instance)
-    assert daemon.tick() == "Nothing new to tell."
+    assert daemon.tick() == "Nothing has changed."
     write_down(told, held(1, 5))
 
-    assert daemon.tick() == "Told: 1 new or changed, 0 over."
-    assert daemon.tick() == "Nothing new to tell."
+    assert daemon.tick() == "Posted: 1 new or changed, 0 resolved."
+    assert daemon.tick() == "Nothing has changed."
 
     (message,) = hook.taken
     assert message["event"] == "data"
@@ -116,29 +116,29 @@ def test_a_held_day_is_told_once_and_once_when_it_is_over(
     ]
     assert message["text"].splitlines()[1].startswith("• silver/sales 2017-01-05: held since")
     write_down(told, did(SALES, 2, 5))
-    assert daemon.tick() == "Told: 0 new or changed, 1 over."
-    assert daemon.tick() == "Nothing new to tell."
+    assert daemon.tick() == "Posted: 0 new or changed, 1 resolved."
+    assert daemon.tick() == "Nothing has changed."
     assert hook.taken[1]["resolved"] == [
         {"kind": "held", "table": "silver/sales", "days": ["2017-01-05"], "count": 1}
     ]
 
 
-def test_a_stale_day_is_told_once_its_time_has_come(
+def test_a_stale_day_is_reported_once_its_time_has_come(
     told: Settings, instance: dg.DagsterInstance, hook: Receiver
 ) -> None:
     news = did(EVENTS, 1, 5, touched=[5])
     write_down(told, replace(news, recorded_at=datetime.now(UTC)))
     _, daemon = sensors(told, instance)
-    assert daemon.tick() == "Nothing new to tell."
+    assert daemon.tick() == "Nothing has changed."
 
     write_down(told, replace(news, batch=2))  # of 2017
 
-    assert daemon.tick() == "Told: 1 new or changed, 0 over."
+    assert daemon.tick() == "Posted: 1 new or changed, 0 resolved."
     assert [a["kind"] for a in hook.taken[0]["alerts"]] == ["stale"]
 
 
 @pytest.mark.parametrize("status", [500, 302, 0])
-def test_what_a_webhook_does_not_take_is_told_at_a_later_tick(
+def test_what_a_webhook_does_not_take_is_reported_at_a_later_tick(
     told: Settings,
     instance: dg.DagsterInstance,
     hook: Receiver,
@@ -157,7 +157,7 @@ def test_what_a_webhook_does_not_take_is_told_at_a_later_tick(
     for daemon in (runs, data):
         before = daemon.cursor
         reasons = {daemon.tick(), daemon.tick()}
-        assert all("What is to be told is kept for the next tick" in reason for reason in reasons)
+        assert all("The next tick posts it again" in reason for reason in reasons)
         assert daemon.cursor == before
     hook.answer = 200
     runs.tick()
@@ -167,7 +167,7 @@ def test_what_a_webhook_does_not_take_is_told_at_a_later_tick(
     assert TOKEN not in caplog.text
 
 
-def test_a_run_that_fails_is_told_by_the_meaning_of_its_error(
+def test_a_run_that_fails_is_reported_by_the_meaning_of_its_error(
     told: Settings,
     instance: dg.DagsterInstance,
     hook: Receiver,
@@ -177,7 +177,7 @@ def test_a_run_that_fails_is_told_by_the_meaning_of_its_error(
     monkeypatch.setenv("INCREMENTAL_ASSETS_LANDING", f"{told.landing}/nowhere")
     monkeypatch.setenv("INCREMENTAL_ASSETS_WEBHOOK", told.webhook)
     daemon, _ = sensors(told, instance)
-    assert daemon.tick() == "Runs that fail from now on are told."
+    assert daemon.tick() == "Runs that fail from now on are posted."
     result = defs.resolve_implicit_global_asset_job_def().execute_in_process(
         instance=instance,
         asset_selection=[dg.AssetKey(["bronze", "events"])],
@@ -186,7 +186,7 @@ def test_a_run_that_fails_is_told_by_the_meaning_of_its_error(
     )
     assert not result.success
 
-    assert daemon.tick() == "1 failed runs were told."
+    assert daemon.tick() == "Posted 1 failed run."
     assert daemon.tick() == "No run has failed."
 
     (message,) = hook.taken
@@ -205,7 +205,7 @@ def test_a_run_that_fails_is_told_by_the_meaning_of_its_error(
     assert TOKEN not in str(instance.all_logs(result.run_id))
 
 
-def test_what_went_wrong_unforeseen_is_told_by_its_name_without_what_it_quotes(
+def test_what_went_wrong_unforeseen_is_reported_by_its_name_without_what_it_quotes(
     told: Settings, instance: dg.DagsterInstance, hook: Receiver
 ) -> None:
     daemon, _ = sensors(told, instance)
@@ -222,7 +222,7 @@ def test_what_went_wrong_unforeseen_is_told_by_its_name_without_what_it_quotes(
     assert "Ada" not in json.dumps(hook.taken)
 
 
-def test_a_run_that_was_killed_is_told_too(
+def test_a_run_that_was_killed_is_reported_too(
     told: Settings, instance: dg.DagsterInstance, hook: Receiver
 ) -> None:
     daemon, _ = sensors(told, instance)
@@ -241,9 +241,7 @@ def test_a_run_that_was_killed_is_told_too(
 
     (message,) = hook.taken
     assert (message["tables"], message["days"]) == (["silver/sales"], "2017-01-05...2017-01-07")
-    assert message["failures"] == [
-        "The run ended before any of its steps could say why; see the run's log"
-    ]
+    assert message["failures"] == ["The run ended before a step failed; see the run's log"]
 
 
 def days(first: str, last: str) -> Mapping[str, str]:
@@ -267,7 +265,7 @@ def test_a_run_of_another_projects_tables_is_passed_over(
     assert [message["job"] for message in hook.taken] == ["ours"]
 
 
-def test_many_failed_runs_are_told_over_several_ticks_each_once(
+def test_many_failed_runs_are_reported_over_several_ticks_each_once(
     told: Settings, instance: dg.DagsterInstance, hook: Receiver
 ) -> None:
     daemon, _ = sensors(told, instance)
@@ -276,8 +274,8 @@ def test_many_failed_runs_are_told_over_several_ticks_each_once(
         instance.report_run_failed(instance.add_run(dg.DagsterRun(f"job_{number}")))
 
     assert [daemon.tick() for _ in range(3)] == [
-        f"{MOST_RUNS} failed runs were told.",
-        "2 failed runs were told.",
+        f"Posted {MOST_RUNS} failed runs.",
+        "Posted 2 failed runs.",
         "No run has failed.",
     ]
     assert [m["job"] for m in hook.taken] == [f"job_{n}" for n in range(MOST_RUNS + 2)]

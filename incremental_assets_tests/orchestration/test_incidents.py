@@ -73,7 +73,7 @@ def said(result: dg.ExecuteInProcessResult) -> str:
     return (failure.description if failure else None) or ""
 
 
-def test_a_restatement_shows_on_the_assets_that_it_built_anew(
+def test_a_restatement_shows_on_the_assets_that_it_rebuilt(
     shop: Lake, instance: dg.DagsterInstance
 ) -> None:
     before = shop.rows(DAILY, "dt", "status", "orders")
@@ -102,7 +102,7 @@ def test_a_restatement_shows_on_the_assets_that_it_built_anew(
     assert history[-1].run_id == result.run_id
 
 
-def test_a_rewound_table_is_loaded_again_and_a_held_day_is_let_through(
+def test_a_rewound_table_is_loaded_again_and_a_held_day_is_accepted(
     shop: Lake, instance: dg.DagsterInstance
 ) -> None:
     config = {"table": "bronze/orders", "to": "0", "reason": "rows were missing"}
@@ -136,7 +136,7 @@ def test_a_proof_shows_on_the_asset_and_a_difference_fails_the_run(
     broken = launch(instance, "verify", {"tables": [DAILY]})
 
     assert not broken.success
-    words = "1 of 1 rows are not what a full rebuild makes of it: orders in 1"
+    words = "1 of 1 row different from a full rebuild: orders in 1"
     assert words in said(broken)
 
 

@@ -196,7 +196,7 @@ def test_a_held_day_shows_its_numbers_as_an_observation_and_is_not_materialized(
 def test_the_data_version_is_the_delta_version_that_last_changed_the_days(
     runs: Runs, spark: SparkSession, event_log: Path
 ) -> None:
-    first = runs.data_version("silver/sales", D5)  # it was published beside a held day
+    first = runs.data_version("silver/sales", D5)  # it was published with a held day in the run
     assert first == str(runs.world.version("silver/sales"))
     assert (runs.event("silver/sales", D5).tags or {})["dagster/code_version"] == "1"
     assert runs.data_version("gold/sales_mart", D5) == str(runs.world.version("gold/sales_mart"))

@@ -88,8 +88,8 @@ def test_what_is_under_way_is_not_asked_for_and_what_died_is_a_limited_number_of
 
     assert "2017-01-02 was tried 3 times and is not done" in skipped(settings, instance)
     load_events(settings, 2, 2)
-    (anew,) = requests(settings, instance)
-    assert anew.tags[ASKED_FOR] != request.tags[ASKED_FOR]
+    (again,) = requests(settings, instance)
+    assert again.tags[ASKED_FOR] != request.tags[ASKED_FOR]
 
 
 def test_a_table_that_cannot_be_built_does_not_keep_the_others_back(
@@ -121,7 +121,7 @@ def test_a_run_that_was_created_and_not_handed_over_is_found_again_by_its_key(
     assert again.run_key == request.run_key
 
 
-def test_a_ledger_that_cannot_be_read_is_told_and_after_half_an_hour_the_tick_fails(
+def test_a_ledger_that_cannot_be_read_is_reported_and_after_half_an_hour_the_tick_fails(
     settings: Settings, instance: dg.DagsterInstance
 ) -> None:
     Path(settings.lake).parent.mkdir(parents=True, exist_ok=True)

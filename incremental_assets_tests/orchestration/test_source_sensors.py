@@ -162,8 +162,8 @@ def test_a_run_that_died_is_asked_for_three_times_and_then_when_its_input_change
     assert [key[-2:] for key in keys if key] == [":1", ":2", ":3"]
     assert "bronze/events 2017-01-02 was tried 3 times and is not done" in events.skipped()
     land(events.settings, jan(2), "b.jsonl")
-    (anew,) = events.requests()
-    assert anew.tags[ASKED_FOR] != request.tags[ASKED_FOR]
+    (again,) = events.requests()
+    assert again.tags[ASKED_FOR] != request.tags[ASKED_FOR]
 
 
 def test_the_last_attempt_takes_the_days_apart_so_that_one_keeps_no_other_back(

@@ -57,7 +57,7 @@ def said(table: Table, view: LedgerView, settings: Settings) -> dict[str, str]:
     return {f"{s.first.day}-{s.last.day}": s.reason for s in found.skipped}
 
 
-def test_days_of_other_code_are_skipped_with_the_restatement_that_makes_them_anew(
+def test_days_of_other_code_are_skipped_with_the_restatement_that_rebuilds_them(
     settings: Settings,
 ) -> None:
     new = replace(SALES, code_version="2")
@@ -78,14 +78,14 @@ def test_days_of_other_code_are_skipped_with_the_restatement_that_makes_them_ane
 def test_a_day_that_new_code_merged_into_is_named_until_it_was_rebuilt(settings: Settings) -> None:
     new = replace(SALES, code_version="2")
     mixed = [*loaded(SALES, "1", 1), by("2", did(SALES, 2, 1, touched=[1], read={EVENTS.name: 1}))]
-    anew = by("2", did(SALES, 3, 1, touched=[1], read={EVENTS.name: 1}, mode="rebuild"))
+    rebuilt = by("2", did(SALES, 3, 1, touched=[1], read={EVENTS.name: 1}, mode="rebuild"))
 
     assert list(said(new, ledger(*mixed), settings)) == ["1-1"]
-    assert said(new, ledger(*mixed, anew), settings) == {}
+    assert said(new, ledger(*mixed, rebuilt), settings) == {}
 
 
 @pytest.mark.parametrize("table", [SALES, LINES, MERGED_MART, MART], ids=lambda table: table.name)
-def test_a_day_with_news_that_other_code_made_is_made_anew_whole(
+def test_a_day_with_new_input_that_other_code_built_is_rebuilt_whole(
     settings: Settings, table: Table
 ) -> None:
     facts = table.upstreams[0].table
@@ -125,12 +125,12 @@ def test_where_a_key_lies_on_any_day_what_is_new_is_merged_and_the_plan_says_so(
         f"{facts.name} batch 2; made by code version 1, the code is 2, and {because}"
     )
     assert f"restate {table.name} --days 2017-01-01" in left
-    # A restatement makes the keys of the day anew.
+    # A restatement recomputes the keys of the day.
     restated = by("2", did(table, 2, 1, touched=[1], read={facts.name: 1}, kind="restate"))
     assert said(new, ledger(*before, restated), settings) == {}
 
 
-def test_what_new_code_made_anew_is_made_anew_below_as_a_restatement_is(settings: Settings) -> None:
+def test_what_new_code_rebuilt_is_rebuilt_below_as_a_restatement_is(settings: Settings) -> None:
     sales = by("2", did(SALES, 2, 1, touched=[1], kind="restate", mode="rebuild"))
     view = ledger(*loaded(MERGED_MART, "1", 1), sales)
 

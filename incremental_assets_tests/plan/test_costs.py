@@ -1,4 +1,4 @@
-"""Whether a day is merged or made anew: by the measured model, at the pace that the ledger tells."""
+"""Whether a day is merged or rebuilt: by the measured model, at the pace that the ledger shows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_pace_is_that_of_the_last_batches() -> None:
     }
 
 
-def test_a_table_that_is_slow_to_make_anew_is_merged_and_if_that_is_slower_not_again() -> None:
+def test_a_table_that_is_slow_to_rebuild_is_merged_and_if_that_is_slower_not_again() -> None:
     merge, rebuild = MEASURED["merge"], MEASURED["rebuild"]
     told = [
         ("rebuild", MIDDLE, MIDDLE, 3 * rebuild.seconds(0, MIDDLE)),
@@ -56,7 +56,7 @@ def test_a_table_that_is_slow_to_make_anew_is_merged_and_if_that_is_slower_not_a
     way, why = Costs.of(history(*told)).cheaper(10, MIDDLE)
 
     assert way == "rebuild"
-    assert why.startswith("merging 10 changed rows into 100000 takes about ")
+    assert why.startswith("a merge of 10 changed rows into 100000 takes about ")
 
 
 def test_days_of_one_batch_are_one_measurement() -> None:

@@ -134,7 +134,7 @@ def test_the_run_asks_for_what_the_plan_lists_and_tries_what_failed_only_once(
     ]
 
 
-def test_landing_folders_outside_the_partitions_are_told(settings: Settings) -> None:
+def test_landing_folders_outside_the_partitions_are_reported(settings: Settings) -> None:
     for day in (date(2016, 12, 31), jan(1), date(2031, 1, 1)):
         deliver(settings, day)
 
@@ -155,7 +155,7 @@ def test_days_outside_the_partitions_and_a_missing_landing_are_errors(settings: 
         plan(replace(settings, landing="/nowhere"))
 
 
-def test_a_batch_without_an_outcome_is_told_and_planned_as_if_it_had_been_given_up(
+def test_a_batch_without_an_outcome_is_reported_and_planned_as_if_it_had_been_given_up(
     settings: Settings,
 ) -> None:
     events, claim = did(EVENTS, 1, 1, touched=[1]), did(SALES, 1, 1, state="claimed")
@@ -166,7 +166,7 @@ def test_a_batch_without_an_outcome_is_told_and_planned_as_if_it_had_been_given_
     assert found.notes[0].startswith("silver/sales: batch 1 was left without an outcome. A run")
 
 
-def test_what_only_reading_tells_is_said_with_the_tables_that_it_concerns(
+def test_what_only_reading_tells_is_reported_with_the_tables_that_it_concerns(
     settings: Settings,
 ) -> None:
     seen = {EVENTS.name: 1, SALES.name: 1, USERS.name: 1}
@@ -178,7 +178,7 @@ def test_what_only_reading_tells_is_said_with_the_tables_that_it_concerns(
     said = {day.table: (day.unknown, day.may_follow) for day in found.days}
     assert said[EVENTS.name][1] == (USERS.name, SALES.name, MART.name)
     assert said[USERS.name] == (
-        "the days of gold/mart whose rows look up what changes are made again",
+        "the days of gold/mart whose rows look up what changes are rebuilt",
         (MART.name,),
     )
     assert said[SALES.name] == said[MART.name] == ("", ())
@@ -189,7 +189,7 @@ def timed(batch: int, day: int, rows: int, seconds: float) -> Entry:
     return replace(entry, rows_read=rows, bytes=100 * rows, seconds=seconds)
 
 
-def test_rows_and_seconds_are_told_from_the_tables_own_batches(settings: Settings) -> None:
+def test_rows_and_seconds_are_reported_from_the_tables_own_batches(settings: Settings) -> None:
     deliver(settings, jan(9), "x" * 1_000_000)
     same = ledger(timed(1, 1, 100, 2.0), timed(2, 2, 100, 3.0), timed(3, 3, 100, 9.0))
     grows = ledger(timed(1, 1, 1_000, 2.0), timed(2, 2, 5_000, 6.0), timed(3, 3, 9_000, 10.0))
@@ -228,7 +228,7 @@ def test_all_that_is_stale_is_done_however_many_rounds_that_takes(settings: Sett
     assert [day.table for day in found.days] == [fact.name for fact in facts]
 
 
-def test_what_stays_due_after_it_was_tried_is_told_at_the_end(settings: Settings) -> None:
+def test_what_stays_due_after_it_was_tried_is_reported_at_the_end(settings: Settings) -> None:
     deliver(settings, jan(1))
     stale = did(EVENTS, 1, 5, touched=[5])
     left: list[Left] = []

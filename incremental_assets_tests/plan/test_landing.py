@@ -113,7 +113,7 @@ def test_a_repaired_file_restates_its_day_together_with_what_is_new(settings: Se
         "events/2017-01-01/b.jsonl",
         "events/2017-01-01/a.jsonl",
     ]
-    assert work.why == "1 loaded files changed, 1 new"
+    assert work.why == "1 loaded file changed, 1 new"
 
 
 def test_a_repaired_file_is_known_once_it_was_loaded_again(settings: Settings) -> None:
@@ -130,17 +130,19 @@ def test_planning_without_a_landing_is_an_error(settings: Settings) -> None:
         planned(EVENTS, [1], EMPTY, replace(settings, landing="/nowhere"))
 
 
-def test_landing_days_with_news_are_those_inside_the_partitions(settings: Settings) -> None:
+def test_landing_days_with_something_new_are_those_inside_the_partitions(
+    settings: Settings,
+) -> None:
     for day in (1, 2, 3):
         land(settings, day, "a.jsonl")
     view = loaded(settings, EMPTY, 2)
 
     found = why_pending(EVENTS, view, settings, jan(2), jan(31))
 
-    assert found == {jan(3): "1 new files"}
+    assert found == {jan(3): "1 new file"}
 
 
-def test_a_held_landing_day_is_news_only_when_its_files_change(settings: Settings) -> None:
+def test_a_held_landing_day_is_new_only_when_its_files_change(settings: Settings) -> None:
     file = land(settings, 1, "a.jsonl", "")
     files = file_entries(planned(EVENTS, [1], EMPTY, settings).work[0].days[jan(1)].files)
     view = ledger(replace(did(EVENTS, 1, 1, state="held"), files=files))
@@ -149,11 +151,11 @@ def test_a_held_landing_day_is_news_only_when_its_files_change(settings: Setting
     file.write_text("{}\n")
     after = why_pending(EVENTS, view, settings, jan(1), jan(31))
 
-    assert (before, after) == ({}, {jan(1): "1 new files"})
+    assert (before, after) == ({}, {jan(1): "1 new file"})
 
 
 class Announced(Files):
-    """A file counts once a second one beside it says that it is whole."""
+    """A file counts once a second one in its folder announces it."""
 
     def new_and_changed(
         self, listed: Sequence[F], known: Mapping[str, FileLike], tagged: Callable[[F], F]

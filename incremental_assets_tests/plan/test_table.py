@@ -28,7 +28,7 @@ LOG = Table("bronze/l", "", reads=LANDED, write=Append(), changes=ChangeLog())
     [
         (EVENTS, {"changes": Timestamp("at")}, r"in day folders the files tell what is new"),
         (EVENTS, {"changes": Sequence("n")}, r"Timestamp and Sequence read a Stored"),
-        (EVENTS, {"reads": STORED}, r"needs to be told how it shows what is new"),
+        (EVENTS, {"reads": STORED}, r"needs a change detector"),
         (EVENTS, {"reads": ()}, r"reads one LandedFiles"),
         (EVENTS, {"reads": (*LANDED, *STORED)}, r"reads one LandedFiles"),
         (EVENTS, {"write": Merge()}, r"keeps what arrived; use Append"),
@@ -37,7 +37,7 @@ LOG = Table("bronze/l", "", reads=LANDED, write=Append(), changes=ChangeLog())
         (
             COPIES,
             {"reads": (Stored("c", day="at"),)},
-            r"stands for a moment; it has no day column",
+            r"stands for a moment and has no day column",
         ),
         (USERS, {"changes": Timestamp("at")}, r"Give it to the bronze table"),
         (USERS, {"reads": (SameDay(LOG), SameDay(COPIES))}, r"types the rows of one bronze table"),
@@ -52,7 +52,11 @@ LOG = Table("bronze/l", "", reads=LANDED, write=Append(), changes=ChangeLog())
         (USERS, {"write": SCD2()}, r"name it in version_by"),
         (USERS, {"write": Append()}, r"keeps every row, so nothing is deleted"),
         (USERS, {"write": ReplaceDay()}, r"over bronze is an Append, a Merge or an SCD2"),
-        (MART, {"write": Append()}, r"made anew, by day or by key, or merged; use ReplaceDay"),
+        (
+            MART,
+            {"write": Append()},
+            r"rebuilt by day, recomputed by key, or merged; use ReplaceDay",
+        ),
         (MART, {"write": Merge()}, r"joins only the rows that changed, so it needs the key"),
         (MART, {"transform": None}, r"first read has to be SameDay"),
         (
@@ -67,7 +71,7 @@ LOG = Table("bronze/l", "", reads=LANDED, write=Append(), changes=ChangeLog())
                 "version_by": ("valid_from",),
                 "schema": Contract(user_id=Text(), valid_from=Text()),
             },
-            r"a history has the columns",
+            r"adds the columns",
         ),
     ],
 )
@@ -78,7 +82,7 @@ def test_a_table_that_cannot_be_loaded_is_refused_with_the_remedy(
         replace(table, **changed)
 
 
-def test_what_a_silver_table_makes_of_its_rows_is_told_by_its_bronze_table() -> None:
+def test_what_a_silver_table_makes_of_its_rows_is_reported_by_its_bronze_table() -> None:
     silver = replace(USERS, reads=(SameDay(LOG),))
 
     assert silver.log == ChangeLog()

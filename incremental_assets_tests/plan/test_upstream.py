@@ -141,7 +141,7 @@ def test_an_unfinished_batch_upstream_is_not_there_yet(settings: Settings) -> No
     assert planned(SALES, [1], view, settings).idle == (jan(1),)
 
 
-def test_gold_makes_its_changed_days_anew(settings: Settings) -> None:
+def test_gold_rebuilds_its_changed_days(settings: Settings) -> None:
     view = ledger(
         did(SALES, 1, 1, touched=[1]), did(SALES, 1, 2, touched=[2]), did(USERS, 4, 1, touched=[1])
     )

@@ -48,7 +48,7 @@ def test_the_first_keys_of_each_rule_and_day_are_named(rows: DataFrame, broken: 
     assert [day for day, _ in keys] == [FIRST]
 
 
-def test_a_row_that_is_gone_breaks_only_what_sets_it_aside(rows: DataFrame) -> None:
+def test_a_row_that_is_gone_breaks_only_what_quarantines_it(rows: DataFrame) -> None:
     found = examples(rows, RULES, "_day", ["order_id"], F.col("qty") >= 90, broken=12)
 
     assert "qty_below_90" not in {rule for _, rule in found}

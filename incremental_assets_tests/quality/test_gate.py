@@ -56,7 +56,7 @@ def counted(frame: DataFrame) -> Counted:
     return with_new_fields(found, frame, "_day", names, list(CONTRACT.columns))
 
 
-def test_a_row_is_set_aside_with_every_reason_that_is_not_implied(spark: SparkSession) -> None:
+def test_a_row_is_quarantined_with_every_reason_that_is_not_implied(spark: SparkSession) -> None:
     expected: dict[tuple[str, str | None], list[str]] = {
         (GOOD, None): [],
         ('{"qty":1}', None): ["id_not_null"],

@@ -20,7 +20,7 @@ FIRST = {
     "gold/sales_mart": 2,
     "gold/daily_product_sales": 2,
 }
-# A merge looks the keys up before it writes; so small a day of the mart is made anew.
+# A merge looks the keys up before it writes; so small a day of the mart is rebuilt.
 LATER = FIRST | {"silver/sales": 3, "silver/users": 5}
 
 

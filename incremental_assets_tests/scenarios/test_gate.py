@@ -44,7 +44,7 @@ BAD = {
 }
 
 
-def test_each_bad_row_is_set_aside_with_all_its_reasons(world: World) -> None:
+def test_each_bad_row_is_quarantined_with_all_its_reasons(world: World) -> None:
     rows = [bad for name, (bad, _) in BAD.items() if name != "later than the lateness"]
     world.land("events", "2017-01-05", "a.jsonl", [*sales("good", "2017-01-05", 500), *rows])
 
@@ -141,7 +141,7 @@ def test_landing_day_with_files_but_no_row_is_held_until_rows_come(
     assert len(world.orders("gold/sales_mart")) == 3
 
 
-def test_empty_file_beside_a_full_one_is_only_a_warning(world: World) -> None:
+def test_empty_file_next_to_a_full_one_is_only_a_warning(world: World) -> None:
     world.land("events", "2017-01-05", "a.jsonl", sales("a", "2017-01-05", 3))
     world.land("events", "2017-01-05", "empty.jsonl", [])
 

@@ -127,7 +127,7 @@ def test_users_whose_old_files_are_gone_are_looked_up_for_the_whole_day(loaded: 
     assert incomes(loaded)["2017-01-05-other"] == "high"
 
 
-def test_a_repaired_file_makes_its_days_anew(loaded: World) -> None:
+def test_a_repaired_file_rebuilds_its_days(loaded: World) -> None:
     loaded.land("events", "2017-01-05", "e.jsonl", sales("2017-01-05-", "2017-01-05", 2))
 
     result = loaded.load("2017-01-05")

@@ -53,9 +53,9 @@ def test_a_sale_that_is_too_late_is_let_in_by_landing_it_on_a_day_that_is_in_tim
     assert world.quarantine() == [("2017-01-12", ("too_late",))]
 
     # As docs/retail-lakehouse.md says.
-    aside = pl.read_delta(world.path("quarantine/silver_sales"))
+    quarantined = pl.read_delta(world.path("quarantine/silver_sales"))
     too_late = pl.col("reasons").list.contains("too_late")
-    found = aside.filter(too_late, pl.col("_day") == date(2017, 1, 12))
+    found = quarantined.filter(too_late, pl.col("_day") == date(2017, 1, 12))
     folder = Path(world.settings.landing) / "events" / "2017-01-09"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "let-in-2017-01-12.jsonl").write_text("\n".join(found["row"]) + "\n")

@@ -1,4 +1,4 @@
-"""A mart's first load beside a load of what it looks up: each batch is read, or makes days stale."""
+"""A mart's first load during a load of what it looks up: each batch is read, or makes days stale."""
 
 from __future__ import annotations
 

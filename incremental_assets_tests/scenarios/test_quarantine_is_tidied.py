@@ -15,9 +15,9 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from incremental_assets.days import parse_day
 from incremental_assets.delta import side_table
-from incremental_assets.operations.quarantined import Asked, drop, in_quarantine
+from incremental_assets.operations.quarantined import QuarantineFilter, drop, in_quarantine
 from incremental_assets.upkeep import maintain
-from incremental_assets.upkeep.result import Asked as AskedUpkeep
+from incremental_assets.upkeep.result import QuarantineFilter as AskedUpkeep
 from incremental_assets.verifying.verify import verify
 from incremental_assets_tests.scenarios.test_interrupted import Died, die
 from incremental_assets_tests.scenarios.world import TABLES, World, sale, sales
@@ -65,7 +65,7 @@ def spoil(world: World, last_batch: int) -> None:
 
 
 def listed(world: World) -> pl.DataFrame:
-    return in_quarantine(world.settings, [SALES], Asked())
+    return in_quarantine(world.settings, [SALES], QuarantineFilter())
 
 
 def keep(world: World) -> str:
@@ -88,7 +88,7 @@ def test_a_row_that_nobody_can_decode_blocks_nothing(bad: World, last_batch: int
     assert listed(bad).is_empty()
     assert not any("warning" in line for line in bad.said)
     assert keep(bad) == ""
-    assert drop(bad.lakehouse, SALES, Asked(), "no such rows") == {}
+    assert drop(bad.lakehouse, SALES, QuarantineFilter(), "no such rows") == {}
     bad.lakehouse.replay(SALES, [parse_day(DAY)])
     bad.lakehouse.restate(SALES, [parse_day(DAY)], "to see that it can be")
     assert len(bad.orders()) == 41
@@ -135,7 +135,10 @@ def test_dropping_rows_that_cannot_be_taken_away_is_on_record_and_done_later(
     with monkeypatch.context() as broken:
         broken.setattr(side_table.DeltaTable, "delete", full)
         dropped = drop(
-            world.lakehouse, SALES, Asked(reason="order_id_not_null"), "a till was broken"
+            world.lakehouse,
+            SALES,
+            QuarantineFilter(reason="order_id_not_null"),
+            "a till was broken",
         )
 
     assert dropped == {parse_day(DAY): 1}

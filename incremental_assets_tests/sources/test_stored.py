@@ -219,7 +219,7 @@ def test_nothing_in_a_store_is_an_error(bucket: str) -> None:
         fix("memory://bucket/returns")
 
 
-def test_files_of_a_store_that_vanished_or_changed_are_told(bucket: str) -> None:
+def test_files_of_a_store_that_vanished_or_changed_are_reported(bucket: str) -> None:
     source = fix(bucket)
     store = fsspec.filesystem("memory")
     assert source.gone() == []

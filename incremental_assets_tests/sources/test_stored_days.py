@@ -120,7 +120,7 @@ def test_a_timestamps_day_is_its_day_in_utc(tmp_path: Path, unit: Any, zone: str
     assert {FIFTH, SIXTH, LAST} <= set(files)
 
 
-def test_just_the_days_that_are_asked_for_are_told(tmp_path: Path) -> None:
+def test_just_the_days_that_are_asked_for_are_reported(tmp_path: Path) -> None:
     fixed = written(tmp_path, ROWS, "parquet").fix()
 
     assert set(rows_by_day(fixed, "at", [SIXTH], LAST) or ()) == {SIXTH}

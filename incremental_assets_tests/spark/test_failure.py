@@ -28,7 +28,7 @@ def test_s3_is_the_same_store_as_s3a(spark: SparkSession) -> None:
     assert "S3AFileSystem not found" in what_failed(raised.value)
 
 
-def test_an_error_that_spark_explains_is_told_in_its_first_line(spark: SparkSession) -> None:
+def test_an_error_that_spark_explains_is_reported_in_its_first_line(spark: SparkSession) -> None:
     with pytest.raises(AnalysisException) as raised:
         spark.range(1).select("no_such_column")
 
@@ -40,6 +40,6 @@ def test_an_error_that_spark_explains_is_told_in_its_first_line(spark: SparkSess
 @pytest.mark.parametrize(
     "error", [ConnectionRefusedError(111, "Connection refused"), Py4JNetworkError("no answer")]
 )
-def test_a_java_that_died_is_told_with_the_memory_it_may_take(error: Exception) -> None:
+def test_a_java_that_died_is_reported_with_the_memory_it_may_take(error: Exception) -> None:
     assert isinstance(error, SPARK_ERRORS)
     assert "INCREMENTAL_ASSETS_DRIVER_MEMORY" in what_failed(error)

@@ -73,7 +73,7 @@ def test_a_java_home_that_is_nowhere_is_named() -> None:
         require_java(Path("/nowhere"))
 
 
-def test_no_java_at_all_is_said_with_the_remedy(
+def test_no_java_at_all_is_reported_with_the_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -107,14 +107,14 @@ def test_a_java_that_does_not_tell_its_version_is_no_java(home: Path) -> None:
         require_java(home)
 
 
-def test_a_java_is_not_started_where_a_file_beside_it_tells(home: Path) -> None:
+def test_a_java_is_not_started_where_a_file_next_to_it_tells(home: Path) -> None:
     java_that_says(home, "this Java was started")
     (home / "release").write_text('IMPLEMENTOR="Debian"\nJAVA_VERSION="21.0.4"\n')
 
     assert require_java(home) == 21
 
 
-def test_a_file_beside_java_that_tells_something_else_counts_for_nothing(home: Path) -> None:
+def test_a_file_next_to_java_that_tells_something_else_counts_for_nothing(home: Path) -> None:
     java_that_says(home, 'openjdk version "17.0.9"')
     (home / "release").write_text("2026-11\n")
 

@@ -13,7 +13,7 @@ from incremental_assets.settings import Settings
 from incremental_assets.spark.session import SESSION_CONF, session_conf
 
 
-def test_a_server_is_told_only_what_a_session_may_set(settings: Settings) -> None:
+def test_a_server_is_reported_only_what_a_session_may_set(settings: Settings) -> None:
     remote = replace(settings, spark_remote="sc://nowhere:15002", cache=settings.cache / "no")
 
     assert session_conf(remote) == SESSION_CONF

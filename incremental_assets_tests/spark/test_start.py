@@ -173,7 +173,7 @@ def test_a_java_that_is_left_of_the_user_gets_our_settings(tmp_path: Path) -> No
     assert out == "7 local[*] incremental_assets\nUTC hush\nFalse\n", err
 
 
-def test_a_java_that_ends_is_told(tmp_path: Path) -> None:
+def test_a_java_that_ends_is_reported(tmp_path: Path) -> None:
     text = """
 try:
     start_session(Settings.from_environment())

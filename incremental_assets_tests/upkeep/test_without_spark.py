@@ -184,7 +184,7 @@ def test_a_table_that_cannot_be_read_stops_no_other(lake: Settings) -> None:
     assert found[SALES.name].removed == 2
 
 
-def test_a_lake_that_is_not_there_is_told_and_not_made(settings: Settings) -> None:
+def test_a_lake_that_is_not_there_is_reported_and_not_made(settings: Settings) -> None:
     with pytest.raises(LakeError, match=r"There is no lake at .*lake: it has no ledger") as raised:
         keep(settings)
 

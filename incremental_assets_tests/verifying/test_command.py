@@ -55,7 +55,7 @@ def test_the_exit_status_says_whether_a_table_is_what_a_rebuild_makes_of_it(worl
     assert f"takes about 0.0 MiB below {scratch}" in different.stderr
     assert re.search(r"^ *2017-01-04 +3 +1 +0 +0 *$", different.stdout, re.MULTILINE)
     assert "for example 2017-01-04: missing order_id=a1, dt=2017-01-04" in different.stdout
-    assert "Different: 1 rows of silver/sales at version " in different.stdout
+    assert "Different: 1 row of silver/sales at version " in different.stdout
 
     stale = command(world, "silver/sales", "--days", "2017-01-05")
     assert (stale.returncode, "Nothing was compared of silver/sales" in stale.stdout) == (2, True)
@@ -71,7 +71,7 @@ def test_the_exit_status_says_whether_a_table_is_what_a_rebuild_makes_of_it(worl
         (("silver/sales", "--scratch", "a\nb"), "--scratch holds a back quote or a control"),
     ],
 )
-def test_what_cannot_be_done_is_told_with_another_status_and_leaves_nothing(
+def test_what_cannot_be_done_is_reported_with_another_status_and_leaves_nothing(
     world: World, arguments: tuple[str, ...], told: str
 ) -> None:
     found = CliRunner().invoke(main, ["verify", *arguments], env=environment(world))

@@ -12,7 +12,7 @@ import pytest
 from incremental_assets.changes import ChangeLog, Timestamp
 from incremental_assets.errors import DefinitionError
 from incremental_assets.operations.accept import accept
-from incremental_assets.operations.quarantined import Asked, drop
+from incremental_assets.operations.quarantined import QuarantineFilter, drop
 from incremental_assets.retail.gold.customer_orders import CUSTOMER_ORDERS
 from incremental_assets.retail.gold.inventory_levels import INVENTORY_LEVELS
 from incremental_assets.sources.stored import Stored
@@ -225,7 +225,7 @@ def test_rows_without_a_key_and_days_that_were_accepted_or_dropped(lake: Lakes) 
     assert (found.equal, found.rows.rows, found.quarantine.rows, found.notes) == (True, 2, 1, ())
 
     double(web.path("silver/visits"), "page=b")
-    drop(web.lakehouse, web.tables["silver/visits"], Asked(), "seen")
+    drop(web.lakehouse, web.tables["silver/visits"], QuarantineFilter(), "seen")
     found = verified(web, "silver/visits")
     assert found_by_day(found.rows) == {"2017-01-05": (0, 1, 0)}
     assert (found.rows.columns, found.quarantine.rows) == ({}, 0)

@@ -1,4 +1,4 @@
-"""Orders as the shop's table had them, each time that one of them had changed."""
+"""Orders as the shop's table had them after each change."""
 
 from __future__ import annotations
 

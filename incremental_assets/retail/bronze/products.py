@@ -1,4 +1,4 @@
-"""What changes in the catalogue from one day's full copy to the next."""
+"""What changes in the catalogue from one day's snapshot to the next."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from incremental_assets import (
 
 PRODUCTS = Table(
     name="bronze/products",
-    description="Products that came, changed or went, told by each day's copy of the catalogue.",
+    description="Products that were added, changed or deleted since the snapshot before.",
     reads=(LandedFiles("products"),),
     changes=SnapshotDiff(("product_id",)),
     rules=fail(rows_delivered()),

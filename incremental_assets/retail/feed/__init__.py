@@ -1,5 +1,5 @@
 """A year of real grocery sales, replayed as feeds that land late, twice and damaged."""
 
-from incremental_assets.retail.feed.land import Landed, LandSummary, land
+from incremental_assets.retail.feed.land import LandedPart, LandSummary, land
 
-__all__ = ["LandSummary", "Landed", "land"]
+__all__ = ["LandSummary", "LandedPart", "land"]

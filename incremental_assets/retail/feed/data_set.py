@@ -18,7 +18,7 @@ from incremental_assets.days import ONE_DAY, DayRange
 from incremental_assets.errors import DemoFeedError
 from incremental_assets.retail.feed.deliveries import MAX_DELAY_DAYS, midnight
 from incremental_assets.retail.feed.draws import chosen, draw
-from incremental_assets.retail.feed.events import Transaction
+from incremental_assets.retail.feed.events import Purchase
 from incremental_assets.retail.feed.movements import Movement
 from incremental_assets.retail.feed.orders import LONGEST_DAYS, Basket
 from incremental_assets.retail.feed.products import catalogue
@@ -67,11 +67,11 @@ class DataSet:
         first, last = self._sales.select(day.min(), day.max().alias("last")).collect().row(0)
         return DayRange(first, last)
 
-    def transactions(self, days: DayRange) -> dict[date, list[Transaction]]:
+    def transactions(self, days: DayRange) -> dict[date, list[Purchase]]:
         """The transactions that can land on these days, by their day."""
         rows = self._between(days, MAX_DELAY_DAYS).select(*_COLUMNS, "at", "day").collect()
         by_day = rows.partition_by("day", as_dict=True, include_key=False)
-        return {day: [Transaction(*row) for row in some.rows()] for (day,), some in by_day.items()}
+        return {day: [Purchase(*row) for row in some.rows()] for (day,), some in by_day.items()}
 
     def baskets(self, days: DayRange) -> dict[date, list[Basket]]:
         """The baskets of which a row can land on these days, by their day."""

@@ -15,7 +15,7 @@ import polars as pl
 from incremental_assets.days import ONE_DAY
 
 MAX_DELAY_DAYS: Final = 3
-"""No row lands later than this many days after its time, and neither does its copy."""
+"""No row lands later than this many days after its time, and neither does its duplicate."""
 
 SECOND: Final = timedelta(seconds=1)
 _HOURS_IN_A_FILE: Final = 6

@@ -24,7 +24,7 @@ _FOUR_DECIMALS: Final = Decimal("0.0001")
 
 
 @dataclass(frozen=True, slots=True)
-class Transaction:
+class Purchase:
     """One product in one basket; a basket never names a product twice.
 
     `quantity` counts units (for fuel it is large), the amounts are US dollars for the whole line,
@@ -43,70 +43,70 @@ class Transaction:
     event_ts: datetime
 
 
-def event_deliveries(transaction: Transaction, shares: Shares) -> Iterator[Delivery]:
-    """Yield the line of one transaction, and its second delivery if it has one.
+def event_deliveries(purchase: Purchase, shares: Shares) -> Iterator[Delivery]:
+    """Yield the line of one purchase, and its second delivery if it has one.
 
     A row on time arrives within minutes and never after the end of its own day; a late one 1 to
-    3 days later. The second delivery is an exact copy (the same day or the next) or, on the next
-    day only, a correction: the same `order_id` with a later `arrival_ts` and another `qty`.
+    3 days later. The second delivery is an exact duplicate (the same day or the next) or, on
+    the next day only, a correction: the same `order_id`, a later `arrival_ts`, another `qty`.
     """
-    key = f"{transaction.basket_id}-{transaction.product_id}"
+    key = f"{purchase.basket_id}-{purchase.product_id}"
     to_late, to_duplicate, to_bad, delay_by, lag_by, copy_by, bad_by, at_by = draw(key)
     late = chosen(to_late, shares.late)
     lag = (1 + lag_by % _LONGEST_LAG_SECONDS) * SECOND
-    on_time = within_the_day_of(transaction.event_ts, lag)
+    on_time = within_the_day_of(purchase.event_ts, lag)
     arrives = delayed(on_time, late=late, days=delay_by, at=at_by)
 
-    row = _event(key, transaction, arrives)
+    row = _event(key, purchase, arrives)
     if chosen(to_bad, shares.bad):
-        yield Delivery(arrives, _damaged(row, transaction, bad_by % 4), late=late, bad=True)
+        yield Delivery(arrives, _damaged(row, purchase, bad_by % 4), late=late, bad=True)
         return
     yield Delivery(arrives, line_of(row), late=late)
     if not chosen(to_duplicate, shares.duplicate):
         return
-    last_day = arrives.date() - transaction.event_ts.date() == timedelta(days=MAX_DELAY_DAYS)
+    last_day = arrives.date() - purchase.event_ts.date() == timedelta(days=MAX_DELAY_DAYS)
     if copy_by % 2 == 0 or last_day:
         lands_at = within_the_day_of(arrives, lag_by % 21_600 * SECOND)
     else:
         lands_at = arrives + timedelta(days=1)
         if copy_by % 4 == 1:
-            row = {**row, "qty": transaction.quantity + 1, "arrival_ts": iso(lands_at)}
+            row = {**row, "qty": purchase.quantity + 1, "arrival_ts": iso(lands_at)}
     yield Delivery(lands_at, line_of(row), again=True)
 
 
-def _event(key: str, transaction: Transaction, arrives: datetime) -> dict[str, object]:
+def _event(key: str, purchase: Purchase, arrives: datetime) -> dict[str, object]:
     return {
         "order_id": key,
-        "user_id": str(transaction.household_id),
-        "store_id": str(transaction.store_id),
-        "product_id": str(transaction.product_id),
-        "basket_id": str(transaction.basket_id),
-        "qty": transaction.quantity,
-        "unit_price": _unit_price(transaction),
-        "retail_disc": round(transaction.retail_disc, 2),
-        "coupon_disc": round(transaction.coupon_disc, 2),
-        "coupon_match_disc": round(transaction.coupon_match_disc, 2),
-        "event_ts": iso(transaction.event_ts),
+        "user_id": str(purchase.household_id),
+        "store_id": str(purchase.store_id),
+        "product_id": str(purchase.product_id),
+        "basket_id": str(purchase.basket_id),
+        "qty": purchase.quantity,
+        "unit_price": _unit_price(purchase),
+        "retail_disc": round(purchase.retail_disc, 2),
+        "coupon_disc": round(purchase.coupon_disc, 2),
+        "coupon_match_disc": round(purchase.coupon_match_disc, 2),
+        "event_ts": iso(purchase.event_ts),
         "arrival_ts": iso(arrives),
     }
 
 
-def _unit_price(transaction: Transaction) -> float:
+def _unit_price(purchase: Purchase) -> float:
     """Return dollars per unit, to 4 decimals half up; the whole line's where nothing is counted.
 
     A float of so few digits prints as the very decimal that it was made from.
     """
-    value = Decimal(str(round(transaction.sales_value, 2)))
-    price = value / transaction.quantity if transaction.quantity else value
+    value = Decimal(str(round(purchase.sales_value, 2)))
+    price = value / purchase.quantity if purchase.quantity else value
     return float(price.quantize(_FOUR_DECIMALS, ROUND_HALF_UP))
 
 
-def _damaged(row: Mapping[str, object], transaction: Transaction, way: int) -> str:
+def _damaged(row: Mapping[str, object], purchase: Purchase, way: int) -> str:
     match way:
         case 0:
             return line_of({**row, "order_id": None})
         case 1:
-            return line_of({**row, "unit_price": -_unit_price(transaction) or -0.01})
+            return line_of({**row, "unit_price": -_unit_price(purchase) or -0.01})
         case 2:
             return line_of({**row, "qty": "two"})
         case _:

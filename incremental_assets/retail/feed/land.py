@@ -19,12 +19,12 @@ from incremental_assets.retail.feed.deliveries import (
 )
 from incremental_assets.retail.feed.draws import Shares
 from incremental_assets.retail.feed.events import event_deliveries
+from incremental_assets.retail.feed.landing_store import WHOLE, LandingStore, open_landing
 from incremental_assets.retail.feed.movements import SCHEMA as MOVEMENT
 from incremental_assets.retail.feed.movements import movement_deliveries
 from incremental_assets.retail.feed.orders import LONGEST_DAYS, order_deliveries
 from incremental_assets.retail.feed.orders import SCHEMA as ORDER
-from incremental_assets.retail.feed.places import WHOLE, Place, open_place
-from incremental_assets.retail.feed.products import copy_of
+from incremental_assets.retail.feed.products import catalogue_on
 from incremental_assets.retail.feed.users import users_by_landing_day
 
 Sent = TypeVar("Sent")
@@ -34,8 +34,8 @@ TABLES: Final[tuple[Feed, ...]] = ("orders", "inventory_movements")
 
 
 @dataclass(frozen=True)
-class Landed:
-    """What became of one feed's part of one landing day.
+class LandedPart:
+    """The outcome of one feed's part of one landing day.
 
     `files` and `rows` count what this run wrote, so they are 0 for what was left alone. `late`,
     `duplicated` (second deliveries, corrections among them) and `bad` are parts of `rows`.
@@ -58,16 +58,16 @@ class LandSummary:
     `span` are the days of the data set's sales.
     """
 
-    parts: tuple[Landed, ...]
+    parts: tuple[LandedPart, ...]
     span: DayRange
 
     @property
-    def written(self) -> tuple[Landed, ...]:
+    def written(self) -> tuple[LandedPart, ...]:
         """The parts that this run wrote."""
         return tuple(each for each in self.parts if each.outcome == "written")
 
     @property
-    def left_alone(self) -> tuple[Landed, ...]:
+    def left_alone(self) -> tuple[LandedPart, ...]:
         """The parts that were there before."""
         return tuple(each for each in self.parts if each.outcome == "left alone")
 
@@ -98,9 +98,9 @@ def land(
 
     `landing` is a local folder or any URI that fsspec knows. `events`, `users` and `products` are
     JSON lines in a folder a day, `orders` and `inventory_movements` tables of a Parquet file a day.
-    A day's files hold the same bytes whatever range they are asked for in. On a local disk a
+    A day's files hold the same bytes whatever the range. On a local disk a
     folder or table file appears whole, and one that exists is left alone, also when it was landed
-    with other shares; on other stores that is said of each file. What has nothing to land has no
+    with other shares; on other stores this holds for each file. What has nothing to land has no
     folder. `sample` takes a share of the households and products. `progress` gets a line per day.
 
     Raises DemoFeedError where the range is reversed, a share is not one, the data set is not
@@ -112,8 +112,8 @@ def land(
     shares = Shares(late, duplicate, bad)
     data_set = DataSet.installed(sample)
     try:
-        place = open_place(landing)
-        parts = _land(place, data_set, DayRange(first, last), shares, progress)
+        store = open_landing(landing)
+        parts = _land(store, data_set, DayRange(first, last), shares, progress)
         return LandSummary(tuple(parts), data_set.span)
     except OSError as error:
         msg = f"Cannot write the demo feed to {landing}: {error}. Give a folder that is writable."
@@ -121,39 +121,41 @@ def land(
 
 
 def _land(
-    place: Place,
+    store: LandingStore,
     data_set: DataSet,
     days: DayRange,
     shares: Shares,
     progress: Callable[[str], None],
-) -> Iterator[Landed]:
-    missing = {feed: [day for day in days if not place.holds(_path(feed, day))] for feed in _PARTS}
+) -> Iterator[LandedPart]:
+    missing = {feed: [day for day in days if not store.holds(_path(feed, day))] for feed in _PARTS}
     parts = {feed: _PARTS[feed](data_set, some, shares) for feed, some in missing.items() if some}
     for day in days:
         landed = [
-            _put(place, feed, day, next(parts[feed]))
+            _put(store, feed, day, next(parts[feed]))
             if day in missing[feed]
-            else Landed(feed, day, "left alone")
+            else LandedPart(feed, day, "left alone")
             for feed in _PARTS
         ]
-        progress(f"{day}  " + ", ".join(_told(part) for part in landed))
+        progress(f"{day}  " + ", ".join(_in_words(part) for part in landed))
         yield from landed
 
 
-def _put(place: Place, feed: Feed, day: date, part: _Part) -> Landed:
+def _put(store: LandingStore, feed: Feed, day: date, part: _Part) -> LandedPart:
     if not part.content:
-        return Landed(feed, day, "nothing to land")
-    written = place.put(_path(feed, day), part.content)
+        return LandedPart(feed, day, "nothing to land")
+    written = store.put(_path(feed, day), part.content)
     if not written:
-        return Landed(feed, day, "left alone")
-    return Landed(feed, day, "written", written, part.rows, part.late, part.duplicated, part.bad)
+        return LandedPart(feed, day, "left alone")
+    return LandedPart(
+        feed, day, "written", written, part.rows, part.late, part.duplicated, part.bad
+    )
 
 
 def _path(feed: Feed, day: date) -> str:
     return f"{feed}/{day}.parquet" if feed in TABLES else f"{feed}/{day}"
 
 
-def _told(part: Landed) -> str:
+def _in_words(part: LandedPart) -> str:
     if part.outcome != "written":
         return f"{part.feed} {part.outcome}"
     parts = {"late": part.late, "twice": part.duplicated, "bad": part.bad}
@@ -218,7 +220,7 @@ def _products(data_set: DataSet, days: Collection[date], shares: Shares) -> Iter
         if day not in data_set.span:
             yield _Part({})
             continue
-        lines, rows, bad = copy_of(products, day, shares)
+        lines, rows, bad = catalogue_on(products, day, shares)
         yield _Part({"part-0.jsonl": lines} if rows else {}, rows=rows, bad=bad)
 
 

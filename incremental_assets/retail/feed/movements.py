@@ -36,7 +36,7 @@ class Movement:
 
 
 def movement_deliveries(movement: Movement, shares: Shares) -> Iterator[Delivery]:
-    """Yield the row of a movement, and its copy on the next day if it has one.
+    """Yield the row of a movement, and its duplicate on the next day if it has one.
 
     A late row lands 1 to 3 days after it moved; a bad one has no `delta`.
     """

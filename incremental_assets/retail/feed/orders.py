@@ -48,8 +48,8 @@ class Basket:
 def order_deliveries(basket: Basket, shares: Shares) -> Iterator[Delivery]:
     """Yield the row of an order after each change of its status.
 
-    A late row lands 1 to 3 days after its change, a second one is a copy that lands a day later,
-    and a bad one, always the first, has a negative amount, which the next change puts right.
+    A late row lands 1 to 3 days after its change, a second one is a duplicate that lands a day
+    later, and a bad one, always the first, has a negative amount, which the next change corrects.
     """
     to_cancel, paid_by, shipped_by, cancelled_by, when, *_ = draw(f"order-{basket.basket_id}")
     created = basket.created_at

@@ -1,4 +1,4 @@
-"""The catalogue: a full copy each day, in which products come, change and go. Pure."""
+"""The catalogue: a snapshot each day, in which products are added, changed and deleted. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LISTED_SHARE: Final = 0.03
 """The share of the products that are not in the catalogue from the start."""
 
 DELISTED_SHARE: Final = 0.02
-"""The share that goes; every other one of these comes back 30 days later."""
+"""The share that is deleted; every other one of these is added again 30 days later."""
 
 CHANGED_SHARE: Final = 0.15
 """The share that changes once in the year: its brand, its package size or its type."""
@@ -36,7 +36,9 @@ _DAMAGED_OF_A_THOUSAND: Final = 20
 
 
 def catalogue(products: pl.DataFrame) -> pl.DataFrame:
-    """Add to each product what becomes of it, in days since the start; null is never.
+    """Add to each product the days on which it is listed, deleted, added again and changed.
+
+    They count from the start of the year; null is never.
 
     Takes `product_id: int` and its attributes; adds `_listed`, `_gone`, `_back`, `_changed: int`
     and `_kind: int`, which says what changes.
@@ -60,11 +62,11 @@ def _plan(product: int) -> Sequence[int | None]:
     )
 
 
-def copy_of(products: pl.DataFrame, day: date, shares: Shares) -> tuple[bytes, int, int]:
-    """Return a day's copy as JSON lines, with the number of its lines and of the bad ones.
+def catalogue_on(products: pl.DataFrame, day: date, shares: Shares) -> tuple[bytes, int, int]:
+    """Return a day's snapshot as JSON lines, with the number of its lines and of the bad ones.
 
     Takes a `catalogue`. A product that is new to the catalogue is listed on its day or later. Of
-    a few copies, more with more bad rows, one line is cut in half.
+    a few snapshots, more with more bad rows, one line is cut in half.
     """
     at = (day - _BEGIN).days
     away = (pl.col("_gone") <= at) & (pl.col("_back").is_null() | (pl.col("_back") > at))

@@ -42,7 +42,7 @@ class LoadedDay:
 def loaded_days(
     settings: Settings, tables: Sequence[Table], days: DayRange | None
 ) -> list[LoadedDay]:
-    """What was loaded, by day, then by table in the order of loading. To ask makes no ledger."""
+    """What was loaded, by day, then by table in the order of loading. Creates no ledger."""
     view = Ledger(ledger_path(settings.lake)).view_if_any()
     found: list[LoadedDay] = []
     for table in tables:
@@ -106,7 +106,7 @@ def _next_week(settings: Settings, tables: Sequence[Table]) -> DayRange:
         landed = {
             day for t in tables if t.feed is not None for day in t.feed.days(settings.landing)
         }
-    except SourceError:  # the landing is gone; what was loaded is shown all the same
+    except SourceError:  # the landing is gone; what was loaded is shown anyway
         landed = set()
     first = max(landed) + ONE_DAY if landed else settings.start_date
     return DayRange(first, first + 6 * ONE_DAY)

@@ -1,7 +1,7 @@
 """The log of the user table: households appear, change, and some are deleted. Pure.
 
-Envelopes as Debezium writes them for Postgres. A change's place in the log follows from its time,
-so that no event needs to know the others.
+Envelopes as Debezium writes them for Postgres. A change's position in the log follows from its
+time, so that no event needs to know the others.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def user_deliveries(household: Household, shares: Shares) -> Iterator[Delivery]:
     """Yield the events of one household: its first row, for some a change, for a few the end.
 
     It is created at midnight UTC of its first day. A late event lands 1 to 3 days after its
-    change; a second delivery is a copy on the same day; a bad one is cut in half.
+    change; a second delivery is a duplicate on the same day; a bad one is cut in half.
     """
     key = f"household-{household.household_id}"
     to_change, to_delete, weeks, days, what, when, *_ = draw(key)
@@ -112,7 +112,7 @@ def _event(
     to_late, to_duplicate, to_bad, delay_by, at_by, again_by, *_ = draw(key)
     late = chosen(to_late, shares.late)
     lands_at = delayed(at, late=late, days=delay_by, at=at_by)
-    place = int((at - _EPOCH) / SECOND) * _HOUSEHOLDS + household.household_id
+    position = int((at - _EPOCH) / SECOND) * _HOUSEHOLDS + household.household_id
     source = {
         "version": "3.0.0.Final",
         "connector": "postgresql",
@@ -122,8 +122,8 @@ def _event(
         "db": "shop",
         "schema": "public",
         "table": "users",
-        "txId": place % 2**31,
-        "lsn": place,
+        "txId": position % 2**31,
+        "lsn": position,
     }
     seen = _milliseconds(lands_at) + 400
     line = line_of({"before": before, "after": after, "source": source, "op": op, "ts_ms": seen})

@@ -12,7 +12,7 @@ _PLACE = ("product_id", "store_id")
 
 
 def transform(movements: DataFrame, opening: DataFrame) -> DataFrame:
-    """Run the level on from its last day; `delta` is what the day changed, in whole pieces.
+    """Continue the level from its last day; `delta` is what the day changed, in whole pieces.
 
     A level holds until the next row of its product and store.
     """

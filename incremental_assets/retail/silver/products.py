@@ -17,7 +17,7 @@ from incremental_assets.retail.bronze.products import PRODUCTS as LANDED_PRODUCT
 
 PRODUCTS = Table(
     name="silver/products",
-    description="Every version of each product, from the copy that first showed it.",
+    description="Every version of each product, from the snapshot that first had it.",
     reads=(SameDay(LANDED_PRODUCTS),),
     key=("product_id",),
     schema=Contract(on_new_column="evolve", product_id=Text(required=True)),

@@ -1,4 +1,4 @@
-"""What one transaction sends: every case of the feed of sales, on made-up rows."""
+"""What one purchase sends: every case of the feed of sales, on made-up rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from incremental_assets.retail.feed.deliveries import Delivery
 from incremental_assets.retail.feed.draws import Shares
-from incremental_assets.retail.feed.events import Transaction, event_deliveries
+from incremental_assets.retail.feed.events import Purchase, event_deliveries
 
 NOON = datetime(2017, 1, 5, 12, tzinfo=UTC)
 JUST_BEFORE_MIDNIGHT = datetime(2017, 1, 5, 23, 59, 59, tzinfo=UTC)
@@ -21,8 +21,8 @@ MANY = range(400)
 
 def sale(
     basket_id: int = 1, quantity: int = 1, sales_value: float = 3.99, at: datetime = NOON
-) -> Transaction:
-    return Transaction(7, 330, basket_id, 1095275, quantity, sales_value, 0.5, 0.0, 0.0, at)
+) -> Purchase:
+    return Purchase(7, 330, basket_id, 1095275, quantity, sales_value, 0.5, 0.0, 0.0, at)
 
 
 def row_of(delivery: Delivery) -> dict[str, Any]:

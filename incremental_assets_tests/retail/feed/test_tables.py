@@ -18,7 +18,7 @@ from incremental_assets.retail.feed.data_set import SPARE_STOCK, DataSet
 from incremental_assets.retail.feed.draws import Shares
 from incremental_assets.retail.feed.movements import Movement, movement_deliveries
 from incremental_assets.retail.feed.orders import LONGEST_DAYS, Basket, order_deliveries
-from incremental_assets.retail.feed.products import catalogue, copy_of
+from incremental_assets.retail.feed.products import catalogue, catalogue_on
 
 NOON = datetime(2017, 1, 5, 12, tzinfo=UTC)
 AS_IT_SHOULD_BE = Shares(late=0, duplicate=0, bad=0)
@@ -130,7 +130,7 @@ def rows_of(content: bytes) -> pl.DataFrame:
 def test_products_come_change_and_go_in_the_catalogue(some: DataSet) -> None:
     products = catalogue(DataSet.installed(0.1).products().select(pl.exclude("^_.*$")))
     copies = {
-        month: rows_of(copy_of(products, date(2017, month, 1), AS_IT_SHOULD_BE)[0])
+        month: rows_of(catalogue_on(products, date(2017, month, 1), AS_IT_SHOULD_BE)[0])
         for month in (1, 12)
     }
     first, last = (frame.rows_by_key("product_id", unique=True) for frame in copies.values())
@@ -143,8 +143,8 @@ def test_products_come_change_and_go_in_the_catalogue(some: DataSet) -> None:
 
 def test_a_damaged_copy_has_one_line_that_cannot_be_read(some: DataSet) -> None:
     products = some.products()
-    whole, rows, none = copy_of(products, date(2017, 1, 5), AS_IT_SHOULD_BE)
-    damaged, _, one = copy_of(products, date(2017, 1, 5), Shares(bad=1))
+    whole, rows, none = catalogue_on(products, date(2017, 1, 5), AS_IT_SHOULD_BE)
+    damaged, _, one = catalogue_on(products, date(2017, 1, 5), Shares(bad=1))
 
     assert (none, one) == (0, 1)
     assert rows == whole.count(b"\n") == damaged.count(b"\n")

@@ -17,10 +17,10 @@ from incremental_assets.errors import DemoFeedError
 
 _UNFINISHED: Final = re.compile(r"\.[\d-]{10}(?:\.parquet)?\.(\d+)\.tmp")
 WHOLE: Final = ""
-"""The name of the content of a place that is one file."""
+"""The name of the content of a path that is one file."""
 
 
-class Place(Protocol):
+class LandingStore(Protocol):
     """Where files go, below a root; a path is that of a folder of files, or of one file."""
 
     def holds(self, path: str, /) -> bool:
@@ -33,7 +33,7 @@ class Place(Protocol):
         """
 
 
-def open_place(landing: str) -> Place:
+def open_landing(landing: str) -> LandingStore:
     """The local folder or store that a landing names. Raises DemoFeedError for another."""
     try:
         store, root = url_to_fs(landing)
@@ -42,14 +42,14 @@ def open_place(landing: str) -> Place:
         raise DemoFeedError(msg) from error
     if not isinstance(store, LocalFileSystem):
         return _Store(store, root)
-    place = _LocalDisk(Path(root))
-    place.sweep()
-    return place
+    disk = _LocalDisk(Path(root))
+    disk.sweep()
+    return disk
 
 
 @dataclass(frozen=True)
 class _LocalDisk:
-    """A folder or file is written under a hidden name beside its own, then renamed."""
+    """A folder or file is written under a hidden name in the same folder, then renamed."""
 
     root: Path
 

@@ -15,11 +15,11 @@ DAY = date(2017, 1, 5)
 NOON = datetime(2017, 1, 10, 12, tzinfo=UTC)
 
 
-def outcome(batch: int, state: Any = "committed", aside: int = 1, **named: Any) -> Entry:
-    """A batch of the day that put `aside` rows into quarantine."""
+def outcome(batch: int, state: Any = "committed", quarantined: int = 1, **named: Any) -> Entry:
+    """A batch of the day that put `quarantined` rows into quarantine."""
     said = {"kind": "advance", "mode": "merge", "detector": "batches", "day": DAY} | named
     return Entry(
-        "silver/sales", batch, state=state, recorded_at=NOON, rows_quarantined=aside, **said
+        "silver/sales", batch, state=state, recorded_at=NOON, rows_quarantined=quarantined, **said
     )
 
 
@@ -49,7 +49,7 @@ def outcome(batch: int, state: Any = "committed", aside: int = 1, **named: Any) 
             id="a replay says anew what stays",
         ),
         pytest.param(
-            [outcome(1, aside=0), outcome(2, mode="rebuild")], [], id="nothing to replace"
+            [outcome(1, quarantined=0), outcome(2, mode="rebuild")], [], id="nothing to replace"
         ),
         pytest.param(
             [outcome(1), outcome(2, "dropped", 0, held_by="a_rule"), outcome(3)],

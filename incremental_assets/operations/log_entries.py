@@ -1,4 +1,4 @@
-"""What a table's log and files tell of its batches, for a ledger that does not know them."""
+"""The batches of a table by its log and files, as entries of a ledger that does not have them."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from incremental_assets.storage import open_file
 from incremental_assets.table import Table
 
 
-def told_by_log(
+def entries_from_log(
     path: str, table: Table, last: int, upstream_days: Iterable[date], why: str
 ) -> list[Entry]:
     """The outcomes of the batches that the log still has, oldest first; `last` is its last one.
 
-    What came before them, where the log was cut, is one batch that published every day there may
-    be: those of the table's files, and of a silver or gold table those of its upstreams. All count
-    as restatements, so what is built on such a day is made anew.
+    Where the log was cut, all earlier batches are one that published every possible day: those of
+    the table's files, and of a silver or gold table those of its upstreams. All count as
+    restatements, so what is built on such a day is rebuilt.
     """
     found: list[Entry] = []
     for number, at, commit in commits(path, table.name):
@@ -82,7 +82,7 @@ def _of_commit(table: Table, number: int, at: datetime, commit: Commit, why: str
 def _before(
     path: str, table: Table, batch: int, upstream_days: Iterable[date], why: str
 ) -> list[Entry]:
-    """The batch that stands for all that the log does not tell any more."""
+    """The batch that stands for all that the log no longer has."""
     bronze = table.layer == "bronze"
     touched: dict[date, Counter[date]] = {} if bronze else {day: Counter() for day in upstream_days}
     for file in _files(path):
