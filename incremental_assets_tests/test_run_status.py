@@ -30,7 +30,9 @@ def test_what_was_run_and_is_due_still_is_an_error(monkeypatch: pytest.MonkeyPat
     done = ended(monkeypatch, came_later=False)
 
     assert done.exit_code == 1
-    assert f"left silver/sales {DAYS}: batch 7 is not read. It was run and is still due" in done.output
+    assert (
+        f"left silver/sales {DAYS}: batch 7 is not read. It was run and is still due" in done.output
+    )
     told = json.loads(ended(monkeypatch, "--json", came_later=False).stdout)
     assert told["left"] == [
         {
