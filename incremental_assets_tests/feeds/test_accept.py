@@ -155,7 +155,7 @@ def test_what_cannot_be_accepted_is_reported(lake: Lakes) -> None:
     with pytest.raises(DefinitionError, match="needs a reason"):
         accepted(station, "silver/bookings", reason=" ")
     accepted(station, "silver/bookings")
-    with pytest.raises(DefinitionError, match=r"was accepted by \S+ already \(seen\)"):
+    with pytest.raises(DefinitionError, match=r"was accepted by \S+ before \(seen\)"):
         accepted(station, "silver/bookings")
 
 
