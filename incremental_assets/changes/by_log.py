@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 from pyspark.sql import DataFrame
@@ -120,6 +120,13 @@ class ChangeLog(Detector):
             return Inspection("new", f"{len(paths)} files were not read{bound}", paths)
         since = "it was never read" if before is None else f"version {before} was read"
         return Inspection("new", f"the log has version {request.source.version}; {since}")
+
+    def rewound(self, last: Position, before: Position) -> Position:
+        """What the target knows of the log, its truncates among it, stays; it is read again."""
+        state = {name: value for name, value in last.state.items() if name != "version"}
+        if "version" in before.state:
+            state["version"] = before.state["version"]
+        return replace(before, state=state)
 
     def _unread(self, request: ReadRequest) -> LogFiles:
         """What of the log was not read yet."""

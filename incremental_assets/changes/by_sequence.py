@@ -107,6 +107,12 @@ class Sequence(Cursor):
             return Inspection("new", f"it waits for a gap since {since}, which is long enough")
         return Inspection("nothing", f"it waits for a gap since {since}, for {self.deadline}")
 
+    def rewound(self, last: Position, before: Position) -> Position:
+        """What is loaded, and the gaps in it, stay known; the watermark alone goes back."""
+        progress = progress_from(last.state, number(last.high))
+        state = state_of_progress(progress, number(before.high))
+        return replace(before, state=state)
+
     def _progress(self, request: ReadRequest) -> Progress:
         before = self.position(request)
         return progress_from(before.state, number(before.high))
@@ -129,7 +135,8 @@ class Sequence(Cursor):
         reasons = self.reasons(F.col(quoted(self.column)).isNotNull(), request.now)
         candidates = frames.cache(every.where(wanted))
         again = candidates.where(~F.coalesce(certain, F.lit(False)))
-        known = state.known_rows(session, None) if before.high else state.quarantined(session)
+        there = before.high or progress.high is not None
+        known = state.known_rows(session, None) if there else state.quarantined(session)
         rest = state.without_beaten(session, unseen(again, known), None)
         new = self.bounded(candidates.where(certain).unionByName(rest), request)
         rows = frames.cache(request.with_reasons(new, reasons))
@@ -175,10 +182,12 @@ class Sequence(Cursor):
     def _windows(self, progress: Progress, watermark: int | None) -> tuple[Column, Column]:
         """Which rows may be new, and which of them certainly are."""
         cursor = F.col(ORDER)
-        if progress.high is None or watermark is None:
+        if progress.high is None:
             return F.lit(True), cursor.isNotNull()
         gaps = [cursor.between(low, high) for low, high in progress.gaps]
         new = reduce(Column.__or__, gaps, cursor > progress.high)
+        if watermark is None:
+            return F.lit(True), new
         low = min(watermark, progress.high) - self.lookback
         return cursor.isNull() | (cursor > low) | new, new
 

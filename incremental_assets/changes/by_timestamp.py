@@ -193,7 +193,10 @@ class Timestamp(Cursor):
         every = with_order(source, own, self.cursor_of(own[self.column]))
         cursor = F.col(ORDER)
         # What a target holds that was filled by other means, up to its watermark, is not known.
-        above = cursor > F.lit(low) if state.last is None else cursor >= F.lit(low)
+        loaded = state.last is not None and (
+            state.last.kind != "rewind" or before.high != request.start
+        )
+        above = cursor >= F.lit(low) if loaded else cursor > F.lit(low)
         window = every if low is None else every.where(cursor.isNull() | above)
         ahead = self.is_ahead(cursor, request.now)
         reasons = self.reasons(F.col(quoted(self.column)).isNotNull(), request.now)

@@ -9,7 +9,7 @@ reads its days by `DayReading`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from pyspark.sql import Column, DataFrame
@@ -17,7 +17,7 @@ from pyspark.sql.types import DataType
 
 from incremental_assets.changes.bronze_events import Events
 from incremental_assets.changes.day_reading import DayReading
-from incremental_assets.changes.inspection import Inspection, inspect_by_fingerprint
+from incremental_assets.changes.inspection import FINGERPRINT, Inspection, inspect_by_fingerprint
 from incremental_assets.changes.position import Position
 from incremental_assets.changes.request import ReadRequest
 from incremental_assets.delta.columns import HASH, ORDER
@@ -108,6 +108,11 @@ class Detector(DayReading):
         meet, which have no order between them.
         """
         raise DefinitionError(f"{table}: {type(self).__name__} finds rows, not changes.")
+
+    def rewound(self, last: Position, before: Position) -> Position:
+        """The position `before`, to go on from after `last`: nothing that is loaded comes twice."""
+        state = {name: value for name, value in before.state.items() if name != FINGERPRINT}
+        return replace(before, state=state)
 
     def read(self, request: ReadRequest, frames: Frames) -> SourceWindow | None:
         """The rows of the source that may be new; None where nothing can be."""

@@ -51,12 +51,14 @@ class TargetState:
     def with_ledger(self, last: Entry | None, history: TableHistory | None) -> TargetState:
         """With what the ledger knows: the last batch and, where it was asked, all of them."""
         committed = history.committed if history else ()
-        return replace(
-            self,
-            last=last,
-            moments=tuple(e.high for e in committed),
-            files={f.path: f for e in committed for f in e.files},
-        )
+        files: dict[str, FileEntry] = {}
+        for entry in committed:
+            of_entry = {file.path: file for file in entry.files}
+            if entry.kind == "rewind":  # these are to be read again
+                files = {path: file for path, file in files.items() if path not in of_entry}
+            else:
+                files |= of_entry
+        return replace(self, last=last, moments=tuple(e.high for e in committed), files=files)
 
     def with_table(self) -> TargetState:
         """With the table as it is now."""

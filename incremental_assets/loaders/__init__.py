@@ -1,6 +1,7 @@
 """The four classic incremental loaders as plain classes; Dagster is not needed."""
 
 from incremental_assets.engine.target_plan import TargetPlan
+from incremental_assets.engine.target_rewind import RewoundTarget
 from incremental_assets.loaders.base import IncrementalLoader
 from incremental_assets.loaders.cdc import CDCLoader
 from incremental_assets.loaders.delta_diff import DeltaDiffLoader, DetectedChanges
@@ -31,6 +32,7 @@ __all__ = [
     "Merge",
     "OverwriteDays",
     "ReplaceDay",
+    "RewoundTarget",
     "SequenceBasedLoader",
     "Target",
     "TargetPlan",

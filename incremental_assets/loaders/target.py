@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from incremental_assets.engine.target import TargetTable
 from incremental_assets.engine.target_load import Loaded, load_target
 from incremental_assets.engine.target_plan import TargetPlan, plan_target
+from incremental_assets.engine.target_rewind import RewoundTarget, rewind_target
 from incremental_assets.errors import DefinitionError
 from incremental_assets.loaders.result import LoadResult
 
@@ -44,6 +45,13 @@ class Target:
     def plan(self) -> TargetPlan:
         """What the next load would find. Starts no Spark and writes nothing."""
         return plan_target(self.table, self._now())
+
+    def rewind(self, to: int | datetime, why: str) -> RewoundTarget:
+        """Lower the watermark to what it was after batch `to` (0: before the first), or then.
+
+        The next load reads the source again from there; no row is loaded twice.
+        """
+        return rewind_target(self.table, to, why, self._now(), self.say)
 
     def _now(self) -> datetime:
         now = self.clock()

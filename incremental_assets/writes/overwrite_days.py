@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from incremental_assets.delta.stage import stage
 from incremental_assets.delta.staged_write import StagedWrite
@@ -23,6 +24,8 @@ class OverwriteDays(WriteStrategy):
     """
 
     day: str = "dt"
+
+    displaces: ClassVar[bool] = True
 
     @property
     def replaced_partition(self) -> str:

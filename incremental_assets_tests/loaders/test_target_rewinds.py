@@ -1,0 +1,199 @@
+"""A watermark that was lowered: the source is read again from there, and no row comes twice."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import polars as pl
+import pytest
+
+from incremental_assets.errors import DefinitionError, SourceError, WatermarkError
+from incremental_assets.ledger.ledger import Ledger
+from incremental_assets.loaders import (
+    CDCLoader,
+    DeleteInsert,
+    SequenceBasedLoader,
+    read_watermarks,
+)
+from incremental_assets_tests.crashing import attempts_until_one_survives
+from incremental_assets_tests.loaders.conftest import NOON, Place
+from incremental_assets_tests.loaders.test_cdc import SCHEMA as LOG
+from incremental_assets_tests.loaders.test_cdc import events
+from incremental_assets_tests.loaders.test_target_plans import (
+    Of,
+    by_log,
+    by_sequence,
+    by_snapshot,
+    by_timestamp,
+    land,
+    plan,
+)
+
+NO_SPARK: Any = None
+
+
+def load(place: Place, of: Of, *numbers: int, **options: Any) -> int:
+    """Land rows and load; how many were loaded."""
+    if numbers:
+        land(place, *numbers)
+    return of(place, place.spark, **options).load().records_loaded
+
+
+@pytest.mark.parametrize("of", [by_timestamp, by_sequence])
+@pytest.mark.parametrize("to", [0, 1])
+def test_an_append_target_that_is_rewound_gets_what_it_missed_and_nothing_twice(
+    place: Place, of: Of, to: int
+) -> None:
+    load(place, of, 10, 20)
+    load(place, of, 30, 40)
+    assert load(place, of, 5 if to == 0 else 25) == (0 if of is by_timestamp else to)
+
+    rewound = of(place, NO_SPARK).rewind(to, "rows came late")
+
+    assert (rewound.to, bool(rewound.watermark)) == (to, to > 0)
+    assert plan(place, of)[0] == "new"
+    late = [(5,)] if to == 0 else [(25,)]
+    load(place, of, max_records=1)
+    load(place, of)
+    load(place, of)
+    load(place, of, 50)
+    assert place.rows("id") == sorted([(10,), (20,), (30,), (40,), (50,), *late], key=str)
+
+
+def test_gaps_that_were_filled_or_reported_are_none_after_a_rewind(place: Place) -> None:
+    load(place, by_sequence, 1, 2, 3)
+    load(place, by_sequence, 4, 5)
+    by_sequence(place, NO_SPARK).rewind(1, "to see")
+
+    assert load(place, by_sequence, 6, on_gap="fail") == 1
+    assert place.rows("id") == [(n,) for n in (1, 2, 3, 4, 5, 6)]
+
+
+def test_a_target_that_was_filled_by_other_means_is_not_read_below_its_start(place: Place) -> None:
+    start = NOON - timedelta(minutes=50)
+    filled = pl.DataFrame({"id": [10], "seq": [10], "operation": ["x"], "at": [start]})
+    filled.with_columns(pl.col("at").cast(pl.Datetime("us", "UTC"))).write_delta(place.target)
+    load(place, by_timestamp, 10, 20, start_from=start)
+
+    rewound = by_timestamp(place, NO_SPARK, start_from=start).rewind(0, "to see")
+
+    assert rewound.watermark == "2024-05-10T11:10:00.000000Z"
+    assert load(place, by_timestamp, start_from=start) == 0
+    assert place.rows("id") == [(10,), (20,)]
+
+
+def test_a_sequence_whose_own_watermark_stays_empty_loads_no_row_twice(place: Place) -> None:
+    class Nothing(SequenceBasedLoader):
+        def next_watermark(self, before: Any, seen: Any) -> Any:
+            return None
+
+    def read() -> int:
+        loader = Nothing(place.spark, place.clock)
+        return loader.load_incremental(
+            **place.paths, sequence_column="seq", table_name="orders"
+        ).records_loaded
+
+    land(place, 1, 2)
+    assert read() == 2
+    assert read() == 0
+    assert place.rows("id") == [(1,), (2,)]
+
+
+def test_a_log_is_read_again_from_the_files_of_later_batches(place: Place) -> None:
+    load(place, by_log, 1)
+    load(place, by_log, 4)
+
+    rewound = by_log(place, NO_SPARK).rewind(1, "the file was repaired in place")
+
+    assert rewound.files == ("part-0002.parquet",)
+    assert plan(place, by_log)[0] == "new"
+    before = place.rows("id")
+    again = by_log(place, place.spark).load()
+    assert (again.records_read, again.records_loaded) == (1, 0)
+    assert place.rows("id") == before
+    assert plan(place, by_log)[0] == "nothing"
+
+
+def test_a_log_that_lacks_a_file_that_is_to_be_read_again_is_refused(place: Place) -> None:
+    load(place, by_log, 1)
+    load(place, by_log, 2)
+    (place.source / "part-0002.parquet").unlink()
+
+    with pytest.raises(SourceError, match=r"1 of the 1 files .* gone .*part-0002"):
+        by_log(place, NO_SPARK).rewind(1, "to see")
+    assert Ledger(str(place.watermarks)).tail("orders").last_batch == 2
+
+
+def test_a_truncate_stays_known_when_its_log_is_rewound(place: Place) -> None:
+    def take(*rows: Any) -> None:
+        if rows:
+            place.land(events(*rows), LOG)
+        log(place.spark).load()
+
+    def log(spark: Any) -> Any:
+        return CDCLoader(spark, place.clock).target(
+            place.source, place.target, place.watermarks, "id", "orders"
+        )
+
+    take((1, "a", "INSERT", 1))
+    take((None, None, "TRUNCATE", 5))
+    log(NO_SPARK).rewind(1, "to see")
+    take((2, "older than the truncate", "INSERT", 3))
+
+    assert place.rows("id") == []
+
+
+def test_what_cannot_be_rewound_is_refused(place: Place) -> None:
+    with pytest.raises(DefinitionError, match="snapshot takes the place"):
+        by_snapshot(place, NO_SPARK).rewind(0, "to see")
+    with pytest.raises(DefinitionError, match="would be lost"):
+        by_sequence(place, NO_SPARK, primary_key="id", write=DeleteInsert()).rewind(0, "to see")
+    with pytest.raises(DefinitionError, match="needs a reason"):
+        by_sequence(place, NO_SPARK).rewind(0, " ")
+    with pytest.raises(WatermarkError, match="nothing was loaded after batch 0"):
+        by_sequence(place, NO_SPARK).rewind(0, "to see")
+    load(place, by_sequence, 1)
+    for to in (2, -1):
+        with pytest.raises(WatermarkError, match="has no batch"):
+            by_sequence(place, NO_SPARK).rewind(to, "to see")
+    with pytest.raises(WatermarkError, match="still to come"):
+        by_sequence(place, NO_SPARK).rewind(NOON + timedelta(days=1), "to see")
+
+
+def test_a_rewind_to_a_moment_and_its_watermark_stand_in_the_ledger(place: Place) -> None:
+    load(place, by_sequence, 1, 2)
+    place.now += timedelta(hours=1)
+    load(place, by_sequence, 3)
+    place.now += timedelta(hours=1)
+
+    by_sequence(place, NO_SPARK).rewind(NOON + timedelta(minutes=1), "half of it was late")
+
+    marks = read_watermarks(place.spark, place.watermarks).collect()
+    assert [row["watermark_value"] for row in marks] == ["2"]
+    last = Ledger(str(place.watermarks)).tail("orders").last
+    assert last is not None
+    assert (last.kind, last.why, last.low, last.day) == (
+        "rewind",
+        "half of it was late",
+        "3",
+        date(2024, 5, 10),
+    )
+    assert last.recorded_at == datetime(2024, 5, 10, 14, tzinfo=UTC)
+
+
+def test_a_rewind_and_the_load_after_it_may_die_anywhere(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load(place, by_sequence, 10)
+    load(place, by_sequence, 20)
+    load(place, by_sequence, 5)
+
+    def both() -> None:
+        target = by_sequence(place, place.spark)
+        if target.plan().watermark == "20":
+            target.rewind(0, "rows came late")
+        target.load()
+
+    assert attempts_until_one_survives(monkeypatch, both) > 4
+    assert place.rows("id") == [(10,), (20,), (5,)]
