@@ -6,16 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from incremental_assets.changes.bronze_events import Events, debezium_events, flat_log_events
 from incremental_assets.changes.detector import Detector, NewRows, SourceWindow
-from incremental_assets.changes.event_identity import not_yet_quarantined, with_identity
+from incremental_assets.changes.event_identity import EVENT, not_yet_quarantined, with_identity
 from incremental_assets.changes.inspection import Inspection
 from incremental_assets.changes.log_events import (
     MOST_SHOWN,
     OP_WORD,
+    LogEvents,
     envelope_events,
     flat_events,
     key_reasons,
@@ -39,6 +40,7 @@ from incremental_assets.changes.watermark import (
 from incremental_assets.delta.columns import DELETED, HASH, OPERATION, ORDER, WITHIN
 from incremental_assets.errors import SourceError
 from incremental_assets.frames import Frames
+from incremental_assets.ledger.entry import FileEntry
 from incremental_assets.quality.gate import Counted, Value, is_good
 
 
@@ -149,17 +151,66 @@ class ChangeLog(Detector):
         if log.nothing:
             return None
         log = bounded(frames, log, request.max_records)
+        there = state.quarantine_rows(frames.session)
+        events = self._events(request, frames, log, of_good=there is not None)
+        if events is None:
+            return None
+        return self._window(frames, events, log, not_yet_quarantined(events.rows, state), before)
+
+    def read_again(
+        self, request: ReadRequest, frames: Frames, quarantined: DataFrame
+    ) -> SourceWindow | None:
+        """The events that lie in quarantine, from the files that they came from."""
+        source, log = request.source, LogFiles(request.source, version=request.source.version)
+        if source.version is None:
+            names = {row["_file"] for row in quarantined.select("_file").distinct().collect()}
+            there = (f for f in source.files if f.path in names)
+            files = tuple(FileEntry(f.path, f.size, f.tag, f.modified) for f in there)
+            if not files:
+                return None
+            log = LogFiles(source, files)
+        events = self._events(request, frames, log, of_good=True)
+        if events is None:
+            return None
+        known = quarantined.select(F.col(HASH).alias(EVENT)).distinct()
+        rows = events.rows.join(known, EVENT, "left_semi")
+        return self._window(frames, events, log, rows, self.position(request))
+
+    def advance_again(
+        self, request: ReadRequest, frames: Frames, window: SourceWindow, counted: Counted
+    ) -> NewRows:
+        """The events, and the deletes that truncates among them make, or those that are known."""
+        before, truncated = window.before, Truncated.of(window.before.state, counted.values)
+        state = {**before.state, "kind": window.found.kind, **truncated.state}
+        return NewRows(
+            with_truncates(frames, request, window.rows, truncated, self),
+            window.own,
+            replace(before, state=state),
+            counted.whole.rows,
+            counted.whole.quarantined,
+            bool(counted.values["deletes"] or truncated.counts),
+            identity=EVENT,
+        )
+
+    def _events(
+        self, request: ReadRequest, frames: Frames, log: LogFiles, *, of_good: bool
+    ) -> LogEvents | None:
+        """The events of a part of the log, with `_reasons`, and told apart by `_event`."""
         read = envelope_events if self.is_debezium else flat_events
-        events = read(request, frames, self, before, log)
+        events = read(request, frames, self, self.position(request), log)
         if events is None:
             return None
         rows = events.rows.withColumns(
             {DELETED: F.col(OPERATION) == "delete", HASH: hash_of(events.own)}
         )
-        live = F.coalesce(F.col(OPERATION) == "upsert", F.lit(False))
         reasons = [*events.reasons, *key_reasons(request.key)]
-        rows = request.with_reasons(rows, reasons, live, keyed=False)
-        rows = frames.cache(not_yet_quarantined(with_identity(rows, events.stated), state))
+        rows = request.with_reasons(rows, reasons, _is_upsert(), keyed=False)
+        return replace(events, rows=with_identity(rows, events.stated, of_good=of_good))
+
+    def _window(
+        self, frames: Frames, events: LogEvents, log: LogFiles, rows: DataFrame, before: Position
+    ) -> SourceWindow:
+        rows = frames.cache(rows)
         timed = rows.schema[ORDER].dataType.typeName() == "timestamp"
         place = F.unix_micros(ORDER) if timed else F.col(ORDER)
         unknown = F.when(F.col(OPERATION).isNull() & is_good(), F.coalesce(OP_WORD, F.lit("null")))
@@ -170,9 +221,8 @@ class ChangeLog(Detector):
             "last_unknown": Value(F.max(unknown), max),
         }
         values |= truncate_values(self.order, place)
-        return SourceWindow(
-            rows, events.own, before, values, live, found=_Read(log, events.kind, timed)
-        )
+        found = _Read(log, events.kind, timed)
+        return SourceWindow(rows, events.own, before, values, _is_upsert(), found=found)
 
     def advance(
         self, request: ReadRequest, frames: Frames, window: SourceWindow, counted: Counted
@@ -197,6 +247,7 @@ class ChangeLog(Detector):
             counted.whole.quarantined,
             bool(values["deletes"] or truncated.counts),
             found.log.files,
+            identity=EVENT,
         )
 
     def _high_after(
@@ -219,3 +270,7 @@ class ChangeLog(Detector):
                 f"knows, such as {shown} (column {self.operation!r}). Nothing was loaded; say what "
                 "they mean with operations={'word': 'upsert' | 'delete' | 'truncate' | 'ignore'}."
             )
+
+
+def _is_upsert() -> Column:
+    return F.coalesce(F.col(OPERATION) == "upsert", F.lit(False))

@@ -177,6 +177,7 @@ class Sequence(Cursor):
             gate.quarantined,
             notes=step.notes,
             every=window.every,
+            identity=None,  # what is quarantined is not read again
         )
 
     def _windows(self, progress: Progress, watermark: int | None) -> tuple[Column, Column]:

@@ -9,10 +9,16 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from incremental_assets.changes.day_reading import SourceDays, is_null
-from incremental_assets.changes.detector import Detector
+from incremental_assets.changes.detector import Detector, SourceWindow
 from incremental_assets.changes.progress import SequenceStep
 from incremental_assets.changes.request import ReadRequest
-from incremental_assets.changes.source_rows import own_types, require_columns, require_no_lines
+from incremental_assets.changes.source_rows import (
+    own_types,
+    require_columns,
+    require_no_lines,
+    unseen,
+    with_order,
+)
 from incremental_assets.changes.watermark import Nulls
 from incremental_assets.delta.columns import HASH, ORDER
 from incremental_assets.errors import SourceError
@@ -88,6 +94,29 @@ class Cursor(Detector):
             return None
         require_columns(request, own, (self.column, *request.key, *request.partition_by))
         return rows
+
+    def read_again(
+        self, request: ReadRequest, frames: Frames, quarantined: DataFrame
+    ) -> SourceWindow | None:
+        """The rows of the source, read whole, that lie in quarantine."""
+        source = self.source_rows(request, frames)
+        if source is None:
+            return None
+        own = own_types(source)
+        every = with_order(source, own, self.cursor_of(own[self.column]))
+        there = every.join(quarantined.select(HASH).distinct(), HASH, "left_semi")
+        rows = unseen(there, request.state.loaded(frames.session))
+        written = F.col(quoted(self.column)).isNotNull()
+        reasons = self.reasons(written, request.now)
+        if self.nulls == "raise":
+            gone = F.col(ORDER).isNull() & ~written
+            reasons.append(F.when(gone, F.lit(f"{self.column}_null")))
+        return SourceWindow(
+            frames.cache(request.with_reasons(rows, reasons)),
+            own,
+            self.position(request),
+            every=request.with_reasons(every, reasons),
+        )
 
     def bounded(self, rows: DataFrame, request: ReadRequest) -> DataFrame:
         """At most as many rows as the load may take, those with the lowest cursor."""

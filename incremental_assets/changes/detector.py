@@ -51,7 +51,8 @@ class NewRows:
     """The rows that are new, good and bad ones, and the position after them.
 
     `rows` are as in a SourceWindow, with `_deleted` where there may be deletes. `read` and
-    `quarantined` count them; `kept` is what `before_commit` is to write down.
+    `quarantined` count them; `kept` is what `before_commit` is to write down. `identity` is the
+    column by which a good row is one that lies in quarantine, if it may be one.
     """
 
     rows: DataFrame
@@ -64,6 +65,7 @@ class NewRows:
     notes: tuple[str, ...] = ()
     every: DataFrame | None = None
     kept: DataFrame | None = None
+    identity: str | None = HASH
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,24 @@ class Detector(DayReading):
     ) -> NewRows | None:
         """The rows that are new, and the position after them; None where there are none."""
         raise DefinitionError(f"{request.name}: {type(self).__name__} reads no source by itself.")
+
+    def read_again(
+        self, request: ReadRequest, frames: Frames, quarantined: DataFrame
+    ) -> SourceWindow | None:
+        """The rows of the source that lie in quarantine, without those that were loaded since.
+
+        `quarantined` has their `_hash` and `_file`.
+        """
+        raise DefinitionError(f"{request.name}: {type(self).__name__} reads no source by itself.")
+
+    def advance_again(
+        self, request: ReadRequest, frames: Frames, window: SourceWindow, counted: Counted
+    ) -> NewRows:
+        """These rows; the position is where it was."""
+        gate = counted.whole
+        return NewRows(
+            window.rows, window.own, window.before, gate.rows, gate.quarantined, every=window.every
+        )
 
     def before_commit(self, request: ReadRequest, frames: Frames, new: NewRows, batch: int) -> None:
         """Write down what the next load has to know of the source, just before the commit."""

@@ -16,22 +16,28 @@ from incremental_assets.changes.target_state import TargetState
 from incremental_assets.delta.columns import HASH, ORDER
 from incremental_assets.quality.gate import is_good
 
+EVENT = "_event"
 _EVENT = "event:"
 
 
-def with_identity(rows: DataFrame, stated: Mapping[str, Column]) -> DataFrame:
+def with_identity(
+    rows: DataFrame, stated: Mapping[str, Column], *, of_good: bool = False
+) -> DataFrame:
     """Quarantined events get as `_hash` what identifies them; good ones keep their row's.
 
     That is the row's hash, and `stated`: what the log states of the event itself, its operation and
-    its position. Where it has no position, its file counts as well.
+    its position. Where it has no position, its file counts as well. `_event` is the same,
+    where asked for also of good ones: an event that can be applied now may lie in quarantine.
     """
     file = F.when(F.col(ORDER).isNull(), F.col("_file"))
     parts = [F.col(HASH).alias("row"), file.alias("file")]
     parts += [column.cast("string").alias(name) for name, column in stated.items()]
     text = F.to_json(F.struct(*parts))
     identity = F.concat(F.lit(_EVENT), F.substring(F.sha2(text, 256), 1, 32))
-    line = F.col("_raw").isNotNull()
-    return rows.withColumn(HASH, F.when(is_good() | line, F.col(HASH)).otherwise(identity))
+    identity = F.when(F.col("_raw").isNotNull(), F.col(HASH)).otherwise(identity)
+    asked = F.lit(True) if of_good else ~is_good()
+    rows = rows.withColumn(EVENT, F.when(asked, identity))
+    return rows.withColumn(HASH, F.when(is_good(), F.col(HASH)).otherwise(F.col(EVENT)))
 
 
 def not_yet_quarantined(rows: DataFrame, state: TargetState) -> DataFrame:

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
 from incremental_assets.changes.position import Position
-from incremental_assets.delta.columns import HASH, ORDER, TABLE
+from incremental_assets.delta.columns import BATCH, HASH, ORDER, TABLE
 from incremental_assets.delta.delta_log import open_table, version_of
 from incremental_assets.delta.read import plain_files, read_files
 from incremental_assets.delta.side_table import side_rows, side_table_of
@@ -25,6 +25,7 @@ from incremental_assets.query import query
 from incremental_assets.writes.strategy import WriteStrategy
 
 KEY = "incremental_assets.key"
+QUARANTINE_FROM = "quarantine_from"
 
 
 @dataclass(frozen=True)
@@ -120,15 +121,36 @@ class TargetState:
         """
         found = self.quarantined(session, but_for)
         near = F.lit(True) if low is None else F.col(ORDER).isNull() | (F.col(ORDER) >= F.lit(low))
+        return found + [each.where(near).select(HASH) for each in self.loaded(session)]
+
+    def loaded(self, session: SparkSession) -> list[DataFrame]:
+        """The rows that were loaded, with their `_hash` and `_order`."""
         rows = [side_rows(session, self.path)] if HASH in self.columns else []
         rows += [self.superseded(session)] if self.write.loses_rows else []
-        return found + [each.where(near).select(HASH) for each in rows if each is not None]
+        return [each for each in rows if each is not None]
 
     def quarantined(self, session: SparkSession, but_for: str = "") -> list[DataFrame]:
         """Hashes of the rows that were quarantined before, but for those with this reason."""
         other = ~F.array_contains("reasons", but_for) if but_for else F.lit(True)
-        rows = side_rows(session, self.quarantine)
+        rows = self.quarantine_rows(session)
         return [] if rows is None else [rows.where(other).select(HASH)]
+
+    def quarantine_rows(self, session: SparkSession) -> DataFrame | None:
+        """The rows of this load in quarantine that count; None where there are none."""
+        rows = side_rows(session, self.quarantine)
+        if rows is None:
+            return None
+        mine = rows.where(F.col(TABLE) == self.name)
+        return mine.where(F.col(BATCH) >= self.quarantine_from) if self.quarantine_from else mine
+
+    @property
+    def quarantine_from(self) -> int:
+        """The batch from which on rows in quarantine count.
+
+        A batch that loads rows of the quarantine puts all that stays there again.
+        """
+        position = json.loads(self.last.position or "{}") if self.last else {}
+        return int(position.get(QUARANTINE_FROM, 0))
 
     def count_in_quarantine(self, reason: str) -> int:
         """How many rows are quarantined with this reason, counted without Spark."""
@@ -136,10 +158,10 @@ class TargetState:
         if there is None or "reasons" not in {f.name for f in there.schema().fields}:
             return 0
         try:
-            rows = query(there, f"{TABLE}, reasons")
+            rows = query(there, f"{BATCH}, {TABLE}, reasons")
         except (DeltaError, OSError) as error:
             raise LakeError(f"{self.quarantine} cannot be read: {error}") from error
-        mine = rows.filter(rows[TABLE] == self.name)
+        mine = rows.filter((rows[TABLE] == self.name) & (rows[BATCH] >= self.quarantine_from))
         return int(mine["reasons"].list.contains(reason).sum())
 
     def without_beaten(

@@ -11,28 +11,28 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any, ClassVar
 
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.changes.detector import NewRows, SourceWindow
 from incremental_assets.changes.inspection import FINGERPRINT
 from incremental_assets.changes.position import Position
 from incremental_assets.changes.request import ReadRequest
-from incremental_assets.changes.target_state import TargetState
-from incremental_assets.delta.columns import BATCH, HASH, REASONS, TABLE
+from incremental_assets.changes.target_state import QUARANTINE_FROM, TargetState
+from incremental_assets.delta.columns import HASH
 from incremental_assets.delta.delta_log import (
     bytes_of,
     find_commit,
 )
 from incremental_assets.delta.publish import publish
 from incremental_assets.delta.read import plain_files
-from incremental_assets.delta.side_table import put_side_rows
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.delta.transaction import Transaction
 from incremental_assets.engine.conformed import conformed
 from incremental_assets.engine.load import Steps, load
 from incremental_assets.engine.settling import TargetSettling
 from incremental_assets.engine.target import TargetTable
+from incremental_assets.engine.target_quarantine import does_leave, put, tidy
 from incremental_assets.engine.target_table import (
     ensure_columns,
     ensure_key,
@@ -41,8 +41,8 @@ from incremental_assets.engine.target_table import (
     refuse_other_files,
 )
 from incremental_assets.errors import ConflictError, GateError, IncrementalAssetsError, LakeError
-from incremental_assets.frames import Frames, quoted
-from incremental_assets.ledger.entry import Entry, Touched, Window
+from incremental_assets.frames import Frames
+from incremental_assets.ledger.entry import Entry, Kind, Touched, Window
 from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.ledger.lock import table_lock
 from incremental_assets.ledger.settle import record, settle
@@ -51,7 +51,6 @@ from incremental_assets.ledger.together import CLAIMED_AS, new_token
 from incremental_assets.quality.examples import examples
 from incremental_assets.quality.gate import Counted, count, is_good
 from incremental_assets.quality.judge import RuleResult, judge_target
-from incremental_assets.sources.source import FixedSource
 from incremental_assets.spark.failure import what_failed
 from incremental_assets.spark.load_session import batch_frames, size_of
 from incremental_assets.writes.destination import ChangeSet, Destination
@@ -63,7 +62,6 @@ _METRICS = (
     "rows_deleted",
     "rows_quarantined",
 )
-_QUARANTINE = ((BATCH, "long"), (TABLE, "string"), (HASH, "string"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +91,12 @@ def load_target(
     spark: SparkSession,
     now: datetime,
     log: Callable[[str], None] = lambda _: None,
+    kind: type[TargetSteps] | None = None,
 ) -> Loaded:
-    """Load what is new. Raises an IncrementalAssetsError if the job could not be done.
+    """Load what is new, or as another `kind` of steps says.
 
-    Nothing is then half-written, and the watermark is where it was.
+    Raises an IncrementalAssetsError if the job could not be done. Nothing is then half-written, and
+    the watermark is where it was.
     """
     started = time.monotonic()
     ledger = Ledger(target.ledger)
@@ -107,7 +107,9 @@ def load_target(
         refuse_other_files(target, state)
         refuse_filled(target, state)
         state.require_key()
-        steps = TargetSteps(target, state, ledger, tail, spark, now, log, started)
+        tidy(target, state.quarantine_from, log)
+        of_kind = kind or TargetSteps
+        steps = of_kind(target, state, ledger, tail, spark, now, log, started)
         done = load(steps)
         if done is not None:
             return done
@@ -136,6 +138,7 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
     """Reads what is new in the source of a target, and claims a batch when there is some."""
 
     claims_before_read: ClassVar[bool] = False
+    kind: ClassVar[Kind] = "advance"
 
     def __init__(
         self,
@@ -159,6 +162,7 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
         self._request = request_of(target, state, now)
         self._claim: Entry | None = None
         self._new: NewRows | None = None
+        self._releases = False
 
     def number(self) -> int:
         return self._claimed.batch
@@ -183,10 +187,10 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
                 "published and the watermark did not move; correct the source or the rule, and "
                 "load again."
             )
-        new = target.changes.advance(self._request, frames, read, counted)
+        new = self._advanced(frames, read, counted)
         if new is None:
             return None
-        self._new = new
+        self._new, self._releases = new, self._does_release(frames, read, new)
         warned = [_in_words(r) for r in checks if r.severity == "warn" and not r.passed]
         reasons = counted.whole.reasons.items()
         by_reason = sorted(f"{rows} rows quarantined: {reason}" for reason, rows in reasons)
@@ -206,7 +210,7 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
             batch=number,
             day=self._now.date(),
             state="claimed",
-            kind="advance",
+            kind=self.kind,
             mode=target.write.mode,
             detector=new.after.detector,
             recorded_at=self._now,
@@ -216,7 +220,7 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
             who=getpass.getuser(),
             low=self.before,
             high=new.after.high,
-            position=_noted(target, new.after, source).as_json(),
+            position=self._after(new, number).as_json(),
             token=new_token(),
         )
 
@@ -240,19 +244,9 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
         target, new = self._target, judged.new
         for note in judged.notes:
             self._log(f"{target.name}: {note}")
-        if not new.quarantined:
-            return
-        own = F.to_json(F.struct(*(F.col(quoted(n)) for n in new.own)))
-        rows = new.rows.where(~is_good()).select(
-            F.lit(self.number()).cast("long").alias(BATCH),
-            F.lit(target.name).alias(TABLE),
-            HASH,
-            F.col("_file"),
-            F.coalesce(F.col("_raw"), own).alias("row"),
-            F.col(REASONS).alias("reasons"),
-        )
-        path = target.state.quarantine
-        put_side_rows(rows, path, target.quarantine_name, self.number(), _QUARANTINE)
+        if new.quarantined or self._releases:
+            leaving = self._settled(frames, read, new) if self._releases else None
+            put(target, self._request.state, new, self.number(), leaving)
 
     def stage(self, frames: Frames, read: SourceWindow, judged: _Judged) -> StagedWrite | None:
         target, new, state = self._target, judged.new, self._request.state
@@ -299,6 +293,8 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
         seconds = time.monotonic() - self._started
         entry = replace(outcome.entry, seconds=round(seconds, 3))
         record(self._ledger, self._target.name, [entry])
+        if self._releases:
+            tidy(self._target, self.number(), self._log)
         return replace(outcome, entry=entry, seconds=seconds)
 
     def explained(self, error: Exception) -> IncrementalAssetsError:
@@ -307,6 +303,31 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
             "is not whole, and the watermark did not move "
             f"({self._target.source.path}); look into what is said here, and load again."
         )
+
+    def _advanced(self, frames: Frames, read: SourceWindow, counted: Counted) -> NewRows | None:
+        return self._target.changes.advance(self._request, frames, read, counted)
+
+    def _after(self, new: NewRows, number: int) -> Position:
+        """The position after the batch, with what the ledger has to know besides."""
+        counts_from = number if self._releases else self._request.state.quarantine_from
+        state = {**new.after.state, **({QUARANTINE_FROM: counts_from} if counts_from else {})}
+        if self.kind == "advance" and not self._target.changes.is_log:
+            state[FINGERPRINT] = self._request.source.fingerprint
+        return replace(new.after, state=state)
+
+    def _leaving(self, frames: Frames, read: SourceWindow, new: NewRows) -> Sequence[DataFrame]:
+        """The rows, by `_hash`, that are in quarantine no more once the batch is committed."""
+        if new.identity is None:
+            return []
+        return [read.rows.where(is_good()).select(F.col(new.identity).alias(HASH))]
+
+    def _does_release(self, frames: Frames, read: SourceWindow, new: NewRows) -> bool:
+        leaving = self._leaving(frames, read, new)
+        return does_leave(self._request.state, frames.session, leaving)
+
+    def _settled(self, frames: Frames, read: SourceWindow, new: NewRows) -> Sequence[DataFrame]:
+        """These, and rows in quarantine that the batch puts there again as it judged them."""
+        return self._leaving(frames, read, new)
 
     def _checks(
         self, read: SourceWindow, counted: Counted, gone: Column | None
@@ -335,13 +356,6 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
             state.known_types(),
             is_log=target.changes.is_log,
         )
-
-
-def _noted(target: TargetTable, after: Position, source: FixedSource) -> Position:
-    """The position, with how the source looked; a log says itself what was read of it."""
-    if target.changes.is_log:
-        return after
-    return replace(after, state={**after.state, FINGERPRINT: source.fingerprint})
 
 
 def _in_words(result: RuleResult) -> str:

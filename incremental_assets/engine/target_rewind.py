@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from incremental_assets.changes.target_state import QUARANTINE_FROM
 from incremental_assets.engine.settling import TargetSettling
 from incremental_assets.engine.target import TargetTable
 from incremental_assets.engine.target_load import request_of
@@ -107,7 +108,11 @@ def _entry(
     request = request_of(target, target.state.with_ledger(last, history), now)
     first = replace(request, state=replace(request.state, last=before))
     changes = target.changes
-    position = changes.rewound(changes.position(request), changes.position(first))
+    now_at, then_at = changes.position(request), changes.position(first)
+    position = changes.rewound(now_at, then_at)
+    kept = {n: v for n, v in now_at.state.items() if n == QUARANTINE_FROM}
+    others = {n: v for n, v in position.state.items() if n != QUARANTINE_FROM}
+    position = replace(position, state={**others, **kept})
     since = [e for e in history.committed if e.batch > number and e.kind != "rewind"]
     files = {file.path: file for e in since for file in e.files}
     _require_there(target, list(files.values()), {file.path for file in request.source.files})

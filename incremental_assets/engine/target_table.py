@@ -20,7 +20,11 @@ from incremental_assets.delta.delta_log import (
     require_plain_writes,
     transaction,
 )
-from incremental_assets.delta.side_table import CONFLICTS, SIDE, side_table_of
+from incremental_assets.delta.side_table import (
+    CONFLICTS,
+    SIDE,
+    side_table_of,
+)
 from incremental_assets.engine.target import TargetTable
 from incremental_assets.errors import LakeError
 from incremental_assets.storage import files_below

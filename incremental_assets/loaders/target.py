@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from incremental_assets.engine.target import TargetTable
 from incremental_assets.engine.target_load import Loaded, load_target
 from incremental_assets.engine.target_plan import TargetPlan, plan_target
+from incremental_assets.engine.target_replay import replay_target
 from incremental_assets.engine.target_rewind import RewoundTarget, rewind_target
 from incremental_assets.errors import DefinitionError
 from incremental_assets.loaders.result import LoadResult
@@ -45,6 +46,14 @@ class Target:
     def plan(self) -> TargetPlan:
         """What the next load would find. Starts no Spark and writes nothing."""
         return plan_target(self.table, self._now())
+
+    def replay(self) -> LoadResult:
+        """Judge the rows in quarantine by the rules of today, and load those that pass.
+
+        They leave quarantine; the others stay there. The watermark stays where it is.
+        """
+        done = replay_target(self.table, self.spark, self._now(), self.say)
+        return LoadResult.of(self.table.name, done)
 
     def rewind(self, to: int | datetime, why: str) -> RewoundTarget:
         """Lower the watermark to what it was after batch `to` (0: before the first), or then.

@@ -1,0 +1,73 @@
+"""The quarantine of a target: what a batch puts there, what leaves it, and what does not count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from incremental_assets.changes.detector import NewRows
+from incremental_assets.changes.source_rows import unseen
+from incremental_assets.changes.target_state import TargetState
+from incremental_assets.delta.columns import BATCH, HASH, REASONS, TABLE
+from incremental_assets.delta.delta_log import open_table
+from incremental_assets.delta.literals import sql_text
+from incremental_assets.delta.read import data_files
+from incremental_assets.delta.side_table import delete_side_rows, put_side_rows, tolerated
+from incremental_assets.engine.target import TargetTable
+from incremental_assets.frames import quoted
+from incremental_assets.quality.gate import is_good
+
+_COLUMNS = ((BATCH, "long"), (TABLE, "string"), (HASH, "string"))
+
+
+def does_leave(state: TargetState, session: SparkSession, leaving: Sequence[DataFrame]) -> bool:
+    """Whether a row in quarantine is among those that leave it, by `_hash`."""
+    there = state.quarantine_rows(session) if leaving else None
+    if there is None:
+        return False
+    hashes = (rows.select(HASH) for rows in leaving)
+    return not there.join(reduce(DataFrame.unionByName, hashes), HASH, "left_semi").isEmpty()
+
+
+def put(
+    target: TargetTable,
+    state: TargetState,
+    new: NewRows,
+    batch: int,
+    leaving: Sequence[DataFrame] | None,
+) -> None:
+    """Put the bad rows of a batch into quarantine; where some leave it, also those that stay."""
+    own = F.to_json(F.struct(*(F.col(quoted(n)) for n in new.own)))
+    number = F.lit(batch).cast("long").alias(BATCH)
+    rows = new.rows.where(~is_good()).select(
+        number,
+        F.lit(target.name).alias(TABLE),
+        HASH,
+        F.col("_file"),
+        F.coalesce(F.col("_raw"), own).alias("row"),
+        F.col(REASONS).alias("reasons"),
+    )
+    there = state.quarantine_rows(new.rows.sparkSession) if leaving is not None else None
+    if there is not None and leaving is not None:
+        staying = unseen(there, leaving).withColumn(BATCH, number)
+        rows = rows.unionByName(staying.select(rows.columns))
+    put_side_rows(rows, state.quarantine, target.quarantine_name, batch, _COLUMNS)
+
+
+def tidy(target: TargetTable, counts_from: int, log: Callable[[str], None]) -> None:
+    """Take rows away from quarantine that do not count any more, by what the ledger says.
+
+    No result depends on it: what fails in it is told, and done again by a later load.
+    """
+    path = target.state.quarantine
+    there = open_table(path) if counts_from else None
+    if there is None:
+        return
+    with tolerated(f"{target.name}: rows in quarantine that do not count any more", log):
+        files = data_files(path, there.version())
+        if any(file.first_batch is None or file.first_batch < counts_from for file in files):
+            mine = f"{TABLE} = {sql_text(target.name)}"
+            delete_side_rows(path, f"{BATCH} < {counts_from} AND {mine}")

@@ -1,0 +1,77 @@
+"""Replaying the quarantine of a target: its rows are judged again, and the good ones loaded.
+
+The rows are read again from the source, not taken from the quarantine: what that holds of a row is
+for people, and lacks the value that could not be read and what a log says of an event. A row is
+told by its `_hash`, so what was repaired or is gone at the source stays in quarantine, as in the
+lake.
+
+A replay is a batch like any other. It puts all that stays in quarantine there again under its own
+number, and its entry says that only rows from this number on count: before its commit nothing has
+left quarantine, after it what passed is in the target. The rows that do not count any more are then
+taken away; a load that finds some takes them away first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import ClassVar
+
+from pyspark.sql import DataFrame, SparkSession
+
+from incremental_assets.changes.detector import NewRows, SourceWindow
+from incremental_assets.delta.columns import HASH
+from incremental_assets.engine.target import TargetTable
+from incremental_assets.engine.target_load import Loaded, TargetSteps, load_target
+from incremental_assets.errors import DefinitionError
+from incremental_assets.frames import Frames
+from incremental_assets.ledger.entry import Kind
+from incremental_assets.quality.gate import Counted
+from incremental_assets.quality.rule import RowRule
+
+
+def replay_target(
+    target: TargetTable, spark: SparkSession, now: datetime, log: Callable[[str], None]
+) -> Loaded:
+    """Judge the rows in quarantine by the rules of today, and load those that pass.
+
+    Nothing is recorded where none does. Raises as a load does, and DefinitionError for a target
+    that would lose rows by it.
+    """
+    if target.write.displaces:
+        raise DefinitionError(
+            f"{target.name}: {target.write} would put the rows that pass in the place of others "
+            "that are loaded. Repair the rows at the source, with all that they belong to, and "
+            "load again."
+        )
+    if target.changes.is_snapshot:  # each load judges the whole snapshot again
+        return load_target(target, spark, now, log)
+    # Of rows that were bad, shares say nothing.
+    rules = tuple(rule for rule in target.rules if isinstance(rule, RowRule))
+    return load_target(replace(target, rules=rules), spark, now, log, ReplaySteps)
+
+
+class ReplaySteps(TargetSteps):
+    """Reads the rows of the source that lie in quarantine; the watermark stays where it is."""
+
+    kind: ClassVar[Kind] = "replay"
+
+    def read(self, frames: Frames) -> SourceWindow | None:
+        there = self._request.state.quarantine_rows(frames.session)
+        if there is None:
+            return None
+        return self._target.changes.read_again(self._request, frames, there)
+
+    def _advanced(self, frames: Frames, read: SourceWindow, counted: Counted) -> NewRows | None:
+        new = self._target.changes.advance_again(self._request, frames, read, counted)
+        return new if self._does_release(frames, read, new) else None
+
+    def _leaving(self, frames: Frames, read: SourceWindow, new: NewRows) -> Sequence[DataFrame]:
+        """Also rows that were loaded since, and had not left quarantine."""
+        loaded = self._request.state.loaded(frames.session)
+        return [*super()._leaving(frames, read, new), *(rows.select(HASH) for rows in loaded)]
+
+    def _settled(self, frames: Frames, read: SourceWindow, new: NewRows) -> Sequence[DataFrame]:
+        """Also what is bad still: it is put there as it is judged today."""
+        return [*self._leaving(frames, read, new), read.rows]

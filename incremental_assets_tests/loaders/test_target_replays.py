@@ -1,0 +1,224 @@
+"""Rows in quarantine that are judged again: what passes is loaded and leaves, the others stay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from incremental_assets.errors import DefinitionError
+from incremental_assets.ledger.ledger import Ledger
+from incremental_assets.loaders import (
+    CDCLoader,
+    DeleteInsert,
+    OverwriteDays,
+    Target,
+    TimestampBasedLoader,
+)
+from incremental_assets.quality.rules import (
+    at_least,
+    between,
+    fail,
+    quarantine,
+    quarantined_share,
+    satisfies,
+)
+from incremental_assets_tests.crashing import attempts_until_one_survives
+from incremental_assets_tests.loaders.conftest import Place
+from incremental_assets_tests.loaders.test_cdc import events
+from incremental_assets_tests.loaders.test_killed_at_each_commit import everything
+from incremental_assets_tests.loaders.test_target_plans import (
+    Of,
+    by_log,
+    by_sequence,
+    by_snapshot,
+    by_timestamp,
+    land,
+    plan,
+)
+
+STRICT = quarantine(satisfies("fine", "id NOT IN (15, 20, 30, 45, 55, 60)"))
+MILDER = quarantine(satisfies("fine", "id NOT IN (15, 45, 55, 60)"))
+
+
+def load(place: Place, of: Of, *numbers: int, **options: Any) -> None:
+    if numbers:
+        land(place, *numbers)
+    of(place, place.spark, **options).load()
+
+
+def judged(place: Place) -> list[Any]:
+    """What lies in quarantine: the batch that put it there, and its reasons."""
+    return place.rows("_batch", "reasons", path=place.target / "_quarantine")
+
+
+@pytest.mark.parametrize(
+    ("of", "options"),
+    [
+        (by_timestamp, {}),
+        (by_sequence, {}),
+        (by_sequence, {"primary_key": "id"}),
+        (by_timestamp, {"primary_key": "id", "history": True}),
+        (by_log, {}),
+        (by_log, {"history": True}),
+    ],
+    ids=["timestamp", "sequence", "merge", "history", "log", "history of a log"],
+)
+def test_rows_that_pass_the_rules_of_today_are_loaded_and_leave_quarantine(
+    place: Place, of: Of, options: Any
+) -> None:
+    load(place, of, 1, 15, 20, rules=STRICT, **options)
+    load(place, of, 30, 40, 45, rules=STRICT, **options)
+    watermark = of(place, place.spark, rules=STRICT, **options).plan().watermark
+
+    result = of(place, place.spark, rules=MILDER, **options).replay()
+
+    assert (result.records_read, result.records_inserted, result.records_quarantined) == (4, 2, 2)
+    assert (result.watermark_before, result.watermark_after) == (watermark, watermark)
+    assert place.rows("id") == [(1,), (20,), (30,), (40,)]
+    assert [number for number, _ in judged(place)] == [3, 3]
+    assert plan(place, of, rules=MILDER, **options)[0] == "nothing"
+    again = of(place, place.spark, rules=MILDER, **options).replay()
+    assert (again.records_read, again.target_version) == (0, result.target_version)
+    load(place, of, 50, rules=MILDER, **options)
+    assert len(place.rows("id")) == 5
+    last = Ledger(str(place.watermarks)).view().table("orders").committed
+    assert [entry.kind for entry in last] == ["advance", "advance", "replay", "advance"]
+
+
+def test_a_row_that_is_repaired_or_gone_at_the_source_stays_in_quarantine(place: Place) -> None:
+    load(place, by_timestamp, 1, 20, rules=STRICT)
+    load(place, by_timestamp, 30, rules=STRICT)
+    (place.source / "part-0001.parquet").unlink()
+
+    result = by_timestamp(place, place.spark, rules=MILDER).replay()
+
+    assert (result.records_read, result.records_loaded) == (1, 1)
+    assert place.rows("id") == [(1,), (30,)]
+    assert [(number, len(reasons)) for number, reasons in judged(place)] == [(3, 1)]
+
+
+def test_a_value_that_could_not_be_read_is_not_loaded_as_null(place: Place) -> None:
+    def target(rules: Any) -> Target:
+        return TimestampBasedLoader(place.spark, place.clock).target(
+            **place.paths, timestamp_column="at", table_name="orders", rules=rules
+        )
+
+    first = {"id": 1, "price": 5, "at": "2024-05-10T11:00:00Z"}
+    place.land_lines([first, {**first, "id": 2, "price": 6}])
+    target(()).load()
+    place.land_lines([{**first, "id": 3, "price": "dear"}, {**first, "id": 4, "price": 90}])
+    target(quarantine(between("price", 0, 50))).load()
+
+    assert target(()).replay().records_loaded == 1
+    assert place.rows("id", "price") == [(1, 5), (2, 6), (4, 90)]
+    assert place.quarantined() == [["price_unreadable"]]
+
+
+def test_a_row_that_a_later_load_takes_leaves_quarantine(place: Place) -> None:
+    load(place, by_timestamp, 1, 20, 120, 300, rules=STRICT)  # two are ahead of the clock
+    assert len(judged(place)) == 3
+    place.now += timedelta(hours=2)
+
+    load(place, by_timestamp, rules=quarantine(at_least("id", 100)))
+
+    assert place.rows("id") == [(1,), (120,)]
+    assert [number for number, _ in judged(place)] == [2, 2]
+
+
+def test_an_old_event_that_passes_is_put_in_its_place(place: Place) -> None:
+    def target(**options: Any) -> Target:
+        return CDCLoader(place.spark, place.clock).target(
+            place.source, place.target, place.watermarks, "id", "log", **options
+        )
+
+    def take(*rows: Any) -> None:
+        place.land_lines(events(*rows))
+        target(rules=quarantine(between("id", 0, 5)), history=True).load()
+
+    take((1, "a", "INSERT", 1), (9, "x", "INSERT", 2), (8, "y", "INSERT", 3))
+    take((9, None, "DELETE", 7), (None, "keyless", "INSERT", 8))
+
+    result = target(history=True).replay()
+
+    assert (result.records_read, result.records_quarantined) == (3, 1)
+    assert place.rows("id", "name", "valid_from", "valid_to") == [
+        (1, "a", 1, None),
+        (8, "y", 3, None),
+        (9, "x", 2, 7),
+    ]
+    assert place.quarantined() == [["id_null"]]
+
+
+def test_a_snapshot_is_judged_again_by_each_load_and_its_quarantine_tidied(place: Place) -> None:
+    load(place, by_snapshot, 1, 20, 60, rules=STRICT)
+    assert len(place.quarantined()) == 2
+
+    result = by_snapshot(place, place.spark, rules=MILDER).replay()
+
+    assert result.records_inserted == 1
+    assert place.rows("id") == [(1,), (20,)]
+    assert len(place.quarantined()) == 1
+
+
+def test_shares_do_not_hold_a_replay_and_rules_on_values_do(place: Place) -> None:
+    load(place, by_timestamp, 1, 2, 3, 4, 20, 60, rules=STRICT)
+    shares = fail(quarantined_share(at_most=0.4))
+
+    result = by_timestamp(place, place.spark, rules=[MILDER, shares]).replay()
+
+    assert (result.records_loaded, result.records_quarantined) == (1, 1)
+
+
+@pytest.mark.parametrize("write", [DeleteInsert(), OverwriteDays("seq")])
+def test_a_target_that_would_lose_rows_by_a_replay_is_refused(place: Place, write: Any) -> None:
+    options = {"primary_key": "id", "write": write, "partition_by": "seq"}
+    with pytest.raises(DefinitionError, match="in the place of others"):
+        by_timestamp(place, place.spark, **options).replay()
+
+
+def test_the_quarantine_of_another_loader_of_the_target_stays(place: Place) -> None:
+    def other() -> Target:
+        return TimestampBasedLoader(place.spark, place.clock).target(
+            **place.paths, timestamp_column="at", table_name="other", primary_key="id", rules=STRICT
+        )
+
+    load(place, by_timestamp, 1, 20, primary_key="id", rules=STRICT)
+    other().load()
+
+    by_timestamp(place, place.spark, primary_key="id", rules=MILDER).replay()
+
+    assert place.rows("_table", path=place.target / "_quarantine") == [("other",)]
+
+
+@pytest.mark.parametrize(
+    ("of", "options"),
+    [(by_timestamp, {}), (by_sequence, {"primary_key": "id"}), (by_log, {"history": True})],
+    ids=["append", "merge", "log, history"],
+)
+def test_a_replay_that_dies_after_any_commit_goes_on_and_ends_as_if_it_had_not(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    of: Callable[..., Target],
+    options: Any,
+) -> None:
+    places: Sequence[Place] = [Place(spark, tmp_path / name) for name in ("calm", "killed")]
+    for place in places:
+        place.folder.mkdir()
+        load(place, of, 1, 20, 55, rules=STRICT, **options)
+        load(place, of, 2, 30, rules=STRICT, **options)
+    calm, killed = places
+    of(calm, spark, rules=MILDER, **options).replay()
+
+    attempts = attempts_until_one_survives(
+        monkeypatch, lambda: of(killed, spark, rules=MILDER, **options).replay()
+    )
+
+    assert attempts > 4  # it claims, puts what stays into quarantine, publishes and records
+    assert everything(killed) == everything(calm)
+    assert len(killed.quarantined()) == 1
