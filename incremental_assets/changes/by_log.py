@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from incremental_assets.changes.bronze_events import Events, debezium_events, flat_log_events
+from incremental_assets.changes.debezium import UNKNOWN_OPERATION
 from incremental_assets.changes.detector import Detector, NewRows, SourceWindow
 from incremental_assets.changes.event_identity import EVENT, not_yet_quarantined, with_identity
 from incremental_assets.changes.inspection import Inspection
@@ -37,8 +38,7 @@ from incremental_assets.changes.watermark import (
     instant_at,
     number,
 )
-from incremental_assets.delta.columns import DELETED, HASH, OPERATION, ORDER, WITHIN
-from incremental_assets.errors import SourceError
+from incremental_assets.delta.columns import DELETED, HASH, OPERATION, ORDER, REASONS, WITHIN
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import FileEntry
 from incremental_assets.quality.gate import Counted, Value, is_good
@@ -189,6 +189,7 @@ class ChangeLog(Detector):
             counted.whole.rows,
             counted.whole.quarantined,
             bool(counted.values["deletes"] or truncated.counts),
+            notes=self._notes(counted.values["first_unknown"], counted.values["last_unknown"]),
             identity=EVENT,
         )
 
@@ -213,7 +214,7 @@ class ChangeLog(Detector):
         rows = frames.cache(rows)
         timed = rows.schema[ORDER].dataType.typeName() == "timestamp"
         place = F.unix_micros(ORDER) if timed else F.col(ORDER)
-        unknown = F.when(F.col(OPERATION).isNull() & is_good(), F.coalesce(OP_WORD, F.lit("null")))
+        unknown = F.when(F.array_contains(REASONS, UNKNOWN_OPERATION), F.col(OP_WORD))
         values = {
             "highest": Value(F.max(F.when(is_good(), place)), max),
             "deletes": Value(F.count_if(F.col(DELETED) & is_good())),
@@ -227,12 +228,8 @@ class ChangeLog(Detector):
     def advance(
         self, request: ReadRequest, frames: Frames, window: SourceWindow, counted: Counted
     ) -> NewRows | None:
-        """The events, with the deletes that truncates make.
-
-        Raises SourceError for an operation that nobody knows.
-        """
+        """The events, with the deletes that truncates make."""
         values, found, before = counted.values, window.found, window.before
-        self._refuse_unknown(request, values["first_unknown"], values["last_unknown"])
         truncated = Truncated.of(before.state, values)
         rows = with_truncates(frames, request, window.rows, truncated, self)
         high = self._high_after(before.high, counted, request, timed=found.is_timed)
@@ -247,8 +244,22 @@ class ChangeLog(Detector):
             counted.whole.quarantined,
             bool(values["deletes"] or truncated.counts),
             found.log.files,
+            self._notes(values["first_unknown"], values["last_unknown"]),
             identity=EVENT,
         )
+
+    def _notes(self, *words: str | None) -> tuple[str, ...]:
+        """What is told of operations that nobody knows, of which these are the first and last."""
+        there = sorted({word for word in words if word is not None})
+        if not there or self.is_debezium:
+            return ()
+        shown = ", ".join(repr(word[:MOST_SHOWN]) for word in there)
+        note = (
+            f"operations that nobody knows, such as {shown} (column {self.operation!r}): say what "
+            "they mean with operations={'word': 'upsert' | 'delete' | 'truncate' | 'ignore'}, and "
+            "replay the quarantine"
+        )
+        return (note,)
 
     def _high_after(
         self, before: str, counted: Counted, request: ReadRequest, *, timed: bool
@@ -260,16 +271,6 @@ class ChangeLog(Detector):
             top = instant_at(int(highest)) if timed else int(highest)
         known = instant(before) if timed else number(before)
         return as_text(self.advanced(known, Seen(top, top, rows, request.now)))
-
-    def _refuse_unknown(self, request: ReadRequest, *words: str | None) -> None:
-        there = sorted({word for word in words if word is not None})
-        if there:
-            shown = ", ".join(repr(word[:MOST_SHOWN]) for word in there)
-            raise SourceError(
-                f"{request.name}: the change log {request.source.path} has operations that nobody "
-                f"knows, such as {shown} (column {self.operation!r}). Nothing was loaded; say what "
-                "they mean with operations={'word': 'upsert' | 'delete' | 'truncate' | 'ignore'}."
-            )
 
 
 def _is_upsert() -> Column:

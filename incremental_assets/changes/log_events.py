@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StringType
 
-from incremental_assets.changes.debezium import envelopes
+from incremental_assets.changes.debezium import UNKNOWN_OPERATION, envelopes
 from incremental_assets.changes.flat_log import FlatLog
 from incremental_assets.changes.log_position import (
     POSITION_KINDS,
@@ -76,6 +76,7 @@ def flat_events(
     order = sequence_number(sequence, kind or "number", type_of)
     word = F.col(quoted(changes.operation)).cast("string")
     operation = operation_of(word, changes.operations)
+    unknown = F.when(F.col(OPERATION).isNull() & F.col("_raw").isNull(), F.lit(UNKNOWN_OPERATION))
     unreadable = F.when(
         F.col(ORDER).isNull() & F.col("_raw").isNull() & (F.col(OPERATION) != "ignore"),
         F.when(sequence.isNull(), F.lit(f"{changes.sequence}_null")).otherwise(
@@ -87,7 +88,7 @@ def flat_events(
         own,
         kind,
         {"word": word, "place": sequence},
-        (unreadable,),
+        (unknown, unreadable),
     )
 
 

@@ -17,7 +17,7 @@ from incremental_assets.quality.rules import fail, not_null, quarantine
 from incremental_assets_tests.loaders.conftest import Place
 
 SCHEMA = {"id": pl.Int64, "name": pl.String, "operation": pl.String, "sequence_num": pl.Int64}
-Event = tuple[int | None, str | None, str, int | None]
+Event = tuple[int | None, str | None, str | None, int | None]
 
 
 def events(*rows: Event) -> list[Mapping[str, Any]]:
@@ -227,15 +227,44 @@ def test_a_truncate_ends_every_version_of_a_history(place: Place) -> None:
     ]
 
 
-def test_an_unknown_operation_is_refused_by_name_and_nothing_is_lost(place: Place) -> None:
+def test_an_unknown_operation_is_quarantined_and_replayed_once_it_is_known(place: Place) -> None:
     load(place, (1, "Ann", "INSERT", 1))
 
-    with pytest.raises(SourceError, match=r"'EXPLODE'.*operations="):
-        load(place, (2, "Bob", "EXPLODE", 2))
+    first = load(place, (1, "Anna", "EXPLODE", 2), (2, "Bob", "INSERT", 3), (3, "Cy", None, 4))
 
-    result = process(place, operations={"explode": "upsert"})
-    assert result.records_read == 1
+    assert (first.records_inserted, first.records_quarantined) == (1, 2)
+    assert "such as 'EXPLODE' (column 'operation')" in first.notes[-1]
+    assert place.quarantined() == [["unknown_operation"], ["unknown_operation"]]
     assert live(place) == [(1, "Ann"), (2, "Bob")]
+    load(place, (2, "Bobby", "UPDATE", 9))
+
+    meaning = {"explode": "upsert"}
+    target = CDCLoader(place.spark, place.clock).target(
+        place.source, place.target, place.watermarks, "id", "customers", operations=meaning
+    )
+    assert target.replay().records_updated == 1
+    assert live(place) == [(1, "Anna"), (2, "Bobby")]
+    assert place.quarantined() == [["unknown_operation"]]
+
+
+def test_a_truncate_by_a_word_of_its_own_counts_once_it_is_known(place: Place) -> None:
+    load(place, (1, "Ann", "INSERT", 1), (None, None, "WIPE", 5), (2, "Bob", "INSERT", 6))
+    load(place, (None, None, "NOISE", 7))
+    assert live(place) == [(1, "Ann"), (2, "Bob")]
+
+    target = CDCLoader(place.spark, place.clock).target(
+        place.source,
+        place.target,
+        place.watermarks,
+        "id",
+        "customers",
+        operations={"wipe": "truncate", "noise": "ignore"},
+    )
+    assert target.replay().records_deleted == 1
+    assert live(place) == [(2, "Bob")]
+    assert place.quarantined() == []
+    load(place, (3, "late", "INSERT", 4))
+    assert live(place) == [(2, "Bob")]
 
 
 def test_an_event_without_key_or_number_is_quarantined(place: Place) -> None:
