@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from incremental_assets.changes.as_read import AsRead
 from incremental_assets.changes.bronze_events import Events, debezium_events, flat_log_events
 from incremental_assets.changes.debezium import UNKNOWN_OPERATION
 from incremental_assets.changes.detector import Detector, NewRows, SourceWindow
@@ -39,6 +40,7 @@ from incremental_assets.changes.watermark import (
     number,
 )
 from incremental_assets.delta.columns import DELETED, HASH, OPERATION, ORDER, REASONS, WITHIN
+from incremental_assets.errors import SourceError
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import FileEntry
 from incremental_assets.quality.gate import Counted, Value, is_good
@@ -129,6 +131,24 @@ class ChangeLog(Detector):
         if "version" in before.state:
             state["version"] = before.state["version"]
         return replace(before, state=state)
+
+    def as_read(self, request: ReadRequest) -> AsRead:
+        """The whole log. Raises SourceError where files are gone, or were not read yet."""
+        source, known = request.source, request.state.files
+        there = {file.path for file in source.files}
+        gone = [path for path in known if path not in there] if source.version is None else []
+        if gone:
+            raise SourceError(
+                f"{request.name}: {len(gone)} of the {len(known)} files of the log that were read "
+                f"are gone from {source.path}, such as {gone[0]}. What they said cannot be built "
+                "again, so nothing was compared: put them back, then verify."
+            )
+        if not self._unread(request).nothing:
+            raise SourceError(
+                f"{request.name}: the log {source.path} has events that were not read yet. Load "
+                "them, then verify."
+            )
+        return AsRead(source, replace(self, watermark=None))
 
     def _unread(self, request: ReadRequest) -> LogFiles:
         """What of the log was not read yet."""

@@ -12,6 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StringType
 
+from incremental_assets.changes.as_read import AsRead
 from incremental_assets.changes.batches_read_again import first_batch_read_again
 from incremental_assets.changes.cursor import Cursor
 from incremental_assets.changes.day_reading import Pushdown, SourceDays
@@ -112,6 +113,12 @@ class Sequence(Cursor):
         progress = progress_from(last.state, number(last.high))
         state = state_of_progress(progress, number(before.high))
         return replace(before, state=state)
+
+    def as_read(self, request: ReadRequest) -> AsRead:
+        """Rows up to the highest number; one that was updated since is there as it is now."""
+        changes = replace(self, watermark=None, nulls=self.nulls_again, on_gap="report")
+        high = self._progress(request).high
+        return AsRead(request.source, changes, forgets=True, up_to=high, shown=(self.column,))
 
     def _progress(self, request: ReadRequest) -> Progress:
         before = self.position(request)

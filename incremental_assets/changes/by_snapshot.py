@@ -7,7 +7,7 @@ before the target is committed: if the load dies in between, settling puts it ba
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import reduce
 from typing import Any, ClassVar
@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from incremental_assets.changes.as_read import AsRead, require_as_it_was_read
 from incremental_assets.changes.bronze_events import Events, snapshot_events
 from incremental_assets.changes.detector import Detector, NewRows, SourceWindow
 from incremental_assets.changes.inspection import Inspection
@@ -109,6 +110,13 @@ class SnapshotDiff(Detector):
         self, frames: Frames, rows: DataFrame, key: Sequence[str], kind: Any, table: str
     ) -> Events:
         return snapshot_events(rows)
+
+    def as_read(self, request: ReadRequest) -> AsRead:
+        """The last snapshot, if it is there still. Raises SourceError if it is another one."""
+        before = self.position(request)
+        require_as_it_was_read(request, before)
+        changes, at = replace(self, watermark=None), instant(before.high)
+        return AsRead(request.source, changes, at=at, ignored=self.ignore)
 
     def read(self, request: ReadRequest, frames: Frames) -> SourceWindow | None:
         """The rows of the snapshot; None for one that is missing: it deletes nothing."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from functools import reduce
 from typing import Any, ClassVar, Literal
@@ -12,6 +12,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
+from incremental_assets.changes.as_read import AsRead
 from incremental_assets.changes.cursor import Cursor
 from incremental_assets.changes.day_reading import LOAD_DAY, SourceDays
 from incremental_assets.changes.detector import NewRows, SourceWindow
@@ -180,6 +181,12 @@ class Timestamp(Cursor):
                 f"watermark, and were not read: {remedy}"
             )
         return notes
+
+    def as_read(self, request: ReadRequest) -> AsRead:
+        """Rows up to the watermark; one that was updated since is there as it is now."""
+        changes = replace(self, watermark=None, nulls=self.nulls_again)
+        high = instant(self.position(request).high)
+        return AsRead(request.source, changes, forgets=True, up_to=high, shown=(self.column,))
 
     def read(self, request: ReadRequest, frames: Frames) -> SourceWindow | None:
         """The rows at or above the watermark that are not loaded yet."""

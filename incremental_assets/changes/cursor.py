@@ -42,6 +42,11 @@ class Cursor(Detector):
         return self.column
 
     @property
+    def nulls_again(self) -> Nulls:
+        """What becomes of rows without a cursor where a target is built again."""
+        return "quarantine" if self.nulls == "raise" else self.nulls
+
+    @property
     def asks_for_nulls(self) -> bool:
         return self.nulls == "raise"
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import DataType
 
+from incremental_assets.changes.as_read import AsRead
 from incremental_assets.changes.bronze_events import Events
 from incremental_assets.changes.day_reading import DayReading
 from incremental_assets.changes.inspection import FINGERPRINT, Inspection, inspect_by_fingerprint
@@ -143,6 +144,10 @@ class Detector(DayReading):
         return NewRows(
             window.rows, window.own, window.before, gate.rows, gate.quarantined, every=window.every
         )
+
+    def as_read(self, request: ReadRequest) -> AsRead:
+        """What the source still has of what was read of it. Raises SourceError if too little."""
+        raise DefinitionError(f"{request.name}: {type(self).__name__} reads no source by itself.")
 
     def before_commit(self, request: ReadRequest, frames: Frames, new: NewRows, batch: int) -> None:
         """Write down what the next load has to know of the source, just before the commit."""

@@ -11,7 +11,7 @@ from incremental_assets.changes.detector import Detector
 from incremental_assets.changes.target_state import TargetState
 from incremental_assets.errors import DefinitionError
 from incremental_assets.quality.rule import Rule, looks_further
-from incremental_assets.sources.source import Source
+from incremental_assets.sources.source import FixedSource, Source
 from incremental_assets.writes.strategy import WriteStrategy
 
 _PARTITION = re.compile(r"[A-Za-z0-9_]+")
@@ -25,7 +25,7 @@ class TargetTable:
     `path`, `ledger` and `snapshot` are paths or URIs of Delta tables; several targets may share
     a ledger, under different names. `at` is the moment a snapshot stands for (None: the load's).
     `start` is the watermark to begin above where the ledger knows none. `max_records` bounds what
-    one load takes.
+    one load takes. `fixed` is what is read instead of the source as it is when it is loaded.
     """
 
     name: str
@@ -41,6 +41,7 @@ class TargetTable:
     snapshot: str = ""
     at: datetime | None = None
     start: str = ""
+    fixed: FixedSource | None = None
 
     def __post_init__(self) -> None:
         if not self.name.strip() or len(self.name) > _LONGEST_NAME or not self.name.isprintable():

@@ -121,7 +121,7 @@ def request_of(target: TargetTable, state: TargetState, now: datetime) -> ReadRe
     """What the detector is asked, of the source as it is now. Raises SourceError."""
     return ReadRequest(
         target.name,
-        target.source.fix(),
+        target.fixed or target.source.fix(),
         state,
         now,
         target.key,

@@ -28,8 +28,8 @@ def does_leave(state: TargetState, session: SparkSession, leaving: Sequence[Data
     there = state.quarantine_rows(session) if leaving else None
     if there is None:
         return False
-    hashes = (rows.select(HASH) for rows in leaving)
-    return not there.join(reduce(DataFrame.unionByName, hashes), HASH, "left_semi").isEmpty()
+    hashes = reduce(lambda some, more: some.union(more), (rows.select(HASH) for rows in leaving))
+    return not there.join(hashes, HASH, "left_semi").isEmpty()
 
 
 def put(

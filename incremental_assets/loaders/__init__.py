@@ -11,6 +11,7 @@ from incremental_assets.loaders.session import local_session
 from incremental_assets.loaders.target import Target
 from incremental_assets.loaders.timestamp import TimestampBasedLoader
 from incremental_assets.loaders.watermarks import read_watermarks
+from incremental_assets.verifying.verified import Verified
 from incremental_assets.writes import (
     SCD2,
     Append,
@@ -37,6 +38,7 @@ __all__ = [
     "Target",
     "TargetPlan",
     "TimestampBasedLoader",
+    "Verified",
     "local_session",
     "read_watermarks",
 ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import wraps
 from inspect import signature
+from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from pyspark.sql import SparkSession
@@ -18,6 +19,9 @@ from incremental_assets.engine.target_replay import replay_target
 from incremental_assets.engine.target_rewind import RewoundTarget, rewind_target
 from incremental_assets.errors import DefinitionError
 from incremental_assets.loaders.result import LoadResult
+from incremental_assets.settings import location
+from incremental_assets.verifying.target import verify_target
+from incremental_assets.verifying.verified import Verified
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -54,6 +58,14 @@ class Target:
         """
         done = replay_target(self.table, self.spark, self._now(), self.say)
         return LoadResult.of(self.table.name, done)
+
+    def verify(self, scratch: str | Path | None = None) -> Verified:
+        """Build the target again from its source in a scratch place, and compare row by row.
+
+        The place lies in the target's folder by default, and is removed at the end.
+        """
+        place = "" if scratch is None else location("scratch", str(scratch))
+        return verify_target(self.table, self.spark, self._now(), self.say, place)
 
     def rewind(self, to: int | datetime, why: str) -> RewoundTarget:
         """Lower the watermark to what it was after batch `to` (0: before the first), or then.

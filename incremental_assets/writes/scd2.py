@@ -41,6 +41,10 @@ class SCD2(WriteStrategy):
     mode: ClassVar[Mode] = "history"
 
     @property
+    def ignored(self) -> tuple[str, ...]:
+        return self.ignore_changes_in
+
+    @property
     def by_event_time(self) -> bool:
         return self.valid_time == "event"
 

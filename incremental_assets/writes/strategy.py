@@ -52,6 +52,11 @@ class WriteStrategy(ABC):
         return MappingProxyType({})
 
     @property
+    def ignored(self) -> tuple[str, ...]:
+        """The columns whose change alone makes no new version."""
+        return ()
+
+    @property
     def by_event_time(self) -> bool:
         """Whether versions are measured by when the log says that a row changed."""
         return False

@@ -1,0 +1,44 @@
+"""What a source still has of all that was read of it, for building a target again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from incremental_assets.changes.inspection import FINGERPRINT
+from incremental_assets.changes.position import Position
+from incremental_assets.changes.request import ReadRequest
+from incremental_assets.errors import SourceError
+from incremental_assets.sources.source import FixedSource
+
+if TYPE_CHECKING:
+    from incremental_assets.changes.detector import Detector
+
+
+@dataclass(frozen=True)
+class AsRead:
+    """The `source` as it was read, and the detector by which it is read again.
+
+    `forgets`: rows that were read may have been updated or deleted there since. `up_to` is the
+    highest cursor that was read (None: all of it was), `at` the moment of a snapshot, `ignored` the
+    columns whose change is none, `shown` what tells a row without a key to a person.
+    """
+
+    source: FixedSource
+    changes: Detector
+    forgets: bool = False
+    up_to: Any = None
+    at: datetime | None = None
+    ignored: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
+
+
+def require_as_it_was_read(request: ReadRequest, before: Position) -> None:
+    """Raise SourceError where the source is not what the last load read."""
+    last = request.state.last
+    if last is not None and before.state.get(FINGERPRINT) != request.source.fingerprint:
+        raise SourceError(
+            f"{request.name}: the source {request.source.path} is not as the last load read it, "
+            "and what it was then is gone. Load it, then verify."
+        )

@@ -1,0 +1,165 @@
+"""A target that is built again from its source and compared, as far as the source has its past."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from deltalake import DeltaTable
+
+from incremental_assets.errors import DefinitionError, SourceError
+from incremental_assets.loaders import DeleteInsert
+from incremental_assets_tests.loaders.conftest import NOON, Place
+from incremental_assets_tests.loaders.test_target_plans import (
+    SCHEMA,
+    Of,
+    by_log,
+    by_sequence,
+    by_snapshot,
+    by_timestamp,
+    land,
+)
+
+KEYED = {"primary_key": "id"}
+HISTORY = {"primary_key": "id", "history": True}
+CASES: dict[str, tuple[Of, dict[str, Any]]] = {
+    "timestamp": (by_timestamp, {}),
+    "timestamp, history": (by_timestamp, HISTORY),
+    "sequence, merge": (by_sequence, KEYED),
+    "log": (by_log, {}),
+    "log, history": (by_log, {"history": True}),
+    "snapshot": (by_snapshot, {}),
+    "snapshot, history": (by_snapshot, {"history": True}),
+}
+
+
+def take(place: Place, of: Of, *numbers: int, **options: Any) -> None:
+    if numbers:
+        land(place, *numbers)
+    of(place, place.spark, **options).load()
+
+
+def changed(place: Place, *rows: tuple[int, int, str]) -> Path:
+    """A file in which these ids have other values: `seq` and `operation`."""
+    start = NOON - timedelta(hours=1)
+    named = [
+        {"id": i, "seq": seq, "operation": word, "at": start + timedelta(minutes=seq)}
+        for i, seq, word in rows
+    ]
+    return place.land(named, SCHEMA)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_target_is_equal_until_somebody_changes_it(place: Place, name: str) -> None:
+    of, options = CASES[name]
+    take(place, of, 1, 2, **options)
+    take(place, of, 3, 4, **options)
+    before, files = place.version(), sorted(place.folder.rglob("*"))
+
+    found = of(place, place.spark, **options).verify()
+
+    assert (found.equal, found.rows.rows, found.rows.not_judged) == (True, 4, 0)
+    assert (found.version, found.batch) == (before, 2)
+    assert sorted(place.folder.rglob("*")) == files
+    DeltaTable(str(place.target)).delete("id = 2")
+    DeltaTable(str(place.target)).update({"id": "40"}, predicate="id = 4")
+
+    found = of(place, place.spark, **options).verify()
+
+    assert not found.equal
+    assert sum(day.missing for day in found.rows.days) == 2
+    assert found.rows.examples[0].startswith("missing ")
+    assert (" id=2" in found.rows.examples[0]) == (of is not by_timestamp or bool(options))
+
+
+def test_a_row_that_came_below_the_watermark_is_missing_and_the_remedy_is_named(
+    place: Place,
+) -> None:
+    take(place, by_timestamp, 1, 20)
+    take(place, by_timestamp, 5)
+
+    found = by_timestamp(place, place.spark).verify()
+
+    assert [day.missing for day in found.rows.days] == [1]
+    assert any("rewind" in note for note in found.notes)
+    by_timestamp(place, place.spark).rewind(0, "a row came late")
+    take(place, by_timestamp)
+    assert by_timestamp(place, place.spark).verify().equal
+
+
+def test_rows_that_the_source_has_no_more_or_has_newer_are_counted_and_not_judged(
+    place: Place,
+) -> None:
+    take(place, by_sequence, 1, 2, 3, **KEYED)
+    (place.source / "part-0001.parquet").unlink()
+    changed(place, (1, 1, "INSERT"), (2, 9, "UPDATE"))  # 2 has a newer row, 3 is gone
+
+    found = by_sequence(place, place.spark, **KEYED).verify()
+
+    assert (found.equal, found.rows.rows, found.rows.not_judged) == (True, 1, 1)
+    assert "1 rows of the source were not loaded yet, and are not compared" in found.notes
+    assert "1 rows are no longer at the source, and are not judged" in found.notes
+
+
+def test_a_value_that_changed_in_place_without_its_timestamp_is_told(place: Place) -> None:
+    take(place, by_timestamp, 1, 2, **KEYED)
+    (place.source / "part-0001.parquet").unlink()
+    changed(place, (1, 1, "INSERT"), (2, 2, "CHANGED"))
+
+    found = by_timestamp(place, place.spark, **KEYED).verify()
+
+    assert (found.differences, found.rows.columns) == (1, {"operation": 1})
+
+
+def test_rows_that_others_wrote_are_left_out(place: Place) -> None:
+    start = NOON - timedelta(minutes=50)
+    filled = pl.DataFrame({"id": [10], "seq": [10], "operation": ["x"], "at": [start]})
+    filled.with_columns(pl.col("at").cast(pl.Datetime("us", "UTC"))).write_delta(place.target)
+    take(place, by_timestamp, 10, 20, start_from=start)
+
+    found = by_timestamp(place, place.spark, start_from=start).verify()
+
+    assert (found.equal, found.rows.rows) == (True, 1)
+    assert "written by others" in found.notes[0]
+
+
+def test_what_the_source_lost_refuses_a_verification(place: Place) -> None:
+    take(place, by_log, 1)
+    take(place, by_log, 2)
+    (place.source / "part-0001.parquet").unlink()
+    with pytest.raises(SourceError, match=r"1 of the 2 files of the log .* part-0001"):
+        by_log(place, place.spark).verify()
+
+    other = Place(place.spark, place.folder / "other")
+    other.folder.mkdir()
+    take(other, by_snapshot, 1)
+    land(other, 2)
+    with pytest.raises(SourceError, match="not as the last load read it"):
+        by_snapshot(other, other.spark).verify()
+
+
+def test_what_cannot_be_built_again_is_refused(place: Place) -> None:
+    with pytest.raises(DefinitionError, match="never loaded"):
+        by_timestamp(place, place.spark).verify()
+    with pytest.raises(DefinitionError, match="which rows came in one load"):
+        by_timestamp(place, place.spark, **KEYED, write=DeleteInsert()).verify()
+    take(place, by_timestamp, 1)
+    by_timestamp(place, place.spark).rewind(0, "to see")
+    with pytest.raises(DefinitionError, match="was rewound by batch 2"):
+        by_timestamp(place, place.spark).verify()
+
+
+def test_a_log_with_events_that_were_not_read_yet_is_loaded_first(place: Place) -> None:
+    take(place, by_log, 1)
+    land(place, 2)
+    with pytest.raises(SourceError, match="not read yet"):
+        by_log(place, place.spark).verify()
+    take(place, by_log)
+
+    found = by_log(place, place.spark).verify(scratch=place.folder / "elsewhere")
+
+    assert (found.equal, found.rows.rows) == (True, 2)
+    assert not list((place.folder / "elsewhere").glob("*"))
