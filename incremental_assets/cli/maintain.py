@@ -43,21 +43,21 @@ def maintain(
     are compacted. The exit status is 1 if something could not be done.
     """
     from incremental_assets.cli.context import lazy_spark
-    from incremental_assets.upkeep import Asked, steps_named
-    from incremental_assets.upkeep import maintain as keep
+    from incremental_assets.maintenance import MaintenanceOptions, steps_named
+    from incremental_assets.maintenance import maintain as maintain_lake
 
     settings = Settings.from_environment()
-    asked = Asked(asked_days(span), steps_named(steps), dry_run)
-    done = keep(
+    options = MaintenanceOptions(asked_days(span), steps_named(steps), dry_run)
+    done = maintain_lake(
         settings,
         tables_named(names),
         lazy_spark(settings),
         datetime.now(UTC),
-        asked,
+        options,
         log,
     )
     rows = []
-    for kept in done.places:
+    for kept in done.tables:
         row = asdict(kept) | {"days": list(kept.days), "skipped": list(kept.skipped)}
         rows.append(row if as_json else _shown(row, named(kept.days)))
     title = "Would be done" if dry_run else "Done"

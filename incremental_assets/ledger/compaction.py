@@ -1,4 +1,4 @@
-"""Joining small files of the ledger, in one commit that is tried once.
+"""Compaction of the ledger: small files of a table become one, in a commit that is tried once.
 
 Not by delta-rs's own `optimize.compact`: of two at once, both pass, `max_commit_retries=0` or not,
 and every row is there twice (measured on deltalake 1.6.6).
@@ -33,31 +33,31 @@ HOOKS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=Fa
 _LONGEST_BOUND = 64
 
 
-def join(snapshot: Snapshot, table: DeltaTable, files: Sequence[LedgerFile]) -> set[str]:
-    """Put one file in the place of all these of a table, for each table that has several.
+def compact(snapshot: Snapshot, table: DeltaTable, files: Sequence[LedgerFile]) -> set[str]:
+    """Replace these files by one for each table that has several.
 
-    Gives the paths of the files that the ledger has then, which say what the snapshot says.
+    Gives the paths of the files that the ledger has then, with the entries of the snapshot.
     `table` is the very object that the snapshot was taken of. Raises CommitFailedError, and
     changes nothing, if somebody committed since.
     """
     now = int(time.time() * 1000)
     actions: list[AddAction | RemoveAction] = []
-    left = {file.path for file in snapshot.files}
+    paths = {file.path for file in snapshot.files}
     for _, group in groupby(sorted(files, key=_table), key=_table):
         some = list(group)
         if len(some) > 1:
-            joined = _joined(snapshot, some, now)
-            left = (left - {file.path for file in some}) | {joined.path}
-            actions.append(joined)
+            compacted = _compacted(snapshot, some, now)
+            paths = (paths - {file.path for file in some}) | {compacted.path}
+            actions.append(compacted)
             actions += [RemoveAction(f.path, False, now, f.size, {"table": f.table}) for f in some]
     commit_files(table, actions, hooks=HOOKS)
-    return left
+    return paths
 
 
-def put_in_place(
+def replace_tables(
     snapshot: Snapshot, table: DeltaTable, names: Collection[str], entries: Sequence[Entry]
 ) -> None:
-    """Put these entries in the place of all that the ledger says of some tables, in one commit.
+    """Replace all entries of some tables by these, in one commit.
 
     Raises CommitFailedError, and changes nothing, if somebody committed since.
     """
@@ -80,7 +80,7 @@ def put_in_place(
     commit_files(table, actions, hooks=HOOKS)
 
 
-def _joined(snapshot: Snapshot, files: Sequence[LedgerFile], now: int) -> AddAction:
+def _compacted(snapshot: Snapshot, files: Sequence[LedgerFile], now: int) -> AddAction:
     order = ("batch", "day", pl.col("state") != "claimed")
     rows = pl.concat(snapshot.rows(files)).sort(*order).drop("table")
     name = f"part-00000-{uuid.uuid4()}-c000.zstd.parquet"
@@ -89,23 +89,23 @@ def _joined(snapshot: Snapshot, files: Sequence[LedgerFile], now: int) -> AddAct
     return AddAction(path, size, {"table": files[0].table}, now, False, _statistics(rows))
 
 
-def _write(place: str, rows: pl.DataFrame) -> int:
+def _write(path: str, rows: pl.DataFrame) -> int:
     content = io.BytesIO()
     rows.write_parquet(content)
-    write_file(place, content.getvalue())
+    write_file(path, content.getvalue())
     return len(content.getvalue())
 
 
 def _statistics(rows: pl.DataFrame) -> str:
     """Delta's per-file statistics, as JSON: of the columns that the ledger asks for."""
     lows, highs = rows.min().row(0, named=True), rows.max().row(0, named=True)
-    told = [n for n in STATISTICS if _short(lows[n]) and _short(highs[n])]
+    bounded = [n for n in STATISTICS if _short(lows[n]) and _short(highs[n])]
     return json.dumps(
         {
             "numRecords": rows.height,
-            "minValues": {name: _plain(lows[name]) for name in told},
-            "maxValues": {name: _plain(highs[name]) for name in told},
-            "nullCount": dict.fromkeys(told, 0),
+            "minValues": {name: _plain(lows[name]) for name in bounded},
+            "maxValues": {name: _plain(highs[name]) for name in bounded},
+            "nullCount": dict.fromkeys(bounded, 0),
         }
     )
 

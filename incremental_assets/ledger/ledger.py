@@ -19,9 +19,10 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from incremental_assets.errors import ConflictError, LakeError, LedgerError
-from incremental_assets.ledger import upkeep
-from incremental_assets.ledger.compaction import HOOKS, ONCE, put_in_place
+from incremental_assets.ledger import maintenance
+from incremental_assets.ledger.compaction import HOOKS, ONCE, replace_tables
 from incremental_assets.ledger.entry import SCHEMA, Entry, to_frame
+from incremental_assets.ledger.maintenance import compact_if_due, configuration
 from incremental_assets.ledger.now import TableNow
 from incremental_assets.ledger.reader import TableReader
 from incremental_assets.ledger.snapshot import LedgerFile, Snapshot
@@ -33,7 +34,6 @@ from incremental_assets.ledger.tail import (
     last_in_log,
     tail_of,
 )
-from incremental_assets.ledger.upkeep import configuration, keep_small
 from incremental_assets.ledger.view import Histories, LedgerView, TableHistory
 from incremental_assets.retries import retried
 from incremental_assets.settings import local_path
@@ -41,7 +41,7 @@ from incremental_assets.storage import copy_file, files_below
 
 TRIES = 60
 PAUSE_SECONDS = 0.02
-# Far below the time that the log is kept (see upkeep): were the log since the decision gone, a
+# Far below the time that the log is kept (see `maintenance`): were the log since the decision gone, a
 # commit would take a version's number that was given away before.
 DECIDE_WITHIN_SECONDS = 60.0
 _T = TypeVar("_T")
@@ -133,16 +133,16 @@ class Ledger:
         return self._snapshot_of(self._open())
 
     def compact(self) -> tuple[int, int]:
-        """Join the small files of each table now; how many files there were, and are."""
+        """Compact the small files of each table now; how many files there were, and are."""
         table = self._open()
         before = self._snapshot_of(table)
-        keep_small(before, table, at_files=2)
+        compact_if_due(before, table, at_files=2)
         return len(before.files), len(self.snapshot().files)
 
-    def put_in_place(
+    def replace_tables(
         self, names: Collection[str], decide: Callable[[LedgerView], Sequence[Entry]]
     ) -> None:
-        """Put what `decide` makes of the ledger in the place of all that it says of some tables.
+        """Replace all entries of some tables by what `decide` makes of the ledger.
 
         Raises ConflictError, and changes nothing, if somebody else wrote meanwhile.
         """
@@ -150,7 +150,7 @@ class Ledger:
         snapshot = self._snapshot_of(table)
         entries = decide(self._view_of(snapshot))
         try:
-            put_in_place(snapshot, table, names, entries)
+            replace_tables(snapshot, table, names, entries)
         except CommitFailedError as error:
             raise ConflictError(
                 f"The ledger {self.path} was changed by another run meanwhile. It was left as it "
@@ -159,15 +159,15 @@ class Ledger:
         except (DeltaError, OSError) as error:
             raise LedgerError(f"The ledger {self.path} cannot be written: {error}") from error
 
-    def put_aside(self, now: datetime) -> str:
-        """Copy it, as it lies there, to a place beside it; the place, "" where there is none."""
+    def back_up(self, now: datetime) -> str:
+        """Copy its folder; the path of the backup, "" where there is no ledger."""
         files = files_below(self.path)
         if not files:
             return ""
-        aside = f"{self.path}_before_{now:%Y%m%dT%H%M%S}"
+        backup = f"{self.path}_before_{now:%Y%m%dT%H%M%S}"
         for file in files:
-            copy_file(f"{self.path}/{file.path}", f"{aside}/{file.path}")
-        return aside
+            copy_file(f"{self.path}/{file.path}", f"{backup}/{file.path}")
+        return backup
 
     def _compare_and_set(
         self, read: Callable[[Snapshot], _T], decide: Callable[[_T], Sequence[Entry]]
@@ -182,7 +182,7 @@ class Ledger:
             if abs(time.time() - opened) > DECIDE_WITHIN_SECONDS:
                 raise CommitFailedError("This process, or its machine, was asleep.")
             self._append(table, entries)
-            keep_small(self._snapshot_of(table), table)
+            compact_if_due(self._snapshot_of(table), table)
             return seen
 
         try:
@@ -253,7 +253,7 @@ class Ledger:
         if cached is not None and cached.version == snapshot.version:
             return cached
         # Read now: files that a later compaction replaces do not stay. Those are the small ones.
-        snapshot.rows([file for file in snapshot.files if file.size < upkeep.SMALL_BYTES])
+        snapshot.rows([file for file in snapshot.files if file.size < maintenance.SMALL_BYTES])
         self._standing = standing = standing_at(snapshot, self._standing)
         entries = {f.path: self._entries[f.path] for f in snapshot.files if f.path in self._entries}
         self._entries = entries

@@ -93,10 +93,10 @@ def rebuild_ledger(lakehouse: Lakehouse, tables: Sequence[Table]) -> Done:
             return entries
 
         is_readable = _is_readable(ledger, all_of_them=len(tables) == len(lakehouse.tables))
-        former = ledger.put_aside(now)
+        former = ledger.back_up(now)
         if not is_readable:
             remove(ledger.path)
-        ledger.put_in_place([table.name for table in tables], decide)
+        ledger.replace_tables([table.name for table in tables], decide)
     return Done(tuple(_rebuilt(made[-1].table(table.name)) for table in tables), former)
 
 

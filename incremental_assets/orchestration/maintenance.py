@@ -10,11 +10,18 @@ from incremental_assets.catalog import table_named
 from incremental_assets.days import parse_days
 from incremental_assets.errors import IncrementalAssetsError
 from incremental_assets.lakehouse import Lakehouse
+from incremental_assets.maintenance import (
+    STEPS,
+    MaintainedTable,
+    MaintenanceOptions,
+    MaintenanceResult,
+    maintain,
+    steps_named,
+)
 from incremental_assets.orchestration.events import asset_key
 from incremental_assets.orchestration.failures import failure, failure_of
 from incremental_assets.orchestration.resources import LakehouseResource, SparkResource
 from incremental_assets.plurals import counted
-from incremental_assets.upkeep import STEPS, Asked, Kept, Upkeep, maintain, steps_named
 
 CRON = "30 3 * * *"
 
@@ -47,15 +54,15 @@ def maintain_lake(
     except IncrementalAssetsError as error:
         raise failure_of(error) from error
     own = {table.name: asset_key(table) for table in opened.tables}
-    for kept in report.places:
+    for kept in report.tables:
         if kept.name in own:
             context.log_event(dg.AssetObservation(own[kept.name], metadata=_metadata(kept)))
     context.add_output_metadata(
         {
-            "files_joined_away": sum(k.files_before - k.files_after for k in report.places),
-            "files_removed": sum(k.removed for k in report.places),
-            "bytes_freed": sum(k.freed for k in report.places),
-            "rows_expired": sum(k.rows_expired for k in report.places),
+            "files_joined_away": sum(k.files_before - k.files_after for k in report.tables),
+            "files_removed": sum(k.removed for k in report.tables),
+            "bytes_freed": sum(k.freed for k in report.tables),
+            "rows_expired": sum(k.rows_expired for k in report.tables),
             "seconds": round(report.seconds, 3),
         }
     )
@@ -84,13 +91,13 @@ DAILY_MAINTENANCE = dg.ScheduleDefinition(
 )
 
 
-def _maintained(config: MaintenanceConfig, lakehouse: Lakehouse) -> Upkeep:
+def _maintained(config: MaintenanceConfig, lakehouse: Lakehouse) -> MaintenanceResult:
     return maintain(
         lakehouse.settings,
         [table_named(lakehouse.tables, name) for name in config.tables] or lakehouse.tables,
         lakehouse.spark,
         lakehouse.now(),
-        Asked(
+        MaintenanceOptions(
             parse_days(config.days) if config.days else None,
             steps_named(config.steps),
             config.dry_run,
@@ -99,7 +106,7 @@ def _maintained(config: MaintenanceConfig, lakehouse: Lakehouse) -> Upkeep:
     )
 
 
-def _metadata(kept: Kept) -> Mapping[str, Any]:
+def _metadata(kept: MaintainedTable) -> Mapping[str, Any]:
     return {
         "files_before": kept.files_before,
         "files": kept.files_after,

@@ -13,12 +13,12 @@ from deltalake import DeltaTable
 from pyspark.sql import functions as F
 
 from incremental_assets.delta.compact import (
-    Joint,
-    Limits,
-    discard_other,
-    exchange,
-    joints,
-    stage_joined,
+    CompactionGroup,
+    CompactionLimits,
+    commit_compaction,
+    compaction_groups,
+    discard_uncommitted,
+    stage_compaction,
 )
 from incremental_assets.delta.delta_log import ensure_table, find_commit
 from incremental_assets.delta.publish import publish
@@ -28,17 +28,19 @@ from incremental_assets.errors import LakeError
 from incremental_assets.storage import files_below
 from incremental_assets_tests.delta.conftest import APP, JAN_1, JAN_2, Small
 
-FEW = Limits(min_rows=2)
+FEW = CompactionLimits(min_files=2)
 
 
 def files_of(small: Small) -> TableFiles:
     return plain_files(small.path, DeltaTable(small.path).version())
 
 
-def staged_of(small: Small, limits: Limits = FEW) -> tuple[Staged, Sequence[Joint]]:
+def staged_of(
+    small: Small, limits: CompactionLimits = FEW
+) -> tuple[Staged, Sequence[CompactionGroup]]:
     table = files_of(small)
-    some = joints(table, limits)
-    return stage_joined(small.session, table, some), some
+    groups = compaction_groups(table, limits)
+    return stage_compaction(small.session, table, groups), groups
 
 
 def actions(small: Small) -> list[dict[str, dict[str, object]]]:
@@ -58,15 +60,15 @@ def test_small_files_of_a_day_become_one_with_the_bounds_of_all_its_batches(smal
     before = small.rows()
     (alone,) = [f for f in files_of(small).files if f.partition["dt"] == JAN_2]
 
-    staged, some = staged_of(small)
-    done = exchange(staged, some)
+    staged, groups = staged_of(small)
+    done = commit_compaction(staged, groups)
 
-    assert done == some
+    assert done == groups
     assert small.rows() == before
     table = files_of(small)
-    (joined,) = [f for f in table.files if f.partition["dt"] == JAN_1]
-    assert (joined.first_batch, joined.last_batch, joined.rows) == (1, 3, 3)
-    assert not joined.may_hold_batches(3, 9)
+    (compacted,) = [f for f in table.files if f.partition["dt"] == JAN_1]
+    assert (compacted.first_batch, compacted.last_batch, compacted.rows) == (1, 3, 3)
+    assert not compacted.may_hold_batches(3, 9)
     assert alone in table.files
     kinds = [
         (kind, action["dataChange"])
@@ -75,7 +77,7 @@ def test_small_files_of_a_day_become_one_with_the_bounds_of_all_its_batches(smal
         if kind in ("add", "remove")
     ]
     assert sorted(kinds) == [("add", False)] + [("remove", False)] * 3
-    assert joints(table, FEW) == []
+    assert compaction_groups(table, FEW) == []
     assert find_commit(small.path, APP, 4) is not None
     assert DeltaTable(small.path).transaction_version(APP) == 4
 
@@ -86,19 +88,19 @@ def test_fewer_files_than_it_takes_large_ones_and_single_ones_are_left_alone(sma
     table = files_of(small)
     sizes = sorted(f.size for f in table.files)
 
-    assert joints(table, Limits(min_rows=4)) == []
-    assert joints(table, Limits(small=sizes[0], min_rows=1)) == []
-    assert joints(table, Limits(target=1, min_rows=1)) == []
-    assert joints(table, FEW, lambda file: file.partition["dt"] == JAN_2) == []
+    assert compaction_groups(table, CompactionLimits(min_files=4)) == []
+    assert compaction_groups(table, CompactionLimits(small=sizes[0], min_files=1)) == []
+    assert compaction_groups(table, CompactionLimits(target=1, min_files=1)) == []
+    assert compaction_groups(table, FEW, lambda file: file.partition["dt"] == JAN_2) == []
 
 
-def test_much_is_joined_into_several_files_of_neighbouring_batches(small: Small) -> None:
+def test_much_is_compacted_into_several_files_of_neighbouring_batches(small: Small) -> None:
     for batch in range(1, 6):
         small.append(batch, (f"a{batch}", JAN_1, batch))
     two = 2 * max(f.size for f in files_of(small).files)
 
-    staged, some = staged_of(small, Limits(target=two, min_rows=2))
-    exchange(staged, some)
+    staged, groups = staged_of(small, CompactionLimits(target=two, min_files=2))
+    commit_compaction(staged, groups)
 
     found = sorted((f.first_batch, f.last_batch) for f in files_of(small).files)
     assert found == [(1, 2), (3, 4), (5, 5)]
@@ -108,14 +110,14 @@ def test_much_is_joined_into_several_files_of_neighbouring_batches(small: Small)
 def test_a_load_that_replaced_such_a_file_meanwhile_wins_its_day_and_no_other(small: Small) -> None:
     for batch in range(1, 3):
         small.append(batch, (f"a{batch}", JAN_1, batch), (f"b{batch}", JAN_2, batch))
-    staged, some = staged_of(small)
+    staged, groups = staged_of(small)
     rewritten = stage(small.frame(3, ("new", JAN_1, 3)), small.path, small.folder(3), ("dt",))
     publish(rewritten, small.transaction(3), replaced_days=[JAN_1])
 
-    done = exchange(staged, some)
-    discard_other(staged, done)
+    done = commit_compaction(staged, groups)
+    discard_uncommitted(staged, done)
 
-    assert [joint.place for joint in done] == [("2017-01-02",)]
+    assert [group.partition for group in done] == [("2017-01-02",)]
     assert small.rows() == [
         ("b1", "2017-01-02", 1),
         ("b2", "2017-01-02", 2),
@@ -132,7 +134,7 @@ def test_a_commit_in_between_that_touches_no_such_file_is_no_obstacle(
 ) -> None:
     small.append(1, ("a", JAN_1, 1))
     small.append(2, ("b", JAN_1, 2))
-    staged, some = staged_of(small)
+    staged, groups = staged_of(small)
     interrupted: list[int] = []
 
     def committing(table: DeltaTable) -> set[str]:
@@ -142,13 +144,13 @@ def test_a_commit_in_between_that_touches_no_such_file_is_no_obstacle(
         return {f.path for f in plain_files(small.path, table.version()).files}
 
     monkeypatch.setattr("incremental_assets.delta.compact.active_paths", committing)
-    exchange(staged, some)
+    commit_compaction(staged, groups)
 
     assert [id_ for id_, _, _ in small.rows()] == ["a", "b", "c"]
     assert len(files_of(small).files) == 2
 
 
-def test_a_partition_without_a_value_and_a_table_without_partitions_are_joined_too(
+def test_a_partition_without_a_value_and_a_table_without_partitions_are_compacted_too(
     small: Small,
 ) -> None:
     path = f"{small.path}_beside"
@@ -157,12 +159,12 @@ def test_a_partition_without_a_value_and_a_table_without_partitions_are_joined_t
         small.append(batch, ("a", None, batch))
         rows = small.frame(batch, ("a", JAN_1, batch))
         publish(stage(rows, path, batch, ()), small.transaction(batch))
-    beside = plain_files(path, DeltaTable(path).version())
+    side_table = plain_files(path, DeltaTable(path).version())
 
-    staged, some = staged_of(small)
-    exchange(staged, some)
-    others = joints(beside, FEW)
-    exchange(stage_joined(small.session, beside, others), others)
+    staged, groups = staged_of(small)
+    commit_compaction(staged, groups)
+    others = compaction_groups(side_table, FEW)
+    commit_compaction(stage_compaction(small.session, side_table, others), others)
 
     assert [f.partition for f in files_of(small).files] == [{"dt": None}]
     assert small.session.read.format("delta").load(small.path).where("dt IS NULL").count() == 2
@@ -185,8 +187,8 @@ def test_variants_of_every_kind_and_columns_that_came_later_are_carried_over(sma
         return sorted(tuple(row) for row in found)
 
     before = texts_of(DeltaTable(small.path).version())
-    staged, some = staged_of(small)
-    exchange(staged, some)
+    staged, groups = staged_of(small)
+    commit_compaction(staged, groups)
 
     assert texts_of(DeltaTable(small.path).version()) == before
     rows = small.session.read.format("delta").load(small.path)
@@ -196,15 +198,15 @@ def test_variants_of_every_kind_and_columns_that_came_later_are_carried_over(sma
     assert [field.name for field in footer.field("payload").type] == ["value", "metadata"]
 
 
-def test_rows_that_the_log_does_not_tell_of_stop_the_joining(small: Small) -> None:
+def test_rows_that_the_log_does_not_tell_of_stop_the_compaction(small: Small) -> None:
     small.append(1, ("a", JAN_1, 1))
     small.append(2, ("b", JAN_1, 2))
     table = files_of(small)
-    (joint,) = joints(table, FEW)
-    more = Joint(joint.place, tuple(replace(file, rows=2) for file in joint.files))
+    (group,) = compaction_groups(table, FEW)
+    more = CompactionGroup(group.partition, tuple(replace(file, rows=2) for file in group.files))
     before = parquet(small)
 
-    with pytest.raises(LakeError, match="4 rows became 2 when their files were joined"):
-        stage_joined(small.session, table, [more])
+    with pytest.raises(LakeError, match="4 rows became 2 when their files were compacted"):
+        stage_compaction(small.session, table, [more])
 
     assert parquet(small) == before

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from incremental_assets.days import parse_day, parse_days
+from incremental_assets.maintenance import maintain
 from incremental_assets.operations.quarantined import (
     QuarantineFilter,
     drop,
     in_quarantine,
     quarantined_rows,
 )
-from incremental_assets.upkeep import maintain
 from incremental_assets.writes import Merge
 from incremental_assets_tests.feeds import test_snapshots as copies
 from incremental_assets_tests.feeds.conftest import Lakes
@@ -138,7 +138,7 @@ def test_a_lake_that_kept_bytes_as_text_is_shown_replayed_repaired_and_dropped_f
     assert set(counts["rows"]) == {1}
     assert rows() == [(DAY, zipped), (NEXT, zipped), (last, zipped)]
     kept = maintain(station.settings, [table], lambda: station.spark, station.now)
-    assert [place.failed for place in kept.places if place.failed] == []
+    assert [each.failed for each in kept.tables if each.failed] == []
 
     drop(
         station.lakehouse,

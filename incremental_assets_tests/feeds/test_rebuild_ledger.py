@@ -51,7 +51,7 @@ def rebuilt(shop: Lake, *names: str) -> Done:
 
 
 def cut(shop: Lake) -> None:
-    """The logs as they are after a month and a night's upkeep: their beginning is gone."""
+    """The logs as they are after a month and a night's maintenance: their beginning is gone."""
     for name in shop.tables:
         table = DeltaTable(shop.path(name))
         table.create_checkpoint()

@@ -19,7 +19,7 @@ from incremental_assets.delta.stage import NO_BATCH, stage
 from incremental_assets.delta.transaction import Transaction
 from incremental_assets.engine import snapshot_base
 from incremental_assets.engine.bronze import PARTITIONS
-from incremental_assets.upkeep.keeper import maintain
+from incremental_assets.maintenance.steps import maintain
 from incremental_assets.writes import Merge
 from incremental_assets_tests.event_log import EventLog, records_read
 from incremental_assets_tests.feeds.conftest import Lakes
@@ -188,8 +188,8 @@ def test_maintenance_knows_the_base(lake: Lakes, monkeypatch: pytest.MonkeyPatch
         shop.now + timedelta(days=9000),
     )
 
-    assert f"{BRONZE}/_base" in {place.name for place in kept.places}
-    assert [place.failed for place in kept.places if place.failed] == []
+    assert f"{BRONZE}/_base" in {each.name for each in kept.tables}
+    assert [each.failed for each in kept.tables if each.failed] == []
     assert len(list(base.rglob("*.parquet"))) == 1
     shop.land("products", "2017-01-09", "1.jsonl", copy(a="D"))
     shop.load("2017-01-09", BRONZE)

@@ -8,7 +8,7 @@ from typing import Any
 
 from deltalake import DeltaTable
 
-from incremental_assets.ledger.compaction import join
+from incremental_assets.ledger import compaction
 from incremental_assets.ledger.entry import Entry, State, to_frame
 from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.ledger.snapshot import Snapshot
@@ -61,10 +61,10 @@ def files(ledger: Ledger) -> int:
 
 
 def compact(ledger: Ledger) -> None:
-    """Join all files of each table, as the ledger does on the way once there are many."""
+    """Compact all files of each table, as the ledger does by itself once there are many."""
     table = DeltaTable(ledger.path)
     snapshot = Snapshot(ledger.path, table, {})
-    join(snapshot, table, snapshot.files)
+    compaction.compact(snapshot, table, snapshot.files)
 
 
 def without_statistics(ledger: Ledger) -> None:

@@ -24,9 +24,9 @@ from incremental_assets.ledger.entry import (
     to_frame,
 )
 from incremental_assets.ledger.ledger import Ledger
+from incremental_assets.ledger.maintenance import COMPACT_AT_FILES, configuration
 from incremental_assets.ledger.settle import record
 from incremental_assets.ledger.tail import TableTail
-from incremental_assets.ledger.upkeep import COMPACT_AT_FILES, configuration
 from incremental_assets.ledger.watermarks import watermark_rows
 from incremental_assets_tests.ledger.entries import (
     DAY,
@@ -183,7 +183,7 @@ def test_rows_of_both_formats_that_others_put_into_one_file_have_no_nulls(ledger
     assert [(e.low, e.high, e.position) for e in entries] == [("", "", ""), ("", "2", "")]
 
 
-def test_a_ledger_of_the_first_format_gets_todays_upkeep_with_its_first_compaction(
+def test_a_ledger_of_the_first_format_gets_todays_properties_with_its_first_compaction(
     ledger: Ledger,
 ) -> None:
     ledger = first_format(ledger.path)

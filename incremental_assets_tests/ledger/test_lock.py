@@ -193,16 +193,16 @@ def test_a_file_system_that_is_read_only_names_the_place_and_the_variable(
 
 def test_work_that_can_wait_gives_up_after_its_seconds_and_is_reported(tmp_path: Path) -> None:
     with another_process(tmp_path, SALES) as owner:
-        with brief_lock(str(tmp_path), SALES, "upkeep", seconds=0.3) as held:
+        with brief_lock(str(tmp_path), SALES, "maintenance", seconds=0.3) as held:
             assert not held
         print(file=owner.stdin, flush=True)
         owner.wait()
     other = Waiting(tmp_path)
-    with brief_lock(str(tmp_path), SALES, "upkeep", seconds=0.3) as held:
+    with brief_lock(str(tmp_path), SALES, "maintenance", seconds=0.3) as held:
         assert held
         other.thread.start()
         until(lambda: other.said)
-        assert "waiting for upkeep" in other.said[0]
+        assert "waiting for maintenance" in other.said[0]
         assert not other.got.is_set()
     assert other.got.wait(PATIENCE_SECONDS)
     other.thread.join()

@@ -22,9 +22,9 @@ from incremental_assets.ledger.entry import (
     to_frame,
 )
 from incremental_assets.ledger.ledger import Ledger
+from incremental_assets.ledger.maintenance import compact_if_due
 from incremental_assets.ledger.now import TableNow
 from incremental_assets.ledger.standing import read_standing, standing_at
-from incremental_assets.ledger.upkeep import keep_small
 from incremental_assets.ledger.view import TableHistory
 from incremental_assets_tests.ledger.entries import (
     SALES,
@@ -121,7 +121,7 @@ def test_all_questions_have_the_answers_that_the_whole_history_gives(
 ) -> None:
     chance = random.Random(seed)
     small = chance.choice((0, 256 * 1024))  # each file is a full one, or none is
-    monkeypatch.setattr("incremental_assets.ledger.upkeep.SMALL_BYTES", small)
+    monkeypatch.setattr("incremental_assets.ledger.maintenance.SMALL_BYTES", small)
     if chance.random() < 0.3:
         without_statistics(ledger)
     ledger.view()
@@ -129,10 +129,10 @@ def test_all_questions_have_the_answers_that_the_whole_history_gives(
     for batch in batches:
         write_deltalake(ledger.path, to_frame(batch), mode="append")
         if chance.random() < 0.2:
-            monkeypatch.setattr("incremental_assets.ledger.upkeep.SMALL_BYTES", 256 * 1024)
+            monkeypatch.setattr("incremental_assets.ledger.maintenance.SMALL_BYTES", 256 * 1024)
             table = DeltaTable(ledger.path)
-            keep_small(other.snapshot(), table, at_files=2)
-            monkeypatch.setattr("incremental_assets.ledger.upkeep.SMALL_BYTES", small)
+            compact_if_due(other.snapshot(), table, at_files=2)
+            monkeypatch.setattr("incremental_assets.ledger.maintenance.SMALL_BYTES", small)
         if chance.random() < 0.1:
             compact(other)  # the one that is kept is now of files that are gone
     whole = TableHistory(SALES, ledger.view().table(SALES).entries)

@@ -130,7 +130,7 @@ def test_the_tail_reads_the_newest_files_only(ledger: Ledger) -> None:
 def test_compaction_in_between_changes_no_answer(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("incremental_assets.ledger.upkeep.COMPACT_AT_FILES", 8)
+    monkeypatch.setattr("incremental_assets.ledger.maintenance.COMPACT_AT_FILES", 8)
     for batch in range(1, 18):
         window = Window(EVENTS, 0, 10 * batch)
         done = entry(batch, "committed", day=jan(batch % 7 + 1), windows=(window,), high=str(batch))

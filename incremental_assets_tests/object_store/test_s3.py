@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 from incremental_assets.catalog import table_named, tables
 from incremental_assets.delta.clone import clone
-from incremental_assets.delta.compact import Joint, exchange
+from incremental_assets.delta.compact import CompactionGroup, commit_compaction
 from incremental_assets.delta.delta_log import (
     bytes_of,
     ensure_table,
@@ -45,6 +45,7 @@ from incremental_assets.errors import ConflictError, LakeError, SourceError
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.view import LedgerView
+from incremental_assets.maintenance import maintain
 from incremental_assets.retail.feed.land import land
 from incremental_assets.settings import PREFIX, Settings
 from incremental_assets.sources.delta_commits import delta_files_since
@@ -53,7 +54,6 @@ from incremental_assets.sources.source_file import with_content_tag
 from incremental_assets.sources.stored import Stored, fixed_at
 from incremental_assets.sources.stored_delta import FixedDelta
 from incremental_assets.storage import files_below, open_file, open_store
-from incremental_assets.upkeep import maintain
 from incremental_assets.verifying.scratch import scratch_lake
 
 APP = "silver/sales"
@@ -156,7 +156,7 @@ def test_racing_claims_never_get_the_same_number(bucket: str) -> None:
 def test_a_ledger_joins_its_files_and_tells_where_a_table_stands(
     bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("incremental_assets.ledger.upkeep.COMPACT_AT_FILES", 5)
+    monkeypatch.setattr("incremental_assets.ledger.maintenance.COMPACT_AT_FILES", 5)
     path = ledger_path(f"{bucket}/lake")
 
     for _ in range(6):
@@ -316,12 +316,12 @@ def test_files_are_exchanged_and_those_that_nobody_needs_are_removed(table: str)
     for batch, one in enumerate(small, start=1):
         publish(one, Transaction(APP, batch, "{}"))
     files = tuple(DataFile(one.files[0].path, {"dt": DAY}) for one in small)
-    joint, joined = Joint((str(DAY),), files), staged(table, 0)
+    joint, joined = CompactionGroup((str(DAY),), files), staged(table, 0)
     later = datetime.now(UTC) + timedelta(days=3)
     left = staged(table, 9)
 
-    assert exchange(joined, [joint]) == [joint]
-    assert exchange(joined, [joint]) == []  # they are gone
+    assert commit_compaction(joined, [joint]) == [joint]
+    assert commit_compaction(joined, [joint]) == []  # they are gone
     assert keep_log_short(table, 3, cut=True) == 3
     found = unreferenced(table, later)
     announce(table, version_at(table, later))
@@ -346,7 +346,7 @@ def test_who_has_no_locks_asks_the_ledger_for_a_load_that_is_under_way(bucket: s
     def no_spark() -> SparkSession:
         raise AssertionError
 
-    (kept,) = maintain(settings, [table], no_spark, datetime.now(UTC)).places
+    (kept,) = maintain(settings, [table], no_spark, datetime.now(UTC)).tables
 
     assert "a load of silver/sales is under way" in kept.skipped[0]
     assert DeltaTable(path).version() == 0

@@ -15,9 +15,8 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from incremental_assets.days import parse_day
 from incremental_assets.delta import side_table
+from incremental_assets.maintenance import maintain
 from incremental_assets.operations.quarantined import QuarantineFilter, drop, in_quarantine
-from incremental_assets.upkeep import maintain
-from incremental_assets.upkeep.result import QuarantineFilter as AskedUpkeep
 from incremental_assets.verifying.verify import verify
 from incremental_assets_tests.scenarios.test_interrupted import Died, die
 from incremental_assets_tests.scenarios.world import TABLES, World, sale, sales
@@ -71,8 +70,8 @@ def listed(world: World) -> pl.DataFrame:
 def keep(world: World) -> str:
     """Maintenance of the quarantine; what failed."""
     now = world.lakehouse.now()
-    done = maintain(world.settings, [SALES], world.lakehouse.spark, now, AskedUpkeep())
-    return "; ".join(place.failed for place in done.places if place.failed)
+    done = maintain(world.settings, [SALES], world.lakehouse.spark, now)
+    return "; ".join(each.failed for each in done.tables if each.failed)
 
 
 @pytest.mark.parametrize("last_batch", [1, 9], ids=["a file of its own", "a file of more batches"])

@@ -1,4 +1,4 @@
-"""What is asked of a maintenance, and what it tells that it did."""
+"""The options of a maintenance, and its result."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from datetime import date
 from typing import Literal, get_args
 
 from incremental_assets.days import DayRange
-from incremental_assets.delta.compact import DEFAULT_LIMITS, Limits
+from incremental_assets.delta.compact import DEFAULT_LIMITS, CompactionLimits
 from incremental_assets.errors import DefinitionError
 from incremental_assets.ledger.lock import BRIEFLY_SECONDS
 
-Step = Literal["optimize", "vacuum", "checkpoint", "quarantine", "ledger"]
-STEPS: tuple[Step, ...] = get_args(Step)
+MaintenanceStep = Literal["optimize", "vacuum", "checkpoint", "quarantine", "ledger"]
+STEPS: tuple[MaintenanceStep, ...] = get_args(MaintenanceStep)
 
 
-def steps_named(names: Sequence[str]) -> tuple[Step, ...]:
-    """The steps of these names, or all. Raises DefinitionError for one that there is not."""
+def steps_named(names: Sequence[str]) -> tuple[MaintenanceStep, ...]:
+    """The steps of these names, or all. Raises DefinitionError for an unknown name."""
     unknown = sorted(set(names) - set(STEPS))
     if unknown:
         raise DefinitionError(
@@ -27,24 +27,28 @@ def steps_named(names: Sequence[str]) -> tuple[Step, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What is to be done: which steps, small files of which days (None: all), or only told."""
+class MaintenanceOptions:
+    """Which steps are done, and of which days files are compacted (None: all).
+
+    With `dry_run` nothing is changed. A table that a load has the lock of is waited for up to
+    `lock_seconds`.
+    """
 
     days: DayRange | None = None
-    steps: tuple[Step, ...] = STEPS
+    steps: tuple[MaintenanceStep, ...] = STEPS
     dry_run: bool = False
-    limits: Limits = DEFAULT_LIMITS
-    patience: float = BRIEFLY_SECONDS
+    limits: CompactionLimits = DEFAULT_LIMITS
+    lock_seconds: float = BRIEFLY_SECONDS
 
 
-EVERYTHING = Asked()
+EVERYTHING = MaintenanceOptions()
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """What was done to one Delta table of the lake: a table, what lies beside it, its quarantine.
+class MaintainedTable:
+    """What was done to one Delta table of the lake: a table, a side table of one, its quarantine.
 
-    `days` are those whose files were joined (a table without days has none), `skipped` what was
+    `days` are those whose files were compacted (a table without days has none), `skipped` what was
     left for another time and why. `files` and `bytes` are those of the newest version, before and
     after; `removed` counts files and `freed` their bytes. `checkpoint` is the version of a new
     one. `failed` says why the rest was not done.
@@ -68,14 +72,14 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Upkeep:
-    """What was done to the lake; `ledger_files` are those before and after, None if not asked."""
+class MaintenanceResult:
+    """What was done to the lake; `ledger_files` are those before and after, None if left out."""
 
-    places: tuple[Kept, ...]
+    tables: tuple[MaintainedTable, ...]
     ledger_files: tuple[int, int] | None
     seconds: float
 
     @property
     def failed(self) -> tuple[str, ...]:
         """What could not be done, in words."""
-        return tuple(kept.failed for kept in self.places if kept.failed)
+        return tuple(table.failed for table in self.tables if table.failed)

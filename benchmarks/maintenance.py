@@ -1,9 +1,9 @@
-"""Measure what joining the files of a day is worth: `python -m benchmarks.upkeep`.
+"""Measure what compacting the files of a day is worth: `python -m benchmarks.maintenance`.
 
 Thirty deliveries of a day are loaded one after the other into bronze and silver. The day is then
 read, the lake maintained, and the day read again: by Spark, as a load reads it, and by polars. Each
 figure of reading is the median of seven turns in one warm session. The figures go to the terminal
-and to `benchmarks/results/upkeep.md`.
+and to `benchmarks/results/maintenance.md`.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from incremental_assets.catalog import tables
 from incremental_assets.delta.read import read_version
 from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.loaders import local_session
+from incremental_assets.maintenance import maintain
 from incremental_assets.settings import Settings
 from incremental_assets.spark.load_session import own_session
-from incremental_assets.upkeep import maintain
 
 DAY = date(2024, 5, 2)
 BRONZE, SILVER = "bronze/events", "silver/sales"
@@ -37,13 +37,13 @@ DELIVERIES, TURNS = 30, 7
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure joining the files of a day.")
+    parser = argparse.ArgumentParser(description="Measure compacting the files of a day.")
     parser.add_argument("--rows", type=int, default=2_000, help="rows of a delivery")
     rows = parser.parse_args().rows
     figures = Figures(
         f"{DELIVERIES} deliveries of {rows:,} rows, a day", ["table", "", "before", "after"]
     )
-    with tempfile.TemporaryDirectory(prefix="bench-upkeep-") as folder:
+    with tempfile.TemporaryDirectory(prefix="bench-maintenance-") as folder:
         settings = Settings.from_environment(
             {
                 "INCREMENTAL_ASSETS_LAKE": f"{folder}/lake",
@@ -88,11 +88,11 @@ def main() -> None:
         whats = ("files", "MB", "s, read by Spark", "s, read by polars")
         for what, old, new in zip(whats, before[name], after[name], strict=False):
             figures.rows.append(Row([name, what, f"{old:,.3g}", f"{new:,.3g}"]))
-    took = sum(kept.seconds for kept in report.places)
+    took = sum(kept.seconds for kept in report.tables)
     figures.rows.append(Row(["both", "s, maintained", "", f"{took:.1f}"]))
     show([figures])
-    how = "`python -m benchmarks.upkeep`; one warm session, the median of seven turns"
-    write("upkeep", "The files of a day joined", how, [figures], machine())
+    how = "`python -m benchmarks.maintenance`; one warm session, the median of seven turns"
+    write("maintenance", "The files of a day, compacted", how, [figures], machine())
 
 
 def _median(read: Callable[[], object]) -> float:

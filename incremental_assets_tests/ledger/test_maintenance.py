@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 from incremental_assets.ledger.entry import FORMAT_VERSION, Entry
 from incremental_assets.ledger.ledger import Ledger
-from incremental_assets.ledger.upkeep import COMPACT_AT_FILES, configuration, keep_small
+from incremental_assets.ledger.maintenance import COMPACT_AT_FILES, compact_if_due, configuration
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets_tests.ledger.entries import (
     SALES,
@@ -25,7 +25,7 @@ from incremental_assets_tests.ledger.entries import (
     numbers,
 )
 
-UPKEEP = "incremental_assets.ledger.upkeep"
+MAINTENANCE = "incremental_assets.ledger.maintenance"
 
 
 @pytest.fixture
@@ -62,10 +62,10 @@ def test_compaction_keeps_every_entry_and_few_files(ledger: Ledger) -> None:
     assert claim(ledger) == COMPACT_AT_FILES + 1
 
 
-def test_compaction_waits_for_files_that_can_be_joined(
+def test_compaction_waits_for_files_that_can_be_compacted(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(f"{UPKEEP}.COMPACT_AT_FILES", 3)
+    monkeypatch.setattr(f"{MAINTENANCE}.COMPACT_AT_FILES", 3)
     append(ledger, *(entry(1, table=f"table {n}") for n in range(6)))
     alone = (files(ledger), ledger.view().version)
 
@@ -77,8 +77,8 @@ def test_compaction_waits_for_files_that_can_be_joined(
 
 
 def test_a_full_file_is_left_alone(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"{UPKEEP}.COMPACT_AT_FILES", 3)
-    monkeypatch.setattr(f"{UPKEEP}.SMALL_BYTES", 30_000)
+    monkeypatch.setattr(f"{MAINTENANCE}.COMPACT_AT_FILES", 3)
+    monkeypatch.setattr(f"{MAINTENANCE}.SMALL_BYTES", 30_000)
     append(ledger, entry(1, why=random.Random(1).randbytes(40_000).hex()))
     (full,) = DeltaTable(ledger.path).file_uris()
 
@@ -90,16 +90,18 @@ def test_a_full_file_is_left_alone(ledger: Ledger, monkeypatch: pytest.MonkeyPat
     assert numbers(ledger) == [1, 2, 3, 4]
 
 
-def test_a_joined_file_tells_the_bounds_of_its_rows_and_a_single_one_stays(ledger: Ledger) -> None:
+def test_a_compacted_file_tells_the_bounds_of_its_rows_and_a_single_one_stays(
+    ledger: Ledger,
+) -> None:
     append(ledger, entry(1, table=USERS))
     (single,) = ledger.snapshot().files
     append(ledger, entry(2, "held", day=date(2017, 1, 5)), entry(4, high="7"))
 
     compact(ledger)
 
-    (joined,) = ledger.snapshot().of(SALES)
+    (compacted,) = ledger.snapshot().of(SALES)
     assert ledger.snapshot().of(USERS) == [single]
-    assert joined.low == {
+    assert compacted.low == {
         "batch": 2,
         "day": date(2017, 1, 2),
         "state": "claimed",
@@ -107,8 +109,8 @@ def test_a_joined_file_tells_the_bounds_of_its_rows_and_a_single_one_stays(ledge
         "high": "",
         "format_version": FORMAT_VERSION,
     }
-    assert joined.high == {
-        **joined.low,
+    assert compacted.high == {
+        **compacted.low,
         "batch": 4,
         "day": date(2017, 1, 5),
         "state": "held",
@@ -139,12 +141,12 @@ def test_of_two_compactions_of_the_same_files_one_gives_way(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     append(ledger, *(entry(n) for n in range(1, 6)))
-    monkeypatch.setattr(f"{UPKEEP}.COMPACT_AT_FILES", 3)
+    monkeypatch.setattr(f"{MAINTENANCE}.COMPACT_AT_FILES", 3)
     mine, others = DeltaTable(ledger.path), DeltaTable(ledger.path)
     seen = ledger.snapshot()
 
-    keep_small(seen, others)
-    keep_small(seen, mine)
+    compact_if_due(seen, others)
+    compact_if_due(seen, mine)
 
     assert files(ledger) == 1
     assert numbers(ledger) == [1, 2, 3, 4, 5]
@@ -168,7 +170,7 @@ def test_a_view_outlives_the_files_that_it_was_read_from(
 def test_replaced_files_do_not_stay_on_disk(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(f"{UPKEEP}.COMPACT_AT_FILES", 10)
+    monkeypatch.setattr(f"{MAINTENANCE}.COMPACT_AT_FILES", 10)
 
     for _ in range(40):
         claim(ledger)
@@ -181,7 +183,7 @@ def test_replaced_files_do_not_stay_on_disk(
 def test_old_commits_do_not_stay_in_the_log(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(f"{UPKEEP}.COMPACT_AT_FILES", 10)
+    monkeypatch.setattr(f"{MAINTENANCE}.COMPACT_AT_FILES", 10)
     # delta-rs drops them with a vacuum, too, but only where that has found something.
     monkeypatch.setattr(DeltaTable, "vacuum", lambda *_, **__: [])
 

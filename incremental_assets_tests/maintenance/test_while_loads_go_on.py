@@ -17,10 +17,10 @@ from incremental_assets.engine.table_load import TableSteps
 from incremental_assets.errors import ConflictError
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.lock import brief_lock, table_lock
+from incremental_assets.maintenance import MaintenanceResult, steps
 from incremental_assets.storage import files_below
-from incremental_assets.upkeep import Upkeep, keeper
+from incremental_assets_tests.maintenance.conftest import EAGER, Maintained
 from incremental_assets_tests.scenarios.world import World, sale, sales
-from incremental_assets_tests.upkeep.conftest import EAGER, Maintained
 
 BRONZE, SALES, USERS, MART = "bronze/events", "silver/sales", "silver/users", "gold/sales_mart"
 DAY, DAYS = "2017-01-05", "2017-01-04...2017-01-06"
@@ -74,7 +74,7 @@ def parquet(world: World, name: str) -> set[str]:
 def test_loads_and_maintenance_in_a_loop_end_as_loads_alone_do(twice: Maintained) -> None:
     world = twice.world
     over = threading.Event()
-    reports: list[Upkeep] = []
+    reports: list[MaintenanceResult] = []
 
     def keep_on() -> None:
         while not over.is_set():
@@ -91,7 +91,7 @@ def test_loads_and_maintenance_in_a_loop_end_as_loads_alone_do(twice: Maintained
         maintenance.join()
 
     assert [report.failed for report in reports if report.failed] == []
-    assert sum(len(each.days) for report in reports for each in report.places) > 0
+    assert sum(len(each.days) for report in reports for each in report.tables) > 0
     alone = world.another("alone")
     load(alone)
     world.same_tables_as(alone)
@@ -128,19 +128,19 @@ def test_a_load_that_commits_between_writing_and_exchange_keeps_what_it_wrote(
 ) -> None:
     world = twice.world
     land(world, 2)
-    staged = keeper.stage_joined
+    staged = steps.stage_compaction
 
     def slow(*args: Any) -> Any:
         written = staged(*args)
         if written.table_path.endswith(SALES):
-            load(world)  # corrects d0-0 and so writes one of the files anew
+            load(world)  # corrects d0-0 and so rewrites one of the files
         return written
 
-    monkeypatch.setattr(keeper, "stage_joined", slow)
+    monkeypatch.setattr(steps, "stage_compaction", slow)
     found = twice.run()
 
     (why,) = found[SALES].skipped
-    assert why.endswith("a load wrote some of the files anew meanwhile")
+    assert why.endswith("a load rewrote some of the files meanwhile")
     assert DAY in why
     assert DAY not in map(str, found[SALES].days)
     rows = {row["order_id"]: row["qty"] for row in world.rows(SALES).iter_rows(named=True)}
@@ -242,7 +242,7 @@ class Died(BaseException):
     """What a killed process would have been stopped by."""
 
 
-def test_a_maintenance_that_dies_before_the_exchange_leaves_files_that_the_next_one_takes(
+def test_a_maintenance_that_dies_before_the_commit_leaves_files_that_the_next_one_takes(
     twice: Maintained, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept, world = twice, twice.world
@@ -252,8 +252,8 @@ def test_a_maintenance_that_dies_before_the_exchange_leaves_files_that_the_next_
         raise Died
 
     with monkeypatch.context() as broken, pytest.raises(Died):
-        broken.setattr(keeper, "exchange", die)
-        broken.setattr(keeper, "discard_other", die)
+        broken.setattr(steps, "commit_compaction", die)
+        broken.setattr(steps, "discard_uncommitted", die)
         kept.run()
     left = parquet(world, BRONZE) - before
     assert left

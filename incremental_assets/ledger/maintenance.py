@@ -1,4 +1,4 @@
-"""Keeping the ledger small on the way: few files, a short log, nothing on disk that nobody reads.
+"""Maintenance of the ledger by itself: few files, a short log, nothing on disk that nobody reads.
 
 After a hundred thousand commits nothing of this may be left to a night job: on a local disk each
 opening of the table lists its whole log folder (0.2 s for 100,000 commits), and every small file
@@ -13,13 +13,13 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from incremental_assets.errors import LedgerError
-from incremental_assets.ledger.compaction import HOOKS, ONCE, join
+from incremental_assets.ledger.compaction import HOOKS, ONCE, compact
 from incremental_assets.ledger.snapshot import STATISTICS, Snapshot
 from incremental_assets.ledger.standing import Standing, standing_at, write_standing
 from incremental_assets.settings import local_path
 
 COMPACT_AT_FILES = 50
-# A larger file is left alone: joining costs what came since, and a file is read in a few ms.
+# A larger file is left alone: compaction costs what came since, and a file is read in a few ms.
 SMALL_BYTES = 256 * 1024
 _CHECKPOINT_EVERY = 10
 
@@ -42,8 +42,8 @@ def configuration(path: str) -> dict[str, str]:
     }
 
 
-def keep_small(snapshot: Snapshot, table: DeltaTable, at_files: int | None = None) -> None:
-    """Join small files once there are enough of them, and drop what is no longer needed.
+def compact_if_due(snapshot: Snapshot, table: DeltaTable, at_files: int | None = None) -> None:
+    """Compact small files once there are enough of them, and drop what is no longer needed.
 
     Where the days stand is folded again with them. Enough are COMPACT_AT_FILES, unless another
     number is given.
@@ -53,12 +53,12 @@ def keep_small(snapshot: Snapshot, table: DeltaTable, at_files: int | None = Non
     tried again after the next one.
     """
     small = [file for file in snapshot.files if file.size < SMALL_BYTES]
-    # One small file of a table has nothing to be joined with.
+    # A single small file of a table cannot be compacted.
     if len(small) - len({file.table for file in small}) + 1 < (at_files or COMPACT_AT_FILES):
         return
     with contextlib.suppress(LedgerError, DeltaError, OSError):
         standing = standing_at(snapshot)
-        paths = join(snapshot, table, small)
+        paths = compact(snapshot, table, small)
         write_standing(snapshot.root, Standing(standing.frame, paths))
         table = DeltaTable(snapshot.root)
         _configure(snapshot.root, table)

@@ -1,4 +1,4 @@
-"""Maintenance of a lake in which nothing is to be joined: it starts no JVM, and says what it did."""
+"""Maintenance of a lake in which nothing is to be compacted: it starts no JVM, and says what it did."""
 
 from __future__ import annotations
 
@@ -12,14 +12,19 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from incremental_assets.delta.compact import Limits
+from incremental_assets.delta.compact import CompactionLimits
 from incremental_assets.delta.vacuum import whole_from
 from incremental_assets.errors import DefinitionError, LakeError
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.lock import table_lock
+from incremental_assets.maintenance import (
+    MaintainedTable,
+    MaintenanceOptions,
+    maintain,
+    steps_named,
+)
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
-from incremental_assets.upkeep import Asked, Kept, maintain, steps_named
 from incremental_assets_tests.plan.ledgers import EVENTS, MART, SALES, did, jan
 
 WEEKS = timedelta(days=30)
@@ -27,18 +32,18 @@ TOMORROW = timedelta(days=1)
 
 
 def no_spark() -> SparkSession:
-    raise AssertionError("Spark is asked for, and there is nothing to join")
+    raise AssertionError("Spark is asked for, and there is nothing to compact")
 
 
 def keep(
     settings: Settings,
     *tables: Table,
-    asked: Asked = Asked(patience=0),
+    asked: MaintenanceOptions = MaintenanceOptions(lock_seconds=0),
     later: timedelta = timedelta(0),
-) -> dict[str, Kept]:
+) -> dict[str, MaintainedTable]:
     now = datetime.now(UTC) + later
     report = maintain(settings, tables or (SALES,), no_spark, now, asked)
-    return {kept.name: kept for kept in report.places}
+    return {kept.name: kept for kept in report.tables}
 
 
 @pytest.fixture
@@ -58,7 +63,7 @@ def record(settings: Settings, *batches: int) -> None:
         Ledger(ledger_path(settings.lake)).transact_on(SALES.name, lambda _, e=entry: [e])  # type: ignore[misc]
 
 
-def set_aside(settings: Settings, ages: Sequence[int]) -> str:
+def quarantined(settings: Settings, ages: Sequence[int]) -> str:
     """Rows in quarantine, first seen so many days ago."""
     path = f"{settings.lake}/quarantine/silver_sales"
     seen = [datetime.now(UTC) - timedelta(days=age) for age in ages]
@@ -105,7 +110,7 @@ def test_what_a_batch_without_an_outcome_may_read_stays(lake: Settings) -> None:
 
 
 def test_quarantine_expires_for_tables_that_are_not_loaded_any_more(lake: Settings) -> None:
-    path = set_aside(lake, [40, 31, 29, 1])
+    path = quarantined(lake, [40, 31, 29, 1])
     lake = replace(lake, quarantine_days=30)
 
     with table_lock(lake.lake, SALES.name, "a load", print):
@@ -122,12 +127,12 @@ def test_quarantine_expires_for_tables_that_are_not_loaded_any_more(lake: Settin
 
 
 def test_quarantine_without_a_time_of_its_own_is_kept_for_ever(lake: Settings) -> None:
-    set_aside(lake, [4000])
+    quarantined(lake, [4000])
 
     assert keep(lake)["quarantine/silver_sales"].rows_expired == 0
 
 
-def test_the_ledger_is_joined_when_it_is_asked_for(lake: Settings) -> None:
+def test_the_ledger_is_compacted_when_it_is_asked_for(lake: Settings) -> None:
     record(lake, *range(2, 6))
     before = Ledger(ledger_path(lake.lake)).view().table(SALES.name).entries
 
@@ -144,11 +149,11 @@ def test_a_dry_run_tells_what_would_be_done_and_does_nothing(lake: Settings) -> 
     for batch in range(3, 15):
         day = pl.DataFrame({"_batch": [batch], "dt": [jan(5)]})
         day.write_delta(path, mode="append")
-    set_aside(lake, [40])
+    quarantined(lake, [40])
     lake = replace(lake, quarantine_days=30)
     before = everything(lake)
 
-    asked = Asked(dry_run=True, limits=Limits(min_rows=2))
+    asked = MaintenanceOptions(dry_run=True, limits=CompactionLimits(min_files=2))
     found = keep(lake, asked=asked, later=timedelta(days=9))
 
     assert everything(lake) == before
@@ -161,7 +166,7 @@ def test_a_dry_run_tells_what_would_be_done_and_does_nothing(lake: Settings) -> 
 def test_only_what_is_asked_for_is_done(lake: Settings) -> None:
     before = everything(lake)
 
-    keep(lake, asked=Asked(steps=("checkpoint", "quarantine")), later=WEEKS)
+    keep(lake, asked=MaintenanceOptions(steps=("checkpoint", "quarantine")), later=WEEKS)
 
     assert everything(lake) == before | {
         name: content for name, content in everything(lake).items() if name.startswith("_locks/")

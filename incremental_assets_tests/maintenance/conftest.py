@@ -10,15 +10,20 @@ import pytest
 from pyspark.sql import SparkSession
 
 from incremental_assets.catalog import tables
-from incremental_assets.delta.compact import Limits
+from incremental_assets.delta.compact import CompactionLimits
+from incremental_assets.maintenance import (
+    MaintainedTable,
+    MaintenanceOptions,
+    MaintenanceResult,
+    maintain,
+)
 from incremental_assets.plan import costs
 from incremental_assets.plan.costs import Model
 from incremental_assets.settings import Settings
-from incremental_assets.upkeep import Asked, Kept, Upkeep, maintain
 from incremental_assets_tests.scenarios.world import World
 
-# Two files are joined already, and a load that has the lock is not waited for.
-EAGER = Asked(limits=Limits(min_rows=2), patience=0)
+# Two files are compacted already, and a load that has the lock is not waited for.
+EAGER = MaintenanceOptions(limits=CompactionLimits(min_files=2), lock_seconds=0)
 
 
 @dataclass(frozen=True)
@@ -28,16 +33,20 @@ class Maintained:
     world: World
     spark: Callable[[], SparkSession]
 
-    def run(self, asked: Asked = EAGER, later: timedelta = timedelta(0)) -> dict[str, Kept]:
-        return {kept.name: kept for kept in self.report(asked, later).places}
+    def run(
+        self, asked: MaintenanceOptions = EAGER, later: timedelta = timedelta(0)
+    ) -> dict[str, MaintainedTable]:
+        return {kept.name: kept for kept in self.report(asked, later).tables}
 
-    def report(self, asked: Asked = EAGER, later: timedelta = timedelta(0)) -> Upkeep:
+    def report(
+        self, asked: MaintenanceOptions = EAGER, later: timedelta = timedelta(0)
+    ) -> MaintenanceResult:
         now = datetime.now(UTC) + later
         return maintain(self.world.settings, tables(), self.spark, now, asked)
 
     def without_spark(self) -> Maintained:
         def none() -> SparkSession:
-            raise AssertionError("Spark is asked for, and there is nothing to join")
+            raise AssertionError("Spark is asked for, and there is nothing to compact")
 
         return replace(self, spark=none)
 
