@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta
 from typing import Literal
 
 from incremental_assets.ledger.entry import Entry
-from incremental_assets.ledger.held_by import rules_in
+from incremental_assets.ledger.hold_reason import rules_in
 from incremental_assets.ledger.view import LedgerView, TableHistory
 from incremental_assets.plan import stale_days
 from incremental_assets.plan.derived import unread

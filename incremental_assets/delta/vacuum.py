@@ -29,7 +29,7 @@ from incremental_assets.storage import StoredFile, files_below, open_file, prune
 STAGED_BEFORE = timedelta(days=1)
 _MARK = "_whole_from.json"
 _AT_ONCE = 16
-_LOOKS = 20
+_TRIES = 20
 _NANOSECONDS = 1_000_000_000
 
 
@@ -118,7 +118,7 @@ def without(path: str, files: Sequence[StoredFile], versions: Collection[int]) -
 
 def _listed(path: str) -> list[StoredFile]:
     # A load that goes on moves what it writes.
-    return retried(lambda: files_below(path, skip=_is_hidden), on=FileNotFoundError, tries=_LOOKS)
+    return retried(lambda: files_below(path, skip=_is_hidden), on=FileNotFoundError, tries=_TRIES)
 
 
 def _is_hidden(name: str) -> bool:

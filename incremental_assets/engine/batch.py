@@ -17,9 +17,9 @@ from incremental_assets.delta.stage import folder_of
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.errors import ConflictError, IncrementalAssetsError
 from incremental_assets.frames import Frames
+from incremental_assets.ledger.consistency import CLAIM_NOTE
 from incremental_assets.ledger.entry import Entry, Touched
-from incremental_assets.ledger.held_by import held_by
-from incremental_assets.ledger.together import CLAIMED_AS
+from incremental_assets.ledger.hold_reason import hold_reason
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import Work
 from incremental_assets.quality.gate import Counted
@@ -195,7 +195,7 @@ class BatchKind(ABC, Generic[C]):
 def verdict(results: Sequence[RuleResult]) -> dict[str, Any]:
     """What becomes of a day: the `state` of its entry, and what it is `held_by`."""
     failed = {r.rule: r.found for r in results if r.severity == "fail" and not r.passed}
-    return {"state": "held" if failed else "committed", "held_by": held_by(failed)}
+    return {"state": "held" if failed else "committed", "held_by": hold_reason(failed)}
 
 
 def note(number: int, outcomes: Sequence[Entry]) -> str:
@@ -207,7 +207,7 @@ def note(number: int, outcomes: Sequence[Entry]) -> str:
     }
     found: dict[str, Any] = {"batch": number, "days": days}
     if outcomes and outcomes[0].token:
-        found[CLAIMED_AS] = outcomes[0].token
+        found[CLAIM_NOTE] = outcomes[0].token
     return json.dumps(found, separators=(",", ":"))
 
 

@@ -33,8 +33,8 @@ from incremental_assets.delta.stage import discard_batch
 from incremental_assets.engine.batch import BatchKind, quarantine_path
 from incremental_assets.engine.superseded import outcomes_of, tidy
 from incremental_assets.engine.target import TargetTable
+from incremental_assets.ledger.consistency import LogState, require_own_commit
 from incremental_assets.ledger.entry import Entry, Touched
-from incremental_assets.ledger.together import LogStanding, require_own
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.together import A_TABLE_THAT_IS_GONE, log_standing
 from incremental_assets.settings import Settings
@@ -57,7 +57,7 @@ class Settling(ABC):
     def remedy(self) -> str: ...
 
     @abstractmethod
-    def standing(self) -> LogStanding:
+    def log_state(self) -> LogState:
         """Where the table stands by its own log."""
 
     @abstractmethod
@@ -83,7 +83,7 @@ class Settling(ABC):
         if commit.note.get("fence"):
             self._abandon(batch)
             return [self.given_up(claim) for claim in claims]
-        require_own(claims[0], commit.note, self.path, self.remedy)
+        require_own_commit(claims[0], commit.note, self.path, self.remedy)
         entries = self.committed(claims, commit)
         return [replace(e, why=f"{e.why} (healed)".strip()) for e in entries]
 
@@ -128,7 +128,7 @@ class TableSettling(Settling):
             f"what the table's log says. {A_TABLE_THAT_IS_GONE}"
         )
 
-    def standing(self) -> LogStanding:
+    def log_state(self) -> LogState:
         return log_standing(self.settings, self.table)
 
     def outcome(self, claims: Sequence[Entry]) -> Sequence[Entry] | None:
@@ -173,10 +173,10 @@ class TargetSettling(Settling):
             "primary_key (without one, name start_from)."
         )
 
-    def standing(self) -> LogStanding:
+    def log_state(self) -> LogState:
         """One of which the ledger knows nothing is filled on."""
         is_there, last = last_transaction(self.path, self.name)
-        return LogStanding(self.path, is_there, last, filled_on=True)
+        return LogState(self.path, is_there, last, may_predate_ledger=True)
 
     def given_up(self, claim: Entry) -> Entry:
         return replace(claim, state="abandoned", high=claim.low)

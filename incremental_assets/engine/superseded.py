@@ -54,7 +54,7 @@ def superseded(outcomes: Iterable[Entry], days: Collection[date] | None = None) 
 
 def outcomes_of(history: TableHistory, days: Collection[date] | None) -> list[Entry]:
     """What may have a word on rows in quarantine of some days (None: of all), by day."""
-    some = history.days_aside if days is None else days
+    some = history.days_with_quarantine if days is None else days
     return [entry for day in sorted(some) for entry in history.of_day(day)]
 
 

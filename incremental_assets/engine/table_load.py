@@ -25,10 +25,10 @@ from incremental_assets.engine.settling import supersede
 from incremental_assets.engine.superseded import outcomes_of, tidy
 from incremental_assets.errors import ConflictError, IncrementalAssetsError, LakeError
 from incremental_assets.frames import Frames
+from incremental_assets.ledger.consistency import new_token
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.ledger.settle import record
-from incremental_assets.ledger.together import new_token
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import Work, file_entries
 from incremental_assets.settings import Settings

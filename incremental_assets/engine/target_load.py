@@ -42,12 +42,12 @@ from incremental_assets.engine.target_table import (
 )
 from incremental_assets.errors import ConflictError, GateError, IncrementalAssetsError, LakeError
 from incremental_assets.frames import Frames
+from incremental_assets.ledger.consistency import CLAIM_NOTE, new_token
 from incremental_assets.ledger.entry import Entry, Kind, Touched, Window
 from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.ledger.lock import table_lock
 from incremental_assets.ledger.settle import record, settle
 from incremental_assets.ledger.tail import TableTail
-from incremental_assets.ledger.together import CLAIMED_AS, new_token
 from incremental_assets.quality.examples import examples
 from incremental_assets.quality.gate import Counted, count, is_good
 from incremental_assets.quality.judge import RuleResult, judge_target
@@ -369,7 +369,7 @@ def _note(done: Entry, touched: Sequence[Touched]) -> str:
         "batch": done.batch,
         "metrics": {name: getattr(done, name) for name in _METRICS},
         "touched": {str(each.day): each.rows for each in touched},
-        **({CLAIMED_AS: done.token} if done.token else {}),
+        **({CLAIM_NOTE: done.token} if done.token else {}),
     }
     return json.dumps(note, separators=(",", ":"))
 

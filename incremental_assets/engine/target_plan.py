@@ -10,8 +10,8 @@ from incremental_assets.engine.settling import TargetSettling
 from incremental_assets.engine.target import TargetTable
 from incremental_assets.engine.target_load import request_of
 from incremental_assets.engine.target_table import refuse_filled, refuse_other_files
+from incremental_assets.ledger.consistency import require_consistent
 from incremental_assets.ledger.ledger import Ledger
-from incremental_assets.ledger.together import require_together
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ def plan_target(target: TargetTable, now: datetime) -> TargetPlan:
     unsettled = tail.unsettled[0].batch if tail.unsettled else None
     if unsettled is None:
         settling = TargetSettling.of(target, lambda _: None)
-        require_together(ledger, tail, settling.standing, settling.remedy)
+        require_consistent(ledger, tail, settling.log_state, settling.remedy)
     view = ledger.view_if_any() if target.changes.needs_history else None
     history = view.table(target.name) if view else None
     state = target.state.with_table().with_ledger(tail.last, history)

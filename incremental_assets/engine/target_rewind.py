@@ -20,7 +20,7 @@ from incremental_assets.errors import DefinitionError, SourceError, WatermarkErr
 from incremental_assets.ledger.entry import Entry, FileEntry
 from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.ledger.lock import table_lock
-from incremental_assets.ledger.settle import say_in_ledger, settle
+from incremental_assets.ledger.settle import record_decision, settle
 from incremental_assets.ledger.view import TableHistory
 
 _SHOWN = 3
@@ -60,7 +60,7 @@ def rewind_target(
         history = ledger.view_if_any().table(target.name)
         number = _batch_of(history, to, now)
         entry = _entry(target, history, number, why.strip(), now)
-        say_in_ledger(ledger, target.name, history.last_batch, [entry], "rewound")
+        record_decision(ledger, target.name, history.last_batch, [entry], "rewound")
     return RewoundTarget(target.name, number, entry.high, tuple(f.path for f in entry.files))
 
 

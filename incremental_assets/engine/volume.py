@@ -9,8 +9,7 @@ from typing import overload
 from incremental_assets.delta.delta_log import rows_by_file
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.ledger.entry import Entry
-from incremental_assets.ledger.now import Asked
-from incremental_assets.ledger.view import TableHistory
+from incremental_assets.ledger.view import LazyMapping, TableHistory
 from incremental_assets.quality.rule import DayRule, Rule
 
 Rows = Mapping[date, int]
@@ -27,13 +26,13 @@ def added_up(history: TableHistory, counted: Callable[[Entry], int]) -> Rows:
     def of_day(day: date) -> int:
         return sum(map(counted, history.since_rebuilt(day)))
 
-    return Asked(history.by_day.keys(), of_day)
+    return LazyMapping(history.by_day.keys(), of_day)
 
 
 def last_ones(history: TableHistory, counted: Callable[[Entry], int]) -> Rows:
     """The rows of each day's last published batch, where that counts the whole day."""
     last = history.last_published
-    return Asked(last.keys(), lambda day: counted(last[day]))
+    return LazyMapping(last.keys(), lambda day: counted(last[day]))
 
 
 def landed(path: str, written: StagedWrite | None, days: Collection[date]) -> Rows:

@@ -49,20 +49,20 @@ class Touched:
 class Entry:
     """A row per table, batch and day.
 
-    A batch is first `claimed`; its outcome, a second row, is final. What a person did has a number
+    A batch is first `claimed`; its outcome, a second row, is final. A manual decision has a number
     of its own and no claim: a held day `accepted`, rows of it `dropped` from quarantine.
 
     `touched` are the days whose rows the batch changed (for a bronze table the business days);
     `affects` the fact days that look these rows up, None when that is not known and every day may
     be. `rows_counted` and `rows_counted_quarantined` leave out rows that only came at a wrong time.
-    `bytes` are those of the files read, `seconds` the load's wall time, `held_by` why a day was
-    held, or the rules that were waived.
+    `bytes` are those of the files read, `seconds` the load's wall time, `held_by` the reason why a
+    day was held, or the rules that were waived.
 
     `low` and `high` are the watermark before and after the batch as a watermark table shows it: ISO
     8601 UTC with six digits of microseconds and Z, or digits; "" if there is none. `position` is
     JSON: all that the change detector must know to go on after this batch. `code_version` is that
     of the table whose code made the rows; "" where it is not known. `token` is random, given by the
-    claim and carried by its commit, which is told by it from another's with the same number.
+    claim and carried by its commit: another commit with the same number has another token.
     """
 
     table: str
@@ -101,7 +101,7 @@ class Entry:
 
 
 def is_of_a_load(entry: Entry) -> bool:
-    """Whether it is the claim or the outcome of a load, and not the word of a person."""
+    """Whether it is the claim or the outcome of a load, and not a manual decision."""
     return entry.state not in ("accepted", "dropped") and entry.kind != "rewind"
 
 

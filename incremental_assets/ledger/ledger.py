@@ -21,12 +21,12 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from incremental_assets.errors import ConflictError, LakeError, LedgerError
 from incremental_assets.ledger import maintenance
 from incremental_assets.ledger.compaction import HOOKS, ONCE, replace_tables
+from incremental_assets.ledger.day_index import DayIndex, index_at
 from incremental_assets.ledger.entry import SCHEMA, Entry, to_frame
+from incremental_assets.ledger.indexed_history import IndexedHistory
 from incremental_assets.ledger.maintenance import compact_if_due, configuration
-from incremental_assets.ledger.now import TableNow
 from incremental_assets.ledger.reader import TableReader
 from incremental_assets.ledger.snapshot import LedgerFile, Snapshot
-from incremental_assets.ledger.standing import Standing, standing_at
 from incremental_assets.ledger.tail import (
     TableTail,
     day_watermark,
@@ -34,15 +34,15 @@ from incremental_assets.ledger.tail import (
     last_in_log,
     tail_of,
 )
-from incremental_assets.ledger.view import Histories, LedgerView, TableHistory
+from incremental_assets.ledger.view import LazyMapping, LedgerView, TableHistory
 from incremental_assets.retries import retried
 from incremental_assets.settings import local_path
 from incremental_assets.storage import copy_file, files_below
 
 TRIES = 60
 PAUSE_SECONDS = 0.02
-# Far below the time that the log is kept (see `maintenance`): were the log since the decision gone, a
-# commit would take a version's number that was given away before.
+# Far below the retention of the log (see `maintenance`): without the log since the decision, a
+# commit would take the number of a version that there was already.
 DECIDE_WITHIN_SECONDS = 60.0
 _T = TypeVar("_T")
 
@@ -53,18 +53,18 @@ def ledger_path(lake: str) -> str:
 
 
 def no_lake(lake: str) -> LakeError:
-    """What is said of a place without a ledger, to whoever needs one."""
+    """The error for a path without a ledger."""
     return LakeError(
         f"There is no lake at {lake}: it has no ledger. Set INCREMENTAL_ASSETS_LAKE to where the "
         "tables lie, or load something first by `incremental-assets run`. Where tables lie whose "
-        "ledger was lost, `incremental-assets ledger rebuild` makes it anew."
+        "ledger was lost, `incremental-assets ledger rebuild` rebuilds it."
     )
 
 
 class Ledger:
     """The batches of all tables of a lake; a row per table, batch and day.
 
-    Its table is made when it is first asked. Every method raises LedgerError where it cannot be
+    Its table is created when it is first read. Every method raises LedgerError where it cannot be
     read or written, was written by a newer version, or is something else.
     """
 
@@ -72,12 +72,12 @@ class Ledger:
         self.path = path
         self._frames: dict[str, pl.DataFrame] = {}
         self._entries: dict[str, tuple[Entry, ...]] = {}
-        self._standing: Standing | None = None
+        self._index: DayIndex | None = None
         self._cached: LedgerView | None = None
         self._viewing = threading.Lock()
 
     def view(self) -> LedgerView:
-        """The ledger as it is now. Read is what it is asked for, and few files more (see `now`).
+        """The ledger as it is now. Files are read as they are needed (see `indexed_history`).
 
         May be called by several threads at once.
         """
@@ -85,16 +85,16 @@ class Ledger:
             return self._view_of(self.snapshot())
 
     def view_if_any(self) -> LedgerView:
-        """The same, but to ask makes no ledger: of one that is not there, an empty view."""
+        """The same, without creating a ledger: an empty view where there is none."""
         table = self._open_if_any()
         return LedgerView(None) if table is None else self._view_of(self._snapshot_of(table))
 
     def tail(self, table: str) -> TableTail:
-        """Where a table stands now. Costs the same however long the history is."""
+        """The tail of a table now. Costs the same however long the history is."""
         return self.tails([table])[table]
 
     def tails(self, tables: Iterable[str]) -> dict[str, TableTail]:
-        """Where tables stand, all at one moment; to ask makes no ledger."""
+        """The tails of tables, all at one moment; creates no ledger."""
         opened = self._open_if_any()
         if opened is None:
             return {table: TableTail(table) for table in tables}
@@ -102,11 +102,11 @@ class Ledger:
         return {table: tail_of(snapshot, table) for table in tables}
 
     def entries_of(self, table: str, batch: int) -> tuple[Entry, ...]:
-        """What it says of one batch of a table: claims and outcomes, by day."""
+        """The claims and outcomes of one batch of a table, by day."""
         return entries_of(self.snapshot(), table, batch)
 
     def last_in_log(self, table: str, above: int) -> int:
-        """The last batch above a number that it says is in the table's own log; 0 without any."""
+        """The last batch above a number that, by the ledger, is in the table's log; 0 without."""
         return last_in_log(self.snapshot(), table, above)
 
     def watermark(self, table: str, upstream: str, day: date) -> int:
@@ -122,9 +122,9 @@ class Ledger:
         return self._compare_and_set(self._view_of, decide)
 
     def transact_on(self, table: str, decide: Callable[[TableTail], Sequence[Entry]]) -> TableTail:
-        """The same, deciding on where one table stands: no history is read.
+        """The same, deciding on the tail of one table: no history is read.
 
-        Entries of other tables may be appended with it, but are not what was decided on.
+        Entries of other tables may be appended with it, but nothing is decided on them.
         """
         return self._compare_and_set(lambda snapshot: tail_of(snapshot, table), decide)
 
@@ -153,8 +153,8 @@ class Ledger:
             replace_tables(snapshot, table, names, entries)
         except CommitFailedError as error:
             raise ConflictError(
-                f"The ledger {self.path} was changed by another run meanwhile. It was left as it "
-                "is; try again when nothing is loaded."
+                f"The ledger {self.path} was changed by another run meanwhile. Nothing was "
+                "replaced; run again when nothing is being loaded."
             ) from error
         except (DeltaError, OSError) as error:
             raise LedgerError(f"The ledger {self.path} cannot be written: {error}") from error
@@ -252,9 +252,9 @@ class Ledger:
         cached = self._cached
         if cached is not None and cached.version == snapshot.version:
             return cached
-        # Read now: files that a later compaction replaces do not stay. Those are the small ones.
+        # Read now: a later compaction replaces the small files, and they do not stay.
         snapshot.rows([file for file in snapshot.files if file.size < maintenance.SMALL_BYTES])
-        self._standing = standing = standing_at(snapshot, self._standing)
+        self._index = index = index_at(snapshot, self._index)
         entries = {f.path: self._entries[f.path] for f in snapshot.files if f.path in self._entries}
         self._entries = entries
         files = {
@@ -263,10 +263,10 @@ class Ledger:
         }
 
         def history(name: str) -> TableHistory:
-            here = standing.table(name)
-            return TableNow(TableReader(name, snapshot, files[name], here, entries))
+            reader = TableReader(name, snapshot, files[name], index.table(name), entries)
+            return IndexedHistory(reader)
 
-        self._cached = LedgerView(snapshot.version, Histories(files, history))
+        self._cached = LedgerView(snapshot.version, LazyMapping(files, history))
         return self._cached
 
 

@@ -21,13 +21,13 @@ from incremental_assets.settings import local_path
 
 POLL_SECONDS = 0.2
 BRIEFLY_SECONDS = 10.0
-SAY_AGAIN_SECONDS = 30.0
+LOG_AGAIN_SECONDS = 30.0
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 @contextmanager
-def table_lock(lake: str, table: str, owner: str, say: Callable[[str], None]) -> Iterator[None]:
-    """Hold the lock of a table; wait for it, and say for whom, while another run has it.
+def table_lock(lake: str, table: str, owner: str, log: Callable[[str], None]) -> Iterator[None]:
+    """Hold the lock of a table; wait for it while another run has it, and log which.
 
     On an object store there is no such lock: there two writers of one table waste work, and the
     ledger's compare-and-set and the fence decide which of them publishes. Raises LakeError if the
@@ -40,8 +40,8 @@ def table_lock(lake: str, table: str, owner: str, say: Callable[[str], None]) ->
     lock = _lock(root, table, owner)
     seconds = 0.0
     while not _taken(lock, root, seconds):
-        say(f"{table}: waiting for {_owner(lock)} to finish with the table")
-        seconds = SAY_AGAIN_SECONDS
+        log(f"{table}: waiting for {_owner(lock)} to finish with the table")
+        seconds = LOG_AGAIN_SECONDS
     try:
         yield
     finally:
@@ -54,7 +54,7 @@ def brief_lock(
 ) -> Iterator[bool]:
     """Hold the lock of a table if it is free within some seconds; whether it is held.
 
-    For work of milliseconds that may as well be done another time: whoever loads the table comes
+    For work of milliseconds that may as well be done another time: a load of the table comes
     first. On an object store, where there is no such lock, it is always given.
     """
     root = local_path(lake)

@@ -14,8 +14,8 @@ from deltalake.exceptions import DeltaError
 
 from incremental_assets.errors import LedgerError
 from incremental_assets.ledger.compaction import HOOKS, ONCE, compact
+from incremental_assets.ledger.day_index import DayIndex, index_at, write_index
 from incremental_assets.ledger.snapshot import STATISTICS, Snapshot
-from incremental_assets.ledger.standing import Standing, standing_at, write_standing
 from incremental_assets.settings import local_path
 
 COMPACT_AT_FILES = 50
@@ -45,8 +45,7 @@ def configuration(path: str) -> dict[str, str]:
 def compact_if_due(snapshot: Snapshot, table: DeltaTable, at_files: int | None = None) -> None:
     """Compact small files once there are enough of them, and drop what is no longer needed.
 
-    Where the days stand is folded again with them. Enough are COMPACT_AT_FILES, unless another
-    number is given.
+    The index is rewritten with them. Enough are COMPACT_AT_FILES, unless another number is given.
 
     `table` is the object that the snapshot was taken of, as new as the last append. It raises
     nothing, for the append is done: what fails, because somebody else wrote meanwhile, say, is
@@ -57,9 +56,9 @@ def compact_if_due(snapshot: Snapshot, table: DeltaTable, at_files: int | None =
     if len(small) - len({file.table for file in small}) + 1 < (at_files or COMPACT_AT_FILES):
         return
     with contextlib.suppress(LedgerError, DeltaError, OSError):
-        standing = standing_at(snapshot)
+        index = index_at(snapshot)
         paths = compact(snapshot, table, small)
-        write_standing(snapshot.root, Standing(standing.frame, paths))
+        write_index(snapshot.root, DayIndex(index.frame, paths))
         table = DeltaTable(snapshot.root)
         _configure(snapshot.root, table)
         table.cleanup_metadata()

@@ -1,6 +1,6 @@
-"""The entries of one table, by question: read are the files that may hold an answer.
+"""The entries of one table, by question: only the files that may hold an answer are read.
 
-Which those are is told by the bounds in the ledger's log and by where the table's days stand.
+Which those are is told by the bounds in the ledger's log and by the summaries of the table's days.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from functools import cached_property
 
 import polars as pl
 
+from incremental_assets.ledger.day_index import NO_SUMMARY, DaySummary
 from incremental_assets.ledger.entry import Entry, from_frame
 from incremental_assets.ledger.snapshot import LedgerFile, Snapshot
-from incremental_assets.ledger.standing import NOWHERE, DayStanding
 from incremental_assets.ledger.tail import TableTail, tail_of
 
 _FINAL = pl.col("state") != "claimed"
@@ -23,7 +23,8 @@ _COMMITTED = pl.col("state") == "committed"
 class TableReader:
     """The entries of one table in a version of the ledger, by question.
 
-    `made` holds the entries of whole files that were read before, by path.
+    `days` are the summaries of its days, `cached` the entries of whole files that were read
+    before, by path.
     """
 
     def __init__(
@@ -31,14 +32,14 @@ class TableReader:
         table: str,
         snapshot: Snapshot,
         files: Sequence[LedgerFile],
-        standing: Mapping[date | None, DayStanding],
-        made: dict[str, tuple[Entry, ...]],
+        days: Mapping[date | None, DaySummary],
+        cached: dict[str, tuple[Entry, ...]],
     ) -> None:
         self.table = table
-        self.standing = standing
+        self.days = days
         self._snapshot = snapshot
         self._files = files
-        self._made = made
+        self._cached = cached
 
     @cached_property
     def tail(self) -> TableTail:
@@ -48,27 +49,27 @@ class TableReader:
     def entries(self) -> tuple[Entry, ...]:
         """All of them, oldest first."""
         for file, rows in zip(self._files, self._snapshot.rows(self._files), strict=True):
-            if file.path not in self._made:
-                self._made[file.path] = tuple(from_frame(rows))
-        found = [entry for file in self._files for entry in self._made[file.path]]
+            if file.path not in self._cached:
+                self._cached[file.path] = tuple(from_frame(rows))
+        found = [entry for file in self._files for entry in self._cached[file.path]]
         return tuple(sorted(found, key=lambda e: (e.batch, e.day, e.state != "claimed")))
 
     def of_day(self, day: date) -> list[Entry]:
         """The final entries for a day, oldest first."""
-        stands = self.standing.get(day, NOWHERE)
+        summary = self.days.get(day, NO_SUMMARY)
         files = [f for f in self._files if f.may_concern(day)]
-        return self._found(files, stands.first, stands.last, _FINAL & (pl.col("day") == day))
+        return self._found(files, summary.first, summary.last, _FINAL & (pl.col("day") == day))
 
     def touching(self, day: date, low: int) -> list[Entry]:
         """The published entries above `low` that changed rows of a day, oldest first."""
-        stands = self.standing.get(day, NOWHERE)
+        summary = self.days.get(day, NO_SUMMARY)
         here = pl.col("touched").list.eval(pl.element().struct.field("day") == day).list.any()
-        first = max(stands.first_touched, low + 1)
-        return self._found(self._files, first, stands.last_touched, _COMMITTED & here)
+        first = max(summary.first_touched, low + 1)
+        return self._found(self._files, first, summary.last_touched, _COMMITTED & here)
 
     def affecting(self, day: date, low: int) -> list[Entry]:
         """The published entries above `low` whose rows a fact of the day looks up."""
-        ends = [self.standing.get(each, NOWHERE) for each in (day, None)]
+        ends = [self.days.get(each, NO_SUMMARY) for each in (day, None)]
         firsts = [each.first_affected for each in ends if each.last_affected]
         here = pl.col("affects").is_null() | pl.col("affects").list.contains(day)
         first = max(min(firsts, default=1), low + 1)
@@ -81,7 +82,7 @@ class TableReader:
         return self._found(self._files, batch + 1, None, _FINAL)
 
     def newest_first(self, up_to: int | None) -> Iterator[Entry]:
-        """The published entries, backwards; files are read as far back as somebody asks on."""
+        """The published entries, backwards; files are read as the iteration goes on."""
         files = [f for f in self._files if f.may_hold("committed") and _reaches(f, 0, up_to)]
         queue = sorted(files, key=lambda file: file.last_batch)
         wanted = _COMMITTED if up_to is None else _COMMITTED & (pl.col("batch") <= up_to)

@@ -1,7 +1,7 @@
 """One version of the ledger: its files as the Delta log describes them, and rows out of them.
 
 Each file lies in the partition of one table. The log tells the bounds of a few columns per file,
-so a question about the newest batches reads the newest files and leaves the history alone.
+so a question about the newest batches reads the newest files only.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class LedgerFile:
         return self._may_be("day", day)
 
     @property
-    def may_be_marked(self) -> bool:
+    def may_have_watermark(self) -> bool:
         """Whether an entry may carry a watermark, or be a rewind, which may take it away."""
         return self.high.get("high") != "" or self._may_be("kind", "rewind")
 
@@ -94,7 +94,7 @@ class Snapshot:
         return [file for file in self.files if file.table == table]
 
     def rows(self, files: Sequence[LedgerFile]) -> list[pl.DataFrame]:
-        """Every row of each file in the ledger's schema, kept for the next who asks."""
+        """Every row of each file in the ledger's schema; they are cached."""
         unread = [file for file in files if file.path not in self.frames]
         self.frames |= zip((f.path for f in unread), self._read(unread, list(SCHEMA)), strict=True)
         return [self.frames[file.path] for file in files]
@@ -147,15 +147,15 @@ class Snapshot:
             raise LedgerError(f"The ledger {self.root} cannot be read: {error}") from error
 
     def _scan(self, file: LedgerFile, columns: Sequence[str]) -> pl.LazyFrame:
-        place = f"{self.root}/{file.path}"
-        local = local_path(place)
-        source = local if local is not None else io.BytesIO(open_file(place).read())
+        path = f"{self.root}/{file.path}"
+        local = local_path(path)
+        source = local if local is not None else io.BytesIO(open_file(path).read())
         rows = pl.scan_parquet(source, glob=False, hive_partitioning=False)
         return rows.select(cs.by_name(*columns, require_all=False))
 
 
 def _shaped(rows: pl.DataFrame, file: LedgerFile, columns: Sequence[str]) -> pl.DataFrame:
-    """The rows of a file with the ledger's columns and types, whoever wrote it and when."""
+    """The rows of a file with the ledger's columns and types, whichever version wrote it."""
     added = [pl.lit(file.table).alias("table")] if "table" in columns else []
     for name in ADDED_LATER:
         if name in columns:

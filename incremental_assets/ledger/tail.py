@@ -1,4 +1,4 @@
-"""The newest end of one table's history: what its next load must know, without the rest."""
+"""The tail of one table's history: what its next load must know, without the rest."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _OF_A_LOAD = ~pl.col("state").is_in(["accepted", "dropped"]) & (pl.col("kind") !
 
 @dataclass(frozen=True, slots=True)
 class TableTail:
-    """Where a table stands.
+    """The newest batches of a table.
 
     `last_batch` is the highest number ever given, 0 before the first. `unsettled` are the claims of
-    the last load as long as it has no outcome, whatever a person has said since. `committed` are
+    the last load as long as it has no outcome; manual decisions are none. `committed` are
     the published days of the newest batch that has any, by day: held and abandoned batches are
     passed over, a rewind is not. `last_load` is the highest number of a load.
     """
@@ -54,7 +54,7 @@ def tail_of(snapshot: Snapshot, table: str) -> TableTail:
 
 
 def last_in_log(snapshot: Snapshot, table: str, above: int) -> int:
-    """The last batch above a number that is in the table's own log by what the ledger says, or 0.
+    """The last batch above a number that, by the ledger, is in the table's own log; 0 without.
 
     Some are published without a commit: they brought nothing.
     """
@@ -65,7 +65,7 @@ def last_in_log(snapshot: Snapshot, table: str, above: int) -> int:
 
 
 def entries_of(snapshot: Snapshot, table: str, batch: int) -> tuple[Entry, ...]:
-    """What the ledger says of one batch: its claims and outcomes, by day."""
+    """The claims and outcomes of one batch, by day."""
     files = [file for file in snapshot.of(table) if file.may_be_of(batch)]
     rows = [frame.filter(pl.col("batch") == batch) for frame in snapshot.rows(files)]
     return _entries(pl.concat(rows)) if rows else ()

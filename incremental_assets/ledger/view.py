@@ -1,4 +1,4 @@
-"""Questions to the ledger: how far a table got, what is stale, what is held. Reads only."""
+"""Reading the ledger: watermarks, published batches and held days of each table."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TypeVar
 from incremental_assets.ledger.entry import Entry, FileEntry, is_of_a_load
 
 _K = TypeVar("_K")
+_V = TypeVar("_V")
 _GIVEN_UP = ("abandoned", "dropped")
 
 
@@ -29,7 +30,7 @@ class TableHistory:
 
     @cached_property
     def loads(self) -> tuple[Entry, ...]:
-        """The outcomes of batches, without what a person wrote down."""
+        """The outcomes of batches, without manual decisions."""
         return tuple(e for e in self.outcomes if is_of_a_load(e))
 
     @cached_property
@@ -38,8 +39,8 @@ class TableHistory:
         return tuple(e for e in self.outcomes if e.state == "committed")
 
     @cached_property
-    def last_said(self) -> Mapping[date, int]:
-        """Per day the last batch, or word of a person, that it was left with."""
+    def last_final_batch(self) -> Mapping[date, int]:
+        """Per day: the last batch or manual decision."""
         final = ("committed", "held", "accepted")
         return {e.day: e.batch for e in self.outcomes if e.state in final}
 
@@ -59,7 +60,7 @@ class TableHistory:
         return self.committed[-1] if self.committed else None
 
     def newest_first(self, up_to: int | None = None) -> Iterator[Entry]:
-        """The published entries, backwards, from a batch on if one is named."""
+        """The published entries, backwards, from batch `up_to` on if it is given."""
         return (e for e in reversed(self.committed) if up_to is None or e.batch <= up_to)
 
     def above(self, batch: int) -> Sequence[Entry]:
@@ -71,13 +72,13 @@ class TableHistory:
         return [e for e in self.outcomes if e.day == day]
 
     @cached_property
-    def days_aside(self) -> Collection[date]:
-        """The days of which rows may lie in quarantine, or were given up or dropped there."""
+    def days_with_quarantine(self) -> Collection[date]:
+        """The days whose batches quarantined rows, were abandoned, or whose rows were dropped."""
         return {e.day for e in self.outcomes if e.rows_quarantined or e.state in _GIVEN_UP}
 
     @property
     def was_rewound(self) -> bool:
-        """Whether somebody ever lowered a watermark."""
+        """Whether a watermark was ever rewound."""
         return any(e.kind == "rewind" for e in self.committed)
 
     @cached_property
@@ -87,19 +88,19 @@ class TableHistory:
 
     @cached_property
     def unsettled(self) -> tuple[Entry, ...]:
-        """The claims of the last load if it has no outcome yet, whatever a person said since."""
+        """The claims of the last load if it has no outcome yet; manual decisions are no outcome."""
         last = max((e.batch for e in self.entries if is_of_a_load(e)), default=0)
         found = tuple(e for e in self.entries if e.batch == last)
         return () if any(e.state != "claimed" for e in found) else found
 
     @cached_property
     def last_committed(self) -> Mapping[date, Entry]:
-        """Per day the last batch that was published for it."""
+        """Per day: the last batch that was published for it."""
         return {e.day: e for e in self.committed}
 
     @cached_property
     def last_published(self) -> Mapping[date, Entry]:
-        """Per day the last batch that wrote it; a rewind writes none."""
+        """Per day: the last batch that wrote rows; a rewind writes none."""
         return {e.day: e for e in self.committed if e.kind != "rewind"}
 
     @cached_property
@@ -110,20 +111,20 @@ class TableHistory:
 
     @cached_property
     def accepted(self) -> Mapping[date, Entry]:
-        """The held days that somebody let through and that were not loaded since."""
-        said = {e.day: e for e in self.outcomes if e.state == "accepted"}
+        """The held days that somebody accepted and that were not loaded since."""
+        last = {e.day: e for e in self.outcomes if e.state == "accepted"}
         held = self.held
-        return {day: e for day, e in said.items() if day in held and e.batch > held[day].batch}
+        return {day: e for day, e in last.items() if day in held and e.batch > held[day].batch}
 
     @cached_property
     def rewound(self) -> Mapping[date, Entry]:
-        """The days whose watermark somebody lowered and that were not loaded since."""
+        """The days whose watermark was rewound and that were not loaded since."""
         return {day: e for day, e in self.last_committed.items() if e.kind == "rewind"}
 
     @cached_property
     def to_load_again(self) -> Mapping[date, frozenset[str]]:
-        """Per day the paths of the files that were loaded, and are to be loaded again."""
-        return _again({}, self.committed)
+        """Per day: the paths of the files that a rewind has taken back, until they are loaded."""
+        return _to_load_again({}, self.committed)
 
     @cached_property
     def published_days(self) -> frozenset[date]:
@@ -131,11 +132,11 @@ class TableHistory:
         return frozenset(t.day for e in self.committed for t in e.touched)
 
     def watermark(self, upstream: str, day: date) -> int:
-        """How far the table has read an upstream for a day: the high end of its last batch."""
+        """How far the table has read an upstream for a day: the high end of its last window."""
         return _high(self.last_committed.get(day), upstream)
 
     def published_up_to(self, upstream: str, day: date) -> int:
-        """How far the rows that a day shows were read: its watermark, whatever was rewound."""
+        """How far the published rows of a day were read: its watermark without rewinds."""
         return _high(self.last_published.get(day), upstream)
 
     def files(self, day: date) -> Mapping[str, FileEntry]:
@@ -150,21 +151,21 @@ class TableHistory:
                 found.setdefault(entry.day, {}).update((f.path, f) for f in entry.files)
         return found
 
-    def has_just(self, day: date, files: Iterable[FileEntry]) -> bool:
+    def has_exactly(self, day: date, files: Iterable[FileEntry]) -> bool:
         """Whether these files, as they are listed, are all that was ever loaded for a day.
 
-        It is asked to save reading the day's history, and may say no where nobody knows without.
+        It saves reading the day's history, and may be false where only that could tell.
         """
         return False
 
     def position(self, day: date) -> str:
-        """What the change detector left when a day was last published; "" if it left nothing."""
+        """The change detector's position when a day was last published; "" without one."""
         last = self.last_committed.get(day)
         return last.position if last is not None else ""
 
     @cached_property
     def touching(self) -> Mapping[date, tuple[Entry, ...]]:
-        """Per day the published batches that changed its rows, oldest first."""
+        """Per day: the published batches that changed its rows, oldest first."""
         return _more({}, self.committed, _touched)
 
     def changes(self, day: date, low: int) -> tuple[Entry, ...]:
@@ -173,18 +174,20 @@ class TableHistory:
 
     def looked_up_changes(self, day: date, low: int) -> tuple[Entry, ...]:
         """The published batches above `low` whose rows a fact of this day looks up."""
-        said = _above(self.looked_up.get(day, ()), low)
-        unsaid = _above(self.looked_up.get(None, ()), low)
-        return tuple(sorted((*said, *unsaid), key=_batch)) if said and unsaid else said or unsaid
+        named = _above(self.looked_up.get(day, ()), low)
+        unknown = _above(self.looked_up.get(None, ()), low)
+        if named and unknown:
+            return tuple(sorted((*named, *unknown), key=_batch))
+        return named or unknown
 
     @cached_property
     def looked_up(self) -> Mapping[date | None, tuple[Entry, ...]]:
-        """Per fact day the published batches that it looks up; None: those that any day may."""
+        """Per fact day: the published batches that it looks up; None: those that any day may."""
         return _more({}, self.committed, _affected)
 
     @cached_property
     def by_day(self) -> Mapping[date, tuple[Entry, ...]]:
-        """Per day the batches that were published for it, oldest first."""
+        """Per day: the batches that were published for it, oldest first."""
         return _more({}, self.committed, lambda entry: (entry.day,))
 
     def since_rebuilt(self, day: date) -> Iterable[Entry]:
@@ -196,13 +199,13 @@ class TableHistory:
     def codes(self, day: date) -> Iterable[str]:
         """The code versions of a day's batches since it was last rebuilt or restated."""
         entries = list(self.since_rebuilt(day))
-        anew = [at for at, entry in enumerate(entries) if entry.kind == "restate"]
-        return {entry.code_version for entry in (entries[anew[-1] :] if anew else entries)}
+        restated = [at for at, entry in enumerate(entries) if entry.kind == "restate"]
+        return {entry.code_version for entry in entries[restated[-1] if restated else 0 :]}
 
     def followed_by(self, outcomes: Sequence[Entry]) -> TableHistory:
         """The history after one more batch with these outcomes.
 
-        What was worked out of it is carried on and not worked out again, so that a plan may add
+        Cached properties are carried forward and not computed again, so that a plan may add
         hundreds of batches to a long history.
         """
         after = TableHistory(self.table, (*self.entries, *outcomes))
@@ -214,13 +217,13 @@ class TableHistory:
             if entry.files:
                 before = files.get(entry.day, self.files(entry.day))
                 files[entry.day] = {**before, **{f.path: f for f in entry.files}}
-        after.__dict__.update(  # where cached properties keep what they found
+        after.__dict__.update(  # where cached properties are kept
             outcomes=(*self.outcomes, *outcomes),
             committed=(*self.committed, *published),
             last_committed={**self.last_committed, **{e.day: e for e in published}},
             held={d: e for d, e in self.held.items() if d not in days} | held,
             accepted={d: e for d, e in self.accepted.items() if d not in days},
-            to_load_again=_again(self.to_load_again, published),
+            to_load_again=_to_load_again(self.to_load_again, published),
             published_days=self.published_days | {t.day for e in published for t in e.touched},
             touching=_more(self.touching, published, _touched),
             looked_up=_more(self.looked_up, published, _affected),
@@ -249,7 +252,7 @@ def _more(
     return {**index, **{key: (*index.get(key, ()), *some) for key, some in found.items()}}
 
 
-def _again(
+def _to_load_again(
     before: Mapping[date, frozenset[str]], entries: Iterable[Entry]
 ) -> Mapping[date, frozenset[str]]:
     found = dict(before)
@@ -281,31 +284,34 @@ def _batch(entry: Entry) -> int:
     return entry.batch
 
 
-class Histories(Mapping[str, TableHistory]):
-    """Histories by table, each made when it is first asked for: one does not pay for the others."""
+class LazyMapping(Mapping[_K, _V]):
+    """Values by key, each found when it is first asked for; the keys are known."""
 
-    def __init__(self, names: Iterable[str], make: Callable[[str], TableHistory]) -> None:
-        self._names = frozenset(names)
-        self._make = make
-        self._made: dict[str, TableHistory] = {}
+    def __init__(self, keys: Collection[_K], find: Callable[[_K], _V]) -> None:
+        self._keys = keys
+        self._find = find
+        self._found: dict[_K, _V] = {}
 
-    def __getitem__(self, name: str) -> TableHistory:
-        if name not in self._names:
-            raise KeyError(name)
-        if name not in self._made:
-            self._made[name] = self._make(name)
-        return self._made[name]
+    def __getitem__(self, key: _K) -> _V:
+        if key not in self._keys:
+            raise KeyError(key)
+        if key not in self._found:
+            self._found[key] = self._find(key)
+        return self._found[key]
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(sorted(self._names))
+    def __contains__(self, key: object) -> bool:
+        return key in self._keys
+
+    def __iter__(self) -> Iterator[_K]:
+        return iter(self._keys)
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self._keys)
 
 
 @dataclass(frozen=True)
 class LedgerView:
-    """The ledger at one moment; `ahead` are tables with batches that are only expected."""
+    """The ledger at one moment; `ahead` are tables with expected batches."""
 
     version: int | None
     tables: Mapping[str, TableHistory] = field(default_factory=dict)
@@ -316,6 +322,6 @@ class LedgerView:
         return self.ahead.get(name) or self.tables.get(name) or TableHistory(name)
 
     def followed_by(self, table: str, outcomes: Sequence[Entry]) -> LedgerView:
-        """The ledger after one more batch of a table, which is only expected."""
+        """The ledger after one more batch of a table, which is expected."""
         after = self.table(table).followed_by(outcomes)
         return LedgerView(self.version, self.tables, {**self.ahead, table: after})

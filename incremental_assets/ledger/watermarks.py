@@ -6,8 +6,8 @@ import polars as pl
 
 from incremental_assets.ledger.ledger import Ledger
 
-_READ = ["table", "batch", "day", "state", "kind", "high", "recorded_at"]
-_MARKED = (pl.col("high") != "") | (pl.col("kind") == "rewind")
+_COLUMNS = ["table", "batch", "day", "state", "kind", "high", "recorded_at"]
+_HAS_WATERMARK = (pl.col("high") != "") | (pl.col("kind") == "rewind")
 
 
 def watermark_rows(ledger: Ledger) -> pl.DataFrame:
@@ -19,8 +19,8 @@ def watermark_rows(ledger: Ledger) -> pl.DataFrame:
     Raises LedgerError if the ledger cannot be read.
     """
     snapshot = ledger.snapshot()
-    files = [f for f in snapshot.files if f.may_hold("committed") and f.may_be_marked]
-    newest = snapshot.newest(files, (pl.col("state") == "committed") & _MARKED, _READ)
+    files = [f for f in snapshot.files if f.may_hold("committed") and f.may_have_watermark]
+    newest = snapshot.newest(files, (pl.col("state") == "committed") & _HAS_WATERMARK, _COLUMNS)
     return (
         newest.sort("table", "day")
         .unique("table", keep="last", maintain_order=True)

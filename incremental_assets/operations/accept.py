@@ -10,9 +10,9 @@ from datetime import date, datetime
 from incremental_assets.errors import DefinitionError
 from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.ledger.entry import Entry
-from incremental_assets.ledger.held_by import rules_in
+from incremental_assets.ledger.hold_reason import rules_in
 from incremental_assets.ledger.lock import table_lock
-from incremental_assets.ledger.settle import say_in_ledger
+from incremental_assets.ledger.settle import record_decision
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import upstream_held
 from incremental_assets.quality.rule import RowRule
@@ -50,7 +50,7 @@ def accept(lakehouse: Lakehouse, table: Table, day: date, reason: str) -> Accept
             _acceptance(history.held[each], last + 1, rules, reason.strip(), now)
             for each in sorted(days)
         ]
-        say_in_ledger(lakehouse.ledger, table.name, last, entries, "accepted")
+        record_decision(lakehouse.ledger, table.name, last, entries, "accepted")
     return Accepted(tuple(sorted(days)), held.batch, rules)
 
 

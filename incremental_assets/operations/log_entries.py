@@ -15,8 +15,8 @@ from incremental_assets.delta.delta_log import FENCE, Commit, commits, log_files
 from incremental_assets.delta.read import DataFile, plain_files
 from incremental_assets.engine.kinds import detector_of, kind_of
 from incremental_assets.errors import LakeError
+from incremental_assets.ledger.consistency import CLAIM_NOTE
 from incremental_assets.ledger.entry import Entry, FileEntry, State, Touched
-from incremental_assets.ledger.together import CLAIMED_AS
 from incremental_assets.query import query
 from incremental_assets.storage import open_file
 from incremental_assets.table import Table
@@ -71,7 +71,7 @@ def days_in_quarantine(path: str) -> Mapping[date, int]:
 def _of_commit(table: Table, number: int, at: datetime, commit: Commit, why: str) -> list[Entry]:
     if commit.note.get(FENCE):
         return [_entry(table, number, at.date(), at, "abandoned", why)]
-    token = commit.note.get(CLAIMED_AS, "")
+    token = commit.note.get(CLAIM_NOTE, "")
     claims = [
         _entry(table, number, date.fromisoformat(day), at, "claimed", why, token)
         for day in commit.note.get("days", {})

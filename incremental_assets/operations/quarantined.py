@@ -22,7 +22,7 @@ from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.lock import table_lock
-from incremental_assets.ledger.settle import say_in_ledger
+from incremental_assets.ledger.settle import record_decision
 from incremental_assets.query import query
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
@@ -175,7 +175,7 @@ def drop(
             )
             for day, count in counts.items()
         ]
-        say_in_ledger(lakehouse.ledger, table.name, last, entries, "dropped")
+        record_decision(lakehouse.ledger, table.name, last, entries, "dropped")
         outcomes = lakehouse.ledger.view().table(table.name).outcomes
         tidy(quarantine_path(settings, table), table.name, outcomes, counts, lakehouse.log)
     return counts

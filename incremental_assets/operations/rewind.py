@@ -14,7 +14,7 @@ from incremental_assets.errors import ConflictError, DayError, DefinitionError, 
 from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.ledger.entry import Entry, FileEntry, Window
 from incremental_assets.ledger.lock import table_lock
-from incremental_assets.ledger.settle import say_in_ledger
+from incremental_assets.ledger.settle import record_decision
 from incremental_assets.ledger.view import TableHistory
 from incremental_assets.table import Table
 
@@ -100,7 +100,7 @@ def rewind(
         _refuse_pending(history)
         found = to_rewind(table, history, to, days, now)
         entries = rewind_entries(table, history, found, reason.strip(), now)
-        say_in_ledger(lakehouse.ledger, table.name, history.last_batch, entries, "rewound")
+        record_decision(lakehouse.ledger, table.name, history.last_batch, entries, "rewound")
     return found
 
 

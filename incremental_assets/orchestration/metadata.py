@@ -15,8 +15,7 @@ from incremental_assets.delta.contents import Contents, TableContents, contents_
 from incremental_assets.delta.delta_log import open_table
 from incremental_assets.lakehouse import DayResult
 from incremental_assets.ledger.entry import Entry
-from incremental_assets.ledger.now import Asked
-from incremental_assets.ledger.view import TableHistory
+from incremental_assets.ledger.view import LazyMapping, TableHistory
 from incremental_assets.orchestration.columns import (
     column_lineage,
     declared_columns,
@@ -108,7 +107,7 @@ def _versions(table: Table, history: TableHistory) -> Mapping[date, int]:
         versions = (e.target_version for e in reversed(by_day[day]) if e.touched)
         return next((version for version in versions if version is not None), 0)
 
-    return Asked(by_day.keys(), of_day)
+    return LazyMapping(by_day.keys(), of_day)
 
 
 def _table_metadata(

@@ -51,7 +51,7 @@ def stale_days_sensors(
         context.update_cursor(str(SensorCursor()))
         left: list[str] = []
         for table, stale in stale_tables(tables, view, span.first, span.last, span):
-            last = view.table(table.name).last_said
+            last = view.table(table.name).last_final_batch
             positions = {day: f"{last.get(day, 0)} {why}" for day, why in stale.items()}
             requests = runs_for(with_downstream(table, tables), positions, context.instance)
             left += requests.left

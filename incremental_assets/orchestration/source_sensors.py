@@ -55,7 +55,7 @@ def _sensor(
             cursor = cursor.unreachable(at, table.name, error)
             context.update_cursor(str(cursor))
             return dg.SkipReason(f"Since {cursor.unreachable_since}: {error}")
-        last = view.table(table.name).last_said
+        last = view.table(table.name).last_final_batch
         positions = {day: f"{last.get(day, 0)} {pending.position(day)}" for day in pending.days}
         requests = runs_for(below, positions, context.instance) if positions else RunRequests()
         outside = _outside(pending, settings)

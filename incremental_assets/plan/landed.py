@@ -31,7 +31,7 @@ def plan_landed(
     idle: list[date] = []
     tag = partial(with_content_tag, settings.landing)
     for day, listed in inspection.listed(feed, settings.landing, days).items():
-        if history.has_just(day, file_entries(listed)):
+        if history.has_exactly(day, file_entries(listed)):
             idle.append(day)
             continue
         held = history.held.get(day)
@@ -63,7 +63,7 @@ def no_longer_landed(
     """How many files of these landing days were loaded and are not listed any more."""
     gone: dict[date, int] = {}
     for day, files in listed.items():
-        if not history.has_just(day, file_entries(files)):
+        if not history.has_exactly(day, file_entries(files)):
             there = {file.path for file in files}
             gone[day] = sum(path not in there for path in history.files(day))
     return {day: number for day, number in gone.items() if number}

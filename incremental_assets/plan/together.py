@@ -11,8 +11,8 @@ from functools import partial
 
 from incremental_assets.delta.delta_log import last_transaction
 from incremental_assets.errors import LedgerError
+from incremental_assets.ledger.consistency import LogState, inconsistency
 from incremental_assets.ledger.ledger import Ledger
-from incremental_assets.ledger.together import LogStanding, disagreement
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
@@ -22,27 +22,27 @@ A_TABLE_THAT_IS_GONE = (
 )
 
 
-def log_standing(settings: Settings, table: Table) -> LogStanding:
+def log_standing(settings: Settings, table: Table) -> LogState:
     """Where a table of the lake stands by its own log."""
     path = f"{settings.lake}/{table.name}"
-    return LogStanding(path, *last_transaction(path, table.name))
+    return LogState(path, *last_transaction(path, table.name))
 
 
 def require_all_together(ledger: Ledger, settings: Settings, tables: Sequence[Table]) -> None:
-    """Raise LedgerError if the ledger and any of the tables disagree, naming all that do.
+    """Raise LedgerError if the ledger and any of the tables are inconsistent, naming all that do.
 
-    A claim without an outcome is no disagreement, whether or not the table has its batch. Changes
+    A claim without an outcome is no inconsistency, whether or not the table has its batch. Changes
     nothing; creates no ledger.
     """
     tails = ledger.tails([table.name for table in tables])
     found = [
         one
         for table in tables
-        if (one := disagreement(ledger, tails[table.name], partial(log_standing, settings, table)))
+        if (one := inconsistency(ledger, tails[table.name], partial(log_standing, settings, table)))
     ]
     if not found:
         return
-    listed = "\n".join(f"  {one.table} {one.in_brief}" for one in found)
+    listed = "\n".join(f"  {one.table} {one.summary}" for one in found)
     gone = f" {A_TABLE_THAT_IS_GONE}" if any(not one.is_there for one in found) else ""
     names = " ".join(one.table for one in found)
     raise LedgerError(

@@ -28,9 +28,9 @@ from incremental_assets.engine.target import TargetTable
 from incremental_assets.engine.target_load import load_target, request_of
 from incremental_assets.errors import ConflictError, DefinitionError, LakeError
 from incremental_assets.frames import quoted
+from incremental_assets.ledger.consistency import require_consistent
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger
-from incremental_assets.ledger.together import require_together
 from incremental_assets.quality.rule import RowRule
 from incremental_assets.spark.failure import SPARK_ERRORS, what_failed
 from incremental_assets.spark.load_session import own_session, size_of
@@ -108,7 +108,7 @@ def _state(target: TargetTable) -> tuple[TargetState, Entry]:
             "work, or died. Load, which settles it, then verify."
         )
     settling = TargetSettling.of(target, lambda _: None)
-    require_together(ledger, tail, settling.standing, settling.remedy)
+    require_consistent(ledger, tail, settling.log_state, settling.remedy)
     state = target.state.with_table()
     if tail.last is None or state.version is None:
         raise DefinitionError(f"{target.name} was never loaded, so there is nothing to verify.")

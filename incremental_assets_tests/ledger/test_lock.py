@@ -49,7 +49,7 @@ class Waiting:
     """A thread that wants the lock: what it was told, and when it got it."""
 
     def __init__(self, lake: Path, table: str = SALES) -> None:
-        self.said: list[str] = []
+        self.logged: list[str] = []
         self.got = threading.Event()
         self.thread = threading.Thread(target=self._take, args=(str(lake), table))
 
@@ -61,7 +61,7 @@ class Waiting:
         self.thread.join(PATIENCE_SECONDS)
 
     def _take(self, lake: str, table: str) -> None:
-        with table_lock(lake, table, "second", self.said.append):
+        with table_lock(lake, table, "second", self.logged.append):
             self.got.set()
 
 
@@ -73,22 +73,22 @@ def until(condition: Callable[[], object]) -> None:
 
 
 def test_a_free_lock_is_taken_in_silence(tmp_path: Path) -> None:
-    said: list[str] = []
+    logged: list[str] = []
 
-    with table_lock(str(tmp_path), SALES, "first", said.append):
+    with table_lock(str(tmp_path), SALES, "first", logged.append):
         pass
-    with table_lock(str(tmp_path), SALES, "second", said.append):
+    with table_lock(str(tmp_path), SALES, "second", logged.append):
         pass
 
-    assert said == []
+    assert logged == []
 
 
 def test_a_second_run_waits_and_says_once_for_whom(tmp_path: Path) -> None:
     with another_process(tmp_path, SALES) as owner, Waiting(tmp_path) as second:
-        until(lambda: second.said)
+        until(lambda: second.logged)
         time.sleep(0.5)
 
-        assert second.said == [
+        assert second.logged == [
             f"silver/sales: waiting for run 4711 (process {owner.pid}) to finish with the table"
         ]
         assert not second.got.is_set()
@@ -100,7 +100,7 @@ def test_a_second_run_waits_and_says_once_for_whom(tmp_path: Path) -> None:
 
 def test_an_owner_that_is_killed_frees_the_lock_at_once(tmp_path: Path) -> None:
     with another_process(tmp_path, SALES) as owner, Waiting(tmp_path) as second:
-        until(lambda: second.said)
+        until(lambda: second.logged)
 
         os.kill(owner.pid, signal.SIGKILL)
 
@@ -108,13 +108,13 @@ def test_an_owner_that_is_killed_frees_the_lock_at_once(tmp_path: Path) -> None:
 
 
 def test_another_tables_lock_is_another_lock(tmp_path: Path) -> None:
-    said: list[str] = []
+    logged: list[str] = []
 
     with (
-        table_lock(str(tmp_path), SALES, "first", said.append),
-        table_lock(str(tmp_path), "silver/users", "second", said.append),
+        table_lock(str(tmp_path), SALES, "first", logged.append),
+        table_lock(str(tmp_path), "silver/users", "second", logged.append),
     ):
-        assert said == []
+        assert logged == []
 
 
 def test_threads_of_one_process_exclude_each_other_too(tmp_path: Path) -> None:
@@ -124,8 +124,8 @@ def test_threads_of_one_process_exclude_each_other_too(tmp_path: Path) -> None:
     with table_lock(str(tmp_path), SALES, "first", lambda _: None):
         third = Waiting(tmp_path)
         third.thread.start()
-        until(lambda: third.said)
-        assert "first" in third.said[0]
+        until(lambda: third.logged)
+        assert "first" in third.logged[0]
         assert not third.got.is_set()
     third.thread.join(PATIENCE_SECONDS)
 
@@ -141,7 +141,7 @@ def test_an_error_while_the_lock_is_held_frees_it(tmp_path: Path) -> None:
 
     with Waiting(tmp_path) as second:
         assert second.got.wait(PATIENCE_SECONDS)
-    assert second.said == []
+    assert second.logged == []
 
 
 def test_a_lake_that_cannot_be_written_names_the_place_and_the_variable(tmp_path: Path) -> None:
@@ -201,18 +201,18 @@ def test_work_that_can_wait_gives_up_after_its_seconds_and_is_reported(tmp_path:
     with brief_lock(str(tmp_path), SALES, "maintenance", seconds=0.3) as held:
         assert held
         other.thread.start()
-        until(lambda: other.said)
-        assert "waiting for maintenance" in other.said[0]
+        until(lambda: other.logged)
+        assert "waiting for maintenance" in other.logged[0]
         assert not other.got.is_set()
     assert other.got.wait(PATIENCE_SECONDS)
     other.thread.join()
 
 
 def test_an_object_store_has_no_lock_to_wait_for() -> None:
-    said: list[str] = []
+    logged: list[str] = []
 
     with (
-        table_lock("s3://bucket/lake", SALES, "first", said.append),
-        table_lock("s3://bucket/lake", SALES, "second", said.append),
+        table_lock("s3://bucket/lake", SALES, "first", logged.append),
+        table_lock("s3://bucket/lake", SALES, "second", logged.append),
     ):
-        assert said == []
+        assert logged == []

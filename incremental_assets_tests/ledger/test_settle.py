@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from incremental_assets.errors import ConflictError
+from incremental_assets.ledger.consistency import LogState
 from incremental_assets.ledger.entry import Entry, FileEntry, State
 from incremental_assets.ledger.ledger import Ledger
-from incremental_assets.ledger.settle import LOOKS, record, settle
-from incremental_assets.ledger.together import LogStanding
+from incremental_assets.ledger.settle import TRIES, record, settle
 
 SALES = "silver/sales"
 CLAIMED_AT = datetime(2017, 1, 3, 12, tzinfo=UTC)
@@ -41,8 +41,8 @@ class Known:
     last: int = 0
     remedy: str = "Do this."
 
-    def standing(self) -> LogStanding:
-        return LogStanding("lake/silver/sales", is_there=True, last=self.last)
+    def log_state(self) -> LogState:
+        return LogState("lake/silver/sales", is_there=True, last=self.last)
 
 
 @dataclass
@@ -94,7 +94,7 @@ def ledger(tmp_path: Path) -> Ledger:
 
 
 @pytest.fixture
-def said() -> list[str]:
+def logged() -> list[str]:
     return []
 
 
@@ -103,24 +103,24 @@ def states(ledger: Ledger) -> list[State]:
 
 
 def test_where_nothing_was_left_behind_the_table_is_not_asked(
-    ledger: Ledger, said: list[str]
+    ledger: Ledger, logged: list[str]
 ) -> None:
     table = Published()
 
-    settle(ledger, SALES, table, NOW, said.append)
+    settle(ledger, SALES, table, NOW, logged.append)
     view = ledger.view()
 
     assert view.table(SALES).entries == ()
-    assert (table.asked, said) == ([], [])
+    assert (table.asked, logged) == ([], [])
 
 
-def test_a_published_batch_is_healed_and_then_left_alone(ledger: Ledger, said: list[str]) -> None:
+def test_a_published_batch_is_healed_and_then_left_alone(ledger: Ledger, logged: list[str]) -> None:
     table = Published()
     ledger.transact(lambda _: [claim(1), claim(2)])
 
-    settle(ledger, SALES, table, NOW, said.append)
+    settle(ledger, SALES, table, NOW, logged.append)
     view = ledger.view()
-    settle(ledger, SALES, table, NOW, said.append)
+    settle(ledger, SALES, table, NOW, logged.append)
 
     outcomes = view.table(SALES).outcomes
     assert [(e.state, e.day.day, e.rows_read) for e in outcomes] == [
@@ -128,56 +128,60 @@ def test_a_published_batch_is_healed_and_then_left_alone(ledger: Ledger, said: l
         ("committed", 2, 5),
     ]
     assert table.asked == [1]
-    assert said == ["silver/sales: batch 1, which an earlier run left unfinished, is committed"]
+    assert logged == ["silver/sales: batch 1, which an earlier run left unfinished, is committed"]
 
 
 def test_a_batch_that_was_never_written_is_fenced_and_then_abandoned(
-    ledger: Ledger, said: list[str]
+    ledger: Ledger, logged: list[str]
 ) -> None:
     table = NeverWritten()
     ledger.transact(lambda _: [claim(1)])
 
-    settle(ledger, SALES, table, NOW, said.append)
+    settle(ledger, SALES, table, NOW, logged.append)
     view = ledger.view()
 
     (outcome,) = view.table(SALES).outcomes
     assert (outcome.state, outcome.recorded_at, outcome.files) == ("abandoned", NOW, ())
     assert table.fenced == [1]
-    assert said == ["silver/sales: batch 1, which an earlier run left unfinished, is abandoned"]
+    assert logged == ["silver/sales: batch 1, which an earlier run left unfinished, is abandoned"]
 
 
-def test_a_batch_is_not_abandoned_before_its_fence_is_put(ledger: Ledger, said: list[str]) -> None:
+def test_a_batch_is_not_abandoned_before_its_fence_is_put(
+    ledger: Ledger, logged: list[str]
+) -> None:
     table = NeverWritten(succeeds=3)
     ledger.transact(lambda _: [claim(1)])
 
-    settle(ledger, SALES, table, NOW, said.append)
+    settle(ledger, SALES, table, NOW, logged.append)
 
     assert table.fenced == [1, 1, 1]
     assert states(ledger) == ["abandoned"]
 
 
 def test_a_fence_that_lost_the_race_finds_the_writers_commit(
-    ledger: Ledger, said: list[str]
+    ledger: Ledger, logged: list[str]
 ) -> None:
     ledger.transact(lambda _: [claim(1)])
 
-    settle(ledger, SALES, WrittenMeanwhile(), NOW, said.append)
+    settle(ledger, SALES, WrittenMeanwhile(), NOW, logged.append)
 
     assert states(ledger) == ["committed"]
 
 
-def test_settling_gives_up_where_others_never_stop_writing(ledger: Ledger, said: list[str]) -> None:
+def test_settling_gives_up_where_others_never_stop_writing(
+    ledger: Ledger, logged: list[str]
+) -> None:
     table = NeverWritten(succeeds=0)
     ledger.transact(lambda _: [claim(1)])
 
     with pytest.raises(ConflictError, match=r"silver/sales: others kept writing.*run again"):
-        settle(ledger, SALES, table, NOW, said.append)
+        settle(ledger, SALES, table, NOW, logged.append)
 
-    assert len(table.fenced) == LOOKS
+    assert len(table.fenced) == TRIES
     assert states(ledger) == []
 
 
-def test_another_runs_outcome_stands(ledger: Ledger, tmp_path: Path, said: list[str]) -> None:
+def test_another_runs_outcome_stands(ledger: Ledger, tmp_path: Path, logged: list[str]) -> None:
     other = Ledger(str(tmp_path / "_ledger"))
     ledger.transact(lambda _: [claim(1)])
 
@@ -186,15 +190,15 @@ def test_another_runs_outcome_stands(ledger: Ledger, tmp_path: Path, said: list[
             other.transact(lambda _: [replace(claim(1), state="committed")])
             return True
 
-    settle(ledger, SALES, SettledMeanwhile(), NOW, said.append)
+    settle(ledger, SALES, SettledMeanwhile(), NOW, logged.append)
 
     assert states(ledger) == ["committed"]
 
 
-def test_another_tables_claim_is_none_of_its_business(ledger: Ledger, said: list[str]) -> None:
+def test_another_tables_claim_is_none_of_its_business(ledger: Ledger, logged: list[str]) -> None:
     ledger.transact(lambda _: [replace(claim(1), table="silver/users")])
 
-    settle(ledger, SALES, Published(), NOW, said.append)
+    settle(ledger, SALES, Published(), NOW, logged.append)
 
     assert len(ledger.view().table("silver/users").unsettled) == 1
 
@@ -204,20 +208,20 @@ def accepted(batch: int) -> Entry:
     return replace(claim(5, batch), state="accepted")
 
 
-def test_a_claim_under_the_word_of_a_person_is_settled(ledger: Ledger, said: list[str]) -> None:
+def test_a_claim_before_a_manual_decision_is_settled(ledger: Ledger, logged: list[str]) -> None:
     ledger.transact(lambda _: [claim(1)])
     ledger.transact(lambda _: [accepted(2)])
     assert [e.batch for e in ledger.tail(SALES).unsettled] == [1]
     assert ledger.tail(SALES).last_batch == 2
 
-    settle(ledger, SALES, Published(), NOW, said.append)
+    settle(ledger, SALES, Published(), NOW, logged.append)
 
     history = ledger.view().table(SALES)
     assert [(e.batch, e.state) for e in history.outcomes] == [(1, "committed"), (2, "accepted")]
     assert (history.unsettled, ledger.tail(SALES).unsettled) == ((), ())
 
 
-def test_an_outcome_is_recorded_whatever_a_person_said_since_the_claim(ledger: Ledger) -> None:
+def test_an_outcome_is_recorded_whatever_was_decided_since_the_claim(ledger: Ledger) -> None:
     ledger.transact(lambda _: [claim(1)])
     ledger.transact(lambda _: [accepted(2)])
 

@@ -210,7 +210,7 @@ def test_a_history_that_is_followed_by_a_batch_answers_as_if_it_had_been_read_wi
     ]
     told = (
         *("outcomes", "committed", "last_committed", "held", "accepted", "published_days"),
-        *("rewound", "to_load_again", "last_said", "last_published"),
+        *("rewound", "to_load_again", "last_final_batch", "last_published"),
         *("touching", "looked_up", "by_day", "last_batch", "high"),
     )
     read = followed = history(writing(1, 5, 5), entry(1, 6, HELD), said)

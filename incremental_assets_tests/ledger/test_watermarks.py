@@ -99,7 +99,7 @@ def test_tables_of_days_and_batches_only_have_no_row_and_cost_no_read(ledger: Le
     snapshot = ledger.snapshot()
 
     assert rows(ledger) == []
-    assert [file for file in snapshot.files if file.may_be_marked] == []
+    assert [file for file in snapshot.files if file.may_have_watermark] == []
 
 
 def test_of_a_batch_of_several_days_the_last_day_tells(ledger: Ledger) -> None:

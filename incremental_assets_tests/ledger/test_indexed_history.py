@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from incremental_assets.ledger.day_index import index_at, read_index
 from incremental_assets.ledger.entry import (
     Entry,
     FileEntry,
@@ -21,10 +22,9 @@ from incremental_assets.ledger.entry import (
     Window,
     to_frame,
 )
+from incremental_assets.ledger.indexed_history import IndexedHistory
 from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.ledger.maintenance import compact_if_due
-from incremental_assets.ledger.now import TableNow
-from incremental_assets.ledger.standing import read_standing, standing_at
 from incremental_assets.ledger.view import TableHistory
 from incremental_assets_tests.ledger.entries import (
     SALES,
@@ -56,9 +56,9 @@ def invented(chance: random.Random, batches: int) -> Iterator[list[Entry]]:
         mode: Mode = chance.choice(("merge", "merge", "append", "rebuild"))
         told = {"kind": kind, "mode": mode, "windows": (Window(EVENTS, 0, 3 * batch),)}
         claims = [entry(batch, day=jan(day), **told) for day in days]
-        if chance.random() < 0.2:  # somebody's word, which has no claim
-            said: State = chance.choice(("accepted", "dropped"))
-            yield [replace(each, state=said) for each in claims]
+        if chance.random() < 0.2:  # a manual decision, which has no claim
+            decision: State = chance.choice(("accepted", "dropped"))
+            yield [replace(each, state=decision) for each in claims]
             continue
         if chance.random() < 0.1:
             paths = (FileEntry(f"{chance.choice('abc')}", 1, "", ""),)
@@ -85,13 +85,13 @@ def invented(chance: random.Random, batches: int) -> Iterator[list[Entry]]:
 def answers(history: TableHistory) -> dict[str, object]:
     """All that a plan, a load or a sensor asks, of all days and of each."""
     found: dict[str, object] = {
-        "last_said": dict(history.last_said),
+        "last_final_batch": dict(history.last_final_batch),
         "published_days": history.published_days,
         "to_load_again": {d: paths for d, paths in history.to_load_again.items() if paths},
         **{name: dict(getattr(history, name)) for name in OF_A_DAY},
         "numbers": (history.last_batch, history.high, history.last, history.was_rewound),
         "unsettled": history.unsettled,
-        "aside": sorted(history.days_aside),
+        "quarantined": sorted(history.days_with_quarantine),
         "newest": list(history.newest_first()),
         "newest up to": list(history.newest_first(5)),
         "above": list(history.above(5)),
@@ -134,14 +134,14 @@ def test_all_questions_have_the_answers_that_the_whole_history_gives(
             compact_if_due(other.snapshot(), table, at_files=2)
             monkeypatch.setattr("incremental_assets.ledger.maintenance.SMALL_BYTES", small)
         if chance.random() < 0.1:
-            compact(other)  # the one that is kept is now of files that are gone
+            compact(other)  # the cached index now names files that are gone
     whole = TableHistory(SALES, ledger.view().table(SALES).entries)
     expected = list(invented(chance, 3))
     more = [[replace(e, batch=e.batch + 20) for e in b if e.state != "claimed"] for b in expected]
 
     now = Ledger(ledger.path).view().table(SALES)
 
-    assert isinstance(now, TableNow)
+    assert isinstance(now, IndexedHistory)
     assert answers(now) == answers(whole)
     for outcomes in more:
         now, whole = now.followed_by(outcomes), TableHistory(SALES, (*whole.entries, *outcomes))
@@ -181,13 +181,13 @@ def test_a_history_ten_times_as_long_is_not_read_for_a_day(
     assert found[200][1] < 400
 
 
-def test_where_days_stand_is_kept_with_the_ledger_and_made_again_where_it_does_not_fit(
+def test_the_index_is_cached_with_the_ledger_and_rebuilt_where_it_does_not_fit(
     ledger: Ledger,
 ) -> None:
     append(ledger, entry(1), entry(1, "committed"), entry(2), entry(2, "held"))
-    made = standing_at(ledger.snapshot())
+    made = index_at(ledger.snapshot())
     ledger.compact()
-    kept = read_standing(ledger.path)
+    kept = read_index(ledger.path)
     assert kept is not None
     assert kept.paths == {file.path for file in ledger.snapshot().files}
     assert kept.table(SALES) == made.table(SALES)
@@ -207,11 +207,11 @@ def test_a_day_is_known_by_the_files_that_were_loaded_for_it(ledger: Ledger) -> 
     append(ledger, replace(back, day=jan(3)))
     now, day = Ledger(ledger.path).view().table(SALES), entry(1).day
 
-    assert now.has_just(day, [b, replace(a, tag="")])
+    assert now.has_exactly(day, [b, replace(a, tag="")])
     assert not any(
-        now.has_just(day, files)
+        now.has_exactly(day, files)
         for files in ([], [a], [a, b, b], [a, replace(b, tag="x")], [replace(a, modified="2"), b])
     )
-    assert not now.has_just(jan(3), [b])  # it was rewound
+    assert not now.has_exactly(jan(3), [b])  # it was rewound
     again = now.followed_by([entry(5, "committed", files=(FileEntry("c", 1, "", "1"),))])
-    assert again.has_just(day, [a, b, FileEntry("c", 1, "", "1")])
+    assert again.has_exactly(day, [a, b, FileEntry("c", 1, "", "1")])

@@ -1,10 +1,10 @@
-"""Where each day of each table stands, and which batches have a word on it: the ledger's index.
+"""The ledger's index: a summary of each day of each table, and which batches concern it.
 
-A row per table and day, folded from the table's batches, so it grows with the days and not with the
-batches. It is kept in `_standing` below the ledger, written anew whenever small files are joined,
-and says which of the ledger's files it was folded from. Those are read only where somebody asks
-for what they say of one day. It can always be made again from the ledger. Whoever finds none, or
-one of files that are no longer there (a ledger was restored, a compaction died), does so.
+A row per table and day, aggregated from the table's batches, so it grows with the days and not with
+the batches. It is cached in `_standing` below the ledger, rewritten at each compaction, and names
+the ledger's files that it was made from. Those are read only for questions about single days. It
+can always be rebuilt from the ledger, and is, where there is none, or where it names files that are
+no longer in the ledger (a ledger was restored, a compaction died).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from incremental_assets.ledger.snapshot import Snapshot
 from incremental_assets.settings import local_path
 from incremental_assets.storage import open_file, write_file
 
-COLUMNS = (
+SOURCE_COLUMNS = (
     "table",
     "batch",
     "day",
@@ -37,13 +37,15 @@ COLUMNS = (
     "rows_quarantined",
     "code_version",
 )
-"""What it is folded from."""
+"""The columns of the ledger that it is made from."""
 _FORMAT = 1
 _FOLDER, _FILE = "_standing", "days.parquet"
 _KEY = ("table", "day")
 _BATCH = pl.Int64()
-# A day that is null stands for every day: batches of which nobody knows which days look them up.
-_STANDING: Mapping[str, pl.DataType] = {
+# In the file a column has its older name.
+_STORED_AS = {"quarantined": "aside"}
+# A day that is null means every day: batches whose looked-up rows may concern any day.
+_SCHEMA: Mapping[str, pl.DataType] = {
     "table": pl.String(),
     "day": pl.Date(),
     "first": _BATCH,
@@ -57,14 +59,14 @@ _STANDING: Mapping[str, pl.DataType] = {
     "held": _BATCH,
     "accepted": _BATCH,
     "rewound": _BATCH,
-    "aside": _BATCH,
+    "quarantined": _BATCH,
     "rebuilt": _BATCH,
     "files": _BATCH,
     "position": pl.String(),
     "read": pl.List(pl.Struct({"upstream": pl.String, "high": pl.Int64})),
     "codes": pl.List(pl.String),
 }
-_NUMBERS = tuple(name for name, kind in _STANDING.items() if kind == _BATCH)
+_NUMBERS = tuple(name for name, kind in _SCHEMA.items() if kind == _BATCH)
 _MODULUS = 2**60
 _FIRSTS = ("first", "first_touched", "first_affected")
 _LASTS = (
@@ -75,20 +77,20 @@ _LASTS = (
     "held",
     "accepted",
     "rewound",
-    "aside",
+    "quarantined",
 )
 
 
 @dataclass(frozen=True, slots=True)
-class DayStanding:
-    """What is known of a day; numbers are of batches, 0 where there is none.
+class DaySummary:
+    """A day in numbers of batches, 0 where there is none.
 
     `first` and `last` bound the outcomes for the day, `touched` those that changed its rows and
-    `affected` those that it looks up. The others are the last of their kind: that was published
-    for it (a rewind counts), that wrote it, that was held, accepted, a rewind, that put rows into
-    quarantine, or was given up or dropped, and a rebuild or restatement. `files` is the fingerprint
-    of all files that were loaded for it, `position` what the change detector left, `read` the
-    watermark by upstream, `codes` the code versions that made it since it was rebuilt.
+    `affected` those that it looks up. The others are the last of their kind: `committed` for it (a
+    rewind counts), `published` (a rewind does not), `held`, `accepted`, `rewound`, `quarantined`
+    (it quarantined rows, or was abandoned or dropped), and `rebuilt` or restated. `files` is the
+    fingerprint of all files that were loaded for it, `position` that of the change detector, `read`
+    the watermark by upstream, `codes` the code versions that made it since it was rebuilt.
     """
 
     first: int = 0
@@ -102,7 +104,7 @@ class DayStanding:
     held: int = 0
     accepted: int = 0
     rewound: int = 0
-    aside: int = 0
+    quarantined: int = 0
     rebuilt: int = 0
     files: int = 0
     position: str = ""
@@ -117,11 +119,11 @@ class DayStanding:
     def is_rewound(self) -> bool:
         return 0 < self.committed == self.rewound
 
-    def followed_by(self, later: DayStanding) -> DayStanding:
-        """What is known with what later batches say."""
+    def followed_by(self, later: DaySummary) -> DaySummary:
+        """The summary together with that of later batches."""
         replaced = later.rebuilt > self.rebuilt
         lasts = {name: max(getattr(self, name), getattr(later, name)) for name in _LASTS}
-        return DayStanding(
+        return DaySummary(
             **{name: _lower(getattr(self, name), getattr(later, name)) for name in _FIRSTS},
             **lasts,
             committed=max(self.committed, later.committed),
@@ -137,32 +139,32 @@ def _lower(one: int, other: int) -> int:
     return min(one, other) if one and other else one or other
 
 
-NOWHERE = DayStanding()
+NO_SUMMARY = DaySummary()
 
 
-class Standing:
-    """The standing of all tables, folded from the files at `paths`."""
+class DayIndex:
+    """The summaries of all tables, made from the files at `paths`."""
 
     def __init__(self, frame: pl.DataFrame, paths: Collection[str] = ()) -> None:
         self.frame = frame
         self.paths = frozenset(paths)
 
     @classmethod
-    def of(cls, rows: Iterable[pl.DataFrame], paths: Collection[str] = ()) -> Standing:
-        """Fold it from rows with COLUMNS, of any tables and in any order."""
-        some = [frame.select(COLUMNS) for frame in rows if frame.height]
-        return cls(_folded(pl.concat(some)) if some else _merged([]), paths)
+    def of(cls, rows: Iterable[pl.DataFrame], paths: Collection[str] = ()) -> DayIndex:
+        """Make it from rows with SOURCE_COLUMNS, of any tables and in any order."""
+        some = [frame.select(SOURCE_COLUMNS) for frame in rows if frame.height]
+        return cls(_summarized(pl.concat(some)) if some else _merged([]), paths)
 
-    def followed_by(self, other: Standing) -> Standing:
+    def followed_by(self, other: DayIndex) -> DayIndex:
         """Both together; no file of the ledger is in both."""
-        return Standing(_merged([self.frame, other.frame]), self.paths | other.paths)
+        return DayIndex(_merged([self.frame, other.frame]), self.paths | other.paths)
 
-    def table(self, name: str) -> Mapping[date | None, DayStanding]:
-        """The standing of a table's days; None is every day, as far as they look rows up."""
-        found: dict[date | None, DayStanding] = {}
+    def table(self, name: str) -> Mapping[date | None, DaySummary]:
+        """The summaries of a table's days; None is every day that looks its rows up."""
+        found: dict[date | None, DaySummary] = {}
         here = self.frame.filter(pl.col("table") == name).sort("day").drop("table")
         for day, *numbers, position, read, codes in here.iter_rows():
-            found[day] = DayStanding(
+            found[day] = DaySummary(
                 **{name: number or 0 for name, number in zip(_NUMBERS, numbers, strict=True)},
                 position=position or "",
                 read={each["upstream"]: each["high"] for each in read or ()},
@@ -174,64 +176,67 @@ class Standing:
 def fingerprint(files: Iterable[FileEntry]) -> int:
     """A number for files as they are. It does not depend on their order: batches can be added up.
 
-    Files on a disk count by their modification mark, which is told without reading them.
+    A file on a disk counts by when it was modified, which is known without reading it.
     """
-    return sum(_mark(f.path, f.size, f.tag, f.modified) for f in files) % _MODULUS
+    return sum(_file_fingerprint(f.path, f.size, f.tag, f.modified) for f in files) % _MODULUS
 
 
-def standing_of(entries: Sequence[Entry]) -> Mapping[date | None, DayStanding]:
-    """The standing of one table's days, folded from entries at hand."""
-    return Standing.of([to_frame(entries)]).table(entries[0].table) if entries else {}
+def summaries_of(entries: Sequence[Entry]) -> Mapping[date | None, DaySummary]:
+    """The summaries of one table's days, made from these entries."""
+    return DayIndex.of([to_frame(entries)]).table(entries[0].table) if entries else {}
 
 
-def standing_at(snapshot: Snapshot, known: Standing | None = None) -> Standing:
-    """The standing of all tables in a version of the ledger.
+def index_at(snapshot: Snapshot, known: DayIndex | None = None) -> DayIndex:
+    """The index of a version of the ledger.
 
-    Read are the files that are not folded into the one that is `known`, or else kept: all of them,
-    but only some columns, where there is none of this version.
+    Only files that the `known` index, or else the cached one, was not made from are read: all of
+    them where neither is of this version, but only some columns.
     """
-    there = {file.path for file in snapshot.files}
-    if known is None or not known.paths <= there:
-        known = read_standing(snapshot.root)
-    if known is None or not known.paths <= there:
-        known = Standing.of(())
+    active = {file.path for file in snapshot.files}
+    if known is None or not known.paths <= active:
+        known = read_index(snapshot.root)
+    if known is None or not known.paths <= active:
+        known = DayIndex.of(())
     new = [file for file in snapshot.files if file.path not in known.paths]
     if not new:
         return known
-    return known.followed_by(Standing.of(snapshot.columns(new, COLUMNS), [f.path for f in new]))
+    return known.followed_by(
+        DayIndex.of(snapshot.columns(new, SOURCE_COLUMNS), [f.path for f in new])
+    )
 
 
-def write_standing(root: str, standing: Standing) -> None:
-    """Keep it. Raises OSError."""
-    told = {"format": _FORMAT, "paths": sorted(standing.paths)}
-    head = pl.DataFrame({n: [v] for n, v in told.items()}, schema=_HEAD)
+def write_index(root: str, index: DayIndex) -> None:
+    """Cache it with the ledger. Raises OSError."""
+    head = pl.DataFrame({"format": [_FORMAT], "paths": [sorted(index.paths)]}, schema=_HEAD)
     content = io.BytesIO()
-    pl.concat([head, standing.frame], how="diagonal").write_parquet(content)
+    rows = pl.concat([head, index.frame.rename(_STORED_AS)], how="diagonal")
+    rows.write_parquet(content)
     folder = local_path(f"{root}/{_FOLDER}")
     if folder is not None:
         folder.mkdir(exist_ok=True)
     write_file(f"{root}/{_FOLDER}/{_FILE}", content.getvalue())
 
 
-def read_standing(root: str) -> Standing | None:
-    """The one that was kept; None where there is none, or none that this program can read."""
+def read_index(root: str) -> DayIndex | None:
+    """The cached one; None where there is none, or none that this program can read."""
     try:
         with open_file(f"{root}/{_FOLDER}/{_FILE}") as file:
             rows = pl.read_parquet(io.BytesIO(file.read()))
         head = rows.filter(pl.col("format").is_not_null())
         if head["format"].to_list() != [_FORMAT]:
             return None
-        days = rows.filter(pl.col("format").is_null()).select(*_STANDING)
+        rows = rows.rename({stored: name for name, stored in _STORED_AS.items()})
+        days = rows.filter(pl.col("format").is_null()).select(*_SCHEMA)
     except (pl.exceptions.PolarsError, OSError):
         return None
-    return Standing(days, head["paths"].to_list()[0])
+    return DayIndex(days, head["paths"].to_list()[0])
 
 
 _HEAD = {"format": pl.Int64(), "paths": pl.List(pl.String)}
 
 
-def _folded(rows: pl.DataFrame) -> pl.DataFrame:
-    """The standing that these rows alone make."""
+def _summarized(rows: pl.DataFrame) -> pl.DataFrame:
+    """The summaries of these rows alone."""
     outcomes = rows.filter(pl.col("state") != "claimed")
     committed = outcomes.filter(pl.col("state") == "committed")
     batch = pl.col("batch")
@@ -246,7 +251,7 @@ def _folded(rows: pl.DataFrame) -> pl.DataFrame:
         batch.filter(held).max().alias("held"),
         batch.filter(accepted).max().alias("accepted"),
         batch.filter(published & is_rewind).max().alias("rewound"),
-        batch.filter(_ASIDE).max().alias("aside"),
+        batch.filter(_QUARANTINED).max().alias("quarantined"),
         batch.filter(published & _REBUILDS).max().alias("rebuilt"),
         pl.col("windows").filter(published).sort_by(batch.filter(published)).last().alias("read"),
         pl.col("position").filter(published).sort_by(batch.filter(published)).last(),
@@ -266,7 +271,7 @@ def _folded(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 _REBUILDS = (pl.col("mode") == "rebuild") | (pl.col("kind") == "restate")
-_ASIDE = (pl.col("rows_quarantined") > 0) | pl.col("state").is_in(["abandoned", "dropped"])
+_QUARANTINED = (pl.col("rows_quarantined") > 0) | pl.col("state").is_in(["abandoned", "dropped"])
 _DAY, _SOME = pl.element().struct.field("day"), pl.col("day").list.len() > 0
 
 
@@ -280,16 +285,16 @@ def _loaded_files(committed: pl.DataFrame) -> pl.DataFrame:
     found: dict[tuple[str, date], int] = {}
     some = committed.filter(pl.col("files").list.len() > 0)
     for table, day, files in some.select(*_KEY, "files").iter_rows():
-        known = (_mark(f["path"], f["size"], f["tag"], f["modified"]) for f in files)
+        known = (_file_fingerprint(f["path"], f["size"], f["tag"], f["modified"]) for f in files)
         found[table, day] = (found.get((table, day), 0) + sum(known)) % _MODULUS
     rows = [(table, day, files) for (table, day), files in found.items()]
-    return pl.DataFrame(rows, {n: _STANDING[n] for n in (*_KEY, "files")}, orient="row")
+    return pl.DataFrame(rows, {n: _SCHEMA[n] for n in (*_KEY, "files")}, orient="row")
 
 
-def _mark(path: str, size: int, tag: str, modified: str) -> int:
-    """A number for a file: a disk tells when it was modified, a store its tag."""
-    told = f"{path}\0{size}\0{f'modified {modified}' if modified else f'tag {tag}'}"
-    return int.from_bytes(hashlib.blake2b(told.encode(), digest_size=8).digest()) % _MODULUS
+def _file_fingerprint(path: str, size: int, tag: str, modified: str) -> int:
+    """A number for a file: by when it was modified on a disk, by its tag in an object store."""
+    text = f"{path}\0{size}\0{f'modified {modified}' if modified else f'tag {tag}'}"
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) % _MODULUS
 
 
 def _codes(committed: pl.DataFrame) -> pl.DataFrame:
@@ -301,21 +306,21 @@ def _codes(committed: pl.DataFrame) -> pl.DataFrame:
 
 
 def _shaped(frame: pl.DataFrame) -> pl.DataFrame:
-    missing = [pl.lit(None, kind).alias(n) for n, kind in _STANDING.items() if n not in frame]
-    return frame.with_columns(missing).select(pl.col(n).cast(k) for n, k in _STANDING.items())
+    missing = [pl.lit(None, kind).alias(n) for n, kind in _SCHEMA.items() if n not in frame]
+    return frame.with_columns(missing).select(pl.col(n).cast(k) for n, k in _SCHEMA.items())
 
 
 def _merged(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
     """One row per table and day of several; it does not matter in which order they come."""
     some = [frame for frame in frames if frame.height]
     if not some:
-        return pl.DataFrame(schema=dict(_STANDING))
+        return pl.DataFrame(schema=dict(_SCHEMA))
     if len(some) == 1:
         return some[0]
     rows = pl.concat(some)
     committed, rebuilt = pl.col("committed"), pl.col("rebuilt")
     of_last = pl.col("read", "position").sort_by(committed, nulls_last=False).last()
-    # Batches that a later rebuild has replaced made nothing of what is there.
+    # No row is left of batches that a later rebuild has replaced.
     counts = pl.coalesce(rebuilt, committed) >= pl.coalesce(rebuilt.max(), 0)
     return (
         rows.group_by(_KEY)
@@ -328,5 +333,5 @@ def _merged(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
             committed.max(),
             rebuilt.max(),
         )
-        .select(pl.col(n).cast(k) for n, k in _STANDING.items())
+        .select(pl.col(n).cast(k) for n, k in _SCHEMA.items())
     )

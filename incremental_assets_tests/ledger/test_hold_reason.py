@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from incremental_assets.ledger.held_by import held_by, rules_in
+from incremental_assets.ledger.hold_reason import hold_reason, rules_in
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from incremental_assets.ledger.held_by import held_by, rules_in
     ],
 )
 def test_the_rules_are_those_that_were_written(found: dict[str, str]) -> None:
-    assert rules_in(held_by(found)) == tuple(found)
+    assert rules_in(hold_reason(found)) == tuple(found)
 
 
 @pytest.mark.parametrize(

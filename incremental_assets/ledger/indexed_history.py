@@ -1,0 +1,195 @@
+"""A table's history that reads few of the ledger's files, by the ledger's index.
+
+A question about all days is answered by the index, one about a single day by the files that may
+hold its batches. Only `entries` reads them all: the commands that show or check a history do so,
+and few loads (docs/how-a-load-works.md names them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import date
+from functools import cached_property
+
+from incremental_assets.ledger.day_index import NO_SUMMARY, DaySummary, fingerprint, summaries_of
+from incremental_assets.ledger.entry import Entry, FileEntry, is_of_a_load
+from incremental_assets.ledger.reader import TableReader
+from incremental_assets.ledger.view import LazyMapping, TableHistory
+
+
+class IndexedHistory(TableHistory):
+    """The history of a table, followed by expected batches, if there are any in `later`."""
+
+    def __init__(
+        self,
+        reader: TableReader,
+        later: tuple[Entry, ...] = (),
+        days: Mapping[date | None, DaySummary] | None = None,
+    ) -> None:
+        # The attributes of a frozen dataclass can be set in no other way.
+        self.__dict__.update(table=reader.table, _reader=reader, _later=later)
+        self.__dict__.update(_index=reader.days if days is None else days, _histories={})
+
+    _reader: TableReader
+    _later: tuple[Entry, ...]
+    _index: Mapping[date | None, DaySummary]
+    _histories: dict[date, TableHistory]
+
+    @cached_property
+    def entries(self) -> tuple[Entry, ...]:
+        return (*self._reader.entries, *self._later)
+
+    @property
+    def last_batch(self) -> int:
+        return self._later[-1].batch if self._later else self._reader.tail.last_batch
+
+    @property
+    def last(self) -> Entry | None:
+        published = [e for e in self._later if e.state == "committed"]
+        return published[-1] if published else self._reader.tail.last
+
+    @cached_property
+    def high(self) -> int:
+        return max((each.committed for each in self._index.values()), default=0)
+
+    @cached_property
+    def unsettled(self) -> tuple[Entry, ...]:
+        return () if any(map(is_of_a_load, self._later)) else self._reader.tail.unsettled
+
+    @cached_property
+    def days_with_quarantine(self) -> Collection[date]:
+        return self._where(lambda summary: summary.quarantined).keys()
+
+    @property
+    def was_rewound(self) -> bool:
+        return any(each.rewound for each in self._index.values())
+
+    def newest_first(self, up_to: int | None = None) -> Iterator[Entry]:
+        for entry in reversed(self._later):
+            if entry.state == "committed" and (up_to is None or entry.batch <= up_to):
+                yield entry
+        yield from self._reader.newest_first(up_to)
+
+    def above(self, batch: int) -> Sequence[Entry]:
+        return [*self._reader.above(batch), *(e for e in self._later if e.batch > batch)]
+
+    def of_day(self, day: date) -> Sequence[Entry]:
+        return self._of(day).outcomes
+
+    @cached_property
+    def last_final_batch(self) -> Mapping[date, int]:
+        last = {d: max(s.committed, s.held, s.accepted) for d, s in self._days().items()}
+        return {day: batch for day, batch in last.items() if batch}
+
+    @cached_property
+    def last_committed(self) -> Mapping[date, Entry]:
+        return LazyMapping(self._where(_committed), lambda day: self._of(day).last_committed[day])
+
+    @cached_property
+    def last_published(self) -> Mapping[date, Entry]:
+        days = self._where(lambda summary: summary.published)
+        return LazyMapping(days, lambda day: self._of(day).last_published[day])
+
+    @cached_property
+    def held(self) -> Mapping[date, Entry]:
+        days = self._where(lambda summary: summary.is_held)
+        return LazyMapping(days, lambda day: self._of(day).held[day])
+
+    @cached_property
+    def accepted(self) -> Mapping[date, Entry]:
+        days = self._where(lambda summary: summary.is_held and summary.accepted > summary.held)
+        return LazyMapping(days, lambda day: self._of(day).accepted[day])
+
+    @cached_property
+    def rewound(self) -> Mapping[date, Entry]:
+        days = self._where(lambda summary: summary.is_rewound)
+        return LazyMapping(days, lambda day: self._of(day).rewound[day])
+
+    @cached_property
+    def to_load_again(self) -> Mapping[date, frozenset[str]]:
+        """As there; a day that was rewound and loaded since has no paths."""
+        days = self._where(lambda summary: summary.rewound)
+        return LazyMapping(days, lambda day: self._of(day).to_load_again.get(day, frozenset()))
+
+    @cached_property
+    def published_days(self) -> frozenset[date]:
+        return frozenset(self._where(_touched))
+
+    @cached_property
+    def touching(self) -> Mapping[date, tuple[Entry, ...]]:
+        return LazyMapping(self._where(_touched), lambda day: self._touching(day, 0))
+
+    @cached_property
+    def by_day(self) -> Mapping[date, tuple[Entry, ...]]:
+        return LazyMapping(self._where(_committed), lambda day: self._of(day).by_day[day])
+
+    @cached_property
+    def _files(self) -> Mapping[date, Mapping[str, FileEntry]]:
+        return LazyMapping(self._where(_committed), lambda day: self._of(day).files(day))
+
+    def watermark(self, upstream: str, day: date) -> int:
+        return self._index.get(day, NO_SUMMARY).read.get(upstream, 0)
+
+    def published_up_to(self, upstream: str, day: date) -> int:
+        rewound = self._index.get(day, NO_SUMMARY).is_rewound
+        return (super().published_up_to if rewound else self.watermark)(upstream, day)
+
+    def has_exactly(self, day: date, files: Iterable[FileEntry]) -> bool:
+        summary = self._index.get(day, NO_SUMMARY)
+        # A file that is to be loaded again after a rewind may look as it did.
+        return not summary.rewound and 0 < summary.files == fingerprint(files)
+
+    def position(self, day: date) -> str:
+        return self._index.get(day, NO_SUMMARY).position
+
+    def codes(self, day: date) -> Iterable[str]:
+        return self._index.get(day, NO_SUMMARY).codes
+
+    def changes(self, day: date, low: int) -> tuple[Entry, ...]:
+        changed = self._index.get(day, NO_SUMMARY).last_touched > low
+        return self._touching(day, low) if changed else ()
+
+    def looked_up_changes(self, day: date, low: int) -> tuple[Entry, ...]:
+        ends = [self._index.get(each, NO_SUMMARY).last_affected for each in (day, None)]
+        if max(ends) <= low:
+            return ()
+        later = (e for e in self._published_later(low) if e.affects is None or day in e.affects)
+        return (*self._reader.affecting(day, low), *later)
+
+    def followed_by(self, outcomes: Sequence[Entry]) -> IndexedHistory:
+        index = dict(self._index)
+        for day, summary in summaries_of(outcomes).items():
+            index[day] = index[day].followed_by(summary) if day in index else summary
+        after = IndexedHistory(self._reader, (*self._later, *outcomes), index)
+        changed = {entry.day for entry in outcomes}
+        after._histories.update((d, h) for d, h in self._histories.items() if d not in changed)
+        return after
+
+    def _of(self, day: date) -> TableHistory:
+        """All entries of a day, as a history of its own."""
+        if day not in self._histories:
+            later = (entry for entry in self._later if entry.day == day)
+            found = (*self._reader.of_day(day), *later)
+            self._histories[day] = TableHistory(self.table, found)
+        return self._histories[day]
+
+    def _touching(self, day: date, low: int) -> tuple[Entry, ...]:
+        later = (e for e in self._published_later(low) if any(t.day == day for t in e.touched))
+        return (*self._reader.touching(day, low), *later)
+
+    def _published_later(self, low: int) -> Iterator[Entry]:
+        return (e for e in self._later if e.state == "committed" and e.batch > low)
+
+    def _days(self) -> dict[date, DaySummary]:
+        return {day: summary for day, summary in self._index.items() if day is not None}
+
+    def _where(self, wanted: Callable[[DaySummary], object]) -> dict[date, None]:
+        return {day: None for day, summary in self._days().items() if wanted(summary)}
+
+
+def _committed(summary: DaySummary) -> int:
+    return summary.committed
+
+
+def _touched(summary: DaySummary) -> int:
+    return summary.last_touched
