@@ -1,4 +1,4 @@
-"""What in a lake wants a person's eye: days that are held or stale, bad or late rows."""
+"""The conditions of a lake that are alerts: days that are held or stale, bad or late rows."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from incremental_assets.plan import stale_days
 from incremental_assets.plan.derived import unread
 from incremental_assets.table import Table
 
-Kind = Literal["held", "stale", "quarantined", "late"]
-# Of a handful of rows every share is large.
-FEWEST = 5
+ConditionKind = Literal["held", "stale", "quarantined", "late"]
+# Of fewer rows every share is large.
+MIN_ROWS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """From when on an alert is due: how long a day is stale, and shares (0 to 1) of its rows."""
+class AlertThresholds:
+    """When an alert is due: how long a day is stale, and shares (0 to 1) of its rows."""
 
     stale_after: timedelta
     quarantined: float
@@ -30,41 +30,41 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What is so of a day of a table.
+    """A condition of one day of a table.
 
-    `mark` is another one when it is so anew, and wants to be told again. `found` says it in counts
-    and names of rules, never with values of rows. `since` is when it began, where time is what
-    matters; `value` is a share, else 0.
+    A condition with another `fingerprint` is notified again. `found` describes it by counts and
+    names of rules, never by values of rows. `since` is when it began, where it is one of time;
+    `value` is a share, else 0.
     """
 
-    kind: Kind
+    kind: ConditionKind
     table: str
     day: date
-    mark: str
+    fingerprint: str
     found: str
     value: float = 0.0
     since: datetime | None = None
 
 
 def conditions(
-    tables: Sequence[Table], view: LedgerView, limits: Limits, start: date, today: date
+    tables: Sequence[Table], view: LedgerView, thresholds: AlertThresholds, start: date, today: date
 ) -> list[Condition]:
-    """All that is so now, told by the ledger alone; days that are stale from their first hour."""
+    """All conditions now, by the ledger alone; days that are stale from their first hour."""
     return [
         found
         for table in tables
         for part in (
             _held(table, view.table(table.name)),
             _stale(table, view, start, today),
-            _shares(table, view.table(table.name), limits),
+            _shares(table, view.table(table.name), thresholds),
         )
         for found in part
     ]
 
 
-def due(found: Sequence[Condition], limits: Limits, now: datetime) -> list[Condition]:
-    """Those that are to be told: a day that is stale only once it is so for long enough."""
-    return [c for c in found if c.since is None or now - c.since >= limits.stale_after]
+def due(found: Sequence[Condition], thresholds: AlertThresholds, now: datetime) -> list[Condition]:
+    """The conditions to notify: a stale day only once it has been stale for long enough."""
+    return [c for c in found if c.since is None or now - c.since >= thresholds.stale_after]
 
 
 def _held(table: Table, history: TableHistory) -> Iterator[Condition]:
@@ -83,33 +83,37 @@ def _held(table: Table, history: TableHistory) -> Iterator[Condition]:
 def _stale(table: Table, view: LedgerView, start: date, today: date) -> Iterator[Condition]:
     rewound = view.table(table.name).rewound
     for day in stale_days(table, view, start, today) if table.upstreams else ():
-        news = [entry for read in table.upstreams for entry in unread(table, read, day, view)]
-        news += [rewound[day]] if day in rewound else []
-        if news:
-            first = min(entry.recorded_at for entry in news)
-            found = f"waits since {first:%Y-%m-%d %H:%M} UTC to be built again"
+        unread_batches = [
+            entry for read in table.upstreams for entry in unread(table, read, day, view)
+        ]
+        unread_batches += [rewound[day]] if day in rewound else []
+        if unread_batches:
+            first = min(entry.recorded_at for entry in unread_batches)
+            found = f"waits since {first:%Y-%m-%d %H:%M} UTC to be rebuilt"
             yield Condition("stale", table.name, day, "", found, since=first)
 
 
-def _shares(table: Table, history: TableHistory, limits: Limits) -> Iterator[Condition]:
+def _shares(
+    table: Table, history: TableHistory, thresholds: AlertThresholds
+) -> Iterator[Condition]:
     for day, entries in _since_rebuilt(history).items():
-        mark = str(entries[-1].batch)
+        fingerprint = str(entries[-1].batch)
         rows = sum(e.rows_counted for e in entries)
         dropped = sum(e.rows_deleted for e in entries if e.state == "dropped")
         bad = sum(e.rows_counted_quarantined for e in entries) - dropped
-        if bad >= FEWEST and bad > limits.quarantined * rows:
-            found = _share("are in quarantine", bad, rows, limits.quarantined)
-            yield Condition("quarantined", table.name, day, mark, found, bad / max(rows, 1))
+        if bad >= MIN_ROWS and bad > thresholds.quarantined * rows:
+            found = _share("are in quarantine", bad, rows, thresholds.quarantined)
+            yield Condition("quarantined", table.name, day, fingerprint, found, bad / max(rows, 1))
         loads = [e for e in entries if e.state == "committed" and e.kind != "replay"]
         read = sum(e.rows_read for e in loads)
         late = sum(e.rows_late for e in loads)
-        if late >= FEWEST and late > limits.late * read:
-            found = _share("came late", late, read, limits.late)
-            yield Condition("late", table.name, day, mark, found, late / max(read, 1))
+        if late >= MIN_ROWS and late > thresholds.late * read:
+            found = _share("came late", late, read, thresholds.late)
+            yield Condition("late", table.name, day, fingerprint, found, late / max(read, 1))
 
 
 def _since_rebuilt(history: TableHistory) -> dict[date, list[Entry]]:
-    """Per day what was published, or dropped from quarantine, since it was last made anew."""
+    """Per day: what was published, or dropped from quarantine, since its last rebuild."""
     found: dict[date, list[Entry]] = {}
     for entry in history.outcomes:
         if entry.kind == "rewind":

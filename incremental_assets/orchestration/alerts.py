@@ -13,8 +13,8 @@ from typing import Any
 
 import dagster as dg
 
-from incremental_assets.alerts.conditions import Condition, Limits, conditions, due
-from incremental_assets.alerts.told import Told, news
+from incremental_assets.alerts.conditions import AlertThresholds, Condition, conditions, due
+from incremental_assets.alerts.notification_state import NotificationState, notification
 from incremental_assets.alerts.webhook import post
 from incremental_assets.days import utc_today
 from incremental_assets.errors import IncrementalAssetsError, WebhookError
@@ -98,14 +98,14 @@ def _data_alerts(
             return dg.SkipReason(NO_WEBHOOK)
         try:
             found = watch.due(datetime.now(UTC))
-            message = news(found, Told.from_text(context.cursor))
+            message = notification(found, NotificationState.from_text(context.cursor))
             if message is not None:
                 post(settings.webhook, message)
         except WebhookError as error:
             return _later(error)
         except IncrementalAssetsError as error:
             return dg.SkipReason(str(error))
-        context.update_cursor(Told.of(found).text())
+        context.update_cursor(NotificationState.of(found).text())
         if message is None:
             return dg.SkipReason("Nothing has changed.")
         firing, resolved = len(message["alerts"]), len(message["resolved"])
@@ -120,7 +120,7 @@ class _Watch:
     def __init__(self, tables: Sequence[Table], settings: Settings) -> None:
         self._tables, self._start = tables, settings.start_date
         self._ledger = Ledger(ledger_path(settings.lake))
-        self._limits = Limits(
+        self._limits = AlertThresholds(
             settings.alert_stale_after, settings.alert_quarantined, settings.alert_late
         )
         self._seen: tuple[LedgerView, date] | None = None

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from incremental_assets.alerts.conditions import Condition, Limits, conditions, due
+from incremental_assets.alerts.conditions import AlertThresholds, Condition, conditions, due
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import fail, not_null, quarantine, quarantined_share
@@ -21,7 +21,7 @@ JUDGED = replace(
     rules=(*quarantine(not_null("id")), *fail(quarantined_share(at_most=0.05))),
 )
 TABLES = (EVENTS, USERS, SALES, JUDGED, MART)
-LIMITS = Limits(timedelta(hours=6), quarantined=0.02, late=0.2)
+LIMITS = AlertThresholds(timedelta(hours=6), quarantined=0.02, late=0.2)
 NOON = datetime(2017, 1, 31, 12, tzinfo=UTC)
 
 
@@ -70,7 +70,7 @@ def test_a_stale_day_is_due_once_it_has_waited_since_the_first_change_for_long_e
 
     told = [(c.kind, c.table, c.day, c.since) for c in waiting]
     assert told == [("stale", "silver/sales", jan(5), NOON)]
-    assert waiting[0].found == "waits since 2017-01-31 12:00 UTC to be built again"
+    assert waiting[0].found == "waits since 2017-01-31 12:00 UTC to be rebuilt"
     assert due(waiting, LIMITS, NOON + timedelta(hours=6, seconds=-1)) == []
     assert due(waiting, LIMITS, NOON + timedelta(hours=6)) == waiting
 
@@ -117,7 +117,7 @@ def test_rows_in_quarantine_are_a_share_of_the_days_rows_of_all_batches() -> Non
         )
     ]
     assert said(counted(1, 400, 9), counted(2, 400, 0)) == []
-    assert [c.mark for c in found(counted(1, 400, 9), counted(2, 50, 8))] == ["2"]
+    assert [c.fingerprint for c in found(counted(1, 400, 9), counted(2, 50, 8))] == ["2"]
 
 
 def test_a_handful_of_rows_is_no_share() -> None:
@@ -131,7 +131,7 @@ def test_what_was_rebuilt_replayed_or_dropped_counts_no_more() -> None:
     assert said(bad, counted(2, 100, 0, mode="rebuild")) == []
     assert said(bad, counted(2, 0, -50, kind="replay")) == []
     rewound = did(JUDGED, 2, 5, kind="rewind", mode="rebuild")
-    assert [c.mark for c in found(bad, rewound) if c.kind == "quarantined"] == ["1"]
+    assert [c.fingerprint for c in found(bad, rewound) if c.kind == "quarantined"] == ["1"]
     dropped = with_rows(did(JUDGED, 2, 5, state="dropped"), rows_deleted=50)
     assert said(bad, dropped) == []
     assert len(said(bad, replace(dropped, rows_deleted=40))) == 1
