@@ -23,7 +23,7 @@ from incremental_assets.delta.delta_log import (
     open_table,
     version_of,
 )
-from incremental_assets.delta.merge import GONE, merge
+from incremental_assets.delta.merge import TO_DELETE, merge
 from incremental_assets.delta.publish import publish
 from incremental_assets.delta.read import plain_files, read_files, read_version
 from incremental_assets.delta.side_table import (
@@ -92,13 +92,13 @@ def keep_snapshot(
     every = [(BATCH, "long"), *((field["name"], field["type"]) for field in fields)]
     ensure_table(snapshot, f"snapshot of {name}", every, ())
     add_columns(snapshot, fields)
-    incoming = changed.select(number, *map(quoted, own), HASH, F.col(DELETED).alias(GONE))
+    incoming = changed.select(number, *map(quoted, own), HASH, F.col(DELETED).alias(TO_DELETE))
     write, _ = merge(frames, incoming, snapshot, folder_of(name, batch), key, F.lit(True), day=None)
     publish(
         write.staged,
         Transaction(name, batch, f'{{"batch":{batch}}}'),
         replaced_files=write.replaced,
-        looked_at=write.scope,
+        searched_files=write.scope,
     )
 
 

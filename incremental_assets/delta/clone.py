@@ -1,7 +1,7 @@
-"""A table that stands for a version of another one: a log of its own over the other's files.
+"""A shallow clone of a version of a table: a log of its own over the other's files.
 
-What a shallow clone is to Delta. No row is copied, and nothing that happens to the clone reaches
-the files: only VACUUM removes files, and it looks into the folder of its own table alone.
+No row is copied, and nothing that happens to the clone changes the files: only VACUUM removes
+files, and only those in the folder of its own table.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _BATCH = "_batch"
 
 
 def clone(path: str, version: int, to: str) -> None:
-    """Make a table at `to` that holds the rows of a version of the table at `path`.
+    """Create a table at `to` with the rows of a version of the table at `path`.
 
-    Raises LakeError if the version is gone, or if the files are not the whole truth about it.
+    Raises LakeError if the version is no longer there, or if its files cannot be read as they are.
     """
     files = {file.path: file for file in plain_files(path, version).files}
     local = local_path(path)
@@ -47,12 +47,14 @@ def clone(path: str, version: int, to: str) -> None:
             )
             for file, count in zip(files.values(), rows, strict=True)
         ]
-        place = local_path(to)
-        if place is not None:
-            place.mkdir(parents=True, exist_ok=True)
-        made = DeltaTable.create(to, table.schema(), partition_by=names, configuration=PROPERTIES)
+        folder = local_path(to)
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+        created = DeltaTable.create(
+            to, table.schema(), partition_by=names, configuration=PROPERTIES
+        )
         if adds:
-            commit_files(made, adds)
+            commit_files(created, adds)
     except (DeltaError, OSError) as error:
         raise LakeError(f"{path} at version {version} cannot be read from {to}: {error}") from error
 
@@ -62,7 +64,7 @@ def _text(value: Any) -> str | None:
 
 
 def _statistics(rows: int | None, first: int | None, last: int | None) -> str:
-    """What readers skip files by: their rows, and the batches of these."""
+    """The statistics that readers prune files by: the rows, and the batches of these."""
     found: dict[str, Any] = {} if rows is None else {"numRecords": rows}
     if first is not None and last is not None:
         found |= {"minValues": {_BATCH: first}, "maxValues": {_BATCH: last}}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 BATCH, TABLE = "_batch", "_table"
-# A change's place in the order of its key: the cursor or log position, and the number within it.
+# A change's position in the order of its key: the cursor or log position, and the number within.
 ORDER, WITHIN, HASH = "_order", "_within", "_hash"
 CHANGED_AT = "_changed_at"
 DELETED, WHY = "_deleted", "_why"

@@ -14,7 +14,7 @@ from incremental_assets.frames import quoted
 _SIDE = "_side"
 
 
-def rows_apart(
+def differing_rows(
     session: SparkSession,
     before: TableFiles,
     after: TableFiles,
@@ -23,16 +23,15 @@ def rows_apart(
 ) -> DataFrame:
     """The rows, by these columns, that one of the versions has more of than the other.
 
-    What a file that was written anew carries over stands on both sides, and cancels out. Equal rows
-    are counted: two of them where three were are a row less. `keep` names the files that are looked
-    into.
+    Rows that a rewritten file carries forward are on both sides, and cancel out. Equal rows are
+    counted: of three where there are two now, one differs. `keep` selects the files to compare.
     """
-    gone = [file for file in only_in(before, after) if keep(file)]
+    old = [file for file in only_in(before, after) if keep(file)]
     new = [file for file in only_in(after, before) if keep(file)]
-    removed = rows_of(session, before, gone, columns)
+    removed = rows_of(session, before, old, columns)
     added = rows_of(session, after, new, columns)
-    if not (gone and new):  # a side without a row would be no join at all
-        return removed if gone else added
+    if not (old and new):  # one side is empty
+        return removed if old else added
     sides = removed.withColumn(_SIDE, F.lit(-1)).unionByName(added.withColumn(_SIDE, F.lit(1)))
     apart = sides.groupBy(*map(quoted, columns)).agg(F.sum(_SIDE).alias(_SIDE))
     return apart.where(f"{_SIDE} != 0").drop(_SIDE)
@@ -40,14 +39,14 @@ def rows_apart(
 
 def only_in(table: TableFiles, other: TableFiles) -> list[DataFile]:
     """The files of a version that another one does not have."""
-    there = {file.path for file in other.files}
-    return [file for file in table.files if file.path not in there]
+    others = {file.path for file in other.files}
+    return [file for file in table.files if file.path not in others]
 
 
 def rows_of(
     session: SparkSession, table: TableFiles, files: Sequence[DataFile], columns: Sequence[str]
 ) -> DataFrame:
-    """Columns of some files; a table that was just made may lack them, and has no rows then."""
+    """Columns of some files; a table that was just created may lack them, and has no rows."""
     if set(columns) <= {field.name for field in table.schema.fields}:
         return read_files(session, table, files).select(*columns)
     nothing = StructType([StructField(name, StringType()) for name in columns])

@@ -1,4 +1,4 @@
-"""How much a table holds, by partition: told by its log alone, nothing is read."""
+"""How much a table holds, by partition: from its log alone, no data is read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """Files, their bytes, and the rows in them; None where a file does not say how many."""
+    """Files, their bytes, and their rows; None where a file has no row count."""
 
     files: int = 0
     bytes: int = 0

@@ -1,4 +1,4 @@
-"""A table's Delta log, without a JVM: creating the table, its transactions, what a commit did.
+"""A table's Delta log, without a JVM: creating the table, its transactions, its commits.
 
 Follows the Delta transaction protocol: a commit is one JSON file of actions, one a line
 (`add`, `remove`, `txn`, `commitInfo`), numbered by the version.
@@ -28,14 +28,14 @@ from incremental_assets.storage import files_below, open_file
 FENCE = "fence"
 _COMMIT = re.compile(r"\d{20}\.json")
 _CHECKPOINT = re.compile(r"\d{20}\.checkpoint\.(.+\.)?(parquet|json)")
-_FORGETS = "delta.setTransactionRetentionDuration"
+_TRANSACTION_RETENTION = "delta.setTransactionRetentionDuration"
 _CHANGE_FEED = "delta.enableChangeDataFeed"
 PROPERTIES = {"delta.enableDeletionVectors": "false", _CHANGE_FEED: "false"}
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """What one commit of a table did.
+    """One commit of a table.
 
     `added` are the rows added per tuple of partition values, `touched` the partitions of added
     and removed files alike. `note` is the `userMetadata` that the writer left, as a mapping.
@@ -63,7 +63,7 @@ def version_of(path: str) -> int:
     if table is None:
         raise LakeError(
             f"{path} should hold a Delta table, and there is none. If the lake was moved, set "
-            "INCREMENTAL_ASSETS_LAKE; if the table was deleted, restore it from a copy."
+            "INCREMENTAL_ASSETS_LAKE; if the table was deleted, restore it from a backup."
         )
     version: int = table.version()
     return version
@@ -126,8 +126,8 @@ def checkpoint_of(path: str) -> int:
 def keep_log_short(path: str, at_commits: int, *, cut: bool) -> int | None:
     """Write a checkpoint if so many commits have come since the last one; its version.
 
-    With `cut`, commits that are older than the table keeps its log (30 days unless it says
-    otherwise) and that no such version needs go as well. Raises LakeError.
+    With `cut`, commits beyond the log's retention (30 days unless the table's properties say
+    otherwise) that no kept version needs are removed as well. Raises LakeError.
     """
     version = version_of(path)
     if version - checkpoint_of(path) < at_commits:
@@ -155,12 +155,12 @@ def ensure_table(
     partition_by: Sequence[str],
     properties: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Create the table if it is not there, whole: in one commit.
+    """Create the table if it does not exist, in one commit.
 
-    `columns` are names and Delta types (text, or JSON of a nested one). A table of the lake is made
-    before its transform has said what further columns it has; they come with its first write.
-    `properties` are those of the table beside the lake's own. Raises LakeError for a table that is
-    there and cannot be written plainly.
+    `columns` are names and Delta types (text, or JSON of a nested one). A table of the lake is
+    created before the further columns of its transform are known; its first write adds them.
+    `properties` are added to the lake's own. Raises LakeError for an existing table that cannot be
+    written plainly.
     """
     table = open_table(path)
     if table is not None:
@@ -186,22 +186,22 @@ def ensure_table(
             return
         raise LakeError(
             f"The lake is not writable: {path} cannot be created ({error}). Set "
-            "INCREMENTAL_ASSETS_LAKE to a place where this user may write."
+            "INCREMENTAL_ASSETS_LAKE to a path that this user may write."
         ) from error
 
 
 def require_plain_writes(table: DeltaTable, path: str) -> None:
-    """Raise LakeError for a table with Delta's change data feed, which wants files of its own.
+    """Raise LakeError for a table with Delta's change data feed, which needs files of its own.
 
-    Without them (Delta's protocol, "Change Data Files") whoever reads the feed takes all rows of a
-    file that was written anew for deleted and inserted.
+    Without them (Delta's protocol, "Change Data Files") a reader of the feed takes all rows of a
+    file that was rewritten for deleted and inserted.
     """
-    settings = {name.lower(): said for name, said in table.metadata().configuration.items()}
+    settings = {name.lower(): v for name, v in table.metadata().configuration.items()}
     if (settings.get(_CHANGE_FEED.lower()) or "").lower() != "true":
         return
     raise LakeError(
         f"{path} has Delta's change data feed switched on ({_CHANGE_FEED}), by hand or by a "
-        "default of the Spark that made it. Its commits would give wrong change rows, so nothing "
+        "default of the Spark that created it. Its commits would give wrong change rows. Nothing "
         f"was published. Switch it off, and run again: ALTER TABLE delta.`{path}` SET "
         f"TBLPROPERTIES ({_CHANGE_FEED} = false). What a batch changed are the rows with its "
         "number in _batch."
@@ -215,7 +215,7 @@ def field_of(column: StructField) -> Mapping[str, Any]:
 
 
 def add_columns(path: str, columns: Sequence[Mapping[str, Any]]) -> None:
-    """Add to a table what it lacks of these columns (fields of Delta's schema)."""
+    """Add those of these columns (fields of Delta's schema) that the table lacks."""
     table = DeltaTable(path)
     have = {field.name.lower() for field in table.schema().fields}
     new = [dict(field) for field in columns if field["name"].lower() not in have]
@@ -237,13 +237,13 @@ def transaction(path: str, app_id: str) -> int:
 def last_transaction(path: str, app_id: str) -> tuple[bool, int | None]:
     """Whether there is a table, and the last transaction number of an application in it.
 
-    0 if it has none; None without a table, or where it was told to forget them after some time.
+    0 if it has none; None without a table, or where it forgets transactions after some time.
     """
     table = open_table(path)
     if table is None:
         return False, None
     number = table.transaction_version(app_id)
-    if number is None and _FORGETS not in table.metadata().configuration:
+    if number is None and _TRANSACTION_RETENTION not in table.metadata().configuration:
         number = 0
     return True, number
 
@@ -251,7 +251,7 @@ def last_transaction(path: str, app_id: str) -> tuple[bool, int | None]:
 def put_fence(path: str, app_id: str, number: int) -> bool:
     """Commit nothing but the transaction number, so that a late writer of it must fail.
 
-    False if somebody else committed first: look again, it may have been that writer.
+    False if somebody else committed first: read the log again, it may have been that writer.
     """
     table = DeltaTable(path)
     if (table.transaction_version(app_id) or 0) >= number:
@@ -308,7 +308,7 @@ def commits(path: str, app_id: str) -> Iterator[tuple[int, datetime, Commit]]:
 def changed_by_others(path: str, app_id: str, since: int) -> bool:
     """Whether a commit after a version changed rows without being one of the application's.
 
-    Also where that cannot be told: the commits are gone from the log, or the table was put back.
+    Also where that is unknown: the commits are no longer in the log, or the table was restored.
     """
     newest = version_of(path)
     for version in range(since + 1, newest + 1):

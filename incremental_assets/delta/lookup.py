@@ -1,6 +1,6 @@
-"""Looking a few keys up in a large table: they are sent to its files, whose rows stay in place.
+"""Looking up a few keys in a large table: they are broadcast, so the table is not shuffled.
 
-A join by key shuffles the keys of the whole table, however few are looked for. Counting those first
+A join by key shuffles the keys of the whole table, however few are looked up. Counting those first
 is a job of its own, so a small table is joined as it is.
 """
 
@@ -16,12 +16,12 @@ from incremental_assets.frames import Frames
 
 # Above this size of the files, counting the keys takes less time than shuffling the table's.
 LARGE_BYTES = 4 * 2**20
-# Up to this many keys are sent to every task.
+# Up to this many keys are broadcast.
 FEW_KEYS = 100_000
 
 
 def few_keys(frames: Frames, keys: DataFrame, files: Sequence[DataFile]) -> DataFrame | None:
-    """The keys, to be sent to every task, where they are few and the files large; else None.
+    """The keys, to be broadcast, where they are few and the files large; else None.
 
     `keys` are computed here a first time, and cached; they should be cheap to make.
     """

@@ -30,14 +30,13 @@ from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.frames import Frames, quoted, with_is_among
 from incremental_assets.settings import local_path
 
-GONE = "_gone"
+TO_DELETE = "_to_delete"
 OLD = "_old"
-LOST = "_lost"
+CONFLICT = "_conflict"
 FILE = "_old_file"
 _WINS = "_wins"
-_TIE = "_tie"
-_DELETE = "_to_delete"
-_DECIDING = (FILE, GONE, OLD, _WINS, _TIE)
+_IN_CONFLICT = "_in_conflict"
+_DECIDING = (FILE, TO_DELETE, OLD, _WINS, _IN_CONFLICT)
 
 
 def merge(
@@ -50,29 +49,30 @@ def merge(
     compared: Sequence[str] = (),
     keep: Callable[[DataFile], bool] = every_file,
     day: str | None = "dt",
-    tie: Column | None = None,
-    marks: Sequence[str] = (),
+    conflict: Column | None = None,
+    helpers: Sequence[str] = (),
     *,
     nulls: bool = False,
 ) -> tuple[StagedWrite, DataFrame | None]:
     """Stage what the table's changed files hold once `incoming` (one row per key) is merged.
 
     `incoming` is read twice where the table is large: once for its keys alone.
-    `wins` decides, for a key that the table has, whether the incoming row takes its place; in it
-    `_old` is a struct of the `compared` columns of the table's row; no others are read to find
-    out. A row with a true `_gone` deletes its key. `keep` names the files in which the keys may
-    lie; `day` the column that the changes are counted by. `tie` tells incoming rows between which
-    and the table's only the hash decided; these are given as well, with `_old`, None where there
-    are none. `marks` are columns that decide and are not kept; `folder` is where it is staged
-    (`folder_of`). With `nulls` a null in a key is found as well: no row with one is let in, but an
-    earlier version did. Raises LakeError for a table whose files cannot simply be rewritten.
+    `wins` decides, for a key that the table has, whether the incoming row replaces the table's; in
+    it `_old` is a struct of the `compared` columns of the table's row; no others are read to find
+    out. A row with a true `_to_delete` deletes its key. `keep` is the pruning predicate: the files
+    that may hold the keys; `day` the column that the changes are counted by. `conflict` selects
+    incoming rows between which and the table's only the hash decided; these are given as well, with
+    `_old`, None where there are none. `helpers` are columns that decide and are not kept; `folder`
+    is where it is staged (`folder_of`). With `nulls` a null in a key is found as well: no row with
+    one is let in, but an earlier version did. Raises LakeError for a table whose files cannot
+    simply be rewritten.
     """
     table = plain_files(path, version_of(path))
     scope = [file for file in table.files if keep(file)]
-    if GONE not in incoming.columns:
-        incoming = incoming.withColumn(GONE, F.lit(False))
+    if TO_DELETE not in incoming.columns:
+        incoming = incoming.withColumn(TO_DELETE, F.lit(False))
     known = F.coalesce(wins, F.lit(False))
-    tied = F.lit(False) if tie is None else F.coalesce(tie, F.lit(False))
+    in_conflict = F.lit(False) if conflict is None else F.coalesce(conflict, F.lit(False))
     there = F.expr(f"{OLD} IS NOT NULL")
     if scope:
         lookup = ", ".join(_columns(compared or key))
@@ -84,17 +84,21 @@ def merge(
         looked_up = join_by_key(incoming, old, key, "left", nulls=nulls)
     else:  # there is nothing to look them up in, so a first load need not plan it
         looked_up = incoming.withColumns(_nothing(table, compared or key))
-    wins_or_not = F.when(there, known).otherwise(F.expr(f"NOT {GONE}"))
-    decided = looked_up.withColumns({_WINS: wins_or_not, _TIE: tied}).where(f"{_WINS} OR {_TIE}")
+    wins_or_not = F.when(there, known).otherwise(F.expr(f"NOT {TO_DELETE}"))
+    decided = looked_up.withColumns({_WINS: wins_or_not, _IN_CONFLICT: in_conflict}).where(
+        f"{_WINS} OR {_IN_CONFLICT}"
+    )
     decided = frames.cache(decided)
     by = F.col(day) if day else F.lit(None).cast("date")
-    counts = decided.groupBy(by.alias("day"), FILE, GONE, _WINS, _TIE).count().collect()
-    ties = None
-    if any(row[_TIE] for row in counts):
-        ties = decided.where(_TIE).drop(_WINS, _TIE, FILE)
+    counts = (
+        decided.groupBy(by.alias("day"), FILE, TO_DELETE, _WINS, _IN_CONFLICT).count().collect()
+    )
+    conflicts = None
+    if any(row[_IN_CONFLICT] for row in counts):
+        conflicts = decided.where(_IN_CONFLICT).drop(_WINS, _IN_CONFLICT, FILE)
     counts = [row for row in counts if row[_WINS]]
     touched = files_named(path, scope, {row[FILE] for row in counts if row[FILE]})
-    new = decided.where(f"{_WINS} AND NOT {GONE}").drop(*marks, *_DECIDING)
+    new = decided.where(f"{_WINS} AND NOT {TO_DELETE}").drop(*helpers, *_DECIDING)
     rest = None
     if touched:
         replaced = decided.where(f"{_WINS} AND {FILE} IS NOT NULL").select(*_columns(key))
@@ -104,12 +108,12 @@ def merge(
     write = StagedWrite(
         staged,
         tuple(file.path for file in touched),
-        _by_day(row for row in counts if not row[GONE] and row[FILE] is None),
-        _by_day(row for row in counts if not row[GONE] and row[FILE] is not None),
-        sum(row["count"] for row in counts if row[GONE]),
+        _by_day(row for row in counts if not row[TO_DELETE] and row[FILE] is None),
+        _by_day(row for row in counts if not row[TO_DELETE] and row[FILE] is not None),
+        sum(row["count"] for row in counts if row[TO_DELETE]),
         tuple(file.path for file in scope),
     )
-    return write, ties
+    return write, conflicts
 
 
 def join_by_key(
@@ -123,25 +127,26 @@ def join_by_key(
     return left.join(right.withColumnsRenamed(names), F.expr(same), how).drop(*names.values())
 
 
-def last_of_each(
-    rows: DataFrame, key: Sequence[str], order: str, place: str, may_lose: str = "true"
+def latest_per_key(
+    rows: DataFrame, key: Sequence[str], order: str, position: str, may_lose: str = "true"
 ) -> DataFrame:
-    """The last row of each key, and those that only their `_hash` made lose, with a true `_lost`.
+    """The latest row of each key, and conflicts: rows that lost by their `_hash` alone.
 
-    `order` is the SQL that sorts the rows of a key, the last one first; rows at the same `place`
-    (SQL) as the last one differ from it by their hash alone. `may_lose` says which rows can.
+    Conflicts have a true `_conflict`. `order` is the SQL that sorts the rows of a key, the latest
+    one first; rows at the same `position` (SQL) as the latest differ from it by their hash alone.
+    `may_lose` selects the rows that can be conflicts.
     """
     window = f"OVER (PARTITION BY {', '.join(_columns(key))} ORDER BY {order})"
-    tied = f"_first <=> {place} AND _first_hash != _hash"
+    tied = f"_first <=> {position} AND _first_hash != _hash"
     return (
         rows.selectExpr(
             "*",
             f"row_number() {window} AS _rank",
-            f"first({place}) {window} AS _first",
+            f"first({position}) {window} AS _first",
             f"first(_hash) {window} AS _first_hash",
         )
-        .withColumn(LOST, F.expr(f"_rank > 1 AND {tied} AND {may_lose}"))
-        .where(f"_rank = 1 OR {LOST}")
+        .withColumn(CONFLICT, F.expr(f"_rank > 1 AND {tied} AND {may_lose}"))
+        .where(f"_rank = 1 OR {CONFLICT}")
         .drop("_rank", "_first", "_first_hash")
     )
 
@@ -149,7 +154,7 @@ def last_of_each(
 def delete_insert(
     frames: Frames, incoming: DataFrame, path: str, folder: str, key: Sequence[str]
 ) -> StagedWrite:
-    """Stage `incoming`, any number of rows per key, in the place of the rows of its keys."""
+    """Stage `incoming`, any number of rows per key, in place of the rows of its keys."""
     table = plain_files(path, version_of(path))
     keys = incoming.select(*_columns(key)).distinct()
     present = read_files(frames.session, table, table.files, file_column=FILE)
@@ -169,7 +174,7 @@ def delete_insert(
 
 
 def _nothing(table: TableFiles, compared: Sequence[str]) -> dict[str, Column]:
-    """What looking keys up gives where the table has no row of them."""
+    """The columns of the lookup, for a table without a row of the keys."""
     old = StructType([table.schema[name] for name in compared])
     return {OLD: F.lit(None).cast(old), FILE: F.lit(None).cast("string")}
 
@@ -185,7 +190,7 @@ def stage_with(new: DataFrame, rest: DataFrame | None, table: TableFiles, folder
     return stage(rows.select(*_columns(names)), table.path, folder, table.partition_by)
 
 
-def replace_files_rows(
+def replace_rows(
     frames: Frames,
     incoming: DataFrame,
     path: str,
@@ -194,33 +199,33 @@ def replace_files_rows(
     values: Collection[str],
     keep: Callable[[DataFile], bool],
 ) -> tuple[StagedWrite, Mapping[tuple[date | None, ...], int]]:
-    """Stage `incoming` in the place of the rows with one of the `values` in `column`.
+    """Stage `incoming` in place of the rows with one of the `values` in `column`.
 
-    They are looked for in the files that `keep` keeps; there may be any number of values. Gives
-    also the rows per partition that were only carried over from a file that is rewritten.
+    `keep` is the pruning predicate: the files that may hold such rows. There may be any number of
+    values. Gives also the rows per partition that were carried forward from rewritten files.
     """
     table = plain_files(path, version_of(path))
     scope = [file for file in table.files if keep(file)]
     present = read_files(frames.session, table, scope, file_column=FILE)
-    present = with_is_among(present, _DELETE, F.col(quoted(column)), values)
-    partition = [F.col(name) for name in table.partition_by]
+    present = with_is_among(present, TO_DELETE, F.col(quoted(column)), values)
+    partition_columns = [F.col(name) for name in table.partition_by]
     found = (
-        present.groupBy(FILE, *partition)
-        .agg(F.count_if(_DELETE).alias("deleted"), F.count_if(~F.col(_DELETE)).alias("rest"))
+        present.groupBy(FILE, *partition_columns)
+        .agg(F.count_if(TO_DELETE).alias("deleted"), F.count_if(~F.col(TO_DELETE)).alias("rest"))
         .where("deleted > 0")
         .collect()
     )
     touched = files_named(path, scope, {row[FILE] for row in found})
-    carried: dict[tuple[date | None, ...], int] = {}
+    carried_forward: dict[tuple[date | None, ...], int] = {}
     for row in found:
-        place = tuple(row[name] for name in table.partition_by)
-        carried[place] = carried.get(place, 0) + row["rest"]
+        partition = tuple(row[name] for name in table.partition_by)
+        carried_forward[partition] = carried_forward.get(partition, 0) + row["rest"]
     rest = read_files(frames.session, table, touched)
-    rest = with_is_among(rest, _DELETE, F.col(quoted(column)), values).where(f"NOT {_DELETE}")
-    rows = incoming.unionByName(rest.drop(_DELETE))
+    rest = with_is_among(rest, TO_DELETE, F.col(quoted(column)), values).where(f"NOT {TO_DELETE}")
+    rows = incoming.unionByName(rest.drop(TO_DELETE))
     staged = stage(rows, path, folder, table.partition_by)
-    gone = sum(row["deleted"] for row in found)
-    return StagedWrite(staged, tuple(f.path for f in touched), deleted=gone), carried
+    deleted = sum(row["deleted"] for row in found)
+    return StagedWrite(staged, tuple(f.path for f in touched), deleted=deleted), carried_forward
 
 
 def _columns(names: Iterable[str]) -> list[str]:

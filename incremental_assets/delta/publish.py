@@ -31,15 +31,15 @@ def publish(
     replaced_days: Collection[date] = (),
     replaced_files: Collection[str] = (),
     replaced_by: tuple[str, Collection[Any]] | None = None,
-    looked_at: Collection[str] | None = None,
+    searched_files: Collection[str] | None = None,
 ) -> None:
-    """Make the staged files part of the table, in the place of others.
+    """Make the staged files part of the table, in place of others.
 
-    All files of `replaced_days` go, those of `replaced_files` (paths as the log has them), and
-    those of the partitions that `replaced_by` names: a column, and values of it. `looked_at` are
-    all the files in which keys were looked up: a file that is not among them may hold one of the
-    keys. New columns are added to the table. Raises ConflictError, and publishes nothing, if the
-    transaction number was used or fenced meanwhile, or if somebody else replaced such a file;
+    Removed are all files of `replaced_days`, `replaced_files` (paths as the log has them), and the
+    files of the partitions that `replaced_by` names: a column, and values of it. `searched_files`
+    are all the files in which keys were looked up: a file that is not among them may hold one of
+    the keys. New columns are added to the table. Raises ConflictError, and publishes nothing, if
+    the transaction number was used or fenced meanwhile, or if somebody else replaced such a file;
     LakeError for a table with Delta's change data feed.
     """
 
@@ -47,7 +47,7 @@ def publish(
         table = DeltaTable(staged.table_path)
         if (table.transaction_version(transaction.app_id) or 0) >= transaction.number:
             raise ConflictError(
-                f"{transaction.app_id}: batch {transaction.number} was given up by another run "
+                f"{transaction.app_id}: batch {transaction.number} was abandoned by another run "
                 "while this one was writing. Nothing of it was published; run again."
             )
         require_plain_writes(table, staged.table_path)
@@ -56,8 +56,8 @@ def publish(
             table.alter.add_columns(new)
             attempt()
             return
-        if looked_at is not None:
-            _require_known(table, transaction, looked_at)
+        if searched_files is not None:
+            _require_known(table, transaction, searched_files)
         column, values = replaced_by or ("dt", replaced_days)
         commit_files(
             table,
@@ -70,9 +70,9 @@ def publish(
 
 
 def remove_files(path: str, files: Collection[str]) -> None:
-    """Take files out of a table by its log alone: no row of theirs need be readable.
+    """Remove files from a table by its log alone: their rows need not be readable.
 
-    Files that are not there any more are passed over. Raises ConflictError and LakeError.
+    Files that are no longer in the table are ignored. Raises ConflictError and LakeError.
     """
 
     def attempt() -> None:
@@ -84,12 +84,14 @@ def remove_files(path: str, files: Collection[str]) -> None:
     retried_commit(path, attempt, "Nothing was removed")
 
 
-def _require_known(table: DeltaTable, transaction: Transaction, looked_at: Collection[str]) -> None:
-    unknown = sorted(active_paths(table) - set(looked_at))
+def _require_known(
+    table: DeltaTable, transaction: Transaction, searched_files: Collection[str]
+) -> None:
+    unknown = sorted(active_paths(table) - set(searched_files))
     if unknown:
         raise ConflictError(
             f"{table.table_uri}: somebody else wrote {unknown[0]} while batch {transaction.number} "
-            f"of {transaction.app_id} was merged. Nothing was published; run again."
+            f"of {transaction.app_id} was being merged. Nothing was published; run again."
         )
 
 
@@ -103,16 +105,16 @@ def _removed(
     active = pa.table(table.get_add_actions(flatten=True))
     paths = [unquote(path) for path in active["path"].to_pylist()]
     sizes = active["size_bytes"].to_pylist()
-    places = {name: active[f"partition.{name}"].to_pylist() for name in partition_by}
+    partitions = {name: active[f"partition.{name}"].to_pylist() for name in partition_by}
     missing = set(files) - set(paths)
     if missing:
         raise ConflictError(
-            f"{table.table_uri}: {min(missing)} was replaced by somebody else (OPTIMIZE, say) "
-            "while it was being written anew. Nothing was published; run again."
+            f"{table.table_uri}: {min(missing)} was replaced by somebody else (by OPTIMIZE, for "
+            "example) while it was being rewritten. Nothing was published; run again."
         )
     found = []
     for at, path in enumerate(paths):
-        partition = {name: places[name][at] for name in partition_by}
+        partition = {name: partitions[name][at] for name in partition_by}
         if path in files or (column in partition and partition[column] in values):
             texts = {n: None if v is None else partition_text(v) for n, v in partition.items()}
             found.append(RemoveAction(path, True, now, sizes[at], texts))
@@ -129,7 +131,7 @@ def partition_text(value: Any) -> str:
 
 
 def _new_columns(staged: Staged, table: DeltaTable) -> list[Field]:
-    """The columns that the table does not have yet. Raises DefinitionError for another type."""
+    """The columns that the table lacks. Raises DefinitionError for a column of another type."""
     have = {f["name"].lower(): f for f in json.loads(table.schema().to_json())["fields"]}
     new: list[Mapping[str, Any]] = []
     for field in staged.fields:
@@ -147,7 +149,7 @@ def _new_columns(staged: Staged, table: DeltaTable) -> list[Field]:
 
 
 def _plain(kind: Any) -> str:
-    """A type without nullability and metadata, which both sides may differ in."""
+    """A type without nullability and metadata, in which the two may differ."""
     if isinstance(kind, dict):
         inner = {k: _plain(v) for k, v in kind.items() if k not in _NOT_TYPE}
         return json.dumps(inner, sort_keys=True)

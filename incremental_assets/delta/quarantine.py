@@ -1,8 +1,7 @@
 """The quarantine of a table: the rows that its gate held back, with all their reasons.
 
-Rows are kept as their text rather than as VARIANT, so that what an abandoned batch or an earlier
-judgement left can be dropped without a JVM, so that any Delta reader can show them, and because a
-line that is cut in half is no VARIANT.
+Rows are stored as text rather than as VARIANT: so outdated ones can be dropped without a JVM, any
+Delta reader can show them, and a line that is cut in half is no VARIANT.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ COLUMNS = (
 )
 """The first columns of the table; `reasons` and `details` are arrays of strings."""
 
-SAME = ("_day", "_landing_day", "_file", "row")
+IDENTITY = ("_day", "_landing_day", "_file", "row")
 
 
 @dataclass(frozen=True, slots=True)
-class Superseded:
-    """Rows that do not count any more: of a day (None: of any), of the batches [low, high).
+class OutdatedRows:
+    """Rows of quarantine that no longer count: of a day (None: any), of the batches [low, high).
 
     With a `reason`, only those that have it.
     """
@@ -66,24 +65,24 @@ class Superseded:
             found &= F.col("_day") == F.lit(self.day)
         return found & F.array_contains("reasons", self.reason) if self.reason else found
 
-    def may_lie_in(self, file: DataFile) -> bool:
+    def may_be_in(self, file: DataFile) -> bool:
         """Whether a file may hold such a row."""
         here = self.day is None or file.partition["_day"] == self.day
         return here and file.may_hold_batches(self.low - 1, self.high - 1)
 
-    def fills(self, file: DataFile) -> bool:
-        """Whether a file holds no other rows."""
+    def covers(self, file: DataFile) -> bool:
+        """Whether a file holds such rows only."""
         here = self.day is None or file.partition["_day"] == self.day
         if self.reason or not here or file.first_batch is None or file.last_batch is None:
             return False
         return self.low <= file.first_batch and file.last_batch < self.high
 
 
-def as_kept(rows: DataFrame, batch: int, now: datetime) -> DataFrame:
-    """The rows that have reasons, as quarantine keeps them.
+def as_stored(rows: DataFrame, batch: int, now: datetime) -> DataFrame:
+    """The rows that have reasons, with the columns of a quarantine.
 
     Takes `_day`, `_landing_day`, `_file`, `_line` (the line's JSON, or the line as it landed where
-    it is none), `_reasons` and, if there are any, `_details`: what exactly cannot be read.
+    it is none), `_reasons` and, if there are any, `_details`: what exactly is unreadable.
     """
     nothing = F.array().cast("array<string>")
     return rows.where("size(_reasons) > 0").select(
@@ -99,12 +98,12 @@ def as_kept(rows: DataFrame, batch: int, now: datetime) -> DataFrame:
     )
 
 
-def seen_before(rows: DataFrame, known: DataFrame) -> DataFrame:
-    """The rows with when each was first seen, and how often it was tried, counting `known` ones."""
-    once = known.groupBy(*SAME).agg(
+def with_first_seen(rows: DataFrame, known: DataFrame) -> DataFrame:
+    """The rows with `first_seen` and `tried` counted on from the same rows in `known`."""
+    once = known.groupBy(*IDENTITY).agg(
         F.min("first_seen").alias("_since"), F.max("tried").alias("_times")
     )
-    same = [F.col(f"a.{name}").eqNullSafe(F.col(f"b.{name}")) for name in SAME]
+    same = [F.col(f"a.{name}").eqNullSafe(F.col(f"b.{name}")) for name in IDENTITY]
     joined = rows.alias("a").join(once.alias("b"), same, "left")
     return joined.select(
         "a.*",
@@ -127,7 +126,7 @@ def read(
 ) -> DataFrame | None:
     """The rows of some days (None: of all); None where there is no quarantine yet.
 
-    One that was made before rows said so has none of `first_seen`, `tried` and `details`.
+    `first_seen`, `tried` and `details` are null in one of an older version.
     """
     there = open_table(path)
     if there is None or "reasons" not in {field.name for field in there.schema().fields}:
@@ -145,34 +144,34 @@ def read(
 
 
 def fence(path: str, table: str, batch: int) -> None:
-    """Keep a batch that is given up from adding rows. Those it has added do not count."""
+    """Keep an abandoned batch from adding rows. Those it has added do not count."""
     fence_side_table(path, _name(table), batch)
 
 
-def still_there(
-    path: str, superseded: Iterable[Superseded], version: int | None = None
-) -> list[Superseded]:
-    """Those of which a file of the quarantine may hold a row. Reads its log, and no row."""
-    found = list(superseded)
+def remaining(
+    path: str, outdated: Iterable[OutdatedRows], version: int | None = None
+) -> list[OutdatedRows]:
+    """The outdated rows that a file of the quarantine may still hold. Reads only its log."""
+    found = list(outdated)
     there = open_table(path) if found else None
     if there is None:
         return []
     files = data_files(path, there.version() if version is None else version)
-    return [each for each in found if any(map(each.may_lie_in, files))]
+    return [each for each in found if any(map(each.may_be_in, files))]
 
 
-def counting(rows: DataFrame, superseded: Sequence[Superseded]) -> DataFrame:
-    """The rows without those that do not count any more."""
-    for each in superseded:
+def without_outdated(rows: DataFrame, outdated: Sequence[OutdatedRows]) -> DataFrame:
+    """The rows that still count."""
+    for each in outdated:
         rows = rows.where(~F.coalesce(each.column, F.lit(False)))
     return rows
 
 
-def drop(path: str, superseded: Sequence[Superseded]) -> None:
-    """Take rows that do not count away. Raises LakeError."""
-    if superseded:
-        predicate = " OR ".join(each.sql for each in superseded)
-        delete_side_rows(path, predicate, lambda file: any(e.fills(file) for e in superseded))
+def drop(path: str, outdated: Sequence[OutdatedRows]) -> None:
+    """Remove outdated rows. Raises LakeError."""
+    if outdated:
+        predicate = " OR ".join(each.sql for each in outdated)
+        delete_side_rows(path, predicate, lambda file: any(e.covers(file) for e in outdated))
 
 
 def discard(path: str, table: str, batch: int) -> None:

@@ -1,7 +1,7 @@
-"""Reading a table as it was at a version.
+"""Reading a version of a table.
 
-Which files a version holds is read from the Delta log by delta-rs, without a JVM, and Spark reads
-just those: planning a scan of a small table through Delta's own reader takes several Spark jobs
+The files of a version are read from the Delta log by delta-rs, without a JVM, and Spark reads just
+those: planning a scan of a small table through Delta's own reader takes several Spark jobs
 over its log. A table that uses a feature which changes what a file means (deletion vectors, column
 mapping, …) goes through Delta's reader.
 """
@@ -35,7 +35,7 @@ _PLAIN_READER = 1
 _FEATURES_READER = 3
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_]+")
 # Above this, listing the files by name takes longer than planning the scan.
-MOST_FILES = 10_000
+MAX_FILES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +75,11 @@ def read_version(
 ) -> DataFrame:
     """The rows of a version in the files that `keep` keeps, with the columns of the log's schema.
 
-    `keep` only saves reading: the caller still says which rows it wants. Raises LakeError if the
-    version is gone from the log.
+    `keep` only saves reading: the caller still filters the rows. Raises LakeError if the version is
+    no longer in the log.
     """
     table, why_not = _table_files(path, version)
-    if why_not or len(table.files) > MOST_FILES:
+    if why_not or len(table.files) > MAX_FILES:
         return session.read.format("delta").option("versionAsOf", version).load(path)
     return read_files(session, table, [file for file in table.files if keep(file)])
 
@@ -90,16 +90,16 @@ def data_files(path: str, version: int) -> tuple[DataFile, ...]:
 
 
 def plain_files(path: str, version: int) -> TableFiles:
-    """The files of a version, for writing some of them anew.
+    """The files of a version, for rewriting some of them.
 
     Raises LakeError if a file's rows are not just what its Parquet says.
     """
     table, why_not = _table_files(path, version)
-    if not why_not and any(_lies_elsewhere(file) for file in table.files):
-        why_not = "has files that lie in another table's folder"
+    if not why_not and any(_is_in_another_folder(file) for file in table.files):
+        why_not = "has files in another table's folder"
     if why_not:
         raise LakeError(
-            f"{path} {why_not}, so its files cannot be written anew. Turn that off, rewrite the "
+            f"{path} {why_not}, so its files cannot be rewritten. Turn that off, rewrite the "
             "table (REORG TABLE … APPLY (PURGE) for deletion vectors), and run again."
         )
     return table
@@ -121,22 +121,22 @@ def read_files(
     files: Sequence[DataFile],
     file_column: str | None = None,
 ) -> DataFrame:
-    """The rows of some files of a table; `file_column` is the name for the URI of each one's."""
+    """The rows of some files of a table; `file_column` gets the URI of each row's file."""
     fields = table.schema.fields
     named = [StructField(file_column, StringType())] if file_column else []
     if not files:
         return no_rows(session, StructType([*fields, *named]))
     inside = StructType([field for field in fields if field.name not in table.partition_by])
     rows = session.read.schema(inside).parquet(*(spark_path(table.path, f.path) for f in files))
-    outside = {
+    partition = {
         field.name: _partition_column(field.name, field.dataType, files)
         for field in fields
         if field.name in table.partition_by
     }
     # Names as text, not as columns: each of those takes ten calls to the JVM.
-    columns = [outside.get(f.name, quoted(f.name)) for f in fields]
+    columns = [partition.get(f.name, quoted(f.name)) for f in fields]
     uri = [F.col("_metadata.file_path").alias(file_column)] if file_column else []
-    return rows.select(*columns, *uri) if outside or uri else rows
+    return rows.select(*columns, *uri) if partition or uri else rows
 
 
 def no_rows(session: SparkSession, schema: StructType) -> DataFrame:
@@ -177,7 +177,7 @@ def _files(table: DeltaTable, names: Sequence[str]) -> list[DataFile]:
 
 
 def _table_files(path: str, version: int) -> tuple[TableFiles, str]:
-    """The files of a version, and why they are not the whole truth; "" if they are."""
+    """The files of a version, and why Spark cannot read them as they are; "" if it can."""
     try:
         table = DeltaTable(path, version=version)
     except (DeltaError, OSError) as error:
@@ -191,26 +191,27 @@ def _table_files(path: str, version: int) -> tuple[TableFiles, str]:
         why_not = "uses column mapping"
     elif features - _PLAIN_FEATURES:
         why_not = f"uses {', '.join(sorted(features - _PLAIN_FEATURES))}"
-    elif not all(_says_its_partition(file, names) for file in files):
-        why_not = "has files whose path does not say their partition"
+    elif not all(_path_has_partition(file, names) for file in files):
+        why_not = "has files whose path does not name their partition"
     else:
         why_not = ""
     return TableFiles(path, files, schema, names), why_not
 
 
-def _says_its_partition(file: DataFile, names: Sequence[str]) -> bool:
+def _path_has_partition(file: DataFile, names: Sequence[str]) -> bool:
     folders = [unquote(folder) for folder in file.path.split("/")[:-1]]
     return all(
-        _PLAIN_NAME.fullmatch(name) and _said(name, file.partition[name], folders) for name in names
+        _PLAIN_NAME.fullmatch(name) and _has_folder(name, file.partition[name], folders)
+        for name in names
     )
 
 
-def _lies_elsewhere(file: DataFile) -> bool:
+def _is_in_another_folder(file: DataFile) -> bool:
     """Whether the log names the file by its URI, as a shallow clone does."""
     return "://" in file.path
 
 
-def _said(name: str, value: Any, folders: Sequence[str]) -> bool:
+def _has_folder(name: str, value: Any, folders: Sequence[str]) -> bool:
     if isinstance(value, datetime):  # written in more than one way
         return any(folder.startswith(f"{name}=") for folder in folders)
     text = str(value).lower() if isinstance(value, bool) else str(value)

@@ -54,7 +54,7 @@ class Versions:
         return (*self.key, *self.order)
 
 
-def merge_history(
+def merge_scd2(
     frames: Frames,
     incoming: DataFrame,
     superseded: DataFrame | None,

@@ -1,8 +1,7 @@
-"""Side tables: rows that belong to a batch and that the table itself does not show.
+"""Side tables: rows of a batch that the table itself does not show.
 
-Tombstones, superseded versions, conflicts, quarantine. They are written before the batch commits,
-and only ever added to. So a batch that is given up takes its rows away again by its number, without
-a JVM.
+Tombstones, superseded versions, conflicts, quarantine. They are appended before the batch commits,
+and so the rows of an abandoned batch can be removed by its number, without a JVM.
 """
 
 from __future__ import annotations
@@ -25,27 +24,27 @@ from incremental_assets.delta.delta_log import (
     transaction,
     version_of,
 )
+from incremental_assets.delta.legacy_text import is_invalid_utf8, rewrite_as_utf8
 from incremental_assets.delta.publish import publish, remove_files
 from incremental_assets.delta.read import DataFile, data_files, plain_files, read_files
 from incremental_assets.delta.stage import discard_batch, folder_of, stage
 from incremental_assets.delta.transaction import Transaction
-from incremental_assets.delta.undecodable import is_undecodable, make_decodable
 from incremental_assets.errors import IncrementalAssetsError, LakeError
 
-SIDE, CONFLICTS = "beside", "ties of"
-"""By these, and the load's name, a batch's rows are known in the log of the side table."""
+SIDE_ROWS, CONFLICTS = "beside", "ties of"
+"""The Delta applications of a load in the log of its side table begin with these."""
 SIDE_COLUMNS = ((BATCH, "long"), (TABLE, "string"), (DELETED, "boolean"), (WHY, "string"))
 
 
 def side_table_of(path: str) -> str:
-    """Where the tombstones, superseded versions and conflicts of a table lie."""
+    """The path of the side table with the tombstones, superseded versions and conflicts."""
     return f"{path}/_beside"
 
 
 def side_rows(session: SparkSession, path: str) -> DataFrame | None:
     """The rows of a side table; None where there are none.
 
-    One without a file may lack columns: older versions made it in more than one commit.
+    Without a file it may lack columns: older versions created it in more than one commit.
     """
     there = open_table(path)
     if there is None or not there.file_uris():
@@ -62,9 +61,10 @@ def put_side_rows(
     columns: Sequence[tuple[str, str]],
     partition_by: Sequence[str] = (),
 ) -> int:
-    """Add the rows of a batch, which have a column `_batch`; how many they were.
+    """Append the rows of a batch, which have a column `_batch`; the number of rows.
 
-    The table is made with all columns at once: the rows' own and `columns`, names and Delta types.
+    The table is created with all columns at once: the rows' own and `columns`, names and Delta
+    types.
     """
     own = [(field["name"], field["type"]) for field in map(field_of, rows.schema.fields)]
     ensure_table(path, name, list((dict(columns) | dict(own)).items()), partition_by)
@@ -76,10 +76,10 @@ def put_side_rows(
 def abandon_side_rows(
     path: str, name: str, batch: int, own: Mapping[str, str] | None = None
 ) -> None:
-    """Drop the rows of a batch that was given up, for good.
+    """Drop the rows of an abandoned batch.
 
-    `own` are columns that tell its rows from those of others who number their batches likewise.
-    Its writer may still be alive, so its number is fenced here, too, before the rows are dropped.
+    `own` are columns, with values, that tell its rows from those of other loads with the same batch
+    number. Its writer may still be alive, so its number is fenced here, too, before the drop.
     """
     if open_table(path) is None:
         return
@@ -98,7 +98,7 @@ def abandon_side_rows(
 
 
 def fence_side_table(path: str, name: str, batch: int) -> None:
-    """Make it impossible to add rows of a batch that is given up, if there is the table."""
+    """Make it impossible to add rows of an abandoned batch, if the table exists."""
     while open_table(path) is not None and transaction(path, name) < batch:
         put_fence(path, name, batch)
 
@@ -114,9 +114,9 @@ def _none(_: DataFile) -> bool:
 def delete_side_rows(path: str, predicate: str, whole: Callable[[DataFile], bool] = _none) -> None:
     """Drop the rows that meet a condition. Raises LakeError.
 
-    `whole` names files all of whose rows do. They go by the log alone, even with rows that nobody
-    can decode; others are written anew without the rows, and where an older version kept bytes in
-    place of text, those are made decodable before.
+    `whole` selects files all of whose rows do. They are removed by the log alone, even if their
+    text is no UTF-8; others are rewritten without the rows, after text of an older version that is
+    no UTF-8 has been made so.
     """
     if open_table(path) is None:
         return
@@ -128,7 +128,7 @@ def delete_side_rows(path: str, predicate: str, whole: Callable[[DataFile], bool
         try:
             DeltaTable(path).delete(predicate)
         except DeltaError as error:
-            if not (is_undecodable(error) and make_decodable(path)):
+            if not (is_invalid_utf8(error) and rewrite_as_utf8(path)):
                 raise
             DeltaTable(path).delete(predicate)
     except (DeltaError, OSError) as error:
@@ -136,12 +136,12 @@ def delete_side_rows(path: str, predicate: str, whole: Callable[[DataFile], bool
 
 
 @contextmanager
-def tolerated(what: str, say: Callable[[str], None]) -> Iterator[None]:
-    """Tidying, on which no result depends: what fails in it is told, and not raised."""
+def cleanup(what: str, log: Callable[[str], None]) -> Iterator[None]:
+    """Clean-up, on which no result depends: an error in it is logged, and not raised."""
     try:
         yield
     except (IncrementalAssetsError, OSError) as error:
-        say(
+        log(
             f"warning: {what} could not be removed: {error} They do not count, and no reader of "
             "the table sees them; a later load, or maintenance, removes them."
         )

@@ -1,8 +1,8 @@
-"""Writing data files beside a table's own, where no reader sees them until they are published.
+"""Staging data files in a table's folder, where no reader sees them until they are published.
 
-A load writes its rows first and is judged then: what its gate holds back is simply not published.
-A writer that outlives its run (a Connect server goes on when its client is killed) leaves files
-that nobody refers to, and VACUUM removes them like any other.
+A load stages its rows before its gate judges them: what the gate holds back is not published. A
+writer that outlives its run (a Connect server goes on when its client is killed) leaves
+unreferenced files, and VACUUM removes them like any other.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from incremental_assets.errors import LakeError
 from incremental_assets.storage import StoredFile, files_below, folders_in, open_file, remove
 
 NO_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-# Files written anew as they are belong to no batch: none that is given up takes them with it.
+# Rewritten files belong to no batch: abandoning one does not remove them.
 NO_BATCH = "batch-000000"
 _AT_ONCE = 16
 _NANOSECONDS_A_MILLISECOND = 1_000_000
@@ -35,7 +35,7 @@ _NANOSECONDS_A_MILLISECOND = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class StagedFile:
-    """A data file: its path relative to the table, and what Delta's log says of a file.
+    """A data file: its path relative to the table, and what Delta's log needs of it.
 
     `modified` is in milliseconds since 1970.
     """
@@ -66,7 +66,7 @@ class Staged:
         return found
 
     def added(self, *, data_change: bool = True) -> list[AddAction]:
-        """The actions of the log that add the files; without `data_change` no row is new."""
+        """The `add` actions of the files; without `data_change` they add no new row."""
         return [
             AddAction(f.path, f.size, dict(f.partition), f.modified, data_change, f.statistics)
             for f in self.files
@@ -111,10 +111,10 @@ def discard(staged: Staged) -> None:
 
 
 def discard_batch(path: str, app_id: str, number: int) -> None:
-    """Remove what a batch that was given up had staged; its fence keeps it from being published.
+    """Remove what an abandoned batch had staged; its fence keeps it from being published.
 
-    A folder of which the table's log holds a file stays. So do those that an older version named
-    after the number alone: nobody can tell whose they are, and VACUUM removes them.
+    A folder of which the table's log has a file stays. So do those that an older version named
+    after the number alone: their load is unknown, and VACUUM removes them.
     """
     prefix = f"{folder_of(app_id, number)}-"
     folders = [folder for folder in folders_in(path) if folder.startswith(prefix)]
@@ -128,8 +128,8 @@ def discard_batch(path: str, app_id: str, number: int) -> None:
 def folder_of(app_id: str, number: int) -> str:
     """The beginning of the name of the folders in which a batch stages its files.
 
-    It names the Delta transaction that may publish them, application and number: several loads
-    that write to one table number their batches each for itself.
+    It has the application and number of the Delta transaction that may publish them: several loads
+    of one table each number their own batches.
     """
     return f"batch-{number:06d}-{hashlib.sha256(app_id.encode()).hexdigest()[:12]}"
 

@@ -1,4 +1,4 @@
-"""What a batch will commit: staged files, what they replace, and the side rows that go before."""
+"""What a batch will commit: staged files, the files they replace, and the rows of side tables."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from incremental_assets.delta.stage import Staged, discard
 
 @dataclass(frozen=True)
 class SideRows:
-    """Rows for a table beside the target, under an application of their own in its log.
+    """Rows for a side table, under a Delta application of their own in its log.
 
-    They are added before the batch commits; a batch that is given up takes them away again.
+    They are appended before the batch commits; those of an abandoned batch are removed.
     """
 
     path: str
@@ -29,9 +29,9 @@ class SideRows:
 class StagedWrite:
     """The files that a batch staged, which files they replace, and rows changed per day.
 
-    Rows changed stand at None where they are of no day. `replaced_by` names partitions that are
-    replaced: a column, and values of it. `scope` are the files in which keys were looked up. `side`
-    is added to tables beside the target before the commit; `notes` are to be told.
+    Rows changed are counted at None where they are of no day. `replaced_by` names partitions that
+    are replaced: a column, and values of it. `scope` are the files in which keys were looked up.
+    `side` is appended to side tables before the commit; `notes` are logged.
     """
 
     staged: Staged
@@ -45,7 +45,7 @@ class StagedWrite:
     notes: tuple[str, ...] = ()
 
     def of_days(self, column: str, days: Collection[date]) -> StagedWrite:
-        """What of it belongs to the partitions of some days; other staged files are removed."""
+        """The write of some days' partitions; staged files of others are removed."""
         staged = self.staged.only(column, days)
         discard(self.staged.without(staged))
         replaced = tuple(path for path in self.replaced if _day_in(path, column) in days)

@@ -1,4 +1,4 @@
-"""What makes a commit happen once: the batch number as its Delta transaction, and a note."""
+"""The Delta transaction of a batch, which makes its commit happen once, and a note."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """Who writes (`app_id`), the batch number, and a note (JSON) for healing."""
+    """The application (`app_id`), the batch number, and a note (JSON) for settling."""
 
     app_id: str
     number: int

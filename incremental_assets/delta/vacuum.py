@@ -4,9 +4,9 @@ Not by delta-rs's own VACUUM: that makes two commits, which a load may have to t
 forgets after a week which files a version had. Nor is its list of files (`dry_run`) followed, for
 it names deletion vectors that are in use and checksums of files that stay (delta-rs 1.6.6).
 
-What a version has is told by the log alone, so the files that stay are those of the version that
-was the newest one when the retention began, those of the newest one, those of any version that is
-asked for, and all that were written since.
+The log alone names the files of a version. Kept are the files of the version that was the newest
+when the retention began, of the newest one now, of any version that is named, and all files that
+were written since.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from incremental_assets.errors import LakeError
 from incremental_assets.retries import retried
 from incremental_assets.storage import StoredFile, files_below, open_file, prune, remove, write_file
 
-# A load stages its files before it publishes them; one that is under way is asked for besides.
+# A load stages its files before it publishes them; loads under way are considered besides.
 STAGED_BEFORE = timedelta(days=1)
-_MARK = "_whole_from.json"
+# Has the number of the first version whose files are complete.
+_MARKER = "_whole_from.json"
 _AT_ONCE = 16
 _TRIES = 20
 _NANOSECONDS = 1_000_000_000
@@ -36,8 +37,8 @@ _NANOSECONDS = 1_000_000_000
 def unreferenced(path: str, since: datetime) -> list[StoredFile]:
     """The data files that no version since a moment refers to.
 
-    Among them is what a killed load staged. Files written since, or up to a day before, are
-    younger than they may be. Raises LakeError if the log cannot tell.
+    Among them are the staged files of a killed load. Files written since, or up to a day before,
+    are too young. Raises LakeError if the log does not go back that far.
     """
     youngest = int((since - STAGED_BEFORE).timestamp() * _NANOSECONDS)
     try:
@@ -46,8 +47,8 @@ def unreferenced(path: str, since: datetime) -> list[StoredFile]:
         kept |= active_paths(DeltaTable(path))  # last: with what was published until now
     except (DeltaError, OSError) as error:
         raise LakeError(
-            f"{path}: which files are needed cannot be told ({error}). None was removed; look "
-            "whether its log was cut by hand."
+            f"{path}: its log does not tell which files are needed ({error}). None was removed; "
+            "look whether its log was cut by hand."
         ) from error
     return [
         file
@@ -70,8 +71,8 @@ def version_at(path: str, moment: datetime) -> int:
     if first:
         raise LakeError(
             f"{path}: its log goes back to version {first} only, which is younger than "
-            f"{moment:%Y-%m-%d %H:%M}, so nobody knows which files were needed then. None was "
-            "removed; let delta.logRetentionDuration of the table be longer than "
+            f"{moment:%Y-%m-%d %H:%M}, so the files that were needed then are unknown. None was "
+            "removed; set delta.logRetentionDuration of the table to more than "
             "INCREMENTAL_ASSETS_VACUUM_DAYS."
         )
     return first
@@ -88,26 +89,28 @@ def drop(path: str, files: Sequence[StoredFile]) -> None:
         raise LakeError(f"{path}: files cannot be removed ({error}). Run again.") from error
 
 
-def whole_from(path: str) -> int:
-    """The first version of which VACUUM has taken no file; 0 where it never took any."""
+def first_complete_version(path: str) -> int:
+    """The first version of which VACUUM has removed no file; 0 where it never removed any."""
     try:
-        with open_file(f"{path}/{_MARK}") as stream:
+        with open_file(f"{path}/{_MARKER}") as stream:
             version: int = json.load(stream)["version"]
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return 0
     return version
 
 
-def announce(path: str, version: int) -> None:
-    """Say that files of versions before this one are about to go.
+def announce_removal(path: str, version: int) -> None:
+    """Note that files of versions before this one are about to be removed.
 
-    Said before the running loads are looked up, so that a load is either seen there, or sees this.
+    This comes before running loads are looked up: so a load is either found there, or reads this.
     """
-    if version > whole_from(path):
-        write_file(f"{path}/{_MARK}", json.dumps({"version": version}).encode())
+    if version > first_complete_version(path):
+        write_file(f"{path}/{_MARKER}", json.dumps({"version": version}).encode())
 
 
-def without(path: str, files: Sequence[StoredFile], versions: Collection[int]) -> list[StoredFile]:
+def without_needed(
+    path: str, files: Sequence[StoredFile], versions: Collection[int]
+) -> list[StoredFile]:
     """The files that none of these versions refers to; a version that is gone refers to none."""
     kept: set[str] = set()
     for version in versions:

@@ -1,7 +1,7 @@
-"""Columns whose type grew: the table is brought to the wider type before a batch is written.
+"""Columns whose type was widened: the table is rewritten with the wider type before a batch.
 
-Delta can widen a type by a word in the log alone, but a table that does is closed to delta-rs and
-polars, which every load and many readers use. So the files are written anew, in one commit.
+Delta can widen a type in the log alone, but such a table cannot be read by delta-rs and polars,
+which every load and many readers use. So the files are rewritten, in one commit.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _SQL = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyin
 
 
 def widen(session: SparkSession, path: str, name: str, columns: Iterable[StructField]) -> list[str]:
-    """Give the table's columns the types of these where they are wider; what was done, in words.
+    """Give the table's columns the types of these where they are wider; a message for each.
 
-    Columns that the table does not have are passed over. Raises DefinitionError, and changes
+    Columns that the table does not have are ignored. Raises DefinitionError, and changes
     nothing, for a type that cannot hold all that the table's could, or is another one altogether.
     """
     table = open_table(path)
@@ -53,7 +53,7 @@ def widen(session: SparkSession, path: str, name: str, columns: Iterable[StructF
         _rewrite(session, path, {column: new for column, (_, new) in wider.items()})
     size = bytes_of(path) if wider else 0
     return [
-        f"column {column} is {_sql(new)} now, no longer {_sql(old)}: the table was written anew, "
+        f"column {column} is {_sql(new)} now, no longer {_sql(old)}: the table was rewritten, "
         f"{size:,} bytes"
         for column, (old, new) in wider.items()
     ]
@@ -77,7 +77,7 @@ def _refused(name: str, column: str, old: str, new: str) -> str:
     what = "is narrower" if is_wider(old, new) else "is another type"
     return (
         f"{name}: column {column} is {_sql(old)} in the table and declared as {_sql(new)}, which "
-        f"{what} and cannot hold all that is there. Declare {column} as {_sql(old)} or wider, or "
+        f"{what} and cannot hold all its values. Declare {column} as {_sql(old)} or wider, or "
         "give the new column another name. Nothing was published."
     )
 

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.delta.columns import HASH
-from incremental_assets.delta.compare import rows_apart
+from incremental_assets.delta.compare import differing_rows
 from incremental_assets.delta.delta_log import version_of
 from incremental_assets.delta.literals import sql_days
 from incremental_assets.delta.read import (
@@ -142,7 +142,7 @@ def _changed_keys(session: SparkSession, batch: Batch, index: int, read: AsOf) -
         return None
     ends = [read.valid_to] if read.valid_to else []
     columns = [read.key, read.valid_from, *ends, HASH]
-    return rows_apart(session, before, after, columns).select(quoted(read.key)).distinct()
+    return differing_rows(session, before, after, columns).select(quoted(read.key)).distinct()
 
 
 def _days_after(session: SparkSession, batch: Batch, write: StagedWrite) -> DataFrame:

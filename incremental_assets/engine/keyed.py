@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.delta.columns import DELETED, HASH
-from incremental_assets.delta.compare import rows_apart, rows_of
+from incremental_assets.delta.compare import differing_rows, rows_of
 from incremental_assets.delta.delta_log import version_of
 from incremental_assets.delta.literals import sql_days
 from incremental_assets.delta.read import DataFile, TableFiles, plain_files, read_version
@@ -154,7 +154,7 @@ def _changed(session: SparkSession, batch: Batch) -> DataFrame:
             elif not low:
                 rows = rows.where(f"dt IN ({sql_days(days)})")
         else:
-            rows = rows_apart(session, before, after, columns, of_these)
+            rows = differing_rows(session, before, after, columns, of_these)
         found.append(rows.select(*_names(batch.table.key), "dt"))
     return reduce(DataFrame.unionByName, found)
 

@@ -10,7 +10,7 @@ from datetime import date
 from pyspark.sql import DataFrame
 
 from incremental_assets.delta.delta_log import Commit, partition_day
-from incremental_assets.delta.merge import replace_files_rows
+from incremental_assets.delta.merge import replace_rows
 from incremental_assets.delta.read import DataFile
 from incremental_assets.delta.stage import stage
 from incremental_assets.delta.staged_write import StagedWrite
@@ -118,7 +118,7 @@ def _replacing(
         return file.partition["_landing_day"] in batch.work.days
 
     paths = [file.path for file in files]
-    return replace_files_rows(frames, rows, batch.path, batch.folder, "_file", paths, of_these_days)
+    return replace_rows(frames, rows, batch.path, batch.folder, "_file", paths, of_these_days)
 
 
 def _judge(

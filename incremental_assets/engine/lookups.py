@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets.as_of import is_valid, validity
 from incremental_assets.delta.columns import HASH
-from incremental_assets.delta.compare import rows_apart, rows_of
+from incremental_assets.delta.compare import differing_rows, rows_of
 from incremental_assets.delta.delta_log import bytes_of, open_table, version_of
 from incremental_assets.delta.read import plain_files, read_version
 from incremental_assets.engine.batch import Batch
@@ -88,7 +88,7 @@ def _days_of(
     before, after = plain_files(batch.path, version - 1), plain_files(batch.path, version)
     ends = [read.valid_to] if read.valid_to else []
     columns = [read.key, read.valid_from, *ends, HASH]
-    keys = rows_apart(session, before, after, columns).select(read.key).distinct()
+    keys = differing_rows(session, before, after, columns).select(read.key).distinct()
     path = f"{batch.settings.lake}/{facts.name}"
     rows = read_version(session, path, version_of(path)).select("dt", read.key, read.at)
     rows = rows.join(keys, read.key, "left_semi")

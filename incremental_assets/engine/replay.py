@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from incremental_assets.delta import quarantine
-from incremental_assets.delta.quarantine import SAME
+from incremental_assets.delta.quarantine import IDENTITY
 from incremental_assets.delta.stage import Staged
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.engine.batch import Batch, DayBatch, Outcome
@@ -64,7 +64,7 @@ class ReplayBatch(DayBatch[tuple[_Tried, ...]]):
             return ()
         there = frames.cache(found)
         chosen = F.array_contains("reasons", self.reason) if self.reason else F.lit(1) == F.lit(1)
-        lines = there.where(chosen).select(*SAME).distinct()
+        lines = there.where(chosen).select(*IDENTITY).distinct()
         landed, known = replayed_rows(frames, batch, lines)
         read = typed(frames, landed, batch)
         # What bronze does not hold any more was repaired: its day is judged by itself.
@@ -121,7 +121,7 @@ class _QuarantinedBefore:
 
 
 def _matching(quarantined: DataFrame, found: DataFrame, how: str) -> DataFrame:
-    same = [F.col(f"a.{name}").eqNullSafe(F.col(f"b.{name}")) for name in SAME]
+    same = [F.col(f"a.{name}").eqNullSafe(F.col(f"b.{name}")) for name in IDENTITY]
     return quarantined.alias("a").join(found.alias("b"), same, how).select("a.*")
 
 
@@ -143,7 +143,7 @@ def _refuse(batch: Batch, counted: Counted) -> None:
 def _put(batch: Batch, rows: DataFrame, tried: DataFrame, rest: DataFrame) -> None:
     """Write down what stays in quarantine of the batch's days."""
     bad = with_details(rows.where("size(_reasons) > 0"), contract_of(batch.table))
-    bad = quarantine.seen_before(quarantine.as_kept(bad, batch.number, batch.now), tried)
+    bad = quarantine.with_first_seen(quarantine.as_stored(bad, batch.number, batch.now), tried)
     stays = rest.withColumn("_batch", F.lit(batch.number).cast("long")).select(*bad.columns)
     quarantine.put(bad.unionByName(stays), batch.quarantine_path, batch.table.name, batch.number)
 

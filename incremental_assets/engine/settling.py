@@ -23,11 +23,11 @@ from incremental_assets.delta.delta_log import (
 from incremental_assets.delta.literals import sql_days
 from incremental_assets.delta.side_table import (
     CONFLICTS,
-    SIDE,
+    SIDE_ROWS,
     abandon_side_rows,
+    cleanup,
     delete_side_rows,
     side_table_of,
-    tolerated,
 )
 from incremental_assets.delta.stage import discard_batch
 from incremental_assets.engine.batch import BatchKind, quarantine_path
@@ -96,10 +96,10 @@ class Settling(ABC):
 
     def _abandon(self, batch: int) -> None:
         self.roll_back(batch)
-        for app in (SIDE, CONFLICTS):
+        for app in (SIDE_ROWS, CONFLICTS):
             side, own = side_table_of(self.path), {TABLE: self.name}
             abandon_side_rows(side, f"{app} {self.name}", batch, own)
-        with tolerated(f"{self.name}: files that batch {batch} had staged", self.log):
+        with cleanup(f"{self.name}: files that batch {batch} had staged", self.log):
             if open_table(self.path) is not None:
                 discard_batch(self.path, self.name, batch)
 
@@ -143,7 +143,7 @@ class TableSettling(Settling):
     def roll_back(self, batch: int) -> None:
         path = quarantine_path(self.settings, self.table)
         quarantine.fence(path, self.name, batch)
-        with tolerated(f"{self.name}: files that batch {batch} had staged", self.log):
+        with cleanup(f"{self.name}: files that batch {batch} had staged", self.log):
             quarantine.discard(path, self.name, batch)
 
     def tidy(self, view: LedgerView) -> None:

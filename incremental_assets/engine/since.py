@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from incremental_assets.delta.read import DataFile, TableFiles, every_file, plain_files
-from incremental_assets.delta.vacuum import whole_from
+from incremental_assets.delta.vacuum import first_complete_version
 from incremental_assets.engine.batch import Batch
 from incremental_assets.errors import LakeError
 from incremental_assets.ledger.view import LedgerView
@@ -28,7 +28,7 @@ def as_it_was_read(
         return None
     version = version_read(batch.view, upstream, low)
     path = f"{batch.settings.lake}/{upstream}"
-    if version is None or version < whole_from(path):
+    if version is None or version < first_complete_version(path):
         return None
     try:
         before = plain_files(path, version)

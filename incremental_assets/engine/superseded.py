@@ -13,38 +13,40 @@ from datetime import date
 from pyspark.sql import DataFrame, SparkSession
 
 from incremental_assets.delta import quarantine
-from incremental_assets.delta.quarantine import Superseded
-from incremental_assets.delta.side_table import tolerated
+from incremental_assets.delta.quarantine import OutdatedRows
+from incremental_assets.delta.side_table import cleanup
 from incremental_assets.engine.batch import Batch
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.view import TableHistory
 
 
-def superseded(outcomes: Iterable[Entry], days: Collection[date] | None = None) -> list[Superseded]:
+def superseded(
+    outcomes: Iterable[Entry], days: Collection[date] | None = None
+) -> list[OutdatedRows]:
     """The outcomes of a table, of each day oldest first, for some days (None: for all).
 
     A held batch over the same window is replaced by the next one, and by a rebuild or a replay
     everything before it.
     """
-    given_up: list[Superseded] = []
-    found: dict[date, list[Superseded]] = {}
+    given_up: list[OutdatedRows] = []
+    found: dict[date, list[OutdatedRows]] = {}
     published: dict[date, int] = {}
     judged: dict[date, int] = {}  # the last batch that put rows of the day into quarantine
     for entry in outcomes:
         day, of_day = entry.day, found.setdefault(entry.day, [])
         if entry.state == "abandoned":
             if not given_up or given_up[-1].low != entry.batch:
-                given_up.append(Superseded(None, entry.batch, entry.batch + 1))
+                given_up.append(OutdatedRows(None, entry.batch, entry.batch + 1))
         elif days is not None and day not in days:
             continue
         elif entry.state == "dropped":
-            of_day.append(Superseded(day, 0, entry.batch, entry.held_by))
+            of_day.append(OutdatedRows(day, 0, entry.batch, entry.held_by))
         elif entry.state in ("committed", "held") and entry.kind != "rewind":
             whole = entry.mode == "rebuild" or entry.kind == "replay"
             low = 0 if whole else published.get(day, -1) + 1
             if judged.get(day, -1) >= low:
                 of_day[:] = [] if whole else of_day
-                of_day.append(Superseded(day, low, entry.batch))
+                of_day.append(OutdatedRows(day, low, entry.batch))
             if entry.rows_quarantined:
                 judged[day] = entry.batch
             if entry.state == "committed":
@@ -67,7 +69,7 @@ def in_quarantine(
     if rows is None:
         return None
     gone = superseded(outcomes_of(batch.view.table(batch.table.name), days), days)
-    return quarantine.counting(rows, quarantine.still_there(path, gone))
+    return quarantine.without_outdated(rows, quarantine.remaining(path, gone))
 
 
 def tidy(
@@ -81,5 +83,5 @@ def tidy(
 
     What fails is logged and not raised; the next load of the day and `maintain` do it again.
     """
-    with tolerated(f"{name}: rows in quarantine that do not count any more", say):
-        quarantine.drop(path, quarantine.still_there(path, superseded(outcomes, days)))
+    with cleanup(f"{name}: rows in quarantine that do not count any more", say):
+        quarantine.drop(path, quarantine.remaining(path, superseded(outcomes, days)))

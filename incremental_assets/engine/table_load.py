@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from incremental_assets.delta import quarantine
 from incremental_assets.delta.delta_log import ensure_table, version_of
 from incremental_assets.delta.publish import publish
-from incremental_assets.delta.side_table import tolerated
+from incremental_assets.delta.side_table import cleanup
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.delta.transaction import Transaction
 from incremental_assets.engine.batch import Batch, BatchKind, Outcome
@@ -208,5 +208,5 @@ class TableSteps(Steps[Any, Outcome, Outcome]):
         tidy(path, name, outcomes, days, log)
         keep = self._lake.settings.quarantine_days
         if keep and any(entry.rows_quarantined for entry in entries):
-            with tolerated(f"{name}: rows that lie in quarantine for too long", log):
+            with cleanup(f"{name}: rows that lie in quarantine for too long", log):
                 quarantine.expire(path, batch.now - timedelta(days=keep))

@@ -15,7 +15,7 @@ from incremental_assets.delta.columns import BATCH, HASH, REASONS, TABLE
 from incremental_assets.delta.delta_log import open_table
 from incremental_assets.delta.literals import sql_text
 from incremental_assets.delta.read import data_files
-from incremental_assets.delta.side_table import delete_side_rows, put_side_rows, tolerated
+from incremental_assets.delta.side_table import cleanup, delete_side_rows, put_side_rows
 from incremental_assets.engine.target import TargetTable
 from incremental_assets.frames import quoted
 from incremental_assets.quality.gate import is_good
@@ -66,7 +66,7 @@ def tidy(target: TargetTable, counts_from: int, log: Callable[[str], None]) -> N
     there = open_table(path) if counts_from else None
     if there is None:
         return
-    with tolerated(f"{target.name}: rows in quarantine that do not count any more", log):
+    with cleanup(f"{target.name}: rows in quarantine that do not count any more", log):
         files = data_files(path, there.version())
         if any(file.first_batch is None or file.first_batch < counts_from for file in files):
             mine = f"{TABLE} = {sql_text(target.name)}"

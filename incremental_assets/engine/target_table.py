@@ -22,7 +22,7 @@ from incremental_assets.delta.delta_log import (
 )
 from incremental_assets.delta.side_table import (
     CONFLICTS,
-    SIDE,
+    SIDE_ROWS,
     side_table_of,
 )
 from incremental_assets.engine.target import TargetTable
@@ -35,7 +35,7 @@ def last_number(target: TargetTable) -> int:
     side = side_table_of(target.path)
     parts = (
         (target.path, target.name),
-        (side, f"{SIDE} {target.name}"),
+        (side, f"{SIDE_ROWS} {target.name}"),
         (side, f"{CONFLICTS} {target.name}"),
         (target.state.quarantine, target.quarantine_name),
     )

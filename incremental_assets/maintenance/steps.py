@@ -150,7 +150,7 @@ class _Maintenance:
         if self.options.dry_run:
             return result
         outcomes = self.ledger.view().table(target.table.name).outcomes
-        left = quarantine.still_there(target.path, superseded(outcomes))
+        left = quarantine.remaining(target.path, superseded(outcomes))
         if left:
             with self._lock(target) as mine:
                 if not mine:
@@ -237,8 +237,8 @@ class _Maintenance:
             result = replace(result, skipped=(*result.skipped, skipped))
         files = vacuum.unreferenced(target.path, since)
         if files and not self.options.dry_run:
-            vacuum.announce(target.path, vacuum.version_at(target.path, since))
-            files = vacuum.without(target.path, files, self._read_by_loads(target))
+            vacuum.announce_removal(target.path, vacuum.version_at(target.path, since))
+            files = vacuum.without_needed(target.path, files, self._read_by_loads(target))
             vacuum.drop(target.path, files)
         return replace(result, removed=len(files), freed=sum(file.size for file in files))
 

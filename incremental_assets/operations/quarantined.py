@@ -13,8 +13,8 @@ from deltalake.exceptions import DeltaError
 from incremental_assets.days import DayRange
 from incremental_assets.delta import quarantine
 from incremental_assets.delta.delta_log import open_table
-from incremental_assets.delta.quarantine import Superseded
-from incremental_assets.delta.undecodable import decoded, is_undecodable
+from incremental_assets.delta.legacy_text import is_invalid_utf8, read_decoded
+from incremental_assets.delta.quarantine import OutdatedRows
 from incremental_assets.engine.batch import quarantine_path
 from incremental_assets.engine.superseded import superseded, tidy
 from incremental_assets.errors import DefinitionError, LakeError
@@ -117,13 +117,13 @@ def quarantined_rows(
     try:
         rows = query(there, ", ".join(own))
     except (DeltaError, OSError) as error:
-        if not is_undecodable(error):
+        if not is_invalid_utf8(error):
             raise LakeError(f"{path} cannot be read: {error}") from error
-        rows = decoded(path, own)  # an older version kept bytes in place of text
+        rows = read_decoded(path, own)  # an older version kept bytes in place of text
     rows = rows.with_columns(later).select(list(columns))
     settled = Ledger(ledger_path(settings.lake)).view().table(table.name).outcomes
     rows = rows.filter(pl.col("_batch").is_in({e.batch for e in settled if e.state != "abandoned"}))
-    for gone in quarantine.still_there(path, superseded(settled)):
+    for gone in quarantine.remaining(path, superseded(settled)):
         rows = rows.filter(~_is(gone))
     if which.days is not None:
         rows = rows.filter(pl.col("_day").is_between(which.days.first, which.days.last))
@@ -133,7 +133,7 @@ def quarantined_rows(
     return rows.cast({name: _SCHEMA[name] for name in columns}).sort(order)
 
 
-def _is(gone: Superseded) -> pl.Expr:
+def _is(gone: OutdatedRows) -> pl.Expr:
     """Whether a row is one of the superseded ones."""
     found = pl.col("_batch").is_between(gone.low, gone.high, closed="left")
     if gone.day is not None:

@@ -13,7 +13,7 @@ from incremental_assets.days import DayRange, contiguous
 from incremental_assets.decodable import decodable_if_kept
 from incremental_assets.delta.columns import CHANGED_AT, ORDER, WITHIN
 from incremental_assets.delta.delta_log import open_table
-from incremental_assets.delta.quarantine import SAME, Superseded, counting, still_there
+from incremental_assets.delta.quarantine import IDENTITY, OutdatedRows, remaining, without_outdated
 from incremental_assets.delta.read import DataFile, read_version
 from incremental_assets.frames import with_is_among
 from incremental_assets.row_hash import payload_hash
@@ -87,7 +87,7 @@ def quarantine_rows(
     version: int | None,
     which: Which,
     settled: int,
-    superseded: Iterable[Superseded] = (),
+    superseded: Iterable[OutdatedRows] = (),
 ) -> DataFrame | None:
     """Rows that the batches up to `settled` have quarantined; None where there never were any.
 
@@ -99,7 +99,7 @@ def quarantine_rows(
     if "reasons" not in {field.name for field in there.schema().fields}:
         return None
     rows = table_rows(session, path, version, which, "_day").where(f"_batch <= {settled}")
-    rows = counting(rows, still_there(path, superseded, version))
+    rows = without_outdated(rows, remaining(path, superseded, version))
     return rows.withColumns(
         {"reasons": F.array_sort("reasons"), "row": decodable_if_kept(F.col("row"))}
     )
@@ -135,7 +135,7 @@ def as_hashed(rows: DataFrame, *, dated: bool) -> DataFrame:
     return rows if dated else rows.withColumn("_landing_day", F.lit(None).cast("date"))
 
 
-QUARANTINED = Matching("_day", SAME, ("reasons",), ("_file",))
+QUARANTINED = Matching("_day", IDENTITY, ("reasons",), ("_file",))
 
 
 def _key(table: Table) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from pyspark.sql.types import DataType
 
 from incremental_assets.delta.columns import BATCH, DELETED, HASH, TABLE, WHY
 from incremental_assets.delta.read import DataFile, every_file
-from incremental_assets.delta.side_table import SIDE, SIDE_COLUMNS, side_rows, side_table_of
+from incremental_assets.delta.side_table import SIDE_COLUMNS, SIDE_ROWS, side_rows, side_table_of
 from incremental_assets.delta.stage import folder_of
 from incremental_assets.delta.staged_write import SideRows
 from incremental_assets.frames import quoted
@@ -113,7 +113,7 @@ class Destination:
         last = F.max(F.struct(*map(quoted, self.place))).alias("_marker")
         return rows.where(DELETED).groupBy(*map(quoted, self.key)).agg(last)
 
-    def side(self, rows: DataFrame, own: Mapping[str, DataType], name: str = SIDE) -> SideRows:
+    def side(self, rows: DataFrame, own: Mapping[str, DataType], name: str = SIDE_ROWS) -> SideRows:
         """Rows that the table does not show, for its side table; they say why in `_why`."""
         there = {*own, *self.order, *self.lineage, DELETED, WHY}
         named = rows.select(

@@ -15,11 +15,11 @@ from pyspark.sql import functions as F
 from incremental_assets.delta.columns import BATCH, DELETED, HASH, TABLE, WHY
 from incremental_assets.delta.delta_log import version_of
 from incremental_assets.delta.merge import (
-    GONE,
-    LOST,
+    CONFLICT,
     OLD,
+    TO_DELETE,
     join_by_key,
-    last_of_each,
+    latest_per_key,
     merge,
     stage_with,
 )
@@ -86,19 +86,19 @@ class Merge(WriteStrategy):
         latest = frames.cache(_latest(every, to))
         side: list[SideRows] = []
         if changes.deletes:
-            deletes = latest.where(f"{DELETED} AND NOT {LOST}").drop(LOST)
+            deletes = latest.where(f"{DELETED} AND NOT {CONFLICT}").drop(CONFLICT)
             side.append(to.side(deletes.withColumn(WHY, F.lit(DELETED_BECAUSE)), changes.own))
-        conflicts = latest.where(f"{LOST} AND {here}")
+        conflicts = latest.where(f"{CONFLICT} AND {here}")
         if not conflicts.isEmpty():
             side.append(to.side(to.conflicts(conflicts), changes.own, CONFLICTS))
         # A column that the contract no longer has is kept where the table's own row counts.
         written = to.written(changes.own)
         kept = [quoted(n) for n in to.columns if n in latest.columns and quoted(n) not in written]
-        last = latest.where(f"NOT {LOST} AND NOT {DELETED}").select(
+        last = latest.where(f"NOT {CONFLICT} AND NOT {DELETED}").select(
             to.number, *written, *kept, F.lit(True).alias(_THERE)
         )
         incoming = join_by_key(keys, last, to.key, "left", nulls=True)
-        incoming = incoming.withColumn(GONE, F.col(_THERE).isNull()).drop(_THERE)
+        incoming = incoming.withColumn(TO_DELETE, F.col(_THERE).isNull()).drop(_THERE)
         write, _ = merge(
             frames,
             incoming,
@@ -118,7 +118,7 @@ def _only_inserted(latest: DataFrame, to: Destination, changes: ChangeSet) -> St
     How many are conflicts is counted by the way, in the one job that writes them.
     """
     seen = Observation("conflicts")
-    rows = latest.observe(seen, F.count_if(LOST).alias("lost")).where(f"NOT {LOST}")
+    rows = latest.observe(seen, F.count_if(CONFLICT).alias("lost")).where(f"NOT {CONFLICT}")
     rows = spread(rows.select(to.number, *to.written(changes.own)), to)
     if to.counted_by:
         staged = stage(rows, to.path, to.folder, to.partition_by)
@@ -128,7 +128,7 @@ def _only_inserted(latest: DataFrame, to: Destination, changes: ChangeSet) -> St
     side: tuple[SideRows, ...] = ()
     # A row that lost leaves one that stays; of a plan that was found empty nothing is observed.
     if staged.files and seen.get.get("lost"):
-        side = (to.side(to.conflicts(latest.where(LOST)), changes.own, CONFLICTS),)
+        side = (to.side(to.conflicts(latest.where(CONFLICT)), changes.own, CONFLICTS),)
     return StagedWrite(
         staged,
         inserted=inserted(staged, to),
@@ -149,17 +149,17 @@ def _looked_up(
     if deletes is not None:
         latest = latest.join(deletes, list(to.key), "left")
         later = f"_marker IS NULL OR {here} > _marker OR (NOT {DELETED} AND {here} = _marker)"
-        latest = latest.where(f"{later} OR {LOST}").drop("_marker")
+        latest = latest.where(f"{later} OR {CONFLICT}").drop("_marker")
     side: list[SideRows] = []
     if changes.deletes:
-        gone = latest.where(f"{DELETED} AND NOT {LOST}").drop(LOST)
+        gone = latest.where(f"{DELETED} AND NOT {CONFLICT}").drop(CONFLICT)
         side.append(to.side(gone.withColumn(WHY, F.lit(DELETED_BECAUSE)), changes.own))
     incoming = latest.select(
         to.number,
         *to.written(changes.own),
         DELETED,
-        LOST,
-        F.expr(f"{DELETED} OR {LOST}").alias(GONE),
+        CONFLICT,
+        F.expr(f"{DELETED} OR {CONFLICT}").alias(TO_DELETE),
     )
     # Among changes at one place a row beats a delete, then the greater hash wins.
     tied = f"NOT {DELETED} AND {here} <=> {there}"
@@ -173,15 +173,15 @@ def _looked_up(
         to.path,
         to.folder,
         to.key,
-        F.expr(f"({beats}) AND NOT {LOST}"),
+        F.expr(f"({beats}) AND NOT {CONFLICT}"),
         tuple(dict.fromkeys((*to.order, *([to.first_by] if to.first_by else [])))),
         to.keep,
         day=to.counted_by or None,
-        tie=F.expr(f"{LOST} OR ({OLD} IS NOT NULL AND {tied} AND {HASH} != {OLD}.{HASH})"),
-        marks=(DELETED, LOST),
+        conflict=F.expr(f"{CONFLICT} OR ({OLD} IS NOT NULL AND {tied} AND {HASH} != {OLD}.{HASH})"),
+        helpers=(DELETED, CONFLICT),
     )
     if conflicts is not None:
-        loser = f"if({LOST}, {HASH}, least({HASH}, {OLD}.{HASH}))"
+        loser = f"if({CONFLICT}, {HASH}, least({HASH}, {OLD}.{HASH}))"
         side.append(to.side(to.conflicts(conflicts, loser), changes.own, CONFLICTS))
     return replace(write, side=tuple(side))
 
@@ -197,7 +197,7 @@ def _latest(rows: DataFrame, to: Destination) -> DataFrame:
         place = f"CASE WHEN {nobody} THEN {struct_of(to.place)} END"
         rows = rows.withColumn(_TRUNCATE, F.expr(place))
         key = (*key, _TRUNCATE)
-    found = last_of_each(rows, key, order, struct_of((*to.place, DELETED)), f"NOT {DELETED}")
+    found = latest_per_key(rows, key, order, struct_of((*to.place, DELETED)), f"NOT {DELETED}")
     return found.drop(_TRUNCATE)
 
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 from pyspark.sql import functions as F
 
 from incremental_assets.delta.columns import DELETED, HASH
-from incremental_assets.delta.merge import GONE, OLD, merge
+from incremental_assets.delta.merge import OLD, TO_DELETE, merge
 from incremental_assets.delta.stage import stage
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.frames import Frames
@@ -45,14 +45,16 @@ class RecomputeKeys(WriteStrategy):
             rows = changes.rows.select(to.number, *to.written(changes.own))
             staged = stage(rows, to.path, to.folder, to.partition_by)
             return StagedWrite(staged, inserted=inserted(staged, to))
-        rows = changes.rows.select(to.number, *to.written(changes.own), F.col(DELETED).alias(GONE))
+        rows = changes.rows.select(
+            to.number, *to.written(changes.own), F.col(DELETED).alias(TO_DELETE)
+        )
         write, _ = merge(
             frames,
             rows,
             to.path,
             to.folder,
             to.key,
-            F.expr(f"{GONE} OR {HASH} != {OLD}.{HASH}"),
+            F.expr(f"{TO_DELETE} OR {HASH} != {OLD}.{HASH}"),
             (HASH,),
             to.keep,
             day=None,

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from pyspark.sql import DataFrame
 
 from incremental_assets.delta.columns import DELETED
-from incremental_assets.delta.scd2 import VALIDITY, Versions, merge_history
+from incremental_assets.delta.scd2 import VALIDITY, Versions, merge_scd2
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import Mode
@@ -79,7 +79,7 @@ class SCD2(WriteStrategy):
         superseded = to.superseded(frames.session)
         if superseded is not None and here:
             superseded = superseded.where(f"NOT ({here})")
-        write, shows_none = merge_history(
+        write, shows_none = merge_scd2(
             frames,
             changes.changes.select(*to.written(changes.own), DELETED),
             superseded,

@@ -115,7 +115,7 @@ def test_after_a_fence_a_late_append_of_its_batch_is_refused(
     spark: SparkSession, path: str
 ) -> None:
     assert put_fence(path, APP, 1)
-    with pytest.raises(ConflictError, match=r"batch 1 was given up by another run"):
+    with pytest.raises(ConflictError, match=r"batch 1 was abandoned by another run"):
         append(rows(spark, 1, ("too late", JAN_1)), path, 1)
     append(rows(spark, 2, ("a", JAN_1)), path, 2)
 

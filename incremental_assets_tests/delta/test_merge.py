@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets.delta import lookup
 from incremental_assets.delta.delta_log import find_commit
-from incremental_assets.delta.merge import GONE, OLD, merge, replace_files_rows
+from incremental_assets.delta.merge import OLD, TO_DELETE, merge, replace_rows
 from incremental_assets.delta.publish import publish
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.frames import FEW_VALUES, Frames
@@ -103,7 +103,9 @@ def test_a_row_moves_to_another_day_in_the_same_commit(small: Small) -> None:
 
 def test_a_row_that_is_gone_deletes_its_key(small: Small) -> None:
     small.append(1, ("a", JAN_1, 1), ("b", JAN_1, 2))
-    gone = small.frame(2, ("a", JAN_1, 0), ("never there", JAN_1, 0)).withColumn(GONE, F.lit(True))
+    gone = small.frame(2, ("a", JAN_1, 0), ("never there", JAN_1, 0)).withColumn(
+        TO_DELETE, F.lit(True)
+    )
 
     merged, _ = merge(
         Frames.over(small.session), gone, small.path, small.folder(2), ["id"], F.lit(True)
@@ -116,7 +118,7 @@ def test_a_row_that_is_gone_deletes_its_key(small: Small) -> None:
 
 def test_the_last_row_of_a_table_can_be_deleted(small: Small) -> None:
     small.append(1, ("a", JAN_1, 1))
-    gone = small.frame(2, ("a", JAN_1, 0)).withColumn(GONE, F.lit(True))
+    gone = small.frame(2, ("a", JAN_1, 0)).withColumn(TO_DELETE, F.lit(True))
 
     merged, _ = merge(
         Frames.over(small.session), gone, small.path, small.folder(2), ["id"], F.lit(True)
@@ -159,7 +161,7 @@ def test_the_rows_of_a_file_are_replaced_and_others_carried_over(
     monkeypatch.setattr("incremental_assets.frames.FEW_VALUES", few)
     small.append(1, ("a", JAN_1, 1), ("b", JAN_1, 2), ("c", JAN_2, 3))
 
-    merged, carried = replace_files_rows(
+    merged, carried = replace_rows(
         Frames.over(small.session),
         small.frame(2, *repaired),
         small.path,

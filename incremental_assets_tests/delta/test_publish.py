@@ -67,7 +67,7 @@ def test_a_number_is_published_once(small: Small) -> None:
     staged = stage(small.frame(1, ("a", JAN_1, 1)), small.path, small.folder(1), ("dt",))
     publish(staged, small.transaction(1))
 
-    with pytest.raises(ConflictError, match="batch 1 was given up"):
+    with pytest.raises(ConflictError, match="batch 1 was abandoned"):
         publish(staged, small.transaction(1))
 
     assert small.rows() == [("a", "2017-01-01", 1)]

@@ -51,7 +51,7 @@ def test_a_path_with_signs_that_mean_something_elsewhere(small: Small, tmp_path:
     assert found(odd, DeltaTable(odd.path).version()) == [("a", JAN_1, 1), ("b", JAN_2, 2)]
 
 
-def test_a_table_with_deletion_vectors_is_read_by_delta_and_not_written_anew(small: Small) -> None:
+def test_a_table_with_deletion_vectors_is_read_by_delta_and_not_rewritten(small: Small) -> None:
     small.append(1, ("a", JAN_1, 1), ("b", JAN_1, 2))
     table = f"delta.`{small.path}`"
     small.session.sql(
@@ -61,7 +61,7 @@ def test_a_table_with_deletion_vectors_is_read_by_delta_and_not_written_anew(sma
     version = DeltaTable(small.path).version()
 
     assert found(small, version) == [("b", JAN_1, 2)]
-    with pytest.raises(LakeError, match=r"uses deletionVectors, so its files cannot be written"):
+    with pytest.raises(LakeError, match=r"uses deletionVectors, so its files cannot be rewritten"):
         plain_files(small.path, version)
 
 

@@ -13,12 +13,12 @@ from deltalake import DeltaTable
 
 from incremental_assets.delta.delta_log import checkpoint_of, keep_log_short
 from incremental_assets.delta.vacuum import (
-    announce,
+    announce_removal,
     drop,
+    first_complete_version,
     unreferenced,
     version_at,
-    whole_from,
-    without,
+    without_needed,
 )
 from incremental_assets.errors import LakeError
 from incremental_assets.storage import StoredFile, files_below
@@ -159,7 +159,9 @@ def test_a_log_that_cannot_tell_removes_nothing(root: Path) -> None:
     table = Table(root, 30, 20, 1)
     (root / "_delta_log" / f"{1:020d}.json").write_text("{")
 
-    with pytest.raises(LakeError, match=r"gold/table: which files are needed cannot be told"):
+    with pytest.raises(
+        LakeError, match=r"gold/table: its log does not tell which files are needed"
+    ):
         table.gone(days_ago(7))
 
 
@@ -167,17 +169,17 @@ def test_files_of_versions_that_somebody_reads_stay(root: Path) -> None:
     table = Table(root, 30, 20, 9, 1)
     found = unreferenced(table.path, days_ago(7))
 
-    assert [f.path for f in without(table.path, found, [1, 99])] == table.files[:1]
+    assert [f.path for f in without_needed(table.path, found, [1, 99])] == table.files[:1]
 
 
 def test_readers_are_reported_which_versions_are_whole_and_never_less(root: Path) -> None:
     table = Table(root, 1)
-    assert whole_from(table.path) == 0
+    assert first_complete_version(table.path) == 0
 
-    announce(table.path, 4)
-    announce(table.path, 2)
+    announce_removal(table.path, 4)
+    announce_removal(table.path, 2)
 
-    assert whole_from(table.path) == 4
+    assert first_complete_version(table.path) == 4
     assert pl.read_delta(table.path).height == 1
 
 

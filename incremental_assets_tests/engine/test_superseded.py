@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from incremental_assets.delta.quarantine import Superseded
+from incremental_assets.delta.quarantine import OutdatedRows
 from incremental_assets.engine.superseded import superseded
 from incremental_assets.ledger.entry import Entry
 
@@ -30,22 +30,22 @@ def outcome(batch: int, state: Any = "committed", quarantined: int = 1, **named:
         pytest.param([outcome(1), outcome(2, "held")], [], id="a held batch keeps its rows"),
         pytest.param(
             [outcome(1), outcome(2, "held"), outcome(4)],
-            [Superseded(DAY, 2, 4)],
+            [OutdatedRows(DAY, 2, 4)],
             id="a held batch is replaced by the next one",
         ),
         pytest.param(
             [outcome(1), outcome(2, "held"), outcome(3, "held"), outcome(4)],
-            [Superseded(DAY, 2, 3), Superseded(DAY, 2, 4)],
+            [OutdatedRows(DAY, 2, 3), OutdatedRows(DAY, 2, 4)],
             id="held again and again",
         ),
         pytest.param(
             [outcome(1), outcome(2, "held"), outcome(3), outcome(5, mode="rebuild")],
-            [Superseded(DAY, 0, 5)],
+            [OutdatedRows(DAY, 0, 5)],
             id="a rebuild replaces all before it",
         ),
         pytest.param(
             [outcome(1), outcome(3, kind="replay"), outcome(4)],
-            [Superseded(DAY, 0, 3)],
+            [OutdatedRows(DAY, 0, 3)],
             id="a replay says anew what stays",
         ),
         pytest.param(
@@ -53,12 +53,12 @@ def outcome(batch: int, state: Any = "committed", quarantined: int = 1, **named:
         ),
         pytest.param(
             [outcome(1), outcome(2, "dropped", 0, held_by="a_rule"), outcome(3)],
-            [Superseded(DAY, 0, 2, "a_rule")],
+            [OutdatedRows(DAY, 0, 2, "a_rule")],
             id="rows with a reason were dropped",
         ),
         pytest.param(
             [outcome(2, "abandoned", 0, day=date(2017, 1, 6)), outcome(3)],
-            [Superseded(None, 2, 3)],
+            [OutdatedRows(None, 2, 3)],
             id="a batch that was given up, on whichever day",
         ),
         pytest.param(
@@ -72,6 +72,6 @@ def outcome(batch: int, state: Any = "committed", quarantined: int = 1, **named:
     ],
 )
 def test_rows_count_until_their_window_is_judged_again(
-    outcomes: list[Entry], expected: list[Superseded]
+    outcomes: list[Entry], expected: list[OutdatedRows]
 ) -> None:
     assert superseded(outcomes, {DAY}) == expected

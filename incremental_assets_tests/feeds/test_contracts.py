@@ -177,7 +177,7 @@ def test_a_declared_type_that_grew_widens_the_column(
 
     found = [(id_, float(fee)) for id_, fee in grown.rows("silver/tickets", "ticket_id", "fee")]
     assert found == [("a", first), ("b", later), ("c", later)]
-    assert any("no longer" in line and "was written anew" in line for line in grown.said)
+    assert any("no longer" in line and "was rewritten" in line for line in grown.said)
     assert grown.stale() == {}
     again = grown.another("whole")
     again.load(DAY)

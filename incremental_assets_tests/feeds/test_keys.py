@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets.changes import ChangeLog
 from incremental_assets.days import parse_days
-from incremental_assets.delta.compare import rows_apart
+from incremental_assets.delta.compare import differing_rows
 from incremental_assets.engine import keyed
 from incremental_assets.errors import DefinitionError
 from incremental_assets.quality.rules import fail, reconciles
@@ -315,7 +315,7 @@ def test_a_changed_number_of_equal_rows_is_heard_of_and_a_restatement_mends_what
     land("a", "a", "b")
     assert land("a", "a", "a", "b") == [("a", 3), ("b", 1)]
     with monkeypatch.context() as deaf:  # as it was before rows were counted
-        deaf.setattr(keyed, "rows_apart", lambda *args: rows_apart(*args).where("false"))
+        deaf.setattr(keyed, "differing_rows", lambda *args: differing_rows(*args).where("false"))
         assert land("a", "b") == [("a", 3), ("b", 1)]
 
     web.lakehouse.restate(gold, list(parse_days("2017-01-05")), "rows were not counted")

@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from incremental_assets.delta.compact import CompactionLimits
-from incremental_assets.delta.vacuum import whole_from
+from incremental_assets.delta.vacuum import first_complete_version
 from incremental_assets.errors import DefinitionError, LakeError
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.lock import table_lock
@@ -88,7 +88,7 @@ def test_files_that_were_replaced_go_when_the_retention_is_over_and_not_before(
     assert (kept.removed, kept.files_after, kept.version_after) == (2, 1, 2)
     assert kept.freed > 0
     assert pl.read_delta(path)["_batch"].to_list() == [2]
-    assert whole_from(path) == 2
+    assert first_complete_version(path) == 2
     assert keep(lake, later=timedelta(days=9))[SALES.name].removed == 0
 
 

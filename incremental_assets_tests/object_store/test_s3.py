@@ -34,12 +34,12 @@ from incremental_assets.delta.read import DataFile, plain_files
 from incremental_assets.delta.stage import Staged, StagedFile, discard_batch, folder_of
 from incremental_assets.delta.transaction import Transaction
 from incremental_assets.delta.vacuum import (
-    announce,
+    announce_removal,
     drop,
+    first_complete_version,
     unreferenced,
     version_at,
-    whole_from,
-    without,
+    without_needed,
 )
 from incremental_assets.errors import ConflictError, LakeError, SourceError
 from incremental_assets.ledger.entry import Entry
@@ -324,11 +324,11 @@ def test_files_are_exchanged_and_those_that_nobody_needs_are_removed(table: str)
     assert commit_compaction(joined, [joint]) == []  # they are gone
     assert keep_log_short(table, 3, cut=True) == 3
     found = unreferenced(table, later)
-    announce(table, version_at(table, later))
-    drop(table, without(table, found, [1]))
+    announce_removal(table, version_at(table, later))
+    drop(table, without_needed(table, found, [1]))
 
     assert {f.path for f in found} == {f.path for one in (*small, left) for f in one.files}
-    assert whole_from(table) == 3
+    assert first_complete_version(table) == 3
     assert DeltaTable(table).version() == 3
     data = {f.path for f in files_below(table) if f.path.startswith("batch-")}
     assert data == {joined.files[0].path, files[0].path}
@@ -363,7 +363,7 @@ def test_a_clone_stands_on_the_files_of_the_other_table_and_nothing_is_written_t
     log = json.loads(open_file(f"{to}/_delta_log/{1:020d}.json").read().splitlines()[-1])
     assert log["add"]["path"] == f"{table}/{folder_of(APP, 1)}-abcd/dt={DAY}/part-0.parquet"
     assert (bytes_of(to), version_of(table)) == (bytes_of(table), before)
-    with pytest.raises(LakeError, match="has files that lie in another table's folder"):
+    with pytest.raises(LakeError, match="has files in another table's folder"):
         plain_files(to, version_of(to))
 
 

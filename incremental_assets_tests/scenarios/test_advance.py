@@ -234,4 +234,4 @@ def test_versions_of_a_user_of_one_moment_are_written_down_wherever_they_landed(
     assert len(world.rows("silver/users")) == 1
     assert [user for user, _ in lost(world, "silver/users")] == ["u1"]
     columns = world.frame("silver/users").columns
-    assert not {"_lost", "_deleted", "_gone"} & set(columns)
+    assert not {"_conflict", "_deleted", "_to_delete"} & set(columns)

@@ -1,8 +1,8 @@
-"""Tables of an older lake in which bytes lie where text should be: read, and written anew.
+"""Tables of an older version with text that is not UTF-8: reading them, and rewriting their files.
 
-Spark wrote them and reads them. delta-rs, which drops rows of a quarantine and shows them, refuses
-a file with a text that is not UTF-8; so its rows are read by Arrow, which does not look into text,
-and where rows are to be dropped such files are written anew first, decodably, in one commit.
+Spark wrote them and reads them. delta-rs, which shows and drops rows of a quarantine, refuses such
+a file. So its rows are read by Arrow, which does not check text, and before rows are dropped such
+files are rewritten in UTF-8, in one commit.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from incremental_assets.settings import local_path
 from incremental_assets.storage import open_file, remove, write_file
 
 
-def is_undecodable(error: Exception) -> bool:
-    """Whether delta-rs gave up at a text that is not UTF-8. Its error has no type of its own."""
+def is_invalid_utf8(error: Exception) -> bool:
+    """Whether delta-rs failed at a text that is not UTF-8. Its error has no type of its own."""
     return "utf-8" in str(error).lower()
 
 
-def decoded(path: str, columns: Sequence[str]) -> pl.DataFrame:
-    """These columns of all rows, with text as a quarantine keeps it. Raises LakeError.
+def read_decoded(path: str, columns: Sequence[str]) -> pl.DataFrame:
+    """These columns of all rows, with text as a quarantine stores it. Raises LakeError.
 
     A column that a file does not have yet is null there.
     """
@@ -46,25 +46,25 @@ def decoded(path: str, columns: Sequence[str]) -> pl.DataFrame:
     return pl.concat(found, how="diagonal_relaxed") if found else pl.DataFrame(schema=columns)
 
 
-def make_decodable(path: str) -> int:
-    """Write the files anew that hold text which is not UTF-8, in one commit; how many they were.
+def rewrite_as_utf8(path: str) -> int:
+    """Rewrite the files with text that is not UTF-8, in one commit; the number of files.
 
-    What is kept of such a text tells its bytes. Raises LakeError, and ConflictError if others kept
-    writing; the table is then as it was.
+    Such a text is stored in base64, so no byte is lost. Raises LakeError, and ConflictError if
+    others kept writing; the table is then as it was.
     """
 
     def attempt() -> int:
         table = DeltaTable(path)
         files = plain_files(path, table.version())
-        written = {f.path: new for f in files.files if (new := _written_anew(files, f)) is not None}
+        rewritten = {f.path: new for f in files.files if (new := _rewritten(files, f)) is not None}
         try:
-            if written:
-                _exchange(table, files, written)
+            if rewritten:
+                _commit(table, files, rewritten)
         except CommitFailedError:
-            for file in written.values():
+            for file in rewritten.values():
                 remove(f"{path}/{file.path}")
             raise
-        return len(written)
+        return len(rewritten)
 
     return retried_commit(path, attempt, "Nothing was written")
 
@@ -81,15 +81,14 @@ def _rows(path: str, file: DataFile) -> pa.Table:
 
 
 def _columns(rows: pa.Table, file: DataFile, columns: Sequence[str]) -> pl.DataFrame:
-    """The columns of a file, those of its partition with their value."""
-    there = [name for name in columns if name in rows.column_names]
-    frame = pl.DataFrame(rows.select(there))
-    outside = {n: pl.lit(v) for n, v in file.partition.items() if n in columns}
-    return frame.with_columns(**outside)
+    """The columns of a file, with those of its partition."""
+    frame = pl.DataFrame(rows.select([name for name in columns if name in rows.column_names]))
+    partition = {n: pl.lit(v) for n, v in file.partition.items() if n in columns}
+    return frame.with_columns(**partition)
 
 
-def _written_anew(table: TableFiles, file: DataFile) -> StagedFile | None:
-    """A file with its text made decodable, where nobody refers to it; None if all of it was."""
+def _rewritten(table: TableFiles, file: DataFile) -> StagedFile | None:
+    """A staged copy of a file with its text in UTF-8; None if all of it was."""
     rows = _rows(table.path, file)
     decoded_rows = decodable_rows(rows)
     if decoded_rows is rows:
@@ -100,8 +99,8 @@ def _written_anew(table: TableFiles, file: DataFile) -> StagedFile | None:
         name: None if value is None else partition_text(value)
         for name, value in file.partition.items()
     }
-    places = [f"{name}={NO_PARTITION if v is None else v}" for name, v in partition.items()]
-    folder = "/".join([f"{NO_BATCH}-{secrets.token_hex(4)}", *places])
+    folders = [f"{name}={NO_PARTITION if v is None else v}" for name, v in partition.items()]
+    folder = "/".join([f"{NO_BATCH}-{secrets.token_hex(4)}", *folders])
     local = local_path(table.path)
     if local is not None:
         (local / folder).mkdir(parents=True)
@@ -112,14 +111,14 @@ def _written_anew(table: TableFiles, file: DataFile) -> StagedFile | None:
     return StagedFile(path, content.getbuffer().nbytes, now, partition, count, statistics)
 
 
-def _exchange(table: DeltaTable, files: TableFiles, written: dict[str, StagedFile]) -> None:
-    if not written.keys() <= active_paths(table):
+def _commit(table: DeltaTable, files: TableFiles, rewritten: dict[str, StagedFile]) -> None:
+    if not rewritten.keys() <= active_paths(table):
         raise CommitFailedError("a file was replaced meanwhile")
     sizes = {file.path: file.size for file in files.files}
     now = int(time.time() * 1000)
-    staged = Staged(files.path, tuple(written.values()), ())
+    staged = Staged(files.path, tuple(rewritten.values()), ())
     removed = [
         RemoveAction(old, True, now, sizes[old], dict(new.partition))
-        for old, new in written.items()
+        for old, new in rewritten.items()
     ]
     commit_files(table, [*staged.added(), *removed], note='{"decodable":true}', hooks=NO_HOOKS)

@@ -16,9 +16,9 @@ from deltalake.transaction import AddAction
 
 from incremental_assets.decodable import landed_bytes
 from incremental_assets.delta import quarantine
-from incremental_assets.delta.quarantine import Superseded
+from incremental_assets.delta.legacy_text import read_decoded, rewrite_as_utf8
+from incremental_assets.delta.quarantine import OutdatedRows
 from incremental_assets.delta.side_table import abandon_side_rows
-from incremental_assets.delta.undecodable import decoded, make_decodable
 from incremental_assets.errors import LakeError
 from incremental_assets.query import query
 
@@ -77,10 +77,10 @@ FIRST = [(1, DAY, ZIP), (1, DAY, b"bad")]
 SECOND = [(2, DAY, b"text"), (2, DAY, b"worse")]
 LAST = [(2, NEXT, ZIP + b"2")]
 DROPS: dict[str, tuple[Callable[[str], None], list[tuple[int, date, bytes]]]] = {
-    "superseded": (lambda p: quarantine.drop(p, [Superseded(DAY, 1, 2)]), [*SECOND, *LAST]),
+    "superseded": (lambda p: quarantine.drop(p, [OutdatedRows(DAY, 1, 2)]), [*SECOND, *LAST]),
     "given up": (lambda p: abandon_side_rows(p, "quarantine", 2), FIRST),
     "dropped": (
-        lambda p: quarantine.drop(p, [Superseded(DAY, 0, 9, "line_unreadable")]),
+        lambda p: quarantine.drop(p, [OutdatedRows(DAY, 0, 9, "line_unreadable")]),
         [FIRST[1], SECOND[1], *LAST],
     ),
     "expired": (lambda p: quarantine.expire(p, datetime(2017, 1, 6, tzinfo=UTC)), []),
@@ -99,7 +99,7 @@ def test_rows_are_dropped_and_the_others_stay_byte_for_byte(path: str, how: str)
 def test_rows_are_read_where_they_lie_without_a_commit(path: str) -> None:
     version = DeltaTable(path).version()
 
-    found = decoded(path, [*COLUMNS, "reasons"])
+    found = read_decoded(path, [*COLUMNS, "reasons"])
 
     assert sorted(map(landed_bytes, found["row"])) == sorted(r[2] for r in FIRST + SECOND + LAST)
     assert set(found["_day"]) == {DAY, NEXT}
@@ -110,11 +110,11 @@ def test_rows_are_read_where_they_lie_without_a_commit(path: str) -> None:
 def test_only_files_that_hold_bytes_are_written_anew_and_once(path: str) -> None:
     before = set(DeltaTable(path).file_uris())
 
-    assert make_decodable(path) == 2
+    assert rewrite_as_utf8(path) == 2
 
     version, left = DeltaTable(path).version(), set(DeltaTable(path).file_uris())
     assert len(before & left) == 1
-    assert make_decodable(path) == 0
+    assert rewrite_as_utf8(path) == 0
     assert DeltaTable(path).version() == version
     assert kept(path) == sorted(FIRST + SECOND + LAST)
 
@@ -124,4 +124,4 @@ def test_a_file_that_is_gone_is_an_error_in_words(path: str) -> None:
         file.unlink()
 
     with pytest.raises(LakeError, match=r"1\.parquet cannot be read"):
-        decoded(path, COLUMNS)
+        read_decoded(path, COLUMNS)
