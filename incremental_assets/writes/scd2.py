@@ -88,7 +88,7 @@ class SCD2(WriteStrategy):
             to.folder,
             Versions(to.key, to.order, shown, to.first_by, to.valid_time),
             rebuilt=keys,
-            carried=carried,
+            carried_forward=carried,
         )
         if shows_none is None:
             return write
