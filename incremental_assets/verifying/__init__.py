@@ -1,4 +1,4 @@
-"""Proving that a table is what building it in one go would make of it."""
+"""Verifying that a table equals a rebuild of it."""
 
 from incremental_assets.verifying.verified import Compared, DayCompared, Verified
 from incremental_assets.verifying.verify import verify

@@ -1,7 +1,7 @@
 """Two tables compared row by row, in one job: what is missing, extra or different, by day.
 
-Rows are matched by their key, or where there is none by all that they say; those of one key by
-their order, so that a doubled row is an extra one. Values are compared exactly, nulls as values.
+Rows are matched by their key, or without one by all their columns; those of one key by their
+order, so that a doubled row is an extra one. Values are compared exactly, nulls as values.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _DAY, _KEY, _NTH, _ROW = "_v_day", "_v_key", "_v_nth", "_v_row"
 
 @dataclass(frozen=True)
 class Matching:
-    """How rows of a table are told apart: the column of the `day`, the `key` (none: all of them).
+    """How rows of a table are matched: the column of the `day`, the `key` (none: all columns).
 
-    `columns` are what is compared, `shown` what an example says of a row. `forgets` is said where
-    the rebuild may lack what was there once, and equal rows count as one: only a doubled row is
-    extra then, and others that the table alone has are not judged.
+    `columns` are compared, `shown` are shown of an example. With `forgets` the rebuild may lack
+    rows that the source no longer has, and equal rows count as one: only a doubled row is extra
+    then, and others that only the table has are not judged.
     """
 
     day: str
@@ -61,12 +61,12 @@ def compare(real: DataFrame, rebuilt: DataFrame, by: Matching) -> Compared:
         .when(different, "different")
         .otherwise("same")
     )
-    marks = [F.when(there, apart[name]).alias(f"_apart_{i}") for i, name in enumerate(compared)]
+    differs = [F.when(there, apart[name]).alias(f"_apart_{i}") for i, name in enumerate(compared)]
     rows = joined.select(
         F.coalesce(f"b.{_DAY}", f"a.{_DAY}").alias("day"),
         kind.alias("kind"),
         F.coalesce(f"b.{_KEY}", f"a.{_KEY}").alias("shown"),
-        *marks,
+        *differs,
     )
     counts = [F.count_if(F.col(f"_apart_{i}")).alias(f"_apart_{i}") for i in range(len(compared))]
     found = rows.groupBy("day").agg(

@@ -1,4 +1,4 @@
-"""Building tables anew in a scratch lake, by the very code that loads them."""
+"""Rebuilding tables in a scratch lake, by the code that loads them."""
 
 from __future__ import annotations
 
@@ -17,21 +17,23 @@ from incremental_assets.table import Table
 from incremental_assets.verifying.scope import Part
 
 
-def put_bronze(
-    house: Lakehouse,
+def clone_bronze(
+    lakehouse: Lakehouse,
     scratch: Lakehouse,
     bronze: Sequence[Table],
     view: LedgerView,
     versions: Mapping[str, int],
 ) -> None:
-    """Let the scratch lake stand on bronze as it is at these versions, with what is known of it."""
+    """Clone bronze at these versions into the scratch lake, with its entries in the ledger."""
     entries = []
     for table in bronze:
         if table.name not in versions:
             continue
         name = table.name
-        clone(f"{house.settings.lake}/{name}", versions[name], f"{scratch.settings.lake}/{name}")
-        # That a file was repaired is no news to who has read nothing yet.
+        clone(
+            f"{lakehouse.settings.lake}/{name}", versions[name], f"{scratch.settings.lake}/{name}"
+        )
+        # A repaired file needs no restatement where nothing was read yet.
         entries += [
             replace(entry, kind="advance", files=())
             for entry in view.table(name).committed
@@ -41,10 +43,9 @@ def put_bronze(
 
 
 def rebuild(scratch: Lakehouse, part: Part, view: LedgerView) -> list[str]:
-    """Build the days of a table, and tell which of its rules would have held a day.
+    """Build the days of a table; a note for each of its rules that would have held a day.
 
-    Nothing is held: what the gate would say of a day that was published is told, and its rows are
-    compared like any other's.
+    No day is held: the rows of such a day are compared like any other's.
     """
     table, history = part.table, view.table(part.table.name)
     accepted = {entry.day for entry in history.outcomes if entry.state == "accepted"}
@@ -52,16 +53,16 @@ def rebuild(scratch: Lakehouse, part: Part, view: LedgerView) -> list[str]:
     def planned(days: Sequence[date], scratch_view: LedgerView) -> Plan:
         now = scratch.now()
         plan = plan_table(table, days, scratch_view, scratch.settings, utc_today(now), now=now)
-        return all_let_through(plan, table, lambda day: _as_far_as_read(table, day, view))
+        return without_holds(plan, table, lambda day: _as_far_as_read(table, day, view))
 
     result = scratch.load_as(table, part.days, planned, "a verification")
     return would_hold(result, table, accepted)
 
 
-def all_let_through(
+def without_holds(
     plan: Plan, table: Table, windows: Callable[[DayWork], DayWork] = lambda day: day
 ) -> Plan:
-    """The plan with the days as `windows` makes them, and no rule that holds one of them."""
+    """The plan with windows by `windows`, and all rules waived, so that none holds a day."""
     names = frozenset(table.checks())
     works = tuple(
         replace(
@@ -74,13 +75,13 @@ def all_let_through(
 
 
 def would_hold(result: TableLoadResult, table: Table, accepted: set[date]) -> list[str]:
-    """What would have held days of a rebuild, but for those that somebody accepted.
+    """A note for each rule that would have held days of a rebuild that nobody accepted.
 
     Raises LakeError if a day was not built all the same.
     """
     if result.failed:
         day, why = next(iter(result.failed.items()))
-        raise LakeError(f"{table.name} {day} could not be built anew: {why.reason}.")
+        raise LakeError(f"{table.name} {day} could not be rebuilt: {why.reason}.")
     blocking = {name for name, check in table.checks().items() if check.blocking}
     broken: dict[str, list[tuple[date, str]]] = {}
     for day, done in result.days.items():
@@ -95,7 +96,7 @@ def would_hold(result: TableLoadResult, table: Table, accepted: set[date]) -> li
 
 
 def _as_far_as_read(table: Table, todo: DayWork, view: LedgerView) -> DayWork:
-    """The day's windows of bronze, which end where the table has read to."""
+    """The day with windows of bronze that end at the table's watermark."""
     if not table.is_typed:
         return todo
     history = view.table(table.name)

@@ -1,4 +1,4 @@
-"""The rows of a table, and of its quarantine, that are compared, and how they are told apart."""
+"""The rows of a table, and of its quarantine, that are compared, and how they are matched."""
 
 from __future__ import annotations
 
@@ -21,21 +21,20 @@ from incremental_assets.table import Table
 from incremental_assets.verifying.compare import Matching
 
 # Of the load's own columns those that say which change of a key is the later one.
-_MEANT = (ORDER, WITHIN, CHANGED_AT)
+_ORDER_COLUMNS = (ORDER, WITHIN, CHANGED_AT)
 _LEFT_OUT = "_left_out"
 
 
 @dataclass(frozen=True)
-class Which:
-    """Which days of a table are compared: of those asked for all but some, and none from a day on.
+class RowSelection:
+    """The days of a table that are compared: those asked for before `before`, but `except_days`.
 
-    Rows of `files` are not.
-
-    Rows without a day, or of a day that the ledger does not know, are compared.
+    Rows of `files` are not compared; rows without a day, or of a day that the ledger does not know,
+    are.
     """
 
     asked: DayRange | None = None
-    but: Collection[date] = ()
+    except_days: Collection[date] = ()
     before: date | None = None
     files: Collection[str] = ()
 
@@ -43,7 +42,7 @@ class Which:
         """The condition on a column that holds the day."""
         found = [
             f"{column} NOT BETWEEN DATE'{days.first}' AND DATE'{days.last}'"
-            for days in contiguous(self.but)
+            for days in contiguous(self.except_days)
         ]
         if self.before is not None:
             found.append(f"{column} < DATE'{self.before}'")
@@ -57,27 +56,29 @@ class Which:
         return self.asked is None or file.partition.get(column) in self.asked
 
 
-def table_rows(session: SparkSession, path: str, version: int, which: Which, day: str) -> DataFrame:
+def table_rows(
+    session: SparkSession, path: str, version: int, selection: RowSelection, day: str
+) -> DataFrame:
     """The rows of a version of a table of the days that are compared."""
-    rows = read_version(session, path, version, lambda file: which.may_hold(file, day))
-    if which.files:
-        rows = with_is_among(rows, _LEFT_OUT, F.col("_file"), which.files)
+    rows = read_version(session, path, version, lambda file: selection.may_hold(file, day))
+    if selection.files:
+        rows = with_is_among(rows, _LEFT_OUT, F.col("_file"), selection.files)
         rows = rows.where(f"NOT {_LEFT_OUT}").drop(_LEFT_OUT)
-    return rows.where(which.sql(day))
+    return rows.where(selection.sql(day))
 
 
 def rebuilt_rows(
-    session: SparkSession, path: str, real: DataFrame, which: Which, day: str
+    session: SparkSession, path: str, real: DataFrame, selection: RowSelection, day: str
 ) -> DataFrame:
-    """The rows of a rebuild likewise; where nothing was to be built there is no table."""
-    made = open_table(path)
-    if made is None:
+    """The rows of a rebuild likewise; where nothing was rebuilt there is no table."""
+    rebuilt = open_table(path)
+    if rebuilt is None:
         return real.where("false")
-    return table_rows(session, path, made.version(), which, day)
+    return table_rows(session, path, rebuilt.version(), selection, day)
 
 
 def with_lines(rows: DataFrame) -> DataFrame:
-    """Rows of bronze with their lines as they are kept today, whatever version kept them."""
+    """Rows of bronze with their lines as this version stores them, whichever stored them."""
     return rows.withColumn("_raw", decodable_if_kept(F.col("_raw")))
 
 
@@ -85,7 +86,7 @@ def quarantine_rows(
     session: SparkSession,
     path: str,
     version: int | None,
-    which: Which,
+    selection: RowSelection,
     settled: int,
     superseded: Iterable[OutdatedRows] = (),
 ) -> DataFrame | None:
@@ -98,7 +99,7 @@ def quarantine_rows(
         return None
     if "reasons" not in {field.name for field in there.schema().fields}:
         return None
-    rows = table_rows(session, path, version, which, "_day").where(f"_batch <= {settled}")
+    rows = table_rows(session, path, version, selection, "_day").where(f"_batch <= {settled}")
     rows = without_outdated(rows, remaining(path, superseded, version))
     return rows.withColumns(
         {"reasons": F.array_sort("reasons"), "row": decodable_if_kept(F.col("row"))}
@@ -108,18 +109,18 @@ def quarantine_rows(
 def by_key(table: Table, real: DataFrame, rebuilt: DataFrame) -> Matching:
     """How the rows of a silver or gold table are matched, and which columns are compared."""
     names = dict.fromkeys((*real.columns, *rebuilt.columns))
-    columns = [n for n in names if not n.startswith("_") or n in _MEANT]
+    columns = [n for n in names if not n.startswith("_") or n in _ORDER_COLUMNS]
     key = [name for name in _key(table) if name in names]
     return Matching("dt", key, columns, key)
 
 
 def by_line(real: DataFrame) -> Matching:
-    """How the rows of a bronze table of landed files are matched: by all that they say."""
+    """How the rows of a bronze table of landed files are matched: by all their columns."""
     return Matching("_landing_day", (), [n for n in real.columns if n != "_batch"], ("_file",))
 
 
 def by_hash(*, dated: bool) -> Matching:
-    """How those of a stored source are, which may forget; the file may be another by now."""
+    """How those of a stored source are, which may lack old rows; the file may be another now."""
     days = ("_landing_day",) if dated else ()
     return Matching(
         "_landing_day", ("_hash",), (*days, "payload", "_raw"), ("_hash",), forgets=True
@@ -127,7 +128,7 @@ def by_hash(*, dated: bool) -> Matching:
 
 
 def as_hashed(rows: DataFrame, *, dated: bool) -> DataFrame:
-    """Rows of a stored source as they are compared: a column that came later makes no other row.
+    """Rows of a stored source as they are compared: a column that was added makes no difference.
 
     Where the day is that of the load, a rebuild has none.
     """

@@ -1,8 +1,8 @@
-"""What has to be built anew to prove a table, and which of its days can be compared.
+"""What has to be rebuilt to verify a table, and which of its days can be compared.
 
-Told by the ledger alone. A silver day is built anew from just what it has read of bronze, so what
-it has not read yet makes no difference. That is not so where what it has read is no longer there
-(a file was repaired since), and a gold day that is stale was made of an upstream that is no more.
+The ledger alone decides. A silver day is rebuilt from just what it has read of bronze, so what it
+has not read yet makes no difference. It cannot be compared where bronze no longer has what it read
+(a file was repaired since), nor can a stale gold day, which was made from an earlier upstream.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Reasons = Mapping[date, str]
 
 @dataclass(frozen=True)
 class Part:
-    """The days of one table that are built anew."""
+    """The days of one table that are rebuilt."""
 
     table: Table
     days: tuple[date, ...]
@@ -30,7 +30,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Scope:
-    """What is built anew, upstreams first, from which bronze tables, and what is compared.
+    """What is rebuilt, upstreams first, from which bronze tables, and what is compared.
 
     `left_out` are the days that are not compared, with why; of a table whose rows belong to keys
     it may be that none can be. `before` bounds what is compared from above, where a later day
@@ -43,7 +43,7 @@ class Scope:
     before: date | None = None
 
     def days_of(self, table: Table) -> tuple[date, ...]:
-        """The days of a table that are built anew."""
+        """The days of a table that are rebuilt."""
         return next((part.days for part in self.parts if part.table.name == table.name), ())
 
 
@@ -51,7 +51,7 @@ def scope_of(
     table: Table, tables: Sequence[Table], view: LedgerView, asked: DayRange | None
 ) -> Scope:
     """The scope of verifying these days of a silver or gold table; None: all that it has."""
-    broken = _Broken(view)
+    broken = _NotRebuildable(view)
     left_out, before = _left_out(table, view, broken.of(table))
     if asked is not None:
         left_out = {day: why for day, why in left_out.items() if day in asked}
@@ -82,7 +82,7 @@ def stands_alone(table: Table) -> bool:
 
 
 def _left_out(table: Table, view: LedgerView, broken: Reasons) -> tuple[Reasons, date | None]:
-    """The days that are not compared, with why, and the day from which on none is."""
+    """The days that are not compared, with the reason, and the day from which on none is."""
     history = view.table(table.name)
     found = dict(broken)
     for day in _offered(table, view):
@@ -115,8 +115,8 @@ def _offered(table: Table, view: LedgerView) -> set[date]:
     return found
 
 
-class _Broken:
-    """Per table the loaded days whose rows cannot be made again, with why."""
+class _NotRebuildable:
+    """Per table: the loaded days whose rows cannot be rebuilt, with the reason."""
 
     def __init__(self, view: LedgerView) -> None:
         self._view = view
@@ -171,7 +171,7 @@ class _Broken:
         return self._all_of(table, found)
 
     def _all_of(self, table: Table, found: Reasons) -> Reasons:
-        """Where one day spoils all, why each day is."""
+        """The reason for each day, where one day affects all."""
         if not found:
             return found
         first = min(found)

@@ -1,8 +1,8 @@
-"""A scratch place for a lake that lives as long as one verification.
+"""A scratch lake that lives as long as one verification.
 
-It lies inside the lake, where whichever Spark loads the lake can write, unless somebody names
-another place. One that a killed run left behind is removed by the next: on a local disk as soon as
-its owner is dead, in an object store, which cannot tell, after two days.
+It is inside the lake, where the Spark that loads the lake can write, unless another path is given.
+The next verification removes what a killed run left: on a local disk as soon as the owner is dead,
+in an object store, where that is unknown, after two days.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _WHEN = "%Y%m%dT%H%M%S"
 
 @contextmanager
 def scratch_lake(
-    place: str, now: datetime, needed: int, say: Callable[[str], None]
+    path: str, now: datetime, needed: int, log: Callable[[str], None]
 ) -> Iterator[str]:
-    """A folder of its own below `place`, which is removed at the end whatever happens.
+    """A folder below `path`, which is removed at the end in any case.
 
     Raises LakeError if nothing can be written there, or the disk has not the `needed` bytes.
     """
-    remove_left_over(place, now, say)
-    root = local_path(place)
-    folder = f"{place}/{_NAMED}{now:{_WHEN}}-{secrets.token_hex(4)}"
+    remove_left_over(path, now, log)
+    root = local_path(path)
+    folder = f"{path}/{_NAMED}{now:{_WHEN}}-{secrets.token_hex(4)}"
     if root is None:
         try:
             yield folder
@@ -47,31 +47,31 @@ def scratch_lake(
         yield folder
 
 
-def remove_left_over(place: str, now: datetime, say: Callable[[str], None]) -> None:
-    """Remove what killed runs have left below a place."""
-    root = local_path(place)
+def remove_left_over(path: str, now: datetime, log: Callable[[str], None]) -> None:
+    """Remove what killed runs left below a path."""
+    root = local_path(path)
     if root is not None and not root.is_dir():
         return
-    for name in folders_in(place):
+    for name in folders_in(path):
         if not name.startswith(_NAMED):
             continue
         if _is_old(name, now) if root is None else not _is_alive(root / name):
-            say(f"{place}/{name} was left by a run that died, and is removed")
-            remove(f"{place}/{name}")
+            log(f"{path}/{name} was left by a run that died, and is removed")
+            remove(f"{path}/{name}")
             if root is not None:
-                remove(f"{place}/{name}.lock")
+                remove(f"{path}/{name}.lock")
 
 
 @contextmanager
 def _owned(root: Path, folder: Path, needed: int) -> Iterator[None]:
-    """The folder, with a lock beside it that is free as soon as this process is gone."""
+    """The folder, with a lock file that is free as soon as this process has ended."""
     lock = _lock(folder)
     try:
         root.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     except OSError as error:
         raise LakeError(
-            f"{root} is not writable: {error.strerror or error}. Name another place for the "
+            f"{root} is not writable: {error.strerror or error}. Name another path for the "
             "rebuild by --scratch."
         ) from error
     try:
@@ -82,7 +82,7 @@ def _owned(root: Path, folder: Path, needed: int) -> Iterator[None]:
         remove(str(folder))
         remove(lock.lock_file)
         lock.release()
-        with suppress(OSError):  # another run may use the place, too
+        with suppress(OSError):  # another run may use the path, too
             root.rmdir()
 
 
@@ -91,7 +91,7 @@ def _require_room(root: Path, needed: int) -> None:
     if free < needed:
         raise LakeError(
             f"The rebuild needs about {size_text(needed)}, and {root} has {size_text(free)} left. "
-            "Make room, name another place by --scratch, or verify fewer days."
+            "Make room, name another path by --scratch, or verify fewer days."
         )
 
 

@@ -34,7 +34,7 @@ class Compared:
 
     `columns` counts per column the rows in which it differs; `examples` are at most five keys of
     rows that differ, each with what is wrong and its day. `not_judged` are rows of which the
-    source has nothing to tell any more.
+    source no longer has anything.
     """
 
     days: tuple[DayCompared, ...] = ()
@@ -55,10 +55,10 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What came of verifying a table at the Delta `version` that its batch `batch` had left.
+    """The result of verifying a table at its Delta `version`, as of its batch `batch`.
 
-    `left_out` are the days that were not compared, each with why; `notes` what else is to be told;
-    `rebuilt` how many days of which tables were built anew. `seconds` is wall time.
+    `left_out` are the days that were not compared, each with the reason; `notes` is further text;
+    `rebuilt` how many days of which tables were rebuilt. `seconds` is wall time.
     """
 
     table: str

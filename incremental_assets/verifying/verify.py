@@ -1,4 +1,4 @@
-"""Verifying a table: building it anew from bronze in a scratch place, and comparing row by row."""
+"""Verifying a table: rebuilding it from bronze in a scratch lake, and comparing row by row."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from incremental_assets.plan.together import require_all_together
 from incremental_assets.spark.failure import SPARK_ERRORS, what_failed
 from incremental_assets.spark.load_session import own_session, size_of
 from incremental_assets.table import Table
-from incremental_assets.verifying.bronze import Landed, landed, load_again
+from incremental_assets.verifying.bronze import Reload, reload, reload_of
 from incremental_assets.verifying.compare import compare
-from incremental_assets.verifying.rebuild import put_bronze, rebuild
+from incremental_assets.verifying.rebuild import clone_bronze, rebuild
 from incremental_assets.verifying.rows import (
     QUARANTINED,
-    Which,
+    RowSelection,
     as_hashed,
     by_hash,
     by_key,
@@ -45,63 +45,63 @@ _NAMED_DAYS = 5
 
 
 def verify(
-    house: Lakehouse, table: Table, days: DayRange | None = None, scratch: str | None = None
+    lakehouse: Lakehouse, table: Table, days: DayRange | None = None, scratch: str | None = None
 ) -> Verified:
-    """Build a table, and all that it is made of, anew from bronze, and compare it row by row.
+    """Rebuild a table, and all tables above it, from bronze, and compare it row by row.
 
-    The rebuild lies below `scratch` (a path or URI; default in the lake) until it is compared.
+    The rebuild is below `scratch` (a path or URI; default in the lake) until it is compared.
     Nothing of the lake is changed, and loads that go on meanwhile are not waited for: everything
     is read as it is now. Days that are stale or held are left out. Raises DefinitionError where
-    there is nothing that could be compared, LedgerError if the ledger and what the table is made of
-    are not of the same time, and LakeError if it could not be done.
+    there is nothing to compare, LedgerError if the ledger and these tables are inconsistent, and
+    LakeError if the comparison failed.
     """
     started = time.monotonic()
-    require_all_together(house.ledger, house.settings, _made_of(table))
-    view = _view(house)
+    require_all_together(lakehouse.ledger, lakehouse.settings, _made_of(table))
+    view = _view(lakehouse)
     history = view.table(table.name)
     _require_loaded(table, history, days)
     of = _of_bronze if table.layer == "bronze" else _of_derived
-    found = of(house, table, view, days, scratch or f"{house.settings.lake}/{FOLDER}")
+    found = of(lakehouse, table, view, days, scratch or f"{lakehouse.settings.lake}/{FOLDER}")
     return replace(found, seconds=round(time.monotonic() - started, 3))
 
 
 def _of_derived(
-    house: Lakehouse, table: Table, view: LedgerView, days: DayRange | None, place: str
+    lakehouse: Lakehouse, table: Table, view: LedgerView, days: DayRange | None, scratch_path: str
 ) -> Verified:
-    """A silver or gold table: it and all between it and bronze is built anew."""
-    scope = scope_of(table, house.tables, view, days)
-    fixed = _fixed(house, table, scope, view)
+    """A silver or gold table: it and all tables between it and bronze are rebuilt."""
+    scope = scope_of(table, lakehouse.tables, view, days)
+    fixed = _fixed(lakehouse, table, scope, view)
     history = view.table(table.name)
     found = Verified(table.name, fixed.versions[table.name], history.high, left_out=scope.left_out)
     if not scope.days_of(table):
         return found
-    _tell(house, table, scope, view)
-    size = sum(_bytes(house, part) for part in scope.parts)
-    house.log(f"{table.name}: the rebuild takes about {size_text(size)} below {place}")
-    with scratch_lake(place, house.now(), size, house.log) as folder:
-        return _compared(house, house.in_lake(folder), table, scope, fixed, found, days)
+    _log_scope(lakehouse, table, scope, view)
+    size = sum(_bytes(lakehouse, part) for part in scope.parts)
+    lakehouse.log(f"{table.name}: the rebuild takes about {size_text(size)} below {scratch_path}")
+    with scratch_lake(scratch_path, lakehouse.now(), size, lakehouse.log) as folder:
+        return _compared(lakehouse, lakehouse.in_lake(folder), table, scope, fixed, found, days)
 
 
 def _of_bronze(
-    house: Lakehouse, table: Table, view: LedgerView, days: DayRange | None, place: str
+    lakehouse: Lakehouse, table: Table, view: LedgerView, days: DayRange | None, scratch_path: str
 ) -> Verified:
-    """A bronze table: what its source still has of it is loaded again."""
-    what, history = landed(house, table, view, days), view.table(table.name)
-    path = f"{house.settings.lake}/{table.name}"
+    """A bronze table: what its source still has is loaded again."""
+    what, history = reload_of(lakehouse, table, view, days), view.table(table.name)
+    path = f"{lakehouse.settings.lake}/{table.name}"
     version = _version(path, history)
     found = Verified(table.name, version, history.high, left_out=what.left_out, notes=what.notes)
     if not what.days:
         return found
     size = bytes_of(path)
-    house.log(
+    lakehouse.log(
         f"{table.name}: {len(what.days)} days are loaded again from the source, which takes about "
-        f"{size_text(size)} below {place}"
+        f"{size_text(size)} below {scratch_path}"
     )
-    with scratch_lake(place, house.now(), size, house.log) as folder:
-        scratch = house.in_lake(folder)
-        notes = load_again(scratch, what, view)
-        house.log(f"{table.name}: version {version} is compared with the rebuild")
-        with _comparing(house, table, [path, f"{folder}/{table.name}"]) as session:
+    with scratch_lake(scratch_path, lakehouse.now(), size, lakehouse.log) as folder:
+        scratch = lakehouse.in_lake(folder)
+        notes = reload(scratch, what, view)
+        lakehouse.log(f"{table.name}: version {version} is compared with the rebuild")
+        with _comparing(lakehouse, table, [path, f"{folder}/{table.name}"]) as session:
             rows = _lines_compared(session, what, (path, version), f"{folder}/{table.name}", days)
     if rows.not_judged:
         notes.append(f"{rows.not_judged} rows are no longer at the source, and are not compared")
@@ -110,13 +110,15 @@ def _of_bronze(
 
 
 def _lines_compared(
-    session: SparkSession, what: Landed, at: tuple[str, int], again: str, days: DayRange | None
+    session: SparkSession, what: Reload, at: tuple[str, int], again: str, days: DayRange | None
 ) -> Compared:
     """Bronze at a path and version against what was loaded again."""
     day = "_landing_day"
-    which = Which(days, tuple(what.left_out), files=what.files) if what.dated else Which()
-    real = with_lines(table_rows(session, *at, which, day))
-    rebuilt = with_lines(rebuilt_rows(session, again, real, which, day))
+    selection = (
+        RowSelection(days, tuple(what.left_out), files=what.files) if what.dated else RowSelection()
+    )
+    real = with_lines(table_rows(session, *at, selection, day))
+    rebuilt = with_lines(rebuilt_rows(session, again, real, selection, day))
     if what.table.feed is not None:
         return compare(real, rebuilt, by_line(real))
     real = as_hashed(real.where(f"{day} IS NOT NULL"), dated=True)
@@ -138,11 +140,11 @@ def _made_of(table: Table) -> list[Table]:
     return [*above.values(), table]
 
 
-def _view(house: Lakehouse) -> LedgerView:
-    """The ledger; to ask makes none."""
-    if open_table(ledger_path(house.settings.lake)) is None:
+def _view(lakehouse: Lakehouse) -> LedgerView:
+    """The ledger, without creating one."""
+    if open_table(ledger_path(lakehouse.settings.lake)) is None:
         return LedgerView(None)
-    return house.ledger.view()
+    return lakehouse.ledger.view()
 
 
 def _require_loaded(table: Table, history: TableHistory, days: DayRange | None) -> None:
@@ -155,15 +157,15 @@ def _require_loaded(table: Table, history: TableHistory, days: DayRange | None) 
         raise DefinitionError(f"{table.name} has none of the days {days}; it has {named(loaded)}.")
 
 
-def _fixed(house: Lakehouse, table: Table, scope: Scope, view: LedgerView) -> _Fixed:
-    lake = house.settings.lake
+def _fixed(lakehouse: Lakehouse, table: Table, scope: Scope, view: LedgerView) -> _Fixed:
+    lake = lakehouse.settings.lake
     versions = {
         each.name: _version(f"{lake}/{each.name}", view.table(each.name))
         for each in (*scope.bronze, table)
         if view.table(each.name).committed
     }
-    aside = open_table(quarantine_path(house.settings, table))
-    return _Fixed(view, versions, None if aside is None else aside.version())
+    quarantine = open_table(quarantine_path(lakehouse.settings, table))
+    return _Fixed(view, versions, None if quarantine is None else quarantine.version())
 
 
 def _version(path: str, history: TableHistory) -> int:
@@ -182,20 +184,20 @@ def _version(path: str, history: TableHistory) -> int:
     return max(known, default=0)
 
 
-def _tell(house: Lakehouse, table: Table, scope: Scope, view: LedgerView) -> None:
+def _log_scope(lakehouse: Lakehouse, table: Table, scope: Scope, view: LedgerView) -> None:
     for part in scope.parts:
         of = len(view.table(part.table.name).last_committed)
         what = f"{len(part.days)} of {of} days" if len(part.days) < of else f"all {of} days"
-        house.log(f"{table.name}: {part.table.name} is built anew, {what}")
+        lakehouse.log(f"{table.name}: {part.table.name} is rebuilt, {what}")
 
 
-def _bytes(house: Lakehouse, part: Part) -> int:
-    path, loaded = f"{house.settings.lake}/{part.table.name}", set(part.days)
+def _bytes(lakehouse: Lakehouse, part: Part) -> int:
+    path, loaded = f"{lakehouse.settings.lake}/{part.table.name}", set(part.days)
     return bytes_of(path, None if part.table.write.recomputes_keys else loaded)
 
 
 def _compared(
-    house: Lakehouse,
+    lakehouse: Lakehouse,
     scratch: Lakehouse,
     table: Table,
     scope: Scope,
@@ -203,70 +205,72 @@ def _compared(
     found: Verified,
     days: DayRange | None,
 ) -> Verified:
-    """Build the parts of the scope, and compare the table with the one among them."""
+    """Rebuild the parts of the scope, and compare the table with its rebuild."""
     notes = list(found.notes)
-    put_bronze(house, scratch, scope.bronze, fixed.view, fixed.versions)
+    clone_bronze(lakehouse, scratch, scope.bronze, fixed.view, fixed.versions)
     for part in scope.parts:
         notes += rebuild(scratch, part, fixed.view)
-    which = _which(table, scope, days)
-    path = f"{house.settings.lake}/{table.name}"
+    selection = _selection(table, scope, days)
+    path = f"{lakehouse.settings.lake}/{table.name}"
     again = f"{scratch.settings.lake}/{table.name}"
-    house.log(f"{table.name}: version {found.version} is compared with the rebuild")
-    with _comparing(house, table, [path, again]) as session:
-        real = table_rows(session, path, found.version, which, "dt")
-        rebuilt = rebuilt_rows(session, again, real, which, "dt")
+    lakehouse.log(f"{table.name}: version {found.version} is compared with the rebuild")
+    with _comparing(lakehouse, table, [path, again]) as session:
+        real = table_rows(session, path, found.version, selection, "dt")
+        rebuilt = rebuilt_rows(session, again, real, selection, "dt")
         rows = compare(real, rebuilt, by_key(table, real, rebuilt))
-        aside, told = _quarantine(session, house, scratch, table, fixed, which)
-    notes += [*told, *_makers(fixed.view.table(table.name), rows, aside)]
+        quarantine, more = _quarantine(session, lakehouse, scratch, table, fixed, selection)
+    notes += [*more, *_makers(fixed.view.table(table.name), rows, quarantine)]
     rebuilt_days = {part.table.name: len(part.days) for part in scope.parts}
-    return replace(found, rows=rows, quarantine=aside, notes=tuple(notes), rebuilt=rebuilt_days)
+    return replace(
+        found, rows=rows, quarantine=quarantine, notes=tuple(notes), rebuilt=rebuilt_days
+    )
 
 
 @contextmanager
-def _comparing(house: Lakehouse, table: Table, paths: Sequence[str]) -> Iterator[SparkSession]:
+def _comparing(lakehouse: Lakehouse, table: Table, paths: Sequence[str]) -> Iterator[SparkSession]:
     """A session for comparing; what goes wrong in Spark is a LakeError."""
     try:
-        with own_session(house.spark(), size_of(0, [bytes_of(path) for path in paths])) as session:
+        with own_session(
+            lakehouse.spark(), size_of(0, [bytes_of(path) for path in paths])
+        ) as session:
             yield session
     except SPARK_ERRORS as error:
         raise LakeError(
             f"{table.name} could not be compared: Spark failed: {what_failed(error)}. Nothing was "
-            "changed; run again, and if it fails again, look into what is said here."
+            "changed; run again, and if it fails again, look into this error."
         ) from error
 
 
-def _which(table: Table, scope: Scope, days: DayRange | None) -> Which:
-    """The rows' days to compare. Rows of keys lie on days of their own, which nothing holds."""
-    but = () if table.write.recomputes_keys else tuple(scope.left_out)
-    return Which(days, but, scope.before)
+def _selection(table: Table, scope: Scope, days: DayRange | None) -> RowSelection:
+    """The days to compare. Rows of recomputed keys are on days of their own, which none holds."""
+    except_days = () if table.write.recomputes_keys else tuple(scope.left_out)
+    return RowSelection(days, except_days, scope.before)
 
 
 def _quarantine(
     session: SparkSession,
-    house: Lakehouse,
+    lakehouse: Lakehouse,
     scratch: Lakehouse,
     table: Table,
     fixed: _Fixed,
-    which: Which,
+    selection: RowSelection,
 ) -> tuple[Compared, list[str]]:
-    """The quarantine against that of the rebuild, but for days of which somebody dropped rows."""
+    """The quarantine against that of the rebuild, but for days of which rows were dropped."""
     if not table.is_typed:
         return Compared(), []
     history = fixed.view.table(table.name)
-    gone = _dropped(history) | _expired(house, history)
-    which = replace(which, but=(*which.but, *gone))
+    left_out = _dropped(history) | _expired(lakehouse, history)
+    selection = replace(selection, except_days=(*selection.except_days, *left_out))
     again = quarantine_path(scratch.settings, table)
-    made = open_table(again)
+    version = None if (there := open_table(again)) is None else there.version()
     settled = history.unsettled[0].batch - 1 if history.unsettled else history.last_batch
-    aside = quarantine_path(house.settings, table)
-    superseding = superseded(history.outcomes)
-    real = quarantine_rows(session, aside, fixed.quarantine, which, settled, superseding)
-    rebuilt = quarantine_rows(
-        session, again, None if made is None else made.version(), which, 2**31
-    )
+    outdated = superseded(history.outcomes)
+    path = quarantine_path(lakehouse.settings, table)
+    real = quarantine_rows(session, path, fixed.quarantine, selection, settled, outdated)
+    rebuilt = quarantine_rows(session, again, version, selection, 2**31)
     notes = (
-        [f"quarantine of {named(gone)} is not compared: rows were dropped, or have expired"]
-        if gone
+        [f"quarantine of {named(left_out)} is not compared: rows were dropped, or have expired"]
+        if left_out
         else []
     )
     sides = _both(real, rebuilt)
@@ -287,12 +291,12 @@ def _dropped(history: TableHistory) -> set[date]:
     return {day for day, batch in dropped.items() if rebuilt.get(day, 0) < batch}
 
 
-def _expired(house: Lakehouse, history: TableHistory) -> set[date]:
+def _expired(lakehouse: Lakehouse, history: TableHistory) -> set[date]:
     """The days of which rows may have been in quarantine for too long."""
-    keep = house.settings.quarantine_days
+    keep = lakehouse.settings.quarantine_days
     if not keep:
         return set()
-    before = house.now() - timedelta(days=keep)
+    before = lakehouse.now() - timedelta(days=keep)
     return {e.day for e in history.loads if e.rows_quarantined and e.recorded_at < before}
 
 

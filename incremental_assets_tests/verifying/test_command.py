@@ -44,7 +44,7 @@ def test_the_exit_status_says_whether_a_table_is_what_a_rebuild_makes_of_it(worl
     told = json.loads(equal.stdout)
     assert (equal.returncode, told["equal"], told["rows"]["days"][0]["compared"]) == (0, True, 3)
     assert [each["day"] for each in told["left_out"]] == ["2017-01-05"]
-    assert "silver/sales is built anew, 1 of 2 days" in equal.stderr
+    assert "silver/sales is rebuilt, 1 of 2 days" in equal.stderr
     assert everything_in(world.settings.lake) == before
 
     remove(world.path("silver/sales"), "order_id = 'a1'")

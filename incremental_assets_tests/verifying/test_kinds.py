@@ -177,7 +177,7 @@ def test_copies_of_a_catalogue_of_which_one_is_lost(lake: Lakes) -> None:
     found = verified(shop, "bronze/products")
     assert (found.equal, days_of(found)) == (True, ["2017-01-04", "2017-01-05", "2017-01-08"])
     assert left_out(found)["2017-01-07"] == (
-        "the copy of 2017-01-06, from which it is told, was not loaded again"
+        "the snapshot of 2017-01-06, which it is compared with, was not loaded again"
     )
     lose_lines(
         shop.spark, shop.path("bronze/products"), "_landing_day = '2017-01-08' AND _key LIKE '%a%'"
@@ -190,7 +190,7 @@ def test_one_full_copy_that_is_overwritten_cannot_be_built_again(lake: Lakes) ->
     shop.put_delta("products", pl.DataFrame({"sku": ["a"], "name": ["A"], "price": [1.5]}))
     shop.load("2017-01-10")
 
-    with pytest.raises(DefinitionError, match="bronze/products cannot be built anew: its source"):
+    with pytest.raises(DefinitionError, match="bronze/products cannot be rebuilt: its source"):
         verified(shop, "bronze/products")
     assert verified(shop, "silver/products").equal
 

@@ -124,11 +124,11 @@ def test_a_lost_line_of_bronze_is_found_and_files_that_are_gone_are_named(world:
     assert found.equal
     assert days_of(found) == ["2017-01-02", "2017-01-03"]
     assert left_out(found) == {
-        "2017-01-04": "stale: events/2017-01-04/a.jsonl are gone from the landing, or have changed"
+        "2017-01-04": "stale: events/2017-01-04/a.jsonl are no longer in the landing, or have changed"
     }
     assert found.notes == (
         "2017-01-02: events/2017-01-02/new.jsonl are not loaded yet",
-        "2017-01-03: rows of events/2017-01-03/a.jsonl are not compared: gone, or changed",
+        "2017-01-03: rows of events/2017-01-03/a.jsonl are not compared: removed, or changed",
     )
 
 

@@ -1,4 +1,4 @@
-"""What has to be built anew for days of a table, and which of them can be compared."""
+"""What has to be rebuilt for days of a table, and which of them can be compared."""
 
 from __future__ import annotations
 
