@@ -1,7 +1,7 @@
 """The statistics of a data file, as Delta keeps them, from the footer of its Parquet file.
 
 Delta's protocol, "Per-file statistics": `numRecords`, and per column `minValues`, `maxValues` and
-`nullCount`. A column that is left out is not skipped on, so what cannot be said exactly is left
+`nullCount`. Readers do not prune by a column that is left out, so what has no exact bound is left
 out: text of more than 32 characters, floating point, nested columns.
 """
 
@@ -38,7 +38,7 @@ def file_statistics(footer: pq.FileMetaData) -> tuple[int, str]:
                 low = _json_value(min(s.min for s in bounded), up=False)
                 high = _json_value(max(s.max for s in bounded), up=True)
             except (OverflowError, ValueError):
-                continue  # an instant that Python cannot say: beyond the year 9999
+                continue  # an instant that Python cannot represent: beyond the year 9999
             if low is not None and high is not None:
                 lows[name], highs[name] = low, high
     parts: Mapping[str, Any] = {
@@ -51,7 +51,7 @@ def file_statistics(footer: pq.FileMetaData) -> tuple[int, str]:
 
 
 def _json_value(value: Any, *, up: bool) -> Any:  # noqa: PLR0911 - a case per type
-    """A bound as JSON; None where it cannot be said exactly or, for an instant, safely."""
+    """A bound as JSON; None where there is no exact or, for an instant, safe one."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):

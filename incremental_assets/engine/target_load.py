@@ -178,7 +178,7 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
     def gate(self, frames: Frames, read: SourceWindow) -> _Judged | None:
         target = self._target
         gone = None if read.live is None else ~read.live
-        counted = count(read.rows, target.rules, None, None, gone=gone, values=read.values)
+        counted = count(read.rows, target.rules, None, None, deletes=gone, values=read.values)
         checks = self._checks(read, counted, gone)
         failed = [r for r in checks if r.severity == "fail" and not r.passed]
         if failed:

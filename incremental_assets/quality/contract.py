@@ -25,12 +25,12 @@ OnNewColumn = Literal["evolve", "discard", "freeze"]
 
 @dataclass(frozen=True, init=False)
 class Contract:
-    """The declared columns of a table and what becomes of fields that nobody declared.
+    """The declared columns of a table, and what happens to undeclared fields.
 
     `evolve`: a new field becomes a new nullable string column, holding the field's JSON text (a
     later value of another type then still fits). `discard`: it stays in bronze alone. `freeze`: a
     day with such a field is held until the contract declares it or the feed is repaired. A mapping
-    says it by field, `"*"` for all others: `Contract({"*": "freeze", "debug": "discard"}, …)`.
+    gives it by field, `"*"` for all others: `Contract({"*": "freeze", "debug": "discard"}, …)`.
     """
 
     columns: Mapping[str, FieldType]
@@ -63,24 +63,23 @@ class Contract:
                 f"{both} are declared" if both else f"{unknown} is none of {get_args(OnNewColumn)}"
             )
             raise DefinitionError(
-                "Contract: on_new_column says what becomes of fields that are not declared: "
-                f"{what}."
+                f"Contract: on_new_column is about fields that are not declared: {what}."
             )
         object.__setattr__(self, "columns", MappingProxyType(dict(columns)))
         object.__setattr__(self, "on_new_column", MappingProxyType(by_field))
 
     def of_new(self, field: str) -> OnNewColumn:
-        """What becomes of a field that nobody declared, in whatever case it is written."""
+        """What happens to an undeclared field, in whatever case it is written."""
         return self.on_new_column.get(field.lower(), self.on_new_column["*"])
 
     @property
     def freezes_new(self) -> bool:
-        """Whether a field that nobody declared can hold a day."""
+        """Whether an undeclared field can hold a day."""
         return "freeze" in self.on_new_column.values()
 
     @property
     def freezes_values(self) -> tuple[str, ...]:
-        """The columns of which a value that does not fit holds the day."""
+        """The columns of which an unreadable value holds the day."""
         return tuple(name for name, kind in self.columns.items() if kind.on_type_error == "freeze")
 
     def apply(self, rows: DataFrame) -> DataFrame:
@@ -139,7 +138,7 @@ class Contract:
         return grown
 
     def refused(self, found: Iterable[str]) -> list[str]:
-        """The fields of a batch that are frozen out, each in words."""
+        """The fields of a batch that the contract refuses, each described."""
         declared = {name.lower(): name for name in self.columns}
         return [
             f"{name} (declared as {declared[name.lower()]})" if name.lower() in declared else name
@@ -148,22 +147,24 @@ class Contract:
         ]
 
     def missing(self, found: Iterable[str], asked: Iterable[str]) -> list[str]:
-        """Of the `asked` columns those that no row has, each in words.
+        """Those of the `asked` columns that no row has, each described.
 
-        A column that need not be there is named only where an undeclared field looks like it.
+        A column that is not required is named only where an undeclared field resembles it.
         """
         fields = set(found)
         unknown = sorted(fields - set(self.columns))
-        told = []
+        missing = []
         for name in asked:
             if name in fields:
                 continue
             like = _alike(name, unknown)
             if like:
-                told.append(f"{name} is in no row, and {like} is, which nobody declared: renamed?")
+                missing.append(
+                    f"{name} is in no row, and {like} is, which nobody declared: renamed?"
+                )
             elif self.columns[name].required:
-                told.append(f"{name} is in no row")
-        return told
+                missing.append(f"{name} is in no row")
+        return missing
 
     @staticmethod
     def undeclared(name: str) -> Column:
@@ -174,7 +175,7 @@ class Contract:
 
 
 def _alike(name: str, others: Sequence[str]) -> str:
-    """The one of the others that reads most like a name; "" if none does."""
+    """The one of the others that resembles a name most; "" if none does."""
     bare = {_bare(other): other for other in reversed(others)}
     found = difflib.get_close_matches(_bare(name), bare, 1, _ALIKE)
     return bare[found[0]] if found else ""

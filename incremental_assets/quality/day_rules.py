@@ -66,8 +66,8 @@ def no_empty_files() -> DayRule:
         empty = day.empty_files
         more = ["…"] if len(empty) > _MOST_NAMED else []
         names = ", ".join([*empty[:_MOST_NAMED], *more])
-        said = f"{len(empty)} of {day.files} files are empty"
-        return Verdict(not empty, f"{said}: {names}" if empty else said, len(empty), 0)
+        text = f"{len(empty)} of {day.files} files are empty"
+        return Verdict(not empty, f"{text}: {names}" if empty else text, len(empty), 0)
 
     return DayRule("no_empty_files", "No landed file is empty.", judge)
 
@@ -108,15 +108,15 @@ def reconciles_with(
             require_aggregate(f"reconciles_with({table!r}, …), {name}", sql)
 
     def judge(day: DayCounts) -> Verdict:
-        worst, told = 0.0, []
+        worst, differences = 0.0, []
         for name in sums:
             got, expected = (Decimal(side.get(name) or 0) for side in (day.measured, day.elsewhere))
             apart = abs(got - expected)
             share = float(apart / abs(expected)) if expected else float(apart > 0)
             worst = max(worst, share)
             if share > within:
-                told.append(f"{name} is {got}, {table} has {expected} ({share:.2%} apart)")
-        return Verdict(not told, "; ".join(told) or "equal enough", worst, within)
+                differences.append(f"{name} is {got}, {table} has {expected} ({share:.2%} apart)")
+        return Verdict(not differences, "; ".join(differences) or "equal enough", worst, within)
 
     exact = "decimal(38,4)"
     return DayRule(

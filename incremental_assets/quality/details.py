@@ -1,4 +1,4 @@
-"""What exactly cannot be read of a row: the field, the type that it should have, and its value."""
+"""Details of unreadable values: the field, its declared type, and the value."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CUT = "the line is no JSON object"
 
 
 def with_details(rows: DataFrame, contract: Contract) -> DataFrame:
-    """Add `_details: array<string>`: one for each reason that says that something is unreadable.
+    """Add `_details: array<string>`: one for each reason of an unreadable value or line.
 
     Takes `_reasons`, `_line` and the fields that the contract read. For rows that are quarantined
     only: the values are looked up by name, which costs more than the gate itself does.
@@ -32,19 +32,21 @@ def with_details(rows: DataFrame, contract: Contract) -> DataFrame:
         text = F.to_json(F.try_element_at(FIELDS, field))
         more = F.when(F.length(text) > _LONGEST, "…").otherwise("")
         value = F.concat(F.substring(text, 1, _LONGEST), more)
-        said = F.concat(field, F.lit(": "), value, F.lit(" is no "), F.try_element_at(types, field))
-        return F.when(reason == LINE, _of_line()).otherwise(said)
+        unfit = F.concat(
+            field, F.lit(": "), value, F.lit(" is no "), F.try_element_at(types, field)
+        )
+        return F.when(reason == LINE, _of_line()).otherwise(unfit)
 
-    told = F.filter(F.transform(unread, detail), lambda text: text.isNotNull())
-    return rows.withColumn(DETAILS, told)
+    details = F.filter(F.transform(unread, detail), lambda text: text.isNotNull())
+    return rows.withColumn(DETAILS, details)
 
 
 def _of_line() -> Column:
-    """Why a line is not one JSON object, as far as Spark's own parsers can tell.
+    """Why a line is not one JSON object, as far as Spark's own parsers show it.
 
     `try_parse_json` reads the first value and drops what follows; a name that is repeated makes it
-    fail. `get_json_object` goes on, and writes what it read anew: without what follows, with double
-    quotes, and nothing of what is no value (`NaN`).
+    fail. `get_json_object` goes on, and writes the value that it read: without what follows, with
+    double quotes, and without what is no JSON value (`NaN`).
     """
     line = F.col("_line")
     begins_with_object = F.ltrim(line).startswith("{") & F.try_parse_json(line).isNotNull()

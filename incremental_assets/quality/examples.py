@@ -1,4 +1,4 @@
-"""A few keys of the rows that broke a rule, for a person to look into: never whole rows."""
+"""Examples: a few keys of the rows that broke a rule, never whole rows."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ def examples(
     rules: Sequence[Rule],
     day: str | None,
     key: Sequence[str],
-    gone: Column | None = None,
+    deletes: Column | None = None,
     *,
     broken: int,
 ) -> Examples:
     """Up to five keys per day and rule, in their order; rows are prepared, and have `_reasons`.
 
-    Rows that are `gone` break only what quarantines them. A row without a key is named by the file
-    that it came from. One Spark job over rows that are kept: to be asked for only where something
-    broke a rule. At most so many rows as `broken` did; a few are fetched and put in order here,
-    for which Spark would plan an aggregate, a window and a sort.
+    Deletes break only the rules that quarantine them. A row without a key is named by its file. One
+    Spark job over cached rows: call it only where something broke a rule. At most `broken` rows
+    did; a few are fetched and sorted here, for which Spark would plan an aggregate, a window and a
+    sort.
     """
-    live = F.lit(1) == F.lit(1) if gone is None else ~gone
+    live = F.lit(1) == F.lit(1) if deletes is None else ~deletes
     live = live if day else live & is_good()
     watched = [
         F.when(live & ~F.coalesce(rule.condition(), F.lit(False)), F.lit(rule.name))
@@ -58,7 +58,7 @@ def _in_order(found: Iterable[Row]) -> Examples:
     for row in found:
         for reason in row["why"]:
             texts.setdefault((row["day"], _rule(reason)), set()).add(row["key"])
-    return {place: tuple(sorted(keys)[:MOST]) for place, keys in texts.items()}
+    return {rule: tuple(sorted(keys)[:MOST]) for rule, keys in texts.items()}
 
 
 def _rule(reason: str) -> str:

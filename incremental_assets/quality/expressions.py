@@ -32,14 +32,14 @@ def parsed(who: str, sql: str, what: str) -> exp.Condition:
 def require_condition(who: str, sql: str) -> list[str]:
     """The columns that a condition on one row reads.
 
-    Raises DefinitionError for what is none, or looks further than a row.
+    Raises DefinitionError for what is none, or reads more than a row.
     """
     from sqlglot import exp
 
     found = parsed(who, sql, "condition")
     if found.find(exp.AggFunc) or found.find(exp.Query) or found.find(exp.Window):
         raise DefinitionError(
-            f"{who}: {sql!r} looks further than one row; use a rule on the day, or unique() "
+            f"{who}: {sql!r} reads more than one row; use a rule on the day, or unique() "
             "and references()."
         )
     # Of a field inside a column, the column is the first part.

@@ -1,8 +1,8 @@
-"""The names of a feed's fields: known ones are counted with the rows, others only asked for.
+"""The names of a feed's fields: known ones are counted with the rows, others in a bounded query.
 
-A feed decides how its fields are called and how many there are; one that writes keys as names has
-millions. So the gate's aggregate says which of the known names there are and whether there are
-others. Only then is another query made for those, and it is bounded.
+A feed decides on the names and the number of its fields; one that writes keys as names has
+millions. So the gate's aggregate finds which of the known names the rows have, and whether there
+are others. Only then the others are queried.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from incremental_assets.quality.contract import COLUMN, FIELDS, MOST_NEW_COLUMNS, RESERVED, Contract
 
 MOST_NEW_FIELDS = 1_000
-"""So many undeclared fields of a day are looked at: first those that `on_new_column` names, then
+"""The most undeclared fields of a day that are read: first those that `on_new_column` names, then
 those that can be columns, by name."""
 LONGEST_NAME = 255
 """A longer name is cut, and can be no column."""
@@ -37,7 +37,7 @@ class Names:
         return cls(contract, tuple(sorted(fields | set(contract.columns))))
 
     def aggregates(self) -> Mapping[str, Column]:
-        """What tells which fields rows have: `field_0` … by the known names, `unknown` and `new`.
+        """Aggregates over the fields of rows: `field_0` … by the known names, `unknown` and `new`.
 
         `unknown` and `new` are the most fields in a row that are not known, and those of them that
         are to become columns or to hold the day.
@@ -53,7 +53,7 @@ class Names:
         return F.array_except(F.map_keys(FIELDS), known)
 
     def named(self, policies: Collection[str]) -> list[str]:
-        """The fields, in lower case, of which `on_new_column` says by name what becomes of them."""
+        """The fields, in lower case, that `on_new_column` names with one of these policies."""
         return [n for n, p in self.contract.on_new_column.items() if n != "*" and p in policies]
 
     def _matters(self, name: Column) -> Column:
@@ -84,15 +84,15 @@ def unknown_names(rows: DataFrame, day: str, names: Names) -> DataFrame:
         .otherwise(2)
     )
     cut = F.concat(F.left(name, F.lit(LONGEST_NAME - 1)), F.lit(_CUT))
-    place = F.row_number().over(Window.partitionBy("day").orderBy("rank", "name"))
+    position = F.row_number().over(Window.partitionBy("day").orderBy("rank", "name"))
     return (
         rows.select(F.col(day).alias("day"), F.explode(names.others()).alias("name"))
         .select("day", F.when(F.length(name) > LONGEST_NAME, cut).otherwise(name).alias("name"))
         .distinct()
         .select("day", "name", rank.alias("rank"))
-        .withColumn("place", place)
-        .where(F.col("place") <= MOST_NEW_FIELDS + 1)
-        .orderBy("day", "place")
+        .withColumn("position", position)
+        .where(F.col("position") <= MOST_NEW_FIELDS + 1)
+        .orderBy("day", "position")
     )
 
 

@@ -24,7 +24,7 @@ from incremental_assets.quality.rule import (
     Severity,
 )
 
-# Reasons that say only that a row came at the wrong time: outside the share that holds a day.
+# Reasons of rows that only came at the wrong time: they do not count to the share that holds a day.
 APART = ("too_late", "too_early", "before_start")
 READABLE = "values_readable"
 IN_TIME = "business_day_in_time"
@@ -41,9 +41,9 @@ _STRUCTURAL = {
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """Something to count by the way: an aggregate, and what makes one of those of several groups.
+    """A further aggregate, and how those of several groups are combined.
 
-    `combine` is given what is not null, and is not asked where all is.
+    `combine` gets the values that are not null, and is not called without any.
     """
 
     column: Column
@@ -52,12 +52,12 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class DayGate:
-    """One day before the gate: its rows, how many have which reasons, and which fields there are.
+    """The counts of one day: its rows, how many have which reasons, and their fields.
 
-    The rows of a target are of no day, and stand under None.
+    The rows of a target are of no day: `day` is None.
 
-    `unknown` and `new`: there are fields besides, and such that matter; `more_fields`: there are
-    more of these than were looked at.
+    `unknown` and `new`: there are other fields, and such that matter; `more_fields`: there are more
+    of these than were read.
     """
 
     day: date | None
@@ -112,7 +112,7 @@ def structural_rules(contract: Contract | None) -> Mapping[str, tuple[str, Sever
 
 
 def prepared(rows: DataFrame, rules: Sequence[Rule], scope: Scope) -> DataFrame:
-    """Add the columns `_rule_…` of the rules that look further than one row."""
+    """Add the columns `_rule_…` of the rules that read more than one row."""
     for rule in rules:
         if isinstance(rule, RowRule) and rule.prepare is not None:
             with naming(rule):
@@ -122,7 +122,7 @@ def prepared(rows: DataFrame, rules: Sequence[Rule], scope: Scope) -> DataFrame:
 
 @contextmanager
 def naming(rule: Rule) -> Iterator[None]:
-    """Spark's word against a rule becomes an error that names the rule."""
+    """An error of Spark about a rule becomes one that names the rule."""
     try:
         yield
     except AnalysisException as error:
@@ -148,9 +148,9 @@ def _try_each(rows: DataFrame, rules: Sequence[Rule]) -> None:
 
 
 def _wrong(rule: Rule, error: AnalysisException) -> DefinitionError:
-    said = str(error).partition("\n")[0]
+    why = str(error).partition("\n")[0]
     return DefinitionError(
-        f"Rule {rule.name} does not fit the table: {said}. Correct the rule; nothing was published."
+        f"Rule {rule.name} does not fit the table: {why}. Correct the rule; nothing was published."
     )
 
 
@@ -216,18 +216,17 @@ def count(
     day: str | None,
     late: Column | None = None,
     flags: Mapping[str, Column] = MappingProxyType({}),
-    gone: Column | None = None,
+    deletes: Column | None = None,
     names: Names | None = None,
     values: Mapping[str, Value] = MappingProxyType({}),
 ) -> Counted:
     """Count everything that the rules need, by day, in one pass over the rows.
 
-    `day` names the column to group by (None: the rows are of no day), `late` tells a late row, and
-    the good rows with each of the `flags` are counted. What is `gone`, a delete, says nothing of
-    the values that a row should have: rules neither measure nor count it. Rows are counted by their
-    reasons, of which there are few combinations, so that a rule more costs nothing here. Of the
-    fields those are told that `names` knows, and whether there are others. `values` are counted of
-    all rows besides.
+    `day` names the column to group by (None: the rows are of no day), `late` selects late rows, and
+    the good rows with each of the `flags` are counted. A row that `deletes` has no values that
+    rules could measure or count. Rows are counted by their reasons, of which there are few
+    combinations, so that a rule more costs nothing here. Of the fields, those that `names` knows
+    are found, and whether there are others. `values` are aggregates over all rows.
     """
     # Of a target only good rows count: a day is held for what lands, a load for what it publishes.
     judged = ~F.array_contains("_reasons", LINE) if day else is_good()
@@ -239,7 +238,7 @@ def count(
         found = rows.groupBy(
             (F.col(day) if day else F.lit(None).cast("date")).alias("day"),
             F.col("_reasons").alias("reasons"),
-            *([gone.alias("gone")] if gone is not None else []),
+            *([deletes.alias("deletes")] if deletes is not None else []),
         ).agg(
             F.count(F.lit(1)).alias("rows"),
             F.count_if(F.lit(False) if late is None else late).alias("late"),
@@ -263,7 +262,7 @@ def count(
     for row in groups:
         day_so_far = days.get(row["day"]) or DayGate(row["day"])
         gate = _with_rows(day_so_far, row["reasons"], row["rows"], row["late"])
-        live = gone is None or not row["gone"]
+        live = deletes is None or not row["deletes"]
         if live and not row["reasons"]:
             measured = {name: row[f"measure_{name}"] for name in measures}
             gate = replace(gate, measured=measured, measured_rows=row["rows"])
@@ -295,11 +294,11 @@ def _combined(groups: Sequence[Row], values: Mapping[str, Value]) -> Mapping[str
 def with_new_fields(
     counted: Counted, rows: DataFrame, day: str, names: Names, asked: Sequence[str]
 ) -> Counted:
-    """The counts with the names of fields that are not known, where somebody has to know them.
+    """The counts with the names of unknown fields, where they are needed.
 
-    That is where they are to become columns or to hold the day, and where one of the `asked`
-    columns is in no row, as it may have been renamed. Of a day with more than MOST_NEW_FIELDS the
-    others are not named: `more_fields` says so.
+    They are needed where they become columns or hold the day, and where one of the `asked` columns
+    is in no row, as it may have been renamed. Of a day with more than MOST_NEW_FIELDS the others
+    are not named, and `more_fields` is true.
     """
     wanted = {
         gate.day
@@ -321,7 +320,7 @@ def with_new_fields(
 
 
 def _with_rows(gate: DayGate, reasons: Sequence[str], rows: int, late: int) -> DayGate:
-    """The counts of a day with some rows more that have the same reasons."""
+    """The counts of a day with further rows, which have the same reasons."""
     rejected = rows if reasons else 0
     apart = rows if reasons and set(reasons) <= set(APART) else 0
     unreadable = any(reason.endswith("_unreadable") for reason in reasons)
@@ -341,7 +340,7 @@ def _with_rows(gate: DayGate, reasons: Sequence[str], rows: int, late: int) -> D
 
 
 def aggregates(rules: Sequence[Rule]) -> Mapping[str, Column]:
-    """What made rows are judged by: `broken_…` of each row rule, `measure_…` of day rules."""
+    """The aggregates that judge gold rows: `broken_…` of row rules, `measure_…` of day rules."""
     broken = {
         f"broken_{rule.name}": F.count_if(~F.coalesce(rule.condition(), F.lit(False)))
         for rule in watched_rules(rules)
@@ -351,12 +350,12 @@ def aggregates(rules: Sequence[Rule]) -> Mapping[str, Column]:
 
 
 def watched_rules(rules: Sequence[Rule]) -> list[RowRule]:
-    """The row rules that quarantine nothing: what breaks them is counted."""
+    """The row rules that do not quarantine: rows that break them are counted."""
     return [r for r in rules if isinstance(r, RowRule) and r.severity != "quarantine"]
 
 
 def measures_of(rules: Sequence[Rule]) -> Mapping[str, Callable[[], Column]]:
-    """What the day rules want measured of a day's good rows, by `rule.measure`."""
+    """The measures of the day rules over a day's good rows, by `rule.measure`."""
     return {
         f"{rule.name}.{name}": measure
         for rule in rules

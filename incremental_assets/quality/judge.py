@@ -1,4 +1,4 @@
-"""Judging what the gate counted: what each rule of a table says to a day."""
+"""Judging the counts of the gate: the result of each rule for a day."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class RuleResult:
 
 
 def judge_rows(gate: DayGate, rules: Sequence[Rule], counted: Counted) -> list[RuleResult]:
-    """The result of each row rule, and of what every typed table is judged by."""
+    """The result of each row rule, and of the rules of every typed table."""
     in_time = sum(gate.reasons.get(reason, 0) for reason in APART)
     results = [
         _rows_result(READABLE, gate.unreadable, gate.rows),
@@ -58,7 +58,7 @@ def judge_rows(gate: DayGate, rules: Sequence[Rule], counted: Counted) -> list[R
 
 
 def judge_fields(gate: DayGate, contract: Contract, asked: Iterable[str]) -> list[RuleResult]:
-    """What a contract says to a day's fields; the `asked` columns have to be in some row."""
+    """The results of a contract for a day's fields; the `asked` columns have to be in some row."""
     results = []
     if contract.freezes_new:
         unknown = contract.refused(gate.fields)
@@ -70,12 +70,12 @@ def judge_fields(gate: DayGate, contract: Contract, asked: Iterable[str]) -> lis
         results.append(_fields_result(DECLARED, "fail", len(unknown), found, gate))
     if contract.freezes_values:
         misfits = {n: gate.reasons.get(f"{n}_unreadable", 0) for n in contract.freezes_values}
-        told = [
+        misfit_texts = [
             f"{count} values of {name} are no {contract.columns[name].sql}"
             for name, count in misfits.items()
             if count
         ]
-        found = "; ".join(told) or "all values can be read"
+        found = "; ".join(misfit_texts) or "all values can be read"
         results.append(_fields_result(FIT, "fail", sum(misfits.values()), found, gate))
     missing = contract.missing(gate.fields, asked) if gate.fields else []
     found = "; ".join(missing) or "no column is missing"
@@ -90,10 +90,10 @@ def _fields_result(
 
 
 def not_named(counted: Counted) -> list[str]:
-    """What is to be told of days with more new fields than are looked at."""
+    """Messages about days with more new fields than are read."""
     return [
         f"{gate.day}: the rows have more than {MOST_NEW_FIELDS} fields that nobody declared; the "
-        f"first {MOST_NEW_FIELDS} were looked at, the values of all stay in bronze"
+        f"first {MOST_NEW_FIELDS} were read, the values of all stay in bronze"
         for gate in counted.days.values()
         if gate.more_fields
     ]
@@ -129,7 +129,7 @@ def _rows_result(rule: str, bad: int, rows: int) -> RuleResult:
 
 
 def row_result(rule: RowRule, bad: int, rows: int) -> RuleResult:
-    """What a row rule says to so many rows that break it, of so many."""
+    """The result of a row rule that `bad` of `rows` rows break."""
     allowed = [f"{rule.rows_allowed} rows"] if rule.rows_allowed else []
     allowed += [f"{rule.share_allowed:.2%}"] if rule.share_allowed else []
     text = f"{bad} of {rows} rows break it"

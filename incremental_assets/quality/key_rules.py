@@ -20,24 +20,24 @@ def unique(*columns: str) -> RowRule:
     Of several rows in a batch the first in order of the table's key, then of all their values,
     passes and the others break the rule, also where that one is quarantined for another reason; so
     do rows whose values another row of their day in the table has. A row with the key of the one in
-    the table is another version of it, and no copy.
+    the table is another version of it, and no duplicate.
     """
     if not columns:
         raise DefinitionError("unique(): name at least one column.")
     name = f"{'_'.join(columns)}_unique"
-    mark = f"{HELPER}{name}"
+    flag = f"{HELPER}{name}"
 
     def prepare(rows: DataFrame, scope: Scope) -> DataFrame:
         own = [quoted(column) for column in columns]
         complete = " AND ".join(f"{column} IS NOT NULL" for column in own)
-        rows = rows.withColumn(mark, F.expr(f"{complete} AND {_is_later(rows, own, scope)}"))
+        rows = rows.withColumn(flag, F.expr(f"{complete} AND {_is_later(rows, own, scope)}"))
         present = scope.present()
-        return rows if present is None else _with_taken(rows, present, columns, scope, mark)
+        return rows if present is None else _with_taken(rows, present, columns, scope, flag)
 
     return RowRule(
         name,
         f"No two rows of a day have the same {', '.join(columns)}.",
-        lambda: ~F.col(mark),
+        lambda: ~F.col(flag),
         columns=columns,
         prepare=prepare,
     )
@@ -50,21 +50,21 @@ def references(column: str, table: str, key: str = "") -> RowRule:
     ever loaded, nothing is there.
     """
     name = f"{column}_in_{table.replace('/', '_')}"
-    mark = f"{HELPER}{name}"
+    flag = f"{HELPER}{name}"
 
     def prepare(rows: DataFrame, scope: Scope) -> DataFrame:
         there = scope.read(table)
         if there is None:
-            return rows.withColumn(mark, F.col(quoted(column)).isNull())
+            return rows.withColumn(flag, F.col(quoted(column)).isNull())
         keys = there.select(F.col(quoted(key or column)).alias(column)).distinct()
-        keys = keys.withColumn(mark, F.lit(True))
+        keys = keys.withColumn(flag, F.lit(True))
         rows = rows.join(keys, column, "left")
-        return rows.withColumn(mark, F.expr(f"{quoted(column)} IS NULL OR {mark} IS NOT NULL"))
+        return rows.withColumn(flag, F.expr(f"{quoted(column)} IS NULL OR {flag} IS NOT NULL"))
 
     return RowRule(
         name,
         f"{column} is null or a {key or column} of {table}.",
-        lambda: F.col(mark),
+        lambda: F.col(flag),
         columns=(column,),
         looks_into=table,
         prepare=prepare,
@@ -82,7 +82,7 @@ def _is_later(rows: DataFrame, own: Sequence[str], scope: Scope) -> str:
 
 
 def _with_taken(
-    rows: DataFrame, present: DataFrame, columns: Sequence[str], scope: Scope, mark: str
+    rows: DataFrame, present: DataFrame, columns: Sequence[str], scope: Scope, flag: str
 ) -> DataFrame:
     """Mark also the rows whose values a row with another key has in the table."""
     key = f"struct({', '.join(map(quoted, scope.key))})" if scope.key else "NULL"
@@ -98,5 +98,5 @@ def _with_taken(
     names = list(dict.fromkeys((scope.day, *columns, *scope.key)))
     taken = rows.join(there, same, "left_semi").select(*map(quoted, names)).distinct()
     rows = rows.join(taken.withColumn(f"{HELPER}taken", F.lit(True)), names, "left")
-    rows = rows.withColumn(mark, F.expr(f"{mark} OR {HELPER}taken IS NOT NULL"))
+    rows = rows.withColumn(flag, F.expr(f"{flag} OR {HELPER}taken IS NOT NULL"))
     return rows.drop(f"{HELPER}taken")

@@ -51,9 +51,9 @@ def required(column: str) -> RowRule:
 
 
 def key_complete(*columns: str) -> RowRule:
-    """No column of the key is null: what is looked up by it would never be found again.
+    """No column of the key is null: a lookup by such a key would never find the row.
 
-    Holds the day. What every gold table is asked that is merged or made by key.
+    Holds the day. Every gold table that is merged or made by key has this rule.
     """
     return RowRule(
         KEY_COMPLETE,
@@ -78,7 +78,7 @@ def at_least(column: str, least: int) -> RowRule:
 def between(column: str, low: Bound, high: Bound) -> RowRule:
     """The column is neither below `low` nor above `high`; null is the business of `not_null`.
 
-    Text is read as the type of the bounds; what cannot be read lies outside.
+    Text is read as the type of the bounds; text that cannot be read breaks the rule.
     """
     if type(low) not in _READ_AS:
         raise DefinitionError(

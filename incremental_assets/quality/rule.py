@@ -1,7 +1,7 @@
-"""What a rule is: a named condition on rows or on a day, with a severity and what it tolerates.
+"""Rules: named conditions on rows or on a day, each with a severity and a tolerance.
 
-A row rule with severity `quarantine` sets the rows aside that break it; with `warn` it only counts
-them; with `fail` more of them than it tolerates hold the day. A day rule with `fail` holds its day.
+A row rule with severity `quarantine` quarantines the rows that break it; with `warn` it only counts
+them; with `fail` more of them than it allows hold the day. A day rule with `fail` holds its day.
 Conditions are functions, because a Spark `Column` can be made only while a session is there.
 """
 
@@ -73,7 +73,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where rows are judged, for a rule that looks further than one row.
+    """Where rows are judged, for a rule that reads more than one row.
 
     `day` is the column that the rows are grouped by, and `key` that of their table. `read` gives a
     table of the lake, None before it was ever loaded; `present` the rows that the batch's days
