@@ -1,4 +1,4 @@
-"""What Spark's errors say, wherever it runs: one line a person can act on."""
+"""The messages of Spark's errors, wherever it runs: one line with a cause."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ def what_failed(error: BaseException) -> str:
     """The cause of an error of `SPARK_ERRORS` in one line of at most 500 characters."""
     if isinstance(error, Py4JNetworkError | ConnectionError):
         return (
-            f"Java is not there any more ({_first_line(str(error))}). It may have been stopped "
+            f"Java has ended ({_first_line(str(error))}). It may have been stopped "
             "for the memory it used; INCREMENTAL_ASSETS_DRIVER_MEMORY sets how much it takes"
         )
-    said = _first_line(_java_cause(error) if isinstance(error, Py4JJavaError) else str(error))
-    if "S3AFileSystem not found" in said or "No FileSystem for scheme" in said:
-        said += "; Spark has no client for this store: docs/object-stores.md tells how to add one"
-    return said
+    message = _first_line(_java_cause(error) if isinstance(error, Py4JJavaError) else str(error))
+    if "S3AFileSystem not found" in message or "No FileSystem for scheme" in message:
+        message += (
+            "; Spark has no client for this store: docs/object-stores.md tells how to add one"
+        )
+    return message
 
 
 def _java_cause(error: Py4JJavaError) -> str:

@@ -120,8 +120,8 @@ def _download(jars: list[Jar], folder: Path, java: str) -> None:
         check=False,
     )
     if done.returncode != 0 or not all((folder / jar.file_name).exists() for jar in jars):
-        said = (done.stdout + done.stderr).strip().splitlines()
-        last = next((line.strip() for line in reversed(said) if "::" in line), "no answer")
+        lines = (done.stdout + done.stderr).strip().splitlines()
+        last = next((line.strip() for line in reversed(lines) if "::" in line), "no answer")
         raise SparkUnavailableError(
             f"The Delta jars cannot be downloaded from Maven ({last}). Check the network and run "
             "the set-up again; what is there already is kept."

@@ -1,4 +1,4 @@
-"""Finding Java, and saying in one line what to do where it is missing or too old."""
+"""Finding Java; one line says what to do where it is missing or too old."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from incremental_assets.errors import SparkUnavailableError
 
 SUPPORTED = (17, 21)
 _REMEDY = "Install Java 17 or 21 (on Debian: apt-get install openjdk-17-jre-headless)"
-# As `java -version` says it, and as the file `release` of a Java does.
+# As `java -version` prints it, and as the file `release` of a Java has it.
 _VERSION = re.compile(r'(?:version |^JAVA_VERSION=)"(\d+)(?:\.(\d+))?', re.MULTILINE)
 
 
@@ -34,7 +34,7 @@ def require_java(home: Path | None) -> int:
         raise SparkUnavailableError(f"Java is missing: {where}. {_REMEDY}.")
     version = _VERSION.search(release_of(java) or _asked(java))
     if version is None:
-        raise SparkUnavailableError(f"{java} does not tell its version. {_REMEDY}.")
+        raise SparkUnavailableError(f"{java} does not print its version. {_REMEDY}.")
     major = int(version[2] or 8) if version[1] == "1" else int(version[1])
     if major < SUPPORTED[0]:
         raise SparkUnavailableError(
@@ -44,12 +44,12 @@ def require_java(home: Path | None) -> int:
 
 
 def release_of(java: str) -> str:
-    """What the file beside a Java says of it; "" for one that has none, such as a wrapper's."""
+    """The file `release` of a Java; "" for one that has none, such as a wrapper."""
     try:
-        told = (Path(java).resolve().parents[1] / "release").read_text(encoding="utf-8")
+        text = (Path(java).resolve().parents[1] / "release").read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError, IndexError):
         return ""
-    return told if _VERSION.search(told) else ""
+    return text if _VERSION.search(text) else ""
 
 
 def _asked(java: str) -> str:

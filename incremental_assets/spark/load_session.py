@@ -1,4 +1,4 @@
-"""The Spark session of one load, whose settings and views are nobody else's."""
+"""The Spark session of one load, with settings and views of its own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PINNED = {
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",
     "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
     "spark.sql.variant.allowDuplicateKeys": "false",
-    # A file that is corrupt or gone fails the load; otherwise its rows would count as deleted, or
+    # A corrupt or missing file fails the load; otherwise its rows would count as deleted, or
     # the file as loaded.
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
@@ -38,7 +38,7 @@ _PINNED = {
     "spark.sql.parquet.binaryAsString": "false",
     "spark.sql.legacy.chunkBase64String.enabled": "false",
     "spark.sql.legacy.charVarcharAsString": "false",
-    # How data files are written. Delta knows no shredded VARIANT unless a table says so, and Spark
+    # How data files are written. Delta knows no shredded VARIANT unless a table allows it; Spark
     # would shred on its own; timestamps of 96 bits have no statistics.
     "spark.sql.variant.inferShreddingSchema": "false",
     "spark.sql.variant.writeShredding.enabled": "false",
@@ -46,7 +46,7 @@ _PINNED = {
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.writeLegacyFormat": "false",
     "spark.sql.sources.partitionOverwriteMode": "STATIC",
-    # The first `lower` by ICU takes a second, to load all of it; Java's says the same.
+    # The first `lower` by ICU takes a second, to load all of it; Java's gives the same.
     "spark.sql.icu.caseMappings.enabled": "false",
 }
 Size = Literal["tiny", "small", "medium", "any"]
@@ -108,7 +108,9 @@ def own_session(spark: SparkSession, size: Size) -> Iterator[SparkSession]:
         yield session
     finally:
         if clone:  # `stop()` of a clone fails in pyspark 4.2.0
-            with suppress(PySparkException):  # a server that is gone has been told of already
+            with suppress(
+                PySparkException
+            ):  # the error of a server that has ended was raised already
                 session.client.release_session()
             session.client.close()
 

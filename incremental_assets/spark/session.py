@@ -48,11 +48,11 @@ _EMBEDDED_CONF = {
     "spark.databricks.delta.snapshotPartitions": "1",
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "4",
     "spark.log.level": "ERROR",
-    # Class loaders per session are for artifacts that sessions upload; nobody uploads any here.
+    # Class loaders per session are for artifacts that sessions upload; none are uploaded here.
     "spark.sql.artifact.isolation.enabled": "false",
     # Hadoop knows S3 as s3a; where its client is on the class path, s3 is the same.
     "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
-    # Where in our code each column expression was made: five calls to the JVM for every one of
+    # Where in the code each column expression was made: five calls to the JVM for every one of
     # them, a fifth of a small load, for errors that name the table and the column anyway.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     # The text of each plan, for a user interface that is not there.
@@ -117,7 +117,7 @@ def start_session(settings: Settings, extra: dict[str, str] | None = None) -> Sp
     except SparkUnavailableError:
         raise
     except Exception as error:
-        where = _place(settings.spark_remote) or settings.spark_master or "an embedded Spark"
+        where = _address(settings.spark_remote) or settings.spark_master or "an embedded Spark"
         raise SparkUnavailableError(
             f"Spark cannot be started ({where}): {str(error).splitlines()[0]} Look at what Java "
             "printed above, and check SPARK_REMOTE, SPARK_MASTER, JAVA_HOME and "
@@ -126,7 +126,7 @@ def start_session(settings: Settings, extra: dict[str, str] | None = None) -> Sp
 
 
 def _require_server(url: str) -> None:
-    """Raise SparkUnavailableError where nobody listens: the client alone would try for minutes."""
+    """Raise SparkUnavailableError where no server listens: the client would try for minutes."""
     parts = urlsplit(url)
     try:
         address = (parts.hostname or "", parts.port or CONNECT_PORT)
@@ -134,12 +134,12 @@ def _require_server(url: str) -> None:
             return
     except (OSError, ValueError) as error:
         raise SparkUnavailableError(
-            f"Spark cannot be reached at {_place(url)} ({error}). Start the Spark Connect server, "
+            f"Spark cannot be reached at {_address(url)} ({error}). Start the Connect server, "
             "or set SPARK_REMOTE to where it listens: sc://host:15002."
         ) from error
 
 
-def _place(url: str | None) -> str:
+def _address(url: str | None) -> str:
     """The URL of a server without its parameters, which may hold a token."""
     return url.partition(";")[0].rstrip("/") if url else ""
 
@@ -147,8 +147,8 @@ def _place(url: str | None) -> str:
 def archive_path(settings: Settings) -> Path:
     """Where the class-data archive for this Java and these jars is, or would be.
 
-    Java takes an archive only for the very jars that it was made of, and says nothing where it
-    does not: the name tells them apart.
+    Java uses an archive only with the very jars that it was made from, and ignores it silently with
+    others: so the name has a digest of them.
     """
     java = Path(java_command(settings.java_home) or "java").resolve()
     home = Path(pyspark.__file__).resolve().parent

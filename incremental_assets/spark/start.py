@@ -1,8 +1,8 @@
 """Starting an embedded Spark, or the driver of a cluster, by PySpark with settings from a file.
 
 PySpark writes the settings of a builder on Java's command line, which everybody on the machine can
-list, object stores' secrets among them. Here they lie in a file that only this user can read and
-that is removed once Spark is up; `spark-submit`, which PySpark starts, is told where it is.
+list, object stores' secrets among them. Here they are in a file that only this user can read and
+that is removed once Spark is up; `spark-submit`, which PySpark starts, gets its path.
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ def start(conf: Mapping[str, str], java_home: Path | None) -> SparkSession:
         return configured.getOrCreate()
 
 
-def end_java(told: str | None = None) -> None:
-    """Kill the Java that was started from here, if any: it says no word of what it was at.
+def end_java(folder: str | None = None) -> None:
+    """Kill the Java that this process started, if any; it prints nothing about its work.
 
-    It and the scripts that start it are known by the folder of settings that they were told, this
+    It and the scripts that start it are known by the folder of settings on their command line, this
     one or any of this process. Without /proc (macOS) they end by themselves when Python does.
     """
-    folder = os.fsencode(told or _prefix())
+    known_by = os.fsencode(folder or _prefix())
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            if folder in (process / "cmdline").read_bytes():
+            if known_by in (process / "cmdline").read_bytes():
                 os.kill(int(process.name), signal.SIGKILL)
 
 
@@ -80,24 +80,24 @@ def _settings_in_a_file(conf: Mapping[str, str], java_home: Path | None) -> Iter
         file.touch(mode=0o600)
         file.write_text(_text_of(theirs.properties_file) + as_properties(conf), encoding="utf-8")
         own = ["--load-spark-defaults", "--properties-file", str(file)]
-        told = {SUBMIT_ARGS: shlex.join([*own, *words])}
+        overrides = {SUBMIT_ARGS: shlex.join([*own, *words])}
         # The first python3 of the PATH may know no PySpark.
-        told["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON") or sys.executable
+        overrides["PYSPARK_PYTHON"] = os.environ.get("PYSPARK_PYTHON") or sys.executable
         if java_home is not None:
-            told["JAVA_HOME"] = str(java_home)
-        # A process that ends meanwhile takes the file away: Java would tell that it is missing.
+            overrides["JAVA_HOME"] = str(java_home)
+        # A process that ends meanwhile removes the file, and Java would report that it is missing.
         stop = atexit.register(partial(end_java, folder))
         try:
-            with _environment(told):
+            with _environment(overrides):
                 yield
         finally:
             atexit.unregister(stop)
 
 
 @contextmanager
-def _environment(told: Mapping[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in told}
-    os.environ.update(told)
+def _environment(overrides: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in overrides}
+    os.environ.update(overrides)
     try:
         yield
     finally:

@@ -103,7 +103,7 @@ def test_a_java_that_does_not_start_says_why(home: Path) -> None:
 def test_a_java_that_does_not_tell_its_version_is_no_java(home: Path) -> None:
     java_that_says(home, "hello")
 
-    with pytest.raises(SparkUnavailableError, match=f"does not tell its version. {REMEDY}"):
+    with pytest.raises(SparkUnavailableError, match=f"does not print its version. {REMEDY}"):
         require_java(home)
 
 
