@@ -172,7 +172,9 @@ def test_a_partition_without_a_value_and_a_table_without_partitions_are_compacte
     assert small.session.read.format("delta").load(path).count() == 2
 
 
-def test_variants_of_every_kind_and_columns_that_came_later_are_carried_over(small: Small) -> None:
+def test_variants_of_every_kind_and_columns_that_were_added_later_are_carried_forward(
+    small: Small,
+) -> None:
     for batch in (1, 2):
         rows = small.frame(batch, (f"a{batch}", JAN_1, batch))
         texts = F.lit('{"a": [1, 2.50, "x", null], "b": {"c": true}}' if batch == 1 else "7")

@@ -107,7 +107,7 @@ def test_rows_are_read_where_they_lie_without_a_commit(path: str) -> None:
     assert DeltaTable(path).version() == version
 
 
-def test_only_files_that_hold_bytes_are_written_anew_and_once(path: str) -> None:
+def test_only_files_that_hold_bytes_are_rewritten_and_once(path: str) -> None:
     before = set(DeltaTable(path).file_uris())
 
     assert rewrite_as_utf8(path) == 2
@@ -119,7 +119,7 @@ def test_only_files_that_hold_bytes_are_written_anew_and_once(path: str) -> None
     assert kept(path) == sorted(FIRST + SECOND + LAST)
 
 
-def test_a_file_that_is_gone_is_an_error_in_words(path: str) -> None:
+def test_a_missing_file_is_an_error_with_a_remedy(path: str) -> None:
     for file in Path(path).rglob("1.parquet"):
         file.unlink()
 

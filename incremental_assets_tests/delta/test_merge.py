@@ -77,7 +77,7 @@ def test_a_version_that_loses_changes_no_file_but_its_batch_is_committed(small: 
 
 
 @pytest.mark.usefixtures("_keys_looked_up")
-def test_only_the_files_with_a_row_that_changes_are_written_anew(small: Small) -> None:
+def test_only_the_files_with_a_row_that_changes_are_rewritten(small: Small) -> None:
     small.append(1, ("a", JAN_1, 1), ("b", JAN_2, 2))
     small.append(2, ("c", JAN_1, 3))
     before = files(small)
@@ -101,7 +101,7 @@ def test_a_row_moves_to_another_day_in_the_same_commit(small: Small) -> None:
     assert commit.touched == {("2017-01-01",), ("2017-01-02",)}
 
 
-def test_a_row_that_is_gone_deletes_its_key(small: Small) -> None:
+def test_a_row_to_delete_deletes_its_key(small: Small) -> None:
     small.append(1, ("a", JAN_1, 1), ("b", JAN_1, 2))
     gone = small.frame(2, ("a", JAN_1, 0), ("never there", JAN_1, 0)).withColumn(
         TO_DELETE, F.lit(True)
@@ -155,7 +155,7 @@ def test_a_column_that_only_one_side_has_is_null_on_the_other(small: Small) -> N
 
 @pytest.mark.parametrize("few", [0, FEW_VALUES], ids=["among many", "among few"])
 @pytest.mark.parametrize("repaired", [[("a", JAN_1, 7)], []], ids=["to a row", "to nothing"])
-def test_the_rows_of_a_file_are_replaced_and_others_carried_over(
+def test_the_rows_of_a_file_are_replaced_and_others_carried_forward(
     small: Small, repaired: list[tuple[object, ...]], few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("incremental_assets.frames.FEW_VALUES", few)

@@ -65,7 +65,7 @@ def test_a_table_with_deletion_vectors_is_read_by_delta_and_not_rewritten(small:
         plain_files(small.path, version)
 
 
-def test_a_row_deleted_by_delta_itself_is_gone(small: Small) -> None:
+def test_a_row_deleted_by_delta_itself_is_not_read(small: Small) -> None:
     small.append(1, ("a", JAN_1, 1), ("b", JAN_1, 2))
 
     small.session.sql(f"DELETE FROM delta.`{small.path}` WHERE id = 'a'")

@@ -40,7 +40,7 @@ def test_values_are_compared_exactly_and_nulls_as_values(spark: SparkSession) ->
     )
 
 
-def test_doubled_rows_are_extra_and_lost_copies_missing_with_and_without_a_key(
+def test_doubled_rows_are_extra_and_lost_duplicates_missing_with_and_without_a_key(
     spark: SparkSession,
 ) -> None:
     real = frame(spark, "1, 'a', 1", "1, 'a', 1", "2, 'b', 1", "2, 'c', 1")

@@ -112,7 +112,7 @@ def test_running_levels_over_a_sequence_and_what_a_stale_day_spoils(lake: Lakes)
 
 
 @pytest.mark.parametrize("late_first", [False, True])
-def test_a_history_of_a_log_with_deletes(lake: Lakes, late_first: bool) -> None:
+def test_scd2_of_a_log_with_deletes(lake: Lakes, late_first: bool) -> None:
     users = log.flat(lake, SCD2(), rules=RULES[1:])
     users.land("users", "2017-01-05", "1.jsonl", [log.event("INSERT", 1, 1, name="A")])
     users.land(
@@ -157,7 +157,7 @@ def test_a_history_of_a_log_with_deletes(lake: Lakes, late_first: bool) -> None:
     assert left_out(found)["2017-01-06"] == "stale: bronze/users batch 4 repaired what it had read"
 
 
-def test_copies_of_a_catalogue_of_which_one_is_lost(lake: Lakes) -> None:
+def test_snapshots_of_a_catalogue_of_which_one_is_missing(lake: Lakes) -> None:
     shop = lake(*copies.tables(SCD2(), max_deleted_share=1.0))
     third: Path | None = None
     for number, names in ((4, "ab"), (5, "abc"), (6, "ac"), (7, "acd"), (8, "cd")):
@@ -185,7 +185,7 @@ def test_copies_of_a_catalogue_of_which_one_is_lost(lake: Lakes) -> None:
     assert found_by_day(verified(shop, "bronze/products").rows) == {"2017-01-08": (1, 0, 0)}
 
 
-def test_one_full_copy_that_is_overwritten_cannot_be_built_again(lake: Lakes) -> None:
+def test_one_snapshot_that_is_overwritten_cannot_be_rebuilt(lake: Lakes) -> None:
     shop = lake(*copies.tables(SCD2(), Stored("products")))
     shop.put_delta("products", pl.DataFrame({"sku": ["a"], "name": ["A"], "price": [1.5]}))
     shop.load("2017-01-10")

@@ -103,7 +103,7 @@ def test_what_was_loaded_in_any_order_is_equal_and_each_thing_that_is_spoilt_is_
     assert spoilt.rebuilt == {"silver/sales": 1, "silver/users": 3, "gold/sales_mart": 1}
 
 
-def test_a_lost_line_of_bronze_is_found_and_files_that_are_gone_are_named(world: World) -> None:
+def test_a_lost_line_of_bronze_is_found_and_missing_files_are_named(world: World) -> None:
     land_days(world)
     world.land("events", "2017-01-03", "b.jsonl", sales("b", "2017-01-03", 3))
     world.load("2017-01-02...2017-01-04", "bronze/events")

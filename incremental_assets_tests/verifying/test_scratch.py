@@ -15,7 +15,7 @@ from incremental_assets.verifying.scratch import scratch_lake
 NOW = datetime(2017, 1, 10, 12, tzinfo=UTC)
 
 
-def test_it_is_there_for_the_block_and_gone_after_it_whatever_happened(tmp_path: Path) -> None:
+def test_it_exists_in_the_block_and_is_removed_after_it_in_any_case(tmp_path: Path) -> None:
     place = tmp_path / "lake" / "_scratch"
     with scratch_lake(str(place), NOW, 1, print) as folder:
         (Path(folder) / "silver").mkdir()
