@@ -67,6 +67,8 @@ def definition_metadata(table: Table, lake: str) -> Mapping[str, Any]:
         "dagster/table_name": table.name,
         "dagster/uri": f"{lake}/{table.name}",
         "dagster/storage_kind": STORAGE,
+        # The column that IO managers, such as those of dagster-delta, find a partition by.
+        "partition_expr": "_landing_day" if table.layer == "bronze" else "dt",
         **({"dagster/column_schema": columns} if columns is not None else {}),
     }
 

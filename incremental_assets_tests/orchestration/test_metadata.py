@@ -16,7 +16,7 @@ from incremental_assets.catalog import tables
 from incremental_assets.orchestration.assets import incremental_assets
 from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
 from incremental_assets.orchestration.resources import LakehouseResource, SparkResource
-from incremental_assets.settings import Settings
+from incremental_assets.settings import PROJECT_ROOT, Settings
 from incremental_assets_tests.event_log import EventLog, jobs
 from incremental_assets_tests.scenarios.test_cost import LATER
 from incremental_assets_tests.scenarios.world import World, sale, sales
@@ -238,3 +238,20 @@ def test_a_moment_is_shown_as_one_and_a_number_as_one() -> None:
     assert _position("17") == 17
     assert _position(str(2**70)) == float(2**70)
     assert _position("0/16B3748") == "0/16B3748"
+
+
+def test_an_asset_of_ones_own_reads_a_day_of_gold_through_dagster_delta(runs: Runs) -> None:
+    page = (PROJECT_ROOT / "docs" / "add-a-table.md").read_text()
+    section = page.partition("## An asset that reads the lake")[2]
+    example: dict[str, Any] = {}
+    exec(section.partition("```python\n")[2].partition("```")[0], example)
+    job = example["defs"].resolve_implicit_global_asset_job_def()
+
+    done = job.execute_in_process(
+        instance=runs.instance, asset_selection=[dg.AssetKey("best_products")], partition_key=D5
+    )
+
+    best = done.output_for_node("best_products")
+    assert best.columns == ["product_id", "revenue"]
+    gold = runs.world.rows("gold/daily_product_sales")
+    assert best["revenue"].sum() == gold["revenue"].sum() > 0
