@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from incremental_assets.orchestration.build import build_definitions
     from incremental_assets.quality.contract import Contract
     from incremental_assets.quality.rules import (
+        DayCounts,
+        DayRule,
+        RowRule,
+        Verdict,
         at_least,
         between,
         check,
@@ -85,6 +89,7 @@ _MODULES = {
     "orchestration.build": ("build_definitions",),
     "quality.contract": ("Contract",),
     "quality.rules": (
+        *("DayCounts", "DayRule", "RowRule", "Verdict"),
         *("at_least", "between", "check", "distinct_count", "fail", "fresh", "matches"),
         *("no_empty_files", "not_in_future", "not_null", "null_share", "one_of", "quarantine"),
         *("quarantined_share", "reconciles", "reconciles_with", "references", "row_count"),
@@ -108,6 +113,8 @@ __all__ = [
     "CDCLoader",
     "ChangeLog",
     "Contract",
+    "DayCounts",
+    "DayRule",
     "Decimal",
     "DeleteInsert",
     "DeltaDiffLoader",
@@ -121,6 +128,7 @@ __all__ = [
     "OverwriteDays",
     "RecomputeKeys",
     "ReplaceDay",
+    "RowRule",
     "SameDay",
     "Sequence",
     "SequenceBasedLoader",
@@ -134,6 +142,7 @@ __all__ = [
     "Text",
     "Timestamp",
     "TimestampBasedLoader",
+    "Verdict",
     "all_readable",
     "at_least",
     "between",
