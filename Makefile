@@ -10,7 +10,7 @@ DEMO_DAYS ?= 2017-01-01...2017-01-07
 DEMO_FROM = $(firstword $(subst ..., ,$(DEMO_DAYS)))
 DEMO_TO = $(lastword $(subst ..., ,$(DEMO_DAYS)))
 
-.PHONY: help setup demo dev test lint bench-quick bench-ledger bench-feeds bench-ticks lock clean
+.PHONY: help setup demo dev dev-connect test lint bench-quick bench-ledger bench-feeds bench-ticks lock clean
 
 help:  ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -38,6 +38,9 @@ demo: setup  ## Land a week of real retail data, load it, show what happened
 
 dev: setup  ## Open the Dagster UI on http://127.0.0.1:3000, or with PORT=3001 on that port
 	@cd $(DAGSTER_HOME) && $(CURDIR)/$(BIN)/dagster dev -h 127.0.0.1 -p $(PORT) -w $(CURDIR)/workspace.yaml
+
+dev-connect: setup  ## The same over one Spark that is kept up: tables load at once, no run starts its own
+	@cd $(DAGSTER_HOME) && $(CURDIR)/$(BIN)/incremental-assets connect $(CURDIR)/$(BIN)/dagster dev -h 127.0.0.1 -p $(PORT) -w $(CURDIR)/workspace.yaml
 
 test: setup  ## Run the tests
 	@$(BIN)/python scripts/run_tests.py

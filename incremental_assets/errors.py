@@ -31,6 +31,10 @@ class OutputError(IncrementalAssetsError):
     """The output of a command cannot be written: the disk is full, a device is gone."""
 
 
+class CommandError(IncrementalAssetsError):
+    """A command that somebody wants to run is not there or cannot be started."""
+
+
 class SettingsError(IncrementalAssetsError):
     """An environment variable holds something that cannot be used."""
 

@@ -6,6 +6,7 @@ import atexit
 import hashlib
 import os
 import socket
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from urllib.parse import urlsplit
@@ -60,8 +61,9 @@ _EMBEDDED_CONF = {
 }
 
 # The first compiler tier alone and one collector thread: a load is over before more pays off.
+_FIRST_TIER = "-XX:TieredStopAtLevel=1"
 _JAVA_OPTIONS = (
-    "-XX:TieredStopAtLevel=1",
+    _FIRST_TIER,
     # With one tier alone Java keeps 48 MB for compiled code: a million rows fill them, and then
     # nothing is compiled any more.
     "-XX:ReservedCodeCacheSize=240m",
@@ -100,6 +102,20 @@ def session_conf(settings: Settings) -> dict[str, str]:
             "spark.driver.extraJavaOptions": " ".join([*_JAVA_OPTIONS, *_shared(settings)]),
         }
     )
+
+
+def server_conf(settings: Settings) -> dict[str, str]:
+    """The settings for a Spark Connect server of this machine: an embedded Spark that lives longer.
+
+    All compiler tiers pay off there. Raises SparkUnavailableError if it cannot be started.
+    """
+    conf = session_conf(replace(settings, spark_remote=None))
+    options = [option for option in (*_JAVA_OPTIONS, *_shared(settings)) if option != _FIRST_TIER]
+    if "spark.driver.extraJavaOptions" in conf:
+        conf["spark.driver.extraJavaOptions"] = " ".join(options)
+    # Sessions of a server are apart: what one of them uploads is not for the others.
+    conf.pop("spark.sql.artifact.isolation.enabled", None)
+    return conf
 
 
 def start_session(settings: Settings, extra: dict[str, str] | None = None) -> SparkSession:

@@ -55,6 +55,7 @@ def test_a_new_file_is_a_new_command(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_every_file_has_its_commands_found_and_no_other_is_there() -> None:
     assert sorted(cli.main.commands) == [
         "batches",
+        "connect",
         "demo",
         "gate",
         "ledger",

@@ -1,0 +1,35 @@
+"""A command that is not there is told before a Spark is started for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from incremental_assets_tests.cli.conftest import Command
+
+
+def test_a_command_that_is_not_there_is_told_in_one_sentence(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))  # in which there is none to be started
+
+    done = command("connect", "no-such-program", "-w", "workspace.yaml", "--help")
+
+    assert done.exit_code == 1
+    assert done.stderr == (
+        "Error: 'no-such-program' cannot be run: it is no command of the PATH and no program at "
+        "that path. Nothing was started.\n"
+    )
+
+
+def test_a_machine_without_java_is_told_before_the_command_runs(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+
+    done = command("connect", "touch", str(tmp_path / "ran"))
+
+    assert done.exit_code == 1
+    assert f"Java is missing: JAVA_HOME is {tmp_path} and holds no bin/java" in done.stderr
+    assert not (tmp_path / "ran").exists()
