@@ -104,7 +104,7 @@ def quarantined_rows(
     Columns are `_batch: int`, `_day: date`, `_landing_day: date`, `_file: str`, `row: str` (as it
     landed), `reasons: list[str]`, `details: list[str]` (what exactly cannot be read), `first_seen:
     datetime` (UTC) and `tried: int` (how often it was judged). Rows of a batch without an outcome
-    are left out, and so are superseded rows. Of fewer `columns`, which `_batch`,
+    are left out, and so are outdated rows. Of fewer `columns`, which `_batch`,
     `_day` and `reasons` are among, only those are read. Raises LakeError.
     """
     path = quarantine_path(settings, table)
@@ -134,7 +134,7 @@ def quarantined_rows(
 
 
 def _is(gone: OutdatedRows) -> pl.Expr:
-    """Whether a row is one of the superseded ones."""
+    """Whether a row is an outdated one."""
     found = pl.col("_batch").is_between(gone.low, gone.high, closed="left")
     if gone.day is not None:
         found &= pl.col("_day") == gone.day

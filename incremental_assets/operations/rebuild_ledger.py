@@ -129,7 +129,7 @@ def _entries(settings: Settings, table: Table, view: LedgerView, now: datetime) 
     last = max([_last_number(settings, table, view), *(e.batch for e in logged)])
     if not last:
         return []
-    # Rows in quarantine are superseded once their day is rebuilt, also one never published.
+    # Rows in quarantine are outdated once their day is rebuilt, also one never published.
     quarantined = days_in_quarantine(quarantine_path(settings, table))
     marked = [
         _entry(table, last + 1, day, "committed", now, rows)
