@@ -53,12 +53,14 @@ class Cursor(Detector):
     def reasons(self, written: Column, now: datetime) -> list[Column]:
         """Why a row is quarantined for its cursor: text or null, each.
 
-        `written` says whether there is any value in the cursor's place.
+        `written` says whether there is any value in the cursor's place. A line that is no row has
+        none to miss.
         """
         gone = F.col(ORDER).isNull()
         found = [F.when(gone & written, F.lit(f"{self.column}_unreadable"))]
         if self.nulls == "quarantine":
-            found.append(F.when(gone & ~written, F.lit(f"{self.column}_null")))
+            missing = gone & ~written & F.col("_raw").isNull()
+            found.append(F.when(missing, F.lit(f"{self.column}_null")))
         return found
 
     def window(self, days: SourceDays, step: SequenceStep | None) -> Column:

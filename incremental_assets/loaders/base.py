@@ -79,10 +79,24 @@ def path_of(name: str, value: str | Path) -> str:
 
 
 def source_of(name: str, value: str | Path | Source, kind: Format | None) -> Source:
-    """A source that was given, as it is or by its path and format."""
-    if isinstance(value, Source):
-        return value
-    return Stored(path_of(name, value), kind)
+    """A source that was given, as it is or by its path and format.
+
+    Raises DefinitionError for one below the landing root, which a loader has not, and for a format
+    that nobody would look at.
+    """
+    if not isinstance(value, Source):
+        return Stored(path_of(name, value), kind)
+    if value.is_landed:
+        raise DefinitionError(
+            f"{name} is {value.path!r} below a landing root, and a loader has none; give an "
+            "absolute path or a URI."
+        )
+    if kind is not None:
+        raise DefinitionError(
+            f"{name} is a source, and source_format={kind!r} is for a path; leave it out, or give "
+            "the format to the source."
+        )
+    return value
 
 
 def names_of(value: Names | None) -> tuple[str, ...]:

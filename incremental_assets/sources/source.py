@@ -10,6 +10,7 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from types import MappingProxyType
 from typing import Protocol
@@ -146,8 +147,11 @@ class FixedSource(ABC):
         return ()
 
     def tagged(self, file: SourceFile) -> SourceFile:
-        """The file with a tag that tells a change of its content. Raises SourceError."""
-        return file
+        """The file with a tag that tells a change of its content. Raises SourceError.
+
+        By default that is its time, where it has no tag.
+        """
+        return file if file.tag else replace(file, tag=file.modified)
 
 
 class Source(ABC):

@@ -186,6 +186,16 @@ def test_rows_without_a_timestamp_are_todays_and_are_taken_once(
     assert shop.reasons("bronze/orders") == aside
 
 
+def test_a_line_that_is_no_row_has_no_timestamp_to_miss(lake: Lakes) -> None:
+    shop = lake(*tables(nulls="quarantine"))
+    shop.land("orders", "", "1.jsonl", [{"order_id": "n", "updated_at": None}, "{broken"])
+
+    shop.load("2017-01-10")
+
+    assert shop.reasons("bronze/orders") == [("updated_at_null",)]
+    assert shop.reasons("silver/orders") == [("line_unreadable",)]
+
+
 def test_a_timestamp_of_the_future_does_not_silence_the_source(lake: Lakes) -> None:
     shop = lake(*tables())
     shop.put_delta("orders", orders(*FIRST, ("y", "paid", "10 13:00"), ("z", "paid", "25 00:00")))
