@@ -71,6 +71,16 @@ def test_nobody_asks_which_detector_write_or_source_it_is() -> None:
     assert {name for name, some in found.items() if some} <= DEFINITIONS
 
 
+def test_each_class_has_a_name_of_its_own() -> None:
+    files: dict[str, list[str]] = {}
+    for file in sorted(ROOT.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ClassDef):
+                files.setdefault(node.name.lstrip("_"), []).append(file.name)
+
+    assert {name: some for name, some in files.items() if len(some) > 1} == {}
+
+
 def test_a_file_that_asks_is_found(tmp_path: Path) -> None:
     file = tmp_path / "asks.py"
     file.write_text(

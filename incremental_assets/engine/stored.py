@@ -228,8 +228,8 @@ def _position(
 def _refuse_other_detector(batch: Batch) -> None:
     """Raise WatermarkError where another detector or column left the position."""
     state = state_of(batch.view.table(batch.table.name).last)
-    # A log without a column of its own was called "" once.
-    before = state.get("detector"), state.get("column") or batch.table.changes.positioned_by
+    # The position in a log without a column of its own was called "" once.
+    before = state.get("detector"), state.get("column") or "log position"
     now = batch.claims[0].detector, batch.table.changes.positioned_by
     if state and before != now:
         raise WatermarkError(

@@ -100,9 +100,7 @@ def _stored(
 ) -> tuple[str, str, str]:
     source = source.below(settings.landing)
     last = history.committed[-1] if history.committed else None
-    read = (
-        max((w.high for w in last.windows if w.upstream == source.path), default=0) if last else 0
-    )
+    read = max((w.high for w in last.windows), default=0) if last else 0
     highs = [entry.high for entry in history.last_committed.values()]
     known = max(highs, key=lambda text: (len(text), text), default="")
     try:

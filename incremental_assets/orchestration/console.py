@@ -11,7 +11,7 @@ from incremental_assets.screen import printable
 _STOPPED = dg.DagsterExecutionInterruptedError.__name__
 
 
-class _Lines(logging.Formatter):
+class _EventLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         return printable(self._line(record))
 
@@ -38,7 +38,7 @@ class _Lines(logging.Formatter):
         return f"{self.formatTime(record, '%H:%M:%S')} {message}"
 
 
-class _Events(logging.Filter):
+class _EventFilter(logging.Filter):
     """Leaves events that do not help a reader to the event log."""
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -59,7 +59,7 @@ def console(init_context: dg.InitLoggerContext) -> logging.Logger:
     """Progress, failures with their messages, and how the run ended."""
     logger = logging.Logger("incremental_assets", level="DEBUG")
     handler = logging.StreamHandler()
-    handler.setFormatter(_Lines())
-    handler.addFilter(_Events())
+    handler.setFormatter(_EventLines())
+    handler.addFilter(_EventFilter())
     logger.addHandler(handler)
     return logger

@@ -14,7 +14,7 @@ from incremental_assets.ledger.entry import Window
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import DayWork, Plan, plan_table
 from incremental_assets.table import Table
-from incremental_assets.verifying.scope import Part
+from incremental_assets.verifying.scope import TableDays
 
 
 def clone_bronze(
@@ -42,7 +42,7 @@ def clone_bronze(
     scratch.ledger.transact(lambda _: entries)
 
 
-def rebuild(scratch: Lakehouse, part: Part, view: LedgerView) -> list[str]:
+def rebuild(scratch: Lakehouse, part: TableDays, view: LedgerView) -> list[str]:
     """Build the days of a table; a note for each of its rules that would have held a day.
 
     No day is held: the rows of such a day are compared like any other's.

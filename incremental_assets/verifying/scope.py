@@ -21,7 +21,7 @@ Reasons = Mapping[date, str]
 
 
 @dataclass(frozen=True)
-class Part:
+class TableDays:
     """The days of one table that are rebuilt."""
 
     table: Table
@@ -29,7 +29,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Scope:
+class VerifyScope:
     """What is rebuilt, upstreams first, from which bronze tables, and what is compared.
 
     `left_out` are the days that are not compared, with why; of a table whose rows belong to keys
@@ -37,7 +37,7 @@ class Scope:
     spoils all that follow it.
     """
 
-    parts: tuple[Part, ...] = ()
+    parts: tuple[TableDays, ...] = ()
     bronze: tuple[Table, ...] = ()
     left_out: Reasons = field(default_factory=dict)
     before: date | None = None
@@ -49,7 +49,7 @@ class Scope:
 
 def scope_of(
     table: Table, tables: Sequence[Table], view: LedgerView, asked: DayRange | None
-) -> Scope:
+) -> VerifyScope:
     """The scope of verifying these days of a silver or gold table; None: all that it has."""
     broken = _NotRebuildable(view)
     left_out, before = _left_out(table, view, broken.of(table))
@@ -69,9 +69,9 @@ def scope_of(
         loaded = view.table(each.name).last_committed
         days = [d for d in loaded if (span is None or d in span) and d not in bad]
         if days:
-            parts.append(Part(each, tuple(sorted(days))))
+            parts.append(TableDays(each, tuple(sorted(days))))
     bronze = tuple(each for each in wanted if each.layer == "bronze")
-    return Scope(tuple(parts), bronze, left_out, before)
+    return VerifyScope(tuple(parts), bronze, left_out, before)
 
 
 def stands_alone(table: Table) -> bool:

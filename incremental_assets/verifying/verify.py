@@ -37,7 +37,7 @@ from incremental_assets.verifying.rows import (
     table_rows,
     with_lines,
 )
-from incremental_assets.verifying.scope import Part, Scope, scope_of
+from incremental_assets.verifying.scope import TableDays, VerifyScope, scope_of
 from incremental_assets.verifying.scratch import FOLDER, scratch_lake, size_text
 from incremental_assets.verifying.verified import Compared, Verified
 
@@ -157,7 +157,7 @@ def _require_loaded(table: Table, history: TableHistory, days: DayRange | None) 
         raise DefinitionError(f"{table.name} has none of the days {days}; it has {named(loaded)}.")
 
 
-def _fixed(lakehouse: Lakehouse, table: Table, scope: Scope, view: LedgerView) -> _Fixed:
+def _fixed(lakehouse: Lakehouse, table: Table, scope: VerifyScope, view: LedgerView) -> _Fixed:
     lake = lakehouse.settings.lake
     versions = {
         each.name: _version(f"{lake}/{each.name}", view.table(each.name))
@@ -184,14 +184,14 @@ def _version(path: str, history: TableHistory) -> int:
     return max(known, default=0)
 
 
-def _log_scope(lakehouse: Lakehouse, table: Table, scope: Scope, view: LedgerView) -> None:
+def _log_scope(lakehouse: Lakehouse, table: Table, scope: VerifyScope, view: LedgerView) -> None:
     for part in scope.parts:
         of = len(view.table(part.table.name).last_committed)
         what = f"{len(part.days)} of {of} days" if len(part.days) < of else f"all {of} days"
         lakehouse.log(f"{table.name}: {part.table.name} is rebuilt, {what}")
 
 
-def _bytes(lakehouse: Lakehouse, part: Part) -> int:
+def _bytes(lakehouse: Lakehouse, part: TableDays) -> int:
     path, loaded = f"{lakehouse.settings.lake}/{part.table.name}", set(part.days)
     return bytes_of(path, None if part.table.write.recomputes_keys else loaded)
 
@@ -200,7 +200,7 @@ def _compared(
     lakehouse: Lakehouse,
     scratch: Lakehouse,
     table: Table,
-    scope: Scope,
+    scope: VerifyScope,
     fixed: _Fixed,
     found: Verified,
     days: DayRange | None,
@@ -241,7 +241,7 @@ def _comparing(lakehouse: Lakehouse, table: Table, paths: Sequence[str]) -> Iter
         ) from error
 
 
-def _selection(table: Table, scope: Scope, days: DayRange | None) -> RowSelection:
+def _selection(table: Table, scope: VerifyScope, days: DayRange | None) -> RowSelection:
     """The days to compare. Rows of recomputed keys are on days of their own, which none holds."""
     except_days = () if table.write.recomputes_keys else tuple(scope.left_out)
     return RowSelection(days, except_days, scope.before)

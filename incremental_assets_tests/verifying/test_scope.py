@@ -10,7 +10,7 @@ from incremental_assets.days import DayRange
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.quality.rules import fail, quarantine, reconciles_with, references
 from incremental_assets.table import SameDay, Table
-from incremental_assets.verifying.scope import Scope, scope_of
+from incremental_assets.verifying.scope import VerifyScope, scope_of
 from incremental_assets.writes import RecomputeKeys
 from incremental_assets_tests.plan.ledgers import (
     EVENTS,
@@ -48,17 +48,17 @@ def three_days(**events: object) -> list[object]:
     return found
 
 
-def scope(table: Table, *more: object, days: tuple[int, int] | None = None) -> Scope:
+def scope(table: Table, *more: object, days: tuple[int, int] | None = None) -> VerifyScope:
     view: LedgerView = ledger(*three_days(), *more)  # type: ignore[arg-type]
     asked = DayRange(jan(days[0]), jan(days[1])) if days else None
     return scope_of(table, TABLES, view, asked)
 
 
-def built(found: Scope) -> dict[str, list[int]]:
+def built(found: VerifyScope) -> dict[str, list[int]]:
     return {part.table.name: [day.day for day in part.days] for part in found.parts}
 
 
-def left_out(found: Scope) -> dict[int, str]:
+def left_out(found: VerifyScope) -> dict[int, str]:
     return {day.day: why for day, why in found.left_out.items()}
 
 

@@ -73,7 +73,7 @@ class LandSummary:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _FeedDay:
     """What a feed lands on a day."""
 
     content: Mapping[str, bytes]
@@ -140,7 +140,7 @@ def _land(
         yield from landed
 
 
-def _put(store: LandingStore, feed: Feed, day: date, part: _Part) -> LandedPart:
+def _put(store: LandingStore, feed: Feed, day: date, part: _FeedDay) -> LandedPart:
     if not part.content:
         return LandedPart(feed, day, "nothing to land")
     written = store.put(_path(feed, day), part.content)
@@ -163,8 +163,8 @@ def _in_words(part: LandedPart) -> str:
     return f"{part.feed} {part.rows:,} rows" + (f" ({noted})" if noted else "")
 
 
-def _part(deliveries: Sequence[Delivery], content: Mapping[str, bytes]) -> _Part:
-    return _Part(
+def _part(deliveries: Sequence[Delivery], content: Mapping[str, bytes]) -> _FeedDay:
+    return _FeedDay(
         content if deliveries else {},
         rows=len(deliveries),
         late=sum(each.late for each in deliveries),
@@ -173,26 +173,26 @@ def _part(deliveries: Sequence[Delivery], content: Mapping[str, bytes]) -> _Part
     )
 
 
-def _events(data_set: DataSet, days: Collection[date], shares: Shares) -> Iterator[_Part]:
+def _events(data_set: DataSet, days: Collection[date], shares: Shares) -> Iterator[_FeedDay]:
     found = data_set.transactions(DayRange(min(days), max(days)))
     for landed in _landed(found, event_deliveries, days, shares):
         yield _part(landed, line_files(landed))
 
 
-def _users(data_set: DataSet, days: Collection[date], shares: Shares) -> Iterator[_Part]:
+def _users(data_set: DataSet, days: Collection[date], shares: Shares) -> Iterator[_FeedDay]:
     found = users_by_landing_day(data_set.households(), shares)
     for day in sorted(days):
         landed = found.get(day, [])
         yield _part(landed, line_files(landed))
 
 
-def _orders(data_set: DataSet, days: Collection[date], shares: Shares) -> Iterator[_Part]:
+def _orders(data_set: DataSet, days: Collection[date], shares: Shares) -> Iterator[_FeedDay]:
     found = data_set.baskets(DayRange(min(days), max(days)))
     for landed in _landed(found, order_deliveries, days, shares, LONGEST_DAYS):
         yield _part(landed, {WHOLE: table_file(landed, ORDER)})
 
 
-def _movements(data_set: DataSet, days: Collection[date], shares: Shares) -> Iterator[_Part]:
+def _movements(data_set: DataSet, days: Collection[date], shares: Shares) -> Iterator[_FeedDay]:
     found = data_set.movements(DayRange(min(days), max(days)))
     for landed in _landed(found, movement_deliveries, days, shares):
         yield _part(landed, {WHOLE: table_file(landed, MOVEMENT)})
@@ -214,17 +214,17 @@ def _landed(
     return (landed for _, landed in by_landing_day(deliveries_of, days, longest))
 
 
-def _products(data_set: DataSet, days: Collection[date], shares: Shares) -> Iterator[_Part]:
+def _products(data_set: DataSet, days: Collection[date], shares: Shares) -> Iterator[_FeedDay]:
     products = data_set.products()
     for day in sorted(days):
         if day not in data_set.span:
-            yield _Part({})
+            yield _FeedDay({})
             continue
         lines, rows, bad = catalogue_on(products, day, shares)
-        yield _Part({"part-0.jsonl": lines} if rows else {}, rows=rows, bad=bad)
+        yield _FeedDay({"part-0.jsonl": lines} if rows else {}, rows=rows, bad=bad)
 
 
-_PARTS: Final[Mapping[Feed, Callable[[DataSet, Collection[date], Shares], Iterator[_Part]]]] = {
+_PARTS: Final[Mapping[Feed, Callable[[DataSet, Collection[date], Shares], Iterator[_FeedDay]]]] = {
     "events": _events,
     "users": _users,
     "orders": _orders,
