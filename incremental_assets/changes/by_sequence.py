@@ -29,6 +29,7 @@ from incremental_assets.changes.progress import (
 from incremental_assets.changes.request import ReadRequest
 from incremental_assets.changes.source_rows import number_of, own_types, unseen, with_order
 from incremental_assets.changes.watermark import (
+    NULLS,
     Advance,
     Nulls,
     Seen,
@@ -37,6 +38,7 @@ from incremental_assets.changes.watermark import (
     furthest,
     number,
 )
+from incremental_assets.choices import require_choice
 from incremental_assets.delta.columns import ORDER
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import Frames, quoted
@@ -73,9 +75,13 @@ class Sequence(Cursor):
     watermark: Advance | None = None
 
     def __post_init__(self) -> None:
-        if self.on_gap not in ("report", "wait", "fail"):
+        require_choice(f"Sequence({self.column!r}): nulls", self.nulls, NULLS)
+        require_choice(
+            f"Sequence({self.column!r}): on_gap", self.on_gap, ("report", "wait", "fail")
+        )
+        if not isinstance(self.lookback, int):
             raise DefinitionError(
-                f"Sequence({self.column!r}): on_gap is report, wait or fail, not {self.on_gap!r}."
+                f"Sequence({self.column!r}): lookback is a count of numbers, not {self.lookback!r}."
             )
 
     def next_watermark(self, before: int | None, seen: Seen) -> int | None:
@@ -170,7 +176,7 @@ class Sequence(Cursor):
         self.refuse(request, counted)
         progress, step = window.found
         gate, values = counted.whole, counted.values
-        if not gate.rows and step.after == progress:
+        if not gate.rows and step.after == progress and request.rewound_from is None:
             return None
         high = step.after.high
         if self.watermark is not None or type(self) is not Sequence:  # one of somebody's own

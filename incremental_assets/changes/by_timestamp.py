@@ -22,6 +22,7 @@ from incremental_assets.changes.progress import SequenceStep
 from incremental_assets.changes.request import ReadRequest
 from incremental_assets.changes.source_rows import instant_of, own_types, unseen, with_order
 from incremental_assets.changes.watermark import (
+    NULLS,
     Advance,
     Nulls,
     Seen,
@@ -31,6 +32,7 @@ from incremental_assets.changes.watermark import (
     instant,
     instant_at,
 )
+from incremental_assets.choices import require_choice
 from incremental_assets.days import ONE_DAY, named
 from incremental_assets.delta.columns import ORDER
 from incremental_assets.errors import DefinitionError
@@ -67,9 +69,17 @@ class Timestamp(Cursor):
     watermark: Advance | None = None
 
     def __post_init__(self) -> None:
+        this = f"Timestamp({self.column!r})"
+        require_choice(f"{this}: nulls", self.nulls, NULLS)
+        require_choice(f"{this}: future", self.future, ("quarantine", "include"))
+        if not all(isinstance(s, timedelta) for s in (self.lookback, self.max_clock_skew)):
+            raise DefinitionError(
+                f"{this}: lookback and max_clock_skew are timedeltas, such as timedelta(days=1); "
+                f"found {self.lookback!r} and {self.max_clock_skew!r}."
+            )
         if self.lookback < timedelta(0) or self.max_clock_skew < timedelta(0):
             raise DefinitionError(
-                f"Timestamp({self.column!r}): lookback and max_clock_skew are not negative; found "
+                f"{this}: lookback and max_clock_skew are not negative; found "
                 f"{self.lookback} and {self.max_clock_skew}."
             )
 
@@ -230,14 +240,20 @@ class Timestamp(Cursor):
     ) -> NewRows | None:
         """The watermark at the highest timestamp that was read.
 
+        Once all is read again after a rewind, it is not below where it was before that one.
         Raises SourceError for a null timestamp where `nulls` is `raise`.
         """
         self.refuse(request, counted)
         gate, values = counted.whole, counted.values
-        if not gate.rows:
+        rewound_from, high = request.rewound_from, window.before.high
+        if not gate.rows and rewound_from is None:
             return None
-        lowest, highest = values["lowest"], values["highest"]
-        high = self.high_after(window.before.high, lowest, highest, gate.rows, request.now)
+        if gate.rows:
+            ends = (values["lowest"], values["highest"])
+            high = self.high_after(high, *ends, gate.rows, request.now)
+        if rewound_from is not None and request.is_all(gate.rows):
+            ends = (instant(high), instant(rewound_from))
+            high = as_text(max((end for end in ends if end is not None), default=None))
         ahead = values["ahead"]
         return NewRows(
             window.rows,

@@ -37,6 +37,16 @@ class ReadRequest:
     at: datetime | None = None
     snapshot: str = ""
 
+    @property
+    def rewound_from(self) -> str | None:
+        """The watermark before a rewind that no load has followed yet; None without one."""
+        last = self.state.last
+        return last.low if last is not None and last.kind == "rewind" else None
+
+    def is_all(self, rows: int) -> bool:
+        """Whether so many rows are all that is new, and not just as many as a load may take."""
+        return self.max_records is None or rows < self.max_records
+
     def with_reasons(
         self,
         rows: DataFrame,

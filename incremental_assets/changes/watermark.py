@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from incremental_assets.errors import WatermarkError
 
 Nulls = Literal["raise", "include", "quarantine"]
+NULLS: tuple[Nulls, ...] = get_args(Nulls)
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,6 +87,10 @@ def _batch_of(history: TableHistory, to: int | datetime, now: datetime) -> int:
         if to > now:
             raise WatermarkError(f"{history.table}: {to.isoformat()} is still to come.")
         to = max((e.batch for e in history.loads if e.recorded_at <= to), default=0)
+    if not isinstance(to, int) or isinstance(to, bool):
+        raise DefinitionError(
+            f"{history.table}: {to!r} is neither the number of a batch nor a datetime."
+        )
     last = max((e.batch for e in history.loads), default=0)
     if to < 0 or to > last:
         raise WatermarkError(

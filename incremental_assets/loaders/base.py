@@ -106,8 +106,13 @@ def names_of(value: Names | None) -> tuple[str, ...]:
 
 def rules_of(rules: RuleOrRules) -> tuple[Rule, ...]:
     """Rules, however nested: `rules=[*quarantine(…)]` and `rules=[quarantine(…)]` alike."""
-    if isinstance(rules, Iterable):
+    if isinstance(rules, Iterable) and not isinstance(rules, str):
         return tuple(rule for each in rules for rule in rules_of(each))
+    if not isinstance(rules, Rule):
+        raise DefinitionError(
+            f"{rules!r} is no rule; build one, such as "
+            "quarantine(satisfies('price_ok', 'price >= 0'))."
+        )
     return (rules,)
 
 
@@ -125,6 +130,10 @@ def write_of(
             "tables of the lake."
         )
     if write is not None:
+        if not isinstance(write, WriteStrategy):
+            raise DefinitionError(
+                f"write is {write!r}; give a write strategy, such as Merge() or Append()."
+            )
         return write
     if history:
         return SCD2(ignore_changes_in)

@@ -9,6 +9,7 @@ from typing import Literal
 from incremental_assets.changes.by_log import ChangeLog
 from incremental_assets.changes.operations import Operation
 from incremental_assets.changes.watermark import Advance
+from incremental_assets.choices import require_choice
 from incremental_assets.engine.target import TargetTable
 from incremental_assets.loaders.base import (
     IncrementalLoader,
@@ -60,6 +61,7 @@ class CDCLoader(IncrementalLoader):
         `history` it holds every version. `max_records` takes whole files, at least one.
         """
         key = names_of(primary_key)
+        require_choice("cdc_format", cdc_format, ("flat", "debezium"))
         debezium = cdc_format == "debezium"
         changes = (
             ChangeLog.debezium(watermark=self._advance(watermark))

@@ -171,21 +171,32 @@ def looks_further(rule: Rule) -> bool:
 
 def quarantine(*rules: RowRule, owner: str = "") -> tuple[RowRule, ...]:
     """These rules quarantine the rows that break them; the other rows go on."""
+    _require_rules(rules)
     return tuple(replace(rule, severity="quarantine", owner=owner or rule.owner) for rule in rules)
 
 
 def fail(*rules: Rule, owner: str = "") -> tuple[Rule, ...]:
     """These rules hold their day: nothing of the batch is published for it."""
+    _require_rules(rules)
     return tuple(_as("fail", rule, owner) for rule in rules)
 
 
 def warn(*rules: Rule, owner: str = "") -> tuple[Rule, ...]:
     """These rules are recorded and shown, and stop nothing."""
+    _require_rules(rules)
     return tuple(_as("warn", rule, owner) for rule in rules)
 
 
 def _as(severity: Severity, rule: Rule, owner: str) -> Rule:
     return replace(rule, severity=severity, owner=owner or rule.owner)
+
+
+def _require_rules(rules: Sequence[object]) -> None:
+    for rule in rules:
+        if not isinstance(rule, Rule):
+            raise DefinitionError(
+                f"{rule!r} is no rule; build one, such as satisfies('price_ok', 'price >= 0')."
+            )
 
 
 def _check_name(name: str) -> None:

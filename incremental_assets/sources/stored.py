@@ -10,6 +10,7 @@ import polars as pl
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType
 
+from incremental_assets.choices import require_choice
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import Frames
 from incremental_assets.settings import local_path, location
@@ -23,7 +24,7 @@ from incremental_assets.sources.rows import Reading, no_rows, spelled
 from incremental_assets.sources.source import NO_TYPES, FixedSource, Source
 from incremental_assets.sources.source_file import SourceFile, with_content_tag
 from incremental_assets.sources.stored_delta import FixedDelta
-from incremental_assets.sources.stored_files import DataFiles, Format, look, of_format
+from incremental_assets.sources.stored_files import FORMATS, DataFiles, Format, look, of_format
 
 _BELOW = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.=-]*(/[A-Za-z0-9][A-Za-z0-9_.=-]*)*")
 
@@ -43,6 +44,8 @@ class Stored(Source):
     day: str | None = None
 
     def __post_init__(self) -> None:
+        if self.format is not None:
+            require_choice(f"The format of {self.path}", self.format, FORMATS)
         if not self.is_landed:
             object.__setattr__(self, "path", location("Stored path", self.path))
         elif not _BELOW.fullmatch(self.path):

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from incremental_assets.errors import NothingThereError, SourceError
 from incremental_assets.settings import local_path
@@ -14,6 +14,7 @@ from incremental_assets.sources.source_file import SourceFile, not_readable
 from incremental_assets.storage import answering, file_at, files_below, open_store, spark_path
 
 Format = Literal["delta", "parquet", "json", "csv"]
+FORMATS: tuple[Format, ...] = get_args(Format)
 
 DELTA_LOG = "_delta_log"
 _EXTENSIONS: dict[str, Format] = {

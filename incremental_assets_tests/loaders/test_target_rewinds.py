@@ -61,6 +61,32 @@ def test_an_append_target_that_is_rewound_gets_what_it_missed_and_nothing_twice(
     assert place.rows("id") == sorted([(10,), (20,), (30,), (40,), (50,), *late], key=str)
 
 
+@pytest.mark.parametrize("of", [by_timestamp, by_sequence])
+def test_a_load_that_finds_nothing_missing_ends_the_rewind(place: Place, of: Of) -> None:
+    load(place, of, 10, 20)
+    before = of(place, NO_SPARK).plan().watermark
+    of(place, NO_SPARK).rewind(0, "to see")
+
+    again = of(place, place.spark).load()
+
+    assert (again.records_loaded, again.watermark_after) == (0, before)
+    assert plan(place, of)[0] == "nothing"
+    assert of(place, place.spark).verify().equal
+    assert of(place, place.spark).load().watermark_after == before
+    assert place.rows("id") == [(10,), (20,)]
+
+
+def test_the_watermark_returns_when_a_rewind_has_brought_an_older_row(place: Place) -> None:
+    load(place, by_timestamp, 10, 20)
+    before = by_timestamp(place, NO_SPARK).plan().watermark
+    load(place, by_timestamp, 5)
+    by_timestamp(place, NO_SPARK).rewind(0, "a row came late")
+
+    again = by_timestamp(place, place.spark).load()
+
+    assert (again.records_loaded, again.watermark_after) == (1, before)
+
+
 def test_gaps_that_were_filled_or_reported_are_none_after_a_rewind(place: Place) -> None:
     load(place, by_sequence, 1, 2, 3)
     load(place, by_sequence, 4, 5)
@@ -156,6 +182,9 @@ def test_what_cannot_be_rewound_is_refused(place: Place) -> None:
     load(place, by_sequence, 1)
     for to in (2, -1):
         with pytest.raises(WatermarkError, match="has no batch"):
+            by_sequence(place, NO_SPARK).rewind(to, "to see")
+    for to in ("2024-05-10", True):
+        with pytest.raises(DefinitionError, match="neither the number of a batch nor a datetime"):
             by_sequence(place, NO_SPARK).rewind(to, "to see")
     with pytest.raises(WatermarkError, match="still to come"):
         by_sequence(place, NO_SPARK).rewind(NOON + timedelta(days=1), "to see")
