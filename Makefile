@@ -22,7 +22,7 @@ setup: .venv/.installed .cache/.prepared  ## Install everything from the lock fi
 .venv/.installed: requirements.lock pyproject.toml
 	@$(PYTHON) scripts/check_machine.py
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@echo "Installing the locked packages into .venv …"
+	@echo "Installing the locked packages into .venv (430 MB to fetch, some minutes) …"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
