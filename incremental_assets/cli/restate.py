@@ -37,4 +37,5 @@ def restate(names: tuple[str, ...], span: str | None, why: str, *, as_json: bool
         bad("Error:", failed)
         sys.exit(1)
     if not as_json:
-        OUT.print(f"Restated: {', '.join(names)}, with all that depends on them.", soft_wrap=True)
+        it = "it" if len(names) == 1 else "them"
+        OUT.print(f"Restated: {', '.join(names)}, with all that depends on {it}.", soft_wrap=True)

@@ -85,7 +85,7 @@ class Settling(ABC):
             return [self.given_up(claim) for claim in claims]
         require_own_commit(claims[0], commit.note, self.path, self.remedy)
         entries = self.committed(claims, commit)
-        return [replace(e, why=f"{e.why} (healed)".strip()) for e in entries]
+        return [replace(e, why=f"{e.why} (settled)".strip()) for e in entries]
 
     def fence(self, batch: int) -> bool:
         """Make the batch impossible; False if somebody committed first."""

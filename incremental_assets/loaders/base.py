@@ -73,6 +73,12 @@ class IncrementalLoader:
 
 def path_of(name: str, value: str | Path) -> str:
     """A path that was given, checked: absolute, or the URI of an object store."""
+    if not isinstance(value, str | Path):
+        kind = type(value).__name__
+        raise DefinitionError(
+            f"{name} is of the type {kind}; expected a path or the URI of an object store, or, "
+            "for what is read, a Source."
+        )
     if not str(value).strip():
         raise DefinitionError(f"{name} is empty; expected a path or the URI of an object store.")
     return location(name, str(value))

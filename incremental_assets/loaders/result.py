@@ -37,7 +37,7 @@ class LoadResult:
 
     @classmethod
     def of(cls, table: str, loaded: Loaded) -> LoadResult:
-        """The result of a load of an intake."""
+        """The result of a load."""
         entry = loaded.entry
         inserted, updated, deleted = (
             (entry.rows_inserted, entry.rows_updated, entry.rows_deleted) if entry else (0, 0, 0)

@@ -233,7 +233,7 @@ def test_an_outcome_is_recorded_whatever_was_decided_since_the_claim(ledger: Led
 def test_an_outcome_that_another_run_took_from_the_log_is_recorded_once(ledger: Ledger) -> None:
     outcome = [replace(claim(day), state="committed", rows_read=5) for day in (1, 2)]
     ledger.transact(lambda _: [claim(1), claim(2)])
-    record(ledger, SALES, [replace(one, why="(healed)") for one in outcome])
+    record(ledger, SALES, [replace(one, why="(settled)") for one in outcome])
     ledger.transact(lambda _: [accepted(2)])
 
     record(ledger, SALES, outcome)

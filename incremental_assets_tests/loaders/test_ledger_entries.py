@@ -46,12 +46,12 @@ def _killed(*_: object, **__: object) -> Any:
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("healed", [False, True], ids=["recorded", "healed"])
+@pytest.mark.parametrize("settled", [False, True], ids=["recorded", "settled"])
 def test_an_entry_says_what_was_read_and_what_it_touched(
-    place: Place, healed: bool, monkeypatch: pytest.MonkeyPatch
+    place: Place, settled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     size = land(place)
-    if healed:
+    if settled:
         with monkeypatch.context() as dying, pytest.raises(KeyboardInterrupt):
             dying.setattr(load_module, "record", _killed)
             load(place)
@@ -64,7 +64,7 @@ def test_an_entry_says_what_was_read_and_what_it_touched(
     assert entry.windows == (Window(str(place.source), 0, 0),)
     assert (entry.rows_read, entry.rows_inserted, entry.bytes) == (3, 3, size)
     assert entry.touched == (Touched(MAY_1, 2), Touched(MAY_2, 1))
-    assert entry.why == ("(healed)" if healed else "")
+    assert entry.why == ("(settled)" if settled else "")
     assert entry.who
 
 

@@ -44,6 +44,12 @@ def test_of_a_loader_by_sequence_and_of_a_log(tmp_path: Path) -> None:
         CDCLoader(NO_SPARK).target(*places, "id", "orders", cdc_format="avro")
 
 
+def test_a_source_that_is_neither_a_path_nor_a_source(tmp_path: Path) -> None:
+    nothing: Any = object()
+    with pytest.raises(DefinitionError, match="source_path is of the type object; expected"):
+        TimestampBasedLoader(NO_SPARK).target(nothing, tmp_path, tmp_path, "at", "orders")
+
+
 def test_a_condition_that_is_no_rule() -> None:
     with pytest.raises(DefinitionError, match="is no rule; build one"):
         quarantine("price >= 0")
