@@ -58,6 +58,6 @@ def test_a_lake_whose_ledger_was_lost_has_its_ledger_rebuilt(
     lost = command("batches")
     made = command("ledger", "rebuild", "silver/users", "--yes")
 
-    assert "`incremental-assets ledger rebuild` makes it anew" in lost.stderr
+    assert "`incremental-assets ledger rebuild` rebuilds it" in lost.stderr
     assert made.exit_code == 0, made.output
     assert command("batches").exit_code == 0

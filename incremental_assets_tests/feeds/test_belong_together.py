@@ -76,7 +76,7 @@ def test_a_commit_of_another_claim_is_not_taken_for_the_claims_own(lake: Lakes) 
     assert claim.state == "claimed"
     found.lakehouse.ledger.transact(lambda _: [claim])
 
-    with pytest.raises(LedgerError, match=r"batch 2 .* is another's") as told:
+    with pytest.raises(LedgerError, match=r"batch 2 .* is not the one") as told:
         found.load(DAYS[2], BRONZE)
 
     assert f"`incremental-assets ledger rebuild {BRONZE}`" in str(told.value)

@@ -81,7 +81,7 @@ def test_older_watermarks_are_reported_and_nothing_is_loaded(place: Place, load:
     claim = replace(entries(place)[0], batch=2, token="another")
     assert claim.state == "claimed"
     Ledger(str(place.watermarks)).transact(lambda _: [claim])
-    with pytest.raises(LedgerError, match=r"batch 2 .* is another's"):
+    with pytest.raises(LedgerError, match=r"batch 2 .* is not the one"):
         load(place)
 
 
