@@ -176,10 +176,14 @@ class Sequence(Cursor):
         self.refuse(request, counted)
         progress, step = window.found
         gate, values = counted.whole, counted.values
-        if not gate.rows and step.after == progress and request.rewound_from is None:
+        own = self.watermark is not None or type(self) is not Sequence  # one of somebody's own
+        rewound = not own and number(window.before.high) != progress.high
+        if not gate.rows and step.after == progress and not rewound:
             return None
         high = step.after.high
-        if self.watermark is not None or type(self) is not Sequence:  # one of somebody's own
+        if rewound and not request.is_all(gate.rows):  # there may be more below what was read
+            high = min(n for n in (values["highest"], high) if n is not None)
+        if own:
             before, ends = window.before.high, (values["lowest"], values["highest"])
             high = number(self.high_after(before, *ends, gate.rows, request.now))
         return NewRows(

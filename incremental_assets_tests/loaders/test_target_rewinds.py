@@ -87,6 +87,18 @@ def test_the_watermark_returns_when_a_rewind_has_brought_an_older_row(place: Pla
     assert (again.records_loaded, again.watermark_after) == (1, before)
 
 
+def test_loads_that_are_bounded_bring_every_row_that_was_missed(place: Place) -> None:
+    load(place, by_sequence, 10, 20, 30, most_gaps=1)
+    assert load(place, by_sequence, 12, 13, 14, most_gaps=1) == 0  # their gap is given up
+    by_sequence(place, NO_SPARK).rewind(0, "rows came late")
+
+    for number in (12, 13, 14):
+        assert load(place, by_sequence, most_gaps=1, max_records=1) == 1, number
+    last = by_sequence(place, place.spark, most_gaps=1, max_records=1).load()
+
+    assert (last.records_loaded, last.watermark_after) == (0, "30")
+
+
 def test_gaps_that_were_filled_or_reported_are_none_after_a_rewind(place: Place) -> None:
     load(place, by_sequence, 1, 2, 3)
     load(place, by_sequence, 4, 5)
