@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -14,12 +14,8 @@ from incremental_assets.settings import PREFIX, PROJECT_ROOT, Settings
 from incremental_assets.spark.session import session_conf, start_session
 
 _FOREIGN = ("DAGSTER_HOME", "SPARK_REMOTE", "SPARK_MASTER")
-_SECOND_COMPILER = (
-    "-XX:Tier4InvocationThreshold=50000",
-    "-XX:Tier4MinInvocationThreshold=6000",
-    "-XX:Tier4CompileThreshold=150000",
-    "-XX:Tier4BackEdgeThreshold=400000",
-)
+# Room for what a test leaves behind, so that it is collected a few times a minute, not a second.
+_ROOM = ("-Xms1g", "-Xmn450m")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -50,6 +46,7 @@ def event_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def spark(tmp_path_factory: pytest.TempPathFactory, event_log: Path) -> Iterator[SparkSession]:
     """The embedded Spark of the test run, started as a load starts it."""
     folder = tmp_path_factory.mktemp("spark")
+    java_options = session_conf(_settings_in(folder))["spark.driver.extraJavaOptions"]
     session = start_session(
         _settings_in(folder),
         {
@@ -59,7 +56,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, event_log: Path) -> Iterator
             "spark.sql.codegen.wholeStage": "false",
             "spark.sql.codegen.factoryMode": "NO_CODEGEN",
             "spark.sql.shuffle.partitions": "1",
-            "spark.driver.extraJavaOptions": _all_tiers(session_conf(_settings_in(folder))),
+            "spark.driver.extraJavaOptions": " ".join([java_options, *_ROOM]),
             # What a load costs is counted from Spark's own event log.
             "spark.eventLog.enabled": "true",
             "spark.eventLog.dir": f"file://{event_log}",
@@ -86,11 +83,3 @@ def _settings_in(folder: Path) -> Settings:
         driver_memory="1g",
         java_home=Settings.from_environment().java_home,
     )
-
-
-def _all_tiers(conf: Mapping[str, str]) -> str:
-    """A load is over before the second compiler pays off, a test run is not; but it pays off only
-    for what runs ten times as often as Java thinks: it took a quarter of all time."""
-    options = conf["spark.driver.extraJavaOptions"].split(" ")
-    kept = [o for o in options if "TieredStopAtLevel" not in o and "Scaling" not in o]
-    return " ".join([*kept, *_SECOND_COMPILER])

@@ -16,6 +16,13 @@ import pyspark
 HOME = Path(pyspark.__file__).parent
 LOCALHOST = "127.0.0.1"
 CONNECT = "org.apache.spark.sql.connect.service.SparkConnectServer"
+# It lives for some minutes and a few rows: as the embedded Spark, it is over before a second
+# compiler, fifty tasks for a snapshot and the text of each plan pay off.
+_SMALL = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    "spark.sql.ui.explainMode": "simple",
+}
 
 
 @contextmanager
@@ -33,6 +40,7 @@ def connect_server(folder: Path, jars: Sequence[Path]) -> Iterator[str]:
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.connect.grpc.binding.address": LOCALHOST,
         "spark.connect.grpc.binding.port": str(port),
+        **_SMALL,
     }
     words = [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
     command = [str(HOME / "bin" / "spark-submit"), "--class", CONNECT, *words, "spark-internal"]

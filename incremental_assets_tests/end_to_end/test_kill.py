@@ -23,7 +23,7 @@ from incremental_assets_tests.retail_truth import assert_tables_are_the_truth, r
 from incremental_assets_tests.scenarios.test_order_free import land_week
 from incremental_assets_tests.scenarios.world import World
 
-KILLS = 3
+KILLS = 2
 SOON = 20
 LONG = 200
 

@@ -18,7 +18,7 @@ from incremental_assets.settings import PROJECT_ROOT
 from incremental_assets_tests.end_to_end import loaders_rounds as rounds
 from incremental_assets_tests.end_to_end.shop import kill_group
 
-KILLS = 4
+KILLS = 3
 
 
 def start(folder: Path) -> subprocess.Popen[bytes]:
