@@ -77,11 +77,11 @@ def tidy(
     name: str,
     outcomes: Iterable[Entry],
     days: Collection[date],
-    say: Callable[[str], None],
+    log: Callable[[str], None],
 ) -> None:
     """Take away what does not count any more of these days.
 
     What fails is logged and not raised; the next load of the day and `maintain` do it again.
     """
-    with cleanup(f"{name}: rows in quarantine that do not count any more", say):
+    with cleanup(f"{name}: rows in quarantine that do not count any more", log):
         quarantine.drop(path, quarantine.remaining(path, superseded(outcomes, days)))

@@ -33,10 +33,10 @@ _LOADS = len(SCENES) * len(MOMENTS)
 
 @dataclass(frozen=True, slots=True)
 class SceneProgress:
-    """Where progress goes: `begin` names a step, `say` tells a line of it, `end` counts it."""
+    """Where progress goes: `begin` names a step, `log` takes a line about it, `end` counts it."""
 
     begin: Callable[[str], None]
-    say: Callable[[str], None]
+    log: Callable[[str], None]
     end: Callable[[], None]
 
 
@@ -76,7 +76,7 @@ def _play(
     for delivery, moment in MOMENTS.items():
         steps.begin(f"{scene.table}, load {delivery}")
         scene.land(place.source, delivery)
-        results.append(scene.load(spark, place, _always(moment), steps.say))
+        results.append(scene.load(spark, place, _always(moment), steps.log))
         steps.end()
     return results
 

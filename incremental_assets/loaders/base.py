@@ -30,8 +30,8 @@ class IncrementalLoader:
     """Base of the loaders.
 
     `spark` is any session, embedded or of Spark Connect; `clock` gives the time that a load fixes
-    once; `say` is told one line of progress at a time (the log of `incremental_assets` by
-    default).
+    once; `log` takes one line of progress at a time (by
+    default the logger `incremental_assets`, level INFO).
 
     For watermark logic of one's own, override `next_watermark`:
 
@@ -46,11 +46,11 @@ class IncrementalLoader:
         self,
         spark: SparkSession,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-        say: Callable[[str], None] = _LOG.info,
+        log: Callable[[str], None] = _LOG.info,
     ) -> None:
         self.spark = spark
         self.clock = clock
-        self.say = say
+        self.log = log
 
     def next_watermark(self, before: Any, seen: Seen) -> Any:
         """The watermark after a load; by default the highest value ever seen.
@@ -68,7 +68,7 @@ class IncrementalLoader:
         return function or (self.next_watermark if own else None)
 
     def _target(self, table: TargetTable) -> Target:
-        return Target(table, self.spark, self.clock, self.say)
+        return Target(table, self.spark, self.clock, self.log)
 
 
 def path_of(name: str, value: str | Path) -> str:

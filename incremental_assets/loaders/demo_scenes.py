@@ -23,7 +23,7 @@ from incremental_assets.loaders.sequence import SequenceBasedLoader
 from incremental_assets.loaders.timestamp import TimestampBasedLoader
 
 Clock = Callable[[], datetime]
-Say = Callable[[str], None]
+Log = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +59,11 @@ class Scene:
     change: str
     columns: tuple[str, ...]
     land: Callable[[Path, Delivery], None]
-    load: Callable[[SparkSession, ScenePaths, Clock, Say], LoadResult]
+    load: Callable[[SparkSession, ScenePaths, Clock, Log], LoadResult]
 
 
-def load_orders(spark: SparkSession, place: ScenePaths, clock: Clock, say: Say) -> LoadResult:
-    return TimestampBasedLoader(spark, clock, say).load_incremental(
+def load_orders(spark: SparkSession, place: ScenePaths, clock: Clock, log: Log) -> LoadResult:
+    return TimestampBasedLoader(spark, clock, log).load_incremental(
         place.source,
         place.target,
         place.watermarks,
@@ -75,20 +75,20 @@ def load_orders(spark: SparkSession, place: ScenePaths, clock: Clock, say: Say) 
     )
 
 
-def load_payments(spark: SparkSession, place: ScenePaths, clock: Clock, say: Say) -> LoadResult:
-    return SequenceBasedLoader(spark, clock, say).load_incremental(
+def load_payments(spark: SparkSession, place: ScenePaths, clock: Clock, log: Log) -> LoadResult:
+    return SequenceBasedLoader(spark, clock, log).load_incremental(
         place.source, place.target, place.watermarks, "payment_id", place.table
     )
 
 
-def load_customers(spark: SparkSession, place: ScenePaths, clock: Clock, say: Say) -> LoadResult:
-    return CDCLoader(spark, clock, say).process_cdc(
+def load_customers(spark: SparkSession, place: ScenePaths, clock: Clock, log: Log) -> LoadResult:
+    return CDCLoader(spark, clock, log).process_cdc(
         place.source, place.target, place.watermarks, "customer_id", place.table
     )
 
 
-def load_products(spark: SparkSession, place: ScenePaths, clock: Clock, say: Say) -> LoadResult:
-    found = DeltaDiffLoader(spark, clock, say).detect_changes(
+def load_products(spark: SparkSession, place: ScenePaths, clock: Clock, log: Log) -> LoadResult:
+    found = DeltaDiffLoader(spark, clock, log).detect_changes(
         place.source, place.target, place.snapshot, "sku", place.table, place.watermarks
     )
     return found["result"]

@@ -37,7 +37,7 @@ class Target:
     table: TargetTable
     spark: SparkSession
     clock: Callable[[], datetime]
-    say: Callable[[str], None]
+    log: Callable[[str], None]
 
     def load(self) -> LoadResult:
         """Load what is new."""
@@ -45,7 +45,7 @@ class Target:
 
     def loaded(self) -> Loaded:
         """The same, with the batch as the ledger has it."""
-        return load_target(self.table, self.spark, self._now(), self.say)
+        return load_target(self.table, self.spark, self._now(), self.log)
 
     def plan(self) -> TargetPlan:
         """What the next load would find. Starts no Spark and writes nothing."""
@@ -56,7 +56,7 @@ class Target:
 
         They leave quarantine; the others stay there. The watermark stays where it is.
         """
-        done = replay_target(self.table, self.spark, self._now(), self.say)
+        done = replay_target(self.table, self.spark, self._now(), self.log)
         return LoadResult.of(self.table.name, done)
 
     def verify(self, scratch: str | Path | None = None) -> Verified:
@@ -65,14 +65,14 @@ class Target:
         The place lies in the target's folder by default, and is removed at the end.
         """
         place = "" if scratch is None else location("scratch", str(scratch))
-        return verify_target(self.table, self.spark, self._now(), self.say, place)
+        return verify_target(self.table, self.spark, self._now(), self.log, place)
 
     def rewind(self, to: int | datetime, why: str) -> RewoundTarget:
         """Lower the watermark to what it was after batch `to` (0: before the first), or then.
 
         The next load reads the source again from there; no row is loaded twice.
         """
-        return rewind_target(self.table, to, why, self._now(), self.say)
+        return rewind_target(self.table, to, why, self._now(), self.log)
 
     def _now(self) -> datetime:
         now = self.clock()

@@ -126,7 +126,7 @@ class Round:
     """What came of asking in every way: the runs of each, why they failed, what can be read."""
 
     runs: Mapping[str, Sequence[dg.DagsterRun]]
-    said: Mapping[str, Sequence[str]]
+    failures: Mapping[str, Sequence[str]]
     rows: Rows
 
 
@@ -148,12 +148,12 @@ class Gates:
         """Have these tables loaded in every way, each for its own days, and wait."""
         asked = {way.name: self._ways[way.name](names, way) for way in WAYS}
         found = {way.name: self._ended(way, asked[way.name]) for way in WAYS}
-        said = {
+        failures = {
             name: [text for run in runs for text in self._failures(run)]
             for name, runs in found.items()
         }
         self._seen |= {run.run_id for runs in found.values() for run in runs}
-        self.rounds.append(Round(found, said, readable(self.shop.settings.lake)))
+        self.rounds.append(Round(found, failures, readable(self.shop.settings.lake)))
 
     def let_the_sensor_ask(self) -> None:
         """Switch on the sensor for stale days, and wait until nothing is stale."""
@@ -337,7 +337,7 @@ def test_the_run_fails_and_names_the_held_days_and_no_others(gates: Gates, way: 
     together = gates.rounds[0]
 
     assert {run.status for run in together.runs[way.name]} == {dg.DagsterRunStatus.FAILURE}
-    assert sorted(together.said[way.name]) == sorted(
+    assert sorted(together.failures[way.name]) == sorted(
         f"{chain.judged}: {way.bad} not published. {way.bad}: {chain.rule}: {chain.found}."
         for chain in FAILING
     )
@@ -358,7 +358,7 @@ def test_gold_alone_is_refused_as_long_as_a_day_above_it_is_held(gates: Gates, w
                 "Repair its input, or accept it, and run that day again"
             )
         expected.append(f"gold/{chain.name}: {way.bad} not published. {way.bad}: {why}.")
-    assert sorted(alone.said[way.name]) == sorted(expected)
+    assert sorted(alone.failures[way.name]) == sorted(expected)
     assert {run.status for run in alone.runs[way.name]} == {dg.DagsterRunStatus.FAILURE}
 
 

@@ -89,7 +89,7 @@ def test_an_acceptance_is_for_the_input_that_was_judged(lake: Lakes) -> None:
     results = station.load(DAY)
 
     assert states(results, "silver/bookings") == ["held"]
-    assert any("changed since it was accepted" in line for line in station.said)
+    assert any("changed since it was accepted" in line for line in station.logged)
     assert station.rows("silver/bookings", "id") == []
 
 

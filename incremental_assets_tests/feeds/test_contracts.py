@@ -84,7 +84,7 @@ def test_of_a_thousand_new_fields_and_more_the_rest_is_reported_and_stays_in_bro
     load(shop, ticket("a", **more))
 
     assert len(columns(shop)) == len(("ticket_id", "price", "at")) + 100
-    assert any("more than 1000 fields that nobody declared" in said for said in shop.said)
+    assert any("more than 1000 fields that nobody declared" in said for said in shop.logged)
 
 
 def test_a_misfit_holds_its_day_or_is_left_out_where_its_column_says_so(lake: Lakes) -> None:
@@ -177,7 +177,7 @@ def test_a_declared_type_that_grew_widens_the_column(
 
     found = [(id_, float(fee)) for id_, fee in grown.rows("silver/tickets", "ticket_id", "fee")]
     assert found == [("a", first), ("b", later), ("c", later)]
-    assert any("no longer" in line and "was rewritten" in line for line in grown.said)
+    assert any("no longer" in line and "was rewritten" in line for line in grown.logged)
     assert grown.stale() == {}
     again = grown.another("whole")
     again.load(DAY)

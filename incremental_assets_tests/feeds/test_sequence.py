@@ -91,7 +91,7 @@ def test_gaps_are_named_and_their_rows_are_loaded_when_they_come(lake: Lakes) ->
     stock = lake(*tables())
     stock.put_parquet("movements", "1.parquet", movements((1, "05 10:00"), (4, "05 11:00")))
     stock.load("2017-01-05")
-    assert any("gaps: 2…3" in line for line in stock.said)
+    assert any("gaps: 2…3" in line for line in stock.logged)
 
     stock.put_parquet("movements", "2.parquet", movements((3, "05 10:30")))
     stock.load("2017-01-05")

@@ -152,7 +152,7 @@ def test_rows_without_a_key_are_kept_and_quarantined_and_delete_nothing(lake: La
     shop.load("2017-01-05...2017-01-06")
     assert [sku for (sku,) in shop.rows("silver/products", "sku")] == ["a", "b"]
     assert shop.reasons("silver/products") == [("line_unreadable",), ("sku_null",)]
-    assert any("nothing is deleted" in line for line in shop.said)
+    assert any("nothing is deleted" in line for line in shop.logged)
 
     shop.load("2017-01-07")
     assert [sku for (sku,) in shop.rows("silver/products", "sku")] == ["a"]

@@ -107,7 +107,7 @@ def test_a_change_below_the_watermark_that_is_not_read_is_reported(lake: Lakes) 
     shop.load("2017-01-05")
 
     assert ("a", "void") not in landed(shop, "order_id", "status")
-    (said,) = [line for line in shop.said if "below the watermark" in line]
+    (said,) = [line for line in shop.logged if "below the watermark" in line]
     assert "2017-01-05" in said
     assert "lookback=timedelta(days=1)" in said
 

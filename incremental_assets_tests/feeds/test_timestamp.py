@@ -131,7 +131,7 @@ def test_rows_at_the_watermarks_own_instant_are_neither_lost_nor_doubled(shop: L
 
     landed = [order for day, order in shop.bronze("bronze/orders", "order_id") if "06" in day]
     assert landed == ["c", "d"]  # e is below the watermark, and there is no lookback
-    said = [line for line in shop.said if "below the watermark" in line]
+    said = [line for line in shop.logged if "below the watermark" in line]
     assert len(said) == 1
     assert said[0].startswith("bronze/orders: 1 rows of 2017-01-06 came again, or late")
 
@@ -146,7 +146,7 @@ def test_a_lag_reads_again_below_the_watermark_and_doubles_nothing(lake: Lakes) 
 
     landed = [order for day, order in shop.bronze("bronze/orders", "order_id") if "06" in day]
     assert landed == ["c", "e"]
-    assert any("1 rows of 2017-01-06 came again, or late" in line for line in shop.said)
+    assert any("1 rows of 2017-01-06 came again, or late" in line for line in shop.logged)
     whole_days = shop.with_tables(*tables(lookback=timedelta(days=1)))
     whole_days.put_delta("orders", orders(*FIRST, *(("g", "paid", "06 00:01"),)))
     whole_days.load("2017-01-06")
@@ -202,7 +202,7 @@ def test_a_timestamp_of_the_future_does_not_silence_the_source(lake: Lakes) -> N
 
     shop.load("2017-01-10")
     assert shop.reasons("bronze/orders") == [("updated_at_in_future",)] * 2
-    assert any("do not move the watermark" in line for line in shop.said)
+    assert any("do not move the watermark" in line for line in shop.logged)
 
     shop.put_delta("orders", orders(*FIRST, ("y", "paid", "10 13:00"), ("w", "paid", "10 11:00")))
     shop.load("2017-01-10")
@@ -279,7 +279,7 @@ def test_a_source_that_has_never_landed_is_empty_and_one_that_is_gone_is_an_erro
     shop.source("").mkdir(exist_ok=True)
     idle = shop.load("2017-01-05")
     assert [states(idle, name) for name in idle] == [["idle"], ["idle"]]
-    assert f"bronze/orders: nothing has landed at {shop.source('orders')} yet" in shop.said
+    assert f"bronze/orders: nothing has landed at {shop.source('orders')} yet" in shop.logged
 
     shop.put_delta("orders", orders(*FIRST))
     shop.load("2017-01-05")

@@ -32,9 +32,9 @@ class Lake:
         self.settings = settings
         self.tables = {table.name: table for table in tables}
         self.now = NOON
-        self.said: list[str] = []
+        self.logged: list[str] = []
         self.lakehouse = Lakehouse(
-            settings, tables, lambda: spark, lambda: self.now, self.said.append
+            settings, tables, lambda: spark, lambda: self.now, self.logged.append
         )
 
     def another(self, name: str) -> Lake:

@@ -29,7 +29,6 @@ class Place:
         self.watermarks = folder / "watermarks"
         self.snapshot = folder / "snapshot"
         self.now = NOON
-        self.said: list[str] = []
         self._landed = 0
 
     def clock(self) -> datetime:

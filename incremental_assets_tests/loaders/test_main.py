@@ -94,7 +94,7 @@ def test_progress_goes_to_the_terminal_or_to_the_log(
 
     with caplog.at_level("INFO", "incremental_assets"), demo._steps(out) as steps:
         steps.begin("orders, load 1")
-        steps.say("orders: 1 rows quarantined [why]")
+        steps.log("orders: 1 rows quarantined [why]")
         steps.end()
 
     told = ["orders, load 1", "orders: 1 rows quarantined [why]"]

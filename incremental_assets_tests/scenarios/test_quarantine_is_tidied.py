@@ -85,7 +85,7 @@ def test_a_row_that_nobody_can_decode_blocks_nothing(bad: World, last_batch: int
     assert [e.state for e in view.table("silver/sales").outcomes] == ["committed", "committed"]
     assert len(bad.orders()) == 41
     assert listed(bad).is_empty()
-    assert not any("warning" in line for line in bad.said)
+    assert not any("warning" in line for line in bad.logged)
     assert keep(bad) == ""
     assert drop(bad.lakehouse, SALES, QuarantineFilter(), "no such rows") == {}
     bad.lakehouse.replay(SALES, [parse_day(DAY)])
@@ -143,6 +143,6 @@ def test_dropping_rows_that_cannot_be_taken_away_is_on_record_and_done_later(
     assert dropped == {parse_day(DAY): 1}
     assert len(world.quarantine()) == 2
     assert listed(world)["reason"].to_list() == ["qty_at_least_0"]
-    assert "No space left" in next(line for line in world.said if "warning" in line)
+    assert "No space left" in next(line for line in world.logged if "warning" in line)
     assert keep(world) == ""
     assert len(world.quarantine()) == 1

@@ -47,9 +47,9 @@ class World:
 
     def __init__(self, spark: SparkSession, settings: Settings) -> None:
         self.settings = settings
-        self.said: list[str] = []
+        self.logged: list[str] = []
         self.lakehouse = Lakehouse(
-            settings, tables(), lambda: spark, lambda: datetime.now(UTC), self.said.append
+            settings, tables(), lambda: spark, lambda: datetime.now(UTC), self.logged.append
         )
         Path(settings.landing).mkdir(parents=True, exist_ok=True)
 

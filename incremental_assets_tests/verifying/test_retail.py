@@ -162,7 +162,7 @@ def test_days_that_are_stale_or_held_are_left_out_and_a_load_meanwhile_disturbs_
     assert (found.equal, found.rows.rows > 50) == (True, True)
     assert world.orders() > {"later", "repaired0"}
 
-    world.lakehouse.log = world.said.append
+    world.lakehouse.log = world.logged.append
     as_it_was = world.lakehouse.ledger.view()
     world.land("events", "2017-01-03", "more.jsonl", sales("more", "2017-01-03", 2))
     world.load("2017-01-03", "bronze/events", "silver/sales")
