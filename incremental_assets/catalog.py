@@ -74,20 +74,20 @@ def find_tables(packages: Iterable[ModuleType]) -> tuple[Table, ...]:
 def _visit(
     table: Table, found: dict[str, Table], ordered: dict[str, Table], below: tuple[str, ...]
 ) -> None:
-    """Put a table after those that it reads and that its rules look into."""
+    """Put a table after those that it reads and that its rules read."""
     if table.name in below:
         circle = " → ".join((*below[below.index(table.name) :], table.name))
         raise DefinitionError(
-            f"{circle}: a rule looks into a table that is made of the table it judges. Let it "
-            "look into one that is loaded before."
+            f"{circle}: a rule reads a table that is made of the table it judges. Let it "
+            "read one that is loaded before."
         )
-    for name in sorted(table.looks_into):
+    for name in sorted(table.rule_tables):
         if name not in found:
             raise DefinitionError(
-                f"{table.name}: a rule looks into {name!r}, which is no table of the lakehouse."
+                f"{table.name}: a rule reads {name!r}, which is no table of the lakehouse."
             )
     needed = [read.table for read in table.upstreams]
-    for other in (*needed, *(found[name] for name in sorted(table.looks_into))):
+    for other in (*needed, *(found[name] for name in sorted(table.rule_tables))):
         if other.name not in ordered:
             _visit(other, found, ordered, (*below, table.name))
     ordered.setdefault(table.name, table)

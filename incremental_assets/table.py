@@ -224,9 +224,9 @@ class Table:
         return [rule for rule in self.rules if isinstance(rule, RowRule)]
 
     @property
-    def looks_into(self) -> frozenset[str]:
-        """The names of the other tables in which its rules look something up."""
-        return frozenset(r.looks_into for r in self.rules if r.looks_into) - {self.name}
+    def rule_tables(self) -> frozenset[str]:
+        """The names of the other tables that its rules read."""
+        return frozenset(r.reads_table for r in self.rules if r.reads_table) - {self.name}
 
     def checks(self) -> Mapping[str, Check]:
         """Every check of the table by its name."""

@@ -97,7 +97,7 @@ def _check_rules_on_whole_days(table: Table) -> None:
         raise DefinitionError(
             f"{table.name}: {of_days} count the rows of a day, and a batch of keys has rows on any."
         )
-    afar = [r.name for r in table.rules if isinstance(r, DayRule) and r.looks_into]
+    afar = [r.name for r in table.rules if isinstance(r, DayRule) and r.reads_table]
     if afar and (table.layer != "gold" or by_key):
         raise DefinitionError(
             f"{table.name}: {afar} compare a whole day with another table's, and a batch of this "

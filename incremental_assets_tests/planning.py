@@ -58,7 +58,7 @@ def plan_and_run(
     for due in due_runs(tables, lakehouse.settings, span, now, lakehouse.ledger.view_if_any):
         failed: set[str] = set()
         for table in due.tables:
-            above = {read.table.name for read in table.upstreams} | table.looks_into
+            above = {read.table.name for read in table.upstreams} | table.rule_tables
             if failed & above or lakehouse.load(table, list(due.days)).failed:
                 failed.add(table.name)
     view = lakehouse.ledger.view_if_any()

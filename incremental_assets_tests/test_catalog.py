@@ -30,8 +30,8 @@ class Package:
         for layer in ("bronze", "silver"):
             self._write(f"{layer}/__init__.py", "")
 
-    def table(self, name: str, looks_into: str) -> None:
-        """A bronze table and the silver table over it, one of whose rules looks into another."""
+    def table(self, name: str, reads: str) -> None:
+        """A bronze table and the silver table over it, one of whose rules reads another."""
         bronze = f'Table(name="bronze/{name}", description="", reads=(LandedFiles("{name}"),), '
         self._write(f"bronze/{name}.py", f"{HEAD}\nT = {bronze}write=Append())\n")
         silver = f"""
@@ -39,7 +39,7 @@ class Package:
             {HEAD.strip()}
             T = Table(
                 name="silver/{name}", description="", reads=(SameDay(LANDED),), key=("id",),
-                schema=Contract(id=Text()), rules=quarantine(references("id", "{looks_into}")),
+                schema=Contract(id=Text()), rules=quarantine(references("id", "{reads}")),
                 write=Merge(),
             )
         """
@@ -60,7 +60,7 @@ def package(
     return Package(tmp_path, f"shop_{request.node.name}")
 
 
-def test_a_table_that_a_rule_looks_into_comes_first(package: Package) -> None:
+def test_a_table_that_a_rule_reads_comes_first(package: Package) -> None:
     package.table("arrivals", "silver/stations")
     package.table("stations", "silver/stations")  # its own rows, as they were before
 
@@ -69,14 +69,14 @@ def test_a_table_that_a_rule_looks_into_comes_first(package: Package) -> None:
     assert names.index("silver/stations") < names.index("silver/arrivals")
 
 
-def test_a_rule_that_looks_into_a_table_that_is_not_there_is_refused(package: Package) -> None:
+def test_a_rule_that_reads_a_table_that_is_not_there_is_refused(package: Package) -> None:
     package.table("arrivals", "silver/station")
 
     with pytest.raises(DefinitionError, match=r"silver/arrivals: .*'silver/station', which is no"):
         tables_of(package.name)
 
 
-def test_rules_that_look_into_each_other_are_refused(package: Package) -> None:
+def test_rules_whose_tables_read_each_other_are_refused(package: Package) -> None:
     package.table("arrivals", "silver/stations")
     package.table("stations", "silver/arrivals")
 

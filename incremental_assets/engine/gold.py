@@ -143,8 +143,8 @@ def elsewhere(session: SparkSession, batch: Batch) -> list[DataFrame]:
 
     asked: dict[str, list[DayRule]] = {}
     for rule in batch.table.rules:
-        if isinstance(rule, DayRule) and rule.looks_into:
-            asked.setdefault(rule.looks_into, []).append(rule)
+        if isinstance(rule, DayRule) and rule.reads_table:
+            asked.setdefault(rule.reads_table, []).append(rule)
     found: list[DataFrame] = []
     for name, rules in asked.items():
         if not batch.view.table(name).high:

@@ -196,7 +196,7 @@ class TableSteps(Steps[Any, Outcome, Outcome]):
             name = f"{name}, batch {self._batch.number}"
         return LakeError(
             f"{name}: Spark failed: {what_failed(error)}. Nothing was published that is not whole; "
-            "run again, and if it fails again, look into what is said here."
+            "run again, and if it fails again, look into this error."
         )
 
     def _tidy(self, entries: Sequence[Entry]) -> None:

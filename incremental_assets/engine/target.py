@@ -10,7 +10,7 @@ from functools import cached_property
 from incremental_assets.changes.detector import Detector
 from incremental_assets.changes.target_state import TargetState
 from incremental_assets.errors import DefinitionError
-from incremental_assets.quality.rule import Rule, looks_further
+from incremental_assets.quality.rule import Rule, needs_lake
 from incremental_assets.sources.source import FixedSource, Source
 from incremental_assets.writes.strategy import WriteStrategy
 
@@ -70,7 +70,7 @@ class TargetTable:
                 f"{self.name}: {self.write} replaces partitions, so partition_by has to be "
                 f"[{replaced!r}], not {list(self.partition_by)}."
             )
-        wide = [rule.name for rule in self.rules if looks_further(rule)]
+        wide = [rule.name for rule in self.rules if needs_lake(rule)]
         if wide:
             raise DefinitionError(
                 f"{self.name}: the rules {wide} look at days, or at other rows and tables; a "

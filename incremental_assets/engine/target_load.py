@@ -301,7 +301,7 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
         return LakeError(
             f"{self._target.name}: Spark failed: {what_failed(error)}. Nothing was published that "
             "is not whole, and the watermark did not move "
-            f"({self._target.source.path}); look into what is said here, and load again."
+            f"({self._target.source.path}); look into this error, and load again."
         )
 
     def _advanced(self, frames: Frames, read: SourceWindow, counted: Counted) -> NewRows | None:

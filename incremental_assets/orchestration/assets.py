@@ -93,17 +93,17 @@ def _freshness(table: Table, settings: Settings) -> dg.FreshnessPolicy | None:
 
 
 def _deps(table: Table, settings: Settings) -> list[dg.AssetDep]:
-    """The tables that it reads, and those that its rules look into."""
+    """The tables that it reads, and those that its rules read."""
     read = [
         dg.AssetDep(asset_key(read.table), partition_mapping=mapping(table, read, settings))
         for read in table.upstreams
     ]
     own = {upstream.table.name for upstream in table.upstreams}
-    looked_into = [
+    of_rules = [
         dg.AssetDep(dg.AssetKey(name.split("/")), partition_mapping=up_to_the_day())
-        for name in sorted(table.looks_into - own)
+        for name in sorted(table.rule_tables - own)
     ]
-    return read + looked_into
+    return read + of_rules
 
 
 def _load(context: dg.AssetExecutionContext, lakehouse: Lakehouse, table: Table) -> Iterator[Any]:

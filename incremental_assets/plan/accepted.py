@@ -51,13 +51,13 @@ def same_input(judged: Entry, todo: DayWork, table: Table, view: LedgerView) -> 
 
 
 def changed_since(judged: Entry, table: Table, view: LedgerView) -> bool:
-    """Whether an upstream, or a table that a rule looks into, has changed since then."""
+    """Whether an upstream, or a table that a rule reads, has changed since then."""
     windows = {window.upstream: window.high for window in judged.windows}
-    looked_into = [last for name in table.looks_into if (last := view.table(name).last)]
+    of_rules = [last for name in table.rule_tables if (last := view.table(name).last)]
     return any(
         upstream.looked_up_changes(judged.day, high)
         if isinstance(read, AsOf)
         else upstream.changes(judged.day, high)
         for read in table.upstreams
         for upstream, high in [(view.table(read.table.name), windows.get(read.table.name, 0))]
-    ) or any(entry.recorded_at > judged.recorded_at for entry in looked_into)
+    ) or any(entry.recorded_at > judged.recorded_at for entry in of_rules)

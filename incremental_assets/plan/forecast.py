@@ -121,7 +121,7 @@ class _Ahead:
         failed: set[str] = set()
         today = utc_today(self.now)
         for table in due.tables:
-            if failed & ({read.table.name for read in table.upstreams} | table.looks_into):
+            if failed & ({read.table.name for read in table.upstreams} | table.rule_tables):
                 failed.add(table.name)
                 continue
             for days in chunks(list(due.days), DAYS_PER_BATCH):

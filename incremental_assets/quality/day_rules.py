@@ -126,7 +126,7 @@ def reconciles_with(
         measures={
             name: partial(_sql, f"CAST({ours} AS {exact})") for name, (ours, _) in sums.items()
         },
-        looks_into=table,
+        reads_table=table,
         elsewhere={name: f"CAST({theirs} AS {exact})" for name, (_, theirs) in sums.items()},
     )
 

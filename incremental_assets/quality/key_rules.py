@@ -66,7 +66,7 @@ def references(column: str, table: str, key: str = "") -> RowRule:
         f"{column} is null or a {key or column} of {table}.",
         lambda: F.col(flag),
         columns=(column,),
-        looks_into=table,
+        reads_table=table,
         prepare=prepare,
     )
 

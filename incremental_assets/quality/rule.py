@@ -91,8 +91,8 @@ class RowRule:
     """A condition that each row must meet; null counts as broken.
 
     `columns` are those that it reads, where they are known. `prepare` adds columns of its own to
-    the rows, named `_rule_…`, for a condition that needs more than the row; `looks_into` is the
-    table of the lake that it reads for that, if it does. More rows than
+    the rows, named `_rule_…`, for a condition that needs more than the row; `reads_table`
+    names the table of the lake that it reads for that, if any. More rows than
     `rows_allowed`, and a larger share (0 to 1) of a day's than `share_allowed`, break the rule.
     """
 
@@ -101,7 +101,7 @@ class RowRule:
     condition: Callable[[], Column]
     severity: Severity = "quarantine"
     columns: tuple[str, ...] = ()
-    looks_into: str = ""
+    reads_table: str = ""
     prepare: Callable[[DataFrame, Scope], DataFrame] | None = None
     rows_allowed: int = 0
     share_allowed: float = 0.0
@@ -133,8 +133,8 @@ class DayRule:
 
     `measures` are aggregates over the batch's good rows of the day, which the gate computes in its
     one pass; `columns` are those that they read. `elsewhere` are SQL aggregates over the same day
-    of the table `looks_into`. With `of_volume` it looks at all rows of the day so far, or at those
-    of the days before it.
+    of the table that `reads_table` names. With `of_volume` it judges all rows of the day so far, or
+    those of the days before it.
     """
 
     name: str
@@ -146,7 +146,7 @@ class DayRule:
     )
     columns: tuple[str, ...] = ()
     of_volume: bool = False
-    looks_into: str = ""
+    reads_table: str = ""
     elsewhere: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), hash=False)
     owner: str = ""
 
@@ -162,8 +162,8 @@ class DayRule:
 Rule = RowRule | DayRule
 
 
-def looks_further(rule: Rule) -> bool:
-    """Whether a rule needs more than a row, or than the counts of a batch."""
+def needs_lake(rule: Rule) -> bool:
+    """Whether only a table of the lake can have the rule: it reads other rows, tables or days."""
     if isinstance(rule, RowRule):
         return rule.prepare is not None
     return rule.of_volume or bool(rule.measures)

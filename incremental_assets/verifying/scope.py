@@ -201,9 +201,9 @@ def _need(
     for read in table.upstreams:
         _need(read.table, None if isinstance(read, AsOf) else own, tables, found)
     for rule in table.rules:
-        if rule.looks_into and rule.looks_into != table.name:
+        if rule.reads_table and rule.reads_table != table.name:
             whole = isinstance(rule, RowRule)
-            _need(tables[rule.looks_into], None if whole else own, tables, found)
+            _need(tables[rule.reads_table], None if whole else own, tables, found)
 
 
 def _own(table: Table, asked: DayRange | None) -> DayRange | None:

@@ -83,7 +83,7 @@ def verify_target(
         except SPARK_ERRORS as error:
             raise LakeError(
                 f"{target.name} could not be compared: Spark failed: {what_failed(error)}. Nothing "
-                "was changed; look into what is said here, and verify again."
+                "was changed; look into this error, and verify again."
             ) from error
     assert state.version is not None
     seconds = round(time.monotonic() - started, 3)
