@@ -15,8 +15,8 @@ from incremental_assets.changes.flat_log import FlatLog
 from incremental_assets.changes.log_position import (
     POSITION_KINDS,
     kind_counts,
-    placed,
     settle_position_kind,
+    with_positions,
 )
 from incremental_assets.changes.log_sequence import (
     sequence_kind,
@@ -74,7 +74,7 @@ def debezium_events(
     counted = found.agg(*(c.alias(name) for name, c in kind_counts().items())).collect()[0]
     counts = {name: counted[name] for name in POSITION_KINDS}
     settled = settle_position_kind(counts, kind, table)
-    rows = placed(found, settled).where(f"{OPERATION} IS NULL OR {OPERATION} != 'ignore'")
+    rows = with_positions(found, settled).where(f"{OPERATION} IS NULL OR {OPERATION} != 'ignore'")
     lost = (F.col(OPERATION).isNotNull()) & F.col(ORDER).isNull()
     reason = F.coalesce(F.col(REASON), F.when(lost, F.lit("log_position_missing")))
     rows = rows.withColumns(
@@ -93,7 +93,7 @@ def debezium_events(
 def _fields(rows: DataFrame, log: FlatLog) -> DataFrame:
     fields = F.col("payload").try_cast("map<string,variant>")
     rows = rows.withColumn("_all", fields)
-    parts = {"_op_word": log.operation, "_place": log.sequence}
+    parts = {"_op_word": log.operation, "_position": log.sequence}
     texts = {
         alias: F.try_element_at("_all", F.lit(name)).try_cast("string")
         for alias, name in parts.items()
@@ -109,17 +109,17 @@ def _fields(rows: DataFrame, log: FlatLog) -> DataFrame:
 def flat_log_events(frames: Frames, rows: DataFrame, log: FlatLog, kind: Any) -> Events:
     """Rows with an operation and a sequence. Raises SourceError where two kinds of these meet."""
     found = frames.cache(_fields(rows, log))
-    place = F.col("_place")
-    kinds = found.agg(F.collect_set(sequence_kind(place)).alias("kinds")).collect()[0]["kinds"]
+    position = F.col("_position")
+    kinds = found.agg(F.collect_set(sequence_kind(position)).alias("kinds")).collect()[0]["kinds"]
     settled = settle_sequence_kind(kinds, kind, log.sequence)
     operation = operation_of(F.col("_op_word"), log.operations)
     rows = found.withColumns(
         {
             OPERATION: operation,
-            ORDER: sequence_number(place, settled or "number", StringType()),
+            ORDER: sequence_number(position, settled or "number", StringType()),
         }
     ).where(f"{OPERATION} IS NULL OR {OPERATION} != 'ignore'")
-    unread = F.when(place.isNull(), F.lit(f"{log.sequence}_null")).otherwise(
+    unread = F.when(position.isNull(), F.lit(f"{log.sequence}_null")).otherwise(
         F.lit(f"{log.sequence}_unreadable")
     )
     reason = F.when(F.col(OPERATION).isNull(), F.lit(UNKNOWN_OPERATION)).when(
@@ -131,7 +131,7 @@ def flat_log_events(frames: Frames, rows: DataFrame, log: FlatLog, kind: Any) ->
             DELETED: F.coalesce(F.col(OPERATION).isin("delete", "truncate"), F.lit(False)),
         }
     )
-    return Events(rows.drop("_op_word", "_place"), (ORDER,), settled)
+    return Events(rows.drop("_op_word", "_position"), (ORDER,), settled)
 
 
 def reasons_of(reasons: Column, key: Sequence[str]) -> Column:

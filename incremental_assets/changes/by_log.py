@@ -233,15 +233,15 @@ class ChangeLog(Detector):
     ) -> SourceWindow:
         rows = frames.cache(rows)
         timed = rows.schema[ORDER].dataType.typeName() == "timestamp"
-        place = F.unix_micros(ORDER) if timed else F.col(ORDER)
+        position = F.unix_micros(ORDER) if timed else F.col(ORDER)
         unknown = F.when(F.array_contains(REASONS, UNKNOWN_OPERATION), F.col(OP_WORD))
         values = {
-            "highest": Value(F.max(F.when(is_good(), place)), max),
+            "highest": Value(F.max(F.when(is_good(), position)), max),
             "deletes": Value(F.count_if(F.col(DELETED) & is_good())),
             "first_unknown": Value(F.min(unknown), min),
             "last_unknown": Value(F.max(unknown), max),
         }
-        values |= truncate_values(self.order, place)
+        values |= truncate_values(self.order, position)
         found = _Read(log, events.kind, timed)
         return SourceWindow(rows, events.own, before, values, _is_upsert(), found=found)
 

@@ -53,7 +53,7 @@ class Cursor(Detector):
     def reasons(self, written: Column, now: datetime) -> list[Column]:
         """Why a row is quarantined for its cursor: text or null, each.
 
-        `written` says whether there is any value in the cursor's place. A line that is no row has
+        `written` says whether there is any value in the cursor's column. A line that is no row has
         none to miss.
         """
         gone = F.col(ORDER).isNull()

@@ -48,7 +48,7 @@ class DayReading:
     """How days of a source are read: of rows with `_load_day`, `_order`, `_written` and `_raw`.
 
     `_load_day` is the day whose batch loads the row, `_order` its cursor, and `_written` whether
-    there is any value in the cursor's place. `cursor_type` is the cursor's Spark type.
+    there is any value in the cursor's column. `cursor_type` is the cursor's Spark type.
     `watermark_by_day`: each day has a watermark of its own, else the source has one.
     `state_of_source`: the position is of the source, whichever days were loaded.
     """

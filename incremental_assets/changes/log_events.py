@@ -14,8 +14,8 @@ from incremental_assets.changes.flat_log import FlatLog
 from incremental_assets.changes.log_position import (
     POSITION_KINDS,
     kind_counts,
-    placed,
     settle_position_kind,
+    with_positions,
 )
 from incremental_assets.changes.log_sequence import (
     kind_of_type,
@@ -87,7 +87,7 @@ def flat_events(
         rows.withColumns({ORDER: order, OPERATION: operation, OP_WORD: word}),
         own,
         kind,
-        {"word": word, "place": sequence},
+        {"word": word, "place": sequence},  # stored names: quarantine holds their hash
         (unknown, unreadable),
     )
 
@@ -100,12 +100,12 @@ def envelope_events(
     found = rows.agg(*(c.alias(kind) for kind, c in kind_counts().items())).collect()[0]
     counts = {kind: found[kind] for kind in POSITION_KINDS}
     kind = settle_position_kind(counts, before.state.get("kind"), request.name)
-    in_place = placed(rows, kind)
-    columns = infer_columns(in_place, "_row", request.state.known_types(), request.source.path)
+    positioned = with_positions(rows, kind)
+    columns = infer_columns(positioned, "_row", request.state.known_types(), request.source.path)
     if not columns and request.state.version is None:
         _refuse_foreign(request, rows)
         return None  # nothing but tombstones
-    typed = with_columns_of(in_place, columns)
+    typed = with_columns_of(positioned, columns)
     own = {c.name: typed.schema[c.name].dataType for c in columns}
     missing = {
         n: F.lit(None).cast(t) for n, t in request.state.known_types().items() if n not in own

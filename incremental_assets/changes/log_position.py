@@ -202,8 +202,8 @@ def settle_position_kind(
 
     `counts` are those of a batch (`kind_counts`), `remembered` is what earlier loads settled on,
     `log` names the log in a message. Events that have only a time decide where nothing else does;
-    in a log that has positions they are left to `placed`. Raises SourceError where two kinds of
-    position meet, or a position meets a log that is ordered by time.
+    in a log that has positions they are left to `with_positions`. Raises SourceError where two
+    kinds of position meet, or a position meets a log that is ordered by time.
     """
     found = [kind for kind in POSITION_KINDS if counts.get(kind)]
     positions = [kind for kind in found if kind != "time"]
@@ -221,7 +221,7 @@ def settle_position_kind(
     return remembered or (kinds[0] if kinds else None)
 
 
-def placed(rows: DataFrame, kind: PositionKind | None) -> DataFrame:
+def with_positions(rows: DataFrame, kind: PositionKind | None) -> DataFrame:
     """The rows with `_order` and `_within` as a log of this kind has them.
 
     Events of the kind keep theirs. Snapshot reads without a position come before everything:

@@ -1,6 +1,6 @@
 """The truncates of a loader's log: which of them a load has to look at, and what they delete.
 
-The ledger holds the place of the last one. A row that is merged needs no other: what is older is
+The ledger holds the position of the last one. A row that is merged needs no other: what is older is
 gone, and what is newer no truncate before it touches. A history needs them all, for each ended the
 versions that there were; they lie in its side table, and are read where an event is older than the
 last one.
@@ -24,7 +24,7 @@ from incremental_assets.changes.truncates import (
     deletes_after,
     earlier_truncates,
     known_events,
-    places_of,
+    positions_of,
 )
 from incremental_assets.delta.columns import ORDER, REASONS, WITHIN
 from incremental_assets.frames import Frames, quoted
@@ -51,11 +51,11 @@ class Truncated:
         """From what the last load left, and what is found in the new events."""
         earlier = tuple((at, within) for at, within in state.get(_ALL, ()))
         known = [tuple(state[_LAST])] if _LAST in state else list(earlier)
-        places = [(Decimal(at), Decimal(within)) for at, within in known]
+        positions = [(Decimal(at), Decimal(within)) for at, within in known]
         came = found["last_truncate"] is not None
         if came:
-            places.append(_number(found["last_truncate"]))
-        last = max(places, default=None)
+            positions.append(_number(found["last_truncate"]))
+        last = max(positions, default=None)
         first = found["first_event"]
         late = last is not None and first is not None and _number(first) < last
         digits = (f"{last[0]:f}", f"{last[1]:f}") if last is not None else None
@@ -75,11 +75,11 @@ class Truncated:
 def truncate_values(order: Sequence[str], number: Column) -> Mapping[str, Value]:
     """What the gate's aggregate finds of truncates; `number` is the order as one."""
     within = F.col(WITHIN) if WITHIN in order else F.lit(0)
-    place = F.struct(number.alias("at"), within.alias("within"))
+    position = F.struct(number.alias("at"), within.alias("within"))
     upsert = (F.col("_operation") == "upsert") & is_good()
     return {
-        "last_truncate": Value(F.max(F.when(_is_truncate(), place)), _last),
-        "first_event": Value(F.min(F.when(upsert, place)), _first),
+        "last_truncate": Value(F.max(F.when(_is_truncate(), position)), _last),
+        "first_event": Value(F.min(F.when(upsert, position)), _first),
     }
 
 
@@ -103,15 +103,15 @@ def with_truncates(
         return good
     assert truncated.last is not None
     session = frames.session
-    order, place = rows.schema[ORDER].dataType, list(detector.order[:-1])
+    order, position = rows.schema[ORDER].dataType, list(detector.order[:-1])
     if history:
-        new = rows.where(_is_truncate()).select(*place)
+        new = rows.where(_is_truncate()).select(*position)
         if truncated.earlier:
-            new = new.unionByName(places_of(session, truncated.earlier, order).select(*place))
-        earlier = earlier_truncates(state.superseded(session), key, place)
-        every = new if earlier is None else new.unionByName(_typed(earlier, rows, place))
+            new = new.unionByName(positions_of(session, truncated.earlier, order).select(*position))
+        earlier = earlier_truncates(state.superseded(session), key, position)
+        every = new if earlier is None else new.unionByName(_typed(earlier, rows, position))
     else:
-        new = every = places_of(session, [truncated.last], order).select(*place)
+        new = every = positions_of(session, [truncated.last], order).select(*position)
     upserts = good.where("_operation = 'upsert'")
     deletes = deletes_after(upserts, every.distinct(), key, detector.order)
     if truncated.came and state.version is not None:
@@ -124,22 +124,22 @@ def with_truncates(
     return good.unionByName(deletes, allowMissingColumns=True)
 
 
-def _typed(places: DataFrame, rows: DataFrame, names: Sequence[str]) -> DataFrame:
+def _typed(positions: DataFrame, rows: DataFrame, names: Sequence[str]) -> DataFrame:
     kinds = {name: rows.schema[name].dataType for name in names}
-    return places.select(*(F.col(quoted(n)).cast(kind).alias(n) for n, kind in kinds.items()))
+    return positions.select(*(F.col(quoted(n)).cast(kind).alias(n) for n, kind in kinds.items()))
 
 
 def _is_truncate() -> Column:
     return (F.col("_operation") == "truncate") & is_good()
 
 
-def _number(place: Any) -> tuple[Decimal, Decimal]:
-    return Decimal(place["at"]), Decimal(place["within"] or 0)
+def _number(position: Any) -> tuple[Decimal, Decimal]:
+    return Decimal(position["at"]), Decimal(position["within"] or 0)
 
 
-def _last(places: Sequence[Any]) -> Any:
-    return max(places, key=_number)
+def _last(positions: Sequence[Any]) -> Any:
+    return max(positions, key=_number)
 
 
-def _first(places: Sequence[Any]) -> Any:
-    return min(places, key=_number)
+def _first(positions: Sequence[Any]) -> Any:
+    return min(positions, key=_number)

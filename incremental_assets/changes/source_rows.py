@@ -59,25 +59,25 @@ def require_columns(
     request: ReadRequest, own: Mapping[str, DataType], needed: Collection[str]
 ) -> None:
     """Raise SourceError for a column that is missing, reserved, or there twice."""
-    place = f"{request.name}: the source {request.source.path}"
+    source = f"{request.name}: the source {request.source.path}"
     missing = sorted(set(needed) - set(own))
     if missing:
         raise SourceError(
-            f"{place} has no column {', '.join(map(repr, missing))}; it has {sorted(own)}. Nothing "
-            "was loaded; name a column that is there."
+            f"{source} has no column {', '.join(map(repr, missing))}; it has {sorted(own)}. "
+            "Nothing was loaded; name a column that is there."
         )
     taken = RESERVED | set(request.state.write.validity)
     clash = sorted(name for name in own if name.lower() in taken)
     if clash:
         raise SourceError(
-            f"{place} has columns {clash}, whose names the load uses for its own. Nothing was "
+            f"{source} has columns {clash}, whose names the load uses for its own. Nothing was "
             "loaded; rename them in the source, or read it through a view of other names."
         )
     folded = [name.lower() for name in own]
     twice = sorted(name for name in own if folded.count(name.lower()) > 1)
     if twice:
         raise SourceError(
-            f"{place} has columns that differ only in case: {twice}. Nothing was loaded; rename "
+            f"{source} has columns that differ only in case: {twice}. Nothing was loaded; rename "
             "one of each."
         )
 

@@ -18,7 +18,7 @@ from incremental_assets.delta.columns import DELETED, HASH, ORDER, WITHIN
 from incremental_assets.frames import quoted
 
 Digits = tuple[str, str]
-"""The place of a truncate as it is written down: its order, and its number within it."""
+"""The position of a truncate as it is written down: its order, and its number within it."""
 
 
 def is_truncate(key: Sequence[str]) -> str:
@@ -29,7 +29,7 @@ def is_truncate(key: Sequence[str]) -> str:
 def earlier_truncates(
     superseded: DataFrame | None, key: Sequence[str], columns: Sequence[str]
 ) -> DataFrame | None:
-    """The places of the truncates that a side table holds; None without one."""
+    """The positions of the truncates that a side table holds; None without one."""
     if superseded is None:
         return None
     return superseded.where(is_truncate(key)).select(*columns).distinct()
@@ -42,12 +42,12 @@ def deletes_after(
 
     `truncates` have the columns of the order but for the hash, and any more that a delete gets.
     """
-    key, place = [quoted(name) for name in names], list(order[:-1])
-    kinds = {name: truncates.schema[name].dataType for name in place}
-    at = F.struct(*(F.col(name).cast(kinds[name]).alias(name) for name in place))
-    others = [name for name in truncates.columns if name not in place]
+    key, position = [quoted(name) for name in names], list(order[:-1])
+    kinds = {name: truncates.schema[name].dataType for name in position}
+    at = F.struct(*(F.col(name).cast(kinds[name]).alias(name) for name in position))
+    others = [name for name in truncates.columns if name not in position]
     each = truncates.select(
-        F.struct(*place).alias("_truncated_at"), F.struct(*place, *others).alias("_truncate")
+        F.struct(*position).alias("_truncated_at"), F.struct(*position, *others).alias("_truncate")
     )
     known = events.select(*key, at.alias("_at")).distinct()
     found = known.join(F.broadcast(each), F.expr("_at < _truncated_at"))
@@ -58,9 +58,9 @@ def deletes_after(
 def known_events(
     shown: DataFrame, superseded: DataFrame | None, key: Sequence[str], order: Sequence[str]
 ) -> DataFrame:
-    """Key and place of every event that a table shows, or that its side table holds."""
+    """Key and position of every event that a table shows, or that its side table holds."""
     names = (*key, *order[:-1])
-    # A target that was filled by other means has rows without a place, older than everything.
+    # A target that was filled by other means has rows without a position, older than everything.
     there = [F.col(quoted(n)) if n in shown.columns else F.lit(None).alias(n) for n in names]
     events = shown.select(*there)
     if superseded is None:
@@ -68,19 +68,19 @@ def known_events(
     return events.unionByName(superseded.where(f"NOT {DELETED}").select(*map(quoted, names)))
 
 
-def as_deletes(places: DataFrame) -> DataFrame:
-    """Rows of a place, with or without a key, as the deletes that events are."""
+def as_deletes(positions: DataFrame) -> DataFrame:
+    """Rows of a position, with or without a key, as the deletes that events are."""
     marks = {DELETED: F.lit(True), "_operation": F.lit("delete"), HASH: F.lit("")}
-    return places.withColumns(marks)
+    return positions.withColumns(marks)
 
 
-def places_of(session: SparkSession, digits: Sequence[Digits], kind: DataType) -> DataFrame:
+def positions_of(session: SparkSession, digits: Sequence[Digits], kind: DataType) -> DataFrame:
     """Truncates that are written down, as rows; `kind` is the type of the order."""
     fields = "array<struct<at:string,within:string>>"
     text = json.dumps([{"at": at, "within": within} for at, within in digits])
-    each = F.explode(F.from_json(F.lit(text), fields)).alias("place")
-    at = F.col("place.at")
+    each = F.explode(F.from_json(F.lit(text), fields)).alias("position")
+    at = F.col("position.at")
     is_time = kind.typeName() == "timestamp"
     order = F.timestamp_micros(at.cast("bigint")) if is_time else at.cast(kind)
-    within = F.col("place.within").cast("decimal(38,0)")
+    within = F.col("position.within").cast("decimal(38,0)")
     return session.range(1).select(each).select(order.alias(ORDER), within.alias(WITHIN))

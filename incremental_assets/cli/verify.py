@@ -68,9 +68,9 @@ def _verified(name: str, span: str | None, scratch: str | None) -> Verified:
     from incremental_assets.verifying import verify as verified
 
     days = asked_days(span)
-    place = location("--scratch", scratch) if scratch else None
+    folder = location("--scratch", scratch) if scratch else None
     table, lakehouse = lakehouse_and_table(name)
-    return verified(lakehouse, table, days, place)
+    return verified(lakehouse, table, days, folder)
 
 
 def _plain(found: Verified) -> dict[str, object]:

@@ -131,7 +131,7 @@ def unread_lines(rows: DataFrame, day: date) -> DataFrame:
     )
 
 
-def placed_again(
+def changes_after(
     frames: Frames,
     batch: Batch,
     before: DataFrame,

@@ -32,13 +32,13 @@ from incremental_assets.engine.snapshot_diff import (
     KEY,
     OPERATION,
     STATE,
+    changes_after,
     changes_of,
     differing,
     hashing,
     identified,
     keep_base,
     loaded_days,
-    placed_again,
     state_before,
     unread_lines,
 )
@@ -84,7 +84,7 @@ class SnapshotBatch(BatchKind[_SnapshotChanges]):
         held = snapshot.where(f"{KEY} IS NOT NULL").select(*STATE)
         rows = differing(before, held, day, damaged=bool(keyless))
         rows = rows.unionByName(unread_lines(snapshot, day))
-        later = placed_again(frames, batch, before, held, day, damaged=bool(keyless))
+        later = changes_after(frames, batch, before, held, day, damaged=bool(keyless))
         every = frames.cache(reduce(DataFrame.unionByName, later.values(), rows))
         return _SnapshotChanges(every, tuple(later), _count(snapshot, before, every, day))
 

@@ -25,8 +25,8 @@ def stored_rows(frames: Frames, batch: Batch, fixed: FixedSource, pushdown: Push
     """`payload`, `_raw`, `_file`, `_hash`, `_order`, `_written` and `_landed` of each row.
 
     `_order` is the detector's cursor (null for a log), `_written` whether there is any value in its
-    place, `_landed` the landing day that the row names (null without one). Raises SourceError for a
-    column that is missing or of a type that cannot be ordered.
+    column, `_landed` the landing day that the row names (null without one). Raises SourceError for
+    a column that is missing or of a type that cannot be ordered.
     """
     is_log, typed = batch.table.changes.is_log, fixed.is_typed
     if not typed:

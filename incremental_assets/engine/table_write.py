@@ -217,7 +217,7 @@ def _with_truncates(
 def _positions(truncates: DataFrame, to: Destination) -> DataFrame:
     """The log positions of truncates, their times, and the days that they came on."""
     time = [to.valid_time] if to.valid_time else []
-    return truncates.select(*to.place, *time, "dt").distinct()
+    return truncates.select(*to.position, *time, "dt").distinct()
 
 
 def _any(*found: DataFrame | None) -> bool:

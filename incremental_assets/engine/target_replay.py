@@ -39,7 +39,7 @@ def replay_target(
     Nothing is recorded where none does. Raises as a load does, and DefinitionError for a target
     that would lose rows by it.
     """
-    if target.write.displaces:
+    if target.write.replaces_by_batch:
         raise DefinitionError(
             f"{target.name}: {target.write} would put the rows that pass in the place of others "
             "that are loaded. Repair the rows at the source, with all that they belong to, and "

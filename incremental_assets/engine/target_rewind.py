@@ -72,7 +72,7 @@ def _refuse(target: TargetTable, why: str) -> None:
             f"{target.name}: each snapshot takes the place of the one before, so there is none to "
             "read again. Each load compares the whole of it; load again."
         )
-    if target.write.displaces:
+    if target.write.replaces_by_batch:
         raise DefinitionError(
             f"{target.name}: {target.write} puts the rows of a load in the place of others, and "
             "rows that are loaded already would not be among them: they would be lost. Load into "

@@ -69,8 +69,8 @@ def refuse_other_files(target: TargetTable, state: TargetState) -> None:
     if others:
         raise LakeError(
             f"{target.name}: the target {target.path} is no Delta table, but holds {others[0]} "
-            f"({len(others)} files). Nothing was loaded; choose an empty place, or make it a Delta "
-            "table (CONVERT TO DELTA)."
+            f"({len(others)} files). Nothing was loaded; choose an empty folder, or make it a "
+            "Delta table (CONVERT TO DELTA)."
         )
 
 

@@ -224,7 +224,7 @@ class Ledger:
                 return DeltaTable(self.path)
             raise LedgerError(
                 f"The lake is not writable: {self.path} cannot be created ({error}). Set "
-                "INCREMENTAL_ASSETS_LAKE to a place where this user may write."
+                "INCREMENTAL_ASSETS_LAKE to a folder where this user may write."
             ) from error
 
     def _append(self, table: DeltaTable, entries: Sequence[Entry]) -> None:

@@ -90,11 +90,11 @@ def _taken(lock: FileLock, root: Path, seconds: float) -> bool:
         if error.errno in _NO_LOCKS:
             raise LakeError(
                 f"The file system of the lake {root} has no locks: {why}. Mount it with them (NFS: "
-                "without nolock), or set INCREMENTAL_ASSETS_LAKE to another place."
+                "without nolock), or set INCREMENTAL_ASSETS_LAKE to another folder."
             ) from error
         raise LakeError(
-            f"The lake {root} is not writable: {why}. Set INCREMENTAL_ASSETS_LAKE to a place where "
-            "this user may write."
+            f"The lake {root} is not writable: {why}. Set INCREMENTAL_ASSETS_LAKE to a folder "
+            "where this user may write."
         ) from error
     return True
 

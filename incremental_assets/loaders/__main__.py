@@ -45,8 +45,8 @@ def run(spark: SparkSession, folder: Path, out: Screen) -> None:
     shown: list[tuple[Scene, ScenePaths, list[LoadResult]]] = []
     with _steps(out) as steps:
         for scene in SCENES:
-            place = ScenePaths(folder, scene.table)
-            shown.append((scene, place, _play(spark, scene, place, steps)))
+            paths = ScenePaths(folder, scene.table)
+            shown.append((scene, paths, _play(spark, scene, paths, steps)))
     for each in shown:
         show_scene(*each, out)
     show_watermarks(spark, shown[0][1].watermarks, out)
@@ -70,13 +70,13 @@ def main(out: Screen | None = None) -> int:
 
 
 def _play(
-    spark: SparkSession, scene: Scene, place: ScenePaths, steps: SceneProgress
+    spark: SparkSession, scene: Scene, paths: ScenePaths, steps: SceneProgress
 ) -> list[LoadResult]:
     results = []
     for delivery, moment in MOMENTS.items():
         steps.begin(f"{scene.table}, load {delivery}")
-        scene.land(place.source, delivery)
-        results.append(scene.load(spark, place, _always(moment), steps.log))
+        scene.land(paths.source, delivery)
+        results.append(scene.load(spark, paths, _always(moment), steps.log))
         steps.end()
     return results
 

@@ -99,7 +99,7 @@ class DeltaDiffLoader(IncrementalLoader):
         target = path_of("target_path", target_path)
         if target == snapshot:
             raise DefinitionError(
-                f"target_path and snapshot_path are both {target}; give each a place of its own."
+                f"target_path and snapshot_path are both {target}; give each a path of its own."
             )
         changes = SnapshotDiff(key, names_of(ignore), max_deleted_share, self._advance(watermark))
         return self._target(

@@ -62,34 +62,34 @@ class Scene:
     load: Callable[[SparkSession, ScenePaths, Clock, Log], LoadResult]
 
 
-def load_orders(spark: SparkSession, place: ScenePaths, clock: Clock, log: Log) -> LoadResult:
+def load_orders(spark: SparkSession, paths: ScenePaths, clock: Clock, log: Log) -> LoadResult:
     return TimestampBasedLoader(spark, clock, log).load_incremental(
-        place.source,
-        place.target,
-        place.watermarks,
+        paths.source,
+        paths.target,
+        paths.watermarks,
         "updated_at",
-        place.table,
+        paths.table,
         primary_key="order_id",
         lookback=timedelta(minutes=30),
         nulls="quarantine",
     )
 
 
-def load_payments(spark: SparkSession, place: ScenePaths, clock: Clock, log: Log) -> LoadResult:
+def load_payments(spark: SparkSession, paths: ScenePaths, clock: Clock, log: Log) -> LoadResult:
     return SequenceBasedLoader(spark, clock, log).load_incremental(
-        place.source, place.target, place.watermarks, "payment_id", place.table
+        paths.source, paths.target, paths.watermarks, "payment_id", paths.table
     )
 
 
-def load_customers(spark: SparkSession, place: ScenePaths, clock: Clock, log: Log) -> LoadResult:
+def load_customers(spark: SparkSession, paths: ScenePaths, clock: Clock, log: Log) -> LoadResult:
     return CDCLoader(spark, clock, log).process_cdc(
-        place.source, place.target, place.watermarks, "customer_id", place.table
+        paths.source, paths.target, paths.watermarks, "customer_id", paths.table
     )
 
 
-def load_products(spark: SparkSession, place: ScenePaths, clock: Clock, log: Log) -> LoadResult:
+def load_products(spark: SparkSession, paths: ScenePaths, clock: Clock, log: Log) -> LoadResult:
     found = DeltaDiffLoader(spark, clock, log).detect_changes(
-        place.source, place.target, place.snapshot, "sku", place.table, place.watermarks
+        paths.source, paths.target, paths.snapshot, "sku", paths.table, paths.watermarks
     )
     return found["result"]
 

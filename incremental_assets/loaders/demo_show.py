@@ -21,7 +21,7 @@ from incremental_assets.screen import Screen
 _COUNTS = ("read", "inserted", "updated", "deleted", "quarantined")
 
 
-def show_scene(scene: Scene, place: ScenePaths, results: Sequence[LoadResult], out: Screen) -> None:
+def show_scene(scene: Scene, paths: ScenePaths, results: Sequence[LoadResult], out: Screen) -> None:
     """A row per load, what was noted, and the rows of the target."""
     out.print(Text(f"\n{scene.table}: {scene.loader}", "bold"))
     out.print(scene.change)
@@ -29,7 +29,7 @@ def show_scene(scene: Scene, place: ScenePaths, results: Sequence[LoadResult], o
     for result in results:
         for note in result.notes:
             out.print(f"  note: {note}")
-    out.print(_target(scene, place))
+    out.print(_target(scene, paths))
 
 
 def show_watermarks(spark: SparkSession, watermarks: Path, out: Screen) -> None:
@@ -63,11 +63,11 @@ def _loads(results: Sequence[LoadResult]) -> Table:
     return grid
 
 
-def _target(scene: Scene, place: ScenePaths) -> Table:
+def _target(scene: Scene, paths: ScenePaths) -> Table:
     grid = Table(title="the target now", title_justify="left", header_style="bold")
     for name in scene.columns:
         grid.add_column(name)
-    found = query(DeltaTable(str(place.target)), ", ".join(scene.columns))
+    found = query(DeltaTable(str(paths.target)), ", ".join(scene.columns))
     for row in found.sort(scene.columns[0]).rows():
         grid.add_row(*map(_text, row))
     return grid

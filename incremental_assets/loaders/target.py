@@ -60,12 +60,12 @@ class Target:
         return LoadResult.of(self.table.name, done)
 
     def verify(self, scratch: str | Path | None = None) -> Verified:
-        """Build the target again from its source in a scratch place, and compare row by row.
+        """Build the target again from its source in a scratch folder, and compare row by row.
 
-        The place lies in the target's folder by default, and is removed at the end.
+        The folder lies in the target's folder by default, and is removed at the end.
         """
-        place = "" if scratch is None else location("scratch", str(scratch))
-        return verify_target(self.table, self.spark, self._now(), self.log, place)
+        folder = "" if scratch is None else location("scratch", str(scratch))
+        return verify_target(self.table, self.spark, self._now(), self.log, folder)
 
     def rewind(self, to: int | datetime, why: str) -> RewoundTarget:
         """Lower the watermark to what it was after batch `to` (0: before the first), or then.

@@ -187,7 +187,7 @@ def _last_number(settings: Settings, table: Table, view: LedgerView) -> int:
         for window in entry.windows
         if window.upstream == name
     )
-    numbers = [transaction(place, app) for place, app in logs]
+    numbers = [transaction(path, app) for path, app in logs]
     return max(*numbers, view.table(name).last_batch, *read)
 
 

@@ -43,7 +43,7 @@ def plan_stored(
 
     Rows whose day is not known land on the day of the load. Without `now`, rows whose timestamp
     lies in `today` count as come. A feed below the landing root that has
-    never landed is empty. Raises SourceError if there is nothing at the place of one that has, or
+    never landed is empty. Raises SourceError if there is nothing at the path of one that has, or
     of any other source.
     """
     history = view.table(table.name)

@@ -46,7 +46,7 @@ def files_by_day(
     # A file is entered at the first of its days and left after the last one.
     counts, digests = [0] * (len(asked) + 1), [0] * (len(asked) + 1)
     for file in files:
-        for begin, end in _places(file, asked, last):
+        for begin, end in _ranges_of(file, asked, last):
             counts[begin] += 1
             counts[end] -= 1
             digests[begin] += file.digest
@@ -80,17 +80,17 @@ class FileSpan:
         return cls(int.from_bytes(digest), _utc_date(low), _utc_date(high), known)
 
 
-def _places(file: DaySpan, asked: Sequence[date], last: date) -> list[tuple[int, int]]:
-    """Where among the days that are asked for those lie that the file may hold rows of."""
+def _ranges_of(file: DaySpan, asked: Sequence[date], last: date) -> list[tuple[int, int]]:
+    """The ranges of `asked`, from begin up to end, of whose days the file may hold rows."""
     low = 0 if file.first is None else bisect_left(asked, file.first)
     high = len(asked) if file.last is None else bisect_right(asked, file.last)
-    places = [(low, high)] if low < high and file.dayless != "all" else []
+    ranges = [(low, high)] if low < high and file.dayless != "all" else []
     at = bisect_left(asked, last)
     is_asked = at < len(asked) and asked[at] == last
     to_come = file.last is None or file.last > last
-    if is_asked and (file.dayless != "none" or to_come) and not (places and low <= at < high):
-        places.append((at, at + 1))
-    return places
+    if is_asked and (file.dayless != "none" or to_come) and not (ranges and low <= at < high):
+        ranges.append((at, at + 1))
+    return ranges
 
 
 def delta_spans(root: str, version: int, column: str) -> list[FileSpan] | None:

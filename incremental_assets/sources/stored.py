@@ -31,7 +31,7 @@ _BELOW = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.=-]*(/[A-Za-z0-9][A-Za-z0-9_.=-]*)*
 
 @dataclass(frozen=True, slots=True)
 class Stored(Source):
-    """A table at one place: Delta, Parquet, JSON lines or CSV with a header, a file or a folder.
+    """A table at one path: Delta, Parquet, JSON lines or CSV with a header, a file or a folder.
 
     `path` is below the landing root, or absolute, or the URI of an object store. Without a
     `format` it is found out: a Delta table by its log, files by their names. Names that begin with

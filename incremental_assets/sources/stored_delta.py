@@ -141,8 +141,8 @@ def delta_rows(
     table = _table(session, root, version)
     require_names(table.columns, path)
     path_of = relative_path(table, _data(root, chosen))
-    placed = with_is_among(table, _CHOSEN, path_of, [file.path for file in chosen])
-    return all_readable(placed.where(_CHOSEN).drop(_CHOSEN))
+    chosen_or_not = with_is_among(table, _CHOSEN, path_of, [file.path for file in chosen])
+    return all_readable(chosen_or_not.where(_CHOSEN).drop(_CHOSEN))
 
 
 def _table(session: SparkSession, root: str, version: int) -> DataFrame:
@@ -163,9 +163,9 @@ def _alone(
     if not shape.partition_by:
         return rows
     # The file's path is a column of its own first: each partition column is taken from it.
-    placed = rows.select("*", relative_path(rows, data).alias("_file"))
+    with_path = rows.select("*", relative_path(rows, data).alias("_file"))
     paths = [file.path for file in files]
-    return placed.select(
+    return with_path.select(
         *(
             folder_text(paths, field.name).cast(field.dataType).alias(field.name)
             if field.name in shape.partition_by

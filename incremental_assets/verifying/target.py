@@ -69,9 +69,9 @@ def verify_target(
     state, last = _state(target)
     of = target.changes.as_read(request_of(target, state, now))
     size = bytes_of(target.path)
-    place = scratch or f"{target.path}/{FOLDER}"
-    log(f"{target.name}: the rebuild takes about {size_text(size)} below {place}")
-    with scratch_lake(place, now, size, log) as folder:
+    below = scratch or f"{target.path}/{FOLDER}"
+    log(f"{target.name}: the rebuild takes about {size_text(size)} below {below}")
+    with scratch_lake(below, now, size, log) as folder:
         again = _again(target, of, folder)
         _make(again, state)
         loaded = load_target(again, spark, now)
@@ -91,7 +91,7 @@ def verify_target(
 
 
 def _refuse(target: TargetTable) -> None:
-    if target.write.displaces:
+    if target.write.replaces_by_batch:
         raise DefinitionError(
             f"{target.name}: what {target.write} leaves depends on which rows came in one load, "
             "and the source does not say so any more: it cannot be built again."
@@ -122,7 +122,7 @@ def _state(target: TargetTable) -> tuple[TargetState, Entry]:
 
 
 def _again(target: TargetTable, of: AsRead, folder: str) -> TargetTable:
-    """The target that is built in the scratch place: quarantined is what is so by its rules."""
+    """The target that is built in the scratch folder: its rules are those that quarantine rows."""
     rules = (r for r in target.rules if isinstance(r, RowRule) and r.severity == "quarantine")
     return replace(
         target,

@@ -22,7 +22,7 @@ class DeleteInsert(WriteStrategy):
     """
 
     by_key: ClassVar[bool] = True
-    displaces: ClassVar[bool] = True
+    replaces_by_batch: ClassVar[bool] = True
     mode: ClassVar[Mode] = "merge"
 
     def stage(self, frames: Frames, to: Destination, changes: ChangeSet) -> StagedWrite:

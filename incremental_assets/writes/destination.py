@@ -84,8 +84,8 @@ class Destination:
         return folder_of(self.name, self.batch)
 
     @property
-    def place(self) -> tuple[str, ...]:
-        """The order without the row hash: where a change stands."""
+    def position(self) -> tuple[str, ...]:
+        """The columns of the order but for the row hash: the position of a change."""
         return self.order[:-1]
 
     @property
@@ -106,11 +106,11 @@ class Destination:
         return side_rows(session, side_table_of(self.path))
 
     def last_deletes(self, session: SparkSession) -> DataFrame | None:
-        """The last delete of each key that was ever deleted, `_marker` a struct of its place."""
+        """The last delete of each key that was ever deleted, `_marker` a struct of its position."""
         rows = self.superseded(session) if self.tombstones else None
         if rows is None:
             return None
-        last = F.max(F.struct(*map(quoted, self.place))).alias("_marker")
+        last = F.max(F.struct(*map(quoted, self.position))).alias("_marker")
         return rows.where(DELETED).groupBy(*map(quoted, self.key)).agg(last)
 
     def side(self, rows: DataFrame, own: Mapping[str, DataType], name: str = SIDE_ROWS) -> SideRows:
@@ -126,7 +126,7 @@ class Destination:
 
     def conflicts(self, rows: DataFrame, hashed: str = HASH) -> DataFrame:
         """Rows of which only the hash decided, as the side table keeps them."""
-        names = (*self.key, *self.place, *self.lineage)
+        names = (*self.key, *self.position, *self.lineage)
         there = [quoted(n) for n in dict.fromkeys(names) if n in rows.columns]
         return rows.selectExpr(
             *there, f"{hashed} AS {HASH}", f"false AS {DELETED}", f"'{CONFLICT}' AS {WHY}"
@@ -134,6 +134,6 @@ class Destination:
 
 
 def struct_of(names: Sequence[str], prefix: str = "") -> str:
-    """The SQL of a struct of these columns, for comparing places; `true` of none."""
+    """The SQL of a struct of these columns, for comparing positions; `true` of none."""
     parts = (f"{prefix}{quoted(name)} AS {quoted(name)}" for name in names)
     return f"struct({', '.join(parts)})" if names else "true"

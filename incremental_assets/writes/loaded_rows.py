@@ -10,6 +10,6 @@ from incremental_assets.writes.destination import ChangeSet, Destination
 
 
 def loaded_rows(changes: ChangeSet, to: Destination) -> SideRows:
-    """The places and hashes of the batch's rows, for the side table."""
+    """The positions and hashes of the batch's rows, for the side table."""
     rows = changes.rows.select(ORDER, HASH, F.lit("loaded").alias(WHY), F.lit(False).alias(DELETED))
     return to.side(rows, changes.own)

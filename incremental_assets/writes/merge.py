@@ -145,7 +145,7 @@ def _looked_up(
     changes: ChangeSet,
 ) -> StagedWrite:
     """The latest rows against those of the table and its tombstones."""
-    here, there = struct_of(to.place), struct_of(to.place, f"{OLD}.")
+    here, there = struct_of(to.position), struct_of(to.position, f"{OLD}.")
     if deletes is not None:
         latest = latest.join(deletes, list(to.key), "left")
         later = f"_marker IS NULL OR {here} > _marker OR (NOT {DELETED} AND {here} = _marker)"
@@ -161,7 +161,7 @@ def _looked_up(
         CONFLICT,
         F.expr(f"{DELETED} OR {CONFLICT}").alias(TO_DELETE),
     )
-    # Among changes at one place a row beats a delete, then the greater hash wins.
+    # Among changes at one position a row beats a delete, then the greater hash wins.
     tied = f"NOT {DELETED} AND {here} <=> {there}"
     beats = f"{here} > {there} OR ({tied} AND {HASH} > coalesce({OLD}.{HASH}, ''))"
     if to.first_by:
@@ -188,16 +188,16 @@ def _looked_up(
 
 def _latest(rows: DataFrame, to: Destination) -> DataFrame:
     """The last change of each key, and the rows that only their hash made lose against it."""
-    latest = [f"{quoted(name)} DESC NULLS LAST" for name in to.place]
+    latest = [f"{quoted(name)} DESC NULLS LAST" for name in to.position]
     first = [quoted(to.first_by)] if to.first_by else []
     order = ", ".join((*latest, DELETED, f"{HASH} DESC NULLS LAST", *first))
     key = to.key
     if to.is_log:  # each truncate is kept: another may be taken back
         nobody = f"{DELETED} AND {quoted(key[0])} IS NULL"
-        place = f"CASE WHEN {nobody} THEN {struct_of(to.place)} END"
-        rows = rows.withColumn(_TRUNCATE, F.expr(place))
+        position = f"CASE WHEN {nobody} THEN {struct_of(to.position)} END"
+        rows = rows.withColumn(_TRUNCATE, F.expr(position))
         key = (*key, _TRUNCATE)
-    found = latest_per_key(rows, key, order, struct_of((*to.place, DELETED)), f"NOT {DELETED}")
+    found = latest_per_key(rows, key, order, struct_of((*to.position, DELETED)), f"NOT {DELETED}")
     return found.drop(_TRUNCATE)
 
 
@@ -209,7 +209,7 @@ def _with_carried(
         return changes
     rows = read_version(frames.session, to.path, version_of(to.path)).where(carried).drop(BATCH)
     rows = rows.join(keys, list(to.key), "left_semi").withColumn(DELETED, F.lit(False))
-    same = list(dict.fromkeys((*to.key, "dt", *to.place)))
+    same = list(dict.fromkeys((*to.key, "dt", *to.position)))
     every = join_by_key(changes, rows, same, "left_anti", nulls=True)
     every = every.unionByName(rows, allowMissingColumns=True)
     superseded = to.superseded(frames.session) if to.tombstones else None

@@ -25,7 +25,7 @@ class OverwriteDays(WriteStrategy):
 
     day: str = "dt"
 
-    displaces: ClassVar[bool] = True
+    replaces_by_batch: ClassVar[bool] = True
 
     @property
     def replaced_partition(self) -> str:

@@ -30,9 +30,9 @@ class WriteStrategy(ABC):
     `keeps_latest`: a key has its latest row alone. `keeps_versions`: a key has a row per version,
     with the columns `validity`. `recomputes_keys`: a rebuild covers keys, whose rows may lie on any
     day, and the columns in `running_columns` go on from the day before. `loses_rows`: rows that
-    were loaded may leave the table, so that a side table says which they are. `displaces`: which
-    rows leave it depends on which others come in the same batch. `mode` is what the ledger calls a
-    load.
+    were loaded may leave the table, so that a side table says which they are. `replaces_by_batch`:
+    which rows leave it depends on which others come in the same batch. `mode` is what the ledger
+    calls a load.
     """
 
     appends: ClassVar[bool] = False
@@ -42,7 +42,7 @@ class WriteStrategy(ABC):
     keeps_versions: ClassVar[bool] = False
     recomputes_keys: ClassVar[bool] = False
     loses_rows: ClassVar[bool] = True
-    displaces: ClassVar[bool] = False
+    replaces_by_batch: ClassVar[bool] = False
     validity: ClassVar[tuple[str, ...]] = ()
     mode: ClassVar[Mode] = "replace"
 

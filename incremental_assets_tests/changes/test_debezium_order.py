@@ -16,9 +16,9 @@ from incremental_assets.changes.log_position import (
     POSITION_KINDS,
     PositionKind,
     kind_counts,
-    placed,
     settle_position_kind,
     with_position,
+    with_positions,
 )
 from incremental_assets.errors import SourceError
 
@@ -344,7 +344,7 @@ def test_one_aggregate_counts_what_fixes_the_kind(mixed: DataFrame) -> None:
 def test_reads_without_a_position_come_first_and_changes_without_one_nowhere(
     mixed: DataFrame,
 ) -> None:
-    found = dict(zip(MIXED, placed(mixed, "lsn").orderBy("n").collect(), strict=True))
+    found = dict(zip(MIXED, with_positions(mixed, "lsn").orderBy("n").collect(), strict=True))
 
     assert {name: row["_order"] for name, row in found.items()} == {
         "change": 1000,
@@ -362,7 +362,7 @@ def test_reads_without_a_position_come_first_and_changes_without_one_nowhere(
 
 
 def test_a_log_of_times_orders_its_reads_by_time_too(mixed: DataFrame) -> None:
-    found = dict(zip(MIXED, placed(mixed, "time").orderBy("n").collect(), strict=True))
+    found = dict(zip(MIXED, with_positions(mixed, "time").orderBy("n").collect(), strict=True))
 
     assert found["read without position"]["_order"] == 5_000_000
     assert found["change with a time"]["_order"] == 5_000_000
@@ -371,7 +371,7 @@ def test_a_log_of_times_orders_its_reads_by_time_too(mixed: DataFrame) -> None:
 
 
 def test_before_anything_is_settled_only_reads_have_a_place(mixed: DataFrame) -> None:
-    found = dict(zip(MIXED, placed(mixed, None).orderBy("n").collect(), strict=True))
+    found = dict(zip(MIXED, with_positions(mixed, None).orderBy("n").collect(), strict=True))
 
     assert [name for name, row in found.items() if row["_order"] is not None] == [
         "read without position",

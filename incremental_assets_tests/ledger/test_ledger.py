@@ -170,7 +170,7 @@ def test_a_lake_that_cannot_be_created_names_the_place_and_the_variable(tmp_path
         Ledger(ledger_path(lake)).view()
 
     assert f"The lake is not writable: {lake}/_ledger cannot be created" in str(raised.value)
-    assert "Set INCREMENTAL_ASSETS_LAKE to a place where this user may write" in str(raised.value)
+    assert "Set INCREMENTAL_ASSETS_LAKE to a folder where this user may write" in str(raised.value)
 
 
 def test_a_ledger_whose_log_is_broken_cannot_be_read_and_says_where(ledger: Ledger) -> None:

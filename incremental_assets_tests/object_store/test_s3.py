@@ -367,7 +367,7 @@ def test_a_clone_stands_on_the_files_of_the_other_table_and_nothing_is_written_t
         plain_files(to, version_of(to))
 
 
-def test_a_scratch_place_is_gone_at_the_end_and_an_old_one_is_removed(bucket: str) -> None:
+def test_a_scratch_folder_is_gone_at_the_end_and_an_old_one_is_removed(bucket: str) -> None:
     place, said = f"{bucket}/lake/_scratch", list[str]()
     for name in ("verify-20170103T110000-abcd", "verify-20161231T110000-abcd"):
         store, inside = open_store(f"{place}/{name}/part-0.parquet")

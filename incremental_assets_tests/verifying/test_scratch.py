@@ -1,4 +1,4 @@
-"""The scratch place: gone at the end, whatever happens, and after a run that was killed."""
+"""The scratch folder: removed at the end, whatever happens, and after a run that was killed."""
 
 from __future__ import annotations
 
