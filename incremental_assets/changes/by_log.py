@@ -133,15 +133,15 @@ class ChangeLog(Detector):
         return replace(before, state=state)
 
     def as_read(self, request: ReadRequest) -> AsRead:
-        """The whole log. Raises SourceError where files are gone, or were not read yet."""
+        """The whole log. Raises SourceError where files are missing, or were not read yet."""
         source, known = request.source, request.state.files
         there = {file.path for file in source.files}
-        gone = [path for path in known if path not in there] if source.version is None else []
-        if gone:
+        missing = [path for path in known if path not in there] if source.version is None else []
+        if missing:
             raise SourceError(
-                f"{request.name}: {len(gone)} of the {len(known)} files of the log that were read "
-                f"are gone from {source.path}, such as {gone[0]}. What they said cannot be built "
-                "again, so nothing was compared: put them back, then verify."
+                f"{request.name}: {len(missing)} of the {len(known)} files of the log that were "
+                f"read are missing from {source.path}, such as {missing[0]}. Their events cannot "
+                "be built again, so nothing was compared: put them back, then verify."
             )
         if not self._unread(request).nothing:
             raise SourceError(

@@ -1,7 +1,7 @@
 """Change detector for snapshots: one against the one before it.
 
-The snapshot before is kept as a Delta table of its own, with the hash of each row. It moves on just
-before the target is committed: if the load dies in between, settling puts it back.
+The snapshot before is stored as a Delta table of its own, with the hash of each row. It moves on
+just before the target is committed: if the load dies in between, settling puts it back.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class SnapshotDiff(Detector):
         session = frames.session
         previous = previous_snapshot(session, request.snapshot, own, self.ignore)
         differing = snapshot_changes(snapshot, previous, self.key, own, at)
-        if keyless:  # one of them may be the row that seems to be gone
+        if keyless:  # one of them may be the row that seems to be deleted
             differing = differing.where(~F.col(DELETED))
         bad = unseen(differing.where(~is_good()), request.state.quarantined(session))
         changed = frames.cache(differing.where(is_good()).unionByName(bad))
@@ -180,18 +180,18 @@ class SnapshotDiff(Detector):
             counts.get(QUARANTINED, 0),
             bool(deletes),
             notes=(_KEYLESS,) if keyless else (),
-            # A row that the gate quarantined is not gone: what was known of it stays.
-            kept=changed.where(is_good()),
+            # A row that the gate quarantined is not deleted: what was known of it stays.
+            stored=changed.where(is_good()),
         )
 
     def before_commit(self, request: ReadRequest, frames: Frames, new: NewRows, batch: int) -> None:
-        """Bring the kept snapshot up to the new one."""
-        if new.kept is not None:
+        """Bring the stored snapshot up to the new one."""
+        if new.stored is not None:
             snapshot, name = request.snapshot, request.name
-            keep_snapshot(frames, snapshot, name, new.kept, new.own, request.key, batch)
+            keep_snapshot(frames, snapshot, name, new.stored, new.own, request.key, batch)
 
     def roll_back(self, name: str, snapshot: str, batch: int) -> None:
-        """Put the kept snapshot back."""
+        """Put the stored snapshot back."""
         restore_snapshot(snapshot, name, batch)
 
     def _lacks_key(self) -> Column:

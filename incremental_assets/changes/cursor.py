@@ -56,10 +56,10 @@ class Cursor(Detector):
         `written` says whether there is any value in the cursor's column. A line that is no row has
         none to miss.
         """
-        gone = F.col(ORDER).isNull()
-        found = [F.when(gone & written, F.lit(f"{self.column}_unreadable"))]
+        no_cursor = F.col(ORDER).isNull()
+        found = [F.when(no_cursor & written, F.lit(f"{self.column}_unreadable"))]
         if self.nulls == "quarantine":
-            missing = gone & ~written & F.col("_raw").isNull()
+            missing = no_cursor & ~written & F.col("_raw").isNull()
             found.append(F.when(missing, F.lit(f"{self.column}_null")))
         return found
 
@@ -84,10 +84,10 @@ class Cursor(Detector):
     def counts(self, cursor: Column) -> dict[str, Value]:
         """What is counted of the rows: nulls, a value that is no cursor, the ends of the others."""
         unreadable = F.col("_raw").isNotNull() | F.array_contains("_unreadable", self.column)
-        gone, written = F.col(ORDER).isNull(), F.col(quoted(self.column))
+        no_cursor, written = F.col(ORDER).isNull(), F.col(quoted(self.column))
         return {
-            "nulls": Value(F.count_if(gone & written.isNull() & ~unreadable)),
-            "odd": Value(F.min(F.when(gone, written.cast("string"))), min),
+            "nulls": Value(F.count_if(no_cursor & written.isNull() & ~unreadable)),
+            "odd": Value(F.min(F.when(no_cursor, written.cast("string"))), min),
             "lowest": Value(F.min(cursor), min),
             "highest": Value(F.max(cursor), max),
         }
@@ -116,8 +116,8 @@ class Cursor(Detector):
         written = F.col(quoted(self.column)).isNotNull()
         reasons = self.reasons(written, request.now)
         if self.nulls == "raise":
-            gone = F.col(ORDER).isNull() & ~written
-            reasons.append(F.when(gone, F.lit(f"{self.column}_null")))
+            no_cursor = F.col(ORDER).isNull() & ~written
+            reasons.append(F.when(no_cursor, F.lit(f"{self.column}_null")))
         return SourceWindow(
             frames.cache(request.with_reasons(rows, reasons)),
             own,

@@ -251,11 +251,11 @@ def _judged(raw: Column) -> dict[str, Column]:
     """The operation if its row is there, the row, and the reason if there is no operation."""
     operation, before = F.col("_operation"), F.col("_dbz_before")
     of_message = F.col("_dbz_key")
-    gone = F.when(F.col("_dbz_old").isNotNull(), before).when(
+    deleted_row = F.when(F.col("_dbz_old").isNotNull(), before).when(
         F.col("_dbz_named").isNotNull(), of_message
     )
     row = F.when(operation == "upsert", F.col("_dbz_after")).when(
-        operation == "delete", F.coalesce(gone, before, of_message)
+        operation == "delete", F.coalesce(deleted_row, before, of_message)
     )
     missing = operation.isin("upsert", "delete") & row.isNull()
     unreadable = F.when(F.col("_dbz_known"), UNKNOWN_OPERATION).otherwise(NO_ENVELOPE)

@@ -52,7 +52,7 @@ class NewRows:
     """The rows that are new, good and bad ones, and the position after them.
 
     `rows` are as in a SourceWindow, with `_deleted` where there may be deletes. `read` and
-    `quarantined` count them; `kept` is what `before_commit` is to write down. `identity` is the
+    `quarantined` count them; `stored` is what `before_commit` is to store. `identity` is the
     column by which a good row is one that lies in quarantine, if it may be one.
     """
 
@@ -65,7 +65,7 @@ class NewRows:
     files: tuple[FileEntry, ...] = ()
     notes: tuple[str, ...] = ()
     every: DataFrame | None = None
-    kept: DataFrame | None = None
+    stored: DataFrame | None = None
     identity: str | None = HASH
 
 

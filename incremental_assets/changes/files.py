@@ -10,7 +10,7 @@ from incremental_assets.changes.detector import Detector
 
 
 class FileLike(Protocol):
-    """What identifies a file: path, size in bytes, the store's tag, a modification mark."""
+    """What identifies a file: path, size in bytes, the store's tag, a modification time."""
 
     @property
     def path(self) -> str: ...
@@ -30,9 +30,9 @@ class Files(Detector):
     """Files are known by path, size and tag, never by modification time alone.
 
     The tag is the store's own, or a digest of the content where a store or a disk has none.
-    A file whose size and modification mark are as they were is taken as unchanged without
-    reading it; one whose mark moved is compared by its tag. A known file that is gone is no
-    change: it may have been archived.
+    A file whose size and modification time are as they were is taken as unchanged without
+    reading it; one whose time changed is compared by its tag. A known file that is missing is
+    no change: it may have been archived.
     """
 
     name: ClassVar[str] = "files"
@@ -54,14 +54,14 @@ class Files(Detector):
             before = known.get(file.path)
             if before is None:
                 new.append(tagged(file))
-            elif not _looks_same(file, before):
+            elif not _is_unchanged(file, before):
                 now = tagged(file)
                 if (now.size, now.tag) != (before.size, before.tag):
                     changed.append(now)
         return new, changed
 
 
-def _looks_same(file: FileLike, before: FileLike) -> bool:
+def _is_unchanged(file: FileLike, before: FileLike) -> bool:
     if file.size != before.size:
         return False
     if file.tag:

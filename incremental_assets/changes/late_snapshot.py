@@ -60,7 +60,7 @@ def late_changes(
         return None  # this snapshot was loaded already
     history = state.read(frames.session)
     was = _versions(history.where(_valid(history, at, until=True)), changes, own)
-    now = _with_kept(snapshot, was, changes, own, keyless=keyless)
+    now = _with_undeleted(snapshot, was, changes, own, keyless=keyless)
     later = _versions(history.where(_valid(history, following, until=False)), changes, own)
     found = _differing(was, now, changes, own, at)
     found = found.unionByName(_differing(now, later, changes, own, following))
@@ -80,7 +80,7 @@ def late_changes(
     )
 
 
-def _with_kept(
+def _with_undeleted(
     snapshot: DataFrame,
     was: DataFrame,
     changes: Keyed,
@@ -127,17 +127,18 @@ def _differing(
         (F.col(quoted(n)) == F.col(quoted(f"_was_{n}")) for n in changes.key),
     )
     joined = after.join(old, same, "full_outer")
-    gone = F.col(_SHOWN).isNull()
-    differs = gone | ~F.col(_SHOWN).eqNullSafe(F.col(f"_was_{_SHOWN}"))
+    deleted = F.col(_SHOWN).isNull()
+    differs = deleted | ~F.col(_SHOWN).eqNullSafe(F.col(f"_was_{_SHOWN}"))
     columns = [
-        F.when(gone, F.col(quoted(f"_was_{n}"))).otherwise(F.col(quoted(n))).alias(n) for n in own
+        F.when(deleted, F.col(quoted(f"_was_{n}"))).otherwise(F.col(quoted(n))).alias(n)
+        for n in own
     ]
     nothing = F.lit(None).cast("string")
     return joined.where(differs).select(
         *columns,
-        F.coalesce(F.when(~gone, F.col(HASH)), F.lit("")).alias(HASH),
+        F.coalesce(F.when(~deleted, F.col(HASH)), F.lit("")).alias(HASH),
         F.lit(at).cast("timestamp").alias(ORDER),
-        gone.alias(DELETED),
+        deleted.alias(DELETED),
         nothing.alias("_file"),
         nothing.alias("_raw"),
         F.array().cast("array<string>").alias("_reasons"),

@@ -1,7 +1,7 @@
 """The truncates of a loader's log: which of them a load has to look at, and what they delete.
 
-The ledger holds the position of the last one. A row that is merged needs no other: what is older is
-gone, and what is newer no truncate before it touches. A history needs them all, for each ended the
+The ledger holds the position of the last one. A merge needs no other: older rows are
+deleted, and an earlier truncate does not touch newer ones. SCD2 needs them all, for each ended the
 versions that there were; they lie in its side table, and are read where an event is older than the
 last one.
 """

@@ -21,7 +21,7 @@ class ReadRequest:
     """One load of a target: its source as it was fixed, and what the target holds already.
 
     `start` is the watermark to begin above where the ledger knows none, `at` the moment that a
-    snapshot stands for (None: `now`), `snapshot` where the snapshot before it is kept. At most
+    snapshot stands for (None: `now`), `snapshot` where the snapshot before it is stored. At most
     `max_records` rows are read.
     """
 

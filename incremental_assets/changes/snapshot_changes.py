@@ -1,4 +1,4 @@
-"""What differs between a snapshot and the one before, which is kept with the hash of each row."""
+"""What differs between a snapshot and the one before, which is stored with the hash of each row."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def keep_snapshot(
     key: Sequence[str],
     batch: int,
 ) -> None:
-    """Bring the kept snapshot up to the new one: only the rows that differ are written.
+    """Bring the stored snapshot up to the new one: only the rows that differ are written.
 
     They are written down as well, for whoever asks what the load found.
     """
@@ -159,14 +159,14 @@ def snapshot_changes(
         .when(there & (differs | quarantined), F.lit("update"))
         .when(~there, F.lit("delete"))
     )
-    gone = F.col(CHANGE) == "delete"
+    deleted = F.col(CHANGE) == "delete"
     values = {
-        n: F.when(gone, F.col(quoted(f"{_BEFORE}{n}"))).otherwise(F.col(quoted(n))) for n in own
+        n: F.when(deleted, F.col(quoted(f"{_BEFORE}{n}"))).otherwise(F.col(quoted(n))) for n in own
     }
     found = joined.withColumn(CHANGE, kind).where(F.col(CHANGE).isNotNull())
     found = found.withColumns(values).withColumns(
         {
-            DELETED: gone,
+            DELETED: deleted,
             HASH: F.coalesce(HASH, F.lit("")),
             ORDER: F.lit(at).cast("timestamp"),
             "_reasons": F.coalesce("_reasons", F.array().cast("array<string>")),

@@ -31,14 +31,14 @@ from incremental_assets.quality.types import Instant
 from incremental_assets.row_hash import row_hash
 
 LINE = "line:"
-MARKS = ("_file", "_raw", "_unreadable")
+_READER_COLUMNS = ("_file", "_raw", "_unreadable")
 _WHOLE_NUMBER = r"^\s*[+-]?[0-9]{1,38}\s*$"
 _UNORDERED = (ArrayType, MapType, StructType, VariantType, BinaryType)
 
 
 def own_types(rows: DataFrame) -> dict[str, DataType]:
     """The source's own columns, with their types."""
-    return {f.name: f.dataType for f in rows.schema.fields if f.name not in MARKS}
+    return {f.name: f.dataType for f in rows.schema.fields if f.name not in _READER_COLUMNS}
 
 
 def require_no_lines(request: ReadRequest, rows: DataFrame) -> None:

@@ -70,8 +70,8 @@ def known_events(
 
 def as_deletes(positions: DataFrame) -> DataFrame:
     """Rows of a position, with or without a key, as the deletes that events are."""
-    marks = {DELETED: F.lit(True), "_operation": F.lit("delete"), HASH: F.lit("")}
-    return positions.withColumns(marks)
+    as_delete = {DELETED: F.lit(True), "_operation": F.lit("delete"), HASH: F.lit("")}
+    return positions.withColumns(as_delete)
 
 
 def positions_of(session: SparkSession, digits: Sequence[Digits], kind: DataType) -> DataFrame:

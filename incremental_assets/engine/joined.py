@@ -108,17 +108,17 @@ def _changed_facts(session: SparkSession, batch: Batch) -> DataFrame:
     rows = read_version(session, path, batch.versions[facts], may_change)
     if not lookups:
         return rows.where(new)
-    marks = []
+    conditions = []
     for index, read, days in lookups:
         of_these = f"dt IN ({sql_days(days)})"
         keys = _changed_keys(session, batch, index, read)
         if keys is None:  # nobody knows which, so all of them
-            marks.append(of_these)
+            conditions.append(of_these)
             continue
-        mark = f"_changed_{index}"
-        rows = rows.join(keys.withColumn(mark, F.lit(True)), read.key, "left")
-        marks.append(f"({of_these} AND {mark} IS NOT NULL)")
-    rows = rows.where(f"{new} OR {' OR '.join(marks)}")
+        flag = f"_changed_{index}"
+        rows = rows.join(keys.withColumn(flag, F.lit(True)), read.key, "left")
+        conditions.append(f"({of_these} AND {flag} IS NOT NULL)")
+    rows = rows.where(f"{new} OR {' OR '.join(conditions)}")
     return rows.drop(*(f"_changed_{index}" for index, _, _ in lookups))
 
 

@@ -216,9 +216,9 @@ def _write(frames: Frames, batch: Batch, read: _Computed) -> StagedWrite:
         return table.write.stage(frames, to, ChangeSet(rows, own))
     names = _names(key)
     present = touched.present.where(f"dt >= {_SINCE}") if carried else touched.present
-    gone = present.select(*names).join(rows.select(*names), key, "left_anti")
+    deleted = present.select(*names).join(rows.select(*names), key, "left_anti")
     changes = rows.withColumn(DELETED, F.lit(False)).unionByName(
-        gone.withColumn(DELETED, F.lit(True)), allowMissingColumns=True
+        deleted.withColumn(DELETED, F.lit(True)), allowMissingColumns=True
     )
     return table.write.stage(frames, to, ChangeSet(changes, own, deletes=True))
 

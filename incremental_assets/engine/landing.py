@@ -22,7 +22,7 @@ from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import Entry, Touched
 from incremental_assets.quality.judge import RuleResult, judge_day
 from incremental_assets.quality.rules import DayCounts
-from incremental_assets.sources.landed_files import gone
+from incremental_assets.sources.landed_files import missing_or_changed
 from incremental_assets.sources.source_file import SourceFile
 from incremental_assets.spark.failure import what_failed
 from incremental_assets.table import Table
@@ -101,7 +101,7 @@ class LandingBatch(BatchKind[_LandedRows]):
         ]
 
     def explained(self, batch: Batch, error: Exception) -> IncrementalAssetsError | None:
-        missing = gone(batch.settings.landing, _files(batch))
+        missing = missing_or_changed(batch.settings.landing, _files(batch))
         if missing or "FAILED_READ_FILE" in str(error):
             return SourceError(_unreadable(batch, missing, error))
         return None

@@ -69,8 +69,8 @@ class ReplayBatch(DayBatch[tuple[_Tried, ...]]):
         read = typed(frames, landed, batch)
         # What bronze does not hold any more was repaired: its day is judged by itself.
         tried = _matching(there.where(chosen), known, "left_semi")
-        gone = _matching(there.where(chosen), known, "left_anti")
-        rest = there.where(~chosen).unionByName(gone)
+        repaired = _matching(there.where(chosen), known, "left_anti")
+        rest = there.where(~chosen).unionByName(repaired)
         return (_Tried(replace(read, rows=frames.cache(read.rows)), tried, rest),)
 
     def gate(self, batch: Batch, frames: Frames, read: tuple[_Tried, ...]) -> Outcome:

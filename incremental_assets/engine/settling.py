@@ -36,7 +36,7 @@ from incremental_assets.engine.target import TargetTable
 from incremental_assets.ledger.consistency import LogState, require_own_commit
 from incremental_assets.ledger.entry import Entry, Touched
 from incremental_assets.ledger.view import LedgerView
-from incremental_assets.plan.together import A_TABLE_THAT_IS_GONE, log_standing
+from incremental_assets.plan.together import A_MISSING_TABLE, log_standing
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
@@ -125,7 +125,7 @@ class TableSettling(Settling):
         return (
             "Restore the ledger and the table as they were at one time; or "
             f"`incremental-assets ledger rebuild {self.table.name}` rebuilds the ledger from "
-            f"what the table's log says. {A_TABLE_THAT_IS_GONE}"
+            f"what the table's log says. {A_MISSING_TABLE}"
         )
 
     def log_state(self) -> LogState:

@@ -59,8 +59,8 @@ class TypedBatch(DayBatch[Typed]):
         counted = counted_rows(batch, read.rows)
         broken = sum(day.quarantined for day in counted.days.values())
         broken += sum(counted.broken.values())
-        key, rules, gone = batch.table.key, batch.table.rules, gone_of(read.rows)
-        found = examples(read.rows, rules, "_day", key, gone, broken=broken) if broken else {}
+        key, rules, deletes = batch.table.key, batch.table.rules, deletes_of(read.rows)
+        found = examples(read.rows, rules, "_day", key, deletes, broken=broken) if broken else {}
         return _judge(batch, counted, read, found)
 
     def quarantine(self, batch: Batch, frames: Frames, read: Typed, outcome: Outcome) -> None:
@@ -85,7 +85,7 @@ def counted_rows(batch: Batch, rows: DataFrame) -> Counted:
     """What the gate counts of typed rows, by day, with the fields that matter."""
     rules, late = batch.table.rules, F.col("_landing_day") > F.col("_day")
     names = Names.of(contract_of(batch.table), columns_of(batch.path))
-    counted = count(rows, rules, "_day", late, flags_of(batch), gone_of(rows), names)
+    counted = count(rows, rules, "_day", late, flags_of(batch), deletes_of(rows), names)
     return with_new_fields(counted, rows, "_day", names, _asked(batch))
 
 
@@ -98,7 +98,7 @@ def fit_columns(session: SparkSession, batch: Batch, rows: DataFrame) -> list[st
     return notes
 
 
-def gone_of(rows: DataFrame) -> Column | None:
+def deletes_of(rows: DataFrame) -> Column | None:
     """Which rows are deletes, where there are any."""
     return F.col(DELETED) if DELETED in rows.columns else None
 

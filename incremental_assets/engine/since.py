@@ -35,8 +35,8 @@ def as_it_was_read(
     except LakeError:
         return None
     there = {file.path for file in after.files}
-    gone = (file for file in before.files if file.path not in there and keep(file))
-    return None if any(file_at(path, file.path) is None for file in gone) else before
+    removed = (file for file in before.files if file.path not in there and keep(file))
+    return None if any(file_at(path, file.path) is None for file in removed) else before
 
 
 def version_read(view: LedgerView, upstream: str, low: int) -> int | None:

@@ -127,8 +127,8 @@ def write_base(batch: Batch, state: DataFrame, until: date, version: int) -> Non
     ensure_table(path, name, _COLUMNS, ("_until",))
     table = open_table(path)
     old = active_paths(table) if table is not None else ()
-    marks = {"_batch": F.lit(batch.number - 1).cast("long"), "_until": F.lit(until)}
-    rows = state.withColumns(marks).select(*(column for column, _ in _COLUMNS))
+    batch_and_day = {"_batch": F.lit(batch.number - 1).cast("long"), "_until": F.lit(until)}
+    rows = state.withColumns(batch_and_day).select(*(column for column, _ in _COLUMNS))
     staged = stage(rows, path, folder_of(name, version), ("_until",))
     with suppress(ConflictError):
         note = f'{{"batch":{batch.number}}}'

@@ -94,7 +94,7 @@ class StoredBatch(BatchKind[_New]):
 
     def explained(self, batch: Batch, error: Exception) -> IncrementalAssetsError | None:
         fixed = _fixed(batch)
-        missing = fixed.gone()
+        missing = fixed.missing_or_changed()
         if not missing:
             return None
         names = ", ".join(file.path for file in missing[:5])

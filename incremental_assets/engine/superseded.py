@@ -68,8 +68,8 @@ def in_quarantine(
     rows = quarantine.read(session, path, days)
     if rows is None:
         return None
-    gone = superseded(outcomes_of(batch.view.table(batch.table.name), days), days)
-    return quarantine.without_outdated(rows, quarantine.remaining(path, gone))
+    outdated = superseded(outcomes_of(batch.view.table(batch.table.name), days), days)
+    return quarantine.without_outdated(rows, quarantine.remaining(path, outdated))
 
 
 def tidy(

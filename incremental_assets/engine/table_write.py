@@ -125,12 +125,12 @@ def _change_set(
     rows = rows.withColumns({name: Contract.undeclared(name) for name in new}) if new else rows
     types = {f.name: f.dataType for f in rows.schema.fields if f.name in {*own, *new}}
     time = [CHANGED_AT] if batch.table.write.by_event_time else []
-    marks = [name for name in (OPERATION, DELETED) if name in rows.columns]
-    names = dict.fromkeys(("dt", *own, *new, *LINEAGE, *time, *order[:-1], *marks))
+    what = [name for name in (OPERATION, DELETED) if name in rows.columns]
+    names = dict.fromkeys(("dt", *own, *new, *LINEAGE, *time, *order[:-1], *what))
     rows = rows.select(*map(quoted, names), row_hash(types).alias(HASH))
     hidden = {*order, DELETED, OPERATION} - set(own)
     kinds = {f.name: f.dataType for f in rows.schema.fields if f.name not in hidden}
-    return ChangeSet(rows, kinds, OPERATION in marks)
+    return ChangeSet(rows, kinds, OPERATION in what)
 
 
 def _ensure_columns(batch: Batch, changes: ChangeSet, order: Sequence[str]) -> None:

@@ -177,9 +177,9 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
 
     def gate(self, frames: Frames, read: SourceWindow) -> _Judged | None:
         target = self._target
-        gone = None if read.live is None else ~read.live
-        counted = count(read.rows, target.rules, None, None, deletes=gone, values=read.values)
-        checks = self._checks(read, counted, gone)
+        deletes = None if read.live is None else ~read.live
+        counted = count(read.rows, target.rules, None, None, deletes=deletes, values=read.values)
+        checks = self._checks(read, counted, deletes)
         failed = [r for r in checks if r.severity == "fail" and not r.passed]
         if failed:
             raise GateError(
@@ -330,12 +330,12 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
         return self._leaving(frames, read, new)
 
     def _checks(
-        self, read: SourceWindow, counted: Counted, gone: Column | None
+        self, read: SourceWindow, counted: Counted, deletes: Column | None
     ) -> tuple[RuleResult, ...]:
         target = self._target
         broken = sum(counted.broken.values())
         found = (
-            examples(read.rows, target.rules, None, target.key, gone, broken=broken)
+            examples(read.rows, target.rules, None, target.key, deletes, broken=broken)
             if broken
             else {}
         )

@@ -2,7 +2,7 @@
 
 The rows are read again from the source, not taken from the quarantine: what that holds of a row is
 for people, and lacks the value that could not be read and what a log says of an event. A row is
-told by its `_hash`, so what was repaired or is gone at the source stays in quarantine, as in the
+told by its `_hash`, so what was repaired or deleted at the source stays in quarantine, as in the
 lake.
 
 A replay is a batch like any other. It puts all that stays in quarantine there again under its own

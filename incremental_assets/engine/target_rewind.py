@@ -141,12 +141,12 @@ def _entry(
 
 
 def _require_there(target: TargetTable, files: Sequence[FileEntry], there: set[str]) -> None:
-    """Raise SourceError for files that are to be read again, and are not there any more."""
-    gone = [file.path for file in files if file.path not in there]
-    if gone:
-        shown = ", ".join(gone[:_SHOWN]) + (", …" if len(gone) > _SHOWN else "")
+    """Raise SourceError for files that are to be read again and are missing."""
+    missing = [file.path for file in files if file.path not in there]
+    if missing:
+        shown = ", ".join(missing[:_SHOWN]) + (", …" if len(missing) > _SHOWN else "")
         raise SourceError(
-            f"{target.name}: {len(gone)} of the {len(files)} files of the log that are to be read "
-            f"again are gone from {target.source.path}: {shown}. Nothing was rewound: put them "
-            "back, or rewind to a later batch."
+            f"{target.name}: {len(missing)} of the {len(files)} files of the log that are to be "
+            f"read again are missing from {target.source.path}: {shown}. Nothing was rewound: put "
+            "them back, or rewind to a later batch."
         )

@@ -82,8 +82,8 @@ def _landed(
     folders = inspection.listed(feed, settings.landing, days)
     listed = {file.path for files in folders.values() for file in files}
     loaded = {file.path for entry in history.committed for file in entry.files}
-    gone = len(loaded - listed)
-    more = f"; {counted(gone, 'file')} no longer there" if gone else ""
+    missing = len(loaded - listed)
+    more = f"; {counted(missing, 'file')} no longer there" if missing else ""
     return (
         f"{settings.landing}/{feed.feed}",
         _files(len(listed), max(days, default=None)),

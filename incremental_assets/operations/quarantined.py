@@ -123,8 +123,8 @@ def quarantined_rows(
     rows = rows.with_columns(later).select(list(columns))
     settled = Ledger(ledger_path(settings.lake)).view().table(table.name).outcomes
     rows = rows.filter(pl.col("_batch").is_in({e.batch for e in settled if e.state != "abandoned"}))
-    for gone in quarantine.remaining(path, superseded(settled)):
-        rows = rows.filter(~_is(gone))
+    for outdated in quarantine.remaining(path, superseded(settled)):
+        rows = rows.filter(~_is(outdated))
     if which.days is not None:
         rows = rows.filter(pl.col("_day").is_between(which.days.first, which.days.last))
     if which.reason:
@@ -133,12 +133,12 @@ def quarantined_rows(
     return rows.cast({name: _SCHEMA[name] for name in columns}).sort(order)
 
 
-def _is(gone: OutdatedRows) -> pl.Expr:
+def _is(outdated: OutdatedRows) -> pl.Expr:
     """Whether a row is an outdated one."""
-    found = pl.col("_batch").is_between(gone.low, gone.high, closed="left")
-    if gone.day is not None:
-        found &= pl.col("_day") == gone.day
-    return found & pl.col("reasons").list.contains(gone.reason) if gone.reason else found
+    found = pl.col("_batch").is_between(outdated.low, outdated.high, closed="left")
+    if outdated.day is not None:
+        found &= pl.col("_day") == outdated.day
+    return found & pl.col("reasons").list.contains(outdated.reason) if outdated.reason else found
 
 
 def drop(

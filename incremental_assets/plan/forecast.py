@@ -94,7 +94,9 @@ def forecast(
     planned = {(day.table, day.day) for day in ahead.days}
     left = skipped(chosen, ahead.view, settings, span, today, planned)
     own = [
-        note for t in chosen for note in (_unfinished(t, view), _gone(t, view, inspection, span))
+        note
+        for t in chosen
+        for note in (_unfinished(t, view), _no_longer_landed(t, view, inspection, span))
     ]
     notes = [*filter(None, own), *ahead.notes, *([ONLY_READING_TELLS] if planned else [])]
     return Forecast(tuple(ahead.days), tuple(left), tuple(dict.fromkeys(notes)))
@@ -205,16 +207,18 @@ def _unfinished(table: Table, view: LedgerView) -> str:
     )
 
 
-def _gone(table: Table, view: LedgerView, inspection: PlanInspector, span: DayRange) -> str:
+def _no_longer_landed(
+    table: Table, view: LedgerView, inspection: PlanInspector, span: DayRange
+) -> str:
     if table.feed is None:
         return ""
     listed = {day: files for day, files in inspection.seen(table.feed).items() if day in span}
-    gone = no_longer_landed(listed, view.table(table.name))
-    if not gone:
+    missing = no_longer_landed(listed, view.table(table.name))
+    if not missing:
         return ""
-    number = sum(gone.values())
+    number = sum(missing.values())
     files = "1 file that was loaded is" if number == 1 else f"{number} files that were loaded are"
     return (
-        f"{table.name}: {files} no longer in landing ({named(gone)}). Their rows stay; what was "
+        f"{table.name}: {files} no longer in landing ({named(missing)}). Their rows stay; what was "
         "not archived on purpose was lost there."
     )

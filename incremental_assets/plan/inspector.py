@@ -52,8 +52,8 @@ class Inspector:
 class CachedInspector(Inspector):
     """For an inspection every half minute: nothing is read twice, and no new file at all.
 
-    A file is as it was when its size and modification mark are, a stored source when its mark is.
-    A file that nothing is compared with keeps its mark for a tag.
+    A file is as it was when its size and modification time are, a stored source when its
+    fingerprint is. A file that is compared with nothing keeps its time for a tag.
     """
 
     _tagged: dict[SourceFile, SourceFile] = field(default_factory=dict)

@@ -61,12 +61,12 @@ def no_longer_landed(
     listed: Mapping[date, Sequence[SourceFile]], history: TableHistory
 ) -> dict[date, int]:
     """How many files of these landing days were loaded and are not listed any more."""
-    gone: dict[date, int] = {}
+    missing: dict[date, int] = {}
     for day, files in listed.items():
         if not history.has_exactly(day, file_entries(files)):
             there = {file.path for file in files}
-            gone[day] = sum(path not in there for path in history.files(day))
-    return {day: number for day, number in gone.items() if number}
+            missing[day] = sum(path not in there for path in history.files(day))
+    return {day: number for day, number in missing.items() if number}
 
 
 def _pending(

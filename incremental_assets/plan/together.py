@@ -16,7 +16,7 @@ from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
-A_TABLE_THAT_IS_GONE = (
+A_MISSING_TABLE = (
     "A table that is gone has no log: it starts empty, and the next run loads all of it again from "
     "what its source, or its upstreams, still have."
 )
@@ -43,13 +43,13 @@ def require_all_together(ledger: Ledger, settings: Settings, tables: Sequence[Ta
     if not found:
         return
     listed = "\n".join(f"  {one.table} {one.summary}" for one in found)
-    gone = f" {A_TABLE_THAT_IS_GONE}" if any(not one.is_there for one in found) else ""
+    of_missing = f" {A_MISSING_TABLE}" if any(not one.is_there for one in found) else ""
     names = " ".join(one.table for one in found)
     raise LedgerError(
         f"The ledger {ledger.path} and these tables are not of the same time (was one of them "
         "removed, or replaced by a backup?), so nothing is loaded, and it is not known what is "
         f"new:\n{listed}\n"
         "Restore the ledger and the tables as they were at one time; or rebuild the ledger from "
-        f"the tables' logs, and the next run loads these tables again.{gone}\n"
+        f"the tables' logs, and the next run loads these tables again.{of_missing}\n"
         f"  incremental-assets ledger rebuild {names}"
     )

@@ -155,9 +155,9 @@ def delta_files_since(path: str, low_version: int, high_version: int) -> Committ
             complete = False
             continue
         # A deletion vector replaces a file by itself, in any order of the two actions.
-        for gone in (action["remove"] for action in actions if "remove" in action):
-            removed |= bool(gone["dataChange"])
-            _take_out(files, gone)
+        for removal in (action["remove"] for action in actions if "remove" in action):
+            removed |= bool(removal["dataChange"])
+            _take_out(files, removal)
         for added in (action["add"] for action in actions if "add" in action):
             _put_in(files, added)
     found = tuple(sorted(files.values(), key=lambda file: file.path))
@@ -199,11 +199,11 @@ def can_be_read_alone(shape: DeltaShape | None, files: tuple[DeltaFile, ...]) ->
     )
 
 
-def _take_out(files: dict[str, DeltaFile], gone: Mapping[str, Any]) -> None:
-    path = unquote(gone["path"])
+def _take_out(files: dict[str, DeltaFile], removal: Mapping[str, Any]) -> None:
+    path = unquote(removal["path"])
     if path not in files:
         return
-    if gone["dataChange"]:
+    if removal["dataChange"]:
         del files[path]
     else:
         files[path] = replace(files[path], rewritten=True)

@@ -33,7 +33,7 @@ def require_as_fixed(data: DataFiles, kind: Format) -> None:
     local = local_path(data.root)
     if local is None:
         return
-    lost = data.gone()
+    lost = data.missing_or_changed()
     if lost:
         raise SourceError(
             f"{data.root}: {len(lost)} files vanished or changed after they were listed: "

@@ -89,7 +89,7 @@ class LandedFiles:
             raise not_readable(error.filename or landing, error) from error
 
 
-def gone(landing: str, files: list[SourceFile]) -> list[SourceFile]:
+def missing_or_changed(landing: str, files: list[SourceFile]) -> list[SourceFile]:
     """Which of the files are not there any more, or have another size than when they were listed.
 
     For telling why a read failed.

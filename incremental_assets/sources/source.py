@@ -142,7 +142,7 @@ class FixedSource(ABC):
         """Bytes that a load would read."""
         return sum(file.size for file in self.files)
 
-    def gone(self) -> Sequence[SourceFile]:
+    def missing_or_changed(self) -> Sequence[SourceFile]:
         """Which files vanished or changed since they were fixed, to tell why a read failed."""
         return ()
 

@@ -146,13 +146,13 @@ class FixedFiles(FixedSource):
             return None
         return parquet_spans(local, self.files, column)
 
-    def gone(self) -> Sequence[SourceFile]:
-        return DataFiles(self.root, self.files).gone()
+    def missing_or_changed(self) -> Sequence[SourceFile]:
+        return DataFiles(self.root, self.files).missing_or_changed()
 
     def tagged(self, file: SourceFile) -> SourceFile:
         """The file with the store's tag, or on a local disk with a digest of its content.
 
-        Raises SourceError if the file is gone or cannot be read.
+        Raises SourceError if the file is missing or cannot be read.
         """
         return with_content_tag(self.root, file)
 

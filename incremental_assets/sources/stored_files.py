@@ -54,7 +54,7 @@ class DataFiles:
             raise ValueError(f"{self.root} was fixed without {named(unknown)}")
         return replace(self, files=tuple(f for f in self.files if f.path in wanted))
 
-    def gone(self) -> list[SourceFile]:
+    def missing_or_changed(self) -> list[SourceFile]:
         """Which files are not there any more, or are not what they were when they were listed."""
         local = local_path(self.root)
         if local is not None:
@@ -63,7 +63,9 @@ class DataFiles:
             now = {file.path: _in_store(self.root, file.path) for file in self.files}
         else:
             now = {file.path: file for file in _listed(self.root)}
-        return [file for file in self.files if _mark(now.get(file.path)) != _mark(file)]
+        return [
+            file for file in self.files if _fingerprint(now.get(file.path)) != _fingerprint(file)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +193,7 @@ def _in_store(root: str, path: str) -> SourceFile | None:
     return SourceFile.of(file) if file is not None else None
 
 
-def _mark(file: SourceFile | None) -> tuple[int, str] | None:
+def _fingerprint(file: SourceFile | None) -> tuple[int, str] | None:
     """What tells two states of a file apart: the time on a disk, the tag in a store."""
     return (file.size, file.modified or file.tag) if file else None
 

@@ -152,8 +152,8 @@ def _looked_up(
         latest = latest.where(f"{later} OR {CONFLICT}").drop("_marker")
     side: list[SideRows] = []
     if changes.deletes:
-        gone = latest.where(f"{DELETED} AND NOT {CONFLICT}").drop(CONFLICT)
-        side.append(to.side(gone.withColumn(WHY, F.lit(DELETED_BECAUSE)), changes.own))
+        deleted = latest.where(f"{DELETED} AND NOT {CONFLICT}").drop(CONFLICT)
+        side.append(to.side(deleted.withColumn(WHY, F.lit(DELETED_BECAUSE)), changes.own))
     incoming = latest.select(
         to.number,
         *to.written(changes.own),

@@ -20,7 +20,7 @@ class OverwriteDays(WriteStrategy):
     """The days in the batch are overwritten by the batch's rows; the others stay.
 
     `day` is a partition column. Unlike `ReplaceDay`, rows of such a day that are not in the batch
-    are gone.
+    are deleted.
     """
 
     day: str = "dt"

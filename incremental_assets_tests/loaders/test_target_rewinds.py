@@ -158,7 +158,7 @@ def test_a_log_that_lacks_a_file_that_is_to_be_read_again_is_refused(place: Plac
     load(place, by_log, 2)
     (place.source / "part-0002.parquet").unlink()
 
-    with pytest.raises(SourceError, match=r"1 of the 1 files .* gone .*part-0002"):
+    with pytest.raises(SourceError, match=r"1 of the 1 files .* missing .*part-0002"):
         by_log(place, NO_SPARK).rewind(1, "to see")
     assert Ledger(str(place.watermarks)).tail("orders").last_batch == 2
 

@@ -49,7 +49,7 @@ from incremental_assets.maintenance import maintain
 from incremental_assets.retail.feed.land import land
 from incremental_assets.settings import PREFIX, Settings
 from incremental_assets.sources.delta_commits import delta_files_since
-from incremental_assets.sources.landed_files import LandedFiles, gone
+from incremental_assets.sources.landed_files import LandedFiles, missing_or_changed
 from incremental_assets.sources.source_file import with_content_tag
 from incremental_assets.sources.stored import Stored, fixed_at
 from incremental_assets.sources.stored_delta import FixedDelta
@@ -215,7 +215,7 @@ def test_a_landed_feed_is_known_by_the_tags_of_the_store(bucket: str) -> None:
     assert [f.path for f in before] == [f.path for f in after]
     assert before[0].tag != after[0].tag != ""
     assert with_content_tag(landing, after[0]) == after[0]
-    assert gone(landing, after) == []
+    assert missing_or_changed(landing, after) == []
 
 
 def test_many_days_of_a_feed_are_listed_at_once_as_each_would_be(bucket: str) -> None:
@@ -288,9 +288,9 @@ def test_a_source_of_files_is_fixed_with_the_stores_tags(bucket: str) -> None:
 
     assert (fixed.format, [file.path for file in fixed.files]) == ("json", ["1.json"])
     assert fixed.tagged(fixed.files[0]).tag == fixed.files[0].tag != ""
-    assert (fixed.size(), fixed.gone()) == (10, [])
+    assert (fixed.size(), fixed.missing_or_changed()) == (10, [])
     put(f"{folder}/1.json", b'{"id": 9}\n')
-    assert fixed.gone() == list(fixed.files)
+    assert fixed.missing_or_changed() == list(fixed.files)
 
 
 def test_a_single_file_and_a_delta_table_are_reported_apart(bucket: str) -> None:

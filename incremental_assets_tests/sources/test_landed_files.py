@@ -14,7 +14,7 @@ import fsspec
 import pytest
 
 from incremental_assets.errors import DefinitionError, SettingsError, SourceError
-from incremental_assets.sources.landed_files import LandedFiles, gone
+from incremental_assets.sources.landed_files import LandedFiles, missing_or_changed
 from incremental_assets.sources.source_file import SourceFile, with_content_tag
 
 DAY = date(2017, 1, 2)
@@ -191,7 +191,7 @@ def test_what_vanished_or_grew_while_it_was_read_is_found_out(tmp_path: Path) ->
     (tmp_path / "events/2017-01-02/a.jsonl").unlink()
     put(tmp_path, "events/2017-01-02/b.jsonl", "{}\n{}\n")
 
-    assert gone(str(tmp_path), files) == files[:2]
+    assert missing_or_changed(str(tmp_path), files) == files[:2]
 
 
 def test_a_day_folder_without_permission_is_named_with_the_remedy(open_landing: Path) -> None:
@@ -236,7 +236,7 @@ def test_a_landing_may_be_given_as_a_file_uri(tmp_path: Path) -> None:
     assert (
         with_content_tag(landing, file).tag == hashlib.blake2b(b"one", digest_size=16).hexdigest()
     )
-    assert gone(landing, [file]) == []
+    assert missing_or_changed(landing, [file]) == []
 
 
 def test_an_object_store_is_listed_like_a_disk(bucket: str) -> None:
@@ -276,7 +276,7 @@ def test_what_vanished_from_an_object_store_is_found_out(bucket: str) -> None:
     files = EVENTS.files(bucket, DAY)
     fsspec.filesystem("memory").rm("/bucket/landing/events/2017-01-02/a.jsonl")
 
-    assert gone(bucket, files) == files[:1]
+    assert missing_or_changed(bucket, files) == files[:1]
 
 
 def test_a_store_without_a_client_says_so() -> None:

@@ -222,12 +222,12 @@ def test_nothing_in_a_store_is_an_error(bucket: str) -> None:
 def test_files_of_a_store_that_vanished_or_changed_are_reported(bucket: str) -> None:
     source = fix(bucket)
     store = fsspec.filesystem("memory")
-    assert source.gone() == []
+    assert source.missing_or_changed() == []
 
     store.rm_file("/bucket/orders/b.jsonl")
     store.pipe_file("/bucket/orders/day=1/a.jsonl", b"{}\n")
 
-    assert source.gone() == list(source.files)
+    assert source.missing_or_changed() == list(source.files)
 
 
 def lose(file: Path) -> None:
@@ -250,7 +250,7 @@ def test_a_file_that_changed_since_it_was_fixed_stops_the_load(
 
     change(file)
 
-    assert [f.path for f in source.gone()] == ["a.json"]
+    assert [f.path for f in source.missing_or_changed()] == ["a.json"]
     with pytest.raises(SourceError, match=r"1 files vanished or changed .*: a\.json\. Nothing"):
         read(spark, source)
     assert read(spark, source, only=["b.json"]).column("a") == [1]

@@ -40,18 +40,18 @@ def catalogue(products: pl.DataFrame) -> pl.DataFrame:
 
     They count from the start of the year; null is never.
 
-    Takes `product_id: int` and its attributes; adds `_listed`, `_gone`, `_back`, `_changed: int`
-    and `_kind: int`, which says what changes.
+    Takes `product_id: int` and its attributes; adds `_listed`, `_delisted`, `_back`, `_changed:
+    int` and `_kind: int`, which says what changes.
     """
     products = products.sort("product_id")
     plans = [_plan(product) for product in products["product_id"]]
-    names = ("_listed", "_gone", "_back", "_changed", "_kind")
+    names = ("_listed", "_delisted", "_back", "_changed", "_kind")
     return products.hstack(pl.DataFrame(plans, dict.fromkeys(names, pl.Int32), orient="row"))
 
 
 def _plan(product: int) -> Sequence[int | None]:
-    to_list, to_go, to_change, listed, gone, back, changed, kind = draw(f"product-{product}")
-    leaves = 1 + gone % _DAYS if chosen(to_go, DELISTED_SHARE) else None
+    to_list, to_go, to_change, listed, delisted, back, changed, kind = draw(f"product-{product}")
+    leaves = 1 + delisted % _DAYS if chosen(to_go, DELISTED_SHARE) else None
     returns = leaves + _AWAY_DAYS if leaves is not None and back % 2 else None
     return (
         1 + listed % _DAYS if chosen(to_list, LISTED_SHARE) else 0,
@@ -69,7 +69,7 @@ def catalogue_on(products: pl.DataFrame, day: date, shares: Shares) -> tuple[byt
     a few snapshots, more with more bad rows, one line is cut in half.
     """
     at = (day - _BEGIN).days
-    away = (pl.col("_gone") <= at) & (pl.col("_back").is_null() | (pl.col("_back") > at))
+    away = (pl.col("_delisted") <= at) & (pl.col("_back").is_null() | (pl.col("_back") > at))
     here = (pl.col("_listed") <= at) & ~away.fill_null(value=False)
     other = pl.when(pl.col("brand") == "National").then(pl.lit("Private"))
     changes = {
