@@ -108,7 +108,7 @@ class Sequence(Cursor):
     def inspect(self, request: ReadRequest) -> Inspection:
         """As usual; once the deadline is over, what waits for a gap comes without a change."""
         found, since = super().inspect(request), self._progress(request).waiting_since
-        if found.news != "nothing" or since is None:
+        if found.status != "nothing" or since is None:
             return found
         if request.now - since >= self.deadline:
             return Inspection("new", f"it waits for a gap since {since}, which is long enough")

@@ -98,7 +98,7 @@ class SnapshotDiff(Detector):
     def inspect(self, request: ReadRequest) -> Inspection:
         """As usual; a moment that is named is one of its own, whatever the snapshot holds."""
         found, last = super().inspect(request), instant(self.position(request).high)
-        if found.news != "nothing" or request.at is None or last is None:
+        if found.status != "nothing" or request.at is None or last is None:
             return found
         if request.source.is_missing:
             return found

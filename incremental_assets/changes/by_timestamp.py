@@ -168,7 +168,7 @@ class Timestamp(Cursor):
     def inspect(self, request: ReadRequest) -> Inspection:
         """As usual; rows that were ahead of the clock come without a change of the source."""
         found = super().inspect(request)
-        if found.news != "nothing" or self.future != "quarantine":
+        if found.status != "nothing" or self.future != "quarantine":
             return found
         waiting = request.state.count_in_quarantine(self._in_future)
         if not waiting:

@@ -1,4 +1,4 @@
-"""Whether a source has anything new, told without reading its rows."""
+"""Source inspection: whether there is anything new, without reading rows."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Literal
 from incremental_assets.changes.position import Position
 from incremental_assets.changes.request import ReadRequest
 
-News = Literal["new", "unknown", "nothing"]
+SourceStatus = Literal["new", "unknown", "nothing"]
 FINGERPRINT = "source"
 """Under this name a position keeps the fingerprint of the source as it was read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What a source looks like beside what was read of it.
+    """What a source inspection found, compared with what the last load read.
 
-    `unknown`: only reading it tells. `files` are those of a log that are to be read.
+    `status` is `unknown` where only reading it tells. `files` are those of a log that will be read.
     """
 
-    news: News
+    status: SourceStatus
     why: str
     files: tuple[str, ...] = ()
 
@@ -39,7 +39,7 @@ def inspect_by_fingerprint(request: ReadRequest, before: Position) -> Inspection
     if seen == source.fingerprint and request.max_records is None:
         return Inspection("nothing", f"the source is as batch {last.batch} read it")
     if seen is None:
-        why = f"batch {last.batch} did not note how the source looked"
+        why = f"batch {last.batch} did not note the fingerprint of the source"
     elif seen != source.fingerprint:
         why = f"the source has changed since batch {last.batch}; only reading it tells what is new"
     else:

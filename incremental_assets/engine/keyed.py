@@ -84,11 +84,6 @@ class KeyedBatch(DayBatch[_Computed]):
         return [_with_changes(e, write, first=e is first) for e in outcome.entries]
 
 
-def _carried(table: Table) -> Mapping[str, str]:
-    """What a day's rows go on from; nothing where the rows of a key do not depend on days."""
-    return table.write.running_columns
-
-
 def _facts(batch: Batch) -> Table:
     facts = batch.table.facts
     assert facts is not None  # a table without is refused when it is defined
@@ -97,7 +92,8 @@ def _facts(batch: Batch) -> Table:
 
 def _touched(frames: Frames, batch: Batch) -> _ChangedKeys:
     """The changed keys with their rows."""
-    table, carried, session = batch.table, _carried(batch.table), frames.session
+    table, session = batch.table, frames.session
+    running = table.write.running_columns
     key, facts = list(table.key), _facts(batch)
     loaded = {*batch.view.table(table.name).last_committed, *batch.work.days}
     changed = _changed(session, batch)
@@ -108,12 +104,12 @@ def _touched(frames: Frames, batch: Batch) -> _ChangedKeys:
 
     def may_feed(file: DataFile) -> bool:
         day = file.partition["dt"]
-        return first is not None and day in loaded and not (carried and day < first)
+        return first is not None and day in loaded and not (running and day < first)
 
     path = f"{batch.settings.lake}/{facts.name}"
     rows = read_version(session, path, batch.versions[facts.name], may_feed)
     rows = rows.where(f"dt IN ({sql_days(loaded)})").join(keys, key)
-    rows = rows.where(f"dt >= {_SINCE}") if carried else rows
+    rows = rows.where(f"dt >= {_SINCE}") if running else rows
     rows = frames.cache(rows.drop(_SINCE))
     present = None
     if batch.view.table(table.name).published_days:
@@ -180,7 +176,7 @@ def _made(batch: Batch, touched: _ChangedKeys) -> DataFrame:
     table = batch.table
     assert table.transform is not None
     frames = [touched.facts]
-    if _carried(table):
+    if table.write.running_columns:
         frames.append(_opening(table, touched))
     made = table.transform(*frames)
     types = {f.name: f.dataType for f in made.schema.fields if not f.name.startswith("_")}
@@ -190,24 +186,24 @@ def _made(batch: Batch, touched: _ChangedKeys) -> DataFrame:
 
 
 def _opening(table: Table, touched: _ChangedKeys) -> DataFrame:
-    """What is carried of the last row of each key before its first day that changed."""
-    key, carried = _names(table.key), _carried(table)
+    """The running columns of the last row of each key before its first day that changed."""
+    key, running = _names(table.key), table.write.running_columns
     if touched.present is None:
-        nothing = (F.lit(None).cast(kind).alias(name) for name, kind in carried.items())
+        nothing = (F.lit(None).cast(kind).alias(name) for name, kind in running.items())
         return touched.facts.where("false").select(*key, *nothing)
     rows = touched.present.where(f"dt < {_SINCE}")
-    last = F.max_by(F.struct(*_names(list(carried))), "dt").alias("_last")
+    last = F.max_by(F.struct(*_names(list(running))), "dt").alias("_last")
     return rows.groupBy(*key).agg(last).select(*key, "_last.*")
 
 
 def _write(frames: Frames, batch: Batch, read: _Computed) -> StagedWrite:
     """Stage the computed rows, and what the keys no longer have as deletes."""
     table, touched, rows = batch.table, read.touched, read.rows
-    carried, first = _carried(table), touched.first
-    key = [*table.key, *(["dt"] if carried else [])]
+    running, first = table.write.running_columns, touched.first
+    key = [*table.key, *(["dt"] if running else [])]
 
     def may_hold(file: DataFile) -> bool:
-        return first is not None and (not carried or file.partition["dt"] >= first)
+        return first is not None and (not running or file.partition["dt"] >= first)
 
     own = {f.name: f.dataType for f in rows.schema.fields if f.name != HASH}
     facts = {"order": (HASH,), "keep": may_hold, "days": tuple(batch.work.days)}
@@ -215,7 +211,7 @@ def _write(frames: Frames, batch: Batch, read: _Computed) -> StagedWrite:
     if touched.present is None:
         return table.write.stage(frames, to, ChangeSet(rows, own))
     names = _names(key)
-    present = touched.present.where(f"dt >= {_SINCE}") if carried else touched.present
+    present = touched.present.where(f"dt >= {_SINCE}") if running else touched.present
     deleted = present.select(*names).join(rows.select(*names), key, "left_anti")
     changes = rows.withColumn(DELETED, F.lit(False)).unionByName(
         deleted.withColumn(DELETED, F.lit(True)), allowMissingColumns=True

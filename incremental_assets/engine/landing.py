@@ -33,10 +33,10 @@ _Came = Mapping[date, Mapping[date, int]]
 
 @dataclass(frozen=True)
 class _LandedRows:
-    """What the files hold, staged (None: nothing landed), and what a repair only carries over."""
+    """What the files hold, staged (None: nothing landed), and what a repair carries forward."""
 
     write: StagedWrite | None
-    carried: _Partitions
+    carried_forward: _Partitions
     came: _Came
 
 
@@ -61,8 +61,8 @@ class LandingBatch(BatchKind[_LandedRows]):
             return _LandedRows(None, {}, {})
         rows = landed_lines(frames.session, batch, files)
         if restated:
-            write, carried = _replacing(frames, batch, rows, files)
-            return _LandedRows(write, carried, _came(write.staged.rows, carried))
+            write, carried_forward = _replacing(frames, batch, rows, files)
+            return _LandedRows(write, carried_forward, _came(write.staged.rows, carried_forward))
         if batch.size == "medium":  # each task would write a file for each of the days
             rows = rows.hint("rebalance", *PARTITIONS)
         staged = stage(rows, batch.path, batch.folder, PARTITIONS)
@@ -80,11 +80,11 @@ class LandingBatch(BatchKind[_LandedRows]):
         return write if write.changes else None
 
     def note(self, batch: Batch, read: _LandedRows, entries: Sequence[Entry]) -> str:
-        """With the rows that a repair only carried over."""
+        """With the rows that a repair only carried_forward over."""
         found = json.loads(note(batch.number, entries))
-        carried = read.carried.items()
+        carried_forward = read.carried_forward.items()
         found["carried"] = {
-            "/".join(map(str, partition)): rows for partition, rows in carried if rows
+            "/".join(map(str, partition)): rows for partition, rows in carried_forward if rows
         }
         return json.dumps(found, separators=(",", ":"))
 
@@ -164,24 +164,28 @@ def _with_rows(claim: Entry, by_day: Mapping[date, int]) -> Entry:
     )
 
 
-def _came(rows: _Partitions, carried: _Partitions) -> _Came:
+def _came(rows: _Partitions, carried_forward: _Partitions) -> _Came:
     """The rows that came, by landing day and by the day that judges them.
 
     A repair also rewrites what shared a data file with the repaired rows; that is not counted.
     """
     found: dict[date, dict[date, int]] = {}
-    for partition in {*rows, *carried}:
+    for partition in {*rows, *carried_forward}:
         landed, day = partition
         if landed is not None and day is not None:
-            found.setdefault(landed, {})[day] = rows.get(partition, 0) - carried.get(partition, 0)
+            found.setdefault(landed, {})[day] = rows.get(partition, 0) - carried_forward.get(
+                partition, 0
+            )
     return found
 
 
 def _rows(commit: Commit) -> _Came:
     partitions = {tuple(map(partition_day, p)): commit.added.get(p, 0) for p in commit.touched}
     noted = commit.note.get("carried", {})
-    carried = {partition: noted.get("/".join(map(str, partition)), 0) for partition in partitions}
-    return _came(partitions, carried)
+    carried_forward = {
+        partition: noted.get("/".join(map(str, partition)), 0) for partition in partitions
+    }
+    return _came(partitions, carried_forward)
 
 
 def _unreadable(batch: Batch, missing: Sequence[SourceFile], error: Exception) -> str:

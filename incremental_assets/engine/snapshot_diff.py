@@ -21,8 +21,8 @@ from incremental_assets.row_hash import HASH_VERSION, payload_hash
 
 OPERATION, KEY, HASH = "_operation", "_key", "_hash"
 STATE = (KEY, HASH, "payload", "_file")
-CARRIED = "carried"
-"""The operation of a row that a damaged snapshot lacks: it is carried over from the one before."""
+CARRIED_FORWARD = "carried"
+"""The operation of a row that a damaged snapshot lacks, carried forward from the one before."""
 
 
 def identified(rows: DataFrame, batch: Batch) -> DataFrame:
@@ -52,17 +52,21 @@ def _identity(key: Sequence[str]) -> Column:
 
 def state_before(session: SparkSession, batch: Batch, day: date) -> DataFrame:
     """What the table knows just before a day: the last change of each key."""
-    return _last(session, batch, f"_landing_day < '{day}' AND {OPERATION} != '{CARRIED}'", day)
+    return _last(
+        session, batch, f"_landing_day < '{day}' AND {OPERATION} != '{CARRIED_FORWARD}'", day
+    )
 
 
 def state_at(session: SparkSession, batch: Batch, day: date) -> DataFrame:
-    """What the table knows on a day, with what the day's snapshot only carried over."""
-    return _last(session, batch, f"_landing_day <= '{day}' AND {OPERATION} != '{CARRIED}'", day)
+    """What the table knows on a day, with what the day's snapshot only carried forward."""
+    return _last(
+        session, batch, f"_landing_day <= '{day}' AND {OPERATION} != '{CARRIED_FORWARD}'", day
+    )
 
 
 def snapshot_rows(session: SparkSession, batch: Batch, day: date) -> DataFrame:
     """The readable rows that the snapshot of a day held itself."""
-    held = f"{OPERATION} != '{CARRIED}' OR _landing_day = '{day}'"
+    held = f"{OPERATION} != '{CARRIED_FORWARD}' OR _landing_day = '{day}'"
     return _last(session, batch, f"_landing_day <= '{day}' AND ({held})", day)
 
 
@@ -88,7 +92,7 @@ def _last(session: SparkSession, batch: Batch, where: str, until: date) -> DataF
     rows = rows.where(f"{KEY} IS NOT NULL AND {where}")
     last = F.max_by(F.struct(OPERATION, HASH, "payload", "_file"), "_landing_day")
     state = rows.groupBy(KEY).agg(last.alias("last")).select(KEY, "last.*")
-    state = state.where(f"{OPERATION} NOT IN ('delete', '{CARRIED}')")
+    state = state.where(f"{OPERATION} NOT IN ('delete', '{CARRIED_FORWARD}')")
     if not _as_before(batch):
         state = state.withColumn(HASH, payload_hash("payload", changes_of(batch).ignore))
     return state.select(*STATE)
@@ -97,7 +101,7 @@ def _last(session: SparkSession, batch: Batch, where: str, until: date) -> DataF
 def differing(before: DataFrame, now: DataFrame, day: date, *, damaged: bool) -> DataFrame:
     """The changes from one snapshot to another, on a day.
 
-    What a damaged snapshot lacks is not deleted but carried over.
+    What a damaged snapshot lacks is not deleted but carried forward.
     """
     old = before.select(
         F.col(KEY).alias("_old_key"),
@@ -107,7 +111,7 @@ def differing(before: DataFrame, now: DataFrame, day: date, *, damaged: bool) ->
     joined = now.where(f"{KEY} IS NOT NULL").join(old, F.col(KEY) == F.col("_old_key"), "full")
     kind = (
         F.when(F.col("_old_key").isNull(), F.lit("insert"))
-        .when(F.col(KEY).isNull(), F.lit(CARRIED if damaged else "delete"))
+        .when(F.col(KEY).isNull(), F.lit(CARRIED_FORWARD if damaged else "delete"))
         .when(F.col(HASH) != F.col("_old_hash"), F.lit("update"))
     )
     return joined.select(
@@ -142,7 +146,7 @@ def changes_after(
 ) -> Mapping[date, DataFrame]:
     """The changes of the snapshots after this one, each against the one before it, by day.
 
-    The next one is derived again; where that is damaged, what it carries over may be other rows
+    The next one is derived again; where that is damaged, what it carries forward may be other rows
     now, and so on up to one that is whole, or whose rows are what they were.
     """
     last, session = batch.view.table(batch.table.name).last_committed, frames.session

@@ -6,7 +6,7 @@ comes between two others, the changes of the one after it are derived again, fro
 holds of that one.
 
 A row without a readable key is kept as it came; which row it was nobody knows. So a snapshot with
-such a row is damaged, and deletes nothing: what it lacks is carried over.
+such a row is damaged, and deletes nothing: what it lacks is carried forward.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class SnapshotBatch(BatchKind[_SnapshotChanges]):
     def columns(self, table: Table) -> Sequence[tuple[str, str]]:
         """`_operation` is insert, update or delete; a deleted row has the values it had before.
 
-        Rows that a damaged snapshot lacks are there as well, as carried.
+        Rows that a damaged snapshot lacks are there as well, as carried forward.
         """
         return (*COLUMNS, *_OWN)
 

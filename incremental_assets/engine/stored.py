@@ -23,7 +23,7 @@ from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.engine.batch import Batch, BatchKind, Outcome, from_commit, verdict
 from incremental_assets.engine.bronze import COLUMNS, PARTITIONS
 from incremental_assets.engine.put_in_quarantine import put_in_quarantine
-from incremental_assets.engine.stored_news import (
+from incremental_assets.engine.stored_new_rows import (
     GOOD,
     QUARANTINED,
     last_inspections,

@@ -158,7 +158,7 @@ def _rebuilt(
     """
     session, here = frames.session, f"dt IN ({sql_days(days)})"
     shown = days_as_shown(batch, days)
-    carried = f"dt IN ({sql_days(shown)})" if shown else ""
+    carried_forward = f"dt IN ({sql_days(shown)})" if shown else ""
     key = [quoted(name) for name in to.key]
     every = typed(frames, all_rows(session, batch, days), batch)
     changes = _change_set(every.rows.where(_GOOD), batch, every.order, grown)
@@ -183,13 +183,13 @@ def _rebuilt(
         upserts = wanted.where(f"{OPERATION} = 'upsert'")
         positions = _positions(truncates, to)
         before = earlier_truncates(superseded, to.key, positions.columns)
-        if before is not None and carried:
-            positions = positions.unionByName(before.where(carried)).distinct()
+        if before is not None and carried_forward:
+            positions = positions.unionByName(before.where(carried_forward)).distinct()
         deletes = deletes_after(upserts, positions, to.key, to.order)
         wanted = wanted.unionByName(deletes, allowMissingColumns=True)
         wanted = wanted.unionByName(truncates.where(here))
     found = ChangeSet(frames.cache(wanted), changes.own, changes.deletes)
-    return batch.table.write.rebuild(frames, to, found, touched, here, carried)
+    return batch.table.write.rebuild(frames, to, found, touched, here, carried_forward)
 
 
 def _with_truncates(

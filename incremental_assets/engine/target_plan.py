@@ -1,11 +1,11 @@
-"""What the next load of a target would do, told without Spark and without writing anything."""
+"""What the next load of a target would do, found without Spark and without writing anything."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
 
-from incremental_assets.changes.inspection import News
+from incremental_assets.changes.inspection import SourceStatus
 from incremental_assets.engine.settling import TargetSettling
 from incremental_assets.engine.target import TargetTable
 from incremental_assets.engine.target_load import request_of
@@ -18,14 +18,14 @@ from incremental_assets.ledger.ledger import Ledger
 class TargetPlan:
     """What the next load of a target would find.
 
-    `news` is `new`, `nothing`, or `unknown` where only reading the source tells; `why` says so in
+    `status` is `new`, `nothing`, or `unknown` where only reading the source tells; `why` says so in
     words. `watermark` is where the load goes on, "" before the first one, and `files` are those of
     a change log that it reads. `unsettled` is a batch that a dead run left, which the load settles
-    first: its outcome is not known yet, and the rest is said as if it had not been.
+    first: its outcome is not known yet, and the rest is as if it had not been.
     """
 
     table: str
-    news: News
+    status: SourceStatus
     why: str
     watermark: str
     files: tuple[str, ...] = ()
@@ -48,4 +48,4 @@ def plan_target(target: TargetTable, now: datetime) -> TargetPlan:
     state.require_key()
     found = target.changes.inspect(request_of(target, state, now))
     watermark = state.last.high if state.last else target.start
-    return TargetPlan(target.name, found.news, found.why, watermark, found.files, unsettled)
+    return TargetPlan(target.name, found.status, found.why, watermark, found.files, unsettled)

@@ -79,10 +79,10 @@ class Merge(WriteStrategy):
         changes: ChangeSet,
         keys: DataFrame,
         here: str,
-        carried: str = "",
+        carried_forward: str = "",
     ) -> StagedWrite:
         """The latest of all changes that are known of each key; a key without one goes."""
-        every = _with_carried(frames, to, changes.changes, keys, carried)
+        every = _with_carried_forward(frames, to, changes.changes, keys, carried_forward)
         latest = frames.cache(_latest(every, to))
         side: list[SideRows] = []
         if changes.deletes:
@@ -201,13 +201,17 @@ def _latest(rows: DataFrame, to: Destination) -> DataFrame:
     return found.drop(_TRUNCATE)
 
 
-def _with_carried(
-    frames: Frames, to: Destination, changes: DataFrame, keys: DataFrame, carried: str
+def _with_carried_forward(
+    frames: Frames, to: Destination, changes: DataFrame, keys: DataFrame, carried_forward: str
 ) -> DataFrame:
     """The changes, and what the table and its side table hold of the keys that counts as it is."""
-    if not carried:
+    if not carried_forward:
         return changes
-    rows = read_version(frames.session, to.path, version_of(to.path)).where(carried).drop(BATCH)
+    rows = (
+        read_version(frames.session, to.path, version_of(to.path))
+        .where(carried_forward)
+        .drop(BATCH)
+    )
     rows = rows.join(keys, list(to.key), "left_semi").withColumn(DELETED, F.lit(False))
     same = list(dict.fromkeys((*to.key, "dt", *to.position)))
     every = join_by_key(changes, rows, same, "left_anti", nulls=True)
@@ -215,7 +219,7 @@ def _with_carried(
     superseded = to.superseded(frames.session) if to.tombstones else None
     if superseded is None:
         return every
-    deletes = superseded.where(f"{DELETED} AND {carried}").drop(BATCH, TABLE, WHY)
+    deletes = superseded.where(f"{DELETED} AND {carried_forward}").drop(BATCH, TABLE, WHY)
     deletes = deletes.join(keys, list(to.key), "left_semi")
     return every.unionByName(deletes, allowMissingColumns=True)
 

@@ -59,10 +59,10 @@ class SCD2(WriteStrategy):
         changes: ChangeSet,
         keys: DataFrame,
         here: str,
-        carried: str = "",
+        carried_forward: str = "",
     ) -> StagedWrite:
-        """The versions of the keys, whatever the table held of them but for what is carried."""
-        return self._staged(frames, to, changes, keys, here, carried)
+        """The versions of the keys, whatever the table held, but for what is carried forward."""
+        return self._staged(frames, to, changes, keys, here, carried_forward)
 
     def _staged(
         self,
@@ -71,7 +71,7 @@ class SCD2(WriteStrategy):
         changes: ChangeSet,
         keys: DataFrame | None,
         here: str,
-        carried: str,
+        carried_forward: str,
     ) -> StagedWrite:
         types = dict(to.columns) | dict(changes.own)
         ignored = {name.lower() for name in (*self.ignore_changes_in, *to.hidden)}
@@ -88,7 +88,7 @@ class SCD2(WriteStrategy):
             to.folder,
             Versions(to.key, to.order, shown, to.first_by, to.valid_time),
             rebuilt=keys,
-            carried_forward=carried,
+            carried_forward=carried_forward,
         )
         if shows_none is None:
             return write

@@ -77,12 +77,12 @@ class WriteStrategy(ABC):
         changes: ChangeSet,
         keys: DataFrame,
         here: str,
-        carried: str = "",
+        carried_forward: str = "",
     ) -> StagedWrite:
         """Stage what the table holds of the `keys`, given every change that is known of them.
 
         `here` (SQL) selects the rows that this batch replaces: what side tables hold of these does
-        not count any more. `carried` selects what `changes` need not say: what the table and its
-        side tables hold of that counts as it is. Raises DefinitionError where rows have no key.
+        not count any more. `carried_forward` selects what `changes` lack: there, the rows of the
+        table and its side tables count as they are. Raises DefinitionError where rows have no key.
         """
         raise DefinitionError(f"{to.name}: {self} has no keys that could be rebuilt.")

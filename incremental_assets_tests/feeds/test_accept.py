@@ -97,13 +97,13 @@ def test_a_delivery_that_was_held_in_its_landing_is_accepted(lake: Lakes) -> Non
     station = lake(landed("bookings", *fail(rows_delivered())), bookings(), per_train())
     station.land("bookings", DAY, "1.jsonl", [])
     assert states(station.load(DAY), "bronze/bookings") == ["held"]
-    assert station.news("bronze/bookings") == []
+    assert station.pending_days("bronze/bookings") == []
 
     accepted(station, "bronze/bookings", reason="closed that day")
-    assert station.news("bronze/bookings") == [DAY]
+    assert station.pending_days("bronze/bookings") == [DAY]
 
     assert states(station.load(DAY), "bronze/bookings") == ["committed"]
-    assert station.news("bronze/bookings") == []
+    assert station.pending_days("bronze/bookings") == []
     station.land("bookings", DAY, "2.jsonl", [booking("a", "1")])
     station.load(DAY)
     assert station.rows("silver/bookings", "id") == [("a",)]

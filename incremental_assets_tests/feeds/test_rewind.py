@@ -59,7 +59,7 @@ def test_files_that_were_loaded_since_are_loaded_again_and_replace_their_rows(
     done = back(station, "bronze/bookings", 1)
 
     assert done == Rewound("bronze/bookings", 1, (date(2017, 1, 6),))
-    assert station.news("bronze/bookings") == [NEXT]
+    assert station.pending_days("bronze/bookings") == [NEXT]
     results = station.load(f"{DAY}...{NEXT}", "bronze/bookings")
     assert states(results, "bronze/bookings") == ["idle", "committed"]
     (entry,) = results["bronze/bookings"].days[date(2017, 1, 6)].entries
@@ -69,7 +69,7 @@ def test_files_that_were_loaded_since_are_loaded_again_and_replace_their_rows(
     assert set(station.stale()) == {"silver/bookings"}
     station.load_stale()
     assert content(station) == before
-    assert station.news("bronze/bookings") == []
+    assert station.pending_days("bronze/bookings") == []
 
 
 def test_a_file_that_was_archived_keeps_its_rows(station: Lake) -> None:
@@ -77,7 +77,7 @@ def test_a_file_that_was_archived_keeps_its_rows(station: Lake) -> None:
     (station.source("bookings") / NEXT / "1.jsonl").unlink()
     back(station, "bronze/bookings")
 
-    assert station.news("bronze/bookings") == [DAY]
+    assert station.pending_days("bronze/bookings") == [DAY]
     station.load(f"{DAY}...{NEXT}")
     station.load_stale()
     assert content(station) == before
@@ -135,14 +135,14 @@ def test_rows_that_a_timestamp_passed_over_are_read_from_the_lower_watermark(lak
     assert len(made.rows("silver/orders", "order_id")) == 3  # it came below the watermark
     back(made, "bronze/orders", 0)
 
-    assert made.news("bronze/orders") == [DAY]
+    assert made.pending_days("bronze/orders") == [DAY]
     made.load(DAY)
 
     assert made.bronze("bronze/orders", "order_id") == [
         (DAY, each) for each in ("a", "b", "c", "late")
     ]
     assert made.rows("silver/orders", "order_id") == [("a",), ("b",), ("c",), ("late",)]
-    assert made.news("bronze/orders") == []
+    assert made.pending_days("bronze/orders") == []
 
 
 def test_a_sequence_goes_on_from_the_gaps_it_knew(lake: Lakes) -> None:
@@ -158,7 +158,7 @@ def test_a_sequence_goes_on_from_the_gaps_it_knew(lake: Lakes) -> None:
     made.load(DAY)
 
     assert sequences.landed(made) == [1, 2, 3, 4]
-    assert made.news("bronze/movements") == []
+    assert made.pending_days("bronze/movements") == []
 
 
 def test_a_snapshot_is_compared_again(lake: Lakes) -> None:
@@ -175,7 +175,7 @@ def test_a_snapshot_is_compared_again(lake: Lakes) -> None:
     made.load(f"{DAY}...{NEXT}")
     before = made.bronze("bronze/bookings", "id", "seat")
     back(made, "bronze/bookings", 1)
-    assert made.news("bronze/bookings") == [NEXT]
+    assert made.pending_days("bronze/bookings") == [NEXT]
 
     made.load(NEXT)
 
@@ -266,7 +266,7 @@ def test_a_log_is_read_again_and_no_change_is_there_twice(
     made.load("2017-01-05...2017-01-10")
     before = made.bronze("bronze/users", "sequence_num"), made.rows("silver/users", *logs.VERSION)
     back(made, "bronze/users", 0)
-    (day,) = made.news("bronze/users")
+    (day,) = made.pending_days("bronze/users")
 
     results = made.load("2017-01-05...2017-01-10")
     made.load_stale()
@@ -277,4 +277,4 @@ def test_a_log_is_read_again_and_no_change_is_there_twice(
         made.bronze("bronze/users", "sequence_num"),
         made.rows("silver/users", *logs.VERSION),
     )
-    assert made.news("bronze/users") == []
+    assert made.pending_days("bronze/users") == []

@@ -255,10 +255,10 @@ def test_a_delivery_that_fails_stays_in_the_landing_until_it_is_whole(lake: Lake
     held = load(trains, "bronze/bookings")
     assert (held.state, held.reason) == ("held", "row_count: 1 rows, at least 3 expected")
     assert trains.bronze("bronze/bookings", "id") == []
-    assert trains.news("bronze/bookings") == []  # nothing new since it was judged
+    assert trains.pending_days("bronze/bookings") == []  # nothing new since it was judged
 
     trains.land("bookings", DAY, "2.jsonl", [booking("b", "2"), booking("c", "3")])
-    assert trains.news("bronze/bookings") == [DAY]
+    assert trains.pending_days("bronze/bookings") == [DAY]
     assert load(trains, "bronze/bookings").state == "committed"
     trains.land("bookings", DAY, "3.jsonl", [booking("d", "4")])
     # Late rows are judged with those that are there.

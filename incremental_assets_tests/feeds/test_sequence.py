@@ -65,12 +65,12 @@ def test_movements_lie_on_their_days_and_come_once(lake: Lakes) -> None:
     stock.load("2017-01-05...2017-01-06")
     stock.put_parquet("movements", "2.parquet", movements((5, "06 23:00"), (6, "07 01:00")))
 
-    assert stock.news("bronze/movements") == ["2017-01-06", "2017-01-07"]
+    assert stock.pending_days("bronze/movements") == ["2017-01-06", "2017-01-07"]
     stock.load("2017-01-05...2017-01-07")
 
     assert landed(stock) == [1, 2, 3, 4, 5, 6]
     assert stock.rows("silver/movements", "id", "dt")[-2:] == [(5, "2017-01-06"), (6, "2017-01-07")]
-    assert stock.news("bronze/movements") == []
+    assert stock.pending_days("bronze/movements") == []
 
 
 def test_a_late_movement_makes_its_own_day_stale(lake: Lakes) -> None:
@@ -79,7 +79,7 @@ def test_a_late_movement_makes_its_own_day_stale(lake: Lakes) -> None:
     stock.load("2017-01-05...2017-01-06")
     stock.put_parquet("movements", "2.parquet", movements((5, "05 12:00")))
 
-    assert stock.news("bronze/movements") == ["2017-01-05"]
+    assert stock.pending_days("bronze/movements") == ["2017-01-05"]
     stock.load("2017-01-05", "bronze/movements")
 
     assert stock.stale() == {"silver/movements": ["2017-01-05"]}
@@ -119,18 +119,20 @@ def test_a_gap_fails_or_waits_as_it_is_reported(lake: Lakes) -> None:
     patient = lake(*tables(on_gap="wait", deadline=timedelta(hours=1)))
     patient.load("2017-01-05")
     assert landed(patient) == [1, 2]
-    assert patient.news("bronze/movements") == ["2017-01-05"]  # it waits, and is asked again
+    assert patient.pending_days("bronze/movements") == [
+        "2017-01-05"
+    ]  # it waits, and is asked again
 
     patient.now = datetime(2017, 1, 10, 13, 1, tzinfo=UTC)
     patient.load("2017-01-05")
     assert landed(patient) == [1, 2, 4]
-    assert patient.news("bronze/movements") == []
+    assert patient.pending_days("bronze/movements") == []
 
 
 def test_without_a_day_of_their_own_movements_land_on_the_day_of_the_load(lake: Lakes) -> None:
     stock = lake(*tables(day=None))
     stock.put_parquet("movements", "1.parquet", movements((1, "05 10:00"), (3, "05 11:00")))
-    assert stock.news("bronze/movements") == ["2017-01-10"]
+    assert stock.pending_days("bronze/movements") == ["2017-01-10"]
     stock.load("2017-01-05...2017-01-10")
     stock.put_parquet("movements", "2.parquet", movements((2, "05 10:30"), (4, "06 10:00")))
     stock.now = datetime(2017, 1, 11, 8, tzinfo=UTC)

@@ -115,7 +115,7 @@ def test_a_snapshot_that_would_delete_too_much_is_held_and_the_next_one_is_compa
     reason = next(iter(held.values())).reason
     assert "would delete 2 of 3 rows (66.7%), and at most 50.0%" in reason
     assert [sku for (sku,) in shop.rows("silver/products", "sku")] == ["a", "b", "d"]
-    assert shop.news("bronze/products") == []  # the same half copy is not asked for again
+    assert shop.pending_days("bronze/products") == []  # the same half copy is not asked for again
 
     half.write_text(half.read_text() + '{"sku": "c", "name": "C", "price": 1.5}\n')
     shop.load("2017-01-06")

@@ -64,9 +64,9 @@ def test_a_row_that_changes_and_keeps_its_timestamp_is_loaded(lake: Lakes, kind:
 
     put(shop, kind, orders(*FIRST[:2], ("c", "void", "06 09:00")))
 
-    assert "2017-01-06" in shop.news("bronze/orders")
+    assert "2017-01-06" in shop.pending_days("bronze/orders")
     if kind != "json":
-        assert shop.news("bronze/orders") == ["2017-01-06"]
+        assert shop.pending_days("bronze/orders") == ["2017-01-06"]
     shop.load("2017-01-06", "bronze/orders")
     assert sorted(landed(shop, "order_id", "status"))[-2:] == [("c", "paid"), ("c", "void")]
 
@@ -120,7 +120,7 @@ def test_a_source_that_is_rewritten_with_the_same_rows_has_nothing_pending(lake:
     turned = orders(*FIRST[::-1]).select("amount", "updated_at", "status", "order_id")
     shop.put_parquet("orders", "all.parquet", turned.with_columns(note=pl.lit(None, pl.String)))
 
-    assert shop.news("bronze/orders") == []
+    assert shop.pending_days("bronze/orders") == []
 
 
 def test_a_row_ahead_of_the_clock_is_loaded_when_its_time_has_come(lake: Lakes) -> None:

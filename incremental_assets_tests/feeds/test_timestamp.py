@@ -87,12 +87,12 @@ def test_rows_land_on_the_day_that_they_changed(shop: Lake) -> None:
 
 
 def test_a_day_is_loaded_alone_and_the_others_are_still_new(shop: Lake) -> None:
-    assert shop.news("bronze/orders") == ["2017-01-05", "2017-01-06"]
+    assert shop.pending_days("bronze/orders") == ["2017-01-05", "2017-01-06"]
 
     shop.load("2017-01-06")
 
     assert [order for _, order in shop.bronze("bronze/orders", "order_id")] == ["c"]
-    assert shop.news("bronze/orders") == ["2017-01-05"]
+    assert shop.pending_days("bronze/orders") == ["2017-01-05"]
 
 
 def test_a_source_that_did_not_change_starts_no_batch(shop: Lake) -> None:
@@ -106,7 +106,7 @@ def test_a_source_that_did_not_change_starts_no_batch(shop: Lake) -> None:
         shop.versions(),
         len(shop.lakehouse.ledger.view().table("bronze/orders").entries),
     ) == before
-    assert shop.news("bronze/orders") == []
+    assert shop.pending_days("bronze/orders") == []
 
 
 def test_an_order_that_changes_moves_to_its_new_day_and_only_that_is_read(shop: Lake) -> None:
@@ -114,13 +114,13 @@ def test_an_order_that_changes_moves_to_its_new_day_and_only_that_is_read(shop: 
     shop.put_delta("orders", orders(("a", "shipped", "07 08:00"), *FIRST[1:]))
 
     # The old day has a row less, so it is looked at as well, and nothing new is found there.
-    assert shop.news("bronze/orders") == ["2017-01-05", "2017-01-07"]
+    assert shop.pending_days("bronze/orders") == ["2017-01-05", "2017-01-07"]
     shop.load("2017-01-05...2017-01-07")
 
     assert [order for _, order in shop.bronze("bronze/orders", "order_id")] == ["a", "b", "c", "a"]
     assert statuses(shop)[0] == ("a", "shipped", "2017-01-07")
     assert len(statuses(shop)) == 3
-    assert shop.news("bronze/orders") == []
+    assert shop.pending_days("bronze/orders") == []
 
 
 def test_rows_at_the_watermarks_own_instant_are_neither_lost_nor_doubled(shop: Lake) -> None:

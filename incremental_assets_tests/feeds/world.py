@@ -93,7 +93,7 @@ class Lake:
         }
         return {name: days for name, days in found.items() if days}
 
-    def news(self, name: str) -> list[str]:
+    def pending_days(self, name: str) -> list[str]:
         view = self.lakehouse.ledger.view()
         table, start = self.tables[name], self.settings.start_date
         found = why_pending(table, view, self.settings, start, self.now.date())

@@ -78,7 +78,7 @@ def land(place: Place, *numbers: int) -> None:
 
 def plan(place: Place, of: Of, **options: Any) -> tuple[str, str]:
     found = of(place, NoSpark(), **options).plan()
-    return found.news, found.why
+    return found.status, found.why
 
 
 @pytest.mark.parametrize("of", LOADERS)
@@ -95,7 +95,7 @@ def test_a_plan_knows_a_first_load_and_a_source_that_was_read_and_asks_no_spark(
     assert plan(place, of)[0] == "nothing"
     land(place, 3)
     found = of(place, NoSpark()).plan()
-    assert found.news == ("new" if of is by_log else "unknown")
+    assert found.status == ("new" if of is by_log else "unknown")
     assert found.files == (("part-0002.parquet",) if of is by_log else ())
     assert found.watermark
 
@@ -149,7 +149,7 @@ def test_a_plan_names_a_batch_that_has_no_outcome_yet(
         by_timestamp(place, place.spark).load()
 
     found = by_timestamp(place, NoSpark()).plan()
-    assert (found.unsettled, found.news) == (1, "new")
+    assert (found.unsettled, found.status) == (1, "new")
 
 
 def test_the_load_takes_what_the_target_takes() -> None:

@@ -109,7 +109,7 @@ def test_a_rewound_table_is_loaded_again_and_a_held_day_is_accepted(
     result = launch(instance, "rewind", config)
 
     assert result.success
-    assert "2017-01-05" in shop.news("bronze/orders")
+    assert "2017-01-05" in shop.pending_days("bronze/orders")
     assert "is not held" in said(
         launch(
             instance, "accept", {"table": "silver/orders", "day": "2017-01-05", "reason": "fine"}
