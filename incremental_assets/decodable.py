@@ -1,9 +1,9 @@
-"""Lines that are not text, kept as text that every reader of a Delta table can decode.
+"""Lines that are not text, stored as text that every reader of a Delta table can decode.
 
 A picture, an archive or a file in UTF-16 that lands among JSON lines is bytes, and Spark would
 write them into a column of text as they are. Readers that check their text (delta-rs, polars) then
-refuse the whole file. So a line that is not UTF-8 is kept as `base64:` and its bytes in base64, and
-so is one that begins with `base64:` itself: the exact line can be restored from either.
+refuse the whole file. So a line that is not UTF-8 is stored as `base64:` and its bytes in base64,
+and so is one that begins with `base64:` itself: the exact line can be restored from either.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ UNDECODABLE = "base64:"
 
 
 def decodable(line: Column) -> Column:
-    """A line as it is kept: as it landed where that is text, else its bytes in base64."""
+    """A line as it is stored: as it landed where that is text, else its bytes in base64."""
     return F.when(F.is_valid_utf8(line) & ~line.startswith(UNDECODABLE), line).otherwise(
         _encoded(line)
     )
 
 
-def decodable_if_kept(kept: Column) -> Column:
-    """The text that a table keeps of a line, decodable also where an older version wrote bytes."""
-    return F.when(F.is_valid_utf8(kept), kept).otherwise(_encoded(kept))
+def decodable_stored(stored: Column) -> Column:
+    """The stored text of a line, decodable also where an older version wrote bytes."""
+    return F.when(F.is_valid_utf8(stored), stored).otherwise(_encoded(stored))
 
 
-def landed_bytes(kept: str) -> bytes:
-    """The bytes of a line as it landed, from the text that is kept of it."""
-    if kept.startswith(UNDECODABLE):
+def landed_bytes(stored: str) -> bytes:
+    """The bytes of a line as it landed, from its stored text."""
+    if stored.startswith(UNDECODABLE):
         try:
-            return base64.b64decode(kept.removeprefix(UNDECODABLE), validate=True)
+            return base64.b64decode(stored.removeprefix(UNDECODABLE), validate=True)
         except binascii.Error:
             pass  # a line of that beginning, from before such lines were encoded
-    return kept.encode()
+    return stored.encode()
 
 
 def decodable_rows(rows: pa.Table) -> pa.Table:
-    """The rows with text that is UTF-8 in all columns of text, as `decodable_if_kept` makes it.
+    """The rows with text that is UTF-8 in all columns of text, as `decodable_stored` makes it.
 
     They are the very same table where all text was UTF-8.
     """

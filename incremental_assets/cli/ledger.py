@@ -109,8 +109,10 @@ def ledger_rebuild(names: tuple[str, ...], *, yes: bool, as_json: bool) -> None:
     kinds = {"table": pl.String, "batches": pl.Int64, "days": pl.Int64, "of": pl.String}
     show(pl.DataFrame(rows, schema=kinds), "To be loaded again", as_json=as_json)
     if not as_json:
-        kept = f" The old one is {done.former}." if done.former else ""
-        OUT.print(f"The ledger was rebuilt.{kept} `incremental-assets run` loads.", soft_wrap=True)
+        former = f" The old one is {done.former}." if done.former else ""
+        OUT.print(
+            f"The ledger was rebuilt.{former} `incremental-assets run` loads.", soft_wrap=True
+        )
 
 
 def _asked(span: str | None, settings: Settings, last: date) -> DayRange:

@@ -57,9 +57,9 @@ def maintain(
         log,
     )
     rows = []
-    for kept in done.tables:
-        row = asdict(kept) | {"days": list(kept.days), "skipped": list(kept.skipped)}
-        rows.append(row if as_json else _shown(row, named(kept.days)))
+    for table in done.tables:
+        row = asdict(table) | {"days": list(table.days), "skipped": list(table.skipped)}
+        rows.append(row if as_json else _shown(row, named(table.days)))
     title = "Would be done" if dry_run else "Done"
     found = pl.DataFrame(rows, infer_schema_length=None)
     show(found, title, as_json=as_json, can_lack=("seconds", "checkpoint", "expired", "removed"))
@@ -76,7 +76,7 @@ def _shown(row: dict[str, object], days: str) -> dict[str, object]:
         "table": row["name"],
         "files": f"{row['files_before']} → {row['files_after']}",
         "bytes": row["bytes_after"],
-        "days joined": days,
+        "days compacted": days,
         "removed": row["removed"],
         "freed": row["freed"],
         "checkpoint": row["checkpoint"],

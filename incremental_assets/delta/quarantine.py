@@ -14,7 +14,7 @@ from deltalake.exceptions import DeltaError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from incremental_assets.decodable import decodable_if_kept
+from incremental_assets.decodable import decodable_stored
 from incremental_assets.delta.delta_log import open_table
 from incremental_assets.delta.literals import sql_days
 from incremental_assets.delta.read import DataFile, data_files, read_version
@@ -90,7 +90,7 @@ def as_stored(rows: DataFrame, batch: int, now: datetime) -> DataFrame:
         "_day",
         "_landing_day",
         "_file",
-        decodable_if_kept(F.col("_line")).alias("row"),
+        decodable_stored(F.col("_line")).alias("row"),
         F.lit(now).cast("timestamp").alias("first_seen"),
         F.lit(1).alias("tried"),
         F.col("_reasons").alias("reasons"),
@@ -138,8 +138,8 @@ def read(
     rows = read_version(session, path, there.version(), of_these_days)
     later = {"first_seen": "timestamp", "tried": "int", "details": "array<string>"}
     missing = {n: F.lit(None).cast(kind) for n, kind in later.items() if n not in rows.columns}
-    kept = {"row": decodable_if_kept(F.col("row"))}
-    rows = rows.withColumns(missing | kept)
+    line = {"row": decodable_stored(F.col("row"))}
+    rows = rows.withColumns(missing | line)
     return rows if days is None else rows.where(f"_day IN ({sql_days(days)})")
 
 

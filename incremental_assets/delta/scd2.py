@@ -172,10 +172,12 @@ def _events(
         unknown = (FILE, "_old_first", "_old_from", "_old_to")
         events = events.selectExpr("*", *(f"NULL AS {name}" for name in unknown))
     if superseded is not None:
-        kept = join_by_key(superseded, keys, key, "left_semi", nulls=nulls)
-        kept = kept.selectExpr("*", "false AS _in_table", "true AS _in_side", "true AS _counts")
-        kept = kept.drop("_batch", WHY)
-        events = events.unionByName(kept, allowMissingColumns=True)
+        in_side = join_by_key(superseded, keys, key, "left_semi", nulls=nulls)
+        in_side = in_side.selectExpr(
+            "*", "false AS _in_table", "true AS _in_side", "true AS _counts"
+        )
+        in_side = in_side.drop("_batch", WHY)
+        events = events.unionByName(in_side, allowMissingColumns=True)
     same = ", ".join((*_columns(versions.identity), DELETED))
     known_first = f"{first} NULLS LAST, {clock}_in_table DESC, _in_side DESC"
     repeats = f"OVER (PARTITION BY {same} ORDER BY {known_first})"

@@ -42,9 +42,9 @@ def unreferenced(path: str, since: datetime) -> list[StoredFile]:
     """
     youngest = int((since - STAGED_BEFORE).timestamp() * _NANOSECONDS)
     try:
-        kept = active_paths(DeltaTable(path, version=version_at(path, since)))
+        needed = active_paths(DeltaTable(path, version=version_at(path, since)))
         found = _listed(path)
-        kept |= active_paths(DeltaTable(path))  # last: with what was published until now
+        needed |= active_paths(DeltaTable(path))  # last: with what was published until now
     except (DeltaError, OSError) as error:
         raise LakeError(
             f"{path}: its log does not tell which files are needed ({error}). None was removed; "
@@ -53,7 +53,7 @@ def unreferenced(path: str, since: datetime) -> list[StoredFile]:
     return [
         file
         for file in found
-        if 0 < file.modified < youngest and _is_data(file.path) and _data(file.path) not in kept
+        if 0 < file.modified < youngest and _is_data(file.path) and _data(file.path) not in needed
     ]
 
 
@@ -112,11 +112,11 @@ def without_needed(
     path: str, files: Sequence[StoredFile], versions: Collection[int]
 ) -> list[StoredFile]:
     """The files that none of these versions refers to; a version that is gone refers to none."""
-    kept: set[str] = set()
+    needed: set[str] = set()
     for version in versions:
         with suppress(DeltaError, OSError):
-            kept |= active_paths(DeltaTable(path, version=version))
-    return [file for file in files if _data(file.path) not in kept]
+            needed |= active_paths(DeltaTable(path, version=version))
+    return [file for file in files if _data(file.path) not in needed]
 
 
 def _listed(path: str) -> list[StoredFile]:

@@ -148,11 +148,11 @@ def _changed_keys(session: SparkSession, batch: Batch, index: int, read: AsOf) -
 def _days_after(session: SparkSession, batch: Batch, write: StagedWrite) -> DataFrame:
     """What the batch's days hold once the merge is published."""
     table = plain_files(batch.path, version_of(batch.path))
-    kept = [f for f in table.files if f.path in write.scope and f.path not in write.replaced]
+    untouched = [f for f in table.files if f.path in write.scope and f.path not in write.replaced]
     staged = read_staged(session, write.staged, ("dt",))
-    if not kept:
+    if not untouched:
         return staged
-    return read_files(session, table, kept).unionByName(staged, allowMissingColumns=True)
+    return read_files(session, table, untouched).unionByName(staged, allowMissingColumns=True)
 
 
 def _counted(entry: Entry, write: StagedWrite) -> Entry:

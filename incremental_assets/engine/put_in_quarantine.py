@@ -28,15 +28,16 @@ def put_in_quarantine(
     schema = batch.table.schema
     if schema is not None:
         rows = with_details(rows.where("size(_reasons) > 0"), schema)
-    kept = quarantine.as_stored(rows, batch.number, batch.now)
+    stored = quarantine.as_stored(rows, batch.number, batch.now)
     again = judged_again(batch.view.table(batch.table.name), entries)
     known = in_quarantine(session, batch, set(again)) if again else None
     if known is not None:
         windows = [
             (F.col("_day") == F.lit(day)) & (F.col("_batch") >= low) for day, low in again.items()
         ]
-        kept = quarantine.with_first_seen(kept, known.where(reduce(Column.__or__, windows)))
-    quarantine.put(kept, batch.quarantine_path, batch.table.name, batch.number)
+        seen_before = known.where(reduce(Column.__or__, windows))
+        stored = quarantine.with_first_seen(stored, seen_before)
+    quarantine.put(stored, batch.quarantine_path, batch.table.name, batch.number)
 
 
 def judged_again(history: TableHistory, entries: Sequence[Entry]) -> Mapping[date, int]:

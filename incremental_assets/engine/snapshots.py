@@ -109,9 +109,9 @@ class SnapshotBatch(BatchKind[_SnapshotChanges]):
         if not (read.counted.rows or replaced):
             return None
         number = F.lit(batch.number).cast("long")
-        kept = read.rows.withColumns({"_batch": number, "_day": F.col("_landing_day")})
+        rows = read.rows.withColumns({"_batch": number, "_day": F.col("_landing_day")})
         names = (name for name, _ in self.columns(batch.table))
-        staged = stage(kept.select(*names), batch.path, batch.folder, PARTITIONS)
+        staged = stage(rows.select(*names), batch.path, batch.folder, PARTITIONS)
         return StagedWrite(staged, replaced_by=("_landing_day", replaced))
 
     def settled(self, table: Table, claims: Sequence[Entry], commit: Commit) -> Sequence[Entry]:

@@ -114,9 +114,9 @@ def _entry(
     changes = target.changes
     now_at, then_at = changes.position(request), changes.position(first)
     position = changes.rewound(now_at, then_at)
-    kept = {n: v for n, v in now_at.state.items() if n == QUARANTINE_FROM}
+    quarantine_from = {n: v for n, v in now_at.state.items() if n == QUARANTINE_FROM}
     others = {n: v for n, v in position.state.items() if n != QUARANTINE_FROM}
-    position = replace(position, state={**others, **kept})
+    position = replace(position, state={**others, **quarantine_from})
     since = [e for e in history.committed if e.batch > number and e.kind != "rewind"]
     files = {file.path: file for e in since for file in e.files}
     _require_there(target, list(files.values()), {file.path for file in request.source.files})

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from incremental_assets.changes.bronze_events import EVENT, NO_TIME, REASON, reasons_of
 from incremental_assets.changes.position import state_of
 from incremental_assets.days import DayRange
-from incremental_assets.decodable import decodable_if_kept
+from incremental_assets.decodable import decodable_stored
 from incremental_assets.delta.columns import CHANGED_AT, DELETED, HASH, OPERATION, ORDER
 from incremental_assets.delta.literals import sql_days
 from incremental_assets.delta.read import DataFile, data_files, read_version
@@ -109,7 +109,7 @@ def replayed_rows(frames: Frames, batch: Batch, lines: DataFrame) -> tuple[DataF
 
     path, version = _upstream(batch)
     rows = read_version(frames.session, path, version, of_these_days).where(where)
-    rows = rows.withColumn("row", decodable_if_kept(_line(F.col("payload"))))
+    rows = rows.withColumn("row", decodable_stored(_line(F.col("payload"))))
     same = [F.col(f"a.{n}").eqNullSafe(F.col(f"b.{n}")) for n in lines.columns]
     landed = frames.cache(rows.alias("a").join(lines.alias("b"), same, "left_semi"))
     return landed.drop("row"), landed.select(*lines.columns).distinct()

@@ -1,6 +1,6 @@
 """`python -m incremental_assets.loaders`: the four loaders on sample data, each loaded twice.
 
-Everything lies in a temporary folder, which is gone afterwards.
+Everything lies in a temporary folder, which is removed afterwards.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def main(out: Screen | None = None) -> int:
         ):
             run(spark, Path(name), out)
     except IncrementalAssetsError as error:
-        told = " ".join(str(error).split())
-        Screen(stderr=True).print(labelled("Error:", "bold red", told), soft_wrap=True)
+        message = " ".join(str(error).split())
+        Screen(stderr=True).print(labelled("Error:", "bold red", message), soft_wrap=True)
         return 1
     return 0
 

@@ -128,12 +128,12 @@ def rewind_entries(
     table: Table, history: TableHistory, found: Rewound, reason: str, now: datetime
 ) -> list[Entry]:
     """The entries of a rewind: per day the former watermark, and the files to be loaded again."""
-    kept = [entry for entry in history.committed if entry.batch <= found.to]
-    by_day = {entry.day: entry for entry in kept}
+    remaining = [entry for entry in history.committed if entry.batch <= found.to]
+    by_day = {entry.day: entry for entry in remaining}
     days, files = found.days, _files_since(history, found)
     if table.source is not None and table.landing_column is None:  # all days have one watermark
         days = found.days[-1:]
-        by_day = dict.fromkeys(days, kept[-1]) if kept else {}
+        by_day = dict.fromkeys(days, remaining[-1]) if remaining else {}
         files = dict.fromkeys(days, tuple(file for some in files.values() for file in some))
     return [
         Entry(
@@ -150,7 +150,7 @@ def rewind_entries(
             affects=(),
             low=history.last_committed[day].high,
             high=before.high if before else "",
-            position=_position(table, history.last_committed[day], before, kept),
+            position=_position(table, history.last_committed[day], before, remaining),
             who=getpass.getuser(),
             why=reason,
         )
@@ -173,11 +173,11 @@ def _files_since(history: TableHistory, found: Rewound) -> Mapping[date, tuple[F
     return {day: tuple(files.values()) for day, files in since.items()}
 
 
-def _position(table: Table, last: Entry, before: Entry | None, kept: Sequence[Entry]) -> str:
+def _position(table: Table, last: Entry, before: Entry | None, remaining: Sequence[Entry]) -> str:
     """The position that the detector continues from, without the fingerprints of the source."""
     state = state_of(before)
-    if table.changes.state_of_source and kept:  # its gaps are the whole source's
-        state = state_of(kept[-1])
+    if table.changes.state_of_source and remaining:  # its gaps are the whole source's
+        state = state_of(remaining[-1])
     if table.changes.is_snapshot:  # the table still holds the snapshot
         state = state_of(last)
     own = {name: value for name, value in state.items() if name not in _FINGERPRINTS}

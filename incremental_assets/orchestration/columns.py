@@ -86,17 +86,17 @@ def _description(table: Table, name: str, origins: Sequence[Origin]) -> str | No
 
 def _constraints(table: Table, name: str) -> dg.TableColumnConstraints:
     """What holds for every row in the table: the rules that admit no other row."""
-    kept = [rule for rule in table.row_rules if rule.columns == (name,) and _is_kept(rule)]
-    if not kept and not _is_alone(table, name):
+    enforced = [rule for rule in table.row_rules if rule.columns == (name,) and _is_enforced(rule)]
+    if not enforced and not _is_alone(table, name):
         return _NULLABLE
     return dg.TableColumnConstraints(
-        nullable=not any(rule.name == f"{name}_not_null" for rule in kept),
+        nullable=not any(rule.name == f"{name}_not_null" for rule in enforced),
         unique=_is_alone(table, name),
-        other=[rule.description for rule in kept if rule.name != f"{name}_not_null"],
+        other=[rule.description for rule in enforced if rule.name != f"{name}_not_null"],
     )
 
 
-def _is_kept(rule: RowRule) -> bool:
+def _is_enforced(rule: RowRule) -> bool:
     if rule.severity == "fail":
         return not rule.rows_allowed and not rule.share_allowed
     return rule.severity == "quarantine"

@@ -54,15 +54,15 @@ def maintain_lake(
     except IncrementalAssetsError as error:
         raise failure_of(error) from error
     own = {table.name: asset_key(table) for table in opened.tables}
-    for kept in report.tables:
-        if kept.name in own:
-            context.log_event(dg.AssetObservation(own[kept.name], metadata=_metadata(kept)))
+    for table in report.tables:
+        if table.name in own:
+            context.log_event(dg.AssetObservation(own[table.name], metadata=_metadata(table)))
     context.add_output_metadata(
         {
-            "files_joined_away": sum(k.files_before - k.files_after for k in report.tables),
-            "files_removed": sum(k.removed for k in report.tables),
-            "bytes_freed": sum(k.freed for k in report.tables),
-            "rows_expired": sum(k.rows_expired for k in report.tables),
+            "files_compacted_away": sum(t.files_before - t.files_after for t in report.tables),
+            "files_removed": sum(t.removed for t in report.tables),
+            "bytes_freed": sum(t.freed for t in report.tables),
+            "rows_expired": sum(t.rows_expired for t in report.tables),
             "seconds": round(report.seconds, 3),
         }
     )
@@ -106,18 +106,18 @@ def _maintained(config: MaintenanceConfig, lakehouse: Lakehouse) -> MaintenanceR
     )
 
 
-def _metadata(kept: MaintainedTable) -> Mapping[str, Any]:
+def _metadata(table: MaintainedTable) -> Mapping[str, Any]:
     return {
-        "files_before": kept.files_before,
-        "files": kept.files_after,
-        "bytes_before": kept.bytes_before,
-        "bytes": kept.bytes_after,
-        "delta_version_before": kept.version_before,
-        "delta_version": kept.version_after,
-        "days_joined": [str(day) for day in kept.days],
-        "skipped": list(kept.skipped),
-        "files_removed": kept.removed,
-        "bytes_freed": kept.freed,
-        "seconds": kept.seconds,
-        **({"checkpoint": kept.checkpoint} if kept.checkpoint is not None else {}),
+        "files_before": table.files_before,
+        "files": table.files_after,
+        "bytes_before": table.bytes_before,
+        "bytes": table.bytes_after,
+        "delta_version_before": table.version_before,
+        "delta_version": table.version_after,
+        "days_compacted": [str(day) for day in table.days],
+        "skipped": list(table.skipped),
+        "files_removed": table.removed,
+        "bytes_freed": table.freed,
+        "seconds": table.seconds,
+        **({"checkpoint": table.checkpoint} if table.checkpoint is not None else {}),
     }

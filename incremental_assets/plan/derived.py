@@ -146,8 +146,8 @@ def _way(
     because = made_by(other, table) if other else ""
     if table.write.recomputes_keys:
         rewound = work.day in history.rewound
-        kept = because and f"{because}, and keys that do not change stay"
-        return "merge", "restate" if rewound else "advance", "" if rewound else kept
+        reason = because and f"{because}, and keys that do not change stay"
+        return "merge", "restate" if rewound else "advance", "" if rewound else reason
     if _restating(work, view) or work.day in history.rewound:
         return "rebuild", "restate", because
     if other and is_rebuilt_by_day(table):  # never half old code, half new

@@ -78,16 +78,16 @@ def csv_rows(frames: Frames, reading: Reading) -> DataFrame:
     """
     records, names = _records(frames.session, reading)
     folders = folder_columns(reading, names)
-    told = {
-        name: _told_column(name, kind)
+    known = {
+        name: _known_column(name, kind)
         for name in names
         if (kind := reading.known_type(name)) is not None
     }
-    untold = [name for name in names if name not in told]
-    if not untold:
-        return with_facts(records, [*told.values(), *folders])
+    unknown = [name for name in names if name not in known]
+    if not unknown:
+        return with_facts(records, [*known.values(), *folders])
     cached = frames.cache(records)
-    columns = told | _found_columns(cached, untold)
+    columns = known | _found_columns(cached, unknown)
     return with_facts(cached, [*(columns[name] for name in names), *folders])
 
 
@@ -142,7 +142,7 @@ def _same_header(
     return records.select(*columns, "_raw", relative_path(records, data).alias("_file"))
 
 
-def _told_column(name: str, kind: DataType) -> OwnColumn:
+def _known_column(name: str, kind: DataType) -> OwnColumn:
     """A column as the target has it; an empty text is no value of any type but text."""
     text = F.col(quoted(name))
     if is_text(kind):

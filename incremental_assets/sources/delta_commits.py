@@ -57,7 +57,7 @@ class DeltaFile:
     rewritten: bool = False
 
     @property
-    def path_says_partition(self) -> bool:
+    def has_partition_in_path(self) -> bool:
         """Whether the folders of the path name the values that the log gives."""
         found = folder_values([self.path])
         return all(
@@ -195,7 +195,7 @@ def can_be_read_alone(shape: DeltaShape | None, files: tuple[DeltaFile, ...]) ->
     return (
         shape is not None
         and shape.plain
-        and all(not file.has_deletions and file.path_says_partition for file in files)
+        and all(not file.has_deletions and file.has_partition_in_path for file in files)
     )
 
 

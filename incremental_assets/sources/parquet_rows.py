@@ -107,8 +107,8 @@ def _moments(data: DataFiles) -> dict[str, bool]:
             ) from error
         for at in range(len(schema)):
             column = schema.column(at)
-            said = json.loads(column.logical_type.to_json())
-            if said.get("timeUnit") != "nanoseconds" or said["Type"] != "Timestamp":
+            logical = json.loads(column.logical_type.to_json())
+            if logical.get("timeUnit") != "nanoseconds" or logical["Type"] != "Timestamp":
                 continue
             if column.path != column.name:
                 raise SourceError(
@@ -116,7 +116,7 @@ def _moments(data: DataFiles) -> dict[str, bool]:
                     "column, which Spark cannot read. Write them in microseconds (with pyarrow: "
                     'coerce_timestamps="us"), and run again.'
                 )
-            found[column.name] = bool(said["isAdjustedToUTC"])
+            found[column.name] = bool(logical["isAdjustedToUTC"])
     return found
 
 

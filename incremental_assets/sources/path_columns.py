@@ -61,10 +61,10 @@ def folder_columns(reading: Reading, without: Collection[str]) -> list[OwnColumn
     for name, by_path in folder_values(reading.paths).items():
         if name.lower() in there:
             continue
-        told = reading.known_type(name)
-        kind = _type_of(by_path.values()) if told is None else told
+        known = reading.known_type(name)
+        kind = _type_of(by_path.values()) if known is None else known
         text = _value(by_path, name, here)
-        written = None if told is None else text.isNotNull()
+        written = None if known is None else text.isNotNull()
         columns.append(OwnColumn(name, read_text(text, kind), written))
     return columns
 

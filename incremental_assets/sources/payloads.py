@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, StringType, StructField
 
-from incremental_assets.decodable import decodable, decodable_if_kept
+from incremental_assets.decodable import decodable, decodable_stored
 from incremental_assets.frames import quoted
 from incremental_assets.sources.lines import only_value, read_lines, unread
 from incremental_assets.sources.rows import FACTS
@@ -49,7 +49,7 @@ def row_payloads(rows: DataFrame) -> DataFrame:
     read = rows.select(
         value.alias("value"),
         only_value(value).alias("found"),
-        F.coalesce(only_value(key), decodable_if_kept(key).cast("variant")).alias("_key"),
+        F.coalesce(only_value(key), decodable_stored(key).cast("variant")).alias("_key"),
         F.col("_raw").alias("broken"),
         "_file",
     )

@@ -91,9 +91,9 @@ def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
                 return
         time.sleep(0.2)
     what = "ended" if process.poll() is not None else f"did not answer within {_SECONDS} s"
-    said = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LINES:]
+    last = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LINES:]
     raise SparkUnavailableError(
-        f"The Spark Connect server {what}. Its last words: {' / '.join(said) or 'none'}. Check "
+        f"The Spark Connect server {what}. Its last words: {' / '.join(last) or 'none'}. Check "
         "JAVA_HOME and INCREMENTAL_ASSETS_DRIVER_MEMORY."
     )
 

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.days import DayRange, contiguous
-from incremental_assets.decodable import decodable_if_kept
+from incremental_assets.decodable import decodable_stored
 from incremental_assets.delta.columns import CHANGED_AT, ORDER, WITHIN
 from incremental_assets.delta.delta_log import open_table
 from incremental_assets.delta.quarantine import IDENTITY, OutdatedRows, remaining, without_outdated
@@ -79,7 +79,7 @@ def rebuilt_rows(
 
 def with_lines(rows: DataFrame) -> DataFrame:
     """Rows of bronze with their lines as this version stores them, whichever stored them."""
-    return rows.withColumn("_raw", decodable_if_kept(F.col("_raw")))
+    return rows.withColumn("_raw", decodable_stored(F.col("_raw")))
 
 
 def quarantine_rows(
@@ -102,7 +102,7 @@ def quarantine_rows(
     rows = table_rows(session, path, version, selection, "_day").where(f"_batch <= {settled}")
     rows = without_outdated(rows, remaining(path, superseded, version))
     return rows.withColumns(
-        {"reasons": F.array_sort("reasons"), "row": decodable_if_kept(F.col("row"))}
+        {"reasons": F.array_sort("reasons"), "row": decodable_stored(F.col("row"))}
     )
 
 

@@ -93,9 +93,9 @@ class Merge(WriteStrategy):
             side.append(to.side(to.conflicts(conflicts), changes.own, CONFLICTS))
         # A column that the contract no longer has is kept where the table's own row counts.
         written = to.written(changes.own)
-        kept = [quoted(n) for n in to.columns if n in latest.columns and quoted(n) not in written]
+        former = [quoted(n) for n in to.columns if n in latest.columns and quoted(n) not in written]
         last = latest.where(f"NOT {CONFLICT} AND NOT {DELETED}").select(
-            to.number, *written, *kept, F.lit(True).alias(_THERE)
+            to.number, *written, *former, F.lit(True).alias(_THERE)
         )
         incoming = join_by_key(keys, last, to.key, "left", nulls=True)
         incoming = incoming.withColumn(TO_DELETE, F.col(_THERE).isNull()).drop(_THERE)

@@ -119,7 +119,7 @@ def test_a_lake_that_kept_bytes_as_text_is_shown_replayed_repaired_and_dropped_f
     zipped, last, silver = b"PK\x03\x04\xff\xfe", "2017-01-07", "silver/bookings"
     station = lake(landed("bookings"), bookings())
     with monkeypatch.context() as older:
-        for module in ("sources.lines.decodable", "delta.quarantine.decodable_if_kept"):
+        for module in ("sources.lines.decodable", "delta.quarantine.decodable_stored"):
             older.setattr(f"incremental_assets.{module}", lambda text: text, raising=False)
         for day in (DAY, NEXT, last):
             good = json.dumps(booking(day, "1", at=f"{day}T10:00")).encode()

@@ -114,8 +114,8 @@ class DataSet:
         """The catalogue with what becomes of each product."""
         products = pl.read_parquet(self.folder / "products.parquet")
         if self.sample < 1:
-            kept = [self._takes("product", number) for number in products["product_id"]]
-            products = products.filter(pl.Series(kept))
+            sampled = [self._takes("product", number) for number in products["product_id"]]
+            products = products.filter(pl.Series(sampled))
         return catalogue(products)
 
     @cached_property
@@ -124,8 +124,8 @@ class DataSet:
         rows = pl.scan_parquet(self.folder / "transactions.parquet")
         if self.sample < 1:
             numbers = rows.select(pl.col("household_id").unique()).collect().to_series()
-            kept = [number for number in numbers if self._takes("household", number)]
-            rows = rows.filter(pl.col("household_id").is_in(kept))
+            sampled = [number for number in numbers if self._takes("household", number)]
+            rows = rows.filter(pl.col("household_id").is_in(sampled))
         return rows.with_columns(at=at, day=at.dt.date())
 
     def _takes(self, what: str, number: int) -> bool:
