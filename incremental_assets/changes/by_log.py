@@ -43,7 +43,8 @@ from incremental_assets.delta.columns import DELETED, HASH, OPERATION, ORDER, RE
 from incremental_assets.errors import SourceError
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import FileEntry
-from incremental_assets.quality.gate import Counted, Value, is_good
+from incremental_assets.quality.gate import Counted, Value
+from incremental_assets.quality.reasons import is_good
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,8 @@ from incremental_assets.changes.watermark import (
 from incremental_assets.delta.columns import DELETED
 from incremental_assets.errors import DefinitionError, SnapshotError
 from incremental_assets.frames import Frames, quoted
-from incremental_assets.quality.gate import Counted, Value, is_good
+from incremental_assets.quality.gate import Counted, Value
+from incremental_assets.quality.reasons import is_good
 from incremental_assets.row_hash import HASH_VERSION, row_hash
 
 DELETED_SHARE = "deleted_share"

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from incremental_assets.changes.source_rows import LINE, unseen
 from incremental_assets.changes.target_state import TargetState
 from incremental_assets.delta.columns import HASH, ORDER
-from incremental_assets.quality.gate import is_good
+from incremental_assets.quality.reasons import is_good
 
 EVENT = "_event"
 _EVENT = "event:"

@@ -18,7 +18,7 @@ from incremental_assets.changes.source_rows import unseen
 from incremental_assets.changes.watermark import instant
 from incremental_assets.delta.columns import DELETED, HASH, ORDER
 from incremental_assets.frames import Frames, quoted
-from incremental_assets.quality.gate import is_good
+from incremental_assets.quality.reasons import is_good
 from incremental_assets.row_hash import row_hash
 
 _SHOWN = "_shown"

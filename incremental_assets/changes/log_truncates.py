@@ -28,7 +28,8 @@ from incremental_assets.changes.truncates import (
 )
 from incremental_assets.delta.columns import ORDER, REASONS, WITHIN
 from incremental_assets.frames import Frames, quoted
-from incremental_assets.quality.gate import Value, is_good
+from incremental_assets.quality.gate import Value
+from incremental_assets.quality.reasons import is_good
 
 _LAST, _ALL = "truncated", "truncates"  # in the state; the second as an earlier version wrote it
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets.changes.target_state import TargetState
 from incremental_assets.frames import quoted
-from incremental_assets.quality.gate import with_reasons
+from incremental_assets.quality.reasons import with_reasons
 from incremental_assets.quality.rule import Rule
 from incremental_assets.sources.source import FixedSource
 

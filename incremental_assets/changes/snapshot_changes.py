@@ -14,12 +14,11 @@ from pyspark.sql.types import DataType
 
 from incremental_assets.changes.request import ReadRequest
 from incremental_assets.delta.columns import BATCH, DELETED, HASH, ORDER
-from incremental_assets.delta.delta_log import (
-    FENCE,
+from incremental_assets.delta.delta_log import FENCE, find_commit
+from incremental_assets.delta.delta_table import (
     add_columns,
     ensure_table,
     field_of,
-    find_commit,
     open_table,
     version_of,
 )
@@ -35,7 +34,7 @@ from incremental_assets.delta.stage import folder_of
 from incremental_assets.delta.transaction import Transaction
 from incremental_assets.errors import LakeError, SourceError
 from incremental_assets.frames import Frames, quoted
-from incremental_assets.quality.gate import is_good
+from incremental_assets.quality.reasons import is_good
 from incremental_assets.row_hash import row_hash
 
 CHANGE = "_change"

@@ -14,7 +14,7 @@ from pyspark.sql.types import DataType, StructType
 
 from incremental_assets.changes.position import Position
 from incremental_assets.delta.columns import BATCH, HASH, ORDER, TABLE
-from incremental_assets.delta.delta_log import open_table, version_of
+from incremental_assets.delta.delta_table import open_table, version_of
 from incremental_assets.delta.read import plain_files, read_files
 from incremental_assets.delta.side_table import side_rows, side_table_of
 from incremental_assets.errors import DefinitionError, LakeError

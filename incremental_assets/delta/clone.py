@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction
 
-from incremental_assets.delta.delta_log import PROPERTIES
+from incremental_assets.delta.delta_table import PROPERTIES
 from incremental_assets.delta.read import plain_files
 from incremental_assets.delta_commit import commit_files
 from incremental_assets.errors import LakeError

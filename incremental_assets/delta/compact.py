@@ -19,7 +19,7 @@ from deltalake import DeltaTable
 from deltalake.transaction import RemoveAction
 from pyspark.sql import DataFrame, SparkSession
 
-from incremental_assets.delta.delta_log import active_paths
+from incremental_assets.delta.delta_table import active_paths
 from incremental_assets.delta.publish import partition_text
 from incremental_assets.delta.read import DataFile, TableFiles, every_file, read_files
 from incremental_assets.delta.stage import NO_BATCH, Staged, discard, stage

@@ -1,4 +1,4 @@
-"""A table's Delta log, without a JVM: creating the table, its transactions, its commits.
+"""A table's Delta log, without a JVM: its commits, transactions, fences and checkpoints.
 
 Follows the Delta transaction protocol: a commit is one JSON file of actions, one a line
 (`add`, `remove`, `txn`, `commitInfo`), numbered by the version.
@@ -8,29 +8,24 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote
 
-import pyarrow as pa
-from deltalake import DeltaTable, Schema
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
-from pyspark.sql.types import StructField
+from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError, DeltaError
 
+from incremental_assets.delta.delta_table import open_table, version_of
 from incremental_assets.delta_commit import NO_HOOKS, commit_files
 from incremental_assets.errors import LakeError
-from incremental_assets.settings import local_path
 from incremental_assets.storage import files_below, open_file
 
 FENCE = "fence"
 _COMMIT = re.compile(r"\d{20}\.json")
 _CHECKPOINT = re.compile(r"\d{20}\.checkpoint\.(.+\.)?(parquet|json)")
 _TRANSACTION_RETENTION = "delta.setTransactionRetentionDuration"
-_CHANGE_FEED = "delta.enableChangeDataFeed"
-PROPERTIES = {"delta.enableDeletionVectors": "false", _CHANGE_FEED: "false"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,70 +40,6 @@ class Commit:
     note: Mapping[str, Any]
     added: Mapping[tuple[str | None, ...], int]
     touched: frozenset[tuple[str | None, ...]]
-
-
-def open_table(path: str) -> DeltaTable | None:
-    """The table, or None where there is none. Raises LakeError if the log cannot be read."""
-    try:
-        return DeltaTable(path)
-    except TableNotFoundError:
-        return None
-    except (DeltaError, OSError) as error:
-        raise LakeError(f"The table {path} cannot be read: {error}") from error
-
-
-def version_of(path: str) -> int:
-    """The table's newest version. Raises LakeError if there is no table."""
-    table = open_table(path)
-    if table is None:
-        raise LakeError(
-            f"{path} should hold a Delta table, and there is none. If the lake was moved, set "
-            "INCREMENTAL_ASSETS_LAKE; if the table was deleted, restore it from a backup."
-        )
-    version: int = table.version()
-    return version
-
-
-def bytes_of(path: str, days: Collection[date] | None = None) -> int:
-    """The size of the table's files, or of those in the partitions of some days; 0 without one."""
-    table = open_table(path)
-    if table is None:
-        return 0
-    files = pa.table(table.get_add_actions(flatten=True))
-    sizes = files["size_bytes"].to_pylist()
-    if days is None or "partition.dt" not in files.column_names:
-        return sum(sizes)
-    of = zip(sizes, files["partition.dt"].to_pylist(), strict=True)
-    return sum(size for size, day in of if day in days)
-
-
-def bytes_per_row(path: str) -> float | None:
-    """How many bytes of the table's files a row takes; None without a row."""
-    table = open_table(path)
-    if table is None:
-        return None
-    files = pa.table(table.get_add_actions(flatten=True))
-    rows = sum(n or 0 for n in files["num_records"].to_pylist())
-    return sum(files["size_bytes"].to_pylist()) / rows if rows else None
-
-
-def rows_by_file(path: str, column: str) -> list[tuple[str, date | None, int]]:
-    """Each file of the table with its day in a partition column and its rows; none without one."""
-    table = open_table(path)
-    if table is None:
-        return []
-    files = pa.table(table.get_add_actions(flatten=True))
-    if f"partition.{column}" not in files.column_names:  # there are no files
-        return []
-    days = files[f"partition.{column}"].to_pylist()
-    found = zip(files["path"].to_pylist(), days, files["num_records"].to_pylist(), strict=True)
-    return [(unquote(path), day, rows or 0) for path, day, rows in found]
-
-
-def active_paths(table: DeltaTable) -> set[str]:
-    """The paths of the table's files at its version, relative to it."""
-    paths = pa.table(table.get_add_actions(flatten=True))["path"].to_pylist()
-    return {unquote(path) for path in paths}
 
 
 def log_files(path: str) -> dict[int, int]:
@@ -140,92 +71,6 @@ def keep_log_short(path: str, at_commits: int, *, cut: bool) -> int | None:
     except (DeltaError, OSError) as error:
         raise LakeError(f"{path}: no checkpoint can be written ({error}). Run again.") from error
     return version
-
-
-def columns_of(path: str) -> list[str]:
-    """The table's column names; empty where there is no table."""
-    table = open_table(path)
-    return [] if table is None else [f.name for f in table.schema().fields]
-
-
-def ensure_table(
-    path: str,
-    name: str,
-    columns: Sequence[tuple[str, Any]],
-    partition_by: Sequence[str],
-    properties: Mapping[str, str] = MappingProxyType({}),
-) -> None:
-    """Create the table if it does not exist, in one commit.
-
-    `columns` are names and Delta types (text, or JSON of a nested one). A table of the lake is
-    created before the further columns of its transform are known; its first write adds them.
-    `properties` are added to the lake's own. Raises LakeError for an existing table that cannot be
-    written plainly.
-    """
-    table = open_table(path)
-    if table is not None:
-        require_plain_writes(table, path)
-        return
-    fields = [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in columns]
-    schema = Schema.from_json(json.dumps({"type": "struct", "fields": fields}))
-    try:
-        local = local_path(path)
-        if local is not None:
-            local.mkdir(parents=True, exist_ok=True)
-        DeltaTable.create(
-            path,
-            schema,
-            mode="ignore",
-            partition_by=list(partition_by),
-            name=name,
-            configuration={**PROPERTIES, **properties},
-            raise_if_key_not_exists=False,
-        )
-    except (DeltaError, OSError) as error:
-        if open_table(path) is not None:  # another first run was faster
-            return
-        raise LakeError(
-            f"The lake is not writable: {path} cannot be created ({error}). Set "
-            "INCREMENTAL_ASSETS_LAKE to a path that this user may write."
-        ) from error
-
-
-def require_plain_writes(table: DeltaTable, path: str) -> None:
-    """Raise LakeError for a table with Delta's change data feed, which needs files of its own.
-
-    Without them (Delta's protocol, "Change Data Files") a reader of the feed takes all rows of a
-    file that was rewritten for deleted and inserted.
-    """
-    settings = {name.lower(): v for name, v in table.metadata().configuration.items()}
-    if (settings.get(_CHANGE_FEED.lower()) or "").lower() != "true":
-        return
-    raise LakeError(
-        f"{path} has Delta's change data feed switched on ({_CHANGE_FEED}), by hand or by a "
-        "default of the Spark that created it. Its commits would give wrong change rows. Nothing "
-        f"was published. Switch it off, and run again: ALTER TABLE delta.`{path}` SET "
-        f"TBLPROPERTIES ({_CHANGE_FEED} = false). What a batch changed are the rows with its "
-        "number in _batch."
-    )
-
-
-def field_of(column: StructField) -> Mapping[str, Any]:
-    """A column of Spark's as a field of a Delta schema, nullable."""
-    kind = column.dataType.jsonValue()
-    return {"name": column.name, "type": kind, "nullable": True, "metadata": {}}
-
-
-def add_columns(path: str, columns: Sequence[Mapping[str, Any]]) -> None:
-    """Add those of these columns (fields of Delta's schema) that the table lacks."""
-    table = DeltaTable(path)
-    have = {field.name.lower() for field in table.schema().fields}
-    new = [dict(field) for field in columns if field["name"].lower() not in have]
-    if not new:
-        return
-    try:
-        added = Schema.from_json(json.dumps({"type": "struct", "fields": new}))
-        table.alter.add_columns(list(added.fields))
-    except (DeltaError, OSError) as error:
-        raise LakeError(f"{path} cannot be given columns: {error}") from error
 
 
 def transaction(path: str, app_id: str) -> int:

@@ -20,7 +20,7 @@ from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import RemoveAction
 
 from incremental_assets.decodable import decodable_rows
-from incremental_assets.delta.delta_log import active_paths
+from incremental_assets.delta.delta_table import active_paths
 from incremental_assets.delta.publish import partition_text
 from incremental_assets.delta.read import DataFile, TableFiles, plain_files
 from incremental_assets.delta.stage import NO_BATCH, NO_PARTITION, Staged, StagedFile

@@ -17,7 +17,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, Field, Schema
 from deltalake.transaction import RemoveAction
 
-from incremental_assets.delta.delta_log import active_paths, require_plain_writes
+from incremental_assets.delta.delta_table import active_paths, require_plain_writes
 from incremental_assets.delta.stage import Staged
 from incremental_assets.delta.transaction import Transaction
 from incremental_assets.delta_commit import commit_files, retried_commit

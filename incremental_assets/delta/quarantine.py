@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.decodable import decodable_stored
-from incremental_assets.delta.delta_log import open_table
+from incremental_assets.delta.delta_table import open_table
 from incremental_assets.delta.literals import sql_days
 from incremental_assets.delta.read import DataFile, data_files, read_version
 from incremental_assets.delta.side_table import delete_side_rows, fence_side_table, put_side_rows

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from incremental_assets.delta.columns import DELETED, WHY
-from incremental_assets.delta.delta_log import version_of
+from incremental_assets.delta.delta_table import version_of
 from incremental_assets.delta.lookup import few_keys
 from incremental_assets.delta.merge import FILE, files_named, join_by_key, stage_with
 from incremental_assets.delta.read import plain_files, read_files

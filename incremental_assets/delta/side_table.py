@@ -14,16 +14,8 @@ from deltalake.exceptions import DeltaError
 from pyspark.sql import DataFrame, SparkSession
 
 from incremental_assets.delta.columns import BATCH, DELETED, TABLE, WHY
-from incremental_assets.delta.delta_log import (
-    FENCE,
-    ensure_table,
-    field_of,
-    find_commit,
-    open_table,
-    put_fence,
-    transaction,
-    version_of,
-)
+from incremental_assets.delta.delta_log import FENCE, find_commit, put_fence, transaction
+from incremental_assets.delta.delta_table import ensure_table, field_of, open_table, version_of
 from incremental_assets.delta.legacy_text import is_invalid_utf8, rewrite_as_utf8
 from incremental_assets.delta.publish import publish, remove_files
 from incremental_assets.delta.read import DataFile, data_files, plain_files, read_files

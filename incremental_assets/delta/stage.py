@@ -21,7 +21,8 @@ import pyarrow.parquet as pq
 from deltalake.transaction import AddAction
 from pyspark.sql import DataFrame
 
-from incremental_assets.delta.delta_log import active_paths, field_of, open_table, partition_day
+from incremental_assets.delta.delta_log import partition_day
+from incremental_assets.delta.delta_table import active_paths, field_of, open_table
 from incremental_assets.delta.statistics import file_statistics
 from incremental_assets.errors import LakeError
 from incremental_assets.storage import StoredFile, files_below, folders_in, open_file, remove

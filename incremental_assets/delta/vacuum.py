@@ -20,7 +20,8 @@ from datetime import datetime, timedelta
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from incremental_assets.delta.delta_log import active_paths, log_files
+from incremental_assets.delta.delta_log import log_files
+from incremental_assets.delta.delta_table import active_paths
 from incremental_assets.errors import LakeError
 from incremental_assets.retries import retried
 from incremental_assets.storage import StoredFile, files_below, open_file, prune, remove, write_file

@@ -12,7 +12,8 @@ from typing import Any, Generic, TypeVar
 
 from pyspark.sql import SparkSession
 
-from incremental_assets.delta.delta_log import Commit, bytes_of, find_commit, partition_day
+from incremental_assets.delta.delta_log import Commit, find_commit, partition_day
+from incremental_assets.delta.delta_table import bytes_of
 from incremental_assets.delta.stage import folder_of
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.errors import ConflictError, IncrementalAssetsError

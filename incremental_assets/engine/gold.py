@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
-from incremental_assets.delta.delta_log import version_of
+from incremental_assets.delta.delta_table import version_of
 from incremental_assets.delta.literals import sql_days
 from incremental_assets.delta.read import DataFile, no_rows, read_version
 from incremental_assets.engine.batch import Batch, verdict
@@ -22,15 +22,9 @@ from incremental_assets.engine.volume import RowsBefore, judges_volume, last_one
 from incremental_assets.frames import quoted
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.quality.examples import MOST, Examples, examples
-from incremental_assets.quality.gate import (
-    aggregates,
-    measures_of,
-    naming,
-    naming_one,
-    prepared,
-    watched_rules,
-)
+from incremental_assets.quality.gate import aggregates, measures_of, watched_rules
 from incremental_assets.quality.judge import RuleResult, judge_day, row_result
+from incremental_assets.quality.reasons import naming, naming_one, prepared
 from incremental_assets.quality.rules import DayCounts, DayRule
 from incremental_assets.table import AsOf, SameDay, Sums
 from incremental_assets.writes.destination import ChangeSet, Destination

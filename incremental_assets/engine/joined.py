@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets.delta.columns import HASH
 from incremental_assets.delta.compare import differing_rows
-from incremental_assets.delta.delta_log import version_of
+from incremental_assets.delta.delta_table import version_of
 from incremental_assets.delta.literals import sql_days
 from incremental_assets.delta.read import (
     DataFile,

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets.delta.columns import DELETED, HASH
 from incremental_assets.delta.compare import differing_rows, rows_of
-from incremental_assets.delta.delta_log import version_of
+from incremental_assets.delta.delta_table import version_of
 from incremental_assets.delta.literals import sql_days
 from incremental_assets.delta.read import DataFile, TableFiles, plain_files, read_version
 from incremental_assets.delta.staged_write import StagedWrite

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from incremental_assets.as_of import is_valid, validity
 from incremental_assets.delta.columns import HASH
 from incremental_assets.delta.compare import differing_rows, rows_of
-from incremental_assets.delta.delta_log import bytes_of, open_table, version_of
+from incremental_assets.delta.delta_table import bytes_of, open_table, version_of
 from incremental_assets.delta.read import plain_files, read_version
 from incremental_assets.engine.batch import Batch
 from incremental_assets.ledger.entry import Entry

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
-from incremental_assets.delta.delta_log import version_of
+from incremental_assets.delta.delta_table import version_of
 from incremental_assets.delta.literals import sql_days
 from incremental_assets.delta.read import DataFile, read_version
 from incremental_assets.engine.batch import Batch

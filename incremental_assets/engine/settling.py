@@ -13,13 +13,8 @@ from typing import Any
 
 from incremental_assets.delta import quarantine
 from incremental_assets.delta.columns import TABLE
-from incremental_assets.delta.delta_log import (
-    Commit,
-    find_commit,
-    last_transaction,
-    open_table,
-    put_fence,
-)
+from incremental_assets.delta.delta_log import Commit, find_commit, last_transaction, put_fence
+from incremental_assets.delta.delta_table import open_table
 from incremental_assets.delta.literals import sql_days
 from incremental_assets.delta.side_table import (
     CONFLICTS,

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.delta.columns import DELETED, OPERATION
-from incremental_assets.delta.delta_log import columns_of
+from incremental_assets.delta.delta_table import columns_of
 from incremental_assets.delta.side_table import side_table_of
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.delta.widen import widen

@@ -18,13 +18,12 @@ from datetime import date
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from incremental_assets.delta.delta_log import (
+from incremental_assets.delta.delta_log import changed_by_others, transaction
+from incremental_assets.delta.delta_table import (
     active_paths,
-    changed_by_others,
     ensure_table,
     open_table,
     rows_by_file,
-    transaction,
     version_of,
 )
 from incremental_assets.delta.publish import publish

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets.changes.by_snapshot import SnapshotDiff
 from incremental_assets.changes.position import parsed, state_of
-from incremental_assets.delta.delta_log import version_of
+from incremental_assets.delta.delta_table import version_of
 from incremental_assets.delta.read import DataFile, read_version
 from incremental_assets.engine.batch import Batch
 from incremental_assets.engine.snapshot_base import base_before, is_due, write_base

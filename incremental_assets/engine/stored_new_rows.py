@@ -14,7 +14,7 @@ from incremental_assets.changes.progress import SequenceStep
 from incremental_assets.changes.source_rows import unseen
 from incremental_assets.days import utc_today
 from incremental_assets.delta.columns import HASH
-from incremental_assets.delta.delta_log import version_of
+from incremental_assets.delta.delta_table import version_of
 from incremental_assets.delta.read import DataFile, every_file, read_version
 from incremental_assets.engine.batch import Batch
 from incremental_assets.engine.bronze import judging_day

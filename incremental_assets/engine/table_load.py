@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from pyspark.sql import SparkSession
 
 from incremental_assets.delta import quarantine
-from incremental_assets.delta.delta_log import ensure_table, version_of
+from incremental_assets.delta.delta_table import ensure_table, version_of
 from incremental_assets.delta.publish import publish
 from incremental_assets.delta.side_table import cleanup
 from incremental_assets.delta.staged_write import StagedWrite

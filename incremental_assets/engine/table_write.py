@@ -24,7 +24,7 @@ from incremental_assets.delta.columns import (
     LINEAGE,
     OPERATION,
 )
-from incremental_assets.delta.delta_log import (
+from incremental_assets.delta.delta_table import (
     add_columns,
     columns_of,
     field_of,

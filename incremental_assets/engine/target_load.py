@@ -20,10 +20,8 @@ from incremental_assets.changes.position import Position
 from incremental_assets.changes.request import ReadRequest
 from incremental_assets.changes.target_state import QUARANTINE_FROM, TargetState
 from incremental_assets.delta.columns import HASH
-from incremental_assets.delta.delta_log import (
-    bytes_of,
-    find_commit,
-)
+from incremental_assets.delta.delta_log import find_commit
+from incremental_assets.delta.delta_table import bytes_of
 from incremental_assets.delta.publish import publish
 from incremental_assets.delta.read import plain_files
 from incremental_assets.delta.staged_write import StagedWrite
@@ -49,8 +47,9 @@ from incremental_assets.ledger.lock import table_lock
 from incremental_assets.ledger.settle import record, settle
 from incremental_assets.ledger.tail import TableTail
 from incremental_assets.quality.examples import examples
-from incremental_assets.quality.gate import Counted, count, is_good
+from incremental_assets.quality.gate import Counted, count
 from incremental_assets.quality.judge import RuleResult, judge_target
+from incremental_assets.quality.reasons import is_good
 from incremental_assets.spark.failure import what_failed
 from incremental_assets.spark.load_session import batch_frames, size_of
 from incremental_assets.writes.destination import ChangeSet, Destination

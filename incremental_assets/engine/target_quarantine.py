@@ -12,13 +12,13 @@ from incremental_assets.changes.detector import NewRows
 from incremental_assets.changes.source_rows import unseen
 from incremental_assets.changes.target_state import TargetState
 from incremental_assets.delta.columns import BATCH, HASH, REASONS, TABLE
-from incremental_assets.delta.delta_log import open_table
+from incremental_assets.delta.delta_table import open_table
 from incremental_assets.delta.literals import sql_text
 from incremental_assets.delta.read import data_files
 from incremental_assets.delta.side_table import cleanup, delete_side_rows, put_side_rows
 from incremental_assets.engine.target import TargetTable
 from incremental_assets.frames import quoted
-from incremental_assets.quality.gate import is_good
+from incremental_assets.quality.reasons import is_good
 
 _COLUMNS = ((BATCH, "long"), (TABLE, "string"), (HASH, "string"))
 

@@ -12,13 +12,13 @@ from pyspark.sql.types import BooleanType, LongType, StructField
 from incremental_assets.changes.detector import NewRows
 from incremental_assets.changes.target_state import KEY, TargetState
 from incremental_assets.delta.columns import BATCH
-from incremental_assets.delta.delta_log import (
+from incremental_assets.delta.delta_log import transaction
+from incremental_assets.delta.delta_table import (
     add_columns,
     ensure_table,
     field_of,
     open_table,
     require_plain_writes,
-    transaction,
 )
 from incremental_assets.delta.side_table import (
     CONFLICTS,

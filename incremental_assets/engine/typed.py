@@ -23,7 +23,7 @@ from incremental_assets.engine.scope import scope_of
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import Frames, quoted
 from incremental_assets.quality.contract import Contract
-from incremental_assets.quality.gate import prepared, with_reasons
+from incremental_assets.quality.reasons import prepared, with_reasons
 from incremental_assets.table import Table
 
 

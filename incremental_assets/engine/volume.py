@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date
 from typing import overload
 
-from incremental_assets.delta.delta_log import rows_by_file
+from incremental_assets.delta.delta_table import rows_by_file
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.view import LazyMapping, TableHistory

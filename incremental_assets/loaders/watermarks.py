@@ -7,7 +7,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
-from incremental_assets.delta.delta_log import open_table
+from incremental_assets.delta.delta_table import open_table
 from incremental_assets.delta.read import no_rows
 from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.ledger.watermarks import watermark_rows

@@ -23,13 +23,8 @@ from incremental_assets.delta.compact import (
     discard_uncommitted,
     stage_compaction,
 )
-from incremental_assets.delta.delta_log import (
-    bytes_of,
-    checkpoint_of,
-    keep_log_short,
-    open_table,
-    version_of,
-)
+from incremental_assets.delta.delta_log import checkpoint_of, keep_log_short
+from incremental_assets.delta.delta_table import bytes_of, open_table, version_of
 from incremental_assets.delta.read import DataFile, TableFiles, plain_files
 from incremental_assets.delta.side_table import side_table_of
 from incremental_assets.engine.batch import quarantine_path

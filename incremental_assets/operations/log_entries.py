@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from incremental_assets.delta.delta_log import FENCE, Commit, commits, log_files, open_table
+from incremental_assets.delta.delta_log import FENCE, Commit, commits, log_files
+from incremental_assets.delta.delta_table import open_table
 from incremental_assets.delta.read import DataFile, plain_files
 from incremental_assets.engine.kinds import detector_of, kind_of
 from incremental_assets.errors import LakeError

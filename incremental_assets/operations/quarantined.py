@@ -12,7 +12,7 @@ from deltalake.exceptions import DeltaError
 
 from incremental_assets.days import DayRange
 from incremental_assets.delta import quarantine
-from incremental_assets.delta.delta_log import open_table
+from incremental_assets.delta.delta_table import open_table
 from incremental_assets.delta.legacy_text import is_invalid_utf8, read_decoded
 from incremental_assets.delta.quarantine import OutdatedRows
 from incremental_assets.engine.batch import quarantine_path

@@ -14,7 +14,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 
-from incremental_assets.delta.delta_log import open_table, put_fence, transaction
+from incremental_assets.delta.delta_log import put_fence, transaction
+from incremental_assets.delta.delta_table import open_table
 from incremental_assets.engine.batch import quarantine_path
 from incremental_assets.engine.kinds import detector_of
 from incremental_assets.errors import LakeError, LedgerError

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import dagster as dg
 from deltalake import Field
 
-from incremental_assets.delta.delta_log import columns_of
+from incremental_assets.delta.delta_table import columns_of
 from incremental_assets.lineage import Origin, lineage_of
 from incremental_assets.quality.rule import RowRule
 from incremental_assets.table import Table

@@ -12,7 +12,7 @@ import dagster as dg
 from deltalake import DeltaTable
 
 from incremental_assets.delta.contents import Contents, TableContents, contents_of
-from incremental_assets.delta.delta_log import open_table
+from incremental_assets.delta.delta_table import open_table
 from incremental_assets.lakehouse import DayResult
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.view import LazyMapping, TableHistory

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Literal
 
 from incremental_assets.days import DayRange, chunks, named, utc_today
-from incremental_assets.delta.delta_log import bytes_per_row
+from incremental_assets.delta.delta_table import bytes_per_row
 from incremental_assets.ledger.entry import Mode, Window
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.costs import expected_seconds

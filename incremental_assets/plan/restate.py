@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import date
 
-from incremental_assets.delta.delta_log import rows_by_file
+from incremental_assets.delta.delta_table import rows_by_file
 from incremental_assets.errors import DefinitionError
 from incremental_assets.ledger.entry import Entry, Mode, Window
 from incremental_assets.ledger.view import LedgerView

@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from incremental_assets.quality.contract import FIELDS, Contract
-from incremental_assets.quality.gate import LINE
+from incremental_assets.quality.reasons import LINE
 
 DETAILS = "_details"
 _LONGEST = 40

@@ -9,7 +9,8 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from incremental_assets.frames import quoted
-from incremental_assets.quality.gate import APART, IN_TIME, LINE, READABLE, is_good, watched_rules
+from incremental_assets.quality.gate import APART, IN_TIME, READABLE, watched_rules
+from incremental_assets.quality.reasons import LINE, is_good
 from incremental_assets.quality.rule import Rule
 
 MOST = 5

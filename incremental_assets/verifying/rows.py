@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from incremental_assets.days import DayRange, contiguous
 from incremental_assets.decodable import decodable_stored
 from incremental_assets.delta.columns import CHANGED_AT, ORDER, WITHIN
-from incremental_assets.delta.delta_log import open_table
+from incremental_assets.delta.delta_table import open_table
 from incremental_assets.delta.quarantine import IDENTITY, OutdatedRows, remaining, without_outdated
 from incremental_assets.delta.read import DataFile, read_version
 from incremental_assets.frames import with_is_among

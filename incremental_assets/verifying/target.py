@@ -21,7 +21,7 @@ from pyspark.sql.types import StructField
 from incremental_assets.changes.as_read import AsRead
 from incremental_assets.changes.target_state import TargetState
 from incremental_assets.delta.columns import BATCH, ORDER
-from incremental_assets.delta.delta_log import bytes_of, ensure_table, field_of, open_table
+from incremental_assets.delta.delta_table import bytes_of, ensure_table, field_of, open_table
 from incremental_assets.delta.read import read_version
 from incremental_assets.engine.settling import TargetSettling
 from incremental_assets.engine.target import TargetTable

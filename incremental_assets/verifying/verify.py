@@ -11,7 +11,7 @@ from datetime import date, timedelta
 from pyspark.sql import DataFrame, SparkSession
 
 from incremental_assets.days import DayRange, named
-from incremental_assets.delta.delta_log import bytes_of, open_table, version_of
+from incremental_assets.delta.delta_table import bytes_of, open_table, version_of
 from incremental_assets.engine.batch import quarantine_path
 from incremental_assets.engine.superseded import superseded
 from incremental_assets.errors import DefinitionError, LakeError

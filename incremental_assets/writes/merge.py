@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from incremental_assets.delta.columns import BATCH, DELETED, HASH, TABLE, WHY
-from incremental_assets.delta.delta_log import version_of
+from incremental_assets.delta.delta_table import version_of
 from incremental_assets.delta.merge import (
     CONFLICT,
     OLD,

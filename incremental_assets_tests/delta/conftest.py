@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from incremental_assets.delta.delta_log import ensure_table
+from incremental_assets.delta.delta_table import ensure_table
 from incremental_assets.delta.publish import publish
 from incremental_assets.delta.stage import folder_of, stage
 from incremental_assets.delta.transaction import Transaction

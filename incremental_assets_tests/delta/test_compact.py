@@ -20,7 +20,8 @@ from incremental_assets.delta.compact import (
     discard_uncommitted,
     stage_compaction,
 )
-from incremental_assets.delta.delta_log import ensure_table, find_commit
+from incremental_assets.delta.delta_log import find_commit
+from incremental_assets.delta.delta_table import ensure_table
 from incremental_assets.delta.publish import publish
 from incremental_assets.delta.read import TableFiles, plain_files, read_version
 from incremental_assets.delta.stage import Staged, stage

@@ -12,16 +12,8 @@ from deltalake import Transaction as TransactionOf
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from incremental_assets.delta.delta_log import (
-    columns_of,
-    ensure_table,
-    find_commit,
-    open_table,
-    partition_day,
-    put_fence,
-    transaction,
-    version_of,
-)
+from incremental_assets.delta.delta_log import find_commit, partition_day, put_fence, transaction
+from incremental_assets.delta.delta_table import columns_of, ensure_table, open_table, version_of
 from incremental_assets.delta.publish import publish
 from incremental_assets.delta.stage import folder_of, stage
 from incremental_assets.delta.transaction import Transaction

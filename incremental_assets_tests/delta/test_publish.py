@@ -13,7 +13,8 @@ from deltalake import CommitProperties, DeltaTable
 from deltalake.transaction import RemoveAction
 from pyspark.sql import functions as F
 
-from incremental_assets.delta.delta_log import ensure_table, put_fence
+from incremental_assets.delta.delta_log import put_fence
+from incremental_assets.delta.delta_table import ensure_table
 from incremental_assets.delta.publish import publish
 from incremental_assets.delta.stage import discard, discard_batch, stage
 from incremental_assets.errors import ConflictError, DefinitionError, LakeError

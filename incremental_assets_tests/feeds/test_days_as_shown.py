@@ -11,7 +11,7 @@ import shutil
 import pytest
 
 from incremental_assets.days import parse_days
-from incremental_assets.delta.delta_log import ensure_table
+from incremental_assets.delta.delta_table import ensure_table
 from incremental_assets.delta.side_table import SIDE_COLUMNS
 from incremental_assets.operations.rebuild_ledger import rebuild_ledger
 from incremental_assets_tests.feeds.conftest import Lakes

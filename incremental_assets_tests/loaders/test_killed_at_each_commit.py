@@ -12,7 +12,7 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from incremental_assets.delta.delta_log import ensure_table
+from incremental_assets.delta.delta_table import ensure_table
 from incremental_assets.loaders import CDCLoader, DeltaDiffLoader
 from incremental_assets.query import query
 from incremental_assets.writes import SCD2, Append, DeleteInsert, Merge

@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 from incremental_assets.delta import vacuum
-from incremental_assets.delta.delta_log import active_paths
+from incremental_assets.delta.delta_table import active_paths
 from incremental_assets.engine import joined
 from incremental_assets.engine.table_load import TableSteps
 from incremental_assets.errors import ConflictError

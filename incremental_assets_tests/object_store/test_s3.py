@@ -21,14 +21,8 @@ from pyspark.sql import SparkSession
 from incremental_assets.catalog import table_named, tables
 from incremental_assets.delta.clone import clone
 from incremental_assets.delta.compact import CompactionGroup, commit_compaction
-from incremental_assets.delta.delta_log import (
-    bytes_of,
-    ensure_table,
-    find_commit,
-    keep_log_short,
-    put_fence,
-    version_of,
-)
+from incremental_assets.delta.delta_log import find_commit, keep_log_short, put_fence
+from incremental_assets.delta.delta_table import bytes_of, ensure_table, version_of
 from incremental_assets.delta.publish import publish
 from incremental_assets.delta.read import DataFile, plain_files
 from incremental_assets.delta.stage import Staged, StagedFile, discard_batch, folder_of

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from incremental_assets.delta.delta_log import ensure_table, put_fence
+from incremental_assets.delta.delta_log import put_fence
+from incremental_assets.delta.delta_table import ensure_table
 from incremental_assets.engine.bronze import COLUMNS, PARTITIONS
 from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.ledger.entry import Entry, Touched, Window

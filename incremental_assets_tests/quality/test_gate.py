@@ -17,9 +17,9 @@ from incremental_assets.quality.gate import (
     count,
     structural_rules,
     with_new_fields,
-    with_reasons,
 )
 from incremental_assets.quality.judge import judge_day, judge_fields, judge_rows, not_named
+from incremental_assets.quality.reasons import with_reasons
 from incremental_assets.quality.rules import (
     DayCounts,
     at_least,

@@ -10,7 +10,7 @@ import polars as pl
 from rich.text import Text
 
 from incremental_assets.days import ONE_DAY, DayRange
-from incremental_assets.delta.delta_log import open_table
+from incremental_assets.delta.delta_table import open_table
 from incremental_assets.errors import SourceError
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path

@@ -1,0 +1,119 @@
+"""Why each row is quarantined: the reasons of the structural checks and of the rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from incremental_assets.errors import DefinitionError
+from incremental_assets.quality.contract import FIELDS
+from incremental_assets.quality.rule import (
+    RowRule,
+    Rule,
+    Scope,
+)
+
+LINE = "line_unreadable"
+
+
+def prepared(rows: DataFrame, rules: Sequence[Rule], scope: Scope) -> DataFrame:
+    """Add the columns `_rule_…` of the rules that read more than one row."""
+    for rule in rules:
+        if isinstance(rule, RowRule) and rule.prepare is not None:
+            with naming(rule):
+                rows = rule.prepare(rows, scope)
+    return rows
+
+
+@contextmanager
+def naming(rule: Rule) -> Iterator[None]:
+    """An error of Spark about a rule becomes one that names the rule."""
+    try:
+        yield
+    except AnalysisException as error:
+        raise _wrong(rule, error) from error
+
+
+@contextmanager
+def naming_one(rows: DataFrame, rules: Sequence[Rule]) -> Iterator[None]:
+    """Where Spark refuses the rules together, the first that does not fit the rows is named."""
+    try:
+        yield
+    except AnalysisException:
+        _try_each(rows, rules)
+        raise
+
+
+def _try_each(rows: DataFrame, rules: Sequence[Rule]) -> None:
+    for rule in rules:
+        columns = [rule.condition] if isinstance(rule, RowRule) else list(rule.measures.values())
+        for column in columns:
+            with naming(rule):
+                _ = (rows.where if isinstance(rule, RowRule) else rows.agg)(column()).schema
+
+
+def _wrong(rule: Rule, error: AnalysisException) -> DefinitionError:
+    why = str(error).partition("\n")[0]
+    return DefinitionError(
+        f"Rule {rule.name} does not fit the table: {why}. Correct the rule; nothing was published."
+    )
+
+
+def is_good() -> Column:
+    """A row that nothing quarantines."""
+    return F.expr("size(_reasons) = 0")
+
+
+def with_reasons(
+    rows: DataFrame,
+    rules: Sequence[Rule],
+    structural: Sequence[Column],
+    unread: Column | None = None,
+    live: Column | None = None,
+) -> DataFrame:
+    """Add `_reasons: array<string>`: why a row is to be quarantined; empty for a good one.
+
+    `structural` are columns that hold a reason or null. Row rules with severity `quarantine`
+    add their names, where a row is `live` (None: every row is); a line that is `unread`, by default
+    one that is no JSON object, breaks no further rule. Rows are `prepared`. Raises DefinitionError
+    for a rule that does not fit them.
+    """
+    with naming_one(rows, rules):
+        return _with_reasons(rows, rules, structural, unread, live)
+
+
+def _with_reasons(
+    rows: DataFrame,
+    rules: Sequence[Rule],
+    structural: Sequence[Column],
+    unread: Column | None,
+    live: Column | None,
+) -> DataFrame:
+    own = [
+        F.when(_breaks(rule, live), F.lit(rule.name))
+        for rule in rules
+        if isinstance(rule, RowRule) and rule.severity == "quarantine"
+    ]
+    unreadable = _of_unreadable("_unreadable")
+    # What cannot be read is null as well; one reason is enough for that.
+    implied = [_of_unreadable(end) for end in ("_not_null", "_null")]
+    nothing = F.array(F.lit(None).cast("string"))
+    broken = F.array_except(
+        F.array(*structural, *own, F.lit(None).cast("string")), F.concat(*implied, nothing)
+    )
+    reasons = F.concat(broken, unreadable)
+    no_object = F.col(FIELDS).isNull() if unread is None else unread
+    return rows.withColumn("_reasons", F.when(no_object, F.array(F.lit(LINE))).otherwise(reasons))
+
+
+def _of_unreadable(end: str) -> Column:
+    return F.transform("_unreadable", lambda name: F.concat(name, F.lit(end)))
+
+
+def _breaks(rule: RowRule, live: Column | None) -> Column:
+    broken = ~F.coalesce(rule.condition(), F.lit(False))
+    return broken if live is None else broken & live
