@@ -9,7 +9,8 @@ from typing import Literal
 
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.hold_reason import rules_in
-from incremental_assets.ledger.view import LedgerView, TableHistory
+from incremental_assets.ledger.table_history import TableHistory
+from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import stale_days
 from incremental_assets.plan.derived import unread
 from incremental_assets.table import Table

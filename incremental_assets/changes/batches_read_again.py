@@ -13,7 +13,7 @@ from itertools import takewhile
 from incremental_assets.changes.position import state_of
 from incremental_assets.changes.progress import progress_from
 from incremental_assets.ledger.entry import Entry
-from incremental_assets.ledger.view import TableHistory
+from incremental_assets.ledger.table_history import TableHistory
 
 # In a position: the first batch with a row without a number; None where there is none.
 WITHOUT_CURSOR = "without_cursor"

@@ -42,7 +42,7 @@ from incremental_assets.choices import require_choice
 from incremental_assets.delta.columns import ORDER
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import Frames, quoted
-from incremental_assets.ledger.view import TableHistory
+from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.quality.gate import Counted
 
 _WHOLE_NUMBER = r"^\s*[+-]?[0-9]{1,38}\s*$"

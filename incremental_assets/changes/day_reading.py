@@ -21,7 +21,7 @@ from incremental_assets.changes.progress import SequenceStep
 from incremental_assets.days import utc_today
 from incremental_assets.delta.columns import ORDER
 from incremental_assets.frames import quoted
-from incremental_assets.ledger.view import TableHistory
+from incremental_assets.ledger.table_history import TableHistory
 
 LOAD_DAY, WRITTEN = "_load_day", "_written"
 Pushdown = Callable[[Mapping[str, DataType]], Column | None]

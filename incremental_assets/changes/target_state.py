@@ -20,7 +20,7 @@ from incremental_assets.delta.side_table import side_rows, side_table_of
 from incremental_assets.errors import DefinitionError, LakeError
 from incremental_assets.frames import quoted
 from incremental_assets.ledger.entry import Entry, FileEntry
-from incremental_assets.ledger.view import TableHistory
+from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.query import query
 from incremental_assets.writes.strategy import WriteStrategy
 

@@ -23,7 +23,7 @@ from incremental_assets.cli.options import (
 from incremental_assets.cli.output import OUT, moment, show, show_object
 from incremental_assets.days import named
 from incremental_assets.ledger.entry import Entry
-from incremental_assets.ledger.view import TableHistory
+from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
 

@@ -13,7 +13,7 @@ from incremental_assets.delta import quarantine
 from incremental_assets.engine.batch import Batch
 from incremental_assets.engine.superseded import in_quarantine
 from incremental_assets.ledger.entry import Entry
-from incremental_assets.ledger.view import TableHistory
+from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.quality.details import with_details
 
 

@@ -17,7 +17,7 @@ from incremental_assets.delta.quarantine import OutdatedRows
 from incremental_assets.delta.side_table import cleanup
 from incremental_assets.engine.batch import Batch
 from incremental_assets.ledger.entry import Entry
-from incremental_assets.ledger.view import TableHistory
+from incremental_assets.ledger.table_history import TableHistory
 
 
 def superseded(

@@ -21,7 +21,7 @@ from incremental_assets.ledger.entry import Entry, FileEntry
 from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.ledger.lock import table_lock
 from incremental_assets.ledger.settle import record_decision, settle
-from incremental_assets.ledger.view import TableHistory
+from incremental_assets.ledger.table_history import TableHistory
 
 _SHOWN = 3
 

@@ -9,7 +9,8 @@ from typing import overload
 from incremental_assets.delta.delta_table import rows_by_file
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.ledger.entry import Entry
-from incremental_assets.ledger.view import LazyMapping, TableHistory
+from incremental_assets.ledger.lazy_mapping import LazyMapping
+from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.quality.rule import DayRule, Rule
 
 Rows = Mapping[date, int]

@@ -9,15 +9,20 @@ no longer in the ledger (a ledger was restored, a compaction died).
 
 from __future__ import annotations
 
-import hashlib
 import io
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import date
 
 import polars as pl
 
-from incremental_assets.ledger.entry import Entry, FileEntry, to_frame
+from incremental_assets.ledger.day_summary import (
+    FIRSTS,
+    LASTS,
+    MODULUS,
+    DaySummary,
+    file_fingerprint,
+)
+from incremental_assets.ledger.entry import Entry, to_frame
 from incremental_assets.ledger.snapshot import Snapshot
 from incremental_assets.settings import local_path
 from incremental_assets.storage import open_file, write_file
@@ -67,79 +72,6 @@ _SCHEMA: Mapping[str, pl.DataType] = {
     "codes": pl.List(pl.String),
 }
 _NUMBERS = tuple(name for name, kind in _SCHEMA.items() if kind == _BATCH)
-_MODULUS = 2**60
-_FIRSTS = ("first", "first_touched", "first_affected")
-_LASTS = (
-    "last",
-    "last_touched",
-    "last_affected",
-    "published",
-    "held",
-    "accepted",
-    "rewound",
-    "quarantined",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class DaySummary:
-    """A day in numbers of batches, 0 where there is none.
-
-    `first` and `last` bound the outcomes for the day, `touched` those that changed its rows and
-    `affected` those that it looks up. The others are the last of their kind: `committed` for it (a
-    rewind counts), `published` (a rewind does not), `held`, `accepted`, `rewound`, `quarantined`
-    (it quarantined rows, or was abandoned or dropped), and `rebuilt` or restated. `files` is the
-    fingerprint of all files that were loaded for it, `position` that of the change detector, `read`
-    the watermark by upstream, `codes` the code versions that made it since it was rebuilt.
-    """
-
-    first: int = 0
-    last: int = 0
-    first_touched: int = 0
-    last_touched: int = 0
-    first_affected: int = 0
-    last_affected: int = 0
-    committed: int = 0
-    published: int = 0
-    held: int = 0
-    accepted: int = 0
-    rewound: int = 0
-    quarantined: int = 0
-    rebuilt: int = 0
-    files: int = 0
-    position: str = ""
-    read: Mapping[str, int] = field(default_factory=dict)
-    codes: tuple[str, ...] = ()
-
-    @property
-    def is_held(self) -> bool:
-        return self.held > self.committed
-
-    @property
-    def is_rewound(self) -> bool:
-        return 0 < self.committed == self.rewound
-
-    def followed_by(self, later: DaySummary) -> DaySummary:
-        """The summary together with that of later batches."""
-        replaced = later.rebuilt > self.rebuilt
-        lasts = {name: max(getattr(self, name), getattr(later, name)) for name in _LASTS}
-        return DaySummary(
-            **{name: _lower(getattr(self, name), getattr(later, name)) for name in _FIRSTS},
-            **lasts,
-            committed=max(self.committed, later.committed),
-            rebuilt=max(self.rebuilt, later.rebuilt),
-            files=(self.files + later.files) % _MODULUS,
-            position=(later if later.committed > self.committed else self).position,
-            read=(later if later.committed > self.committed else self).read,
-            codes=tuple(sorted({*later.codes, *(() if replaced else self.codes)})),
-        )
-
-
-def _lower(one: int, other: int) -> int:
-    return min(one, other) if one and other else one or other
-
-
-NO_SUMMARY = DaySummary()
 
 
 class DayIndex:
@@ -171,14 +103,6 @@ class DayIndex:
                 codes=tuple(codes or ()),
             )
         return found
-
-
-def fingerprint(files: Iterable[FileEntry]) -> int:
-    """A number for files as they are. It does not depend on their order: batches can be added up.
-
-    A file on a disk counts by when it was modified, which is known without reading it.
-    """
-    return sum(_file_fingerprint(f.path, f.size, f.tag, f.modified) for f in files) % _MODULUS
 
 
 def summaries_of(entries: Sequence[Entry]) -> Mapping[date | None, DaySummary]:
@@ -285,16 +209,10 @@ def _loaded_files(committed: pl.DataFrame) -> pl.DataFrame:
     found: dict[tuple[str, date], int] = {}
     some = committed.filter(pl.col("files").list.len() > 0)
     for table, day, files in some.select(*_KEY, "files").iter_rows():
-        known = (_file_fingerprint(f["path"], f["size"], f["tag"], f["modified"]) for f in files)
-        found[table, day] = (found.get((table, day), 0) + sum(known)) % _MODULUS
+        known = (file_fingerprint(f["path"], f["size"], f["tag"], f["modified"]) for f in files)
+        found[table, day] = (found.get((table, day), 0) + sum(known)) % MODULUS
     rows = [(table, day, files) for (table, day), files in found.items()]
     return pl.DataFrame(rows, {n: _SCHEMA[n] for n in (*_KEY, "files")}, orient="row")
-
-
-def _file_fingerprint(path: str, size: int, tag: str, modified: str) -> int:
-    """A number for a file: by when it was modified on a disk, by its tag in an object store."""
-    text = f"{path}\0{size}\0{f'modified {modified}' if modified else f'tag {tag}'}"
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) % _MODULUS
 
 
 def _codes(committed: pl.DataFrame) -> pl.DataFrame:
@@ -325,10 +243,10 @@ def _merged(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
     return (
         rows.group_by(_KEY)
         .agg(
-            *(pl.col(name).min() for name in _FIRSTS),
-            *(pl.col(name).max() for name in _LASTS),
+            *(pl.col(name).min() for name in FIRSTS),
+            *(pl.col(name).max() for name in LASTS),
             of_last,
-            pl.col("files").sum() % _MODULUS,
+            pl.col("files").sum() % MODULUS,
             pl.col("codes").filter(counts).explode().drop_nulls().unique().sort().alias("codes"),
             committed.max(),
             rebuilt.max(),

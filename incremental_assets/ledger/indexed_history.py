@@ -11,10 +11,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from datetime import date
 from functools import cached_property
 
-from incremental_assets.ledger.day_index import NO_SUMMARY, DaySummary, fingerprint, summaries_of
+from incremental_assets.ledger.day_index import summaries_of
+from incremental_assets.ledger.day_summary import NO_SUMMARY, DaySummary, fingerprint
 from incremental_assets.ledger.entry import Entry, FileEntry, is_of_a_load
+from incremental_assets.ledger.lazy_mapping import LazyMapping
 from incremental_assets.ledger.reader import TableReader
-from incremental_assets.ledger.view import LazyMapping, TableHistory
+from incremental_assets.ledger.table_history import TableHistory
 
 
 class IndexedHistory(TableHistory):

@@ -24,9 +24,11 @@ from incremental_assets.ledger.compaction import HOOKS, ONCE, replace_tables
 from incremental_assets.ledger.day_index import DayIndex, index_at
 from incremental_assets.ledger.entry import SCHEMA, Entry, to_frame
 from incremental_assets.ledger.indexed_history import IndexedHistory
+from incremental_assets.ledger.lazy_mapping import LazyMapping
 from incremental_assets.ledger.maintenance import compact_if_due, configuration
 from incremental_assets.ledger.reader import TableReader
 from incremental_assets.ledger.snapshot import LedgerFile, Snapshot
+from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.ledger.tail import (
     TableTail,
     day_watermark,
@@ -34,7 +36,7 @@ from incremental_assets.ledger.tail import (
     last_in_log,
     tail_of,
 )
-from incremental_assets.ledger.view import LazyMapping, LedgerView, TableHistory
+from incremental_assets.ledger.view import LedgerView
 from incremental_assets.retries import retried
 from incremental_assets.settings import local_path
 from incremental_assets.storage import copy_file, files_below

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import polars as pl
 
-from incremental_assets.ledger.day_index import NO_SUMMARY, DaySummary
+from incremental_assets.ledger.day_summary import NO_SUMMARY, DaySummary
 from incremental_assets.ledger.entry import Entry, from_frame
 from incremental_assets.ledger.snapshot import LedgerFile, Snapshot
 from incremental_assets.ledger.tail import TableTail, tail_of

@@ -9,7 +9,8 @@ from datetime import date, datetime
 from incremental_assets.changes.watermark import as_text
 from incremental_assets.days import utc_today
 from incremental_assets.errors import NothingThereError
-from incremental_assets.ledger.view import LedgerView, TableHistory
+from incremental_assets.ledger.table_history import TableHistory
+from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import pending_days, stale_days
 from incremental_assets.plan.plan_inspector import PlanInspector
 from incremental_assets.plurals import counted

@@ -23,7 +23,8 @@ from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.ledger.entry import Entry, State
 from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.ledger.lock import table_lock
-from incremental_assets.ledger.view import LedgerView, TableHistory
+from incremental_assets.ledger.table_history import TableHistory
+from incremental_assets.ledger.view import LedgerView
 from incremental_assets.operations.log_entries import (
     days_in_quarantine,
     entries_from_log,

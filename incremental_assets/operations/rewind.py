@@ -15,7 +15,7 @@ from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.ledger.entry import Entry, FileEntry, Window
 from incremental_assets.ledger.lock import table_lock
 from incremental_assets.ledger.settle import record_decision
-from incremental_assets.ledger.view import TableHistory
+from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.table import Table
 
 # The fingerprints of the source that a detector keeps: with them it would count as unchanged.

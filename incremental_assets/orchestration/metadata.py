@@ -15,7 +15,8 @@ from incremental_assets.delta.contents import Contents, TableContents, contents_
 from incremental_assets.delta.delta_table import open_table
 from incremental_assets.lakehouse import DayResult
 from incremental_assets.ledger.entry import Entry
-from incremental_assets.ledger.view import LazyMapping, TableHistory
+from incremental_assets.ledger.lazy_mapping import LazyMapping
+from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.orchestration.columns import (
     column_lineage,
     declared_columns,

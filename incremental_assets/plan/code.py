@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import date
 
 from incremental_assets.days import contiguous
-from incremental_assets.ledger.view import TableHistory
+from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.table import Table
 
 

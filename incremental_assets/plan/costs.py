@@ -13,7 +13,7 @@ from statistics import median
 from typing import Literal
 
 from incremental_assets.ledger.entry import Entry, Mode
-from incremental_assets.ledger.view import TableHistory
+from incremental_assets.ledger.table_history import TableHistory
 
 Way = Literal["merge", "rebuild"]
 MOST_BATCHES = 10

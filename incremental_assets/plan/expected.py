@@ -9,7 +9,8 @@ from datetime import date, datetime
 from itertools import islice
 
 from incremental_assets.ledger.entry import Entry, Touched
-from incremental_assets.ledger.view import LedgerView, TableHistory
+from incremental_assets.ledger.table_history import TableHistory
+from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.accepted import same_input
 from incremental_assets.plan.derived import changed_rows, rows_before
 from incremental_assets.plan.stored import last_state

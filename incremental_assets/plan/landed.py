@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from functools import partial
 
-from incremental_assets.ledger.view import LedgerView, TableHistory
+from incremental_assets.ledger.table_history import TableHistory
+from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.inspector import INSPECTOR, Inspector, Tag
 from incremental_assets.plan.work import DayWork, Plan, Work, file_entries
 from incremental_assets.plurals import counted

@@ -17,7 +17,8 @@ from typing import Any
 from incremental_assets.changes.position import parsed, state_of
 from incremental_assets.errors import NothingThereError
 from incremental_assets.ledger.entry import Entry, FileEntry, Window
-from incremental_assets.ledger.view import LedgerView, TableHistory
+from incremental_assets.ledger.table_history import TableHistory
+from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.inspector import INSPECTOR, Inspector
 from incremental_assets.plan.landed import snapshot_work
 from incremental_assets.plan.work import DayWork, Plan, Work

@@ -11,7 +11,8 @@ from incremental_assets.days import DayRange, utc_today
 from incremental_assets.engine.snapshot_diff import is_damaged
 from incremental_assets.errors import DefinitionError
 from incremental_assets.lakehouse import Lakehouse
-from incremental_assets.ledger.view import LedgerView, TableHistory
+from incremental_assets.ledger.table_history import TableHistory
+from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import DayWork, Plan, Work, plan_table
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.source_file import SourceFile, with_content_tag

@@ -17,7 +17,8 @@ from incremental_assets.engine.superseded import superseded
 from incremental_assets.errors import DefinitionError, LakeError
 from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.ledger.ledger import ledger_path
-from incremental_assets.ledger.view import LedgerView, TableHistory
+from incremental_assets.ledger.table_history import TableHistory
+from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.together import require_all_together
 from incremental_assets.spark.failure import SPARK_ERRORS, what_failed
 from incremental_assets.spark.load_session import own_session, size_of

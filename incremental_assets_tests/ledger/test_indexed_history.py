@@ -25,7 +25,7 @@ from incremental_assets.ledger.entry import (
 from incremental_assets.ledger.indexed_history import IndexedHistory
 from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.ledger.maintenance import compact_if_due
-from incremental_assets.ledger.view import TableHistory
+from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets_tests.ledger.entries import (
     SALES,
     USERS,

@@ -6,7 +6,8 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 
 from incremental_assets.ledger.entry import Entry, FileEntry, Mode, State, Touched, Window
-from incremental_assets.ledger.view import LedgerView, TableHistory
+from incremental_assets.ledger.table_history import TableHistory
+from incremental_assets.ledger.view import LedgerView
 
 NOON = datetime(2017, 1, 9, 12, tzinfo=UTC)
 CLAIMED: State = "claimed"

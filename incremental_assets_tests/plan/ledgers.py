@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 
 from incremental_assets.ledger.entry import Entry, Kind, Mode, State, Touched, Window
-from incremental_assets.ledger.view import LedgerView, TableHistory
+from incremental_assets.ledger.table_history import TableHistory
+from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import (
     Plan,
     plan_table,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from incremental_assets.ledger.entry import Entry
-from incremental_assets.ledger.view import TableHistory
+from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.plan.costs import MEASURED, Costs
 from incremental_assets_tests.plan.ledgers import MART, did
 

@@ -1,0 +1,283 @@
+"""The ledger's history of one table: batches, watermarks, held days, rewinds."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import cached_property
+from typing import TypeVar
+
+from incremental_assets.ledger.entry import Entry, FileEntry, is_of_a_load
+
+_K = TypeVar("_K")
+_GIVEN_UP = ("abandoned", "dropped")
+
+
+@dataclass(frozen=True)
+class TableHistory:
+    """Everything the ledger knows of one table, oldest first."""
+
+    table: str
+    entries: tuple[Entry, ...] = ()
+
+    @cached_property
+    def outcomes(self) -> tuple[Entry, ...]:
+        """The final entries, by batch; a claim is no outcome."""
+        return tuple(e for e in self.entries if e.state != "claimed")
+
+    @cached_property
+    def loads(self) -> tuple[Entry, ...]:
+        """The outcomes of batches, without manual decisions."""
+        return tuple(e for e in self.outcomes if is_of_a_load(e))
+
+    @cached_property
+    def committed(self) -> tuple[Entry, ...]:
+        """The entries of days that were published."""
+        return tuple(e for e in self.outcomes if e.state == "committed")
+
+    @cached_property
+    def last_final_batch(self) -> Mapping[date, int]:
+        """Per day: the last batch or manual decision."""
+        final = ("committed", "held", "accepted")
+        return {e.day: e.batch for e in self.outcomes if e.state in final}
+
+    @property
+    def last_batch(self) -> int:
+        """The highest batch number ever claimed; 0 before the first."""
+        return self.entries[-1].batch if self.entries else 0
+
+    @property
+    def high(self) -> int:
+        """The highest batch number that was published; 0 before the first."""
+        return self.committed[-1].batch if self.committed else 0
+
+    @property
+    def last(self) -> Entry | None:
+        """The newest entry that was published; of several days, that of the last one."""
+        return self.committed[-1] if self.committed else None
+
+    def newest_first(self, up_to: int | None = None) -> Iterator[Entry]:
+        """The published entries, backwards, from batch `up_to` on if it is given."""
+        return (e for e in reversed(self.committed) if up_to is None or e.batch <= up_to)
+
+    def above(self, batch: int) -> Sequence[Entry]:
+        """The final entries of later batches."""
+        return [e for e in self.outcomes if e.batch > batch]
+
+    def of_day(self, day: date) -> Sequence[Entry]:
+        """The final entries for a day, oldest first."""
+        return [e for e in self.outcomes if e.day == day]
+
+    @cached_property
+    def days_with_quarantine(self) -> Collection[date]:
+        """The days whose batches quarantined rows, were abandoned, or whose rows were dropped."""
+        return {e.day for e in self.outcomes if e.rows_quarantined or e.state in _GIVEN_UP}
+
+    @property
+    def was_rewound(self) -> bool:
+        """Whether a watermark was ever rewound."""
+        return any(e.kind == "rewind" for e in self.committed)
+
+    @cached_property
+    def settled(self) -> frozenset[int]:
+        """The batches that have an outcome."""
+        return frozenset(e.batch for e in self.outcomes)
+
+    @cached_property
+    def unsettled(self) -> tuple[Entry, ...]:
+        """The claims of the last load if it has no outcome yet; manual decisions are no outcome."""
+        last = max((e.batch for e in self.entries if is_of_a_load(e)), default=0)
+        found = tuple(e for e in self.entries if e.batch == last)
+        return () if any(e.state != "claimed" for e in found) else found
+
+    @cached_property
+    def last_committed(self) -> Mapping[date, Entry]:
+        """Per day: the last batch that was published for it."""
+        return {e.day: e for e in self.committed}
+
+    @cached_property
+    def last_published(self) -> Mapping[date, Entry]:
+        """Per day: the last batch that wrote rows; a rewind writes none."""
+        return {e.day: e for e in self.committed if e.kind != "rewind"}
+
+    @cached_property
+    def held(self) -> Mapping[date, Entry]:
+        """The days whose last outcome is a failed gate, with that outcome."""
+        last = {e.day: e for e in self.outcomes if e.state in ("committed", "held")}
+        return {day: e for day, e in last.items() if e.state == "held"}
+
+    @cached_property
+    def accepted(self) -> Mapping[date, Entry]:
+        """The held days that somebody accepted and that were not loaded since."""
+        last = {e.day: e for e in self.outcomes if e.state == "accepted"}
+        held = self.held
+        return {day: e for day, e in last.items() if day in held and e.batch > held[day].batch}
+
+    @cached_property
+    def rewound(self) -> Mapping[date, Entry]:
+        """The days whose watermark was rewound and that were not loaded since."""
+        return {day: e for day, e in self.last_committed.items() if e.kind == "rewind"}
+
+    @cached_property
+    def to_load_again(self) -> Mapping[date, frozenset[str]]:
+        """Per day: the paths of the files that a rewind has taken back, until they are loaded."""
+        return _to_load_again({}, self.committed)
+
+    @cached_property
+    def published_days(self) -> frozenset[date]:
+        """The days of this table's partitions that a batch ever wrote to."""
+        return frozenset(t.day for e in self.committed for t in e.touched)
+
+    def watermark(self, upstream: str, day: date) -> int:
+        """How far the table has read an upstream for a day: the high end of its last window."""
+        return _high(self.last_committed.get(day), upstream)
+
+    def published_up_to(self, upstream: str, day: date) -> int:
+        """How far the published rows of a day were read: its watermark without rewinds."""
+        return _high(self.last_published.get(day), upstream)
+
+    def files(self, day: date) -> Mapping[str, FileEntry]:
+        """The files of a landing day as they were last loaded, by path."""
+        return self._files.get(day, {})
+
+    @cached_property
+    def _files(self) -> Mapping[date, Mapping[str, FileEntry]]:
+        found: dict[date, dict[str, FileEntry]] = {}
+        for entry in self.committed:
+            if entry.files:
+                found.setdefault(entry.day, {}).update((f.path, f) for f in entry.files)
+        return found
+
+    def has_exactly(self, day: date, files: Iterable[FileEntry]) -> bool:
+        """Whether these files, as they are listed, are all that was ever loaded for a day.
+
+        It saves reading the day's history, and may be false where only that could tell.
+        """
+        return False
+
+    def position(self, day: date) -> str:
+        """The change detector's position when a day was last published; "" without one."""
+        last = self.last_committed.get(day)
+        return last.position if last is not None else ""
+
+    @cached_property
+    def touching(self) -> Mapping[date, tuple[Entry, ...]]:
+        """Per day: the published batches that changed its rows, oldest first."""
+        return _more({}, self.committed, _touched)
+
+    def changes(self, day: date, low: int) -> tuple[Entry, ...]:
+        """The published batches above `low` that changed rows of a day."""
+        return _above(self.touching.get(day, ()), low)
+
+    def looked_up_changes(self, day: date, low: int) -> tuple[Entry, ...]:
+        """The published batches above `low` whose rows a fact of this day looks up."""
+        named = _above(self.looked_up.get(day, ()), low)
+        unknown = _above(self.looked_up.get(None, ()), low)
+        if named and unknown:
+            return tuple(sorted((*named, *unknown), key=_batch))
+        return named or unknown
+
+    @cached_property
+    def looked_up(self) -> Mapping[date | None, tuple[Entry, ...]]:
+        """Per fact day: the published batches that it looks up; None: those that any day may."""
+        return _more({}, self.committed, _affected)
+
+    @cached_property
+    def by_day(self) -> Mapping[date, tuple[Entry, ...]]:
+        """Per day: the batches that were published for it, oldest first."""
+        return _more({}, self.committed, lambda entry: (entry.day,))
+
+    def since_rebuilt(self, day: date) -> Iterable[Entry]:
+        """The published batches of a day from its last rebuild on, oldest first."""
+        entries = self.by_day.get(day, ())
+        rebuilt = [at for at, entry in enumerate(entries) if entry.mode == "rebuild"]
+        return entries[rebuilt[-1] :] if rebuilt else entries
+
+    def codes(self, day: date) -> Iterable[str]:
+        """The code versions of a day's batches since it was last rebuilt or restated."""
+        entries = list(self.since_rebuilt(day))
+        restated = [at for at, entry in enumerate(entries) if entry.kind == "restate"]
+        return {entry.code_version for entry in entries[restated[-1] if restated else 0 :]}
+
+    def followed_by(self, outcomes: Sequence[Entry]) -> TableHistory:
+        """The history after one more batch with these outcomes.
+
+        Cached properties are carried forward and not computed again, so that a plan may add
+        hundreds of batches to a long history.
+        """
+        after = TableHistory(self.table, (*self.entries, *outcomes))
+        published = tuple(e for e in outcomes if e.state == "committed")
+        days = {e.day for e in outcomes if e.state in ("committed", "held")}
+        held = {e.day: e for e in outcomes if e.state == "held"}
+        files: dict[date, Mapping[str, FileEntry]] = {}
+        for entry in published:
+            if entry.files:
+                before = files.get(entry.day, self.files(entry.day))
+                files[entry.day] = {**before, **{f.path: f for f in entry.files}}
+        after.__dict__.update(  # where cached properties are kept
+            outcomes=(*self.outcomes, *outcomes),
+            committed=(*self.committed, *published),
+            last_committed={**self.last_committed, **{e.day: e for e in published}},
+            held={d: e for d, e in self.held.items() if d not in days} | held,
+            accepted={d: e for d, e in self.accepted.items() if d not in days},
+            to_load_again=_to_load_again(self.to_load_again, published),
+            published_days=self.published_days | {t.day for e in published for t in e.touched},
+            touching=_more(self.touching, published, _touched),
+            looked_up=_more(self.looked_up, published, _affected),
+            by_day=_more(self.by_day, published, lambda entry: (entry.day,)),
+            _files={**self._files, **files},
+        )
+        return after
+
+
+def _high(entry: Entry | None, upstream: str) -> int:
+    """The high end of a batch's window of an upstream; 0 without one."""
+    windows = entry.windows if entry is not None else ()
+    return next((w.high for w in windows if w.upstream == upstream), 0)
+
+
+def _more(
+    index: Mapping[_K, tuple[Entry, ...]],
+    entries: Iterable[Entry],
+    keys: Callable[[Entry], Iterable[_K]],
+) -> Mapping[_K, tuple[Entry, ...]]:
+    """An index of entries, with further ones under each of their keys."""
+    found: dict[_K, list[Entry]] = {}
+    for entry in entries:
+        for key in keys(entry):
+            found.setdefault(key, []).append(entry)
+    return {**index, **{key: (*index.get(key, ()), *some) for key, some in found.items()}}
+
+
+def _to_load_again(
+    before: Mapping[date, frozenset[str]], entries: Iterable[Entry]
+) -> Mapping[date, frozenset[str]]:
+    found = dict(before)
+    for entry in entries:
+        if entry.kind == "rewind":
+            found[entry.day] = found.get(entry.day, frozenset()) | _paths(entry)
+        elif entry.day in found:
+            found[entry.day] -= _paths(entry)
+    return {day: paths for day, paths in found.items() if paths}
+
+
+def _touched(entry: Entry) -> Iterable[date]:
+    return (touched.day for touched in entry.touched)
+
+
+def _affected(entry: Entry) -> Iterable[date | None]:
+    return (None,) if entry.affects is None else entry.affects
+
+
+def _above(entries: tuple[Entry, ...], low: int) -> tuple[Entry, ...]:
+    return entries[bisect_right(entries, low, key=_batch) :]
+
+
+def _paths(entry: Entry) -> frozenset[str]:
+    return frozenset(file.path for file in entry.files)
+
+
+def _batch(entry: Entry) -> int:
+    return entry.batch
