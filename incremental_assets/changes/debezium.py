@@ -22,39 +22,21 @@ from types import MappingProxyType
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from incremental_assets.changes.log_position import SOURCE, TIMES, TRANSACTION, with_position
+from incremental_assets.changes.debezium_message import (
+    non_null,
+    parsed,
+    struct_type,
+    unwrapped_events,
+)
+from incremental_assets.changes.log_position import TIMES, with_position
 from incremental_assets.changes.operations import Operation, operation_of
 from incremental_assets.errors import DefinitionError
-from incremental_assets.typed_text import instant
 
 NO_ENVELOPE = "no_envelope"
 UNKNOWN_OPERATION = "unknown_operation"
 NO_ROW = "no_row"
 
 _MESSAGE: Mapping[str, Operation] = MappingProxyType({"m": "ignore"})
-
-
-def _struct(fields: Mapping[str, str]) -> str:
-    return "struct<" + ",".join(f"`{name}`:{kind}" for name, kind in fields.items()) + ">"
-
-
-# All that is looked at, in one cast: what is not there, or of another type, is null.
-_EVENT = _struct(
-    dict.fromkeys(("op", "__op", "__deleted", "status"), "string")
-    | dict.fromkeys(("before", "after"), "variant")
-    | dict.fromkeys(("key", "value", "payload"), "variant")
-    | dict.fromkeys(("id", "ddl", "tableChanges"), "variant")
-    | {"source": _struct({"collection": "string", "snapshot": "string", **SOURCE, **TIMES})}
-    | {"transaction": _struct(TRANSACTION)}
-    | TIMES
-)
-# Flattened, `source.lsn` is `__source_lsn` or `__lsn`, but a bare `__ts_ms` is the envelope's own.
-_FLAT = _struct(
-    {f"__{name}": kind for name, kind in ({"snapshot": "string"} | SOURCE | TIMES).items()}
-    | {f"__source_{n}": kind for n, kind in ({"snapshot": "string"} | SOURCE | TIMES).items()}
-    | {f"__transaction_{name}": kind for name, kind in TRANSACTION.items()}
-)
-_WRAPPER = _struct({"schema": "variant", "payload": "variant"})
 _STAGED = (
     *("_dbz_value", "_dbz_event", "_dbz_known", "_dbz_flat", "_dbz_meta", "_dbz_key"),
     *("_dbz_before", "_dbz_after", "_dbz_old", "_dbz_new", "_dbz_named", "_dbz_part"),
@@ -64,7 +46,7 @@ _STAGED = (
 def envelopes(rows: DataFrame, key: Sequence[str], time: str = "") -> DataFrame:
     """Read each payload as a Debezium event.
 
-    Takes rows with `payload: variant` and any further columns, which are kept; where there is a
+    Takes rows with `payload: variant` and any further columns, which stay; where there is a
     column `_raw` and it is not null, the line was no JSON and nothing is read from it; a column
     `_key: variant` is the message's key. `key` are the fields of the row that identify it. A
     payload is
@@ -101,7 +83,7 @@ def envelopes(rows: DataFrame, key: Sequence[str], time: str = "") -> DataFrame:
     if not key:
         raise DefinitionError("A Debezium log needs the key of its rows: name at least one field.")
     raw = F.col("_raw").isNotNull() if "_raw" in rows.columns else F.lit(False)
-    rows = _unwrapped(rows, time)
+    rows = unwrapped_events(rows, time)
     rows = rows.withColumns(_images())
     rows = rows.withColumns(_identities(key)).withColumns(_operations(raw))
     rows = rows.withColumns(_judged(raw))
@@ -120,62 +102,6 @@ def envelopes(rows: DataFrame, key: Sequence[str], time: str = "") -> DataFrame:
     ).drop(*_STAGED)
 
 
-def _unwrapped(rows: DataFrame, time: str) -> DataFrame:
-    """The event as a variant and by its fields, and the message's key."""
-    value, event = F.col("_dbz_value"), F.col("_dbz_event")
-    rows = rows.withColumn("_dbz_value", F.col("payload"))
-    rows = rows.withColumn("_dbz_event", value.try_cast(_EVENT))
-    if time:
-        rows = rows.withColumn("_dbz_value", _with_envelope(time))
-        rows = rows.withColumn("_dbz_event", value.try_cast(_EVENT))
-    named = F.when(~_is_event(), _opened(event["key"]))
-    # Of a topic that was dumped as a table, the key is a column of its own.
-    has_key = "_key" in rows.columns
-    rows = rows.withColumn("_dbz_key", F.coalesce(F.col("_key"), named) if has_key else named)
-    of_connect = F.col("_dbz_key").try_cast(_WRAPPER)
-    is_wrapper = of_connect["schema"].isNotNull() & of_connect["payload"].isNotNull()
-    unwrapped = F.when(is_wrapper, of_connect["payload"]).otherwise(F.col("_dbz_key"))
-    rows = rows.withColumn("_dbz_key", unwrapped)
-    # Kafka's message around Connect's wrapper around the event: at most two to take off.
-    for _ in range(2):
-        inside = event["value"].isNotNull() & (
-            event["key"].isNotNull() | ~F.is_variant_null(event["value"])
-        )
-        rows = rows.withColumn("_dbz_known", _is_event())
-        rows = rows.withColumn(
-            "_dbz_value",
-            F.when(F.col("_dbz_known"), value)
-            .when(inside, _opened(event["value"]))
-            .when(event["payload"].isNotNull(), _opened(event["payload"]))
-            .otherwise(value),
-        )
-        taken_off = F.when(F.col("_dbz_known"), event).otherwise(value.try_cast(_EVENT))
-        rows = rows.withColumn("_dbz_event", taken_off)
-    flat = event["__op"].isNotNull() | event["__deleted"].isNotNull()
-    rows = rows.withColumns(
-        {"_dbz_known": _is_event(), "_dbz_flat": F.coalesce(flat, F.lit(False))}
-    )
-    return rows.withColumn("_dbz_meta", F.when(F.col("_dbz_flat"), value.try_cast(_FLAT)))
-
-
-def _with_envelope(time: str) -> Column:
-    """A row alone as an event of its own; anything else as it is."""
-    value, event = F.col("_dbz_value"), F.col("_dbz_event")
-    fields = value.try_cast(_struct({time.replace("`", "``"): "variant"}))
-    at = F.unix_micros(instant(fields[time].try_cast("string")))
-    row = F.struct(F.lit("c").alias("op"), value.alias("after"), at.alias("ts_us"))
-    parts = ("op", "__op", "__deleted", "before", "after", "value", "payload", "source")
-    alone = reduce(and_, (event[name].isNull() for name in parts))
-    return F.when(at.isNotNull() & alone, F.to_variant_object(row)).otherwise(value)
-
-
-def _is_event() -> Column:
-    event = F.col("_dbz_event")
-    images = F.coalesce(event["before"], event["after"]).isNotNull() | event["source"].isNotNull()
-    flattened = F.coalesce(event["__op"], event["__deleted"]).isNotNull()
-    return F.coalesce((event["op"].isNotNull() & images) | flattened, F.lit(False))
-
-
 def _images() -> dict[str, Column]:
     """The row before and after, and the message's key as a row."""
     event, flat = F.col("_dbz_event"), F.col("_dbz_flat")
@@ -183,14 +109,14 @@ def _images() -> dict[str, Column]:
     row = F.to_variant_object(F.map_filter(fields, lambda name, _: ~name.startswith("__")))
     # MongoDB's key is `id`: the document's `_id` as text in extended JSON.
     of_mongodb = event["source"]["collection"].isNotNull()
-    identity = _present(F.try_variant_get("_dbz_key", "$.id", "variant"))
-    document = F.to_variant_object(F.struct(_opened(identity).alias("_id")))
+    identity = non_null(F.try_variant_get("_dbz_key", "$.id", "variant"))
+    document = F.to_variant_object(F.struct(parsed(identity).alias("_id")))
     return {
         # MongoDB's documents are text.
-        "_dbz_before": F.when(flat, row).otherwise(_opened(_present(event["before"]))),
-        "_dbz_after": F.when(flat, row).otherwise(_opened(_present(event["after"]))),
+        "_dbz_before": F.when(flat, row).otherwise(parsed(non_null(event["before"]))),
+        "_dbz_after": F.when(flat, row).otherwise(parsed(non_null(event["after"]))),
         "_dbz_key": F.when(of_mongodb & identity.isNotNull(), document).otherwise(
-            _present(F.col("_dbz_key"))
+            non_null(F.col("_dbz_key"))
         ),
     }
 
@@ -209,8 +135,8 @@ def _identities(key: Sequence[str]) -> dict[str, Column]:
 
 
 def _identity(row: Column, key: Sequence[str]) -> Column:
-    fields = row.try_cast(_struct({name.replace("`", "``"): "variant" for name in key}))
-    complete = reduce(and_, (_present(fields[name]).isNotNull() for name in key))
+    fields = row.try_cast(struct_type({name.replace("`", "``"): "variant" for name in key}))
+    complete = reduce(and_, (non_null(fields[name]).isNotNull() for name in key))
     return F.when(complete, F.to_json(fields))
 
 
@@ -220,7 +146,7 @@ def _operations(raw: Column) -> dict[str, Column]:
     deleted = F.lower(event["__deleted"])
     operation = (
         F.when(raw, None)
-        .when(_present(F.col("_dbz_value")).isNull(), F.lit("ignore"))
+        .when(non_null(F.col("_dbz_value")).isNull(), F.lit("ignore"))
         .when(flat & (deleted == "true"), F.lit("delete"))
         .when(flat & word.isNull() & (deleted == "false"), F.lit("upsert"))
         .when(known, operation_of(word, _MESSAGE))
@@ -288,16 +214,3 @@ def _field(path: str) -> str:
     if outer == "source" and name not in TIMES:
         flattened.append(f"_dbz_meta.`__{name}`")
     return f"if(_dbz_flat, coalesce({', '.join(flattened)}), _dbz_event.{path})"
-
-
-def _opened(value: Column) -> Column:
-    """Text that holds JSON is that JSON; anything else is as it was."""
-    is_object = value.try_cast("struct<a:variant>").isNotNull()
-    return F.when(is_object, value).otherwise(
-        F.coalesce(F.try_parse_json(value.try_cast("string")), value)
-    )
-
-
-def _present(value: Column) -> Column:
-    """JSON null is nothing."""
-    return F.when(~F.is_variant_null(value), value)

@@ -24,18 +24,20 @@ from incremental_assets.delta.compact import (
     stage_compaction,
 )
 from incremental_assets.delta.delta_log import checkpoint_of, keep_log_short
-from incremental_assets.delta.delta_table import bytes_of, open_table, version_of
+from incremental_assets.delta.delta_table import open_table, version_of
 from incremental_assets.delta.read import DataFile, TableFiles, plain_files
-from incremental_assets.delta.side_table import side_table_of
-from incremental_assets.engine.batch import quarantine_path
 from incremental_assets.engine.since import version_read
-from incremental_assets.engine.snapshot_base import base_path
 from incremental_assets.engine.superseded import superseded
 from incremental_assets.errors import ConflictError, IncrementalAssetsError, LakeError
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path, no_lake
 from incremental_assets.ledger.lock import brief_lock
 from incremental_assets.ledger.tail import tail_of
+from incremental_assets.maintenance.delta_tables import (
+    LakeDeltaTable,
+    delta_tables,
+    files_bytes_version,
+)
 from incremental_assets.maintenance.result import (
     EVERYTHING,
     MaintainedTable,
@@ -52,16 +54,6 @@ CHECKPOINT_AT_COMMITS = 10
 # Files that are written by one Spark job and committed at once.
 _GROUPS_A_COMMIT = 32
 _OWNER = "maintenance"
-
-
-@dataclass(frozen=True, slots=True)
-class _DeltaTable:
-    """A Delta table of the lake, and the table by whose lock it is written."""
-
-    name: str
-    path: str
-    table: Table
-    is_quarantine: bool = False
 
 
 def maintain(
@@ -90,7 +82,7 @@ def maintain(
                     f"Another maintenance of {settings.lake} is under way. Nothing was done; it "
                     "does the same."
                 )
-        results = [steps.maintain(each) for each in _delta_tables(settings, tables)]
+        results = [steps.maintain(each) for each in delta_tables(settings, tables)]
         files = ledger.compact() if "ledger" in options.steps and not options.dry_run else None
     done = tuple(result for result in results if result is not None)
     return MaintenanceResult(done, files, time.monotonic() - started)
@@ -105,18 +97,20 @@ class _Maintenance:
     options: MaintenanceOptions
     log: Callable[[str], None] = field(repr=False)
 
-    def maintain(self, target: _DeltaTable) -> MaintainedTable | None:
+    def maintain(self, target: LakeDeltaTable) -> MaintainedTable | None:
         """Do the steps for a Delta table; what fails ends them. None where there is no table."""
         started = time.monotonic()
         result = MaintainedTable(target.name)
-        steps: dict[MaintenanceStep, Callable[[_DeltaTable, MaintainedTable], MaintainedTable]] = {
+        steps: dict[
+            MaintenanceStep, Callable[[LakeDeltaTable, MaintainedTable], MaintainedTable]
+        ] = {
             "quarantine": self._clean_quarantine,
             "optimize": self._compact,
             "checkpoint": self._checkpoint,
             "vacuum": self._vacuum,
         }
         try:
-            before = _files_bytes_version(target.path)
+            before = files_bytes_version(target.path)
             if before is None:
                 return None
             files, size, version = before
@@ -125,13 +119,13 @@ class _Maintenance:
                 if name in self.options.steps:
                     result = step(target, result)
             if not self.options.dry_run:
-                files, size, version = _files_bytes_version(target.path) or before
+                files, size, version = files_bytes_version(target.path) or before
                 result = replace(result, files_after=files, bytes_after=size, version_after=version)
         except IncrementalAssetsError as error:
             result = replace(result, failed=f"{target.name}: {error}")
         return replace(result, seconds=round(time.monotonic() - started, 3))
 
-    def _clean_quarantine(self, target: _DeltaTable, result: MaintainedTable) -> MaintainedTable:
+    def _clean_quarantine(self, target: LakeDeltaTable, result: MaintainedTable) -> MaintainedTable:
         """Remove rows that do not count or have expired; a failure is noted, and the rows stay."""
         if not target.is_quarantine:
             return result
@@ -141,7 +135,7 @@ class _Maintenance:
             why = f"rows are left in quarantine, and left out by whoever reads it: {error}"
             return replace(result, skipped=(*result.skipped, why))
 
-    def _drop_superseded(self, target: _DeltaTable, result: MaintainedTable) -> MaintainedTable:
+    def _drop_superseded(self, target: LakeDeltaTable, result: MaintainedTable) -> MaintainedTable:
         if self.options.dry_run:
             return result
         outcomes = self.ledger.view().table(target.table.name).outcomes
@@ -153,7 +147,7 @@ class _Maintenance:
                 quarantine.drop(target.path, left)
         return result
 
-    def _expire(self, target: _DeltaTable, result: MaintainedTable) -> MaintainedTable:
+    def _expire(self, target: LakeDeltaTable, result: MaintainedTable) -> MaintainedTable:
         days = self.settings.quarantine_days
         if not days:
             return result
@@ -167,7 +161,7 @@ class _Maintenance:
             quarantine.expire(target.path, before)
         return replace(result, rows_expired=rows)
 
-    def _compact(self, target: _DeltaTable, result: MaintainedTable) -> MaintainedTable:
+    def _compact(self, target: LakeDeltaTable, result: MaintainedTable) -> MaintainedTable:
         table = plain_files(target.path, version_of(target.path))
         groups = compaction_groups(
             table, self.options.limits, lambda file: self._is_of_days(table, file)
@@ -182,7 +176,7 @@ class _Maintenance:
 
     def _compact_groups(
         self,
-        target: _DeltaTable,
+        target: LakeDeltaTable,
         result: MaintainedTable,
         table: TableFiles,
         groups: Sequence[CompactionGroup],
@@ -210,7 +204,7 @@ class _Maintenance:
             result = replace(result, skipped=(*result.skipped, why))
         return replace(result, days=tuple(sorted({*result.days, *_days(done)})))
 
-    def _checkpoint(self, target: _DeltaTable, result: MaintainedTable) -> MaintainedTable:
+    def _checkpoint(self, target: LakeDeltaTable, result: MaintainedTable) -> MaintainedTable:
         if self.options.dry_run:
             version = result.version_before
             due = version - checkpoint_of(target.path) >= CHECKPOINT_AT_COMMITS
@@ -220,7 +214,7 @@ class _Maintenance:
         version_of_checkpoint = keep_log_short(target.path, CHECKPOINT_AT_COMMITS, cut=cut)
         return replace(result, checkpoint=version_of_checkpoint)
 
-    def _vacuum(self, target: _DeltaTable, result: MaintainedTable) -> MaintainedTable:
+    def _vacuum(self, target: LakeDeltaTable, result: MaintainedTable) -> MaintainedTable:
         since = self.now - timedelta(days=self.settings.vacuum_days)
         oldest = min(self._claims(), key=lambda claim: claim.recorded_at, default=None)
         if oldest is not None and oldest.recorded_at < since:
@@ -237,7 +231,7 @@ class _Maintenance:
             vacuum.drop(target.path, files)
         return replace(result, removed=len(files), freed=sum(file.size for file in files))
 
-    def _read_by_loads(self, target: _DeltaTable) -> set[int]:
+    def _read_by_loads(self, target: LakeDeltaTable) -> set[int]:
         """The versions that loads under way may compare their upstream's newest one with."""
         windows = [w for claim in self._claims() for w in claim.windows if w.low]
         lows = {w.low for w in windows if w.upstream == target.name}
@@ -256,7 +250,7 @@ class _Maintenance:
         return bool(self.ledger.tail(table.name).unsettled)
 
     @contextmanager
-    def _lock(self, target: _DeltaTable) -> Iterator[bool]:
+    def _lock(self, target: LakeDeltaTable) -> Iterator[bool]:
         """The right to write a Delta table, unless a load of its table is under way."""
         lake, name = self.settings.lake, target.table.name
         with brief_lock(lake, name, _OWNER, self.options.lock_seconds) as mine:
@@ -270,22 +264,6 @@ class _Maintenance:
         return bool(table.partition_by) and file.partition[table.partition_by[0]] in days
 
 
-def _delta_tables(settings: Settings, tables: Sequence[Table]) -> Iterator[_DeltaTable]:
-    """Of each table its own Delta table, its side tables, and its quarantine."""
-    for table in tables:
-        path, quarantined = f"{settings.lake}/{table.name}", quarantine_path(settings, table)
-        for each in (path, side_table_of(path), base_path(path)):
-            yield _DeltaTable(each.removeprefix(f"{settings.lake}/"), each, table)
-        name = quarantined.removeprefix(f"{settings.lake}/")
-        yield _DeltaTable(name, quarantined, table, is_quarantine=True)
-
-
-def _files_bytes_version(path: str) -> tuple[int, int, int] | None:
-    """Files, bytes and version; None where there is no table."""
-    table = open_table(path)
-    return None if table is None else (len(table.file_uris()), bytes_of(path), table.version())
-
-
 def _days(groups: Sequence[CompactionGroup]) -> tuple[date, ...]:
     """The days of a table's first partition column; a table without partitions has none."""
     firsts = {group.partition[0] for group in groups if group.partition}
@@ -296,6 +274,6 @@ def _partitions(groups: Sequence[CompactionGroup]) -> str:
     return ", ".join(sorted({"/".join(v or "" for v in g.partition) or "files" for g in groups}))
 
 
-def _skipped(result: MaintainedTable, what: str, target: _DeltaTable) -> MaintainedTable:
+def _skipped(result: MaintainedTable, what: str, target: LakeDeltaTable) -> MaintainedTable:
     why = f"{what}: a load of {target.table.name} is under way"
     return replace(result, skipped=(*result.skipped, why))

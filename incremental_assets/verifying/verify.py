@@ -6,14 +6,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from incremental_assets.days import DayRange, named
 from incremental_assets.delta.delta_table import bytes_of, open_table, version_of
 from incremental_assets.engine.batch import quarantine_path
-from incremental_assets.engine.superseded import superseded
 from incremental_assets.errors import DefinitionError, LakeError
 from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.ledger.ledger import ledger_path
@@ -25,15 +23,14 @@ from incremental_assets.spark.load_session import own_session, size_of
 from incremental_assets.table import Table
 from incremental_assets.verifying.bronze import Reload, reload, reload_of
 from incremental_assets.verifying.compare import compare
+from incremental_assets.verifying.quarantine import quarantine_compared
 from incremental_assets.verifying.rebuild import clone_bronze, rebuild
 from incremental_assets.verifying.rows import (
-    QUARANTINED,
     RowSelection,
     as_hashed,
     by_hash,
     by_key,
     by_line,
-    quarantine_rows,
     rebuilt_rows,
     table_rows,
     with_lines,
@@ -207,7 +204,7 @@ def _compared(
     days: DayRange | None,
 ) -> Verified:
     """Rebuild the parts of the scope, and compare the table with its rebuild."""
-    notes = list(found.notes)
+    notes, history = list(found.notes), fixed.view.table(table.name)
     clone_bronze(lakehouse, scratch, scope.bronze, fixed.view, fixed.versions)
     for part in scope.parts:
         notes += rebuild(scratch, part, fixed.view)
@@ -219,8 +216,10 @@ def _compared(
         real = table_rows(session, path, found.version, selection, "dt")
         rebuilt = rebuilt_rows(session, again, real, selection, "dt")
         rows = compare(real, rebuilt, by_key(table, real, rebuilt))
-        quarantine, more = _quarantine(session, lakehouse, scratch, table, fixed, selection)
-    notes += [*more, *_makers(fixed.view.table(table.name), rows, quarantine)]
+        quarantine, more = quarantine_compared(
+            session, lakehouse, scratch, table, history, fixed.quarantine, selection
+        )
+    notes += [*more, *_makers(history, rows, quarantine)]
     rebuilt_days = {part.table.name: len(part.days) for part in scope.parts}
     return replace(
         found, rows=rows, quarantine=quarantine, notes=tuple(notes), rebuilt=rebuilt_days
@@ -246,59 +245,6 @@ def _selection(table: Table, scope: VerifyScope, days: DayRange | None) -> RowSe
     """The days to compare. Rows of recomputed keys are on days of their own, which none holds."""
     except_days = () if table.write.recomputes_keys else tuple(scope.left_out)
     return RowSelection(days, except_days, scope.before)
-
-
-def _quarantine(
-    session: SparkSession,
-    lakehouse: Lakehouse,
-    scratch: Lakehouse,
-    table: Table,
-    fixed: _Fixed,
-    selection: RowSelection,
-) -> tuple[Compared, list[str]]:
-    """The quarantine against that of the rebuild, but for days of which rows were dropped."""
-    if not table.is_typed:
-        return Compared(), []
-    history = fixed.view.table(table.name)
-    left_out = _dropped(history) | _expired(lakehouse, history)
-    selection = replace(selection, except_days=(*selection.except_days, *left_out))
-    again = quarantine_path(scratch.settings, table)
-    version = None if (there := open_table(again)) is None else there.version()
-    settled = history.unsettled[0].batch - 1 if history.unsettled else history.last_batch
-    outdated = superseded(history.outcomes)
-    path = quarantine_path(lakehouse.settings, table)
-    real = quarantine_rows(session, path, fixed.quarantine, selection, settled, outdated)
-    rebuilt = quarantine_rows(session, again, version, selection, 2**31)
-    notes = (
-        [f"quarantine of {named(left_out)} is not compared: rows were dropped, or have expired"]
-        if left_out
-        else []
-    )
-    sides = _both(real, rebuilt)
-    return (Compared() if sides is None else compare(*sides, QUARANTINED)), notes
-
-
-def _both(real: DataFrame | None, rebuilt: DataFrame | None) -> tuple[DataFrame, DataFrame] | None:
-    """Both sides, of which one may be empty; None where there is neither."""
-    if real is None:
-        return None if rebuilt is None else (rebuilt.where("false"), rebuilt)
-    return real, real.where("false") if rebuilt is None else rebuilt
-
-
-def _dropped(history: TableHistory) -> set[date]:
-    """The days of which rows were dropped from quarantine, and that were not rebuilt since."""
-    dropped = {e.day: e.batch for e in history.outcomes if e.state == "dropped"}
-    rebuilt = {e.day: e.batch for e in history.committed if e.mode == "rebuild"}
-    return {day for day, batch in dropped.items() if rebuilt.get(day, 0) < batch}
-
-
-def _expired(lakehouse: Lakehouse, history: TableHistory) -> set[date]:
-    """The days of which rows may have been in quarantine for too long."""
-    keep = lakehouse.settings.quarantine_days
-    if not keep:
-        return set()
-    before = lakehouse.now() - timedelta(days=keep)
-    return {e.day for e in history.loads if e.rows_quarantined and e.recorded_at < before}
 
 
 def _makers(history: TableHistory, *found: Compared) -> list[str]:

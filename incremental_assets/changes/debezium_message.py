@@ -1,0 +1,106 @@
+"""Taking a Debezium event out of its message: Kafka's and Kafka Connect's wrappers around it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
+from operator import and_
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from incremental_assets.changes.log_position import SOURCE, TIMES, TRANSACTION
+from incremental_assets.typed_text import instant
+
+
+def struct_type(fields: Mapping[str, str]) -> str:
+    """The SQL type of a struct with these fields."""
+    return "struct<" + ",".join(f"`{name}`:{kind}" for name, kind in fields.items()) + ">"
+
+
+# All that is looked at, in one cast: what is not there, or of another type, is null.
+_EVENT = struct_type(
+    dict.fromkeys(("op", "__op", "__deleted", "status"), "string")
+    | dict.fromkeys(("before", "after"), "variant")
+    | dict.fromkeys(("key", "value", "payload"), "variant")
+    | dict.fromkeys(("id", "ddl", "tableChanges"), "variant")
+    | {"source": struct_type({"collection": "string", "snapshot": "string", **SOURCE, **TIMES})}
+    | {"transaction": struct_type(TRANSACTION)}
+    | TIMES
+)
+# Flattened, `source.lsn` is `__source_lsn` or `__lsn`, but a bare `__ts_ms` is the envelope's own.
+_FLAT = struct_type(
+    {f"__{name}": kind for name, kind in ({"snapshot": "string"} | SOURCE | TIMES).items()}
+    | {f"__source_{n}": kind for n, kind in ({"snapshot": "string"} | SOURCE | TIMES).items()}
+    | {f"__transaction_{name}": kind for name, kind in TRANSACTION.items()}
+)
+_WRAPPER = struct_type({"schema": "variant", "payload": "variant"})
+
+
+def unwrapped_events(rows: DataFrame, time: str) -> DataFrame:
+    """The event as a variant and by its fields, and the message's key."""
+    value, event = F.col("_dbz_value"), F.col("_dbz_event")
+    rows = rows.withColumn("_dbz_value", F.col("payload"))
+    rows = rows.withColumn("_dbz_event", value.try_cast(_EVENT))
+    if time:
+        rows = rows.withColumn("_dbz_value", _with_envelope(time))
+        rows = rows.withColumn("_dbz_event", value.try_cast(_EVENT))
+    named = F.when(~_is_event(), parsed(event["key"]))
+    # Of a topic that was dumped as a table, the key is a column of its own.
+    has_key = "_key" in rows.columns
+    rows = rows.withColumn("_dbz_key", F.coalesce(F.col("_key"), named) if has_key else named)
+    of_connect = F.col("_dbz_key").try_cast(_WRAPPER)
+    is_wrapper = of_connect["schema"].isNotNull() & of_connect["payload"].isNotNull()
+    unwrapped = F.when(is_wrapper, of_connect["payload"]).otherwise(F.col("_dbz_key"))
+    rows = rows.withColumn("_dbz_key", unwrapped)
+    # Kafka's message around Connect's wrapper around the event: at most two to take off.
+    for _ in range(2):
+        inside = event["value"].isNotNull() & (
+            event["key"].isNotNull() | ~F.is_variant_null(event["value"])
+        )
+        rows = rows.withColumn("_dbz_known", _is_event())
+        rows = rows.withColumn(
+            "_dbz_value",
+            F.when(F.col("_dbz_known"), value)
+            .when(inside, parsed(event["value"]))
+            .when(event["payload"].isNotNull(), parsed(event["payload"]))
+            .otherwise(value),
+        )
+        taken_off = F.when(F.col("_dbz_known"), event).otherwise(value.try_cast(_EVENT))
+        rows = rows.withColumn("_dbz_event", taken_off)
+    flat = event["__op"].isNotNull() | event["__deleted"].isNotNull()
+    rows = rows.withColumns(
+        {"_dbz_known": _is_event(), "_dbz_flat": F.coalesce(flat, F.lit(False))}
+    )
+    return rows.withColumn("_dbz_meta", F.when(F.col("_dbz_flat"), value.try_cast(_FLAT)))
+
+
+def _with_envelope(time: str) -> Column:
+    """A row alone as an event of its own; anything else as it is."""
+    value, event = F.col("_dbz_value"), F.col("_dbz_event")
+    fields = value.try_cast(struct_type({time.replace("`", "``"): "variant"}))
+    at = F.unix_micros(instant(fields[time].try_cast("string")))
+    row = F.struct(F.lit("c").alias("op"), value.alias("after"), at.alias("ts_us"))
+    parts = ("op", "__op", "__deleted", "before", "after", "value", "payload", "source")
+    alone = reduce(and_, (event[name].isNull() for name in parts))
+    return F.when(at.isNotNull() & alone, F.to_variant_object(row)).otherwise(value)
+
+
+def _is_event() -> Column:
+    event = F.col("_dbz_event")
+    images = F.coalesce(event["before"], event["after"]).isNotNull() | event["source"].isNotNull()
+    flattened = F.coalesce(event["__op"], event["__deleted"]).isNotNull()
+    return F.coalesce((event["op"].isNotNull() & images) | flattened, F.lit(False))
+
+
+def parsed(value: Column) -> Column:
+    """Text that holds JSON is that JSON; anything else is as it was."""
+    is_object = value.try_cast("struct<a:variant>").isNotNull()
+    return F.when(is_object, value).otherwise(
+        F.coalesce(F.try_parse_json(value.try_cast("string")), value)
+    )
+
+
+def non_null(value: Column) -> Column:
+    """JSON null is nothing."""
+    return F.when(~F.is_variant_null(value), value)

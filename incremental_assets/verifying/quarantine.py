@@ -1,0 +1,80 @@
+"""Comparing a table's quarantine with that of its rebuild."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date, timedelta
+
+from pyspark.sql import DataFrame, SparkSession
+
+from incremental_assets.days import named
+from incremental_assets.delta.delta_table import open_table
+from incremental_assets.engine.batch import quarantine_path
+from incremental_assets.engine.superseded import superseded
+from incremental_assets.lakehouse import Lakehouse
+from incremental_assets.ledger.table_history import TableHistory
+from incremental_assets.table import Table
+from incremental_assets.verifying.compare import compare
+from incremental_assets.verifying.rows import (
+    QUARANTINED,
+    RowSelection,
+    quarantine_rows,
+)
+from incremental_assets.verifying.verified import Compared
+
+
+def quarantine_compared(
+    session: SparkSession,
+    lakehouse: Lakehouse,
+    scratch: Lakehouse,
+    table: Table,
+    history: TableHistory,
+    version: int | None,
+    selection: RowSelection,
+) -> tuple[Compared, list[str]]:
+    """The quarantine at a version against that of the rebuild, and notes.
+
+    Days of which rows were dropped are left out.
+    """
+    if not table.is_typed:
+        return Compared(), []
+    left_out = _dropped(history) | _expired(lakehouse, history)
+    selection = replace(selection, except_days=(*selection.except_days, *left_out))
+    again = quarantine_path(scratch.settings, table)
+    there = open_table(again)
+    rebuilt_version = None if there is None else there.version()
+    settled = history.unsettled[0].batch - 1 if history.unsettled else history.last_batch
+    outdated = superseded(history.outcomes)
+    path = quarantine_path(lakehouse.settings, table)
+    real = quarantine_rows(session, path, version, selection, settled, outdated)
+    rebuilt = quarantine_rows(session, again, rebuilt_version, selection, 2**31)
+    notes = (
+        [f"quarantine of {named(left_out)} is not compared: rows were dropped, or have expired"]
+        if left_out
+        else []
+    )
+    sides = _both(real, rebuilt)
+    return (Compared() if sides is None else compare(*sides, QUARANTINED)), notes
+
+
+def _both(real: DataFrame | None, rebuilt: DataFrame | None) -> tuple[DataFrame, DataFrame] | None:
+    """Both sides, of which one may be empty; None where there is neither."""
+    if real is None:
+        return None if rebuilt is None else (rebuilt.where("false"), rebuilt)
+    return real, real.where("false") if rebuilt is None else rebuilt
+
+
+def _dropped(history: TableHistory) -> set[date]:
+    """The days of which rows were dropped from quarantine, and that were not rebuilt since."""
+    dropped = {e.day: e.batch for e in history.outcomes if e.state == "dropped"}
+    rebuilt = {e.day: e.batch for e in history.committed if e.mode == "rebuild"}
+    return {day for day, batch in dropped.items() if rebuilt.get(day, 0) < batch}
+
+
+def _expired(lakehouse: Lakehouse, history: TableHistory) -> set[date]:
+    """The days of which rows may have been in quarantine for too long."""
+    keep = lakehouse.settings.quarantine_days
+    if not keep:
+        return set()
+    before = lakehouse.now() - timedelta(days=keep)
+    return {e.day for e in history.loads if e.rows_quarantined and e.recorded_at < before}
