@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import cached_property
 
 from incremental_assets.changes.detector import Detector
+from incremental_assets.changes.request import ReadRequest
 from incremental_assets.changes.target_state import TargetState
 from incremental_assets.errors import DefinitionError
 from incremental_assets.quality.rule import Rule, needs_lake
@@ -94,3 +95,20 @@ class TargetTable:
     def quarantine_name(self) -> str:
         """The application that the load is in the log of its quarantine."""
         return f"quarantine of {self.name}"
+
+
+def request_of(target: TargetTable, state: TargetState, now: datetime) -> ReadRequest:
+    """What the detector is asked, of the source as it is now. Raises SourceError."""
+    return ReadRequest(
+        target.name,
+        target.fixed or target.source.fix(),
+        state,
+        now,
+        target.key,
+        target.partition_by,
+        target.rules,
+        target.max_records,
+        target.start,
+        target.at,
+        target.snapshot,
+    )

@@ -7,8 +7,7 @@ from datetime import datetime
 
 from incremental_assets.changes.inspection import SourceStatus
 from incremental_assets.engine.settling import TargetSettling
-from incremental_assets.engine.target import TargetTable
-from incremental_assets.engine.target_load import request_of
+from incremental_assets.engine.target import TargetTable, request_of
 from incremental_assets.engine.target_table import refuse_filled, refuse_other_files
 from incremental_assets.ledger.consistency import require_consistent
 from incremental_assets.ledger.ledger import Ledger

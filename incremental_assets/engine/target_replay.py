@@ -23,7 +23,8 @@ from pyspark.sql import DataFrame, SparkSession
 from incremental_assets.changes.detector import NewRows, SourceWindow
 from incremental_assets.delta.columns import HASH
 from incremental_assets.engine.target import TargetTable
-from incremental_assets.engine.target_load import Loaded, TargetSteps, load_target
+from incremental_assets.engine.target_load import load_target
+from incremental_assets.engine.target_steps import Loaded, TargetSteps
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import Kind

@@ -14,8 +14,7 @@ from datetime import datetime
 
 from incremental_assets.changes.target_state import QUARANTINE_FROM
 from incremental_assets.engine.settling import TargetSettling
-from incremental_assets.engine.target import TargetTable
-from incremental_assets.engine.target_load import request_of
+from incremental_assets.engine.target import TargetTable, request_of
 from incremental_assets.errors import DefinitionError, SourceError, WatermarkError
 from incremental_assets.ledger.entry import Entry, FileEntry
 from incremental_assets.ledger.ledger import Ledger

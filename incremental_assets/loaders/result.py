@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from incremental_assets.engine.target_load import Loaded
+from incremental_assets.engine.target_steps import Loaded
 from incremental_assets.quality.judge import RuleResult
 
 

@@ -13,10 +13,11 @@ from typing import ParamSpec, TypeVar
 from pyspark.sql import SparkSession
 
 from incremental_assets.engine.target import TargetTable
-from incremental_assets.engine.target_load import Loaded, load_target
+from incremental_assets.engine.target_load import load_target
 from incremental_assets.engine.target_plan import TargetPlan, plan_target
 from incremental_assets.engine.target_replay import replay_target
 from incremental_assets.engine.target_rewind import RewoundTarget, rewind_target
+from incremental_assets.engine.target_steps import Loaded
 from incremental_assets.errors import DefinitionError
 from incremental_assets.loaders.result import LoadResult
 from incremental_assets.settings import location

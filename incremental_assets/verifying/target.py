@@ -24,8 +24,8 @@ from incremental_assets.delta.columns import BATCH, ORDER
 from incremental_assets.delta.delta_table import bytes_of, ensure_table, field_of, open_table
 from incremental_assets.delta.read import read_version
 from incremental_assets.engine.settling import TargetSettling
-from incremental_assets.engine.target import TargetTable
-from incremental_assets.engine.target_load import load_target, request_of
+from incremental_assets.engine.target import TargetTable, request_of
+from incremental_assets.engine.target_load import load_target
 from incremental_assets.errors import ConflictError, DefinitionError, LakeError
 from incremental_assets.frames import quoted
 from incremental_assets.ledger.consistency import require_consistent

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from incremental_assets.engine import target_load as load_module
+from incremental_assets.engine import target_steps as load_module
 
 
 class Killed(BaseException):

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from incremental_assets.delta.delta_log import find_commit
-from incremental_assets.engine import target_load as load_module
+from incremental_assets.engine import target_steps as load_module
 from incremental_assets.errors import LedgerError
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger

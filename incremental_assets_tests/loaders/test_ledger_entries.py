@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from incremental_assets.engine import target_load as load_module
+from incremental_assets.engine import target_steps as load_module
 from incremental_assets.errors import ConflictError
 from incremental_assets.ledger.entry import Entry, Touched, Window
 from incremental_assets.ledger.ledger import Ledger

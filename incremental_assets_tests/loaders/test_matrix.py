@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from incremental_assets.engine import target_load as load_module
+from incremental_assets.engine import target_steps as load_module
 from incremental_assets.loaders import LoadResult, SequenceBasedLoader, TimestampBasedLoader
 from incremental_assets.writes import OverwriteDays, ReplaceDay, WriteStrategy
 from incremental_assets_tests.loaders.conftest import Place

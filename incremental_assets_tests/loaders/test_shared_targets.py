@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from incremental_assets.engine import target_load as load_module
+from incremental_assets.engine import target_steps as load_module
 from incremental_assets.loaders import LoadResult, SequenceBasedLoader
 from incremental_assets.writes import Append, DeleteInsert, Merge, WriteStrategy
 from incremental_assets_tests.loaders.conftest import Place

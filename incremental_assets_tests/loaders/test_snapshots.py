@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame
 
 from incremental_assets.changes import snapshot_changes as snapshot_module
-from incremental_assets.engine import target_load as load_module
+from incremental_assets.engine import target_steps as load_module
 from incremental_assets.errors import SnapshotError, SourceError
 from incremental_assets.loaders import DeltaDiffLoader, DetectedChanges
 from incremental_assets.quality.rules import at_least, quarantine

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from incremental_assets.engine import target_load as load_module
+from incremental_assets.engine import target_steps as load_module
 from incremental_assets.errors import DefinitionError, SourceError
 from incremental_assets.loaders import (
     CDCLoader,

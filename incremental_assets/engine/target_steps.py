@@ -1,0 +1,300 @@
+"""The steps of a batch of a loader's target."""
+
+from __future__ import annotations
+
+import getpass
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import ClassVar
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from incremental_assets.changes.detector import NewRows, SourceWindow
+from incremental_assets.changes.inspection import FINGERPRINT
+from incremental_assets.changes.position import Position
+from incremental_assets.changes.target_state import QUARANTINE_FROM, TargetState
+from incremental_assets.delta.columns import HASH
+from incremental_assets.delta.delta_log import find_commit
+from incremental_assets.delta.delta_table import bytes_of
+from incremental_assets.delta.publish import publish
+from incremental_assets.delta.read import plain_files
+from incremental_assets.delta.staged_write import StagedWrite
+from incremental_assets.delta.transaction import Transaction
+from incremental_assets.engine.conformed import conformed
+from incremental_assets.engine.load import Steps
+from incremental_assets.engine.target import TargetTable, request_of
+from incremental_assets.engine.target_note import commit_note, touched_days
+from incremental_assets.engine.target_quarantine import does_leave, put, tidy
+from incremental_assets.engine.target_table import (
+    ensure_columns,
+    ensure_key,
+    last_number,
+)
+from incremental_assets.errors import ConflictError, GateError, IncrementalAssetsError, LakeError
+from incremental_assets.frames import Frames
+from incremental_assets.ledger.consistency import new_token
+from incremental_assets.ledger.entry import Entry, Kind, Window
+from incremental_assets.ledger.ledger import Ledger
+from incremental_assets.ledger.settle import record
+from incremental_assets.ledger.tail import TableTail
+from incremental_assets.quality.examples import examples
+from incremental_assets.quality.gate import Counted, count
+from incremental_assets.quality.judge import RuleResult, judge_target
+from incremental_assets.quality.reasons import is_good
+from incremental_assets.spark.failure import what_failed
+from incremental_assets.spark.load_session import batch_frames, size_of
+from incremental_assets.writes.destination import ChangeSet, Destination
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a load did. `entry` is its row of the ledger; None if there was nothing to do."""
+
+    before: str
+    after: str
+    entry: Entry | None
+    version: int | None
+    seconds: float
+    notes: tuple[str, ...] = ()
+    checks: tuple[RuleResult, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """The rows that are new, what each rule found of them, and what is logged."""
+
+    new: NewRows
+    checks: tuple[RuleResult, ...]
+    notes: tuple[str, ...]
+
+
+class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
+    """Reads what is new in the source of a target, and claims a batch when there is some."""
+
+    claims_before_read: ClassVar[bool] = False
+    kind: ClassVar[Kind] = "advance"
+
+    def __init__(
+        self,
+        target: TargetTable,
+        state: TargetState,
+        ledger: Ledger,
+        tail: TableTail,
+        spark: SparkSession,
+        now: datetime,
+        log: Callable[[str], None],
+        started: float,
+    ) -> None:
+        self._target = target
+        self._ledger = ledger
+        self._tail = tail
+        self._spark = spark
+        self._now = now
+        self._log = log
+        self._started = started
+        self.before = state.last.high if state.last else target.start
+        self._request = request_of(target, state, now)
+        self._claim: Entry | None = None
+        self._new: NewRows | None = None
+        self._releases = False
+
+    def number(self) -> int:
+        return self._claimed.batch
+
+    def frames(self) -> Frames:
+        paths = [path for path in (self._target.path, self._target.snapshot) if path]
+        size = size_of(0, [self._request.source.size(), *map(bytes_of, paths)])
+        return batch_frames(lambda: self._spark, lambda: size)
+
+    def read(self, frames: Frames) -> SourceWindow | None:
+        return self._target.changes.read(self._request, frames)
+
+    def gate(self, frames: Frames, read: SourceWindow) -> _Judged | None:
+        target = self._target
+        deletes = None if read.live is None else ~read.live
+        counted = count(read.rows, target.rules, None, None, deletes=deletes, values=read.values)
+        checks = self._checks(read, counted, deletes)
+        failed = [r for r in checks if r.severity == "fail" and not r.passed]
+        if failed:
+            raise GateError(
+                f"{target.name}: held back by {'; '.join(map(_in_words, failed))}. Nothing was "
+                "published and the watermark did not move; correct the source or the rule, and "
+                "load again."
+            )
+        new = self._advanced(frames, read, counted)
+        if new is None:
+            return None
+        self._new, self._releases = new, self._does_release(frames, read, new)
+        warned = [_in_words(r) for r in checks if r.severity == "warn" and not r.passed]
+        reasons = counted.whole.reasons.items()
+        by_reason = sorted(f"{rows} rows quarantined: {reason}" for reason, rows in reasons)
+        return _Judged(new, checks, (*warned, *by_reason, *new.notes))
+
+    def claim(self) -> None:
+        """Write the next number to the ledger, unless somebody else did since it was read."""
+        target, source, tail = self._target, self._request.source, self._tail
+        assert self._new is not None
+        new, expected = self._new, tail.last_batch
+        ensure_columns(target, new)
+        self._request = replace(self._request, state=self._request.state.with_table())
+        ensure_key(target, self._request.state)
+        number = expected + 1 if expected else last_number(target) + 1
+        entry = Entry(
+            table=target.name,
+            batch=number,
+            day=self._now.date(),
+            state="claimed",
+            kind=self.kind,
+            mode=target.write.mode,
+            detector=new.after.detector,
+            recorded_at=self._now,
+            windows=(Window(source.path, 0, source.version or 0),),
+            files=new.files,
+            bytes=sum(file.size for file in new.files) or source.size(),
+            who=getpass.getuser(),
+            low=self.before,
+            high=new.after.high,
+            position=self._after(new, number).as_json(),
+            token=new_token(),
+        )
+
+        def decide(seen: TableTail) -> Sequence[Entry]:
+            if seen.last_batch != expected:
+                raise ConflictError(
+                    f"{target.name}: another load claimed batch {seen.last_batch} meanwhile. "
+                    "Nothing was published by this one; load again."
+                )
+            return [entry]
+
+        self._ledger.transact_on(target.name, decide)
+        self._claim = entry
+
+    @property
+    def _claimed(self) -> Entry:
+        assert self._claim is not None
+        return self._claim
+
+    def quarantine(self, frames: Frames, read: SourceWindow, judged: _Judged) -> None:
+        target, new = self._target, judged.new
+        for note in judged.notes:
+            self._log(f"{target.name}: {note}")
+        if new.quarantined or self._releases:
+            leaving = self._settled(frames, read, new) if self._releases else None
+            put(target, self._request.state, new, self.number(), leaving)
+
+    def stage(self, frames: Frames, read: SourceWindow, judged: _Judged) -> StagedWrite | None:
+        target, new, state = self._target, judged.new, self._request.state
+        target.changes.before_commit(self._request, frames, new, self.number())
+        every = new.every
+        changes = ChangeSet(
+            conformed(new.rows.where(is_good()), state.columns),
+            new.own,
+            new.deletes,
+            None if every is None else conformed(every.where(is_good()), state.columns),
+            new.read - new.quarantined,
+        )
+        return target.write.stage(frames, self._destination(), changes)
+
+    def commit(self, read: SourceWindow, judged: _Judged, write: StagedWrite | None) -> Loaded:
+        assert write is not None
+        target, new, claim = self._target, judged.new, self._claimed
+        touched = touched_days(target, write)
+        done = replace(
+            claim,
+            state="committed",
+            touched=touched,
+            rows_read=new.read,
+            rows_inserted=write.rows_inserted,
+            rows_updated=write.rows_updated,
+            rows_deleted=write.deleted,
+            rows_quarantined=new.quarantined,
+        )
+        if write.changes:
+            publish(
+                write.staged,
+                Transaction(target.name, claim.batch, commit_note(done, touched)),
+                replaced_files=write.replaced,
+                replaced_by=write.replaced_by,
+                searched_files=write.scope if target.write.by_key else None,
+            )
+            commit = find_commit(target.path, target.name, claim.batch)
+            done = replace(done, target_version=commit.version if commit else None)
+        version = done.target_version or self._request.state.version
+        return Loaded(self.before, done.high, done, version, 0.0, judged.notes, judged.checks)
+
+    def record(self, outcome: Loaded) -> Loaded:
+        assert outcome.entry is not None
+        seconds = time.monotonic() - self._started
+        entry = replace(outcome.entry, seconds=round(seconds, 3))
+        record(self._ledger, self._target.name, [entry])
+        if self._releases:
+            tidy(self._target, self.number(), self._log)
+        return replace(outcome, entry=entry, seconds=seconds)
+
+    def explained(self, error: Exception) -> IncrementalAssetsError:
+        return LakeError(
+            f"{self._target.name}: Spark failed: {what_failed(error)}. Nothing was published that "
+            "is not whole, and the watermark did not move "
+            f"({self._target.source.path}); look into this error, and load again."
+        )
+
+    def _advanced(self, frames: Frames, read: SourceWindow, counted: Counted) -> NewRows | None:
+        return self._target.changes.advance(self._request, frames, read, counted)
+
+    def _after(self, new: NewRows, number: int) -> Position:
+        """The position after the batch, with what the ledger has to know besides."""
+        counts_from = number if self._releases else self._request.state.quarantine_from
+        state = {**new.after.state, **({QUARANTINE_FROM: counts_from} if counts_from else {})}
+        if self.kind == "advance" and not self._target.changes.is_log:
+            state[FINGERPRINT] = self._request.source.fingerprint
+        return replace(new.after, state=state)
+
+    def _leaving(self, frames: Frames, read: SourceWindow, new: NewRows) -> Sequence[DataFrame]:
+        """The rows, by `_hash`, that are in quarantine no more once the batch is committed."""
+        if new.identity is None:
+            return []
+        return [read.rows.where(is_good()).select(F.col(new.identity).alias(HASH))]
+
+    def _does_release(self, frames: Frames, read: SourceWindow, new: NewRows) -> bool:
+        leaving = self._leaving(frames, read, new)
+        return does_leave(self._request.state, frames.session, leaving)
+
+    def _settled(self, frames: Frames, read: SourceWindow, new: NewRows) -> Sequence[DataFrame]:
+        """These, and rows in quarantine that the batch puts there again as it judged them."""
+        return self._leaving(frames, read, new)
+
+    def _checks(
+        self, read: SourceWindow, counted: Counted, deletes: Column | None
+    ) -> tuple[RuleResult, ...]:
+        target = self._target
+        broken = sum(counted.broken.values())
+        found = (
+            examples(read.rows, target.rules, None, target.key, deletes, broken=broken)
+            if broken
+            else {}
+        )
+        return tuple(judge_target(counted, target.rules, found))
+
+    def _destination(self) -> Destination:
+        target, state = self._target, self._request.state
+        # A table that may have been there before is partitioned as it is.
+        version = state.version
+        assert version is not None
+        return Destination(
+            target.name,
+            target.path,
+            self.number(),
+            target.key,
+            target.changes.order,
+            plain_files(target.path, version).partition_by,
+            state.known_types(),
+            is_log=target.changes.is_log,
+        )
+
+
+def _in_words(result: RuleResult) -> str:
+    such = f", such as {'; '.join(result.examples)}" if result.examples else ""
+    return f"{result.rule}: {result.found}{such}"
