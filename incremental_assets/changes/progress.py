@@ -81,14 +81,14 @@ def step(
         since = None
     notes = [f"{detector.column} has gaps: {_shown(new_gaps)}"] if new_gaps else []
     remembered = [*open_gaps, *new_gaps]
-    given_up = remembered[: -detector.most_gaps] if detector.most_gaps else remembered
-    if given_up:
+    forgotten = remembered[: -detector.most_gaps] if detector.most_gaps else remembered
+    if forgotten:
         notes.append(
-            f"{detector.column}: {len(given_up)} old gaps are given up: {_shown(given_up)}"
+            f"{detector.column}: {len(forgotten)} old gaps are given up: {_shown(forgotten)}"
         )
     high = top if above else before.high
     return SequenceStep(
-        None, Progress(high, tuple(remembered[len(given_up) :]), since), tuple(notes)
+        None, Progress(high, tuple(remembered[len(forgotten) :]), since), tuple(notes)
     )
 
 

@@ -1,4 +1,4 @@
-"""What one batch has in hand, and what it gives back; shared by the kinds of batches."""
+"""A batch, its outcome, and what a kind of batch has to do."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Batch:
 
     @property
     def path(self) -> str:
-        """Where the table lies."""
+        """The path of the table."""
         return f"{self.settings.lake}/{self.table.name}"
 
     @property
@@ -126,7 +126,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a batch: an entry per day, what each rule found, and notes for the log.
+    """The outcome of a batch: an entry per day, what each rule found, and notes for the log.
 
     `counted` is what the gate counted of typed rows.
     """
@@ -189,12 +189,12 @@ class BatchKind(ABC, Generic[C]):
         """The outcome of a batch, from its commit alone."""
 
     def explained(self, batch: Batch, error: Exception) -> IncrementalAssetsError | None:
-        """What failed, where the source explains an error of Spark."""
+        """The error to raise where the source explains an error of Spark; else None."""
         return None
 
 
 def verdict(results: Sequence[RuleResult]) -> dict[str, Any]:
-    """What becomes of a day: the `state` of its entry, and what it is `held_by`."""
+    """The fields `state` and `held_by` of a day's entry, by the results of the rules."""
     failed = {r.rule: r.found for r in results if r.severity == "fail" and not r.passed}
     return {"state": "held" if failed else "committed", "held_by": hold_reason(failed)}
 

@@ -1,4 +1,4 @@
-"""What all bronze tables share: their columns, lines as they landed, the day that judges one."""
+"""What all bronze tables share: columns, landed lines, and the silver day that judges a line."""
 
 from __future__ import annotations
 

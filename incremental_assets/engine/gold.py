@@ -1,4 +1,4 @@
-"""What batches of gold tables share: the frames that they read, the rows they make, the verdict."""
+"""What batches of gold tables share: reading upstreams, running the transform, judging its rows."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def examples_of_broken(
 def judged(
     batch: Batch, counts: DayCounts, found: Mapping[str, Any], examples_of: Examples
 ) -> list[RuleResult]:
-    """What each rule of the table says to made rows, with what was counted of them."""
+    """The results of the rules on made rows, with what was counted of them."""
     rules = batch.table.rules
     measured = {name: found.get(f"measure_{name}") for name in measures_of(rules)}
     counts = replace(counts, measured=measured, measured_rows=counts.rows)

@@ -81,7 +81,7 @@ class JoinedBatch(DayBatch[_Joined]):
 
 
 def _changed_facts(session: SparkSession, batch: Batch) -> DataFrame:
-    """The facts of the batch's days that are new to the table, or look up what has changed."""
+    """The facts of the batch's days that are new to the table, or look up a changed version."""
     table = batch.table
     facts = table.upstreams[0].table.name
     by_low: dict[int, list[date]] = {}
@@ -130,9 +130,9 @@ def _days_that_look_up(batch: Batch, index: int) -> list[date]:
 
 
 def _changed_keys(session: SparkSession, batch: Batch, index: int, read: AsOf) -> DataFrame | None:
-    """The keys of which something else is known than when the table last looked them up.
+    """The keys whose version differs from the one that the table last looked up.
 
-    None where that cannot be told any more.
+    None where that is no longer known.
     """
     name = read.table.name
     low = min(work.windows[index].low for work in batch.work.days.values())

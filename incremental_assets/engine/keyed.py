@@ -35,10 +35,10 @@ _SINCE = "_since"
 
 @dataclass(frozen=True)
 class _ChangedKeys:
-    """The keys that changed, each with the first day `_since` that did, and what feeds them.
+    """The keys that changed, each with the first day `_since` that did, and their facts.
 
-    `first` is the first of these days. `facts` are the upstream's rows of these keys, for a table
-    that carries on from `_since` on; `present` the table's own rows of these keys, None before
+    `first` is the first of these days. `facts` are the upstream's rows of these keys, of a table
+    with running columns from `_since` on; `present` the table's own rows of these keys, None before
     there are any.
     """
 
@@ -245,7 +245,7 @@ def _judge(
 
 
 def _with_changes(entry: Entry, write: StagedWrite, *, first: bool) -> Entry:
-    """What the batch did stands at its first day: keys are of no day."""
+    """The counts of the batch are recorded on its first day, for its keys belong to no day."""
     if not first:
         return entry
     return replace(

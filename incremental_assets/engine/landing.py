@@ -80,7 +80,7 @@ class LandingBatch(BatchKind[_LandedRows]):
         return write if write.changes else None
 
     def note(self, batch: Batch, read: _LandedRows, entries: Sequence[Entry]) -> str:
-        """With the rows that a repair only carried_forward over."""
+        """The note, with the rows that a repair carried forward."""
         found = json.loads(note(batch.number, entries))
         carried_forward = read.carried_forward.items()
         found["carried"] = {

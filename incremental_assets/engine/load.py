@@ -22,7 +22,7 @@ from incremental_assets.frames import Frames
 from incremental_assets.spark.failure import SPARK_ERRORS
 
 R = TypeVar("R")  # what is read
-G = TypeVar("G")  # what the gate says of it
+G = TypeVar("G")  # the gate's verdict
 O = TypeVar("O")  # the outcome  # noqa: E741
 
 
@@ -69,7 +69,7 @@ class Steps(ABC, Generic[R, G, O]):
 
     @abstractmethod
     def explained(self, error: Exception) -> IncrementalAssetsError:
-        """What a failure of Spark means to whoever loads."""
+        """The error to raise for a failure of Spark."""
 
 
 def load(steps: Steps[R, G, O]) -> O | None:

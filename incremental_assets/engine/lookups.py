@@ -70,7 +70,7 @@ def looked_up_versions(table: Table, lake: str) -> Mapping[str, int]:
 
 
 def _is_begun(batch: Batch, table: Table) -> bool:
-    """Whether a table was loaded, or claims its first load now: the ledger's last word decides."""
+    """Whether a table was loaded, or is claimed for its first load; the ledger's tail decides."""
     if batch.view.table(table.name).high:
         return True
     tail = Ledger(ledger_path(batch.settings.lake)).tail(table.name)

@@ -22,8 +22,8 @@ def put_in_quarantine(
 ) -> None:
     """Put the rows that have reasons into quarantine.
 
-    What lay there of the same windows is dropped once the batch has its outcome; what is seen
-    again keeps the moment when it was seen first.
+    The rows that were in quarantine for the same windows are dropped once the batch has its
+    outcome. A row that is quarantined again keeps its `first_seen`.
     """
     schema = batch.table.schema
     if schema is not None:
@@ -41,9 +41,9 @@ def put_in_quarantine(
 
 
 def judged_again(history: TableHistory, entries: Sequence[Entry]) -> Mapping[date, int]:
-    """The days whose rows lie in quarantine already and are judged again, with the first batch.
+    """The days whose quarantined rows are judged again, each with the first of their batches.
 
-    A held batch over the same window is replaced, and by a rebuild or a replay everything before.
+    An advance replaces held batches over the same window, a rebuild or a replay all earlier ones.
     """
     found: dict[date, int] = {}
     for entry in entries:

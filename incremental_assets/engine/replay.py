@@ -50,9 +50,9 @@ class _Tried:
 class ReplayBatch(DayBatch[tuple[_Tried, ...]]):
     """Reads from bronze the rows that lie in quarantine: all, or those with one `reason`.
 
-    What passes is merged like late data. The batch says again what quarantine holds of its days,
-    and its commit decides: before it nothing has left quarantine, after it what passed is in the
-    table.
+    Rows that pass are merged like late data. The batch puts the rows that stay into quarantine
+    again, under its own number, and its commit decides: before it nothing has left quarantine,
+    after it the rows that passed are in the table.
     """
 
     reason: str = ""
@@ -67,7 +67,7 @@ class ReplayBatch(DayBatch[tuple[_Tried, ...]]):
         lines = there.where(chosen).select(*IDENTITY).distinct()
         landed, known = replayed_rows(frames, batch, lines)
         read = typed(frames, landed, batch)
-        # What bronze does not hold any more was repaired: its day is judged by itself.
+        # A row that bronze no longer holds was repaired: the batch of its day judges it.
         tried = _matching(there.where(chosen), known, "left_semi")
         repaired = _matching(there.where(chosen), known, "left_anti")
         rest = there.where(~chosen).unionByName(repaired)
@@ -141,7 +141,7 @@ def _refuse(batch: Batch, counted: Counted) -> None:
 
 
 def _put(batch: Batch, rows: DataFrame, tried: DataFrame, rest: DataFrame) -> None:
-    """Write down what stays in quarantine of the batch's days."""
+    """Put the rows that stay in quarantine there again, under the batch's number."""
     bad = with_details(rows.where("size(_reasons) > 0"), contract_of(batch.table))
     bad = quarantine.with_first_seen(quarantine.as_stored(bad, batch.number, batch.now), tried)
     stays = rest.withColumn("_batch", F.lit(batch.number).cast("long")).select(*bad.columns)

@@ -1,4 +1,4 @@
-"""The rows that the rules of a batch reach which ask for more than one row."""
+"""The scope of a batch's rules: the other rows and tables that they may read."""
 
 from __future__ import annotations
 

@@ -38,9 +38,9 @@ from incremental_assets.table import Table
 
 @dataclass(frozen=True)
 class Settling(ABC):
-    """What the log of the table at `path` says of a batch of the load `name`.
+    """Settles the batches of the load `name` by the log of the table at `path`.
 
-    `remedy` says what to do where the ledger and the table do not belong together.
+    `remedy` tells what to do where the ledger and the table are inconsistent.
     """
 
     name: str
@@ -63,8 +63,8 @@ class Settling(ABC):
     def roll_back(self, batch: int) -> None:
         """Take back what a fenced batch wrote besides its side rows and staged files."""
 
-    def given_up(self, claim: Entry) -> Entry:
-        """The outcome of a claim that was given up."""
+    def abandoned(self, claim: Entry) -> Entry:
+        """The outcome of an abandoned claim."""
         return replace(claim, state="abandoned", files=())
 
     def outcome(self, claims: Sequence[Entry]) -> Sequence[Entry] | None:
@@ -77,7 +77,7 @@ class Settling(ABC):
             return None
         if commit.note.get("fence"):
             self._abandon(batch)
-            return [self.given_up(claim) for claim in claims]
+            return [self.abandoned(claim) for claim in claims]
         require_own_commit(claims[0], commit.note, self.path, self.remedy)
         entries = self.committed(claims, commit)
         return [replace(e, why=f"{e.why} (settled)".strip()) for e in entries]
@@ -101,7 +101,7 @@ class Settling(ABC):
 
 @dataclass(frozen=True)
 class TableSettling(Settling):
-    """Of a table of the lake; `settled` are the days that were given an outcome."""
+    """Settles the batches of a table of the lake; `settled` are the days that got an outcome."""
 
     settings: Settings
     table: Table
@@ -142,7 +142,7 @@ class TableSettling(Settling):
             quarantine.discard(path, self.name, batch)
 
     def tidy(self, view: LedgerView) -> None:
-        """Remove what the outcomes on record say does not count any more."""
+        """Remove the rows in quarantine that are outdated by the recorded outcomes."""
         path = quarantine_path(self.settings, self.table)
         if self.settled:
             outcomes = outcomes_of(view.table(self.name), self.settled)
@@ -151,7 +151,7 @@ class TableSettling(Settling):
 
 @dataclass(frozen=True)
 class TargetSettling(Settling):
-    """Of a loader's target."""
+    """Settles the batches of a loader's target."""
 
     target: TargetTable
 
@@ -169,11 +169,11 @@ class TargetSettling(Settling):
         )
 
     def log_state(self) -> LogState:
-        """One of which the ledger knows nothing is filled on."""
+        """The state of the log; a target that the ledger does not know is loaded further."""
         is_there, last = last_transaction(self.path, self.name)
         return LogState(self.path, is_there, last, may_predate_ledger=True)
 
-    def given_up(self, claim: Entry) -> Entry:
+    def abandoned(self, claim: Entry) -> Entry:
         return replace(claim, state="abandoned", high=claim.low)
 
     def committed(self, claims: Sequence[Entry], commit: Commit) -> Sequence[Entry]:
@@ -197,7 +197,7 @@ class TargetSettling(Settling):
 
 
 def supersede(settings: Settings, table: Table, entries: Sequence[Entry]) -> None:
-    """Drop from a side table what earlier batches kept of days that these outcomes rebuilt."""
+    """Delete from a side table the rows of earlier batches, of the days that were rebuilt."""
     rebuilt = [e.day for e in entries if e.mode == "rebuild" and e.state == "committed"]
     if table.is_typed and rebuilt:
         path = side_table_of(f"{settings.lake}/{table.name}")

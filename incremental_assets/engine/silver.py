@@ -1,4 +1,4 @@
-"""A batch of typed rows into a silver table: added, merged by key, or kept as a history."""
+"""A batch of typed rows into a silver table: appended, merged by key, or as versions (SCD2)."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ from incremental_assets.quality.rules import DayCounts
 class TypedBatch(DayBatch[Typed]):
     """Types the payload, quarantines bad rows, and publishes the days that pass.
 
-    Where the business day is declared unchanging for a key, a day is a world of its own: a merge
-    looks only into the days of the batch, and a restated day is replaced whole. Where it is not
-    (the rows lie under their landing day), keys are looked up in the whole table. Without a key
+    Where the business day is declared unchanging for a key, each day is independent of the others:
+    a merge looks only into the days of the batch, and a restated day is replaced whole. Where it is
+    not (the rows lie under their landing day), keys are looked up in the whole table. Without a key
     every row stays, and a restated day is replaced, too.
     """
 
@@ -104,7 +104,7 @@ def deletes_of(rows: DataFrame) -> Column | None:
 
 
 def flags_of(batch: Batch) -> Mapping[str, Column]:
-    """What is counted of a log's rows besides."""
+    """Further counts of a log's rows."""
     return {"truncates": F.col(OPERATION) == "truncate"} if batch.table.log else {}
 
 
@@ -154,7 +154,7 @@ def _judge(batch: Batch, counted: Counted, read: Typed, examples_of: Examples) -
 
 
 def _asked(batch: Batch) -> list[str]:
-    """The columns that some row of a day should have; in a log a delete may say its key alone."""
+    """The columns that some row of a day should have; a delete in a log may have its key alone."""
     log = batch.table.log is not None
     columns = contract_of(batch.table).columns
     return [name for name in columns if not log or name in batch.table.key]
@@ -171,7 +171,7 @@ def _with_hint(outcome: dict[str, Any], results: Sequence[RuleResult]) -> dict[s
 def with_changes(entries: Sequence[Entry], written: StagedWrite) -> list[Entry]:
     """The entries with the rows that the batch inserts, updates and deletes.
 
-    What is not of a day of the batch stands at its first published day.
+    Rows of other days are counted on the first published day.
     """
     first = next(e.day for e in entries if e.state == "committed")
     return [

@@ -28,15 +28,15 @@ def superseded(
     A held batch over the same window is replaced by the next one, and by a rebuild or a replay
     everything before it.
     """
-    given_up: list[OutdatedRows] = []
+    abandoned: list[OutdatedRows] = []
     found: dict[date, list[OutdatedRows]] = {}
     published: dict[date, int] = {}
     judged: dict[date, int] = {}  # the last batch that put rows of the day into quarantine
     for entry in outcomes:
         day, of_day = entry.day, found.setdefault(entry.day, [])
         if entry.state == "abandoned":
-            if not given_up or given_up[-1].low != entry.batch:
-                given_up.append(OutdatedRows(None, entry.batch, entry.batch + 1))
+            if not abandoned or abandoned[-1].low != entry.batch:
+                abandoned.append(OutdatedRows(None, entry.batch, entry.batch + 1))
         elif days is not None and day not in days:
             continue
         elif entry.state == "dropped":
@@ -51,11 +51,11 @@ def superseded(
                 judged[day] = entry.batch
             if entry.state == "committed":
                 published[day] = entry.batch
-    return [*given_up, *(each for of_day in found.values() for each in of_day)]
+    return [*abandoned, *(each for of_day in found.values() for each in of_day)]
 
 
 def outcomes_of(history: TableHistory, days: Collection[date] | None) -> list[Entry]:
-    """What may have a word on rows in quarantine of some days (None: of all), by day."""
+    """The outcomes that decide which quarantined rows of some days (None: of all) count, by day."""
     some = history.days_with_quarantine if days is None else days
     return [entry for day in sorted(some) for entry in history.of_day(day)]
 

@@ -200,7 +200,7 @@ class TableSteps(Steps[Any, Outcome, Outcome]):
         )
 
     def _tidy(self, entries: Sequence[Entry]) -> None:
-        """Remove what is in quarantine no longer; whatever fails there, the load is done."""
+        """Remove the outdated rows from quarantine; the load is done even if that fails."""
         batch, log = self.batch, self._lake.log
         name, path = batch.table.name, batch.quarantine_path
         days = {entry.day for entry in entries}

@@ -23,10 +23,10 @@ _LONGEST_NAME = 200
 class TargetTable:
     """What a load of a target from its source needs to know.
 
-    `path`, `ledger` and `snapshot` are paths or URIs of Delta tables; several targets may share
-    a ledger, under different names. `at` is the moment a snapshot stands for (None: the load's).
+    `path`, `ledger` and `snapshot` are paths or URIs of Delta tables; several targets may share a
+    ledger, under different names. `at` is the moment a snapshot stands for (None: the load's).
     `start` is the watermark to begin above where the ledger knows none. `max_records` bounds what
-    one load takes. `fixed` is what is read instead of the source as it is when it is loaded.
+    one load takes. `fixed` is read in place of the source as it is at the load.
     """
 
     name: str
@@ -88,17 +88,17 @@ class TargetTable:
 
     @cached_property
     def state(self) -> TargetState:
-        """The target, of which nothing has been read yet."""
+        """The target; nothing of it is read yet."""
         return TargetState(self.name, self.path, self.write, self.key)
 
     @property
     def quarantine_name(self) -> str:
-        """The application that the load is in the log of its quarantine."""
+        """The application name of the load in the log of its quarantine."""
         return f"quarantine of {self.name}"
 
 
 def request_of(target: TargetTable, state: TargetState, now: datetime) -> ReadRequest:
-    """What the detector is asked, of the source as it is now. Raises SourceError."""
+    """The request to the detector, of the source as it is now. Raises SourceError."""
     return ReadRequest(
         target.name,
         target.fixed or target.source.fix(),

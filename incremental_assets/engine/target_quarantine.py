@@ -1,4 +1,4 @@
-"""The quarantine of a target: what a batch puts there, what leaves it, and what does not count."""
+"""The quarantine of a target: putting rows there, releasing them, removing outdated ones."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def put(
 
 
 def tidy(target: TargetTable, counts_from: int, log: Callable[[str], None]) -> None:
-    """Take rows away from quarantine that do not count any more, by what the ledger says.
+    """Remove the rows from quarantine that are outdated by the ledger.
 
-    No result depends on it: what fails in it is told, and done again by a later load.
+    No result depends on it: a failure is logged, and a later load tries again.
     """
     path = target.state.quarantine
     there = open_table(path) if counts_from else None

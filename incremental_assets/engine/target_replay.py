@@ -48,7 +48,7 @@ def replay_target(
         )
     if target.changes.is_snapshot:  # each load judges the whole snapshot again
         return load_target(target, spark, now, log)
-    # Of rows that were bad, shares say nothing.
+    # Shares of rows that were all bad before mean nothing.
     rules = tuple(rule for rule in target.rules if isinstance(rule, RowRule))
     return load_target(replace(target, rules=rules), spark, now, log, ReplaySteps)
 
@@ -69,10 +69,10 @@ class ReplaySteps(TargetSteps):
         return new if self._does_release(frames, read, new) else None
 
     def _leaving(self, frames: Frames, read: SourceWindow, new: NewRows) -> Sequence[DataFrame]:
-        """Also rows that were loaded since, and had not left quarantine."""
+        """Also rows that were loaded since and are still in quarantine."""
         loaded = self._request.state.loaded(frames.session)
         return [*super()._leaving(frames, read, new), *(rows.select(HASH) for rows in loaded)]
 
     def _settled(self, frames: Frames, read: SourceWindow, new: NewRows) -> Sequence[DataFrame]:
-        """Also what is bad still: it is put there as it is judged today."""
+        """Also rows that are still bad: they are put there as they are judged today."""
         return [*self._leaving(frames, read, new), read.rows]

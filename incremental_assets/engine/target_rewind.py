@@ -46,7 +46,7 @@ def rewind_target(
     now: datetime,
     log: Callable[[str], None],
 ) -> RewoundTarget:
-    """Write down that the source is to be read again from where batch `to` had left it.
+    """Record that the source is to be read again from where batch `to` left off.
 
     `to` is a batch (0: before the first), or a moment: the last batch that was recorded by then.
     Raises WatermarkError where there is nothing to rewind, DefinitionError for a target that would

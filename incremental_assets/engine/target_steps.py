@@ -245,7 +245,7 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
         return self._target.changes.advance(self._request, frames, read, counted)
 
     def _after(self, new: NewRows, number: int) -> Position:
-        """The position after the batch, with what the ledger has to know besides."""
+        """The position after the batch, with the further state that the ledger keeps."""
         counts_from = number if self._releases else self._request.state.quarantine_from
         state = {**new.after.state, **({QUARANTINE_FROM: counts_from} if counts_from else {})}
         if self.kind == "advance" and not self._target.changes.is_log:
@@ -253,7 +253,7 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
         return replace(new.after, state=state)
 
     def _leaving(self, frames: Frames, read: SourceWindow, new: NewRows) -> Sequence[DataFrame]:
-        """The rows, by `_hash`, that are in quarantine no more once the batch is committed."""
+        """The rows, by `_hash`, that leave quarantine when the batch is committed."""
         if new.identity is None:
             return []
         return [read.rows.where(is_good()).select(F.col(new.identity).alias(HASH))]

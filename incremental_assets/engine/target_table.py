@@ -1,4 +1,4 @@
-"""The Delta table of a target: what it must not be before a load, and what a load gives it."""
+"""The Delta table of a target: what is refused before a load, and its columns and key."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def last_number(target: TargetTable) -> int:
 
 
 def refuse_filled(target: TargetTable, state: TargetState) -> None:
-    """Raise LakeError where appending could double rows that nobody knows the origin of."""
+    """Raise LakeError where appending could double rows of unknown origin."""
     if not target.write.appends or state.last or target.start or state.version is None:
         return
     table = open_table(target.path)
@@ -75,7 +75,7 @@ def refuse_other_files(target: TargetTable, state: TargetState) -> None:
 
 
 def ensure_columns(target: TargetTable, new: NewRows) -> None:
-    """Make the target with its columns, or give it those that it lacks."""
+    """Create the target with its columns, or add those that it lacks."""
     rows: DataFrame = new.rows
     schema = rows.schema
     names = (*new.own, *target.changes.order)
@@ -100,7 +100,7 @@ def ensure_columns(target: TargetTable, new: NewRows) -> None:
 
 
 def ensure_key(target: TargetTable, state: TargetState) -> None:
-    """Write down the key of a target that an older version made; the first that comes is it."""
+    """Record the key of a target that an older version created; the first that comes is it."""
     if state.filled_by or not _key_of(target):
         return
     try:

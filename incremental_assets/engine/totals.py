@@ -31,7 +31,7 @@ def totals(
 def differences(
     sums: Sums, upstream: Mapping[str, Any], made: Mapping[str, Any]
 ) -> tuple[str, ...]:
-    """Where the two sides' totals do not agree, in words."""
+    """How the totals of the two sides differ, in words."""
     names = [*(["rows"] if sums.rows else []), *sums.sums]
     found = []
     for name in names:

@@ -1,4 +1,4 @@
-"""Bronze rows as a silver table's typed rows, each with what is wrong with it."""
+"""Bronze rows as a silver table's typed rows, each with the reasons against it."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def all_rows(session: SparkSession, batch: Batch, published: Collection[date]) -
     """The upstream's rows of every day of the table, as far as each day was judged.
 
     Days of the batch that are `published` are read up to their window, every other day up to where
-    the table has published it: what came later was held, or nobody has judged it yet.
+    the table has published it: later rows were held, or are not judged yet.
     """
     judged = _judged_up_to(batch, published)
 
@@ -131,10 +131,10 @@ def all_rows(session: SparkSession, batch: Batch, published: Collection[date]) -
 
 
 def days_as_shown(batch: Batch, published: Collection[date]) -> list[date]:
-    """Days not `published` by the batch of which bronze has rows that nobody has judged yet.
+    """Days not `published` by the batch of which bronze has rows that are not judged yet.
 
-    The rows of a repaired file carry the batch of the repair, so what such a day has published of
-    it lies in bronze no more; it is in the table alone.
+    The rows of a repaired file have the batch number of the repair, so bronze no longer has what
+    such a day has published; only the table has it.
     """
     judged = _judged_up_to(batch, published)
     path, version = _upstream(batch)
@@ -185,12 +185,12 @@ def _judged(landed: DataFrame, batch: Batch) -> DataFrame:
 
 
 def _line(payload: Column) -> Column:
-    """What landed, as text: the line as it is where it is no JSON."""
+    """The landed row as text: of a line that is not JSON, the line itself."""
     return F.coalesce(F.col("_raw"), F.to_json(payload))
 
 
 def _bare(rows: DataFrame, payload: Column) -> DataFrame:
-    """Without what only typing needs. What landed is kept of bad rows: it is dear to make."""
+    """The rows without the columns that only typing needs; of good rows without the landed line."""
     rows = rows.withColumn("_line", F.when(F.size("_reasons") > 0, _line(payload)))
     return rows.drop("payload", EVENT, "_raw", "_unreadable", "_batch", "_hash", "_key", "_reason")
 

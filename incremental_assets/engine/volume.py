@@ -1,4 +1,4 @@
-"""How many rows days have, by the ledger and Delta's log: what count rules compare with."""
+"""How many rows days have, by the ledger and Delta's log: the counts that rules compare with."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Rows = Mapping[date, int]
 
 
 def judges_volume(rules: Iterable[Rule]) -> bool:
-    """Whether a rule asks for all rows of a day, or for those of the days before it."""
+    """Whether a rule needs the count of all rows of a day, or of the days before it."""
     return any(isinstance(rule, DayRule) and rule.of_volume for rule in rules)
 
 
 def added_up(history: TableHistory, counted: Callable[[Entry], int]) -> Rows:
-    """The rows of each day's published batches together, from its last rebuild on."""
+    """Per day: the sum of the rows of its published batches from its last rebuild on."""
 
     def of_day(day: date) -> int:
         return sum(map(counted, history.since_rebuilt(day)))
@@ -31,7 +31,7 @@ def added_up(history: TableHistory, counted: Callable[[Entry], int]) -> Rows:
 
 
 def last_ones(history: TableHistory, counted: Callable[[Entry], int]) -> Rows:
-    """The rows of each day's last published batch, where that counts the whole day."""
+    """Per day: the rows of its last published batch, where that counts the whole day."""
     last = history.last_published
     return LazyMapping(last.keys(), lambda day: counted(last[day]))
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 from incremental_assets.ledger.entry import Entry, FileEntry, is_of_a_load
 
 _K = TypeVar("_K")
-_GIVEN_UP = ("abandoned", "dropped")
+_OUTDATING = ("abandoned", "dropped")
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class TableHistory:
     @cached_property
     def days_with_quarantine(self) -> Collection[date]:
         """The days whose batches quarantined rows, were abandoned, or whose rows were dropped."""
-        return {e.day for e in self.outcomes if e.rows_quarantined or e.state in _GIVEN_UP}
+        return {e.day for e in self.outcomes if e.rows_quarantined or e.state in _OUTDATING}
 
     @property
     def was_rewound(self) -> bool:

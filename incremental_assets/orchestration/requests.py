@@ -79,13 +79,13 @@ def runs_for(
         if day not in busy
     }
     tried = _attempts(instance, [want.asked for want in single.values()])
-    given_up = [day for day, want in single.items() if tried[want.asked] >= MOST_ATTEMPTS]
-    if given_up:
+    exhausted = [day for day, want in single.items() if tried[want.asked] >= MOST_ATTEMPTS]
+    if exhausted:
         left.append(
-            f"{name} {named(given_up)} was tried {MOST_ATTEMPTS} times and is not done; look at "
+            f"{name} {named(exhausted)} was tried {MOST_ATTEMPTS} times and is not done; look at "
             "its last run. When its input changes it is requested again"
         )
-    wanted = _ranges(name, {day: positions[day] for day in single.keys() - set(given_up)})
+    wanted = _ranges(name, {day: positions[day] for day in single.keys() - set(exhausted)})
     tried |= _attempts(instance, [want.asked for want in wanted if len(want.days) > 1])
     apart = [want for want in wanted if len(want.days) > 1 and tried[want.asked] >= 2]
     wanted = [want for want in wanted if want not in apart]
