@@ -1,4 +1,4 @@
-"""Change detectors: the values that say how a source tells what is new."""
+"""Change detectors: values that find what is new in a source."""
 
 from incremental_assets.changes.by_log import ChangeLog
 from incremental_assets.changes.by_sequence import Sequence

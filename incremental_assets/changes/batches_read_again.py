@@ -51,12 +51,12 @@ def without_cursor_since(history: TableHistory, batch: int, rows: int) -> int | 
 
 
 def _loads(history: TableHistory) -> Iterator[Entry]:
-    """The published batches, newest first, without what a person wrote down."""
+    """The published batches, newest first, without manual decisions."""
     return (entry for entry in history.newest_first() if entry.kind != "rewind")
 
 
 def _without_cursor(history: TableHistory) -> int | None:
-    """What the newest load says; before positions said it, any batch may hold such rows."""
+    """The batch that the newest position names; where a position names none, any batch may."""
     last = next(_loads(history), None)
     since: int | None = None if last is None else state_of(last).get(WITHOUT_CURSOR, 1)
     return since

@@ -113,7 +113,7 @@ class ChangeLog(Detector):
         return self.sequence or "log position"
 
     def inspect(self, request: ReadRequest) -> Inspection:
-        """Its files, or its version, tell."""
+        """By its files, or its version."""
         before, log = self.position(request).state.get("version"), self._unread(request)
         paths = tuple(file.path for file in log.files)
         if log.nothing:
@@ -127,7 +127,7 @@ class ChangeLog(Detector):
         return Inspection("new", f"the log has version {request.source.version}; {since}")
 
     def rewound(self, last: Position, before: Position) -> Position:
-        """What the target knows of the log, its truncates among it, stays; it is read again."""
+        """The state of the log, its truncates too, stays; the log is read again."""
         state = {name: value for name, value in last.state.items() if name != "version"}
         if "version" in before.state:
             state["version"] = before.state["version"]
@@ -270,7 +270,7 @@ class ChangeLog(Detector):
         )
 
     def _notes(self, *words: str | None) -> tuple[str, ...]:
-        """What is told of operations that nobody knows, of which these are the first and last."""
+        """The notes on unknown operations, of which these are the first and last."""
         there = sorted({word for word in words if word is not None})
         if not there or self.is_debezium:
             return ()

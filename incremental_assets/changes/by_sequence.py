@@ -106,7 +106,7 @@ class Sequence(Cursor):
         return as_text(self.advanced(number(before), Seen(low, high, rows, now)))
 
     def inspect(self, request: ReadRequest) -> Inspection:
-        """As usual; once the deadline is over, what waits for a gap comes without a change."""
+        """By the fingerprint; after the deadline, rows that wait for a gap are new as well."""
         found, since = super().inspect(request), self._progress(request).waiting_since
         if found.status != "nothing" or since is None:
             return found
@@ -115,7 +115,7 @@ class Sequence(Cursor):
         return Inspection("nothing", f"it waits for a gap since {since}, for {self.deadline}")
 
     def rewound(self, last: Position, before: Position) -> Position:
-        """What is loaded, and the gaps in it, stay known; the watermark alone goes back."""
+        """The loaded numbers, and the gaps in them, stay known; the watermark alone goes back."""
         progress = progress_from(last.state, number(last.high))
         state = state_of_progress(progress, number(before.high))
         return replace(before, state=state)
@@ -150,7 +150,7 @@ class Sequence(Cursor):
         again = candidates.where(~F.coalesce(certain, F.lit(False)))
         there = before.high or progress.high is not None
         known = state.known_rows(session, None) if there else state.quarantined(session)
-        rest = state.without_beaten(session, unseen(again, known), None)
+        rest = state.without_superseded(session, unseen(again, known), None)
         new = self.bounded(candidates.where(certain).unionByName(rest), request)
         rows = frames.cache(request.with_reasons(new, reasons))
         step = next_step(self, progress, rows, ORDER, request.now, request.name)
@@ -217,7 +217,7 @@ class Sequence(Cursor):
         return since is not None and now - datetime.fromisoformat(since) < self.deadline
 
     def passing_gaps(self) -> Self:
-        """As it reads what was loaded once: a gap that was waited for is passed."""
+        """The detector that passes gaps, for reading again what was loaded."""
         return replace(self, on_gap="report")
 
     def within(self, days: SourceDays, step: SequenceStep | None) -> Column:

@@ -97,7 +97,7 @@ class SnapshotDiff(Detector):
         return found
 
     def inspect(self, request: ReadRequest) -> Inspection:
-        """As usual; a moment that is named is one of its own, whatever the snapshot holds."""
+        """By the fingerprint; a snapshot of another moment is new, whatever it holds."""
         found, last = super().inspect(request), instant(self.position(request).high)
         if found.status != "nothing" or request.at is None or last is None:
             return found

@@ -166,7 +166,7 @@ class Timestamp(Cursor):
         )
 
     def inspect(self, request: ReadRequest) -> Inspection:
-        """As usual; rows that were ahead of the clock come without a change of the source."""
+        """By the fingerprint; rows ahead of the clock are new as well when their time has come."""
         found = super().inspect(request)
         if found.status != "nothing" or self.future != "quarantine":
             return found
@@ -224,7 +224,7 @@ class Timestamp(Cursor):
         if quarantined and self.future == "quarantine":
             still_ahead = unseen(new.where(ahead), quarantined)
             new = new.where(~ahead).unionByName(still_ahead)
-        new = self.bounded(state.without_beaten(session, new, low), request)
+        new = self.bounded(state.without_superseded(session, new, low), request)
         values = self.counts(F.when(~ahead, self.as_number(cursor)))
         values["ahead"] = Value(F.count_if(ahead))
         return SourceWindow(

@@ -43,7 +43,7 @@ class Cursor(Detector):
 
     @property
     def nulls_again(self) -> Nulls:
-        """What becomes of rows without a cursor where a target is built again."""
+        """How rows without a cursor are treated where a target is rebuilt."""
         return "quarantine" if self.nulls == "raise" else self.nulls
 
     @property

@@ -1,4 +1,4 @@
-"""What a table of a lake asks its detector, to read days of a source in place.
+"""The part of a detector that reads days of a source in place, for tables of a lake.
 
 The target of a loader is read in one go, by the detector's own `read`. A table of a lake is loaded
 by day, and keeps every row as its payload: which of the rows belong to a batch, and how far each
@@ -75,7 +75,7 @@ class DayReading:
         return self.has_come(state, now)
 
     def has_come(self, state: Mapping[str, Any], now: datetime | None) -> bool:
-        """Whether the time of a row has come that was ahead of the clock when it was read."""
+        """Whether the time has come of a row that was ahead of the clock when it was read."""
         return False
 
     def holds_back(self, state: Mapping[str, Any], now: datetime) -> bool:
@@ -83,7 +83,7 @@ class DayReading:
         return False
 
     def passing_gaps(self) -> Self:
-        """The detector as it reads what was loaded once: it waits for nothing that is missing."""
+        """The detector that waits for no missing number, for reading again what was loaded."""
         return self
 
     def cursor_of(self, kind: DataType) -> Column:
@@ -161,7 +161,7 @@ class DayReading:
         return before
 
     def ahead_note(self, rows: int, now: datetime) -> str:
-        """What is logged of rows that are ahead of the clock."""
+        """The note on rows that are ahead of the clock."""
         return ""
 
     @property
@@ -170,7 +170,7 @@ class DayReading:
         return False
 
     def passed_over_notes(self, days: Mapping[date, int]) -> list[str]:
-        """What is logged of days that have so many rows below the watermark; 0: others changed."""
+        """The notes on days that have so many rows below the watermark; 0: others changed."""
         return []
 
 

@@ -89,7 +89,7 @@ def envelopes(rows: DataFrame, key: Sequence[str], time: str = "") -> DataFrame:
     rows = rows.withColumns(_judged(raw))
     rows = with_position(rows, _field, F.col("_snapshot"))
     rows = rows.withColumn("_dbz_part", F.explode(_parts()))
-    # What does not count shall not decide the log's kind.
+    # Events that do not count must not decide the log's kind.
     counts = F.col("_dbz_part.operation").isin("upsert", "delete", "truncate")
     return rows.withColumns(
         {

@@ -94,7 +94,7 @@ def _is_event() -> Column:
 
 
 def parsed(value: Column) -> Column:
-    """Text that holds JSON is that JSON; anything else is as it was."""
+    """The JSON that a text holds; anything else as it is."""
     is_object = value.try_cast("struct<a:variant>").isNotNull()
     return F.when(is_object, value).otherwise(
         F.coalesce(F.try_parse_json(value.try_cast("string")), value)
@@ -102,5 +102,5 @@ def parsed(value: Column) -> Column:
 
 
 def non_null(value: Column) -> Column:
-    """JSON null is nothing."""
+    """The value; null where it is JSON null."""
     return F.when(~F.is_variant_null(value), value)

@@ -146,11 +146,11 @@ class Detector(DayReading):
         )
 
     def as_read(self, request: ReadRequest) -> AsRead:
-        """What the source still has of what was read of it. Raises SourceError if too little."""
+        """What the source still has of all that was read. Raises SourceError if too little."""
         raise DefinitionError(f"{request.name}: {type(self).__name__} reads no source by itself.")
 
     def before_commit(self, request: ReadRequest, frames: Frames, new: NewRows, batch: int) -> None:
-        """Write down what the next load has to know of the source, just before the commit."""
+        """Store the state of the source that the next load needs, just before the commit."""
 
     def roll_back(self, name: str, snapshot: str, batch: int) -> None:
-        """Take back what `before_commit` wrote for a batch that is given up."""
+        """Take back what `before_commit` stored for an abandoned batch."""

@@ -1,4 +1,4 @@
-"""What a flat change log says of its rows: which of their columns are the log's own."""
+"""A flat change log: which of its columns are the log's own."""
 
 from __future__ import annotations
 

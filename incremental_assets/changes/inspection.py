@@ -26,7 +26,7 @@ class Inspection:
 
 
 def inspect_by_fingerprint(request: ReadRequest, before: Position) -> Inspection:
-    """A source that is as the last load read it has nothing new; of any other nobody knows."""
+    """Nothing is new in a source that is as the last load read it; of any other it is unknown."""
     source, last = request.source, request.state.last
     if source.is_missing:
         return Inspection("nothing", f"the source {source.path} holds no file")

@@ -26,7 +26,7 @@ _FROM, _TO = "valid_from", "valid_to"
 
 
 class Keyed(Protocol):
-    """What is asked of the detector: the key of its rows, and what makes no change."""
+    """The part of the detector that is needed here: the key, and the ignored columns."""
 
     @property
     def key(self) -> tuple[str, ...]: ...

@@ -144,6 +144,6 @@ def _refuse_foreign(request: ReadRequest, rows: DataFrame) -> None:
 
 
 def key_reasons(key: Sequence[str]) -> list[Column]:
-    """That an event lacks its key; a truncate has none, and what is ignored needs none."""
+    """The reason of an event without its key; truncates and ignored events need none."""
     row = F.col(OPERATION).isin("upsert", "delete")
     return [F.when(row & F.col(quoted(name)).isNull(), F.lit(f"{name}_null")) for name in key]

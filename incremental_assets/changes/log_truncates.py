@@ -1,4 +1,4 @@
-"""The truncates of a loader's log: which of them a load has to look at, and what they delete.
+"""The truncates of a loader's log: which of them a load needs, and what they delete.
 
 The ledger holds the position of the last one. A merge needs no other: older rows are
 deleted, and an earlier truncate does not touch newer ones. SCD2 needs them all, for each ended the
@@ -39,7 +39,7 @@ class Truncated:
     """The last truncate of a log, if there was one, and what a load has to do about truncates.
 
     `came` is whether the load brings some, `late` whether it brings an event that is older than the
-    last one. `earlier` are those that an earlier version kept in the ledger.
+    last one. `earlier` are those that an earlier version stored in the ledger.
     """
 
     last: Digits | None = None
@@ -49,7 +49,7 @@ class Truncated:
 
     @classmethod
     def of(cls, state: Mapping[str, Any], found: Mapping[str, Any]) -> Truncated:
-        """From what the last load left, and what is found in the new events."""
+        """From the state of the last load, and the values found in the new events."""
         earlier = tuple((at, within) for at, within in state.get(_ALL, ()))
         known = [tuple(state[_LAST])] if _LAST in state else list(earlier)
         positions = [(Decimal(at), Decimal(within)) for at, within in known]
@@ -64,7 +64,7 @@ class Truncated:
 
     @property
     def state(self) -> Mapping[str, Any]:
-        """What the next load goes on from."""
+        """The state that the next load continues from."""
         return {_LAST: list(self.last)} if self.last is not None else {}
 
     @property
@@ -74,7 +74,7 @@ class Truncated:
 
 
 def truncate_values(order: Sequence[str], number: Column) -> Mapping[str, Value]:
-    """What the gate's aggregate finds of truncates; `number` is the order as one."""
+    """The values on truncates for the gate's aggregate; `number` is the order as a number."""
     within = F.col(WITHIN) if WITHIN in order else F.lit(0)
     position = F.struct(number.alias("at"), within.alias("within"))
     upsert = (F.col("_operation") == "upsert") & is_good()
@@ -93,7 +93,7 @@ def with_truncates(
 ) -> DataFrame:
     """The events that count, and the deletes that truncates make of them and of known ones.
 
-    For a history also the truncates themselves, to be kept in the side table.
+    For SCD2 also the truncates themselves, for the side table.
     """
     row = F.col("_operation").isin("upsert", "delete")
     bad = ~is_good() & (F.col("_operation") == "truncate")

@@ -1,4 +1,4 @@
-"""What of a change log was not read yet: its files, or the files of a Delta table's commits."""
+"""The part of a change log that was not read yet: files, or those of a Delta table's commits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class LogFiles:
     """The part of a log that is new.
 
     Of files, those in `files`; of a source of versions, what those up to `version` have `added`, or
-    all of it where that cannot be told any more (None). Events that come twice change nothing, so
+    all of it where that is no longer known (None). Events that come twice change nothing, so
     to read too much is safe.
     """
 

@@ -1,4 +1,4 @@
-"""How far a source was read: what its detector left in the ledger, and goes on from."""
+"""How far a source was read: the state that its detector left in the ledger, to continue from."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from incremental_assets.ledger.entry import Entry
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far a table was read: what its detector left, and the watermark as text."""
+    """How far a table was read: the state that its detector left, and the watermark as text."""
 
     detector: str
     column: str
@@ -44,11 +44,11 @@ class Position:
 
 
 def state_of(entry: Entry | None) -> Mapping[str, Any]:
-    """What the detector left in an entry of the ledger; nothing without one."""
+    """The state that the detector left in an entry of the ledger; empty without one."""
     return parsed(entry.position if entry else "")
 
 
 def parsed(position: str) -> Mapping[str, Any]:
-    """What a detector left, as an entry of the ledger has it; nothing for ""."""
+    """The state as an entry of the ledger has it; empty for ""."""
     state: Mapping[str, Any] = json.loads(position) if position else {}
     return state

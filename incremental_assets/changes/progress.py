@@ -17,7 +17,7 @@ SHOWN = 5
 
 
 class GapPolicy(Protocol):
-    """What becomes of gaps in the numbers of a `column`, as `Sequence` says it."""
+    """How gaps in the numbers of a `column` are treated, as `Sequence` defines it."""
 
     @property
     def column(self) -> str: ...
@@ -104,7 +104,7 @@ def merged(ranges: Iterable[Range]) -> list[Range]:
 
 
 def without(ranges: Iterable[Range], taken: Iterable[Range]) -> list[Range]:
-    """What is left of ranges when others are taken out."""
+    """The ranges without the numbers of others."""
     left: list[Range] = []
     holes = merged(taken)
     for low, high in merged(ranges):
@@ -138,7 +138,7 @@ def progress_from(state: Mapping[str, Any], high: int | None) -> Progress:
 
 
 def state_of_progress(progress: Progress, watermark: int | None) -> dict[str, Any]:
-    """The same for the ledger; what is not said is as the watermark is."""
+    """The progress as state for the ledger; fields that equal the watermark are left out."""
     state: dict[str, Any] = {}
     if watermark != progress.high:
         state["top"] = progress.high

@@ -1,4 +1,4 @@
-"""What a detector is asked to read: of which source, for which target, from where on."""
+"""The request to a detector: which source, for which target, from where on."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def keep_snapshot(
 ) -> None:
     """Bring the stored snapshot up to the new one: only the rows that differ are written.
 
-    They are written down as well, for whoever asks what the load found.
+    They are stored as well, as the changes that the load found.
     """
     number = F.lit(batch).cast("long").alias(BATCH)
     found = changed.select(number, *map(quoted, (*own, CHANGE)))
@@ -102,7 +102,7 @@ def keep_snapshot(
 
 
 def restore_snapshot(snapshot: str, name: str, batch: int) -> None:
-    """Put the snapshot back to what it was before a batch that is given up."""
+    """Put the snapshot back to what it was before an abandoned batch."""
     if not snapshot:
         return
     abandon_side_rows(_changes_table(snapshot), _changes_of(name), batch)

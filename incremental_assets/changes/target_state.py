@@ -1,4 +1,4 @@
-"""What a target holds already, as far as a detector has to know it."""
+"""What a target holds already, as far as a detector needs it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class TargetState:
     filled_by: tuple[str, ...] = ()
 
     def with_ledger(self, last: Entry | None, history: TableHistory | None) -> TargetState:
-        """With what the ledger knows: the last batch and, where it was asked, all of them."""
+        """With the last batch of the ledger and, where the history is given, all of them."""
         committed = history.committed if history else ()
         files: dict[str, FileEntry] = {}
         for entry in committed:
@@ -164,7 +164,7 @@ class TargetState:
         mine = rows.filter((rows[TABLE] == self.name) & (rows[BATCH] >= self.quarantine_from))
         return int(mine["reasons"].list.contains(reason).sum())
 
-    def without_beaten(
+    def without_superseded(
         self, session: SparkSession, rows: DataFrame, low: datetime | None
     ) -> DataFrame:
         """The rows without those that a later one of their key, in the target, has replaced."""

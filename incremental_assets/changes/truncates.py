@@ -75,7 +75,7 @@ def as_deletes(positions: DataFrame) -> DataFrame:
 
 
 def positions_of(session: SparkSession, digits: Sequence[Digits], kind: DataType) -> DataFrame:
-    """Truncates that are written down, as rows; `kind` is the type of the order."""
+    """Stored truncates as rows; `kind` is the type of the order."""
     fields = "array<struct<at:string,within:string>>"
     text = json.dumps([{"at": at, "within": within} for at, within in digits])
     each = F.explode(F.from_json(F.lit(text), fields)).alias("position")

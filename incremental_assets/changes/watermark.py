@@ -37,7 +37,7 @@ def furthest(before: Any, seen: Seen) -> Any:
 
 
 def checked(column: str, before: Any, after: Any, seen: Seen) -> Any:
-    """A watermark that somebody's own function gave. Raises WatermarkError if it breaks a promise.
+    """A watermark that a user's function gave. Raises WatermarkError if it breaks a promise.
 
     It never claims more than was read, and never goes back.
     """

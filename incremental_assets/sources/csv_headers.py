@@ -1,4 +1,4 @@
-"""The headers of CSV files, and what must be known of a file before Spark takes it apart."""
+"""The headers of CSV files, and what is checked in a file before Spark reads it."""
 
 from __future__ import annotations
 

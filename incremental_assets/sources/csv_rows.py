@@ -58,7 +58,7 @@ _SHORTEST_MOMENT = len("20170102T1011")
 
 
 class CsvKinds(IntFlag):
-    """What occurs in a column."""
+    """The kinds of values in a column, as bits."""
 
     NOTHING = 0
     WHOLE = 1

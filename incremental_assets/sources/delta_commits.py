@@ -1,4 +1,4 @@
-"""What commits of a Delta table brought, read from its log without Spark.
+"""The files that commits of a Delta table added, read from its log without Spark.
 
 Follows the Delta transaction protocol: a commit is one JSON file of actions, one a line, numbered
 by the version. The log is read as files; delta-rs cannot open a path that holds a `%`.
@@ -69,7 +69,7 @@ class DeltaFile:
 class CommittedFiles:
     """What commits added: files whose rows are new, if nothing was removed.
 
-    `complete` is False where the files are not all of it: commits are gone from the log, or a
+    `complete` is False where the files are not all of it: the log lacks commits, or a
     file can no longer be read by itself. `removed` says that a commit also deleted or changed
     rows. In both cases only the table as a whole tells what is new.
     """
@@ -127,9 +127,9 @@ def newest_commit(path: str) -> tuple[int, str]:
 
 
 def commit_digest(path: str, version: int) -> str:
-    """A digest that differs where another table took the place of this one.
+    """A digest that differs where another table replaced this one.
 
-    "" where the commit is gone from the log. Raises SourceError if it cannot be read.
+    "" where the log no longer has the commit. Raises SourceError if it cannot be read.
     """
     text = _commit_bytes(table_root(path), version)
     return "" if text is None else _digest(text)
@@ -234,7 +234,7 @@ def _still_there(root: str, version: int, files: tuple[DeltaFile, ...]) -> bool:
 
 
 def _actions(root: str, version: int) -> list[dict[str, Any]] | None:
-    """The actions of a commit; None where the commit is gone from the log."""
+    """The actions of a commit; None where the log no longer has the commit."""
     text = _commit_bytes(root, version)
     return None if text is None else _parsed(root, version, text)
 

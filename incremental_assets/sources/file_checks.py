@@ -28,7 +28,7 @@ _NOT_TEXT = {
 def require_as_fixed(data: DataFiles, kind: Format) -> None:
     """Raise SourceError if a local file vanished, changed, or cannot be what it should be.
 
-    In an object store each look is a request, so there Spark says it when it reads.
+    In an object store each check is a request, so there Spark raises the error when it reads.
     """
     local = local_path(data.root)
     if local is None:

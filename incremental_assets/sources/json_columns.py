@@ -43,7 +43,7 @@ _WIDE = DecimalType(38, 0)
 
 
 class JsonKinds(IntFlag):
-    """What occurs in a field. A number without fraction beyond 64 bits is WIDE."""
+    """The kinds of values in a field, as bits. A number without fraction beyond 64 bits is WIDE."""
 
     NOTHING = 0
     WHOLE = 1

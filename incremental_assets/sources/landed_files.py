@@ -90,9 +90,9 @@ class LandedFiles:
 
 
 def missing_or_changed(landing: str, files: list[SourceFile]) -> list[SourceFile]:
-    """Which of the files are not there any more, or have another size than when they were listed.
+    """Which of the files are missing, or have another size than when they were listed.
 
-    For telling why a read failed.
+    To explain why a read failed.
     """
     root = local_path(landing)
     if root is None:

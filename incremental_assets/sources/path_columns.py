@@ -1,4 +1,4 @@
-"""What a row's file says of it: its path, and the columns in the names of its folders (`a=b`)."""
+"""What the path of a row's file gives: the path itself, and columns of its folders (`a=b`)."""
 
 from __future__ import annotations
 

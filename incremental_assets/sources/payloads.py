@@ -1,4 +1,4 @@
-"""Rows as `VARIANT` payloads, for tables that keep what arrived as it arrived."""
+"""Rows as `VARIANT` payloads, for tables that keep rows as they landed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a stored source has of each day, by its rows and without a JVM."""
+"""Fingerprints of the days of a stored source, by its rows and without a JVM."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def rows_by_day(
 def highest(fixed: FixedSource, column: str) -> datetime | int | None:
     """The highest value of a column that holds instants or whole numbers.
 
-    None where there is none, or where it cannot be told (as for `rows_by_day`). Parquet's own
-    statistics tell it, where a file has them.
+    None where there is none, or where it is not known (as for `rows_by_day`). Parquet's own
+    statistics give it, where a file has them.
     """
     try:
         rows = fixed.scan()
@@ -57,7 +57,7 @@ def highest(fixed: FixedSource, column: str) -> datetime | int | None:
 
 
 def rows_in(counted: str) -> int:
-    """The rows that a fingerprint of rows tells of a day."""
+    """The number of rows in a day's fingerprint."""
     return int(counted.partition(",")[0].partition(":")[0] or 0)
 
 

@@ -1,4 +1,4 @@
-"""The shape of rows that a source gives: its own columns, and what is to be said of each row."""
+"""The shape of rows that a source gives: its own columns, and the facts of each row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FACTS = ("_file", "_raw", "_unreadable")
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What is asked of a reader: some files of a source, and the types that the target has.
+    """The request to a reader: some files of a source, and the types that the target has.
 
     `source` is its path, for messages, and `paths` those of all its files.
     """

@@ -132,7 +132,7 @@ class FixedSource(ABC):
         return None
 
     def day_spans(self, column: str) -> Sequence[DaySpan] | None:
-        """Which days in a column each file may hold, told without reading a row; None: it cannot.
+        """Which days in a column each file may hold, without reading a row; None where unknown.
 
         Raises a DeltaError, ArrowException or OSError where that cannot be read.
         """
@@ -143,7 +143,7 @@ class FixedSource(ABC):
         return sum(file.size for file in self.files)
 
     def missing_or_changed(self) -> Sequence[SourceFile]:
-        """Which files vanished or changed since they were fixed, to tell why a read failed."""
+        """Which files are missing or changed since they were fixed, where a read failed."""
         return ()
 
     def tagged(self, file: SourceFile) -> SourceFile:
@@ -176,7 +176,7 @@ class Source(ABC):
 
     @abstractmethod
     def fix(self) -> FixedSource:
-        """What a load reads now, found out without Spark. Without rows it is a source as well.
+        """The source as a load reads it now, found without Spark, also where it has no rows.
 
         Raises NothingThereError if there is nothing, and SourceError if it cannot be listed.
         """

@@ -24,7 +24,13 @@ from incremental_assets.sources.rows import Reading, no_rows, spelled
 from incremental_assets.sources.source import NO_TYPES, FixedSource, Source
 from incremental_assets.sources.source_file import SourceFile, with_content_tag
 from incremental_assets.sources.stored_delta import FixedDelta
-from incremental_assets.sources.stored_files import FORMATS, DataFiles, Format, look, of_format
+from incremental_assets.sources.stored_files import (
+    FORMATS,
+    DataFiles,
+    Format,
+    contents_of,
+    of_format,
+)
 
 _BELOW = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.=-]*(/[A-Za-z0-9][A-Za-z0-9_.=-]*)*")
 
@@ -67,12 +73,13 @@ class Stored(Source):
 
 
 def fixed_at(path: str, wanted: Format | None = None) -> FixedDelta | FixedFiles:
-    """What lies at a path now, found out without Spark. An empty folder is a source without rows.
+    """The source at a path as it is now, found without Spark.
 
-    Raises NothingThereError if there is nothing at the path, and SourceError if it cannot be
-    listed, if a Delta log cannot be read, or if the format cannot be told.
+    An empty folder is a source without rows. Raises NothingThereError if there is nothing at the
+    path, and SourceError if it cannot be listed, if a Delta log cannot be read, or if the format is
+    unknown.
     """
-    kind, data = of_format(path, look(path), wanted)
+    kind, data = of_format(path, contents_of(path), wanted)
     if kind == "delta":
         return FixedDelta.newest(path, data.root)
     return FixedFiles(path, kind, data.files, data.root)
@@ -82,7 +89,7 @@ def fixed_at(path: str, wanted: Format | None = None) -> FixedDelta | FixedFiles
 class FixedFiles(FixedSource):
     """The files of a stored source, relative to `root`.
 
-    `format` is None where there are no files to tell it by, and nobody said it.
+    `format` is None where there are no files to tell it by, and none was given.
     """
 
     path: str

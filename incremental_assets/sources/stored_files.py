@@ -55,7 +55,7 @@ class DataFiles:
         return replace(self, files=tuple(f for f in self.files if f.path in wanted))
 
     def missing_or_changed(self) -> list[SourceFile]:
-        """Which files are not there any more, or are not what they were when they were listed."""
+        """Which files are missing, or changed since they were listed."""
         local = local_path(self.root)
         if local is not None:
             now = {file.path: _on_disk(local, file.path) for file in self.files}
@@ -76,7 +76,7 @@ class PathContents:
     is_delta: bool = False
 
 
-def look(path: str) -> PathContents:
+def contents_of(path: str) -> PathContents:
     """What lies at a path. Raises SourceError if nothing does, or if it cannot be listed."""
     try:
         local = local_path(path)
@@ -169,7 +169,7 @@ def _folder(path: str) -> PathContents:
 
 
 def _hidden(name: str) -> bool:
-    """What Spark passes over without a word: but for `_a=b`, a partition column's folder."""
+    """What Spark skips silently: but for `_a=b`, a partition column's folder."""
     begins = name.startswith(".") or (name.startswith("_") and "=" not in name)
     return begins or name.endswith("._COPYING_")
 

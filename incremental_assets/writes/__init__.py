@@ -1,4 +1,4 @@
-"""Write strategies: the values that say how rows land in a table, and how they are staged."""
+"""Write strategies: values that decide how rows land in a table, and stage them."""
 
 from incremental_assets.writes.append import Append
 from incremental_assets.writes.delete_insert import DeleteInsert

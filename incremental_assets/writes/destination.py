@@ -1,4 +1,4 @@
-"""What is written, and where: the changes of a batch, and the table that they go to."""
+"""The changes of a batch, and the table that they go to."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Merge: one row per key, the latest version by the table's order.
 
-Of two versions that only their hash tells apart the greater one stays, by convention and not by
-what anybody said, so the other is kept in the side table as a conflict.
+Of two versions that only their hash tells apart the greater one stays, by convention,
+so the other is kept in the side table as a conflict.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Merge(WriteStrategy):
         conflicts = latest.where(f"{CONFLICT} AND {here}")
         if not conflicts.isEmpty():
             side.append(to.side(to.conflicts(conflicts), changes.own, CONFLICTS))
-        # A column that the contract no longer has is kept where the table's own row counts.
+        # A column that the contract no longer has stays where the table's own row counts.
         written = to.written(changes.own)
         former = [quoted(n) for n in to.columns if n in latest.columns and quoted(n) not in written]
         last = latest.where(f"NOT {CONFLICT} AND NOT {DELETED}").select(
@@ -192,7 +192,7 @@ def _latest(rows: DataFrame, to: Destination) -> DataFrame:
     first = [quoted(to.first_by)] if to.first_by else []
     order = ", ".join((*latest, DELETED, f"{HASH} DESC NULLS LAST", *first))
     key = to.key
-    if to.is_log:  # each truncate is kept: another may be taken back
+    if to.is_log:  # each truncate stays: another may be rolled back
         nobody = f"{DELETED} AND {quoted(key[0])} IS NULL"
         position = f"CASE WHEN {nobody} THEN {struct_of(to.position)} END"
         rows = rows.withColumn(_TRUNCATE, F.expr(position))

@@ -1,4 +1,4 @@
-"""What a write strategy is: a value that stages a batch's changes, and says what a rebuild covers.
+"""What a write strategy is: a value that stages the changes of a batch, and rebuilds keys.
 
 A strategy is one object in one file. Nobody outside it asks which one it is: what else a load has
 to know are its facts.
