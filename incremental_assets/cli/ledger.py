@@ -18,7 +18,7 @@ from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import stale_days
-from incremental_assets.plan.together import require_all_together
+from incremental_assets.plan.consistent import require_all_consistent
 from incremental_assets.settings import Settings
 
 _CAN_LACK = ("seconds", "mode", "quarantined", "read")
@@ -33,7 +33,7 @@ def stale(names: tuple[str, ...], span: str | None, *, as_json: bool) -> None:
     """Which days have to be rebuilt, and why: their upstream has batches that they did not read."""
     settings = Settings.from_environment()
     some, last = tables_named(names), utc_today(datetime.now(UTC))
-    require_all_together(Ledger(ledger_path(settings.lake)), settings, some)
+    require_all_consistent(Ledger(ledger_path(settings.lake)), settings, some)
     view = ledger_view(settings)
     asked = _asked(span, settings, last)
     found = [

@@ -18,9 +18,9 @@ from incremental_assets.cli.run import NOTHING_DUE
 from incremental_assets.days import DayRange
 from incremental_assets.ledger.entry import Window
 from incremental_assets.ledger.ledger import Ledger, ledger_path
+from incremental_assets.plan.consistent import require_all_consistent
 from incremental_assets.plan.forecast import Forecast, PlannedDay, forecast
 from incremental_assets.plan.skipped import Skipped
-from incremental_assets.plan.together import require_all_together
 from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
 
@@ -64,7 +64,7 @@ def plan(names: tuple[str, ...], span: str | None, limit: int, *, as_json: bool)
     chosen = tables_named(names)
     with ERR.status("Reading the ledger …") as status:
         ledger = Ledger(ledger_path(settings.lake))
-        require_all_together(ledger, settings, chosen)
+        require_all_consistent(ledger, settings, chosen)
         view = ledger.view_if_any()
         found = forecast(chosen, view, settings, days, now, lambda s: status.update(Text(f"{s} …")))
     if as_json:

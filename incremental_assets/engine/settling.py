@@ -31,7 +31,7 @@ from incremental_assets.engine.target import TargetTable
 from incremental_assets.ledger.consistency import LogState, require_own_commit
 from incremental_assets.ledger.entry import Entry, Touched
 from incremental_assets.ledger.view import LedgerView
-from incremental_assets.plan.together import A_MISSING_TABLE, log_standing
+from incremental_assets.plan.consistent import A_MISSING_TABLE, log_state_of
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
@@ -124,7 +124,7 @@ class TableSettling(Settling):
         )
 
     def log_state(self) -> LogState:
-        return log_standing(self.settings, self.table)
+        return log_state_of(self.settings, self.table)
 
     def outcome(self, claims: Sequence[Entry]) -> Sequence[Entry] | None:
         self.settled.update(claim.day for claim in claims)

@@ -46,8 +46,8 @@ def require_own_commit(claim: Entry, note: Mapping[str, Any], path: str, remedy:
         return
     raise LedgerError(
         f"{claim.table}: batch {claim.batch} in the log of {path} is not the one that was claimed "
-        f"at {claim.recorded_at:%Y-%m-%d %H:%M} UTC, so the ledger and the table do not belong "
-        f"together (was one of them restored?). Nothing was loaded. {remedy}"
+        f"at {claim.recorded_at:%Y-%m-%d %H:%M} UTC, so the ledger and the table are "
+        f"inconsistent (was one of them restored?). Nothing was loaded. {remedy}"
     )
 
 

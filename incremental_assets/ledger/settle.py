@@ -19,7 +19,7 @@ TRIES = 20
 class TableLog(Protocol):
     """The log of the table that a batch was written to, as far as settling needs it.
 
-    `remedy` says what to do where the table and the ledger do not belong together.
+    `remedy` tells what to do where the table and the ledger are inconsistent.
     """
 
     @property
@@ -41,8 +41,8 @@ def settle(
     """Give the last batch of a table its outcome if a run died before it could; the tail then.
 
     The batch's writer may still be alive: a batch is called abandoned only after a fence has made
-    its commit impossible. Outcomes are final. Raises LedgerError if the ledger and the table do not
-    belong together, and ConflictError if others keep writing.
+    its commit impossible. Outcomes are final. Raises LedgerError if the ledger and the table are
+    inconsistent, and ConflictError if others keep writing.
     """
     for _ in range(TRIES):
         tail = ledger.tail(table)

@@ -16,9 +16,9 @@ from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.orchestration.events import asset_key
 from incremental_assets.orchestration.instance import open_instance
 from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
+from incremental_assets.plan.consistent import require_all_consistent
 from incremental_assets.plan.due import Due
 from incremental_assets.plan.rounds import Left, due_runs
-from incremental_assets.plan.together import require_all_together
 from incremental_assets.settings import Settings
 
 # A function of a module that gives a job: its steps may run in other processes, which call it too.
@@ -68,7 +68,7 @@ def run_what_is_due(
     """
     chosen = tables_named(names)
     ledger = Ledger(ledger_path(settings.lake))
-    require_all_together(ledger, settings, chosen)
+    require_all_consistent(ledger, settings, chosen)
     instance = open_instance(settings)
     report, before = RunReport(), ledger.view_if_any()
     left: list[Left] = []

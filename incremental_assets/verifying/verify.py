@@ -17,7 +17,7 @@ from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.ledger.ledger import ledger_path
 from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.ledger.view import LedgerView
-from incremental_assets.plan.together import require_all_together
+from incremental_assets.plan.consistent import require_all_consistent
 from incremental_assets.spark.failure import SPARK_ERRORS, what_failed
 from incremental_assets.spark.load_session import own_session, size_of
 from incremental_assets.table import Table
@@ -54,7 +54,7 @@ def verify(
     LakeError if the comparison failed.
     """
     started = time.monotonic()
-    require_all_together(lakehouse.ledger, lakehouse.settings, _made_of(table))
+    require_all_consistent(lakehouse.ledger, lakehouse.settings, _made_of(table))
     view = _view(lakehouse)
     history = view.table(table.name)
     _require_loaded(table, history, days)

@@ -337,7 +337,7 @@ def test_a_table_by_key_reads_one_silver_table_and_names_its_key() -> None:
     assert isinstance(CUSTOMER_ORDERS.facts.write, Merge)
 
 
-def test_a_crash_between_the_commit_and_the_ledger_is_healed(
+def test_a_crash_between_the_commit_and_the_ledger_is_settled(
     lake: Lakes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stock = lake(*tables_of(INVENTORY_LEVELS))

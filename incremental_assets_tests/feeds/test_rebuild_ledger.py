@@ -15,7 +15,7 @@ from incremental_assets.errors import LedgerError
 from incremental_assets.operations.rebuild_ledger import Done, rebuild_ledger
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_accept import RULES
-from incremental_assets_tests.feeds.test_belong_together import BRONZE, LEDGER, SILVER
+from incremental_assets_tests.feeds.test_consistent import BRONZE, LEDGER, SILVER
 from incremental_assets_tests.feeds.test_interrupted import orders, products, users, whole
 from incremental_assets_tests.feeds.test_rules import booking, bookings, landed, per_train
 from incremental_assets_tests.feeds.world import Lake

@@ -1,4 +1,4 @@
-"""A batch that its run left behind is healed if it was published, and else fenced and given up."""
+"""A batch that its run left behind is settled: committed if it was published, else fenced and abandoned."""
 
 from __future__ import annotations
 
@@ -114,7 +114,9 @@ def test_where_nothing_was_left_behind_the_table_is_not_asked(
     assert (table.asked, logged) == ([], [])
 
 
-def test_a_published_batch_is_healed_and_then_left_alone(ledger: Ledger, logged: list[str]) -> None:
+def test_a_published_batch_is_settled_and_then_left_alone(
+    ledger: Ledger, logged: list[str]
+) -> None:
     table = Published()
     ledger.transact(lambda _: [claim(1), claim(2)])
 

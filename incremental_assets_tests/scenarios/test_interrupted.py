@@ -50,7 +50,7 @@ def test_batch_that_died_before_its_commit_is_fenced_and_loaded_again(
     assert transaction(place, "quarantine of silver/sales") == 2
 
 
-def test_batch_that_died_after_its_commit_is_healed_and_not_loaded_again(
+def test_batch_that_died_after_its_commit_is_settled_and_not_loaded_again(
     landed: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as broken, pytest.raises(Died):

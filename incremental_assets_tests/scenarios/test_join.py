@@ -181,7 +181,7 @@ def _without(day: str) -> Any:
     return lambda *args: _days_after(*args).where(f"dt != DATE'{day}'")
 
 
-def test_a_merge_that_died_after_its_commit_is_healed(
+def test_a_merge_that_died_after_its_commit_is_settled(
     loaded: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded.land("events", "2017-01-05", "late.jsonl", [sale("late", "2017-01-04")])

@@ -1,4 +1,4 @@
-"""A loader's watermarks and a target that are not of the same time are told, never healed."""
+"""Inconsistent watermarks and target of a loader are reported, never repaired."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person says while a load of the same table is under way, where no lock keeps them apart."""
+"""Manual decisions while a load of the same table is under way, where no lock keeps them apart."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from incremental_assets_tests.feeds.test_rules import DAY, booking, bookings, la
 from incremental_assets_tests.feeds.world import Lake
 
 THE_DAY, NEXT, SILVER = date(2017, 1, 5), "2017-01-06", "silver/bookings"
-SAY: dict[str, Callable[[Lake], object]] = {
+DECISIONS: dict[str, Callable[[Lake], object]] = {
     "accepted": lambda lake: accept(lake.lakehouse, lake.tables[SILVER], THE_DAY, "seen"),
     "dropped": lambda lake: drop(lake.lakehouse, lake.tables[SILVER], QuarantineFilter(), "seen"),
     "rewound": lambda lake: rewind(lake.lakehouse, lake.tables[SILVER], 0, "seen"),
@@ -46,7 +46,7 @@ def station(lake: Lakes) -> Lake:
 
 
 class Between:
-    """A load of the next day that claims when it is told to, and ends when it may."""
+    """A load of the next day that claims when it is asked to, and ends when it may."""
 
     def __init__(self, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
         self.claimed, self.go_on = Event(), Event()
@@ -78,9 +78,9 @@ class Between:
             self.error.append(error)
 
 
-@pytest.mark.parametrize("said", SAY)
+@pytest.mark.parametrize("decided", DECISIONS)
 def test_a_load_that_claims_before_a_manual_decision_is_recorded_and_the_decision_is_refused(
-    lake: Lakes, said: str, without_lock: None, monkeypatch: pytest.MonkeyPatch
+    lake: Lakes, decided: str, without_lock: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop = station(lake)
     ledger = shop.lakehouse.ledger
@@ -93,8 +93,10 @@ def test_a_load_that_claims_before_a_manual_decision_is_recorded_and_the_decisio
 
     monkeypatch.setattr(ledger, "transact_on", late)
     try:
-        with pytest.raises(ConflictError, match=rf"claimed batch 2 meanwhile.*Nothing was {said}"):
-            SAY[said](shop)
+        with pytest.raises(
+            ConflictError, match=rf"claimed batch 2 meanwhile.*Nothing was {decided}"
+        ):
+            DECISIONS[decided](shop)
     finally:
         load.end()
 
@@ -114,7 +116,7 @@ def test_a_load_that_planned_before_a_manual_decision_is_reported(
 
     def late(*args: Any) -> Any:
         monkeypatch.setattr(TableSteps, "claim", claim)
-        SAY["accepted"](shop.with_tables(*shop.tables.values()))
+        DECISIONS["accepted"](shop.with_tables(*shop.tables.values()))
         return claim(*args)
 
     monkeypatch.setattr(TableSteps, "claim", late)

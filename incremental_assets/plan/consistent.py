@@ -1,7 +1,7 @@
-"""Whether the ledger and the tables of a lake are of the same time, for all of them at once.
+"""Whether the ledger and all tables of a lake are consistent.
 
 A load compares its own table. Commands that report what is new, or load many tables, compare all of
-them first: they read the end of each table's log, without Spark.
+them first: they read the tail of each table's log, without Spark.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ A_MISSING_TABLE = (
 )
 
 
-def log_standing(settings: Settings, table: Table) -> LogState:
+def log_state_of(settings: Settings, table: Table) -> LogState:
     """Where a table of the lake stands by its own log."""
     path = f"{settings.lake}/{table.name}"
     return LogState(path, *last_transaction(path, table.name))
 
 
-def require_all_together(ledger: Ledger, settings: Settings, tables: Sequence[Table]) -> None:
+def require_all_consistent(ledger: Ledger, settings: Settings, tables: Sequence[Table]) -> None:
     """Raise LedgerError if the ledger and any of the tables are inconsistent, naming all that do.
 
     A claim without an outcome is no inconsistency, whether or not the table has its batch. Changes
@@ -38,7 +38,7 @@ def require_all_together(ledger: Ledger, settings: Settings, tables: Sequence[Ta
     found = [
         one
         for table in tables
-        if (one := inconsistency(ledger, tails[table.name], partial(log_standing, settings, table)))
+        if (one := inconsistency(ledger, tails[table.name], partial(log_state_of, settings, table)))
     ]
     if not found:
         return

@@ -1,4 +1,4 @@
-"""Commands that say or load what is new compare all tables with the ledger first."""
+"""Commands that report or load what is new compare all tables with the ledger first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A ledger and a table that are not of the same time: told before anything is claimed."""
+"""An inconsistent ledger and table are reported before anything is claimed."""
 
 from __future__ import annotations
 

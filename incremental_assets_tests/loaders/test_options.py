@@ -1,4 +1,4 @@
-"""An option that is none of its words, or of another kind, is refused where it is given."""
+"""An option of an unknown value or another type is refused where it is given."""
 
 from __future__ import annotations
 
