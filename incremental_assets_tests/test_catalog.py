@@ -93,6 +93,6 @@ def test_rules_whose_tables_read_each_other_are_refused(package: Package) -> Non
         ("xyz", r"'xyz'; the tables are bronze/"),
     ],
 )
-def test_an_unknown_table_is_told_the_name_that_comes_near(name: str, told: str) -> None:
+def test_an_unknown_table_is_reported_the_name_that_comes_near(name: str, told: str) -> None:
     with pytest.raises(DefinitionError, match=told):
         table_named(tables(), name)

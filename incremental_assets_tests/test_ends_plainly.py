@@ -65,7 +65,7 @@ def test_an_interrupted_command_stops_spark_and_says_one_sentence(then: str) -> 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 @pytest.mark.parametrize("words", [(), ("--json",)], ids=str)
-def test_output_that_cannot_be_written_is_told(
+def test_output_that_cannot_be_written_is_reported(
     environment: dict[str, str], words: tuple[str, ...]
 ) -> None:
     with Path("/dev/full").open("w") as full:

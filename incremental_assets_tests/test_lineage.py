@@ -83,7 +83,7 @@ def test_what_is_declared_goes_before_names_and_a_star_behind_the_facts_own() ->
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "message"),
     [
         pytest.param({"x": ("silver/sales.nope",)}, "'nope', which the contract", id="column"),
         pytest.param({"x": ("silver/users.At",)}, "'At', which the contract", id="case"),
@@ -94,12 +94,12 @@ def test_what_is_declared_goes_before_names_and_a_star_behind_the_facts_own() ->
     ],
 )
 def test_a_lineage_that_names_what_is_not_there_is_refused(
-    changed: Mapping[str, Any], said: str
+    changed: Mapping[str, Any], message: str
 ) -> None:
     with pytest.raises(DefinitionError, match="gold/mart: lineage of 'x' ") as raised:
         replace(MART, lineage=changed)
 
-    assert said in str(raised.value)
+    assert message in str(raised.value)
 
 
 def test_what_a_transform_adds_may_be_named() -> None:

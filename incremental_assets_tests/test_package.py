@@ -49,7 +49,7 @@ def test_the_package_gives_its_definitions_when_asked() -> None:
 
 
 @pytest.mark.parametrize("command", [("run",), ("demo", "show")])
-def test_a_setting_that_cannot_be_used_is_told_in_one_line(command: tuple[str, ...]) -> None:
+def test_a_setting_that_cannot_be_used_is_reported_in_one_line(command: tuple[str, ...]) -> None:
     done = python("-m", "incremental_assets", *command, INCREMENTAL_ASSETS_START_DATE="soon")
 
     assert done.returncode == 1

@@ -52,7 +52,7 @@ def test_lines_of_a_plan_show_what_a_feed_says(command: Callable[..., Result]) -
 @pytest.mark.parametrize(
     "words", [("plan",), ("stale",), ("verify",), ("gate", "accept", "--reason", "r")], ids=str
 )
-def test_an_error_is_told_in_the_very_words_that_were_given(
+def test_an_error_is_reported_in_the_very_words_that_were_given(
     command: Callable[..., Result], words: tuple[str, ...]
 ) -> None:
     last = ("2017-01-05",) if "gate" in words else ()
@@ -82,7 +82,7 @@ def test_the_console_of_a_run_steers_no_terminal(capsys: pytest.CaptureFixture[s
     assert "\x1b[2J" not in printed
 
 
-def test_a_step_that_was_stopped_is_told_without_a_stack(
+def test_a_step_that_was_stopped_is_reported_without_a_stack(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     @dg.op

@@ -38,7 +38,7 @@ def start(folder: Path, *words: str) -> subprocess.Popen[str]:
     )
 
 
-def test_every_test_runs_in_one_process_and_one_that_fails_is_told(tmp_path: Path) -> None:
+def test_every_test_runs_in_one_process_and_one_that_fails_is_reported(tmp_path: Path) -> None:
     (tmp_path / "claims").mkdir()
     tests = tmp_path / "tests"
     tests.mkdir()
@@ -46,13 +46,13 @@ def test_every_test_runs_in_one_process_and_one_that_fails_is_told(tmp_path: Pat
         (tests / f"test_{n}.py").write_text(TEST)
 
     both = [start(tests), start(tests, "--from-the-end")]
-    said = [process.communicate(timeout=120)[0] for process in both]
+    outputs = [process.communicate(timeout=120)[0] for process in both]
 
     ran = [line.split() for line in (tests / "ran").read_text().splitlines()]
     times = Counter((file, test) for _, file, test in ran)
     assert times == {(f"test_{n}", test): 1 for n in range(FILES) for test in ("one", "two")}
     of_file = {(file, process) for process, file, _ in ran}
     assert len(of_file) == FILES
-    assert len({process for _, process in of_file}) == 2, said
-    assert sorted(process.returncode for process in both) == [0, 1], said
-    assert sum("assert 'test_3' != 'test_3'" in text for text in said) == 1
+    assert len({process for _, process in of_file}) == 2, outputs
+    assert sorted(process.returncode for process in both) == [0, 1], outputs
+    assert sum("assert 'test_3' != 'test_3'" in text for text in outputs) == 1

@@ -228,7 +228,7 @@ def test_versions_that_differ_and_arrived_last_together_are_ties(tmp_path: Path)
     assert found.sales.height == 4
 
 
-def test_an_order_on_two_days_is_told(tmp_path: Path) -> None:
+def test_an_order_on_two_days_is_reported(tmp_path: Path) -> None:
     lands(tmp_path, event(), event(order_id="stays"))
     moved_to = {"event_ts": "2017-01-09T12:00:00Z", "arrival_ts": "2017-01-11T00:00:00Z"}
     lands(tmp_path, event(**moved_to), day=NEXT_DAY)

@@ -29,7 +29,9 @@ def found(*entries: Entry, tables: tuple[Table, ...] = TABLES) -> list[Condition
     return conditions(tables, ledger(*entries), LIMITS, jan(1), jan(31))
 
 
-def said(*entries: Entry, tables: tuple[Table, ...] = TABLES) -> list[tuple[str, str, int, str]]:
+def conditions_of(
+    *entries: Entry, tables: tuple[Table, ...] = TABLES
+) -> list[tuple[str, str, int, str]]:
     return [(c.kind, c.table, c.day.day, c.found) for c in found(*entries, tables=tables)]
 
 
@@ -45,7 +47,7 @@ def test_a_held_day_is_reported_with_its_rules_and_counts_and_nothing_else() -> 
         rows_quarantined=9,
     )
 
-    assert said(held) == [
+    assert conditions_of(held) == [
         (
             "held",
             "silver/judged",
@@ -59,7 +61,7 @@ def test_a_held_day_that_was_accepted_is_not_reported() -> None:
     held = did(JUDGED, 7, 5, state="held")
     accepted = did(JUDGED, 8, 5, state="accepted")
 
-    assert said(held, accepted) == []
+    assert conditions_of(held, accepted) == []
 
 
 def test_a_stale_day_is_due_once_it_has_waited_since_the_first_change_for_long_enough() -> None:
@@ -78,7 +80,7 @@ def test_a_stale_day_is_due_once_it_has_waited_since_the_first_change_for_long_e
 def test_a_day_that_has_read_what_is_above_it_waits_for_nothing() -> None:
     read = did(EVENTS, 1, 5, touched=[5]), did(SALES, 1, 5, read={EVENTS.name: 1})
 
-    assert said(*read, tables=(EVENTS, SALES)) == []
+    assert conditions_of(*read, tables=(EVENTS, SALES)) == []
 
 
 def test_a_day_waits_for_what_it_looks_up_as_well() -> None:
@@ -107,8 +109,8 @@ def counted(batch: int, rows: int, bad: int, **more: Any) -> Entry:
 
 
 def test_rows_in_quarantine_are_a_share_of_the_days_rows_of_all_batches() -> None:
-    assert said(counted(1, 400, 8)) == []
-    assert said(counted(1, 400, 9)) == [
+    assert conditions_of(counted(1, 400, 8)) == []
+    assert conditions_of(counted(1, 400, 9)) == [
         (
             "quarantined",
             "silver/judged",
@@ -116,35 +118,35 @@ def test_rows_in_quarantine_are_a_share_of_the_days_rows_of_all_batches() -> Non
             "9 of 400 rows (2.2%) are in quarantine; the limit is 2%",
         )
     ]
-    assert said(counted(1, 400, 9), counted(2, 400, 0)) == []
+    assert conditions_of(counted(1, 400, 9), counted(2, 400, 0)) == []
     assert [c.fingerprint for c in found(counted(1, 400, 9), counted(2, 50, 8))] == ["2"]
 
 
 def test_a_handful_of_rows_is_no_share() -> None:
-    assert said(counted(1, 4, 4)) == []
-    assert len(said(counted(1, 5, 5))) == 1
+    assert conditions_of(counted(1, 4, 4)) == []
+    assert len(conditions_of(counted(1, 5, 5))) == 1
 
 
 def test_what_was_rebuilt_replayed_or_dropped_counts_no_more() -> None:
     bad = counted(1, 100, 50)
 
-    assert said(bad, counted(2, 100, 0, mode="rebuild")) == []
-    assert said(bad, counted(2, 0, -50, kind="replay")) == []
+    assert conditions_of(bad, counted(2, 100, 0, mode="rebuild")) == []
+    assert conditions_of(bad, counted(2, 0, -50, kind="replay")) == []
     rewound = did(JUDGED, 2, 5, kind="rewind", mode="rebuild")
     assert [c.fingerprint for c in found(bad, rewound) if c.kind == "quarantined"] == ["1"]
     dropped = with_rows(did(JUDGED, 2, 5, state="dropped"), rows_deleted=50)
-    assert said(bad, dropped) == []
-    assert len(said(bad, replace(dropped, rows_deleted=40))) == 1
+    assert conditions_of(bad, dropped) == []
+    assert len(conditions_of(bad, replace(dropped, rows_deleted=40))) == 1
 
 
 def test_late_rows_are_a_share_of_all_that_came_for_the_day() -> None:
     on_time = with_rows(did(EVENTS, 1, 5), rows_read=80)
     late = with_rows(did(EVENTS, 2, 5), rows_read=20, rows_late=20)
 
-    assert said(on_time, late, tables=(EVENTS,)) == []
+    assert conditions_of(on_time, late, tables=(EVENTS,)) == []
     replayed = with_rows(did(EVENTS, 3, 5, kind="replay"), rows_read=20, rows_late=20)
-    assert said(on_time, late, replayed, tables=(EVENTS,)) == []
+    assert conditions_of(on_time, late, replayed, tables=(EVENTS,)) == []
     later = with_rows(did(EVENTS, 3, 5), rows_read=1, rows_late=1)
-    assert said(on_time, late, later, tables=(EVENTS,)) == [
+    assert conditions_of(on_time, late, later, tables=(EVENTS,)) == [
         ("late", "bronze/events", 5, "21 of 101 rows (20.8%) came late; the limit is 20%")
     ]

@@ -370,7 +370,7 @@ def test_a_log_of_times_orders_its_reads_by_time_too(mixed: DataFrame) -> None:
     assert found["change"]["_order"] is None
 
 
-def test_before_anything_is_settled_only_reads_have_a_place(mixed: DataFrame) -> None:
+def test_before_anything_is_settled_only_reads_have_a_position(mixed: DataFrame) -> None:
     found = dict(zip(MIXED, with_positions(mixed, None).orderBy("n").collect(), strict=True))
 
     assert [name for name, row in found.items() if row["_order"] is not None] == [
@@ -379,7 +379,7 @@ def test_before_anything_is_settled_only_reads_have_a_place(mixed: DataFrame) ->
     ]
 
 
-def test_numbers_too_long_for_their_place_count_as_missing(spark: SparkSession) -> None:
+def test_numbers_too_long_for_their_position_count_as_missing(spark: SparkSession) -> None:
     rows = spark.range(1)
     fields = {
         "source.commit_scn": "7L",

@@ -9,7 +9,7 @@ import pytest
 from incremental_assets_tests.cli.conftest import Command
 
 
-def test_a_command_that_is_not_there_is_told_in_one_sentence(
+def test_a_command_that_is_not_there_is_reported_in_one_sentence(
     command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))  # in which there is none to be started
@@ -23,7 +23,7 @@ def test_a_command_that_is_not_there_is_told_in_one_sentence(
     )
 
 
-def test_a_machine_without_java_is_told_before_the_command_runs(
+def test_a_machine_without_java_is_reported_before_the_command_runs(
     command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))

@@ -85,7 +85,7 @@ def test_a_table_that_is_there_is_left_as_it_is(path: str) -> None:
     assert columns_of(path) == ["_batch", "dt", "id", "payload"]
 
 
-def test_a_place_that_cannot_be_written_names_itself_and_the_variable(tmp_path: Path) -> None:
+def test_a_path_that_cannot_be_written_names_itself_and_the_variable(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     path = str(tmp_path / "file" / "sales")
 

@@ -229,12 +229,12 @@ def test_a_table_goes_on_after_a_checkpoint_of_its_log(small: Small) -> None:
     assert DeltaTable(small.path).transaction_version(APP) == 5
 
 
-@pytest.mark.parametrize("said", ["true", "TRUE"])
+@pytest.mark.parametrize("value", ["true", "TRUE"])
 def test_a_table_with_a_change_data_feed_is_refused_with_what_to_do(
-    small: Small, said: str
+    small: Small, value: str
 ) -> None:
     staged = stage(small.frame(1, ("a", JAN_1, 1)), small.path, 1, ("dt",))
-    feed = {"delta.enableChangeDataFeed": said}
+    feed = {"delta.enableChangeDataFeed": value}
     DeltaTable(small.path).alter.set_table_properties(feed)
 
     remedy = re.escape(f"ALTER TABLE delta.`{small.path}` SET TBLPROPERTIES")

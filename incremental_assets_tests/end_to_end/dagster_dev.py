@@ -165,7 +165,11 @@ class Dev:
     def sparks(self) -> list[tuple[int, int]]:
         """The JVMs of the runs that it launched, each with the process of its run."""
         found = started_by(self._running.pid)
-        return [(pid, _parent(pid)) for pid, said in found.items() if "java" in said.split(" ")[0]]
+        return [
+            (pid, _parent(pid))
+            for pid, arguments in found.items()
+            if "java" in arguments.split(" ")[0]
+        ]
 
     @property
     def _running(self) -> subprocess.Popen[bytes]:

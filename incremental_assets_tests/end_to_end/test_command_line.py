@@ -178,7 +178,7 @@ def test_reversed_range_is_an_error_with_the_remedy(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ((), "does not exist. Set INCREMENTAL_ASSETS_LANDING"),
         (("silver/sale",), "There is no table 'silver/sale'; did you mean silver/sales?"),
@@ -187,7 +187,7 @@ def test_reversed_range_is_an_error_with_the_remedy(shop: Shop) -> None:
     ],
 )
 def test_what_cannot_be_planned_cannot_be_run_and_both_say_why_and_leave_no_trace(
-    shop: Shop, words: tuple[str, ...], said: str
+    shop: Shop, words: tuple[str, ...], message: str
 ) -> None:
     Path(shop.settings.landing).rmdir()
     before = sorted(shop.home.parent.rglob("*"))
@@ -198,7 +198,7 @@ def test_what_cannot_be_planned_cannot_be_run_and_both_say_why_and_leave_no_trac
 
     assert (planned.returncode, done.returncode) == (1, 1)
     assert planned.stderr == done.stderr
-    assert said in done.stderr
+    assert message in done.stderr
     assert not Path(shop.settings.lake).exists()
 
 
@@ -233,18 +233,18 @@ def test_lake_that_cannot_be_written_is_an_error_with_the_remedy(
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "message"),
     [
         ("INCREMENTAL_ASSETS_START_DATE", "first of May", "expected a day such as 2017-01-01"),
         ("INCREMENTAL_ASSETS_LATENESS_DAYS", "a week", "expected a whole number of days"),
     ],
 )
-def test_bad_setting_is_named(shop: Shop, name: str, value: str, said: str) -> None:
+def test_bad_setting_is_named(shop: Shop, name: str, value: str, message: str) -> None:
     done = shop.command("run", **{name: value})
 
     assert done.returncode != 0
     assert name in done.stderr
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 def test_paths_may_hold_spaces_and_signs(shop: Shop, spark: SparkSession, tmp_path: Path) -> None:

@@ -415,7 +415,7 @@ def test_what_is_quarantined_is_in_quarantine_and_nothing_else_is(gates: Gates) 
 
 
 @pytest.mark.parametrize(
-    ("define", "rule", "said"),
+    ("define", "rule", "message"),
     [
         (layers.landed, at_least("amount", 0), "bronze keeps every row"),
         (layers.landed, row_count(at_most=3), "a day cannot be quarantined"),
@@ -428,9 +428,9 @@ def test_what_is_quarantined_is_in_quarantine_and_nothing_else_is(gates: Gates) 
     ids=["rows of bronze", "days of bronze", "rows of gold"],
 )
 def test_a_layer_that_quarantines_no_rows_refuses_the_severity(
-    define: Callable[..., object], rule: Any, said: str
+    define: Callable[..., object], rule: Any, message: str
 ) -> None:
-    with pytest.raises(DefinitionError, match=re.escape(said)):
+    with pytest.raises(DefinitionError, match=re.escape(message)):
         define("orders", *quarantine(rule))
 
 

@@ -46,12 +46,12 @@ def an_interrupt_ends_a_run_soon(shop: Shop, world: World) -> None:
     until(lambda: bool(world.lakehouse.ledger.view().table("silver/sales").entries), LONG)
 
     os.killpg(process.pid, signal.SIGINT)
-    said, _ = process.communicate(timeout=SOON)
+    output, _ = process.communicate(timeout=SOON)
 
-    assert process.returncode == INTERRUPTED, said
-    assert said.rstrip().endswith(STOPPED)
-    assert "Traceback" not in said
-    assert "Stack Trace" not in said
+    assert process.returncode == INTERRUPTED, output
+    assert output.rstrip().endswith(STOPPED)
+    assert "Traceback" not in output
+    assert "Stack Trace" not in output
     (run,) = shop.instance().get_runs(limit=1)
     assert run.status is dg.DagsterRunStatus.FAILURE
 

@@ -17,9 +17,9 @@ NOON = datetime(2017, 1, 10, 12, tzinfo=UTC)
 
 def outcome(batch: int, state: Any = "committed", quarantined: int = 1, **named: Any) -> Entry:
     """A batch of the day that put `quarantined` rows into quarantine."""
-    said = {"kind": "advance", "mode": "merge", "detector": "batches", "day": DAY} | named
+    fields = {"kind": "advance", "mode": "merge", "detector": "batches", "day": DAY} | named
     return Entry(
-        "silver/sales", batch, state=state, recorded_at=NOON, rows_quarantined=quarantined, **said
+        "silver/sales", batch, state=state, recorded_at=NOON, rows_quarantined=quarantined, **fields
     )
 
 

@@ -71,9 +71,9 @@ def test_an_accepted_day_is_published_once_and_quarantine_stays(lake: Lakes) -> 
     assert (check.passed, check.severity) == (False, "warn")
     assert check.found.endswith("(accepted)")
     history = station.lakehouse.ledger.view().table("silver/bookings")
-    said = next(e for e in history.entries if e.state == "accepted")
-    assert (said.held_by, said.why) == ("quarantined_share", "a new station, on its way")
-    assert said.who
+    decision = next(e for e in history.entries if e.state == "accepted")
+    assert (decision.held_by, decision.why) == ("quarantined_share", "a new station, on its way")
+    assert decision.who
     assert "accepted by" in history.committed[-1].why
 
     station.land("bookings", DAY, "2.jsonl", [booking("d", "4", "nowhere")])

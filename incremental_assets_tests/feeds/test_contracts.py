@@ -84,7 +84,7 @@ def test_of_a_thousand_new_fields_and_more_the_rest_is_reported_and_stays_in_bro
     load(shop, ticket("a", **more))
 
     assert len(columns(shop)) == len(("ticket_id", "price", "at")) + 100
-    assert any("more than 1000 fields that nobody declared" in said for said in shop.logged)
+    assert any("more than 1000 fields that nobody declared" in message for message in shop.logged)
 
 
 def test_a_misfit_holds_its_day_or_is_left_out_where_its_column_says_so(lake: Lakes) -> None:
@@ -106,7 +106,7 @@ def test_a_misfit_holds_its_day_or_is_left_out_where_its_column_says_so(lake: La
 
 
 @pytest.mark.parametrize(
-    ("renamed", "said"),
+    ("renamed", "message"),
     [
         ("ticketId", "ticket_id is in no row, and ticketId is, which nobody declared: renamed?"),
         ("TICKET_ID", "ticket_id is in no row, and TICKET_ID is, which nobody declared: renamed?"),
@@ -114,17 +114,17 @@ def test_a_misfit_holds_its_day_or_is_left_out_where_its_column_says_so(lake: La
     ],
 )
 def test_a_required_field_that_went_or_was_renamed_is_named(
-    lake: Lakes, renamed: str, said: str
+    lake: Lakes, renamed: str, message: str
 ) -> None:
     shop = lake(*tickets())
     rows = [{renamed: f"t{n}", "price": 1, "at": f"{DAY}T10:00"} for n in range(3)]
 
     found = load(shop, *rows)
 
-    assert found["fields_present"].found == said
+    assert found["fields_present"].found == message
     reason = found["state"].reason  # type: ignore[attr-defined]
     assert reason.startswith("quarantined_share: 3 of 3 rows")
-    assert reason.endswith(f"({said})")
+    assert reason.endswith(f"({message})")
     assert shop.reasons("silver/tickets") == [("ticket_id_not_null",)] * 3
 
 
@@ -231,7 +231,7 @@ def test_a_key_of_a_log_widens_with_what_lies_next_to_the_table(
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         (
             Integer(wide=True),
@@ -247,13 +247,13 @@ def test_a_key_of_a_log_widens_with_what_lies_next_to_the_table(
     ],
 )
 def test_a_declared_type_that_shrank_is_refused_and_nothing_is_lost(
-    lake: Lakes, old: FieldType, new: FieldType, said: str
+    lake: Lakes, old: FieldType, new: FieldType, message: str
 ) -> None:
     shop = lake(*tickets(fee=old))
     load(shop, ticket("a", fee=5))
     changed = shop.with_tables(*tickets(fee=new))
 
-    with pytest.raises(DefinitionError, match=said):
+    with pytest.raises(DefinitionError, match=message):
         load(changed, ticket("b", fee=6), file="2.jsonl")
     load(shop, file="3.jsonl")
 

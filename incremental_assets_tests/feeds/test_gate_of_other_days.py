@@ -87,8 +87,8 @@ KINDS = [
 
 
 def row(n: int, amount: int = 1, unit: str = "kg", id_: str = "k") -> dict[str, Any]:
-    said = {"operation": "UPDATE", "sequence_num": n}
-    return {"id": id_, "n": n, "amount": amount, "unit": unit, **said}
+    columns = {"operation": "UPDATE", "sequence_num": n}
+    return {"id": id_, "n": n, "amount": amount, "unit": unit, **columns}
 
 
 def versions(lake: Lake, id_: str = "k") -> list[int]:

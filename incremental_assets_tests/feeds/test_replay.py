@@ -328,8 +328,8 @@ def test_rows_are_dropped_by_reason_and_it_is_on_record(lake: Lakes) -> None:
     ) == {date(2017, 1, 5): 1}
 
     assert len(quarantined(shop)) == 4
-    said = shop.lakehouse.ledger.view().table("silver/bookings").outcomes[-1]
-    assert (said.state, said.rows_deleted, said.held_by, said.why) == (
+    outcome = shop.lakehouse.ledger.view().table("silver/bookings").outcomes[-1]
+    assert (outcome.state, outcome.rows_deleted, outcome.held_by, outcome.why) == (
         "dropped",
         1,
         "line_unreadable",

@@ -99,7 +99,7 @@ def test_a_day_whose_bronze_is_gone_is_not_emptied(station: Lake) -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "why", "said"),
+    ("names", "why", "message"),
     [
         (("bronze/bookings",), "x", "bronze keeps what landed"),
         (("silver/bookings",), " ", "needs a reason"),
@@ -107,9 +107,9 @@ def test_a_day_whose_bronze_is_gone_is_not_emptied(station: Lake) -> None:
     ],
 )
 def test_what_cannot_be_restated_is_refused(
-    station: Lake, names: tuple[str, ...], why: str, said: str
+    station: Lake, names: tuple[str, ...], why: str, message: str
 ) -> None:
-    with pytest.raises(DefinitionError, match=said):
+    with pytest.raises(DefinitionError, match=message):
         list(
             restate(station.lakehouse, [station.tables[n] for n in names], [date(2017, 1, 5)], why)
         )

@@ -210,7 +210,7 @@ def test_what_a_damaged_snapshot_lacked_is_still_known_when_it_was_rewound(lake:
 
 
 @pytest.mark.parametrize(
-    ("to", "days", "error", "said"),
+    ("to", "days", "error", "message"),
     [
         (9, None, WatermarkError, "has no batch 9 yet: its last is 2"),
         (-1, None, WatermarkError, "has no batch -1 yet"),
@@ -220,10 +220,10 @@ def test_what_a_damaged_snapshot_lacked_is_still_known_when_it_was_rewound(lake:
     ],
 )
 def test_what_cannot_be_rewound_is_refused_and_changes_nothing(
-    station: Lake, to: int | datetime, days: DayRange | None, error: type[Exception], said: str
+    station: Lake, to: int | datetime, days: DayRange | None, error: type[Exception], message: str
 ) -> None:
     before = station.lakehouse.ledger.view().version
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         back(station, "silver/bookings", to, days)
     with pytest.raises(DefinitionError, match="needs a reason"):
         rewind(station.lakehouse, station.tables["silver/bookings"], 1, " ")

@@ -280,15 +280,15 @@ def test_rows_that_gold_makes_are_judged_before_they_are_published(lake: Lakes) 
 
 
 @pytest.mark.parametrize(
-    ("rules", "said"),
+    ("rules", "message"),
     [
         (quarantine(one_of("colour", ["red"])), r"rule colour_one_of reads \['colour'\]"),
         (quarantine(satisfies("r", "colour = 'red'")), r"rule r reads \['colour'\]"),
         (warn(null_share("colour", 0.1)), r"rule colour_null_share reads \['colour'\]"),
     ],
 )
-def test_a_rule_on_an_unknown_column_is_refused_at_once(rules: Any, said: str) -> None:
-    with pytest.raises(DefinitionError, match=said):
+def test_a_rule_on_an_unknown_column_is_refused_at_once(rules: Any, message: str) -> None:
+    with pytest.raises(DefinitionError, match=message):
         bookings(*rules)
 
 
@@ -347,8 +347,10 @@ def test_a_frozen_contract_holds_a_day_with_other_fields_until_they_are_declared
 
     held = load(trains, "silver/bookings")
 
-    said = "fields_declared: 2 fields that nobody declared: Seat (declared as seat), meal; declare"
-    assert held.reason.startswith(said)
+    message = (
+        "fields_declared: 2 fields that nobody declared: Seat (declared as seat), meal; declare"
+    )
+    assert held.reason.startswith(message)
     assert trains.rows("silver/bookings", "id") == [("a",)]
     declared = replace(frozen, schema=Contract(on_new_column="freeze", **columns, meal=Text()))
     trains.land("bookings", DAY, "2.jsonl", [booking("b", "2", meal="none")])

@@ -107,9 +107,9 @@ def test_a_change_below_the_watermark_that_is_not_read_is_reported(lake: Lakes) 
     shop.load("2017-01-05")
 
     assert ("a", "void") not in landed(shop, "order_id", "status")
-    (said,) = [line for line in shop.logged if "below the watermark" in line]
-    assert "2017-01-05" in said
-    assert "lookback=timedelta(days=1)" in said
+    (message,) = [line for line in shop.logged if "below the watermark" in line]
+    assert "2017-01-05" in message
+    assert "lookback=timedelta(days=1)" in message
 
 
 def test_a_source_that_is_rewritten_with_the_same_rows_has_nothing_pending(lake: Lakes) -> None:

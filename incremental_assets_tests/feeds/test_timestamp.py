@@ -131,9 +131,9 @@ def test_rows_at_the_watermarks_own_instant_are_neither_lost_nor_doubled(shop: L
 
     landed = [order for day, order in shop.bronze("bronze/orders", "order_id") if "06" in day]
     assert landed == ["c", "d"]  # e is below the watermark, and there is no lookback
-    said = [line for line in shop.logged if "below the watermark" in line]
-    assert len(said) == 1
-    assert said[0].startswith("bronze/orders: 1 rows of 2017-01-06 came again, or late")
+    messages = [line for line in shop.logged if "below the watermark" in line]
+    assert len(messages) == 1
+    assert messages[0].startswith("bronze/orders: 1 rows of 2017-01-06 came again, or late")
 
 
 def test_a_lag_reads_again_below_the_watermark_and_doubles_nothing(lake: Lakes) -> None:

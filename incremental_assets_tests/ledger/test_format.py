@@ -244,7 +244,7 @@ def test_a_classic_watermark_table_is_refused_and_left_as_it_is(
     assert DeltaTable(ledger.path).version() == 0
 
 
-def test_a_table_in_the_ledgers_place_without_its_columns_is_refused(ledger: Ledger) -> None:
+def test_a_table_at_the_ledgers_path_without_its_columns_is_refused(ledger: Ledger) -> None:
     write_deltalake(ledger.path, pl.DataFrame({"table": ["x"], "batch": [1]}))
 
     with pytest.raises(LedgerError, match=r"of another version.*'format_version'"):

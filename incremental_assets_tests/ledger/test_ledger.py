@@ -161,7 +161,7 @@ def test_an_outcome_is_final(ledger: Ledger) -> None:
     assert [e.state for e in ledger.view().table(SALES).outcomes] == ["abandoned"]
 
 
-def test_a_lake_that_cannot_be_created_names_the_place_and_the_variable(tmp_path: Path) -> None:
+def test_a_lake_that_cannot_be_created_names_the_path_and_the_variable(tmp_path: Path) -> None:
     file = tmp_path / "a file"
     file.write_text("in the way")
     lake = str(file / "lake")

@@ -144,7 +144,7 @@ def test_an_error_while_the_lock_is_held_frees_it(tmp_path: Path) -> None:
     assert second.logged == []
 
 
-def test_a_lake_that_cannot_be_written_names_the_place_and_the_variable(tmp_path: Path) -> None:
+def test_a_lake_that_cannot_be_written_names_the_path_and_the_variable(tmp_path: Path) -> None:
     file = tmp_path / "a file"
     file.write_text("in the way")
 
@@ -171,7 +171,7 @@ def test_a_file_system_without_locks_is_named_and_not_loaded_into(
             pytest.fail("the table was held without a lock")
 
 
-def test_a_file_system_that_is_read_only_names_the_place_and_the_variable(
+def test_a_file_system_that_is_read_only_names_the_path_and_the_variable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with table_lock(str(tmp_path), SALES, "first", lambda _: None):

@@ -1,4 +1,4 @@
-"""A batch that its run left behind is settled: committed if it was published, else fenced and abandoned."""
+"""A batch that its run left behind is settled: committed if published, else fenced and abandoned."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ def test_a_rewind_lowers_a_watermark_and_publishes_nothing() -> None:
 
 def test_a_history_that_is_followed_by_a_batch_answers_as_if_it_had_been_read_with_it() -> None:
     file = FileEntry("events/2017-01-02/a.jsonl", 3, "x", "1")
-    said = replace(entry(2, 6), state="accepted", who="ann")
+    decision = replace(entry(2, 6), state="accepted", who="ann")
     batches = [
         [writing(3, 1, 1, 2), replace(entry(3, 2), files=(file,))],
         [replace(writing(4, 2, 2), affects=None), entry(4, 3, HELD)],
@@ -214,7 +214,7 @@ def test_a_history_that_is_followed_by_a_batch_answers_as_if_it_had_been_read_wi
         *("rewound", "to_load_again", "last_final_batch", "last_published"),
         *("touching", "looked_up", "by_day", "last_batch", "high"),
     )
-    read = followed = history(writing(1, 5, 5), entry(1, 6, HELD), said)
+    read = followed = history(writing(1, 5, 5), entry(1, 6, HELD), decision)
     assert list(followed.accepted) == [jan(6)]
 
     for batch in batches:

@@ -95,7 +95,7 @@ def test_a_changed_primary_key_moves_the_row(place: Place) -> None:
     assert names(place) == [(7, "Anne Marie")]
 
 
-def test_a_truncate_empties_the_table_up_to_its_place(place: Place) -> None:
+def test_a_truncate_empties_the_table_up_to_its_position(place: Place) -> None:
     place.land_lines([postgres("c", 10, after=ANNE)])
     process(place)
     place.land_lines([postgres("t", 20), postgres("c", 30, after={**ANNE, "id": 5})])

@@ -16,7 +16,7 @@ PLACES = ("source", "target", "watermarks")
 
 
 @pytest.mark.parametrize(
-    ("option", "said"),
+    ("option", "message"),
     [
         ({"nulls": "skip"}, "nulls is 'raise', 'include' or 'quarantine', not 'skip'"),
         ({"future": "drop"}, "future is 'quarantine' or 'include', not 'drop'"),
@@ -27,9 +27,9 @@ PLACES = ("source", "target", "watermarks")
     ],
     ids=lambda it: next(iter(it)) if isinstance(it, dict) else "",
 )
-def test_of_a_loader_by_timestamp(tmp_path: Path, option: dict[str, Any], said: str) -> None:
+def test_of_a_loader_by_timestamp(tmp_path: Path, option: dict[str, Any], message: str) -> None:
     places = [tmp_path / place for place in PLACES]
-    with pytest.raises(DefinitionError, match=said):
+    with pytest.raises(DefinitionError, match=message):
         TimestampBasedLoader(NO_SPARK).target(*places, "at", "orders", **option)
 
 

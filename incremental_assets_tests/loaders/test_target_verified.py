@@ -104,7 +104,7 @@ def test_rows_that_the_source_has_no_more_or_has_newer_are_counted_and_not_judge
     assert "1 rows are no longer at the source, and are not judged" in found.notes
 
 
-def test_a_value_that_changed_in_place_without_its_timestamp_is_told(place: Place) -> None:
+def test_a_value_that_changed_in_place_without_its_timestamp_is_reported(place: Place) -> None:
     take(place, by_timestamp, 1, 2, **KEYED)
     (place.source / "part-0001.parquet").unlink()
     changed(place, (1, 1, "INSERT"), (2, 2, "CHANGED"))

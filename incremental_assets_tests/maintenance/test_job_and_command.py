@@ -138,7 +138,7 @@ def test_the_command_tells_what_would_be_done_and_does_it(lake: Settings) -> Non
 
 
 @pytest.mark.parametrize(
-    ("arguments", "environment", "said"),
+    ("arguments", "environment", "message"),
     [
         pytest.param(["gold/moon"], {}, "There is no table 'gold/moon'", id="table"),
         pytest.param(
@@ -149,7 +149,7 @@ def test_the_command_tells_what_would_be_done_and_does_it(lake: Settings) -> Non
     ],
 )
 def test_the_command_refuses_in_words_and_with_its_exit_status(
-    lake: Settings, arguments: list[str], environment: dict[str, str], said: str
+    lake: Settings, arguments: list[str], environment: dict[str, str], message: str
 ) -> None:
     env = {f"{PREFIX}{name}": value for name, value in environment.items()}
 
@@ -157,4 +157,4 @@ def test_the_command_refuses_in_words_and_with_its_exit_status(
 
     assert isinstance(done.exception, SystemExit)
     assert done.exit_code == 1
-    assert said in done.stderr
+    assert message in done.stderr

@@ -53,7 +53,7 @@ def twice(kept: Maintained) -> Maintained:
     return kept
 
 
-def said(world: World) -> list[tuple[Any, ...]]:
+def recorded(world: World) -> list[tuple[Any, ...]]:
     """What the ledger says of each batch, but for times, versions, and rows carried over."""
     view = world.lakehouse.ledger.view()
     return [
@@ -113,7 +113,7 @@ def test_a_lake_that_is_maintained_after_each_load_says_and_holds_the_same(
     assert [str(day) for day in found[BRONZE].days] == [DAY]
     assert [str(day) for day in found[SALES].days] == ["2017-01-04", DAY]
     assert [str(day) for day in found["quarantine/silver_sales"].days] == [DAY]
-    assert said(world) == said(alone)
+    assert recorded(world) == recorded(alone)
     world.same_tables_as(alone)
     versions = world.versions()
     load(world)

@@ -362,15 +362,15 @@ def test_a_clone_stands_on_the_files_of_the_other_table_and_nothing_is_written_t
 
 
 def test_a_scratch_folder_is_gone_at_the_end_and_an_old_one_is_removed(bucket: str) -> None:
-    place, said = f"{bucket}/lake/_scratch", list[str]()
+    place, logged = f"{bucket}/lake/_scratch", list[str]()
     for name in ("verify-20170103T110000-abcd", "verify-20161231T110000-abcd"):
         store, inside = open_store(f"{place}/{name}/part-0.parquet")
         store.pipe(inside, b"rows")
 
-    with scratch_lake(place, NOON, 1, said.append) as folder:
+    with scratch_lake(place, NOON, 1, logged.append) as folder:
         ensure_table(f"{folder}/silver/sales", APP, (("_batch", "long"),), ())
 
-    assert said == [
+    assert logged == [
         f"{place}/verify-20161231T110000-abcd was left by a run that died, and is removed"
     ]
     assert [file.path for file in files_below(place)] == [

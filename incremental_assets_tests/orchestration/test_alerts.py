@@ -190,9 +190,9 @@ def test_a_run_that_fails_is_reported_by_the_meaning_of_its_error(
     assert daemon.tick() == "No run has failed."
 
     (message,) = hook.taken
-    (said,) = message["failures"]
-    assert said.startswith("SourceError: A source cannot be read: missing, not permitted")
-    assert said in message["text"]
+    (failure,) = message["failures"]
+    assert failure.startswith("SourceError: A source cannot be read: missing, not permitted")
+    assert failure in message["text"]
     assert {name: message[name] for name in ("event", "run_id", "tables", "days")} == {
         "event": "run_failed",
         "run_id": result.run_id,

@@ -129,8 +129,8 @@ def fail_a_run(settings: Settings, instance: dg.DagsterInstance, table: Table) -
     )
     assert not result.success
     (event,) = [e for e in result.all_events if e.is_step_failure]
-    said = event.step_failure_data.user_failure_data
-    return str(said.description if said is not None else event.step_failure_data.error)
+    message = event.step_failure_data.user_failure_data
+    return str(message.description if message is not None else event.step_failure_data.error)
 
 
 def test_alerts_hold_no_value_whatever_rule_has_failed(
@@ -149,19 +149,19 @@ def test_alerts_hold_no_value_whatever_rule_has_failed(
     runs, data = alert_sensors([held_bronze, judged, gold], told)
     cursor = runs.evaluate_tick(dg.build_sensor_context(instance)).cursor
 
-    said = [fail_a_run(told, instance, held_bronze)]
+    messages = [fail_a_run(told, instance, held_bronze)]
     plain.load(DAY, "bronze/bookings")
-    said.append(fail_a_run(told, instance, judged))
+    messages.append(fail_a_run(told, instance, judged))
     plain.load(DAY, "silver/bookings")
-    said.append(fail_a_run(told, instance, gold))
+    messages.append(fail_a_run(told, instance, gold))
     runs.evaluate_tick(dg.build_sensor_context(instance, cursor))
     data.evaluate_tick(dg.build_sensor_context(instance))
 
     posted = json.dumps(hook.taken)
-    print(said, posted)
+    print(messages, posted)
     assert len(hook.taken) == 4
-    assert SECRET in said[1]
-    assert str(NUMBER) in said[2]
+    assert SECRET in messages[1]
+    assert str(NUMBER) in messages[2]
     for value in (SECRET, str(NUMBER), NEWEST, "Lovelace"):
         assert value not in posted
     for rule in (*BRONZE_RULES[1:], *ROW_RULES, *DAY_RULES, GOLD_RULES[1]):

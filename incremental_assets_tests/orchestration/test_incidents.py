@@ -67,7 +67,7 @@ def launch(
     )
 
 
-def said(result: dg.ExecuteInProcessResult) -> str:
+def message(result: dg.ExecuteInProcessResult) -> str:
     (event,) = result.get_step_failure_events()
     failure = event.step_failure_data.user_failure_data
     return (failure.description if failure else None) or ""
@@ -110,7 +110,7 @@ def test_a_rewound_table_is_loaded_again_and_a_held_day_is_accepted(
 
     assert result.success
     assert "2017-01-05" in shop.pending_days("bronze/orders")
-    assert "is not held" in said(
+    assert "is not held" in message(
         launch(
             instance, "accept", {"table": "silver/orders", "day": "2017-01-05", "reason": "fine"}
         )
@@ -137,7 +137,7 @@ def test_a_proof_shows_on_the_asset_and_a_difference_fails_the_run(
 
     assert not broken.success
     words = "1 of 1 row different from a full rebuild: orders in 1"
-    assert words in said(broken)
+    assert words in message(broken)
 
 
 BAD_CONFIG: list[tuple[str, dict[str, Any], str]] = [
@@ -168,7 +168,7 @@ def test_bad_config_fails_the_run_in_words_and_changes_nothing(
         result = launch(instance, job, config)
 
         assert not result.success
-        assert words in said(result)
+        assert words in message(result)
     assert shop.versions() == before
 
 

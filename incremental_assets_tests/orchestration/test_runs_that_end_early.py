@@ -78,8 +78,8 @@ def test_a_run_that_ends_before_its_steps_has_failed(lake: Settings) -> None:
     report = run_what_is_due(broken_assets, lake, ["bronze/events"], None, NOW, lambda _: None)
 
     assert [ran.success for ran in report.runs] == [False]
-    (said,) = report.failed
-    assert "ended before any of its steps failed; see its log" in said
+    (message,) = report.failed
+    assert "ended before any of its steps failed; see its log" in message
     assert report.left == []
 
 

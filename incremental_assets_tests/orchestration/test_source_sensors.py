@@ -239,14 +239,14 @@ def test_a_day_that_is_rewound_again_and_again_has_a_key_of_its_own_each_time(
     assert len(keys) == 6
 
 
-def test_day_folders_outside_the_partitions_are_left_out_and_told_once(events: Ticks) -> None:
+def test_day_folders_outside_the_partitions_are_left_out_and_reported_once(events: Ticks) -> None:
     land(events.settings, date(2016, 12, 30))
     land(events.settings, date(2017, 2, 1))
 
-    said = events.skipped()
+    message = events.skipped()
 
-    assert "2016-12-30 lie before the first partition 2017-01-01" in said
-    assert "2017-02-01 lie in the future" in said
+    assert "2016-12-30 lie before the first partition 2017-01-01" in message
+    assert "2017-02-01 lie in the future" in message
     assert events.skipped() == "Nothing is new."
     land(events.settings, date(2016, 12, 31))
     assert "2016-12-30...2016-12-31" in events.skipped()

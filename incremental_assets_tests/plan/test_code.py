@@ -51,7 +51,7 @@ def loaded(table: Table, code: str, *days: int) -> list[Entry]:
     ]
 
 
-def said(table: Table, view: LedgerView, settings: Settings) -> dict[str, str]:
+def notes_of(table: Table, view: LedgerView, settings: Settings) -> dict[str, str]:
     found = forecast([table], view, settings, None, NOW)
     assert not [day for day in found.days if day.table == table.name]
     return {f"{s.first.day}-{s.last.day}": s.reason for s in found.skipped}
@@ -63,13 +63,13 @@ def test_days_of_other_code_are_skipped_with_the_restatement_that_rebuilds_them(
     new = replace(SALES, code_version="2")
     view = ledger(*loaded(SALES, "1", 1, 2, 3, 7), *loaded(SALES, "2", 5), *loaded(SALES, "", 9))
 
-    assert said(new, view, settings) == {
+    assert notes_of(new, view, settings) == {
         "1-3": "made by code version 1, the code is 2: `incremental-assets restate silver/sales "
         "--days 2017-01-01...2017-01-03 --why …`",
         "7-7": "made by code version 1, the code is 2: `incremental-assets restate silver/sales "
         "--days 2017-01-07 --why …`",
     }
-    assert said(SALES, view, settings) == {
+    assert notes_of(SALES, view, settings) == {
         "5-5": "made by code version 2, the code is 1: `incremental-assets restate silver/sales "
         "--days 2017-01-05 --why …`"
     }
@@ -80,8 +80,8 @@ def test_a_day_that_new_code_merged_into_is_named_until_it_was_rebuilt(settings:
     mixed = [*loaded(SALES, "1", 1), by("2", did(SALES, 2, 1, touched=[1], read={EVENTS.name: 1}))]
     rebuilt = by("2", did(SALES, 3, 1, touched=[1], read={EVENTS.name: 1}, mode="rebuild"))
 
-    assert list(said(new, ledger(*mixed), settings)) == ["1-1"]
-    assert said(new, ledger(*mixed, rebuilt), settings) == {}
+    assert list(notes_of(new, ledger(*mixed), settings)) == ["1-1"]
+    assert notes_of(new, ledger(*mixed, rebuilt), settings) == {}
 
 
 @pytest.mark.parametrize("table", [SALES, LINES, MERGED_MART, MART], ids=lambda table: table.name)
@@ -118,7 +118,7 @@ def test_where_a_key_lies_on_any_day_what_is_new_is_merged_and_the_plan_says_so(
     view = ledger(*before, by("1", did(facts, 2, 1, touched=[1])))
 
     plan = planned(new, [1], view, settings)
-    (left,) = said(new, ledger(*before), settings).values()
+    (left,) = notes_of(new, ledger(*before), settings).values()
 
     assert by_mode(plan) == {("merge", "advance"): [1]}
     assert plan.work[0].days[jan(1)].why == (
@@ -127,7 +127,7 @@ def test_where_a_key_lies_on_any_day_what_is_new_is_merged_and_the_plan_says_so(
     assert f"restate {table.name} --days 2017-01-01" in left
     # A restatement recomputes the keys of the day.
     restated = by("2", did(table, 2, 1, touched=[1], read={facts.name: 1}, kind="restate"))
-    assert said(new, ledger(*before, restated), settings) == {}
+    assert notes_of(new, ledger(*before, restated), settings) == {}
 
 
 def test_what_new_code_rebuilt_is_rebuilt_below_as_a_restatement_is(settings: Settings) -> None:

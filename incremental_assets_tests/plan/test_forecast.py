@@ -57,9 +57,9 @@ def test_loaded_files_that_are_no_longer_landed_are_noted(settings: Settings) ->
     deliver(settings, jan(6))
 
     note = "bronze/events: 2 files that were loaded are no longer in landing (2017-01-06). "
-    assert any(said.startswith(note) for said in plan(settings, ledger(*entries)).notes)
+    assert any(message.startswith(note) for message in plan(settings, ledger(*entries)).notes)
     outside = plan(settings, ledger(*entries), DayRange(jan(5), jan(5)))
-    assert not any("no longer" in said for said in outside.notes)
+    assert not any("no longer" in message for message in outside.notes)
 
 
 def file(path: str) -> FileEntry:
@@ -175,13 +175,13 @@ def test_what_only_reading_tells_is_reported_with_the_tables_that_it_concerns(
 
     found = plan(settings, view)
 
-    said = {day.table: (day.unknown, day.may_follow) for day in found.days}
-    assert said[EVENTS.name][1] == (USERS.name, SALES.name, MART.name)
-    assert said[USERS.name] == (
+    follow = {day.table: (day.unknown, day.may_follow) for day in found.days}
+    assert follow[EVENTS.name][1] == (USERS.name, SALES.name, MART.name)
+    assert follow[USERS.name] == (
         "the days of gold/mart whose rows look up what changes are rebuilt",
         (MART.name,),
     )
-    assert said[SALES.name] == said[MART.name] == ("", ())
+    assert follow[SALES.name] == follow[MART.name] == ("", ())
 
 
 def timed(batch: int, day: int, rows: int, seconds: float) -> Entry:

@@ -66,7 +66,7 @@ def test_sql_names_the_columns_that_it_reads() -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "said"),
+    ("made", "message"),
     [
         (lambda: satisfies("r", "qty >"), "Rule r: 'qty >' is no SQL condition"),
         (lambda: satisfies("r", "SELECT 1"), "is a statement"),
@@ -82,8 +82,8 @@ def test_sql_names_the_columns_that_it_reads() -> None:
         (lambda: one_of("v", ["a"]).allowing(rows=-1), "give a count from 0"),
     ],
 )
-def test_a_rule_that_is_wrong_itself_is_refused(made: Callable[[], RowRule], said: str) -> None:
-    with pytest.raises(DefinitionError, match=said):
+def test_a_rule_that_is_wrong_itself_is_refused(made: Callable[[], RowRule], message: str) -> None:
+    with pytest.raises(DefinitionError, match=message):
         made()
 
 

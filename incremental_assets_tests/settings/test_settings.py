@@ -116,7 +116,7 @@ def test_without_an_argument_the_process_environment_is_read(
         pytest.param("hdfs://host:9000/lake", "hdfs://host:9000/lake", id="hdfs"),
     ],
 )
-def test_a_local_place_becomes_absolute_and_a_uri_stays(
+def test_a_local_path_becomes_absolute_and_a_uri_stays(
     here: Path, monkeypatch: pytest.MonkeyPatch, given: str, expected: str
 ) -> None:
     monkeypatch.setenv("HOME", "/home/somebody")
@@ -141,7 +141,7 @@ def test_a_local_place_becomes_absolute_and_a_uri_stays(
         ("memory://lake", None),
     ],
 )
-def test_only_a_place_on_this_disk_has_a_local_path(location: str, path: Path | None) -> None:
+def test_only_a_path_on_this_disk_has_a_local_path(location: str, path: Path | None) -> None:
     assert local_path(location) == path
 
 

@@ -15,10 +15,10 @@ def test_a_store_that_spark_has_no_client_for_says_where_to_read_on(spark: Spark
         spark.read.text("s3a://bucket/events.jsonl")
 
     assert isinstance(raised.value, Py4JJavaError)  # PySpark has no class for it
-    said = what_failed(raised.value)
-    assert "S3AFileSystem not found" in said
-    assert "docs/object-stores.md" in said
-    assert "\n" not in said
+    message = what_failed(raised.value)
+    assert "S3AFileSystem not found" in message
+    assert "docs/object-stores.md" in message
+    assert "\n" not in message
 
 
 def test_s3_is_the_same_store_as_s3a(spark: SparkSession) -> None:
@@ -32,9 +32,9 @@ def test_an_error_that_spark_explains_is_reported_in_its_first_line(spark: Spark
     with pytest.raises(AnalysisException) as raised:
         spark.range(1).select("no_such_column")
 
-    said = what_failed(raised.value)
-    assert "no_such_column" in said
-    assert "\n" not in said
+    message = what_failed(raised.value)
+    assert "no_such_column" in message
+    assert "\n" not in message
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def java_that_says(home: Path, text: str, mode: int = 0o755) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "version"),
+    ("printed", "version"),
     [
         pytest.param('openjdk version "17.0.9" 2023-10-17', 17, id="17"),
         pytest.param('openjdk version "21" 2023-09-19', 21, id="21"),
@@ -36,14 +36,16 @@ def java_that_says(home: Path, text: str, mode: int = 0o755) -> None:
         ),
     ],
 )
-def test_a_java_that_is_new_enough_tells_its_version(home: Path, said: str, version: int) -> None:
-    java_that_says(home, said)
+def test_a_java_that_is_new_enough_tells_its_version(
+    home: Path, printed: str, version: int
+) -> None:
+    java_that_says(home, printed)
 
     assert require_java(home) == version
 
 
 @pytest.mark.parametrize(
-    ("said", "version"),
+    ("printed", "version"),
     [
         pytest.param('openjdk version "11.0.21" 2023-10-17', 11, id="11"),
         pytest.param('java version "1.8.0_392"', 8, id="8 by its old name"),
@@ -51,9 +53,9 @@ def test_a_java_that_is_new_enough_tells_its_version(home: Path, said: str, vers
     ],
 )
 def test_a_java_that_is_too_old_is_named_with_the_remedy(
-    home: Path, said: str, version: int
+    home: Path, printed: str, version: int
 ) -> None:
-    java_that_says(home, said)
+    java_that_says(home, printed)
 
     with pytest.raises(SparkUnavailableError) as raised:
         require_java(home)

@@ -129,8 +129,8 @@ def test_sessions_of_a_process_share_a_java_that_ends_with_it(
 
     out, err = program.communicate(timeout=300)
     assert program.returncode == 0, err
-    *said, java = out.splitlines()
-    assert said == [
+    *lines, java = out.splitlines()
+    assert lines == [
         "False hush # = hush",
         "7 true",
         "local[*] io.delta.sql.DeltaSparkSessionExtension",

@@ -37,21 +37,21 @@ def test_what_a_killed_run_left_is_removed_and_that_of_a_running_one_stays(tmp_p
         "    print(folder, flush=True)\n"
         "    time.sleep(600)\n"
     )
-    said: list[str] = []
+    logged: list[str] = []
     with subprocess.Popen(
         [sys.executable, "-c", holds, str(tmp_path)], stdout=subprocess.PIPE, text=True
     ) as other:
         assert other.stdout is not None
         left = Path(other.stdout.readline().strip())
-        with scratch_lake(str(tmp_path), NOW, 1, said.append):
-            assert (left.is_dir(), said) == (True, [])
+        with scratch_lake(str(tmp_path), NOW, 1, logged.append):
+            assert (left.is_dir(), logged) == (True, [])
         other.kill()
         other.wait()
 
     assert left.is_dir()
-    with scratch_lake(str(tmp_path), NOW, 1, said.append):
+    with scratch_lake(str(tmp_path), NOW, 1, logged.append):
         assert not left.exists()
-    assert said == [f"{left} was left by a run that died, and is removed"]
+    assert logged == [f"{left} was left by a run that died, and is removed"]
     assert not tmp_path.exists()
 
 
