@@ -58,7 +58,7 @@ def main() -> None:
         tables += [_looked_up(path, made), _long_log(path, Path(folder), 2 * asked.batches)]
     show(tables)
     target = write("ledger", "Ledger benchmark", "`make bench-ledger`", tables, machine())
-    _say(f"Written to {target}")
+    _log(f"Written to {target}")
 
 
 def _batches(many: int) -> Iterator[Entry]:
@@ -110,11 +110,11 @@ def _claimed(entry: Entry) -> Entry:
 def _made(path: str, made: Sequence[Entry], appended: int) -> Table:
     ledger = Ledger(path)
     bulk, single = made[: len(made) - appended], made[len(made) - appended :]
-    _say(f"{len(bulk)} batches in large commits …")
+    _log(f"{len(bulk)} batches in large commits …")
     ledger.view()
     for some in _parts(bulk, 10_000):
         write_deltalake(path, to_frame([e for b in some for e in (_claimed(b), b)]), mode="append")
-    _say(f"{appended} batches one by one …")
+    _log(f"{appended} batches one by one …")
     table = Table(
         f"An append (open, decide, commit; {2 * appended} of them), ms",
         ("after batches", "median", "p95", "max"),
@@ -127,7 +127,7 @@ def _made(path: str, made: Sequence[Entry], appended: int) -> Table:
         ]
         done = len(bulk) + single.index(some[-1]) + 1
         table.rows.append(Row([f"{done:,}", *_figures(took)]))
-        _say("  " + " | ".join(table.rows[-1].cells))
+        _log("  " + " | ".join(table.rows[-1].cells))
     return table
 
 
@@ -161,8 +161,8 @@ def _looked_up(path: str, made: Sequence[Entry]) -> Table:
     for what, look in looks:
         _row(table, what, [_timed(partial(look, day)) for day in some], GOAL_MS)
     first = [sys.executable, "-c", _FIRST_LOOK, path, BRONZE]
-    said = [subprocess.run(first, capture_output=True, text=True, check=True) for _ in range(7)]
-    _row(table, "a tail, the first look of a process", [float(s.stdout) for s in said], GOAL_MS)
+    printed = [subprocess.run(first, capture_output=True, text=True, check=True) for _ in range(7)]
+    _row(table, "a tail, the first look of a process", [float(s.stdout) for s in printed], GOAL_MS)
     _row(table, "a view, as a load or a plan takes it", [_timed(Ledger(path).view) for _ in some])
     planned = [_timed(partial(_asked, path, day)) for day in some]
     _row(table, "a view, and what a load asks of a day", planned)
@@ -231,7 +231,7 @@ def _row(table: Table, what: str, took: Sequence[float], goal: float | None = No
         p95 = float(cells[2])
         cells += [f"< {goal:.0f}", "yes" if p95 < goal else "no"]
     table.rows.append(Row(cells))
-    _say("  " + " | ".join(cells))
+    _log("  " + " | ".join(cells))
 
 
 def _figures(took: Sequence[float]) -> list[str]:
@@ -245,7 +245,7 @@ def _timed(act: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-def _say(line: str) -> None:
+def _log(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 

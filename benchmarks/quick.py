@@ -80,7 +80,7 @@ class Bench:
     def measure(self, what: str, command: list[str | Path], env: dict[str, str]) -> Run:
         done = run(command, env, self.root)
         self.runs[what].append(done)
-        _say(f"  {what}: {done.wall:.1f} s ({done.cpu:.1f} s of processor)")
+        _log(f"  {what}: {done.wall:.1f} s ({done.cpu:.1f} s of processor)")
         return done
 
     def walls(self, what: str) -> list[float]:
@@ -131,12 +131,12 @@ def main() -> None:
     facts = machine()
     how = "`make bench-quick`; whole processes on fresh lakes, in turns"
     target = write("quick", "Quick benchmark", how, tables, facts)
-    _say(f"Written to {target}")
+    _log(f"Written to {target}")
 
 
 def _measured(bench: Bench, turns: int, months: int) -> Iterator[Table]:
     first, last = MONTH
-    _say(f"Landing {first} to {last} …")
+    _log(f"Landing {first} to {last} …")
     land: list[str | Path] = [
         BIN / "incremental-assets",
         "demo",
@@ -149,7 +149,7 @@ def _measured(bench: Bench, turns: int, months: int) -> Iterator[Table]:
     run(land, bench.fresh(), bench.root)
     month = {}
     for turn in range(turns):
-        _say(f"Turn {turn + 1} of {turns}")
+        _log(f"Turn {turn + 1} of {turns}")
         script_lake = bench.script()
         sales = _selected(SALES_TABLES)
         day = bench.materialize(DAY_ALL, sales, "--partition", DAY)
@@ -226,9 +226,9 @@ def _where_a_day_goes(bench: Bench) -> Table:
     table = Table("Where a day goes (the last one, the tables of sales)", columns)
     loads = []
     for name in SALES_TABLES:
-        said = [at for at, text in last.lines if f" {name}: " in text]
+        begun = [at for at, text in last.lines if f" {name}: " in text]
         ended = (at for at, text in last.lines if f" {name}: " in text and " read, " in text)
-        loads.append((said[0], next(ended), name))
+        loads.append((begun[0], next(ended), name))
     loads.sort()
     table.add("process start to the first table's first line", 0.0, loads[0][0], loads[0][0])
     for begun, ended_at, name in loads:
@@ -262,7 +262,7 @@ def _java_path() -> str:
     return f"{home}/bin" if home else os.environ.get("PATH", os.defpath)
 
 
-def _say(line: str) -> None:
+def _log(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 

@@ -93,5 +93,5 @@ def _load() -> str:
 def _java() -> str:
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else "java"
-    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    return said.stderr.splitlines()[0] if said.stderr else "unknown"
+    printed = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    return printed.stderr.splitlines()[0] if printed.stderr else "unknown"

@@ -37,7 +37,7 @@ from incremental_assets_tests.retail_truth import assert_tables_are_the_truth, r
 
 SHARES = {"late": 0.05, "duplicate": 0.01, "bad": 0.004}
 SEED = 20170101
-_say = Console(stderr=True, highlight=False).print
+_log = Console(stderr=True, highlight=False).print
 
 
 @dataclass(frozen=True)
@@ -76,10 +76,10 @@ class Lake:
         started = time.monotonic()
         for table in self.options.tables:
             for day, result in self.lakehouse.load(table, days).failed.items():
-                _say(f"{self.name}: {table.name} {day}: {result.reason}")
+                _log(f"{self.name}: {table.name} {day}: {result.reason}")
         self.runs += 1
         took = time.monotonic() - started
-        _say(f"{self.name}: run {self.runs}: {days[0]}, {len(days)} days, {took:.1f} s")
+        _log(f"{self.name}: run {self.runs}: {days[0]}, {len(days)} days, {took:.1f} s")
 
     def run_due(self) -> int:
         """Load what is new or stale until nothing is; how many days of tables that were."""
@@ -171,7 +171,7 @@ def main() -> None:
             again = lake.run_due()
             runs, minutes = lake.runs, (time.monotonic() - started) / 60
             verdict = lake.check() or "equals the truth; a further load writes nothing"
-            _say(
+            _log(
                 f"{name}: {minutes:.1f} min, {again} days of tables were due at the end: {verdict}"
             )
             figures.rows.append(

@@ -52,12 +52,12 @@ def main() -> None:
             landing=f"{folder}/landing",
             start_date=first,
         )
-        _say(f"{asked.files} files in {asked.days} day folders …")
+        _log(f"{asked.files} files in {asked.days} day folders …")
         _land(Path(settings.landing), days, asked.files)
         _write_ledger(settings, days)
         table = _measured(settings, days[-1], asked.files, asked.days, asked.ticks)
     show([table])
-    _say(f"Written to {write('ticks', 'Ticks', '`make bench-ticks`', [table], machine())}")
+    _log(f"Written to {write('ticks', 'Ticks', '`make bench-ticks`', [table], machine())}")
 
 
 def _land(landing: Path, days: Sequence[date], files: int) -> None:
@@ -160,10 +160,10 @@ def _row(
     if goal:
         cells += [f"< {GOAL_SECONDS:.0f}", "yes" if middle < GOAL_SECONDS else "no"]
     table.rows.append(Row(cells))
-    _say("  " + " | ".join(cells))
+    _log("  " + " | ".join(cells))
 
 
-def _say(line: str) -> None:
+def _log(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 

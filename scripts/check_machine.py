@@ -19,8 +19,8 @@ def main():
     remedy = "Install Java 17 or 21, for example `apt-get install openjdk-17-jre-headless`."
     if not java or not os.path.exists(java):
         sys.exit("Java is missing%s. %s" % (" in JAVA_HOME (%s)" % home if home else "", remedy))
-    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    version = re.search(r'version "(1\.)?(\d+)', said)
+    printed = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    version = re.search(r'version "(1\.)?(\d+)', printed)
     if not version or int(version.group(2)) < 17:
         found = version.group(2) if version else "of unknown version"
         sys.exit("Java %s is too old (%s). %s" % (found, java, remedy))

@@ -151,21 +151,21 @@ def changes_after(
     """
     last, session = batch.view.table(batch.table.name).last_committed, frames.session
     found: dict[date, DataFrame] = {}
-    state = _carrying(before, held) if damaged else held
+    state = _carrying_forward(before, held) if damaged else held
     for later in sorted(d for d in last if d > day):
         rows, is_whole = snapshot_rows(session, batch, later), not is_damaged(last[later])
         changed = differing(state, rows, later, damaged=not is_whole)
         found[later] = changed.unionByName(unread_lines(_lines_of(session, batch, later), later))
         if is_whole:
             break
-        state = frames.cache(_carrying(state, rows))
+        state = frames.cache(_carrying_forward(state, rows))
         was = state_at(session, batch, later)
         if differing(was, state, later, damaged=False).isEmpty():
             break
     return found
 
 
-def _carrying(before: DataFrame, held: DataFrame) -> DataFrame:
+def _carrying_forward(before: DataFrame, held: DataFrame) -> DataFrame:
     """What is known after a damaged snapshot: its rows, and those of before that it lacks."""
     return held.unionByName(before.join(held.select(KEY), KEY, "left_anti").select(*STATE))
 
