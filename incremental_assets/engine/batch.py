@@ -118,7 +118,7 @@ class Batch:
         found = find_commit(self.path, self.table.name, self.number)
         if found is None or found.note.get("fence"):
             raise ConflictError(
-                f"{self.table.name}: batch {self.number} was given up by another run while this "
+                f"{self.table.name}: batch {self.number} was abandoned by another run while this "
                 "one was writing. Nothing of it was published; run again."
             )
         return found

@@ -1,4 +1,4 @@
-"""Rows that a batch quarantines, and those in quarantine that they supersede."""
+"""Putting rows of a batch into quarantine, and which rows there it judges again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets.delta import quarantine
 from incremental_assets.engine.batch import Batch
-from incremental_assets.engine.superseded import in_quarantine
+from incremental_assets.engine.outdated import in_quarantine
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.quality.details import with_details

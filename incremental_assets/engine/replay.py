@@ -14,12 +14,12 @@ from incremental_assets.delta.quarantine import IDENTITY
 from incremental_assets.delta.stage import Staged
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.engine.batch import Batch, DayBatch, Outcome
+from incremental_assets.engine.outdated import in_quarantine
 from incremental_assets.engine.silver import (
     counted_rows,
     fit_columns,
     with_changes,
 )
-from incremental_assets.engine.superseded import in_quarantine
 from incremental_assets.engine.table_write import stage_good
 from incremental_assets.engine.typed import Typed, contract_of, replayed_rows, typed
 from incremental_assets.errors import GateError

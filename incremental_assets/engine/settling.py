@@ -26,7 +26,7 @@ from incremental_assets.delta.side_table import (
 )
 from incremental_assets.delta.stage import discard_batch
 from incremental_assets.engine.batch import BatchKind, quarantine_path
-from incremental_assets.engine.superseded import outcomes_of, tidy
+from incremental_assets.engine.outdated import outcomes_of, tidy
 from incremental_assets.engine.target import TargetTable
 from incremental_assets.ledger.consistency import LogState, require_own_commit
 from incremental_assets.ledger.entry import Entry, Touched

@@ -18,9 +18,9 @@ from incremental_assets.delta.delta_table import version_of
 from incremental_assets.delta.read import DataFile, every_file, read_version
 from incremental_assets.engine.batch import Batch
 from incremental_assets.engine.bronze import judging_day
+from incremental_assets.engine.outdated import in_quarantine
 from incremental_assets.engine.put_in_quarantine import judged_again
 from incremental_assets.engine.stored_rows import LANDED, stored_rows
-from incremental_assets.engine.superseded import in_quarantine
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.plan.stored import last_inspection

@@ -21,8 +21,8 @@ from incremental_assets.engine.batch import Batch, BatchKind, Outcome
 from incremental_assets.engine.kinds import detector_of
 from incremental_assets.engine.load import Steps
 from incremental_assets.engine.lookups import affected_days, looked_up_versions
+from incremental_assets.engine.outdated import outcomes_of, tidy
 from incremental_assets.engine.settling import supersede
-from incremental_assets.engine.superseded import outcomes_of, tidy
 from incremental_assets.errors import ConflictError, IncrementalAssetsError, LakeError
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.consistency import new_token

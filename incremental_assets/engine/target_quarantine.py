@@ -66,7 +66,7 @@ def tidy(target: TargetTable, counts_from: int, log: Callable[[str], None]) -> N
     there = open_table(path) if counts_from else None
     if there is None:
         return
-    with cleanup(f"{target.name}: rows in quarantine that do not count any more", log):
+    with cleanup(f"{target.name}: outdated rows in quarantine", log):
         files = data_files(path, there.version())
         if any(file.first_batch is None or file.first_batch < counts_from for file in files):
             mine = f"{TABLE} = {sql_text(target.name)}"

@@ -1,7 +1,7 @@
 """Whether a ledger and a table are consistent: of the same time, and of the same claims.
 
 A ledger that is older than its table would take old commits for its own, and what an older table
-lacks would never be loaded again. Neither can be healed by guessing, so both are errors.
+lacks would never be loaded again. Neither can be repaired by guessing, so both are errors.
 """
 
 from __future__ import annotations

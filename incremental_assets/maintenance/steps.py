@@ -26,8 +26,8 @@ from incremental_assets.delta.compact import (
 from incremental_assets.delta.delta_log import checkpoint_of, keep_log_short
 from incremental_assets.delta.delta_table import open_table, version_of
 from incremental_assets.delta.read import DataFile, TableFiles, plain_files
+from incremental_assets.engine.outdated import outdated_rows
 from incremental_assets.engine.since import version_read
-from incremental_assets.engine.superseded import superseded
 from incremental_assets.errors import ConflictError, IncrementalAssetsError, LakeError
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path, no_lake
@@ -130,16 +130,16 @@ class _Maintenance:
         if not target.is_quarantine:
             return result
         try:
-            return self._expire(target, self._drop_superseded(target, result))
+            return self._expire(target, self._drop_outdated(target, result))
         except IncrementalAssetsError as error:
             why = f"rows are left in quarantine, and left out by whoever reads it: {error}"
             return replace(result, skipped=(*result.skipped, why))
 
-    def _drop_superseded(self, target: LakeDeltaTable, result: MaintainedTable) -> MaintainedTable:
+    def _drop_outdated(self, target: LakeDeltaTable, result: MaintainedTable) -> MaintainedTable:
         if self.options.dry_run:
             return result
         outcomes = self.ledger.view().table(target.table.name).outcomes
-        left = quarantine.remaining(target.path, superseded(outcomes))
+        left = quarantine.remaining(target.path, outdated_rows(outcomes))
         if left:
             with self._lock(target) as mine:
                 if not mine:

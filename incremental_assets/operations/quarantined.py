@@ -16,7 +16,7 @@ from incremental_assets.delta.delta_table import open_table
 from incremental_assets.delta.legacy_text import is_invalid_utf8, read_decoded
 from incremental_assets.delta.quarantine import OutdatedRows
 from incremental_assets.engine.batch import quarantine_path
-from incremental_assets.engine.superseded import superseded, tidy
+from incremental_assets.engine.outdated import outdated_rows, tidy
 from incremental_assets.errors import DefinitionError, LakeError
 from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.ledger.entry import Entry
@@ -123,7 +123,7 @@ def quarantined_rows(
     rows = rows.with_columns(later).select(list(columns))
     settled = Ledger(ledger_path(settings.lake)).view().table(table.name).outcomes
     rows = rows.filter(pl.col("_batch").is_in({e.batch for e in settled if e.state != "abandoned"}))
-    for outdated in quarantine.remaining(path, superseded(settled)):
+    for outdated in quarantine.remaining(path, outdated_rows(settled)):
         rows = rows.filter(~_is(outdated))
     if which.days is not None:
         rows = rows.filter(pl.col("_day").is_between(which.days.first, which.days.last))

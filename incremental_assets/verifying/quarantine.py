@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from incremental_assets.days import named
 from incremental_assets.delta.delta_table import open_table
 from incremental_assets.engine.batch import quarantine_path
-from incremental_assets.engine.superseded import superseded
+from incremental_assets.engine.outdated import outdated_rows
 from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.table import Table
@@ -44,7 +44,7 @@ def quarantine_compared(
     there = open_table(again)
     rebuilt_version = None if there is None else there.version()
     settled = history.unsettled[0].batch - 1 if history.unsettled else history.last_batch
-    outdated = superseded(history.outcomes)
+    outdated = outdated_rows(history.outcomes)
     path = quarantine_path(lakehouse.settings, table)
     real = quarantine_rows(session, path, version, selection, settled, outdated)
     rebuilt = quarantine_rows(session, again, rebuilt_version, selection, 2**31)

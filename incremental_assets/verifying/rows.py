@@ -88,11 +88,11 @@ def quarantine_rows(
     version: int | None,
     selection: RowSelection,
     settled: int,
-    superseded: Iterable[OutdatedRows] = (),
+    outdated: Iterable[OutdatedRows] = (),
 ) -> DataFrame | None:
     """Rows that the batches up to `settled` have quarantined; None where there never were any.
 
-    Without those that are `superseded`.
+    Without those that are `outdated`.
     """
     there = None if version is None else open_table(path)
     if there is None or version is None:
@@ -100,7 +100,7 @@ def quarantine_rows(
     if "reasons" not in {field.name for field in there.schema().fields}:
         return None
     rows = table_rows(session, path, version, selection, "_day").where(f"_batch <= {settled}")
-    rows = without_outdated(rows, remaining(path, superseded, version))
+    rows = without_outdated(rows, remaining(path, outdated, version))
     return rows.withColumns(
         {"reasons": F.array_sort("reasons"), "row": decodable_stored(F.col("row"))}
     )

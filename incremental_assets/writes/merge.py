@@ -181,8 +181,8 @@ def _looked_up(
         helpers=(DELETED, CONFLICT),
     )
     if conflicts is not None:
-        loser = f"if({CONFLICT}, {HASH}, least({HASH}, {OLD}.{HASH}))"
-        side.append(to.side(to.conflicts(conflicts, loser), changes.own, CONFLICTS))
+        hash_of_conflict = f"if({CONFLICT}, {HASH}, least({HASH}, {OLD}.{HASH}))"
+        side.append(to.side(to.conflicts(conflicts, hash_of_conflict), changes.own, CONFLICTS))
     return replace(write, side=tuple(side))
 
 

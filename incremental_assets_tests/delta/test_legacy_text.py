@@ -78,7 +78,7 @@ SECOND = [(2, DAY, b"text"), (2, DAY, b"worse")]
 LAST = [(2, NEXT, ZIP + b"2")]
 DROPS: dict[str, tuple[Callable[[str], None], list[tuple[int, date, bytes]]]] = {
     "superseded": (lambda p: quarantine.drop(p, [OutdatedRows(DAY, 1, 2)]), [*SECOND, *LAST]),
-    "given up": (lambda p: abandon_side_rows(p, "quarantine", 2), FIRST),
+    "abandoned": (lambda p: abandon_side_rows(p, "quarantine", 2), FIRST),
     "dropped": (
         lambda p: quarantine.drop(p, [OutdatedRows(DAY, 0, 9, "line_unreadable")]),
         [FIRST[1], SECOND[1], *LAST],

@@ -71,7 +71,7 @@ def test_an_entry_says_what_was_read_and_what_it_touched(
 def test_an_outcome_that_the_ledger_does_not_take_is_an_error(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A batch that commits nothing can be given up by another load, where there is no lock."""
+    """A batch that commits nothing can be abandoned by another load, where there is no lock."""
     place.land([{"id": 1, "day": None, "at": NOON + timedelta(days=9)}], SCHEMA)
     record = load_module.record
 

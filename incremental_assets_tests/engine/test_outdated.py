@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from incremental_assets.delta.quarantine import OutdatedRows
-from incremental_assets.engine.superseded import superseded
+from incremental_assets.engine.outdated import outdated_rows
 from incremental_assets.ledger.entry import Entry
 
 DAY = date(2017, 1, 5)
@@ -59,7 +59,7 @@ def outcome(batch: int, state: Any = "committed", quarantined: int = 1, **named:
         pytest.param(
             [outcome(2, "abandoned", 0, day=date(2017, 1, 6)), outcome(3)],
             [OutdatedRows(None, 2, 3)],
-            id="a batch that was given up, on whichever day",
+            id="an abandoned batch, on whichever day",
         ),
         pytest.param(
             [outcome(1), outcome(2, "held"), outcome(3, kind="rewind"), outcome(4, "accepted", 0)],
@@ -74,4 +74,4 @@ def outcome(batch: int, state: Any = "committed", quarantined: int = 1, **named:
 def test_rows_count_until_their_window_is_judged_again(
     outcomes: list[Entry], expected: list[OutdatedRows]
 ) -> None:
-    assert superseded(outcomes, {DAY}) == expected
+    assert outdated_rows(outcomes, {DAY}) == expected

@@ -1,8 +1,8 @@
-"""Which rows in quarantine are superseded, by the ledger; and removing them.
+"""Outdated rows in quarantine, by the ledger; and removing them.
 
-A row counts until a later batch judges its window again, or somebody drops it; those of a batch
-that was given up never do. They are taken away after that is on record. Nothing depends on whether
-it was done: whoever reads the quarantine leaves them out.
+A row counts until a later batch judges its window again, or somebody drops it; those of an
+abandoned batch never do. Outdated rows are removed after that is recorded, and no result depends on
+the removal: readers of the quarantine leave them out.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.table_history import TableHistory
 
 
-def superseded(
+def outdated_rows(
     outcomes: Iterable[Entry], days: Collection[date] | None = None
 ) -> list[OutdatedRows]:
-    """The outcomes of a table, of each day oldest first, for some days (None: for all).
+    """Which rows are outdated by the outcomes of a table, of some days (None: of all).
 
-    A held batch over the same window is replaced by the next one, and by a rebuild or a replay
-    everything before it.
+    The outcomes of each day come oldest first. The next batch over the same window replaces a held
+    one, and a rebuild or a replay all before it.
     """
     abandoned: list[OutdatedRows] = []
     found: dict[date, list[OutdatedRows]] = {}
@@ -68,7 +68,7 @@ def in_quarantine(
     rows = quarantine.read(session, path, days)
     if rows is None:
         return None
-    outdated = superseded(outcomes_of(batch.view.table(batch.table.name), days), days)
+    outdated = outdated_rows(outcomes_of(batch.view.table(batch.table.name), days), days)
     return quarantine.without_outdated(rows, quarantine.remaining(path, outdated))
 
 
@@ -79,9 +79,9 @@ def tidy(
     days: Collection[date],
     log: Callable[[str], None],
 ) -> None:
-    """Take away what does not count any more of these days.
+    """Remove the outdated rows of these days.
 
-    What fails is logged and not raised; the next load of the day and `maintain` do it again.
+    A failure is logged and not raised; the next load of the day and `maintain` try again.
     """
-    with cleanup(f"{name}: rows in quarantine that do not count any more", log):
-        quarantine.drop(path, quarantine.remaining(path, superseded(outcomes, days)))
+    with cleanup(f"{name}: outdated rows in quarantine", log):
+        quarantine.drop(path, quarantine.remaining(path, outdated_rows(outcomes, days)))
