@@ -55,7 +55,7 @@ class Sequence(Cursor):
     Numbers that are missing between others are a gap: of a row that is still to come, or that
     never will. `report` remembers an open gap and loads its rows when they come; `wait` stops
     the watermark before the gap until it fills or `deadline` has passed since it was seen; `fail`
-    refuses to load. At most `most_gaps` are remembered, the newest; others are reported and forgotten.
+    refuses to load. The newest `most_gaps` are remembered, others reported and forgotten.
     The first number of the first load opens the sequence. `lookback` reads again so many numbers
     below the watermark, for rows that were written with a number that was given out before.
 

@@ -1,14 +1,13 @@
 """Replaying the quarantine of a target: its rows are judged again, and the good ones loaded.
 
-The rows are read again from the source, not taken from the quarantine: what that holds of a row is
-for people, and lacks the value that could not be read and what a log says of an event. A row is
-told by its `_hash`, so what was repaired or deleted at the source stays in quarantine, as in the
-lake.
+The rows are read again from the source: a row in quarantine is for people, and lacks unreadable
+values and what a log states of its event. Rows are identified by their `_hash`, so a row that was
+repaired or deleted at the source stays in quarantine, as in the lake.
 
-A replay is a batch like any other. It puts all that stays in quarantine there again under its own
+A replay is a batch like any other. It puts the rows that stay into quarantine again under its own
 number, and its entry says that only rows from this number on count: before its commit nothing has
-left quarantine, after it what passed is in the target. The rows that do not count any more are then
-taken away; a load that finds some takes them away first.
+left quarantine, after it the rows that passed are in the target. The outdated rows are then
+removed; a load that finds some removes them first.
 """
 
 from __future__ import annotations
