@@ -140,7 +140,7 @@ def hash_of(own: Mapping[str, DataType]) -> Column:
 
 
 def unseen(rows: DataFrame, known: Sequence[DataFrame]) -> DataFrame:
-    """The rows that are not among the known ones, told by `_hash`.
+    """The rows that are not among the known ones, by `_hash`.
 
     A row that equals a known one in every column is that row, delivered again.
     """

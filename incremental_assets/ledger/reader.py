@@ -1,6 +1,6 @@
 """The entries of one table, by question: only the files that may hold an answer are read.
 
-Which those are is told by the bounds in the ledger's log and by the summaries of the table's days.
+The bounds in the ledger's log and the summaries of the days tell which those are.
 """
 
 from __future__ import annotations

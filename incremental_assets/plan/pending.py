@@ -117,7 +117,7 @@ def _judged(table: Table, view: LedgerView, todo: DayWork, now: datetime | None)
 
 
 def _waits(table: Table, view: LedgerView, todo: DayWork, now: datetime) -> bool:
-    """Whether the source is as it was when its rows were told to wait, and they wait still."""
+    """Whether the source is as it was when its rows began to wait, and they still wait."""
     if todo.source is None:
         return False
     state = last_state(table, view.table(table.name), todo.day)

@@ -1,7 +1,7 @@
 """What a stored source has to offer: which days may hold rows that were not read yet.
 
 Only reading tells what is new in a table, but whether it changed at all since a day was loaded is
-told by its version, or by the list of its files. A day of a source that did not change is idle; in
+known by its version, or by the list of its files. A day of a source that did not change is idle; in
 one that did, so is a day whose files are those that were there before, or whose rows are: its
 fingerprints, which are taken without Spark, say so. Rows that were ahead of the clock make their
 day pending when their time has come, whatever the source did since.

@@ -44,7 +44,7 @@ _SHOWN_AS_NO_DAY = "no day: "
 
 @dataclass(frozen=True)
 class _Sides:
-    """The target and its rebuild, as far as they can be compared, and what is told of the rest."""
+    """The target and its rebuild, as far as they can be compared, and notes on the rest."""
 
     real: DataFrame
     rebuilt: DataFrame
