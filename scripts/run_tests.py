@@ -18,7 +18,8 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parents[1]
 OTHERS = 2
 PYTEST = (
-    *(sys.executable, "-m", "pytest", "-p", "incremental_assets_tests.shared_queue"),
+    *(sys.executable, "-m", "pytest", f"--rootdir={PROJECT}"),
+    *("-p", "incremental_assets_tests.shared_queue"),
     *("-q", "-o", "console_output_style=classic", "--durations=15"),
 )
 

@@ -61,7 +61,7 @@ def test_range_with_a_held_day_publishes_the_others_and_goes_through_once_repair
     assert '"order_id":null' in shown.stdout
     other = shop.ask("quarantine", "list", "silver/sales", "--rule", "qty_not_null")
     assert other.stdout.strip() == "In quarantine: nothing."
-    unknown = shop.command("quarantine", "show", "silver/sale")
+    unknown = shop.ask("quarantine", "show", "silver/sale")
     assert (unknown.returncode, unknown.stderr.startswith("Error: There is no table")) == (1, True)
 
     what_the_ledger_tells(shop)
@@ -82,7 +82,7 @@ def test_range_with_a_held_day_publishes_the_others_and_goes_through_once_repair
         "batch": 1,
         "rules": ["quarantined_share"],
     }
-    twice = shop.command(*accept, "again")
+    twice = shop.ask(*accept, "again")
     assert (twice.returncode, "(two tills were broken); run the day" in twice.stderr) == (1, True)
     let_through, skipped = run_as_planned(shop)
     assert (let_through.returncode, skipped) == (0, set()), let_through.stderr
@@ -151,9 +151,9 @@ def test_run_with_nothing_new_starts_no_jvm_and_one_with_something_new_needs_it(
     no_java = {"JAVA_HOME": str(java_home), "PATH": f"{java_home}/bin"}
 
     idle = shop.command("run", **no_java)
-    planned = shop.command("plan", **no_java)
+    planned = shop.ask("plan", **no_java)
     also_idle = shop.materialize(*EVERYTHING, "--partition", "2017-01-05", **no_java)
-    assert shop.command("stale", **no_java).stdout.strip() == "Stale: nothing."
+    assert shop.ask("stale", **no_java).stdout.strip() == "Stale: nothing."
 
     assert (idle.returncode, also_idle.returncode) == (0, 0), also_idle.stderr
     assert "Nothing is new or stale." in idle.stdout
@@ -161,7 +161,7 @@ def test_run_with_nothing_new_starts_no_jvm_and_one_with_something_new_needs_it(
     assert not calls.exists()
 
     world.land("events", "2017-01-06", "a.jsonl", sales("b", "2017-01-06", 3))
-    assert "1 run of " in shop.command("plan", **no_java).stdout
+    assert "1 run of " in shop.ask("plan", **no_java).stdout
     assert not calls.exists()
     missing = shop.command("run", **no_java)
     assert missing.returncode == 1
@@ -225,7 +225,7 @@ def test_lake_that_cannot_be_written_is_an_error_with_the_remedy(
     in_the_way = tmp_path / "file"
     in_the_way.write_text("a file where the lake should be")
 
-    done = shop.command("run", INCREMENTAL_ASSETS_LAKE=str(in_the_way / "lake"))
+    done = shop.ask("run", INCREMENTAL_ASSETS_LAKE=str(in_the_way / "lake"))
 
     assert done.returncode == 1
     assert "lake is not writable" in done.stderr
@@ -240,7 +240,7 @@ def test_lake_that_cannot_be_written_is_an_error_with_the_remedy(
     ],
 )
 def test_bad_setting_is_named(shop: Shop, name: str, value: str, message: str) -> None:
-    done = shop.command("run", **{name: value})
+    done = shop.ask("run", **{name: value})
 
     assert done.returncode != 0
     assert name in done.stderr
@@ -259,4 +259,4 @@ def test_paths_may_hold_spaces_and_signs(shop: Shop, spark: SparkSession, tmp_pa
     done = odd.command("run")
 
     assert done.returncode == 0, done.stderr
-    assert "p1" in odd.command("demo", "show").stdout
+    assert "p1" in odd.ask("demo", "show").stdout

@@ -42,7 +42,7 @@ def test_a_table_is_compared_with_its_source_rewound_and_restated_also_in_a_move
     future = shop.ask("watermarks", "rewind", "bronze/events", "--to", "7", *WHY, "--yes")
     assert (future.returncode, "has no batch 7 yet" in future.stderr) == (1, True)
     back = ("watermarks", "rewind", "bronze/events", "--to", "0", *WHY, "--yes", "--json")
-    done = shop.command(*back)
+    done = shop.ask(*back)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["days"] == ["2017-01-05"]
     assert "1 file again: rewound by" in str(compared(shop, "bronze/events")["why"])
@@ -68,13 +68,13 @@ def test_a_table_is_compared_with_its_source_rewound_and_restated_also_in_a_move
         now = there.rows(name)
         assert len(now) == 5
         assert set(rows["order_id"]) <= set(now["order_id"])
-    assert shop.command("run").stdout.strip() == "Nothing is new or stale."
+    assert shop.ask("run").stdout.strip() == "Nothing is new or stale."
 
     shutil.rmtree(f"{moved}/_ledger")
-    asked = shop.command("ledger", "rebuild")
+    asked = shop.ask("ledger", "rebuild")
     assert asked.returncode == 1
     assert "is rebuilt for all tables, and the next run loads all of them again" in asked.stdout
-    rebuilt = shop.command("ledger", "rebuild", "--yes", "--json")
+    rebuilt = shop.ask("ledger", "rebuild", "--yes", "--json")
     assert rebuilt.returncode == 0, rebuilt.stderr
     again_of = {row["table"]: row["of"] for row in json.loads(rebuilt.stdout)}
     assert again_of["silver/sales"] == "2017-01-05...2017-01-06"
@@ -87,7 +87,7 @@ def test_a_table_is_compared_with_its_source_rewound_and_restated_also_in_a_move
         ("restate", "silver/sales", "--days", "2017-01-09...2017-01-08", "--why", "x"): "before",
         ("watermarks", "rewind", "silver/sales", "--to", "soon", *WHY): "neither a batch",
     }.items():
-        bad = shop.command(*words)
+        bad = shop.ask(*words)
         assert (bad.returncode, message in bad.stderr) == (1, True), bad.stderr
         assert "Traceback" not in bad.stderr
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from incremental_assets.quality.rules import at_least, warn
-from incremental_assets_tests.end_to_end.gated_shop.bronze.plain import PLAIN as LANDED
+from incremental_assets_tests.end_to_end.gated_shop.bronze.warn import WARN as LANDED
 from incremental_assets_tests.end_to_end.gated_shop.layers import typed
 
-WARN_SILVER = typed("warn_silver", LANDED, *warn(at_least("amount", 0)))
+WARN = typed("warn", LANDED, *warn(at_least("amount", 0)))

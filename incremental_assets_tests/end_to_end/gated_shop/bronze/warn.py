@@ -3,4 +3,4 @@ from __future__ import annotations
 from incremental_assets.quality.rules import row_count, warn
 from incremental_assets_tests.end_to_end.gated_shop.layers import landed
 
-WARN_BRONZE = landed("warn_bronze", *warn(row_count(at_most=3)))
+WARN = landed("warn", *warn(row_count(at_most=3)))
