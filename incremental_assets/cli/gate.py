@@ -8,7 +8,7 @@ import click
 
 from incremental_assets.cli.context import lakehouse_and_table
 from incremental_assets.cli.group import main
-from incremental_assets.cli.options import JSON_OBJECT
+from incremental_assets.cli.options import JSON_OBJECT, REASON
 from incremental_assets.cli.output import OUT, show_object
 from incremental_assets.days import parse_day
 
@@ -21,10 +21,10 @@ def gate() -> None:
 @gate.command("accept")
 @click.argument("name", metavar="TABLE")
 @click.argument("day", metavar="DAY")
-@click.option("--reason", required=True, help="Why; the ledger keeps it with your name.")
+@REASON
 @JSON_OBJECT
 def gate_accept(name: str, day: str, reason: str, *, as_json: bool) -> None:
-    """Accept a day's held batch, once: its rules on batches are waived.
+    """Accept a day's held batch, once: its rules on days are waived.
 
     The next run of the day publishes it. Rows in quarantine stay there. If the input changes
     before, the day is judged again.

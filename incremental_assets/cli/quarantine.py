@@ -10,7 +10,7 @@ import polars as pl
 from incremental_assets.catalog import table_named, tables
 from incremental_assets.cli.context import lakehouse_and_table, ledger_view
 from incremental_assets.cli.group import main
-from incremental_assets.cli.options import DAYS, JSON, RULE, asked_days, limit_option
+from incremental_assets.cli.options import DAYS, JSON, REASON, RULE, asked_days, limit_option
 from incremental_assets.cli.output import OUT, show
 from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
@@ -99,7 +99,7 @@ def quarantine_replay(name: str, span: str | None, rule: str | None, *, as_json:
 @click.argument("name", metavar="TABLE")
 @DAYS
 @RULE
-@click.option("--reason", required=True, help="Why; the ledger keeps it with your name.")
+@REASON
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @JSON
 def quarantine_drop(

@@ -8,7 +8,7 @@ import click
 
 from incremental_assets.cli.context import ledger_view
 from incremental_assets.cli.group import main
-from incremental_assets.cli.options import DAYS, JSON_OBJECT, asked_days
+from incremental_assets.cli.options import DAYS, JSON_OBJECT, REASON, asked_days
 from incremental_assets.cli.output import OUT, bad, show_object
 from incremental_assets.settings import Settings
 
@@ -16,9 +16,9 @@ from incremental_assets.settings import Settings
 @main.command()
 @click.argument("names", metavar="TABLE...", nargs=-1, required=True)
 @DAYS
-@click.option("--why", required=True, help="Why; the ledger keeps it with the batches.")
+@REASON
 @JSON_OBJECT
-def restate(names: tuple[str, ...], span: str | None, why: str, *, as_json: bool) -> None:
+def restate(names: tuple[str, ...], span: str | None, reason: str, *, as_json: bool) -> None:
     """Rebuild days of silver or gold tables from bronze, and all that depends on them.
 
     These may be other days, too: facts that look up what changed, levels that continue from the day
@@ -30,9 +30,9 @@ def restate(names: tuple[str, ...], span: str | None, why: str, *, as_json: bool
 
     settings = Settings.from_environment()
     ledger_view(settings)
-    failed = run_restate(definitions.restate, settings, names, days, why)
+    failed = run_restate(definitions.restate, settings, names, days, reason)
     if as_json:
-        show_object({"tables": names, "days": days, "why": why, "failed": failed})
+        show_object({"tables": names, "days": days, "why": reason, "failed": failed})
     if failed:
         bad("Error:", failed)
         sys.exit(1)

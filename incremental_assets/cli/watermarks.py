@@ -16,6 +16,7 @@ from incremental_assets.cli.options import (
     JSON,
     JSON_OBJECT,
     NAMES,
+    REASON,
     YES,
     asked_days,
     limit_option,
@@ -142,7 +143,7 @@ def _windows(entry: Entry) -> list[tuple[str, str, str]]:
     help="The batch that is to be the last again (0: none), or a moment (UTC) at which it was.",
 )
 @DAYS
-@click.option("--reason", required=True, help="Why; the ledger keeps it with your name.")
+@REASON
 @YES
 @JSON_OBJECT
 def watermarks_rewind(

@@ -29,6 +29,27 @@ def test_days_that_were_never_loaded_are_reported_in_one_sentence(
     assert not (tmp_path / ".dagster").exists()
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("restate", "silver/sales"),
+        ("gate", "accept", "silver/sales", "2017-01-05"),
+        ("quarantine", "drop", "silver/sales", "--yes"),
+        ("watermarks", "rewind", "silver/sales", "--to", "1", "--yes"),
+    ],
+    ids=lambda words: " ".join(words[:2]),
+)
+@pytest.mark.parametrize("option", ["--reason", "--why"])
+def test_every_command_that_asks_why_takes_either_name_of_the_option(
+    command: Command, lake: Ledger, words: tuple[str, ...], option: str
+) -> None:
+    done = command(*words, option, "two tills were broken")
+
+    assert done.exit_code in (0, 1), done.output
+    assert "No such option" not in done.stderr
+    assert "Missing option" not in done.stderr
+
+
 def test_so_is_a_table_that_was_never_loaded(command: Command, lake: Ledger) -> None:
     done = command("restate", "silver/sales", "--why", "new code")
 
