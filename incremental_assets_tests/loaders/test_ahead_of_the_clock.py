@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import Any
 
 import polars as pl
-import pytest
 
 from incremental_assets.loaders import LoadResult, TimestampBasedLoader
 from incremental_assets.quality.rules import at_least, quarantine
@@ -23,9 +22,8 @@ def load(place: Place, minutes: int, **options: Any) -> LoadResult:
     )
 
 
-@pytest.mark.parametrize("options", [{}, {"primary_key": "id"}], ids=["append", "merge"])
-def test_they_are_loaded_when_their_time_has_come(place: Place, options: Any) -> None:
-    options = options | {"rules": quarantine(at_least("amount", 0))}
+def test_they_are_loaded_when_their_time_has_come(place: Place) -> None:
+    options = {"rules": quarantine(at_least("amount", 0))}
     at = [NOON - timedelta(minutes=5), *[NOON + timedelta(minutes=10)] * 2]
     place.land([{"id": n, "amount": 2 - n, "at": each} for n, each in enumerate(at, 1)], SCHEMA)
     place.land([{"id": 4, "amount": -1, "at": NOON + timedelta(minutes=10)}], SCHEMA)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -11,40 +10,34 @@ from typing import Any
 
 import polars as pl
 import pytest
+from pyspark.sql import SparkSession
 
 from incremental_assets.delta.delta_log import find_commit
 from incremental_assets.engine import target_steps as load_module
 from incremental_assets.errors import LedgerError
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger
-from incremental_assets.loaders import LoadResult, SequenceBasedLoader, TimestampBasedLoader
+from incremental_assets.loaders import LoadResult, TimestampBasedLoader
 from incremental_assets_tests.loaders.conftest import NOON, Place
 
 SCHEMA = {"id": pl.Int64, "at": pl.Datetime("us", "UTC")}
-Load = Callable[[Place], LoadResult]
 
 
-def appending(place: Place) -> LoadResult:
-    return SequenceBasedLoader(place.spark, place.clock).load_incremental(
-        **place.paths, sequence_column="id", table_name="orders"
-    )
-
-
-def merging(place: Place) -> LoadResult:
+def load(place: Place) -> LoadResult:
     return TimestampBasedLoader(place.spark, place.clock).load_incremental(
         **place.paths, timestamp_column="at", table_name="orders", primary_key="id"
     )
-
-
-both = pytest.mark.parametrize("load", [appending, merging])
 
 
 def land(place: Place, id_: int) -> None:
     place.land([{"id": id_, "at": NOON - timedelta(hours=9 - id_)}], SCHEMA)
 
 
-def two_loads(place: Place, load: Load) -> None:
-    """Target and watermarks are copied between them."""
+@pytest.fixture(scope="module")
+def loaded(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """Two loads, and a third file; target and watermarks are copied between them."""
+    place = Place(spark, tmp_path_factory.mktemp("loaded") / "place")
+    place.folder.mkdir()
     land(place, 1)
     load(place)
     for path in (place.target, place.watermarks):
@@ -52,6 +45,16 @@ def two_loads(place: Place, load: Load) -> None:
     land(place, 2)
     load(place)
     land(place, 3)
+    shutil.copytree(place.folder, place.folder.with_name("as it was"))
+    return place
+
+
+@pytest.fixture
+def twice(loaded: Place) -> Place:
+    """The place as it was after the two loads."""
+    shutil.rmtree(loaded.folder)
+    shutil.copytree(loaded.folder.with_name("as it was"), loaded.folder)
+    return loaded
 
 
 def put_back(place: Place, path: Path) -> None:
@@ -63,9 +66,8 @@ def entries(place: Place) -> tuple[Entry, ...]:
     return Ledger(str(place.watermarks)).view().table("orders").entries
 
 
-@both
-def test_older_watermarks_are_reported_and_nothing_is_loaded(place: Place, load: Load) -> None:
-    two_loads(place, load)
+def test_older_watermarks_are_reported_and_nothing_is_loaded(twice: Place) -> None:
+    place = twice
     put_back(place, place.watermarks)
 
     for _ in range(2):
@@ -85,11 +87,8 @@ def test_older_watermarks_are_reported_and_nothing_is_loaded(place: Place, load:
         load(place)
 
 
-@both
-def test_an_older_target_or_none_is_reported_and_not_started_again(
-    place: Place, load: Load
-) -> None:
-    two_loads(place, load)
+def test_an_older_target_or_none_is_reported_and_not_started_again(twice: Place) -> None:
+    place = twice
     put_back(place, place.target)
     with pytest.raises(
         LedgerError, match=r"target holds no batch after 1, and .* that batch 2 was"
@@ -102,18 +101,17 @@ def test_an_older_target_or_none_is_reported_and_not_started_again(
     assert not place.target.exists()
 
 
-def test_new_watermarks_for_a_target_with_a_key_read_everything_again(place: Place) -> None:
-    two_loads(place, merging)
+def test_new_watermarks_for_a_target_with_a_key_read_everything_again(twice: Place) -> None:
+    place = twice
     shutil.rmtree(place.watermarks)
 
-    merging(place)
+    load(place)
 
     assert place.rows("id") == [(1,), (2,), (3,)]
     assert [e.batch for e in entries(place)] == [3, 3]
 
 
-@both
-def test_claim_and_commit_carry_the_same_token(place: Place, load: Load) -> None:
+def test_claim_and_commit_carry_the_same_token(place: Place) -> None:
     def die(*_: Any) -> None:
         raise KeyboardInterrupt
 

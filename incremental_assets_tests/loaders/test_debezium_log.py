@@ -48,60 +48,33 @@ def names(place: Place) -> list[tuple[Any, ...]]:
     return place.rows("id", "first_name")
 
 
-def test_the_tutorials_customer_comes_changes_and_goes(place: Place) -> None:
+def test_the_tutorials_customers_come_change_and_go_in_the_order_of_the_log(place: Place) -> None:
     wrap = wrapped  # the other tests have bare events
     place.land_lines([wrap(postgres("r", 10, after={**ANNE, "id": 1001}))])
-    place.land_lines([wrap(postgres("c", 20, after=ANNE)), wrap(postgres("u", 30, ANNE, MARIE))])
+    place.land_lines([wrap(postgres("u", 30, ANNE, MARIE)), wrap(postgres("c", 20, after=ANNE))])
     process(place)
     assert names(place) == [(1001, "Anne"), (1004, "Anne Marie")]
 
+    late = postgres("u", 25, ANNE, {**ANNE, "first_name": "older"}) | {"ts_ms": 9999999999999}
+    moved = postgres("u", 35, {**ANNE, "id": 1001}, {**MARIE, "id": 7})
+    place.land_lines([wrap(late), wrap(moved)])
+    process(place)
+    assert names(place) == [(1004, "Anne Marie"), (7, "Anne Marie")]
+
     place.land_lines([wrap(postgres("d", 40, MARIE)), "null"])
     result = process(place)
-
-    assert names(place) == [(1001, "Anne")]
+    assert names(place) == [(7, "Anne Marie")]
     assert (result.records_deleted, result.watermark_after) == (1, "40")
     assert [c for c in place.columns() if not c.startswith("_")] == ["email", "first_name", "id"]
 
-
-def test_events_are_ordered_by_the_log_and_not_by_their_time_or_place(place: Place) -> None:
-    late = postgres("u", 25, ANNE, {**ANNE, "first_name": "older"}) | {"ts_ms": 9999999999999}
-    place.land_lines([postgres("u", 30, ANNE, MARIE), postgres("c", 20, after=ANNE)])
+    truncate = wrap(postgres("t", 50))
+    place.land_lines([truncate, wrap(postgres("c", 60, after={**ANNE, "id": 5}))])
     process(place)
-    place.land_lines([late])
-    process(place)
-
-    assert names(place) == [(1004, "Anne Marie")]
-
-
-def test_a_later_binlog_file_is_later_whatever_its_position(place: Place) -> None:
-    place.land_lines(
-        [
-            mysql("u", "mysql-bin.000010", 4, MARIE),
-            mysql("c", "mysql-bin.000009", 99999, ANNE),
-        ]
-    )
-
-    process(place)
-
-    assert names(place) == [(1004, "Anne Marie")]
-
-
-def test_a_changed_primary_key_moves_the_row(place: Place) -> None:
-    place.land_lines([postgres("c", 10, after=ANNE)])
-    process(place)
-    place.land_lines([postgres("u", 20, ANNE, {**MARIE, "id": 7})])
-    process(place)
-
-    assert names(place) == [(7, "Anne Marie")]
-
-
-def test_a_truncate_empties_the_table_up_to_its_position(place: Place) -> None:
-    place.land_lines([postgres("c", 10, after=ANNE)])
-    process(place)
-    place.land_lines([postgres("t", 20), postgres("c", 30, after={**ANNE, "id": 5})])
-    process(place)
-
     assert names(place) == [(5, "Anne")]
+
+    place.land_lines([wrap(mysql("u", "mysql-bin.000001", 4, MARIE))])  # of another log
+    with pytest.raises(SourceError, match="land the events of each source"):
+        process(place)
 
 
 def test_a_history_counts_in_the_logs_positions(place: Place) -> None:
@@ -117,70 +90,32 @@ def test_a_history_counts_in_the_logs_positions(place: Place) -> None:
     ]
 
 
-def test_a_topic_dumped_as_key_and_value_is_read_from_its_values(place: Place) -> None:
-    place.source.mkdir()
-    pl.DataFrame(
-        {
-            "key": [json.dumps({"id": 1004})] * 2,
-            "value": [json.dumps(wrapped(postgres("c", 10, after=ANNE))), None],
-        }
-    ).write_parquet(place.source / "topic.parquet")
-
-    process(place)
-
-    assert names(place) == [(1004, "Anne")]
-
-
-def test_what_is_no_event_is_quarantined_with_its_reason(place: Place) -> None:
-    place.land_lines([postgres("c", 10, after=ANNE), '{"cut": ', {"hello": "world"}])
-
-    result = process(place)
-
-    assert place.quarantined() == [["line_unreadable"], ["no_envelope"]]
-    assert (result.records_quarantined, names(place)) == (2, [(1004, "Anne")])
-    assert process(place).records_read == 0
-
-
-def test_positions_of_two_logs_are_refused(place: Place) -> None:
-    place.land_lines([postgres("c", 10, after=ANNE)])
-    process(place)
-    place.land_lines([mysql("u", "mysql-bin.000001", 4, MARIE)])
-
-    with pytest.raises(SourceError, match="land the events of each source"):
-        process(place)
-
-
-@pytest.mark.parametrize("line", ["{broken", json.dumps(ANNE)], ids=["broken", "no envelope"])
-def test_a_log_that_holds_no_event_is_refused(place: Place, line: str) -> None:
-    place.land_lines([line])
+def test_a_log_that_holds_no_event_is_refused(place: Place) -> None:
+    place.land_lines(["{broken", json.dumps(ANNE)])
 
     with pytest.raises(SourceError, match="holds no row of a Debezium event, but lines such as"):
         process(place)
 
 
-def test_lines_that_are_no_event_are_quarantined_once(place: Place) -> None:
-    place.land_lines([postgres("c", 10, after=ANNE)])
-    process(place)
-    place.land_lines(["{broken", json.dumps(ANNE)])
-
-    result = process(place)
-
-    assert (result.records_quarantined, names(place)) == (2, [(1004, "Anne")])
+def test_lines_that_are_no_event_and_tombstones_alone_are_read_once(place: Place) -> None:
+    place.land_lines([postgres("c", 10, after=ANNE), '{"cut": ', {"hello": "world"}])
+    first = process(place)
+    assert place.quarantined() == [["line_unreadable"], ["no_envelope"]]
+    assert (first.records_quarantined, names(place)) == (2, [(1004, "Anne")])
     assert process(place).records_read == 0
 
+    place.land_lines(["{broken", json.dumps(ANNE)])
+    assert process(place).records_quarantined == 2
+    assert process(place).records_read == 0
 
-def test_tombstones_alone_are_read_once(place: Place) -> None:
-    place.land_lines([postgres("c", 10, after=ANNE)])
-    process(place)
     place.land_lines(["null", "null"])
     process(place)
-
     assert process(place).records_read == 0
     assert names(place) == [(1004, "Anne")]
 
 
 @pytest.mark.parametrize("binary", [False, True], ids=["text", "bytes"])
-def test_a_delete_that_only_the_key_of_its_message_names_is_found(
+def test_a_topic_dumped_as_key_and_value_is_read_with_deletes_that_only_the_key_names(
     place: Place, *, binary: bool
 ) -> None:
     def message(event: Json | None) -> tuple[str, str | None]:
@@ -192,7 +127,7 @@ def test_a_delete_that_only_the_key_of_its_message_names_is_found(
         place.source.mkdir(exist_ok=True)
         rows.write_parquet(place.source / name)
 
-    topic("1.parquet", message(postgres("c", 10, after=ANNE)))
+    topic("1.parquet", message(wrapped(postgres("c", 10, after=ANNE))), message(None))
     process(place)
     assert names(place) == [(1004, "Anne")]
 

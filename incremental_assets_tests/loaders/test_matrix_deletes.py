@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -31,7 +31,10 @@ class Event:
 
 @dataclass(frozen=True)
 class Step:
-    """What lands, what a load reads and quarantines of it, and what really happened in it."""
+    """What lands, what a load reads and quarantines of it, and what really happened in it.
+
+    `dies` says how a load before it dies.
+    """
 
     name: str
     lands: Sequence[Mapping[str, Any]] | None
@@ -39,30 +42,39 @@ class Step:
     happened: Sequence[Event] = ()
     aside: int = 0
     at: datetime | None = None
+    dies: str = ""
 
 
-def _log(name: str, *events: tuple[int, int | None, int | None], known: bool = False) -> Step:
+def _event(id_: int, amount: int | None, number: int | None) -> Mapping[str, Any]:
+    operation = "UPDATE" if amount else "DELETE"
+    return {"id": id_, "amount": amount, "operation": operation, "seq": number}
+
+
+def _log(name: str, *events: tuple[int, int | None, int | None], dies: str = "") -> Step:
     """Events of a flat log: the key, the amount (none: a delete) and the number."""
-    rows = [
-        {"id": i, "amount": a, "operation": "UPDATE" if a else "DELETE", "seq": n}
-        for i, a, n in events
-    ]
+    rows = [_event(*each) for each in events]
     readable = [Event(i, a, n) for i, a, n in events if n is not None]
-    happened = () if known else readable
-    return Step(name, rows or None, len(rows), happened, len(rows) - len(readable))
+    return Step(name, rows or None, len(rows), readable, len(rows) - len(readable), dies=dies)
 
 
 NEW_EVENTS = ((1, 11, 4), (4, 40, 8), (2, None, 7))
 BY_LOG = (
     _log("first load", (1, 10, 1), (2, 20, 2), (3, 30, 3)),
-    _log("nothing new"),
-    _log("new rows and a delete", *NEW_EVENTS),
-    _log("the same rows again", *NEW_EVENTS, known=True),
-    _log("late rows, one before a delete", (3, 33, 2), (2, 22, 6), (5, None, 5)),
-    _log("equal numbers of other keys", (6, 60, 8), (7, 70, 8)),
-    _log("a row without a number", (8, 80, None)),
-    _log("a rerun"),
-    _log("a row that comes back", (2, 23, 9), (4, None, 10)),
+    _log("new rows and a delete", *NEW_EVENTS, dies="before the write"),
+    _log(
+        "late rows, one before a delete, equal numbers of other keys, a delete of what never was, "
+        "a row without a number, and the rows before again",
+        *((3, 33, 2), (2, 22, 6), (6, 60, 8), (7, 70, 8), (5, None, 5), (8, 80, None)),
+        *NEW_EVENTS,
+        dies="when its rows are staged",
+    ),
+    Step("the same rows again", [_event(*each) for each in NEW_EVENTS], 3),
+    Step("nothing new", None, 0),
+    _log(
+        "rows that come back, and one from before a delete of what never was",
+        *((2, 23, 9), (4, None, 10), (5, 50, 4)),
+        dies="after the write",
+    ),
 )
 
 
@@ -70,36 +82,39 @@ def _moment(hours: int) -> datetime:
     return NOON - timedelta(days=1) + timedelta(hours=hours)
 
 
-def _copy(name: str, hours: int, rows: Mapping[int | None, int], *happened: Event) -> Step:
+def _copy(name: str, hours: int, rows: Mapping[int, int], *happened: Event, dies: str = "") -> Step:
     """A full copy of a table for a moment."""
     lands = [{"id": i, "amount": a} for i, a in rows.items()]
-    return Step(name, lands, len(lands) if happened else 0, happened, at=_moment(hours))
+    return Step(name, lands, len(lands), happened, at=_moment(hours), dies=dies)
 
 
 FIRST_COPY = {1: 10, 2: 20, 3: 30}
 SECOND_COPY = {1: 11, 3: 30, 4: 40}
 BY_COPY = (
     _copy("first load", 1, FIRST_COPY, *(Event(i, a, _moment(1)) for i, a in FIRST_COPY.items())),
-    Step("nothing new", None, 3, at=_moment(2)),
     _copy(
         "new rows and a delete",
         5,
         SECOND_COPY,
         *(Event(1, 11, _moment(5)), Event(4, 40, _moment(5)), Event(2, None, _moment(5))),
+        dies="before the write",
     ),
     Step("the same rows again", None, 3, at=_moment(6)),
     Step(
         "a row without a key",
-        [{"id": None, "amount": 9}, *({"id": i, "amount": a} for i, a in SECOND_COPY.items())],
+        [{"id": i, "amount": a} for i, a in ((None, 9), (1, 12), (3, 30), (4, 40))],
         4,
+        [Event(1, 12, _moment(7))],
         aside=1,
         at=_moment(7),
+        dies="when its rows are staged",
     ),
     _copy(
         "a row that comes back",
         8,
-        {**SECOND_COPY, 2: 23},
+        {1: 12, 2: 23, 3: 30, 4: 40},
         Event(2, 23, _moment(8)),
+        dies="after the write",
     ),
 )
 
@@ -176,45 +191,29 @@ COMBINATIONS = [
 
 
 @pytest.mark.parametrize(("load", "story", "history"), COMBINATIONS)
-def test_each_step_of_the_story_changes_just_what_it_should(
-    place: Place, load: Load, story: Sequence[Step], history: bool
-) -> None:
-    truth = Truth()
-    for step in story:
-        before = place.version() if place.target.exists() else None
-
-        result = load(place, step, history=history)
-
-        truth.events += step.happened
-        wanted = truth.versions() if history else truth.live()
-        assert shown(place, history=history) == wanted, step.name
-        assert result.records_quarantined == step.aside, step.name
-        if step.happened:
-            assert result.records_read == step.reads, step.name
-        else:
-            assert (result.records_loaded, place.version()) == (0, before), step.name
-
-
-@pytest.mark.parametrize("crash", CRASHES)
-@pytest.mark.parametrize(("load", "story", "history"), COMBINATIONS)
-def test_a_load_that_dies_and_runs_again_is_as_one_that_did_not(
+def test_each_step_changes_just_what_it_should_also_where_a_load_before_it_died(
     place: Place,
     load: Load,
     story: Sequence[Step],
     history: bool,
-    crash: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    first, _, new, *_ = story
-    load(place, first, history=history)
-    with monkeypatch.context() as dying, pytest.raises(Killed):
-        dying.setattr(load_module, *CRASHES[crash])
-        load(place, new, history=history)
+    truth = Truth()
+    for step in story:
+        if step.dies:
+            with monkeypatch.context() as dying, pytest.raises(Killed):
+                dying.setattr(load_module, *CRASHES[step.dies])
+                load(place, step, history=history)
+        before = place.version() if place.target.exists() else None
 
-    again = Step("again", None, 0, at=new.at)
-    load(place, again, history=history)
+        result = load(place, replace(step, lands=None) if step.dies else step, history=history)
 
-    truth = Truth([*first.happened, *new.happened])
-    wanted = truth.versions() if history else truth.live()
-    assert shown(place, history=history) == wanted
-    assert load(place, again, history=history).records_loaded == 0
+        truth.events += [event for event in step.happened if event not in truth.events]
+        wanted = truth.versions() if history else truth.live()
+        assert shown(place, history=history) == wanted, step.name
+        published = step.dies == "after the write"
+        assert result.records_quarantined == step.aside, step.name
+        if step.happened and not published:
+            assert result.records_read == step.reads, step.name
+        else:
+            assert (result.records_loaded, place.version()) == (0, before), step.name

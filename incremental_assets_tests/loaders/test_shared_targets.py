@@ -9,7 +9,7 @@ import pytest
 
 from incremental_assets.engine import target_steps as load_module
 from incremental_assets.loaders import LoadResult, SequenceBasedLoader
-from incremental_assets.writes import Append, DeleteInsert, Merge, WriteStrategy
+from incremental_assets.writes import Append, DeleteInsert, WriteStrategy
 from incremental_assets_tests.loaders.conftest import Place
 from incremental_assets_tests.loaders.crashes import CRASHES, Killed
 
@@ -34,12 +34,10 @@ def land(place: Place, shop: str, *ids: int) -> None:
     rows.write_parquet(source / f"{ids[0]}.parquet")
 
 
-@pytest.mark.parametrize(
-    "write", [Append(), Merge(), DeleteInsert()], ids=lambda w: type(w).__name__
-)
 def test_giving_up_a_batch_leaves_the_files_of_another_load_with_that_number(
-    place: Place, write: WriteStrategy, monkeypatch: pytest.MonkeyPatch
+    place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    write = DeleteInsert()
     land(place, "north", 1, 2)
     land(place, "south", 11, 12, 13)
     load(place, "north", write)

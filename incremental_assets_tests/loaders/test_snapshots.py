@@ -52,24 +52,20 @@ def kinds(found: DetectedChanges) -> tuple[list[Any], list[Any], list[Any]]:
     return skus(found["inserts"]), skus(found["updates"]), skus(found["deletes"])
 
 
-def test_the_first_copy_is_all_inserts(place: Place) -> None:
-    found = copy(place, FIRST)
-
-    assert kinds(found) == (["a", "b", "c", "d"], [], [])
+def test_inserts_updates_and_deletes_are_reported_apart(place: Place) -> None:
+    first = copy(place, FIRST, checked=1, ignore="checked")
+    assert kinds(first) == (["a", "b", "c", "d"], [], [])
     assert place.rows("sku", "name", "price") == sorted(FIRST, key=str)
     assert place.rows("sku", path=place.snapshot) == [("a",), ("b",), ("c",), ("d",)]
-    assert found["result"].records_inserted == 4
+    assert first["result"].records_inserted == 4
 
+    before = place.version()
+    equal = copy(place, tuple(reversed(FIRST)), checked=2, ignore="checked")
+    assert kinds(equal) == ([], [], [])
+    assert place.version() == before
 
-def test_inserts_updates_and_deletes_are_reported_apart(place: Place) -> None:
-    copy(place, FIRST)
-
-    found = copy(
-        place,
-        (("a", "Apple", 9), ("b", "Bread", 2), ("c", "", 3), ("e", "Egg", 5)),
-        max_deleted_share=0.3,
-    )
-
+    changed = (("a", "Apple", 9), ("b", "Bread", 2), ("c", "", 3), ("e", "Egg", 5))
+    found = copy(place, changed, ignore="checked", max_deleted_share=0.3)
     assert kinds(found) == (["e"], ["a"], ["d"])
     deleted = found["deletes"].collect()[0]
     assert (deleted["name"], deleted["price"]) == (None, 4)
@@ -78,30 +74,36 @@ def test_inserts_updates_and_deletes_are_reported_apart(place: Place) -> None:
     assert (result.records_inserted, result.records_updated, result.records_deleted) == (1, 1, 1)
 
 
-def test_an_equal_copy_changes_no_table(place: Place) -> None:
+def test_what_is_wrong_with_a_copy_deletes_nothing(place: Place) -> None:
+    """Half of it, a key twice, no copy at all, a row without a key."""
     copy(place, FIRST)
-    before = place.version()
 
-    found = copy(place, tuple(reversed(FIRST)))
+    with pytest.raises(SnapshotError, match=r"2 of 4 rows \(50.0%\)"):
+        copy(place, FIRST[:2])
+    with pytest.raises(SourceError, match="more than once: a"):
+        copy(place, (*FIRST, ("a", "again", 7)))
+    for file in place.source.iterdir():
+        file.unlink()
+    assert kinds(detect(place)) == ([], [], [])
+    assert len(place.rows("sku")) == 4
 
+    keyless = (*FIRST[:3], (None, "who", 7))
+    found = copy(place, keyless, max_deleted_share=1.0)
     assert kinds(found) == ([], [], [])
-    assert place.version() == before
+    assert found["result"].records_quarantined == 1
+    assert copy(place, keyless, max_deleted_share=1.0)["result"].records_quarantined == 0
+    assert place.rows("sku") == [("a",), ("b",), ("c",), ("d",)]
+
+    assert kinds(copy(place, FIRST[:2], max_deleted_share=0.5)) == ([], [], ["c", "d"])
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        pytest.param(("a", None, 1), ("a", "", 1), id="null is not an empty text"),
-        pytest.param(("a", "1", None), ("a", None, 1), id="a value in another column"),
-        pytest.param(("a", "b,c", 1), ("a", "b", 1), id="a separator in a text"),
-    ],
-)
-def test_rows_that_differ_are_never_taken_for_equal(
-    place: Place, before: Product, after: Product
-) -> None:
-    copy(place, (before,))
+def test_rows_that_differ_are_never_taken_for_equal(place: Place) -> None:
+    """Null and an empty text; a value in another column; a separator in a text."""
+    copy(place, (("a", None, 1), ("b", "1", None), ("c", "b,c", 1)))
 
-    assert kinds(copy(place, (after,))) == ([], ["a"], [])
+    found = copy(place, (("a", "", 1), ("b", None, 1), ("c", "b", 1)))
+
+    assert kinds(found) == ([], ["a", "b", "c"], [])
 
 
 def test_copies_in_a_delta_table_are_its_versions(place: Place) -> None:
@@ -126,69 +128,36 @@ def test_a_clock_that_goes_back_makes_no_copy_late(place: Place) -> None:
     assert current == [("a", 9, True), ("b", 2, True), ("c", 3, True), ("d", 4, True)]
 
 
-def test_a_column_to_ignore_makes_no_change(place: Place) -> None:
-    copy(place, FIRST, checked=1, ignore="checked")
-
-    assert kinds(copy(place, FIRST, checked=2, ignore="checked")) == ([], [], [])
-
-
-def test_half_a_copy_is_held_back_and_says_the_share(place: Place) -> None:
-    copy(place, FIRST)
-
-    with pytest.raises(SnapshotError, match=r"2 of 4 rows \(50.0%\)"):
-        copy(place, FIRST[:2])
-
-    assert place.rows("sku") == [("a",), ("b",), ("c",), ("d",)]
-    assert kinds(copy(place, FIRST[:2], max_deleted_share=0.5)) == ([], [], ["c", "d"])
-
-
-def test_a_copy_that_is_missing_is_no_deletion(place: Place) -> None:
-    copy(place, FIRST)
-    for file in place.source.iterdir():
-        file.unlink()
-
-    found = detect(place)
-
-    assert kinds(found) == ([], [], [])
-    assert len(place.rows("sku")) == 4
-
-
-def test_a_key_that_is_there_twice_is_refused_by_name(place: Place) -> None:
-    copy(place, FIRST)
-
-    with pytest.raises(SourceError, match="more than once: a"):
-        copy(place, (*FIRST, ("a", "again", 7)))
-
-
-def test_a_row_without_key_is_quarantined_once_and_no_delete_is_derived(place: Place) -> None:
-    copy(place, FIRST)
-
-    found = copy(place, (*FIRST[:3], (None, "who", 7)), max_deleted_share=1.0)
-    assert kinds(found) == ([], [], [])
-    assert found["result"].records_quarantined == 1
-
-    again = copy(place, (*FIRST[:3], (None, "who", 7)), max_deleted_share=1.0)
-    assert again["result"].records_quarantined == 0
-    assert len(place.rows("sku")) == 4
-
-
 DAY = timedelta(days=1)
 T1 = datetime(2024, 5, 1, tzinfo=UTC)
 
 
-def test_a_copy_that_comes_late_is_put_in_its_place(place: Place) -> None:
-    one = (("a", "A", 1), ("b", "B", 1), ("c", "C", 1), ("e", "E", 1))
-    two = (("a", "X", 1), ("b", "B", 2), ("d", "D", 1), ("e", "E", 1))
-    three = (("a", "A", 1), ("b", "B", 2), ("c", "C", 1), ("e", "E", 1))
+def take(place: Place, products: Sequence[Product], at: datetime) -> int:
+    """A copy of that moment for a history; how many rows of it were quarantined."""
+    found = copy(
+        place,
+        products,
+        history=True,
+        snapshot_at=at,
+        max_deleted_share=1.0,
+        rules=quarantine(at_least("price", 0)),
+    )
+    aside: int = found["result"].records_quarantined
+    return aside
 
-    def take(products: Sequence[Product], at: datetime) -> None:
-        copy(place, products, history=True, snapshot_at=at, max_deleted_share=1.0)
 
-    take(one, T1)
-    take(three, T1 + 2 * DAY)
-    take(two, T1 + DAY)
-
+def test_a_copy_that_comes_late_is_put_in_its_place_and_its_bad_rows_delete_nothing(
+    place: Place,
+) -> None:
+    one = (("a", "A", 1), ("b", "B", 1), ("c", "C", 1), ("e", "E", 1), ("f", "F", 1))
+    two = (("a", "X", 1), ("b", "B", 2), ("d", "D", 1), ("e", "E", 1), ("f", "F", -1))
+    three = (("a", "A", 1), ("b", "B", 2), ("c", "C", 1), ("e", "E", 1), ("f", "F", 1))
     t2, t3 = T1 + DAY, T1 + 2 * DAY
+
+    take(place, one, T1)
+    take(place, three, t3)
+    assert take(place, two, t2) == 1
+
     assert place.rows("sku", "name", "price", "valid_from", "valid_to", "is_current") == sorted(
         [
             ("a", "A", 1, T1, t2, False),
@@ -200,42 +169,28 @@ def test_a_copy_that_comes_late_is_put_in_its_place(place: Place) -> None:
             ("c", "C", 1, t3, None, True),
             ("d", "D", 1, t2, t3, False),
             ("e", "E", 1, T1, None, True),
+            ("f", "F", 1, T1, None, True),
         ],
         key=str,
     )
 
 
-@pytest.mark.parametrize("keyless", [True, False])
-def test_bad_rows_of_a_copy_that_comes_late_are_quarantined_and_delete_nothing(
-    place: Place, keyless: bool
+def test_a_row_without_a_key_of_a_copy_that_comes_late_may_be_any_and_deletes_nothing(
+    place: Place,
 ) -> None:
-    def take(products: Sequence[Product], at: datetime) -> int:
-        found = copy(
-            place,
-            products,
-            history=True,
-            snapshot_at=at,
-            max_deleted_share=1.0,
-            rules=quarantine(at_least("price", 0)),
-        )
-        aside: int = found["result"].records_quarantined
-        return aside
-
     t2, t3 = T1 + DAY, T1 + 2 * DAY
-    bad = (None, "B", 1) if keyless else ("b", "B", -1)
-    take((("a", "A", 1), ("b", "B", 1), ("c", "C", 1)), T1)
-    take((("a", "A", 1), ("b", "B", 1)), t3)
+    take(place, (("a", "A", 1), ("b", "B", 1), ("c", "C", 1)), T1)
+    take(place, (("a", "A", 1), ("b", "B", 1)), t3)
 
-    assert take((("a", "X", 1), bad), t2) == 1
+    assert take(place, (("a", "X", 1), (None, "B", 1)), t2) == 1
 
-    ends = t3 if keyless else t2  # of c, which may be the row without a key
     assert place.rows("sku", "name", "valid_from", "valid_to") == sorted(
         [
             ("a", "A", T1, t2),
             ("a", "X", t2, t3),
             ("a", "A", t3, None),
             ("b", "B", T1, None),
-            ("c", "C", T1, ends),
+            ("c", "C", T1, t3),
         ],
         key=str,
     )

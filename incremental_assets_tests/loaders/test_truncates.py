@@ -59,8 +59,8 @@ def test_a_load_after_many_truncates_is_planned_as_one_after_few(
 def test_each_truncate_ends_what_there_was_in_whatever_order_they_come(place: Place) -> None:
     load(place, (1, "A", "INSERT", 1), (1, "A", "UPDATE", 25), history=True)
     load(place, *truncates(10, 50), (2, "B", "INSERT", 35), history=True)
-    load(place, (1, "C", "UPDATE", 12), (3, "D", "INSERT", 45), history=True)
-    load(place, *truncates(5, 6), (4, "E", "INSERT", 2), history=True)
+    late: list[Event] = [(1, "C", "UPDATE", 12), (3, "D", "INSERT", 45), (4, "E", "INSERT", 2)]
+    load(place, *late, *truncates(5, 6), history=True)
 
     assert versions(place) == [
         (1, "A", 1, 5, False),

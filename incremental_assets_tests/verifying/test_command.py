@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from incremental_assets.cli import main
 from incremental_assets_tests.scenarios.world import World, sales
@@ -24,14 +24,21 @@ def environment(world: World) -> dict[str, str]:
     }
 
 
-def command(world: World, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """In a process of its own, with a Spark of its own."""
+def in_a_process(world: World, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """With a Spark of its own."""
     run = [sys.executable, "-m", "incremental_assets", "verify", *arguments]
     env = {**os.environ, **environment(world)}
     return subprocess.run(run, env=env, capture_output=True, text=True, check=False)
 
 
-def test_the_exit_status_says_whether_a_table_is_what_a_rebuild_makes_of_it(world: World) -> None:
+def test_the_exit_status_says_whether_a_table_is_what_a_rebuild_makes_of_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def here(*arguments: str) -> Result:
+        spark = world.lakehouse.spark
+        monkeypatch.setattr("incremental_assets.cli.context.lazy_spark", lambda _: spark)
+        return CliRunner().invoke(main, ["verify", *arguments], env=environment(world))
+
     world.land("events", "2017-01-04", "a.jsonl", sales("a", "2017-01-04", 3))
     world.land("events", "2017-01-05", "a.jsonl", sales("b", "2017-01-05", 3))
     world.load("2017-01-04...2017-01-05", "bronze/events", "silver/sales")
@@ -39,7 +46,7 @@ def test_the_exit_status_says_whether_a_table_is_what_a_rebuild_makes_of_it(worl
     world.load("2017-01-05", "bronze/events")
     before = everything_in(world.settings.lake)
 
-    equal = command(world, "silver/sales", "--json")
+    equal = in_a_process(world, "silver/sales", "--json")
 
     told = json.loads(equal.stdout)
     assert (equal.returncode, told["equal"], told["rows"]["days"][0]["compared"]) == (0, True, 3)
@@ -49,16 +56,16 @@ def test_the_exit_status_says_whether_a_table_is_what_a_rebuild_makes_of_it(worl
 
     remove(world.path("silver/sales"), "order_id = 'a1'")
     scratch = f"{world.settings.lake}_elsewhere"
-    different = command(world, "silver/sales", "--days", "2017-01-04", "--scratch", scratch)
+    different = here("silver/sales", "--days", "2017-01-04", "--scratch", scratch)
 
-    assert different.returncode == 1
+    assert different.exit_code == 1
     assert f"takes about 0.0 MiB below {scratch}" in different.stderr
     assert re.search(r"^ *2017-01-04 +3 +1 +0 +0 *$", different.stdout, re.MULTILINE)
     assert "for example 2017-01-04: missing order_id=a1, dt=2017-01-04" in different.stdout
     assert "Different: 1 row of silver/sales at version " in different.stdout
 
-    stale = command(world, "silver/sales", "--days", "2017-01-05")
-    assert (stale.returncode, "Nothing was compared of silver/sales" in stale.stdout) == (2, True)
+    stale = here("silver/sales", "--days", "2017-01-05")
+    assert (stale.exit_code, "Nothing was compared of silver/sales" in stale.stdout) == (2, True)
     assert "not compared: 2017-01-05: stale: it has not read bronze/events batch" in stale.stdout
 
 
