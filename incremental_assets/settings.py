@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import re
 from collections.abc import Mapping
@@ -92,6 +93,14 @@ class Settings:
             vacuum_days=_vacuum_days(env),
             sensor_seconds=_whole_number(env, "SENSOR_SECONDS", "30", "seconds", 86_400, 1),
         )
+
+
+def user_name() -> str:
+    """Who runs this program, for the ledger: a number where the machine has no name for it."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):  # a container may run as anybody
+        return f"user {os.getuid()}"
 
 
 def local_path(location: str) -> Path | None:

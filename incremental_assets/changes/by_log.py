@@ -14,7 +14,7 @@ from incremental_assets.changes.bronze_events import Events, debezium_events, fl
 from incremental_assets.changes.debezium import UNKNOWN_OPERATION
 from incremental_assets.changes.detector import Detector, NewRows, SourceWindow
 from incremental_assets.changes.event_identity import EVENT, not_yet_quarantined, with_identity
-from incremental_assets.changes.inspection import Inspection
+from incremental_assets.changes.inspection import FINGERPRINT, Inspection
 from incremental_assets.changes.log_events import (
     MOST_SHOWN,
     OP_WORD,
@@ -128,10 +128,10 @@ class ChangeLog(Detector):
 
     def rewound(self, last: Position, before: Position) -> Position:
         """The state of the log, its truncates too, stays; the log is read again."""
-        state = {name: value for name, value in last.state.items() if name != "version"}
-        if "version" in before.state:
-            state["version"] = before.state["version"]
-        return replace(before, state=state)
+        read = ("version", FINGERPRINT)
+        known = {name: value for name, value in last.state.items() if name not in read}
+        then = {name: value for name, value in before.state.items() if name in read}
+        return replace(before, state=known | then)
 
     def as_read(self, request: ReadRequest) -> AsRead:
         """The whole log. Raises SourceError where files are missing, or were not read yet."""
@@ -149,13 +149,15 @@ class ChangeLog(Detector):
                 f"{request.name}: the log {source.path} has events that were not read yet. Load "
                 "them, then verify."
             )
-        return AsRead(source, replace(self, watermark=None))
+        return AsRead(source, replace(self, watermark=None), forgets=not source.has_all_it_had)
 
     def _unread(self, request: ReadRequest) -> LogFiles:
         """What of the log was not read yet."""
         one_by_one = request.max_records is not None
-        before = self.position(request)
-        return new_files(request.source, request.state.files, before, one_by_one=one_by_one)
+        source, before = request.source, self.position(request)
+        if not source.is_same_table(before.state.get(FINGERPRINT, "")):
+            before = replace(before, state={})  # its commits count from 0 again
+        return new_files(source, request.state.files, before, one_by_one=one_by_one)
 
     def events(
         self, frames: Frames, rows: DataFrame, key: Sequence[str], kind: Any, table: str
@@ -168,12 +170,17 @@ class ChangeLog(Detector):
         """The events of what has not been read yet."""
         state = request.state
         before = self.position(request)
-        log = self._unread(request)
-        if log.nothing:
+        unread = self._unread(request)
+        if unread.nothing:
             return None
-        log = bounded(frames, log, request.max_records)
-        there = state.quarantine_rows(frames.session)
-        events = self._events(request, frames, log, of_good=there is not None)
+        log = bounded(frames, unread, request.max_records)
+        of_good = state.quarantine_rows(frames.session) is not None
+        events = self._events(request, frames, log, of_good=of_good)
+        while events is None and len(log.files) < len(unread.files):
+            # Files that hold no row name no column; with the next ones they are read.
+            passed = {file.path for file in log.files}
+            log = bounded(frames, unread, request.max_records, passed)
+            events = self._events(request, frames, log, of_good=of_good)
         if events is None:
             return None
         return self._window(frames, events, log, not_yet_quarantined(events.rows, state), before)
@@ -257,6 +264,8 @@ class ChangeLog(Detector):
         state: dict[str, Any] = {"kind": found.kind, **truncated.state}
         if found.log.version is not None:
             state["version"] = found.log.version
+            if found.log.version == request.source.version:
+                state[FINGERPRINT] = request.source.fingerprint
         return NewRows(
             rows,
             window.own,

@@ -79,9 +79,16 @@ class Sequence(Cursor):
         require_choice(
             f"Sequence({self.column!r}): on_gap", self.on_gap, ("report", "wait", "fail")
         )
-        if not isinstance(self.lookback, int):
+        for name in ("lookback", "most_gaps"):
+            count = getattr(self, name)
+            if not isinstance(count, int) or count < 0:
+                raise DefinitionError(
+                    f"Sequence({self.column!r}): {name} is a count of numbers, not {count!r}."
+                )
+        if not isinstance(self.deadline, timedelta):
             raise DefinitionError(
-                f"Sequence({self.column!r}): lookback is a count of numbers, not {self.lookback!r}."
+                f"Sequence({self.column!r}): the deadline of a gap is a timedelta, not "
+                f"{self.deadline!r}."
             )
 
     def next_watermark(self, before: int | None, seen: Seen) -> int | None:
@@ -146,9 +153,11 @@ class Sequence(Cursor):
         cursor = F.col(ORDER)
         wanted, certain = self._windows(progress, number(before.high))
         reasons = self.reasons(F.col(quoted(self.column)).isNotNull(), request.now)
-        candidates = frames.cache(every.where(wanted))
+        start = number(request.floor)
+        above = F.lit(True) if start is None else cursor.isNull() | (cursor > start)
+        candidates = frames.cache(every.where(wanted & above))
         again = candidates.where(~F.coalesce(certain, F.lit(False)))
-        there = before.high or progress.high is not None
+        there = state.last is not None or before.high
         known = state.known_rows(session, None) if there else state.quarantined(session)
         rest = state.without_superseded(session, unseen(again, known), None)
         new = self.bounded(candidates.where(certain).unionByName(rest), request)
@@ -162,9 +171,17 @@ class Sequence(Cursor):
             own,
             before,
             self.counts(cursor),
-            every=request.with_reasons(every, reasons),
+            every=self.every(request, every),
             found=(progress, step),
         )
+
+    def bounded(self, rows: DataFrame, request: ReadRequest) -> DataFrame:
+        """With all rows of the highest number: what shares it would not be read later."""
+        taken = super().bounded(rows, request)
+        if request.max_records is None:
+            return taken
+        top = taken.agg(F.max(ORDER)).collect()[0][0]
+        return taken if top is None else rows.where(F.col(ORDER).isNull() | (F.col(ORDER) <= top))
 
     def advance(
         self, request: ReadRequest, frames: Frames, window: SourceWindow, counted: Counted

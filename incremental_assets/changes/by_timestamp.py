@@ -19,7 +19,7 @@ from incremental_assets.changes.detector import NewRows, SourceWindow
 from incremental_assets.changes.inspection import Inspection
 from incremental_assets.changes.position import Position
 from incremental_assets.changes.progress import SequenceStep
-from incremental_assets.changes.request import ReadRequest
+from incremental_assets.changes.request import REWOUND_FROM, ReadRequest
 from incremental_assets.changes.source_rows import instant_of, own_types, unseen, with_order
 from incremental_assets.changes.watermark import (
     NULLS,
@@ -192,6 +192,12 @@ class Timestamp(Cursor):
             )
         return notes
 
+    def rewound(self, last: Position, before: Position) -> Position:
+        """As usual, with the watermark that is put back once all is read again."""
+        found = super().rewound(last, before)
+        highest = _later(last.high, last.state.get(REWOUND_FROM, ""))
+        return replace(found, state={**found.state, REWOUND_FROM: highest})
+
     def as_read(self, request: ReadRequest) -> AsRead:
         """Rows up to the watermark; one that was updated since is there as it is now."""
         changes = replace(self, watermark=None, nulls=self.nulls_again)
@@ -209,12 +215,13 @@ class Timestamp(Cursor):
         own = own_types(source)
         every = with_order(source, own, self.cursor_of(own[self.column]))
         cursor = F.col(ORDER)
-        # What a target holds that was filled by other means, up to its watermark, is not known.
-        loaded = state.last is not None and (
-            state.last.kind != "rewind" or before.high != request.start
-        )
-        above = cursor >= F.lit(low) if loaded else cursor > F.lit(low)
-        window = every if low is None else every.where(cursor.isNull() | above)
+        window = every
+        if low is not None:
+            above = cursor >= F.lit(low) if state.last is not None else cursor > F.lit(low)
+            window = window.where(cursor.isNull() | above)
+        floor = instant(request.floor)
+        if floor is not None:
+            window = window.where(cursor.isNull() | (cursor > F.lit(floor)))
         ahead = self.is_ahead(cursor, request.now)
         reasons = self.reasons(F.col(quoted(self.column)).isNotNull(), request.now)
         # A quarantined row whose time has come is read again; before that it is known.
@@ -232,7 +239,7 @@ class Timestamp(Cursor):
             own,
             before,
             values,
-            every=request.with_reasons(every, reasons),
+            every=self.every(request, every),
         )
 
     def advance(
@@ -251,16 +258,24 @@ class Timestamp(Cursor):
         if gate.rows:
             ends = (values["lowest"], values["highest"])
             high = self.high_after(high, *ends, gate.rows, request.now)
+        state: dict[str, Any] = {}
         if rewound_from is not None and request.is_all(gate.rows):
-            ends = (instant(high), instant(rewound_from))
-            high = as_text(max((end for end in ends if end is not None), default=None))
+            high = _later(high, rewound_from)
+        elif rewound_from is not None:
+            state[REWOUND_FROM] = rewound_from
         ahead = values["ahead"]
         return NewRows(
             window.rows,
             window.own,
-            Position(self.name, self.column, high),
+            Position(self.name, self.column, high, state),
             gate.rows,
             gate.quarantined,
             notes=(self.ahead_note(ahead, request.now),) if ahead else (),
             every=window.every,
         )
+
+
+def _later(one: str, other: str) -> str:
+    """The later of two watermarks."""
+    ends = (instant(one), instant(other))
+    return as_text(max((end for end in ends if end is not None), default=None))

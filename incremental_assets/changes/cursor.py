@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import ClassVar
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from incremental_assets.changes.day_reading import SourceDays, is_null
@@ -111,19 +111,23 @@ class Cursor(Detector):
             return None
         own = own_types(source)
         every = with_order(source, own, self.cursor_of(own[self.column]))
-        there = every.join(quarantined.select(HASH).distinct(), HASH, "left_semi")
-        rows = unseen(there, request.state.loaded(frames.session))
+        rows = unseen(_as_often(every, quarantined), request.state.loaded(frames.session))
+        judged = self.every(request, rows)
+        return SourceWindow(
+            frames.cache(judged), own, self.position(request), every=self.every(request, every)
+        )
+
+    def every(self, request: ReadRequest, rows: DataFrame) -> DataFrame:
+        """Rows that were judged before, with their reasons.
+
+        One without a cursor is bad also where a new one is an error.
+        """
         written = F.col(quoted(self.column)).isNotNull()
         reasons = self.reasons(written, request.now)
         if self.nulls == "raise":
-            no_cursor = F.col(ORDER).isNull() & ~written
+            no_cursor = F.col(ORDER).isNull() & ~written & F.col("_raw").isNull()
             reasons.append(F.when(no_cursor, F.lit(f"{self.column}_null")))
-        return SourceWindow(
-            frames.cache(request.with_reasons(rows, reasons)),
-            own,
-            self.position(request),
-            every=request.with_reasons(every, reasons),
-        )
+        return request.with_reasons(rows, reasons)
 
     def bounded(self, rows: DataFrame, request: ReadRequest) -> DataFrame:
         """At most as many rows as the load may take, those with the lowest cursor."""
@@ -144,3 +148,14 @@ class Cursor(Detector):
                 f"{odd[:60]!r} ({path}). Nothing was loaded; convert the column at the source, or "
                 "name another one."
             )
+
+
+def _as_often(rows: DataFrame, quarantined: DataFrame) -> DataFrame:
+    """The rows that lie in quarantine, as often as there.
+
+    A row that came again was not put there again, and would not be loaded again.
+    """
+    times = quarantined.groupBy(HASH).agg(F.count(F.lit(1)).alias("_times"))
+    nth = F.row_number().over(Window.partitionBy(HASH).orderBy(HASH))
+    found = rows.join(times, HASH).withColumn("_nth", nth)
+    return found.where("_nth <= _times").drop("_nth", "_times")

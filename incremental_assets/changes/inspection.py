@@ -39,7 +39,7 @@ def inspect_by_fingerprint(request: ReadRequest, before: Position) -> Inspection
     if seen == source.fingerprint and request.max_records is None:
         return Inspection("nothing", f"the source is as batch {last.batch} read it")
     if seen is None:
-        why = f"batch {last.batch} did not note the fingerprint of the source"
+        why = f"batch {last.batch} did not note that it had read all of the source"
     elif seen != source.fingerprint:
         why = f"the source has changed since batch {last.batch}; only reading it tells what is new"
     else:

@@ -57,7 +57,12 @@ def flat_events(
     request: ReadRequest, frames: Frames, changes: FlatLog, before: Position, log: LogFiles
 ) -> LogEvents | None:
     """The events of a flat log: rows with operation and position in columns of their own."""
-    rows = log.rows(frames, request.state.known_types())
+    known = request.state.known_types()
+    rows = log.rows(frames, known)
+    if not own_types(rows) and known:  # lines alone, or none: the target tells the columns
+        words = dict.fromkeys((changes.operation, changes.sequence), StringType())
+        nothing = {n: F.lit(None).cast(kind) for n, kind in (known | words).items()}
+        rows = rows.withColumns(nothing)
     every = own_types(rows)
     if not every:
         require_no_lines(request, rows)
@@ -74,6 +79,8 @@ def flat_events(
         found = [kind_of_type(type_of)]
     kind = settle_sequence_kind(found, before.state.get("kind"), changes.sequence)
     order = sequence_number(sequence, kind or "number", type_of)
+    if ORDER in request.state.columns and not found:
+        order = order.cast(request.state.columns[ORDER])
     word = F.col(quoted(changes.operation)).cast("string")
     operation = operation_of(word, changes.operations)
     unknown = F.when(F.col(OPERATION).isNull() & F.col("_raw").isNull(), F.lit(UNKNOWN_OPERATION))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
@@ -56,11 +56,13 @@ class LogFiles:
         return None if self.version is not None else [file.path for file in self.files]
 
 
-def bounded(frames: Frames, log: LogFiles, most: int | None) -> LogFiles:
-    """No more than so many events, in whole files by their path; one file at least.
+def bounded(
+    frames: Frames, log: LogFiles, most: int | None, passed: Collection[str] = ()
+) -> LogFiles:
+    """No more than so many events, in whole files by their path; one with events at least.
 
-    They are counted in a pass of their own: how many a file holds, only reading it tells. Of a
-    Delta table's commits one is taken at a time.
+    They are counted in a pass of their own: how many a file holds, only reading it tells. Those of
+    the files that are `passed` do not count. Of a Delta table's commits one is taken at a time.
     """
     if most is None or len(log.files) < 2:
         return log
@@ -70,9 +72,10 @@ def bounded(frames: Frames, log: LogFiles, most: int | None) -> LogFiles:
     taken: list[FileEntry] = []
     total = 0
     for path in sorted(names):
-        total += counts.get(path, 0)
-        if taken and total > most:
+        count = 0 if path in passed else counts.get(path, 0)
+        if total and total + count > most:
             break
+        total += count
         taken.append(names[path])
     return replace(log, files=tuple(taken))
 

@@ -9,18 +9,22 @@ from datetime import datetime
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from incremental_assets.changes.position import state_of
 from incremental_assets.changes.target_state import TargetState
 from incremental_assets.frames import quoted
 from incremental_assets.quality.reasons import with_reasons
 from incremental_assets.quality.rule import Rule
 from incremental_assets.sources.source import FixedSource
 
+REWOUND_FROM = "rewound_from"
+"""Under this name a position keeps the watermark before a rewind."""
+
 
 @dataclass(frozen=True)
 class ReadRequest:
     """One load of a target: its source as it was fixed, and what the target holds already.
 
-    `start` is the watermark to begin above where the ledger knows none, `at` the moment that a
+    `start` is the watermark that the first load began above, `at` the moment that a
     snapshot stands for (None: `now`), `snapshot` where the snapshot before it is stored. At most
     `max_records` rows are read.
     """
@@ -38,10 +42,22 @@ class ReadRequest:
     snapshot: str = ""
 
     @property
+    def floor(self) -> str:
+        """Rows up to this watermark were in the target before, and which ones nobody knows.
+
+        Where rows are merged, one that is read again takes its own place.
+        """
+        write = self.state.write
+        return "" if write.by_key and not write.replaces_by_batch else self.start
+
+    @property
     def rewound_from(self) -> str | None:
-        """The watermark before a rewind that no load has followed yet; None without one."""
+        """The watermark before a rewind, until all is read again; None without one."""
         last = self.state.last
-        return last.low if last is not None and last.kind == "rewind" else None
+        if last is None:
+            return None
+        before: str | None = state_of(last).get(REWOUND_FROM)
+        return last.low if before is None and last.kind == "rewind" else before
 
     def is_all(self, rows: int) -> bool:
         """Whether so many rows are all that is new, and not just as many as a load may take."""

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
-from incremental_assets.changes.position import Position
+from incremental_assets.changes.position import Position, state_of
 from incremental_assets.delta.columns import BATCH, HASH, ORDER, TABLE
 from incremental_assets.delta.delta_table import open_table, version_of
 from incremental_assets.delta.read import plain_files, read_files
@@ -25,7 +25,7 @@ from incremental_assets.query import query
 from incremental_assets.writes.strategy import WriteStrategy
 
 KEY = "incremental_assets.key"
-QUARANTINE_FROM = "quarantine_from"
+QUARANTINE_FROM, START = "quarantine_from", "start"
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class TargetState:
     `columns` are those of its table, `version` its Delta version (None before the first load).
     `last` is the last committed batch, `moments` the watermarks of all of them, and `files` what
     was read of a change log's files. `filled_by` is the key that the table is filled by, if it
-    says so.
+    says so, and `start` the watermark that its first load began above.
     """
 
     name: str
@@ -48,6 +48,7 @@ class TargetState:
     moments: tuple[str, ...] = ()
     files: Mapping[str, FileEntry] = field(default_factory=dict)
     filled_by: tuple[str, ...] = ()
+    start: str = ""
 
     def with_ledger(self, last: Entry | None, history: TableHistory | None) -> TargetState:
         """With the last batch of the ledger and, where the history is given, all of them."""
@@ -59,7 +60,9 @@ class TargetState:
                 files = {path: file for path, file in files.items() if path not in of_entry}
             else:
                 files |= of_entry
-        return replace(self, last=last, moments=tuple(e.high for e in committed), files=files)
+        start = state_of(last).get(START) or (committed[0].low if committed else "")
+        moments = tuple(e.high for e in committed)
+        return replace(self, last=last, moments=moments, files=files, start=start)
 
     def with_table(self) -> TargetState:
         """With the table as it is now."""

@@ -162,10 +162,15 @@ class TargetSettling(Settling):
 
     @property
     def remedy(self) -> str:
+        restore = "Restore the target and the watermarks as they were at one time"
+        if self.target.snapshot:
+            return (
+                f"{restore}, with the snapshot; or load into an empty target_path, with an empty "
+                "snapshot_path and watermark_path."
+            )
         return (
-            "Restore the target and the watermarks as they were at one time; or load with another "
-            "watermark_path: everything is then read again, and merged where there is a "
-            "primary_key (without one, name start_from)."
+            f"{restore}; or load with another watermark_path: everything is then read again, and "
+            "merged where there is a primary_key (without one, name start_from)."
         )
 
     def log_state(self) -> LogState:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +30,7 @@ from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.ledger.settle import record
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import Work, file_entries
-from incremental_assets.settings import Settings
+from incremental_assets.settings import Settings, user_name
 from incremental_assets.spark.failure import what_failed
 from incremental_assets.spark.load_session import batch_frames
 from incremental_assets.table import Table
@@ -92,7 +91,7 @@ class TableSteps(Steps[Any, Outcome, Outcome]):
     def claim(self) -> None:
         """Fix the windows and the upstreams' versions, and write the next number to the ledger."""
         lake, table = self._lake, self.table
-        now, who, token = lake.now(), getpass.getuser(), new_token()
+        now, who, token = lake.now(), user_name(), new_token()
         planned = lake.ledger.view()
         claimed: list[Entry] = []
 

@@ -50,6 +50,7 @@ class TargetTable:
                 f"table_name is {self.name!r}; expected a printable name of 1 to {_LONGEST_NAME} "
                 "characters."
             )
+        self._require_own_paths()
         if self.write.by_key and not self.key:
             raise DefinitionError(f"{self.name}: {self.write} needs a primary_key.")
         if self.write.recomputes_keys:
@@ -57,8 +58,11 @@ class TargetTable:
                 f"{self.name}: {self.write} computes the rows of a gold table; a loader's rows are "
                 "appended, merged, replaced by key or by day, or kept as history."
             )
-        if self.max_records is not None and self.max_records < 1:
-            raise DefinitionError(f"{self.name}: max_records is {self.max_records}; at least 1.")
+        most = self.max_records
+        if most is not None and (not isinstance(most, int) or most < 1):
+            raise DefinitionError(
+                f"{self.name}: max_records is {most!r}; expected a whole number, at least 1."
+            )
         odd = [name for name in self.partition_by if not _PARTITION.fullmatch(name)]
         if odd:
             raise DefinitionError(
@@ -86,6 +90,15 @@ class TargetTable:
                 f"kept as history; {self.write} cannot delete."
             )
 
+    def _require_own_paths(self) -> None:
+        paths = [p for p in (self.source.path, self.path, self.ledger, self.snapshot) if p]
+        twice = next((path for path in paths if paths.count(path) > 1), None)
+        if twice is not None:
+            raise DefinitionError(
+                f"{self.name}: {twice} is the path of several of the source, the target, the "
+                "watermarks and the snapshot; give each of them a path of its own."
+            )
+
     @cached_property
     def state(self) -> TargetState:
         """The target; nothing of it is read yet."""
@@ -108,7 +121,7 @@ def request_of(target: TargetTable, state: TargetState, now: datetime) -> ReadRe
         target.partition_by,
         target.rules,
         target.max_records,
-        target.start,
+        state.start or target.start,
         target.at,
         target.snapshot,
     )

@@ -16,6 +16,7 @@ from incremental_assets.engine.target_steps import Loaded, TargetSteps
 from incremental_assets.engine.target_table import (
     refuse_filled,
     refuse_other_files,
+    refuse_other_snapshot,
 )
 from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.ledger.lock import table_lock
@@ -42,6 +43,7 @@ def load_target(
         state = target.state.with_table().with_ledger(tail.last, history)
         refuse_other_files(target, state)
         refuse_filled(target, state)
+        refuse_other_snapshot(target, state)
         state.require_key()
         tidy(target, state.quarantine_from, log)
         of_kind = kind or TargetSteps

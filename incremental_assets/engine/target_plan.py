@@ -8,7 +8,11 @@ from datetime import datetime
 from incremental_assets.changes.inspection import SourceStatus
 from incremental_assets.engine.settling import TargetSettling
 from incremental_assets.engine.target import TargetTable, request_of
-from incremental_assets.engine.target_table import refuse_filled, refuse_other_files
+from incremental_assets.engine.target_table import (
+    refuse_filled,
+    refuse_other_files,
+    refuse_other_snapshot,
+)
 from incremental_assets.ledger.consistency import require_consistent
 from incremental_assets.ledger.ledger import Ledger
 
@@ -44,6 +48,8 @@ def plan_target(target: TargetTable, now: datetime) -> TargetPlan:
     state = target.state.with_table().with_ledger(tail.last, history)
     refuse_other_files(target, state)
     refuse_filled(target, state)
+    if unsettled is None:  # a load that died may have moved the snapshot on
+        refuse_other_snapshot(target, state)
     state.require_key()
     found = target.changes.inspect(request_of(target, state, now))
     watermark = state.last.high if state.last else target.start

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
@@ -17,8 +18,9 @@ from incremental_assets.delta.literals import sql_text
 from incremental_assets.delta.read import data_files
 from incremental_assets.delta.side_table import cleanup, delete_side_rows, put_side_rows
 from incremental_assets.engine.target import TargetTable
-from incremental_assets.frames import quoted
+from incremental_assets.frames import Frames, quoted
 from incremental_assets.quality.reasons import is_good
+from incremental_assets.writes.replace_day import days_in, is_of_days
 
 _COLUMNS = ((BATCH, "long"), (TABLE, "string"), (HASH, "string"))
 
@@ -55,6 +57,38 @@ def put(
         staying = unseen(there, leaving).withColumn(BATCH, number)
         rows = rows.unionByName(staying.select(rows.columns))
     put_side_rows(rows, state.quarantine, target.quarantine_name, batch, _COLUMNS)
+
+
+def with_rows_of_days(
+    target: TargetTable, state: TargetState, frames: Frames, new: NewRows
+) -> NewRows:
+    """The new rows, and those that their days will be without, where days are read whole again.
+
+    These were loaded, and are bad by the rules of today: they go to quarantine.
+    """
+    day, loaded = target.write.replaced_partition, state.loaded(frames.session)
+    if not day or target.write.replaces_by_batch or new.every is None or not loaded:
+        return new
+    days = days_in(new.rows.where(is_good()), day)
+    bad = new.every.where(~is_good() & is_of_days(day, days))
+    hashes = reduce(lambda some, more: some.union(more), (rows.select(HASH) for rows in loaded))
+    bad = unseen(
+        bad.join(hashes, HASH, "left_semi"), [new.rows, *state.quarantined(frames.session)]
+    )
+    more = frames.cache(bad.select(new.rows.columns))
+    count = more.count()
+    if not count:
+        return new
+    note = (
+        f"{count} rows that were loaded break a rule now: their days were read again without them"
+    )
+    return replace(
+        new,
+        rows=new.rows.unionByName(more),
+        read=new.read + count,
+        quarantined=new.quarantined + count,
+        notes=(*new.notes, note),
+    )
 
 
 def tidy(target: TargetTable, counts_from: int, log: Callable[[str], None]) -> None:

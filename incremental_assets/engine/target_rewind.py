@@ -7,12 +7,11 @@ the watermark, files of a log that were repaired in a way that nobody could see.
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from incremental_assets.changes.target_state import QUARANTINE_FROM
+from incremental_assets.changes.target_state import QUARANTINE_FROM, START
 from incremental_assets.engine.settling import TargetSettling
 from incremental_assets.engine.target import TargetTable, request_of
 from incremental_assets.errors import DefinitionError, SourceError, WatermarkError
@@ -21,6 +20,7 @@ from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.ledger.lock import table_lock
 from incremental_assets.ledger.settle import record_decision, settle
 from incremental_assets.ledger.table_history import TableHistory
+from incremental_assets.settings import user_name
 
 _SHOWN = 3
 
@@ -64,7 +64,7 @@ def rewind_target(
 
 
 def _refuse(target: TargetTable, why: str) -> None:
-    if not why.strip():
+    if not isinstance(why, str) or not why.strip():
         raise DefinitionError("A rewind needs a reason: whoever wonders later will want to know.")
     if target.changes.is_snapshot:
         raise DefinitionError(
@@ -113,9 +113,9 @@ def _entry(
     changes = target.changes
     now_at, then_at = changes.position(request), changes.position(first)
     position = changes.rewound(now_at, then_at)
-    quarantine_from = {n: v for n, v in now_at.state.items() if n == QUARANTINE_FROM}
-    others = {n: v for n, v in position.state.items() if n != QUARANTINE_FROM}
-    position = replace(position, state={**others, **quarantine_from})
+    known = {QUARANTINE_FROM: request.state.quarantine_from, START: request.start}
+    others = {n: v for n, v in position.state.items() if n not in known}
+    position = replace(position, state={**others, **{n: v for n, v in known.items() if v}})
     since = [e for e in history.committed if e.batch > number and e.kind != "rewind"]
     files = {file.path: file for e in since for file in e.files}
     _require_there(target, list(files.values()), {file.path for file in request.source.files})
@@ -134,7 +134,7 @@ def _entry(
         low=last.high,
         high=position.high,
         position=position.as_json(),
-        who=getpass.getuser(),
+        who=user_name(),
         why=why,
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from pyspark.sql import functions as F
 from incremental_assets.changes.detector import NewRows, SourceWindow
 from incremental_assets.changes.inspection import FINGERPRINT
 from incremental_assets.changes.position import Position
-from incremental_assets.changes.target_state import QUARANTINE_FROM, TargetState
+from incremental_assets.changes.target_state import QUARANTINE_FROM, START, TargetState
 from incremental_assets.delta.columns import HASH
 from incremental_assets.delta.delta_log import find_commit
 from incremental_assets.delta.delta_table import bytes_of
@@ -27,7 +26,7 @@ from incremental_assets.engine.conformed import conformed
 from incremental_assets.engine.load import Steps
 from incremental_assets.engine.target import TargetTable, request_of
 from incremental_assets.engine.target_note import commit_note, touched_days
-from incremental_assets.engine.target_quarantine import does_leave, put, tidy
+from incremental_assets.engine.target_quarantine import does_leave, put, tidy, with_rows_of_days
 from incremental_assets.engine.target_table import (
     ensure_columns,
     ensure_key,
@@ -44,6 +43,7 @@ from incremental_assets.quality.examples import examples
 from incremental_assets.quality.gate import Counted, count
 from incremental_assets.quality.judge import RuleResult, judge_target
 from incremental_assets.quality.reasons import is_good
+from incremental_assets.settings import user_name
 from incremental_assets.spark.failure import what_failed
 from incremental_assets.spark.load_session import batch_frames, size_of
 from incremental_assets.writes.destination import ChangeSet, Destination
@@ -127,6 +127,7 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
         new = self._advanced(frames, read, counted)
         if new is None:
             return None
+        new = with_rows_of_days(target, self._request.state, frames, new)
         self._new, self._releases = new, self._does_release(frames, read, new)
         warned = [_in_words(r) for r in checks if r.severity == "warn" and not r.passed]
         reasons = counted.whole.reasons.items()
@@ -154,7 +155,7 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
             windows=(Window(source.path, 0, source.version or 0),),
             files=new.files,
             bytes=sum(file.size for file in new.files) or source.size(),
-            who=getpass.getuser(),
+            who=user_name(),
             low=self.before,
             high=new.after.high,
             position=self._after(new, number).as_json(),
@@ -248,7 +249,10 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
         """The position after the batch, with the further state that the ledger keeps."""
         counts_from = number if self._releases else self._request.state.quarantine_from
         state = {**new.after.state, **({QUARANTINE_FROM: counts_from} if counts_from else {})}
-        if self.kind == "advance" and not self._target.changes.is_log:
+        if self._request.start:
+            state[START] = self._request.start
+        whole = not self._target.changes.is_log and self._request.is_all(new.read)
+        if self.kind == "advance" and whole and FINGERPRINT not in state:
             state[FINGERPRINT] = self._request.source.fingerprint
         return replace(new.after, state=state)
 

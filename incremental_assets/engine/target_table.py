@@ -56,14 +56,42 @@ def refuse_filled(target: TargetTable, state: TargetState) -> None:
         )
 
 
+def refuse_other_snapshot(target: TargetTable, state: TargetState) -> None:
+    """Raise LakeError where the kept snapshot is not the one that the target holds.
+
+    Nothing would differ from it, and the target would lack what it never got.
+    """
+    table = open_table(target.snapshot) if target.snapshot and state.last is None else None
+    if table is None or not table.file_uris():
+        return
+    kept = table.transaction_version(target.name)
+    if kept and kept == transaction(target.path, target.name):
+        return
+    raise LakeError(
+        f"{target.name}: the snapshot kept at {target.snapshot} is of another target, or of loads "
+        f"that the ledger {target.ledger} knows nothing of: what the target {target.path} lacks "
+        "would be found in no comparison with it. Nothing was loaded. Give each target a "
+        "snapshot_path of its own; to load one again, take an empty target_path, snapshot_path "
+        "and watermark_path."
+    )
+
+
 def refuse_other_files(target: TargetTable, state: TargetState) -> None:
     """Raise LakeError where the target holds files of something else."""
     if state.version is not None:
         return
     own = (target.snapshot, target.ledger)
+    try:
+        there = files_below(target.path, skip=lambda name: name.startswith(("_", ".")))
+    except OSError as error:
+        raise LakeError(
+            f"{target.name}: the target {target.path} cannot be listed: "
+            f"{error.strerror or error}. Nothing was loaded; name a place where this user may "
+            "read and write."
+        ) from error
     others = [
         f.path
-        for f in files_below(target.path, skip=lambda name: name.startswith(("_", ".")))
+        for f in there
         if not any(f"{target.path}/{f.path}".startswith(f"{path}/") for path in own if path)
     ]
     if others:

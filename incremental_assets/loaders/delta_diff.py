@@ -13,7 +13,6 @@ from incremental_assets.changes.by_snapshot import SnapshotDiff
 from incremental_assets.changes.snapshot_changes import CHANGE, changes_of
 from incremental_assets.changes.watermark import Advance
 from incremental_assets.engine.target import TargetTable
-from incremental_assets.errors import DefinitionError
 from incremental_assets.loaders.base import (
     IncrementalLoader,
     Names,
@@ -97,10 +96,6 @@ class DeltaDiffLoader(IncrementalLoader):
         snapshot = path_of("snapshot_path", snapshot_path)
         ledger = path_of("watermark_path", watermark_path) if watermark_path else ""
         target = path_of("target_path", target_path)
-        if target == snapshot:
-            raise DefinitionError(
-                f"target_path and snapshot_path are both {target}; give each a path of its own."
-            )
         changes = SnapshotDiff(key, names_of(ignore), max_deleted_share, self._advance(watermark))
         return self._target(
             TargetTable(

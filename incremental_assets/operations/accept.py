@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -16,6 +15,7 @@ from incremental_assets.ledger.settle import record_decision
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import upstream_held
 from incremental_assets.quality.rule import RowRule
+from incremental_assets.settings import user_name
 from incremental_assets.table import Table
 
 
@@ -70,7 +70,7 @@ def _acceptance(
         windows=held.windows,
         files=held.files,
         held_by=", ".join(rules),
-        who=getpass.getuser(),
+        who=user_name(),
         why=reason,
         position=held.position,
         code_version=held.code_version,

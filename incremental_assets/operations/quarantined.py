@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -24,7 +23,7 @@ from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.lock import table_lock
 from incremental_assets.ledger.settle import record_decision
 from incremental_assets.query import query
-from incremental_assets.settings import Settings
+from incremental_assets.settings import Settings, user_name
 from incremental_assets.table import Table
 
 _SCHEMA = pl.Schema(
@@ -170,7 +169,7 @@ def drop(
                 recorded_at=lakehouse.now(),
                 rows_deleted=count,
                 held_by=which.reason,
-                who=getpass.getuser(),
+                who=user_name(),
                 why=reason.strip(),
             )
             for day, count in counts.items()

@@ -8,7 +8,6 @@ rewind. That loses nothing and doubles nothing; it costs a load of everything.
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -31,7 +30,7 @@ from incremental_assets.operations.log_entries import (
     landed_files,
 )
 from incremental_assets.operations.rewind import Rewound, rewind_entries
-from incremental_assets.settings import Settings
+from incremental_assets.settings import Settings, user_name
 from incremental_assets.storage import files_below, remove
 from incremental_assets.table import Table
 
@@ -163,7 +162,7 @@ def _entry(table: Table, batch: int, day: date, state: State, now: datetime, row
         detector=detector_of(table),
         recorded_at=now,
         rows_quarantined=rows,
-        who=getpass.getuser(),
+        who=user_name(),
         why=WHY,
     )
 

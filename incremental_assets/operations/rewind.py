@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from incremental_assets.ledger.entry import Entry, FileEntry, Window
 from incremental_assets.ledger.lock import table_lock
 from incremental_assets.ledger.settle import record_decision
 from incremental_assets.ledger.table_history import TableHistory
+from incremental_assets.settings import user_name
 from incremental_assets.table import Table
 
 # The fingerprints of the source that a detector keeps: with them it would count as unchanged.
@@ -151,7 +151,7 @@ def rewind_entries(
             low=history.last_committed[day].high,
             high=before.high if before else "",
             position=_position(table, history.last_committed[day], before, remaining),
-            who=getpass.getuser(),
+            who=user_name(),
             why=reason,
         )
         for day in days

@@ -71,9 +71,11 @@ class FixedSource(ABC):
     def fingerprint(self) -> str:
         """Text that tells whether the source is as it was. As long as it is, nothing is read.
 
-        A digest of the files. Of a file in a store that tells neither a tag nor a time only the
-        content tells that.
+        The version, or a digest of the files. Of a file in a store that tells neither a tag nor a
+        time only the content tells that.
         """
+        if self.version is not None:
+            return f"version {self.version}"
         listed = [(f.path, f.size, f.tag or f.modified or self.tagged(f).tag) for f in self.files]
         digest = hashlib.blake2b(json.dumps(listed).encode(), digest_size=16).hexdigest()
         return f"files {digest}"
@@ -119,6 +121,11 @@ class FixedSource(ABC):
         None where only the source as a whole tells.
         """
         return None
+
+    @property
+    def has_all_it_had(self) -> bool:
+        """Whether it holds every row that its versions have ever added."""
+        return True
 
     def is_same_table(self, fingerprint: str) -> bool:
         """Whether an earlier fingerprint is of this table, and not of one that it replaced."""

@@ -78,9 +78,16 @@ class FixedDelta(FixedSource):
 
         True as well where the fingerprint or the log does not say which commit it was.
         """
-        _, version, commit = [*fingerprint.split(" "), "", ""][:3]
+        kind, version, commit = [*fingerprint.split(" "), "", ""][:3]
+        if fingerprint and not (kind == "version" and version.isdecimal()):
+            return False
         now = commit_digest(self.root, int(version)) if commit else ""
         return not now or now == commit
+
+    @property
+    def has_all_it_had(self) -> bool:
+        found = delta_files_since(self.root, -1, self.version)
+        return found.complete and not found.removed
 
     def scan(self) -> pl.LazyFrame | None:
         local = local_path(self.root)

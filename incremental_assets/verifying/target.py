@@ -19,6 +19,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField
 
 from incremental_assets.changes.as_read import AsRead
+from incremental_assets.changes.position import state_of
+from incremental_assets.changes.request import REWOUND_FROM
 from incremental_assets.changes.target_state import TargetState
 from incremental_assets.delta.columns import BATCH, ORDER
 from incremental_assets.delta.delta_table import bytes_of, ensure_table, field_of, open_table
@@ -67,12 +69,13 @@ def verify_target(
     started = time.monotonic()
     _refuse(target)
     state, last = _state(target)
-    of = target.changes.as_read(request_of(target, state, now))
+    request = request_of(target, state, now)
+    of = target.changes.as_read(request)
     size = bytes_of(target.path)
     below = scratch or f"{target.path}/{FOLDER}"
     log(f"{target.name}: the rebuild takes about {size_text(size)} below {below}")
     with scratch_lake(below, now, size, log) as folder:
-        again = _again(target, of, folder)
+        again = replace(_again(target, of, folder), start=request.start)
         _make(again, state)
         loaded = load_target(again, spark, now)
         try:
@@ -112,10 +115,10 @@ def _state(target: TargetTable) -> tuple[TargetState, Entry]:
     state = target.state.with_table()
     if tail.last is None or state.version is None:
         raise DefinitionError(f"{target.name} was never loaded, so there is nothing to verify.")
-    if tail.last.kind == "rewind":
+    if tail.last.kind == "rewind" or REWOUND_FROM in state_of(tail.last):
+        by = f" by batch {tail.last.batch}" if tail.last.kind == "rewind" else ""
         raise DefinitionError(
-            f"{target.name} was rewound by batch {tail.last.batch} and not loaded since. Load, "
-            "then verify."
+            f"{target.name} was rewound{by}, and not all of it was loaded since. Load, then verify."
         )
     state.require_key()
     return state.with_ledger(tail.last, ledger.view().table(target.name)), tail.last

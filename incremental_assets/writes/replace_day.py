@@ -41,7 +41,7 @@ class ReplaceDay(WriteStrategy):
         if not to.days:
             days = days_in(changes.rows, self.day)
             if changes.every is not None:
-                rows = changes.every.where(_among(self.day, days))
+                rows = changes.every.where(is_of_days(self.day, days))
         staged = stage(
             spread(rows.select(to.number, *to.written(changes.own)), to),
             to.path,
@@ -66,7 +66,8 @@ def days_in(rows: DataFrame, day: str) -> tuple[Any, ...]:
     return tuple(row[0] for row in rows.select(quoted(day)).distinct().collect())
 
 
-def _among(day: str, days: Collection[Any]) -> Column:
+def is_of_days(day: str, days: Collection[Any]) -> Column:
+    """Whether the day of a row is among these, which may hold None."""
     column = F.col(quoted(day))
     found = column.isin([each for each in days if each is not None])
     return found | column.isNull() if None in days else found

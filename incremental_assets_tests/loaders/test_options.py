@@ -10,6 +10,7 @@ import pytest
 from incremental_assets.errors import DefinitionError
 from incremental_assets.loaders import CDCLoader, SequenceBasedLoader, TimestampBasedLoader
 from incremental_assets.quality.rules import quarantine
+from incremental_assets.settings import user_name
 
 NO_SPARK: Any = None
 PLACES = ("source", "target", "watermarks")
@@ -38,8 +39,18 @@ def test_of_a_loader_by_sequence_and_of_a_log(tmp_path: Path) -> None:
     sequence = SequenceBasedLoader(NO_SPARK)
     with pytest.raises(DefinitionError, match=r"nulls is .* not 'skip'"):
         sequence.target(*places, "seq", "orders", nulls="skip")
-    with pytest.raises(DefinitionError, match="lookback is a count of numbers"):
-        sequence.target(*places, "seq", "orders", lookback="1 day")
+    odd: dict[str, Any]
+    for odd, said in (
+        ({"lookback": "1 day"}, "lookback is a count of numbers"),
+        ({"lookback": -1}, "lookback is a count of numbers, not -1"),
+        ({"most_gaps": -1}, "most_gaps is a count of numbers, not -1"),
+        ({"gap_deadline": 3}, "the deadline of a gap is a timedelta"),
+        ({"max_records": 2.5}, r"max_records is 2\.5; expected a whole number"),
+    ):
+        with pytest.raises(DefinitionError, match=said):
+            sequence.target(*places, "seq", "orders", **odd)
+    with pytest.raises(DefinitionError, match="needs a reason"):
+        sequence.target(*places, "seq", "orders").rewind(0, NO_SPARK)
     with pytest.raises(DefinitionError, match="cdc_format is 'flat' or 'debezium', not 'avro'"):
         CDCLoader(NO_SPARK).target(*places, "id", "orders", cdc_format="avro")
 
@@ -53,3 +64,11 @@ def test_a_source_that_is_neither_a_path_nor_a_source(tmp_path: Path) -> None:
 def test_a_condition_that_is_no_rule() -> None:
     with pytest.raises(DefinitionError, match="is no rule; build one"):
         quarantine("price >= 0")
+
+
+def test_a_user_without_a_name_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nobody() -> str:
+        raise KeyError("getpwuid(): uid not found: 1234")
+
+    monkeypatch.setattr("getpass.getuser", nobody)
+    assert user_name().startswith("user ")

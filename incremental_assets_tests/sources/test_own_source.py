@@ -60,3 +60,13 @@ def test_a_loader_takes_no_source_below_a_landing_root_and_no_second_format() ->
         source_of("source_path", Stored("orders"), None)
     with pytest.raises(DefinitionError, match="source_format"):
         source_of("source_path", Stored("/data/orders"), "csv")
+
+
+@dataclass(frozen=True)
+class Versions(Pages):
+    version: int = 0
+
+
+def test_a_version_of_a_source_is_told_from_the_one_before() -> None:
+    first, second = (Versions("lake", (), version).fingerprint for version in (1, 2))
+    assert first != second
