@@ -101,6 +101,30 @@ def test_a_step_that_was_stopped_is_reported_without_a_stack(
     assert "Stack Trace" not in printed
 
 
+def test_a_step_that_failed_is_named_once_and_as_its_table(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    @dg.op
+    def silver__sales() -> None:
+        raise dg.Failure("silver/sales: 2017-01-05 not published.")
+
+    @dg.op
+    def silver__users() -> None:
+        raise dg.Failure("The ledger cannot be read.")
+
+    @dg.job(logger_defs={"console": console})
+    def job() -> None:
+        silver__sales()
+        silver__users()
+
+    told: Mapping[str, Any] = {"loggers": {"console": {"config": {"log_level": "INFO"}}}}
+    job.execute_in_process(run_config=told, raise_on_error=False)
+
+    printed = capsys.readouterr().err
+    assert "FAILED silver/sales: 2017-01-05 not published." in printed
+    assert "FAILED silver/users: The ledger cannot be read." in printed
+
+
 @pytest.mark.parametrize("words", [("batches",), ("plan",), ("quarantine", "show", "silver/sales")])
 def test_a_limit_below_zero_is_refused(
     command: Callable[..., Result], words: tuple[str, ...]

@@ -43,6 +43,7 @@ from incremental_assets.delta.columns import DELETED, HASH, OPERATION, ORDER, RE
 from incremental_assets.errors import SourceError
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import FileEntry
+from incremental_assets.plurals import counted
 from incremental_assets.quality.gate import Counted, Value
 from incremental_assets.quality.reasons import is_good
 
@@ -122,7 +123,8 @@ class ChangeLog(Detector):
         if log.version is None:
             most = request.max_records
             bound = f", of which a load takes {most} events at most" if most is not None else ""
-            return Inspection("new", f"{len(paths)} files were not read{bound}", paths)
+            unread = counted(len(paths), "unread file")
+            return Inspection("new", f"{unread}{bound}", paths)
         since = "it was never read" if before is None else f"version {before} was read"
         return Inspection("new", f"the log has version {request.source.version}; {since}")
 

@@ -14,6 +14,7 @@ from incremental_assets.cli.group import main
 from incremental_assets.cli.options import DAYS, JSON_OBJECT, asked_days
 from incremental_assets.cli.output import ERR, OUT, bad, show_object
 from incremental_assets.ledger.entry import Entry
+from incremental_assets.plan.skipped import held_remedy
 from incremental_assets.plurals import counted
 from incremental_assets.screen import labelled
 from incremental_assets.settings import Settings
@@ -82,7 +83,8 @@ def _due(due: Due) -> str:
 
 
 def _held(entry: Entry) -> str:
-    return f"{entry.table} {entry.day} by batch {entry.batch}: {entry.held_by}"
+    by = f"{entry.table} {entry.day} by batch {entry.batch}: {entry.held_by}"
+    return f"{by}. {held_remedy(entry)}"
 
 
 def _as_json(report: RunReport) -> dict[str, Any]:

@@ -87,7 +87,8 @@ def watermarks_show(names: tuple[str, ...], *, as_json: bool) -> None:
 def watermarks_history(name: str, span: str | None, limit: int, *, as_json: bool) -> None:
     """How far a table had read before and after each batch, newest first.
 
-    Of a silver or gold table these are the batch numbers of its upstreams.
+    Of a silver or gold table these are the batch numbers of its upstreams, of a bronze table the
+    numbers or moments at its source.
     """
     table = table_named(tables(), name)
     asked = asked_days(span)
@@ -128,6 +129,14 @@ def _watermark(history: TableHistory) -> str:
 
 
 def _windows(entry: Entry) -> list[tuple[str, str, str]]:
+    """What the batch read, from where, above which watermark and up to which.
+
+    Of a stored source the window has just the versions of its table, if it is one: its watermark
+    is a number or a moment.
+    """
+    if entry.low or entry.high:
+        upstream = ", ".join(window.upstream for window in entry.windows)
+        return [(upstream, entry.low, entry.high)]
     if entry.windows:
         return [(w.upstream, str(w.low), str(w.high)) for w in entry.windows]
     return [("", entry.low, entry.high)]

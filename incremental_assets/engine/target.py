@@ -45,7 +45,8 @@ class TargetTable:
     fixed: FixedSource | None = None
 
     def __post_init__(self) -> None:
-        if not self.name.strip() or len(self.name) > _LONGEST_NAME or not self.name.isprintable():
+        is_text = isinstance(self.name, str) and self.name.strip() and self.name.isprintable()
+        if not is_text or len(self.name) > _LONGEST_NAME:
             raise DefinitionError(
                 f"table_name is {self.name!r}; expected a printable name of 1 to {_LONGEST_NAME} "
                 "characters."

@@ -88,7 +88,8 @@ def _batch_of(history: TableHistory, to: int | datetime, now: datetime) -> int:
         to = max((e.batch for e in history.loads if e.recorded_at <= to), default=0)
     if not isinstance(to, int) or isinstance(to, bool):
         raise DefinitionError(
-            f"{history.table}: {to!r} is neither the number of a batch nor a datetime."
+            f"{history.table}: {to!r} is neither the number of a batch nor a datetime. "
+            "Name the batch that is to be the last again (0: none), or a datetime with its zone."
         )
     last = max((e.batch for e in history.loads), default=0)
     if to < 0 or to > last:

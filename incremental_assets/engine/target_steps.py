@@ -11,6 +11,7 @@ from typing import ClassVar
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from incremental_assets import plurals
 from incremental_assets.changes.detector import NewRows, SourceWindow
 from incremental_assets.changes.inspection import FINGERPRINT
 from incremental_assets.changes.position import Position
@@ -131,7 +132,9 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
         self._new, self._releases = new, self._does_release(frames, read, new)
         warned = [_in_words(r) for r in checks if r.severity == "warn" and not r.passed]
         reasons = counted.whole.reasons.items()
-        by_reason = sorted(f"{rows} rows quarantined: {reason}" for reason, rows in reasons)
+        by_reason = sorted(
+            f"{plurals.counted(rows, 'row')} quarantined: {reason}" for reason, rows in reasons
+        )
         return _Judged(new, checks, (*warned, *by_reason, *new.notes))
 
     def claim(self) -> None:

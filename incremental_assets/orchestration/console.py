@@ -18,7 +18,7 @@ class _EventLines(logging.Formatter):
     def _line(self, record: logging.LogRecord) -> str:
         meta = getattr(record, "dagster_meta", {}) or {}
         event = meta.get("dagster_event")
-        step = meta.get("step_key") or ""
+        step = (meta.get("step_key") or "").replace("__", "/")  # of an asset: its table
         if event is not None and event.is_step_failure:
             if event.step_failure_data.error.cls_name == _STOPPED:
                 return f"{self.formatTime(record, '%H:%M:%S')} {step} was stopped"
@@ -26,7 +26,7 @@ class _EventLines(logging.Formatter):
             message = (
                 failure.description if failure else event.step_failure_data.error_display_string
             )
-            return f"FAILED {step}: {message}"
+            return f"FAILED {message if message.startswith(step) else f'{step}: {message}'}"
         if event is not None and event.event_type_value == "ASSET_CHECK_EVALUATION":
             check = event.asset_check_evaluation_data
             name = check.asset_key.to_user_string()

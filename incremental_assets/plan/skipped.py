@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from incremental_assets.days import DayRange, contiguous
+from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.code import days_of_other_code
 from incremental_assets.plan.derived import upstream_held
@@ -73,9 +74,16 @@ def _held(table: Table, view: LedgerView, span: DayRange) -> Iterator[Skipped]:
                 table.name,
                 day,
                 day,
-                f"held since batch {entry.batch}: {entry.held_by}. Repair its input, or accept "
-                f"it: `incremental-assets gate accept {table.name} {day} --reason …`",
+                f"held since batch {entry.batch}: {entry.held_by}. {held_remedy(entry)}",
             )
+
+
+def held_remedy(entry: Entry) -> str:
+    """What ends the hold of a day."""
+    return (
+        "Repair its input, or accept it: `incremental-assets gate accept "
+        f"{entry.table} {entry.day} --reason …`"
+    )
 
 
 def _below_held(table: Table, view: LedgerView, span: DayRange) -> Iterator[Skipped]:

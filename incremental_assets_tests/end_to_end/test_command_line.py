@@ -68,6 +68,7 @@ def test_range_with_a_held_day_publishes_the_others_and_goes_through_once_repair
     due, skipped = run_as_planned(shop)
     assert due.returncode == 1
     assert "quarantined_share: 2 of 20 rows" in due.stderr
+    assert "accept it: `incremental-assets gate accept silver/sales 2017-01-05" in due.stderr
     assert json.loads(due.stdout)["held"][0]["table"] == "silver/sales"
     assert {name for name, day in skipped if day == "2017-01-05"} >= {
         *("silver/sales", "gold/sales_mart", "gold/daily_product_sales")
