@@ -60,13 +60,10 @@ def judged(place: Place) -> list[Any]:
     ("of", "options"),
     [
         (by_timestamp, {}),
-        (by_sequence, {}),
         (by_sequence, {"primary_key": "id"}),
-        (by_timestamp, {"primary_key": "id", "history": True}),
-        (by_log, {}),
         (by_log, {"history": True}),
     ],
-    ids=["timestamp", "sequence", "merge", "history", "log", "history of a log"],
+    ids=["timestamp", "sequence, merge", "history of a log"],
 )
 def test_rows_that_pass_the_rules_of_today_are_loaded_and_leave_quarantine(
     place: Place, of: Of, options: Any
@@ -197,8 +194,8 @@ def test_the_quarantine_of_another_loader_of_the_target_stays(place: Place) -> N
 
 @pytest.mark.parametrize(
     ("of", "options"),
-    [(by_timestamp, {}), (by_sequence, {"primary_key": "id"}), (by_log, {"history": True})],
-    ids=["append", "merge", "log, history"],
+    [(by_timestamp, {}), (by_log, {"history": True})],
+    ids=["append", "log, history"],
 )
 def test_a_replay_that_dies_after_any_commit_goes_on_and_ends_as_if_it_had_not(
     spark: SparkSession,

@@ -40,8 +40,7 @@ def load(place: Place, of: Of, *numbers: int, **options: Any) -> int:
     return of(place, place.spark, **options).load().records_loaded
 
 
-@pytest.mark.parametrize("of", [by_timestamp, by_sequence])
-@pytest.mark.parametrize("to", [0, 1])
+@pytest.mark.parametrize(("of", "to"), [(by_timestamp, 0), (by_sequence, 1)])
 def test_an_append_target_that_is_rewound_gets_what_it_missed_and_nothing_twice(
     place: Place, of: Of, to: int
 ) -> None:

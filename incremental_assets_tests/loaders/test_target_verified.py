@@ -24,15 +24,11 @@ from incremental_assets_tests.loaders.test_target_plans import (
 )
 
 KEYED = {"primary_key": "id"}
-HISTORY = {"primary_key": "id", "history": True}
 CASES: dict[str, tuple[Of, dict[str, Any]]] = {
     "timestamp": (by_timestamp, {}),
-    "timestamp, history": (by_timestamp, HISTORY),
     "sequence, merge": (by_sequence, KEYED),
-    "log": (by_log, {}),
     "log, history": (by_log, {"history": True}),
     "snapshot": (by_snapshot, {}),
-    "snapshot, history": (by_snapshot, {"history": True}),
 }
 
 
