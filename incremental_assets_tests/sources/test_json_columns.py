@@ -357,36 +357,42 @@ KNOWN: Mapping[str, tuple[DataType, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", KNOWN)
+def of_known_types(spark: SparkSession, folder: Path, most: int) -> Table:
+    """Up to so many values of each type, in a column named as it, a line of one value of each."""
+    texts = [
+        {name: list(cases)[at] for name, (_, cases) in KNOWN.items() if at < len(cases)}
+        for at in range(min(most, max(len(cases) for _, cases in KNOWN.values())))
+    ]
+    rows = (", ".join(f'"{name}": {text}' for name, text in row.items()) for row in texts)
+    kinds = {name: kind for name, (kind, _) in KNOWN.items()}
+    return lines(spark, folder, *(f"{{{row}}}" for row in rows), "{}", **kinds)
+
+
 def test_the_targets_type_decides_and_what_does_not_fit_is_named(
-    tmp_path: Path, spark: SparkSession, name: str
+    tmp_path: Path, spark: SparkSession
 ) -> None:
-    kind, cases = KNOWN[name]
+    found = of_known_types(spark, tmp_path, most=99)
 
-    found = lines(spark, tmp_path, *(f'{{"c": {value}}}' for value in cases), c=kind)
-
-    assert found.types["c"] == kind.simpleString()
-    expected = [None if value is UNREADABLE else value for value in cases.values()]
-    assert dict(zip(cases, found.column("c"), strict=True)) == dict(
-        zip(cases, expected, strict=True)
-    )
-    unreadable = [["c"] if value is UNREADABLE else [] for value in cases.values()]
-    assert dict(zip(cases, found.column("_unreadable"), strict=True)) == dict(
-        zip(cases, unreadable, strict=True)
-    )
+    for name, (kind, cases) in KNOWN.items():
+        assert found.types[name] == kind.simpleString()
+        read = zip(cases, found.column(name), found.column("_unreadable"), strict=False)
+        assert {text: (value, name in unreadable) for text, value, unreadable in read} == {
+            text: (None, True) if value is UNREADABLE else (value, False)
+            for text, value in cases.items()
+        }, name
+    assert found.column("_unreadable")[-1] == []
 
 
-@pytest.mark.parametrize("name", KNOWN)
-def test_a_value_alone_is_read_as_it_is_among_others(
-    tmp_path: Path, spark: SparkSession, name: str
+def test_values_alone_in_their_column_are_read_as_they_are_among_others(
+    tmp_path: Path, spark: SparkSession
 ) -> None:
-    """Which way a value is read depends on the kinds beside it, what is read does not."""
-    kind, cases = KNOWN[name]
-    value, expected = next(iter(cases.items()))
+    """Which way a value is read depends on the kinds in its column, what is read does not."""
+    found = of_known_types(spark, tmp_path, most=1)
 
-    found = lines(spark, tmp_path, f'{{"c": {value}}}', "{}", c=kind)
-
-    assert found.column("c") == [expected, None]
+    expected = {name: next(iter(cases.values())) for name, (_, cases) in KNOWN.items()}
+    assert {name: found.column(name) for name in KNOWN} == {
+        name: [value, None] for name, value in expected.items()
+    }
     assert found.column("_unreadable") == [[], []]
 
 
