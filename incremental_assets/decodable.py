@@ -33,8 +33,9 @@ def decodable_stored(stored: Column) -> Column:
 def landed_bytes(stored: str) -> bytes:
     """The bytes of a line as it landed, from its stored text."""
     if stored.startswith(UNDECODABLE):
+        encoded = stored.removeprefix(UNDECODABLE).replace("\r\n", "")  # Spark's, of a long line
         try:
-            return base64.b64decode(stored.removeprefix(UNDECODABLE), validate=True)
+            return base64.b64decode(encoded, validate=True)
         except binascii.Error:
             pass  # a line of that beginning, from before such lines were encoded
     return stored.encode()
