@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from incremental_assets.settings import PREFIX, PROJECT_ROOT, Settings
 from incremental_assets.spark.session import session_conf, start_session
+from incremental_assets_tests.made_once import MadeOnce
 
 _FOREIGN = ("DAGSTER_HOME", "SPARK_REMOTE", "SPARK_MASTER")
 # Room for what a test leaves behind, so that it is collected a few times a minute, not a second.
@@ -71,6 +72,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory, event_log: Path) -> Iterator
     )
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> MadeOnce:
+    return MadeOnce(tmp_path_factory.mktemp("made"))
 
 
 def _settings_in(folder: Path) -> Settings:

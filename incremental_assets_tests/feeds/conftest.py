@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -8,13 +10,33 @@ from pyspark.sql import SparkSession
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 from incremental_assets_tests.feeds.world import Lake
+from incremental_assets_tests.made_once import MadeOnce
 
-Lakes = Callable[..., Lake]
+
+@dataclass(frozen=True)
+class Lakes:
+    """Makes the lake of a test."""
+
+    spark: SparkSession
+    settings: Settings
+    made_once: MadeOnce
+
+    def __call__(self, *tables: Table) -> Lake:
+        return Lake(self.spark, self.settings, *tables)
+
+    def copy_of(self, make: Callable[..., Lake], *args: Any) -> Lake:
+        """The lake that `make(lake, *args)` makes: made for the first test, copied for each."""
+
+        def of_its_own(settings: Settings) -> Lake:
+            return make(Lakes(self.spark, settings, self.made_once), *args)
+
+        made = self.made_once.copied((make, repr(args)), self.settings, of_its_own)
+        copy = self(*made.tables.values())
+        copy.now = made.now
+        copy.logged.extend(made.logged)
+        return copy
 
 
 @pytest.fixture
-def lake(spark: SparkSession, settings: Settings) -> Lakes:
-    def make(*tables: Table) -> Lake:
-        return Lake(spark, settings, *tables)
-
-    return make
+def lake(spark: SparkSession, settings: Settings, made_once: MadeOnce) -> Lakes:
+    return Lakes(spark, settings, made_once)

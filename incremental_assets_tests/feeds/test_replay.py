@@ -26,7 +26,7 @@ from incremental_assets.quality.rules import (
 )
 from incremental_assets.quality.types import Integer
 from incremental_assets.table import Table
-from incremental_assets.writes import SCD2, Append, Merge
+from incremental_assets.writes import Append
 from incremental_assets_tests.feeds import test_change_log as logs
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_interrupted import Died, die
@@ -74,15 +74,20 @@ def first(lake: Lakes) -> Lake:
     return made
 
 
-def test_rows_that_pass_are_merged_once_and_the_others_stay(lake: Lakes) -> None:
-    old = first(lake)
+def test_rows_that_pass_are_merged_once_like_late_data_and_the_others_stay(lake: Lakes) -> None:
+    old = lake.copy_of(first)
     seen = old.now
-    new = old.with_tables(landed("bookings"), bookings(*LOOSE), per_train())
+    old.land("bookings", DAY, "2.jsonl", [booking("f", "5", "t2"), booking("f", "6", version=2)])
+    old.load(DAY)
+    share = fail(quarantined_share(0.9))
+    new = old.with_tables(landed("bookings"), bookings(*LOOSE, *share), per_train())
     new.now += timedelta(days=2)
 
-    assert passed(replay(new)) == (1, 5)
+    assert passed(replay(new)) == (2, 6)
 
-    assert new.rows("silver/bookings", "id") == [("a",), ("b",)]
+    # A later version stays.
+    kept = [("a", 1, "1"), ("b", 1, "2"), ("f", 2, "6")]
+    assert new.rows("silver/bookings", "id", "version", "seat") == kept
     left = quarantined(new)
     assert sorted(map(tuple, left["reasons"].to_list())) == [
         ("line_unreadable",),
@@ -94,17 +99,29 @@ def test_rows_that_pass_are_merged_once_and_the_others_stay(lake: Lakes) -> None
     assert set(left["first_seen"]) == {seen}
     assert new.stale() == {"gold/per_train": [DAY]}
     new.load_stale()
-    assert new.rows("gold/per_train", "train", "seats") == [("t1", 1), ("t2", 1)]
+    assert new.rows("gold/per_train", "train", "seats") == [("t1", 2), ("t2", 1)]
+    whole = new.another("whole")
+    whole.load(DAY)
+    for name in ("silver/bookings", "gold/per_train"):
+        shown = [c for c in whole.frame(name).columns if c not in ("_batch",)]
+        assert new.rows(name, *shown) == whole.rows(name, *shown)
+    assert sorted(quarantined(new)["row"]) == sorted(quarantined(whole)["row"])
 
     assert passed(replay(new)) == (0, 4)
-    assert new.rows("silver/bookings", "id") == [("a",), ("b",)]
+    assert new.rows("silver/bookings", "id", "version", "seat") == kept
     assert new.stale() == {}
+
+    # Shares of the day forget what passed.
+    new.land("bookings", DAY, "3.jsonl", [booking("g", "3"), booking("h", "x")])
+    results = new.load(DAY, "bronze/bookings", "silver/bookings")
+    check = results["silver/bookings"].days[date(2017, 1, 5)].checks["quarantined_share"]
+    assert check.found.startswith("5 of 10 rows (50.00%)")
 
 
 def test_only_rows_with_a_reason_are_tried_and_the_others_are_left_as_they_are(
     lake: Lakes,
 ) -> None:
-    first(lake)
+    lake.copy_of(first)
     new = station(lake, *quarantine(one_of("train", ("t1", "t2"))))
 
     assert passed(replay(new, "seat_matches")) == (2, 2)
@@ -112,47 +129,6 @@ def test_only_rows_with_a_reason_are_tried_and_the_others_are_left_as_they_are(
     assert new.rows("silver/bookings", "id") == [("a",), ("c",), ("d",)]
     left = {tuple(r): n for r, n in quarantined(new).select("reasons", "tried").iter_rows()}
     assert left == {("train_one_of",): 1, ("line_unreadable",): 1}
-
-
-def test_a_replay_is_like_late_data_a_later_version_stays(lake: Lakes) -> None:
-    old = first(lake)
-    old.land("bookings", NEXT, "1.jsonl", [booking("b", "7", version=2)])
-    old.load(f"{DAY}...{NEXT}")
-    new = station(lake, *LOOSE)
-
-    replay(new)
-
-    assert new.rows("silver/bookings", "id", "version", "seat") == [("a", 1, "1"), ("b", 2, "7")]
-
-
-def test_the_incremental_result_equals_a_full_rebuild(lake: Lakes) -> None:
-    first(lake)
-    new = station(lake, *LOOSE)
-    replay(new)
-    new.load_stale()
-
-    whole = new.another("whole")
-    whole.load(DAY)
-
-    for name in ("silver/bookings", "gold/per_train"):
-        shown = [c for c in whole.frame(name).columns if c not in ("_batch",)]
-        assert new.rows(name, *shown) == whole.rows(name, *shown)
-    assert sorted(quarantined(new)["row"]) == sorted(quarantined(whole)["row"])
-
-
-def test_shares_of_the_day_forget_what_passed(lake: Lakes) -> None:
-    rules = (*STRICT, *fail(quarantined_share(0.9)))
-    old = station(lake, *rules)
-    old.land("bookings", DAY, "1.jsonl", [booking("a", "1"), booking("b", "2", "t2")])
-    old.load(DAY)
-    new = station(lake, *LOOSE, *fail(quarantined_share(0.3)))
-    replay(new)
-
-    new.land("bookings", DAY, "2.jsonl", [booking("c", "3"), booking("d", "x")])
-    results = new.load(DAY)
-
-    check = results["silver/bookings"].days[date(2017, 1, 5)].checks["quarantined_share"]
-    assert check.found.startswith("1 of 4 rows (25.00%)")
 
 
 def test_rows_that_came_too_late_are_let_in_by_a_longer_lateness(lake: Lakes) -> None:
@@ -186,11 +162,10 @@ def test_a_row_without_a_key_of_its_own_is_added_once(lake: Lakes) -> None:
     assert quarantined(new).is_empty()
 
 
-@pytest.mark.parametrize("write", [Merge(), SCD2()])
-def test_changes_of_a_log_are_put_in_their_place(lake: Lakes, write: Merge | SCD2) -> None:
-    bronze, silver = logs.tables(write, ChangeLog.debezium())
-    strict = replace(silver, rules=quarantine(one_of("name", ("A", "C"))))
-    old = lake(bronze, strict)
+def test_changes_of_a_log_are_put_in_their_place(lake: Lakes) -> None:
+    bronze, merged, kept = logs.both_ways(ChangeLog.debezium())
+    rules = quarantine(one_of("name", ("A", "C")))
+    old = lake(bronze, replace(merged, rules=rules), replace(kept, rules=rules))
     events = [
         logs.envelope("c", 100, None, {"id": 1, "name": "A", "age": 1}),
         logs.envelope("u", 200, None, {"id": 1, "name": "B", "age": 2}),
@@ -199,46 +174,50 @@ def test_changes_of_a_log_are_put_in_their_place(lake: Lakes, write: Merge | SCD
     ]
     old.land("users", DAY, "1.jsonl", events)
     old.load(DAY)
-    new = old.with_tables(bronze, silver)
-    name = silver.name
+    new = old.with_tables(bronze, merged, kept)
 
-    assert passed(replay(new, name=name)) == (2, 2)
+    for table in (merged, kept):
+        assert passed(replay(new, name=table.name)) == (2, 2)
 
     whole = new.another("whole")
     whole.load(DAY)
-    shown = [c for c in whole.frame(name).columns if c not in ("_batch", "_hash")]
-    assert new.rows(name, *shown) == whole.rows(name, *shown)
-    assert len(new.rows(name, "name")) == (4 if isinstance(write, SCD2) else 2)
+    for name, rows in ((merged.name, 2), (kept.name, 4)):
+        shown = [c for c in whole.frame(name).columns if c not in ("_batch", "_hash")]
+        assert new.rows(name, *shown) == whole.rows(name, *shown)
+        assert len(new.rows(name, "name")) == rows
 
 
-@pytest.mark.parametrize("step", ["put", "publish", "record", "drop"])
 def test_a_replay_that_dies_at_any_step_is_done_once_or_not_at_all(
-    lake: Lakes, monkeypatch: pytest.MonkeyPatch, step: str
+    lake: Lakes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first(lake)
+    lake.copy_of(first)
     new = station(lake, *LOOSE)
-    places: dict[str, Any] = {
-        "put": quarantine_module,
-        "publish": load_module,
-        "drop": quarantine_module,
-        "record": load_module,
-    }
-    with monkeypatch.context() as broken, pytest.raises(Died):
-        broken.setattr(places[step], step, die)
-        replay(new)
 
-    new.load(DAY)  # settles
-    done = step in ("record", "drop")
-    assert new.rows("silver/bookings", "id") == [("a",), *([("b",)] if done else [])]
-    assert len(quarantined(new)) == (4 if done else 5)
+    def dies(lake: Lake, place: Any, step: str) -> None:
+        with monkeypatch.context() as broken, pytest.raises(Died):
+            broken.setattr(place, step, die)
+            replay(lake)
+        lake.load(DAY, "silver/bookings")  # settles
 
-    assert passed(replay(new)) == ((0, 4) if done else (1, 5))
+    for place, step in ((quarantine_module, "put"), (load_module, "publish")):
+        dies(new, place, step)
+        assert new.rows("silver/bookings", "id") == [("a",)], step
+        assert len(quarantined(new)) == 5, step
+
+    dies(new, load_module, "record")
     assert new.rows("silver/bookings", "id") == [("a",), ("b",)]
     assert len(quarantined(new)) == 4
+    assert passed(replay(new)) == (0, 4)
+
+    new = station(lake)  # any train, any seat
+    dies(new, quarantine_module, "drop")
+    assert new.rows("silver/bookings", "id") == [("a",), ("b",), ("c",), ("d",), ("e",)]
+    assert len(quarantined(new)) == 1
+    assert passed(replay(new)) == (0, 1)
 
 
 def test_what_cannot_be_replayed_is_refused_and_stays(lake: Lakes) -> None:
-    old = first(lake)
+    old = lake.copy_of(first)
     repaired = old.source("bookings") / DAY / "1.jsonl"
     repaired.write_text(repaired.read_text().replace('"t9"', '"t1"'))
     old.load(DAY, "bronze/bookings")
@@ -259,7 +238,7 @@ def test_what_cannot_be_replayed_is_refused_and_stays(lake: Lakes) -> None:
 
 
 def test_a_replay_of_a_held_day_is_refused(lake: Lakes) -> None:
-    shop = station(lake, *STRICT, *fail(quarantined_share(0.1)))
+    shop = lake(landed("bookings"), bookings(*STRICT, *fail(quarantined_share(0.1))))
     shop.land("bookings", DAY, "1.jsonl", [booking("a", "1"), booking("b", "2", "t2")])
     assert states(shop.load(DAY), "silver/bookings") == ["held"]
 
@@ -269,13 +248,15 @@ def test_a_replay_of_a_held_day_is_refused(lake: Lakes) -> None:
     assert shop.rows("silver/bookings", "id") == []
 
 
-def test_rows_judged_again_keep_the_moment_they_were_first_seen(lake: Lakes) -> None:
-    shop = first(lake)
+def test_rows_judged_again_keep_the_moment_they_were_first_seen_and_go_after_the_retention(
+    lake: Lakes,
+) -> None:
+    shop = lake.copy_of(first)
     seen = shop.now
     shop.now += timedelta(hours=5)
     repaired = shop.source("bookings") / DAY / "1.jsonl"
     repaired.write_text(repaired.read_text().replace('"t9"', '"t8"'))
-    shop.load(DAY)
+    shop.load(DAY, "bronze/bookings", "silver/bookings")
 
     times = {
         row[-9:]: (since, tried)
@@ -284,6 +265,14 @@ def test_rows_judged_again_keep_the_moment_they_were_first_seen(lake: Lakes) -> 
     changed = next(row for row in quarantined(shop)["row"] if '"t8"' in row)
     assert times.pop(changed[-9:]) == (shop.now, 1)
     assert set(times.values()) == {(seen, 2)}
+
+    shop.lakehouse.settings = replace(shop.settings, quarantine_days=30)
+    shop.now += timedelta(days=31)
+    shop.land("bookings", DAY, "2.jsonl", [booking("z", "bad")])
+    shop.load(DAY, "bronze/bookings", "silver/bookings")
+    assert [row.count('"z"') for row in quarantined(shop)["row"]] == [1]
+    path = f"{shop.settings.lake}/quarantine/silver_bookings"
+    assert "first_seen" in {field.name for field in DeltaTable(path).schema().fields}
 
 
 def test_what_cannot_be_read_is_reported_with_field_type_and_value(lake: Lakes) -> None:
@@ -318,7 +307,7 @@ def test_what_cannot_be_read_is_reported_with_field_type_and_value(lake: Lakes) 
 
 
 def test_rows_are_dropped_by_reason_and_it_is_on_record(lake: Lakes) -> None:
-    shop = first(lake)
+    shop = lake.copy_of(first)
     table = shop.tables["silver/bookings"]
     with pytest.raises(DefinitionError, match="needs a reason"):
         drop(shop.lakehouse, table, QuarantineFilter(), " ")
@@ -336,19 +325,7 @@ def test_rows_are_dropped_by_reason_and_it_is_on_record(lake: Lakes) -> None:
         "a broken till",
     )
     shop.land("bookings", DAY, "2.jsonl", [booking("z", "9")])
-    shop.load(DAY)
+    shop.load(DAY, "bronze/bookings", "silver/bookings")
     assert shop.rows("silver/bookings", "id") == [("a",), ("z",)]
     assert drop(shop.lakehouse, table, QuarantineFilter(), "all of it") == {date(2017, 1, 5): 4}
     assert quarantined(shop).is_empty()
-
-
-def test_rows_older_than_the_retention_go_when_others_come(lake: Lakes) -> None:
-    shop = first(lake)
-    shop.lakehouse.settings = replace(shop.settings, quarantine_days=30)
-    shop.now += timedelta(days=31)
-    shop.land("bookings", DAY, "2.jsonl", [booking("z", "bad")])
-    shop.load(DAY)
-
-    assert [row.count('"z"') for row in quarantined(shop)["row"]] == [1]
-    path = f"{shop.settings.lake}/quarantine/silver_bookings"
-    assert "first_seen" in {field.name for field in DeltaTable(path).schema().fields}

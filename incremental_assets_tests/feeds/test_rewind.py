@@ -31,8 +31,7 @@ def back(lake: Lake, name: str, to: int | datetime = 0, days: DayRange | None = 
     return rewind(lake.lakehouse, lake.tables[name], to, "a till counted twice", days)
 
 
-@pytest.fixture
-def station(lake: Lakes) -> Lake:
+def two_days(lake: Lakes) -> Lake:
     """Two days, each loaded by a batch of its own."""
     made = lake(landed("bookings"), bookings(), per_train())
     made.land("bookings", DAY, "1.jsonl", [booking("a", "1"), booking("b", "2", "t2")])
@@ -42,6 +41,11 @@ def station(lake: Lakes) -> Lake:
     )
     made.load(NEXT)
     return made
+
+
+@pytest.fixture
+def station(lake: Lakes) -> Lake:
+    return lake.copy_of(two_days)
 
 
 def content(lake: Lake) -> dict[str, list[tuple[Any, ...]]]:
@@ -127,7 +131,7 @@ def test_rows_that_a_timestamp_passed_over_are_read_from_the_lower_watermark(lak
     made = lake(*stamps.tables())
     first = stamps.orders(("a", "new", "05 10:00"), ("b", "new", "05 12:00"))
     made.put_delta("orders", first)
-    made.load(DAY)
+    made.load(DAY, "bronze/orders")
     made.put_delta("orders", stamps.orders(("c", "new", "05 14:00")), "append")
     made.load(DAY)
     made.put_delta("orders", stamps.orders(("late", "new", "05 11:00")), "append")
@@ -148,20 +152,22 @@ def test_rows_that_a_timestamp_passed_over_are_read_from_the_lower_watermark(lak
 def test_a_sequence_goes_on_from_the_gaps_it_knew(lake: Lakes) -> None:
     made = lake(*sequences.tables())
     made.put_delta("movements", sequences.movements((1, "05 10:00"), (3, "05 11:00")))
-    made.load(DAY)
+    made.load(DAY, "bronze/movements")
     made.put_delta("movements", sequences.movements((4, "05 12:00")), "append")
-    made.load(DAY)
+    made.load(DAY, "bronze/movements")
     assert sequences.landed(made) == [1, 3, 4]
     back(made, "bronze/movements", 1)
     made.put_delta("movements", sequences.movements((2, "05 10:30")), "append")
 
-    made.load(DAY)
+    made.load(DAY, "bronze/movements")
 
     assert sequences.landed(made) == [1, 2, 3, 4]
     assert made.pending_days("bronze/movements") == []
 
 
-def test_a_snapshot_is_compared_again(lake: Lakes) -> None:
+def test_a_snapshot_is_compared_again_and_what_a_damaged_one_lacked_is_still_known(
+    lake: Lakes,
+) -> None:
     table = Table(
         "bronze/bookings",
         "",
@@ -169,62 +175,43 @@ def test_a_snapshot_is_compared_again(lake: Lakes) -> None:
         changes=SnapshotDiff(("id",)),
         write=Append(),
     )
-    made = lake(table)
+    made, fields = lake(table), ("id", "seat")
     made.land("bookings", DAY, "1.jsonl", [booking("a", "1"), booking("b", "2")])
-    made.land("bookings", NEXT, "1.jsonl", [booking("a", "1"), booking("b", "3")])
+    made.land("bookings", NEXT, "1.jsonl", [booking("a", "3"), '{"id": "cut'])
     made.load(f"{DAY}...{NEXT}")
-    before = made.bronze("bronze/bookings", "id", "seat")
-    back(made, "bronze/bookings", 1)
-    assert made.pending_days("bronze/bookings") == [NEXT]
+    before = made.bronze(table.name, *fields)
+    back(made, table.name, 1)
+    assert made.pending_days(table.name) == [NEXT]
 
     made.load(NEXT)
 
-    assert made.bronze("bronze/bookings", "id", "seat") == before
+    assert made.bronze(table.name, *fields) == before
+    back(made, table.name, 1)
+    last = "2017-01-07"
+    made.land("bookings", last, "1.jsonl", [booking("a", "3"), booking("c", "3")])
+    made.load(last)
+    made.load(NEXT)
+    whole = made.another("whole")
+    whole.load(f"{DAY}...{last}")
+    assert made.bronze(table.name, *fields) == whole.bronze(table.name, *fields)
     overwritten = replace(table, reads=(Stored("bookings"),))
     with pytest.raises(DefinitionError, match="each snapshot overwrites the one before"):
         rewind(made.lakehouse, overwritten, 0, "why")
 
 
-def test_what_a_damaged_snapshot_lacked_is_still_known_when_it_was_rewound(lake: Lakes) -> None:
-    table = Table(
-        "bronze/bookings",
-        "",
-        reads=landed("bookings").reads,
-        changes=SnapshotDiff(("id",)),
-        write=Append(),
-    )
-    made, last = lake(table), "2017-01-07"
-    made.land("bookings", DAY, "1.jsonl", [booking("a", "1"), booking("b", "2")])
-    made.land("bookings", NEXT, "1.jsonl", [booking("a", "1"), '{"id": "cut'])
-    made.load(f"{DAY}...{NEXT}")
-    back(made, "bronze/bookings", 1)
-    made.land("bookings", last, "1.jsonl", [booking("a", "1"), booking("c", "3")])
-
-    made.load(last)
-    made.load(NEXT)
-
-    whole = made.another("whole")
-    whole.load(f"{DAY}...{last}")
-    fields = ("id", "seat")
-    assert made.bronze(table.name, *fields) == whole.bronze(table.name, *fields)
-
-
-@pytest.mark.parametrize(
-    ("to", "days", "error", "message"),
-    [
-        (9, None, WatermarkError, "has no batch 9 yet: its last is 2"),
-        (-1, None, WatermarkError, "has no batch -1 yet"),
-        (2, None, WatermarkError, "no day was loaded after batch 2"),
-        (1, parse_days(DAY), WatermarkError, f"no day of {DAY} was loaded after batch 1"),
-        (datetime.fromisoformat("2030-01-01T00:00Z"), None, WatermarkError, "lies in the future"),
-    ],
-)
-def test_what_cannot_be_rewound_is_refused_and_changes_nothing(
-    station: Lake, to: int | datetime, days: DayRange | None, error: type[Exception], message: str
-) -> None:
+def test_what_cannot_be_rewound_is_refused_and_changes_nothing(station: Lake) -> None:
     before = station.lakehouse.ledger.view().version
-    with pytest.raises(error, match=message):
-        back(station, "silver/bookings", to, days)
+    far = datetime.fromisoformat("2030-01-01T00:00Z")
+    refused: list[tuple[int | datetime, DayRange | None, str]] = [
+        (9, None, "has no batch 9 yet: its last is 2"),
+        (-1, None, "has no batch -1 yet"),
+        (2, None, "no day was loaded after batch 2"),
+        (1, parse_days(DAY), f"no day of {DAY} was loaded after batch 1"),
+        (far, None, "lies in the future"),
+    ]
+    for to, days, message in refused:
+        with pytest.raises(WatermarkError, match=message):
+            back(station, "silver/bookings", to, days)
     with pytest.raises(DefinitionError, match="needs a reason"):
         rewind(station.lakehouse, station.tables["silver/bookings"], 1, " ")
     assert station.lakehouse.ledger.view().version == before
@@ -234,7 +221,7 @@ def test_a_moment_names_the_last_batch_until_then(station: Lake) -> None:
     then = station.now
     station.now += timedelta(hours=1)
     station.land("bookings", NEXT, "2.jsonl", [booking("e", "5")])
-    station.load(NEXT)
+    station.load(NEXT, "bronze/bookings")
 
     done = back(station, "bronze/bookings", then)
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 import polars as pl
 from deltalake import DeltaTable
 
-from incremental_assets_tests.scenarios.world import World, sale, sales
+from incremental_assets_tests.scenarios.world import OF_SALES, WITH_USERS, World, sale, sales
 
 
 def test_second_load_of_the_same_day_changes_no_version(world: World) -> None:
@@ -29,28 +29,8 @@ def test_nothing_landed_is_a_success_that_makes_no_table(world: World) -> None:
     assert world.versions() == {}
 
 
-def test_late_row_makes_only_its_own_day_stale_and_changes_only_its_partition(
-    world: World,
-) -> None:
-    for day in ("2017-01-05", "2017-01-06", "2017-01-07"):
-        world.land("events", day, "a.jsonl", sales(f"{day}-", day, 20))
-    world.load("2017-01-05...2017-01-07")
-    tables = ("silver/sales", "gold/sales_mart", "gold/daily_product_sales")
-    before = {name: world.day_files(name) for name in tables}
-
-    world.land("events", "2017-01-08", "a.jsonl", [sale("late", "2017-01-06")])
-    world.load("2017-01-08")
-
-    assert world.stale() == {"silver/sales": ["2017-01-06"]}
-    world.load_stale()
-    for name in tables:
-        after = world.day_files(name)
-        changed = {day for day in after if after[day] != before[name].get(day)}
-        assert changed == {"dt=2017-01-06"}, name
-    assert "late" in world.orders("gold/sales_mart")
-
-
 def test_of_two_versions_the_later_arrival_wins_whichever_is_loaded_first(world: World) -> None:
+    world = world.of(*OF_SALES)
     old = sale("o1", "2017-01-05", qty=1)
     new = sale("o1", "2017-01-05", qty=7, arrival_ts="2017-01-06T08:00:00Z")
     world.land("events", "2017-01-06", "new.jsonl", [new])
@@ -64,81 +44,82 @@ def test_of_two_versions_the_later_arrival_wins_whichever_is_loaded_first(world:
     assert world.rows("gold/sales_mart")["total_price"].to_list() == [Decimal("17.5000")]
 
 
-def test_equal_arrivals_are_decided_the_same_way_in_any_order(world: World) -> None:
-    versions = [sale("o1", "2017-01-05", qty=qty) for qty in (3, 1, 2)]
-    world.land("events", "2017-01-05", "together.jsonl", versions)
-    world.load("2017-01-05")
-    together = world.rows("silver/sales")["qty"].to_list()
-
-    one_by_one = world.another("one_by_one", own_landing=True)
-    for position, version in enumerate(reversed(versions)):
-        one_by_one.land("events", "2017-01-06", f"{position}.jsonl", [version])
-        one_by_one.load("2017-01-05...2017-01-06", "bronze/events")
-        one_by_one.load_stale()
-
-    assert one_by_one.rows("silver/sales")["qty"].to_list() == together
+def user(name: str, at: str, income: str) -> dict[str, str]:
+    """A version of a user, from a time of January 2017."""
+    return {"user_id": name, "updated_at": f"2017-01-{at}Z", "income": income}
 
 
-def test_user_version_holds_from_its_time_and_the_first_one_before_it(world: World) -> None:
-    world.land(
-        "users",
-        "2017-01-05",
-        "u.jsonl",
-        [
-            {"user_id": "u1", "updated_at": "2017-01-05T09:00:00Z", "income": "low"},
-            {"user_id": "u1", "updated_at": "2017-01-05T10:30:00Z", "income": "high"},
-        ],
-    )
+def test_a_sale_looks_up_the_user_version_of_its_time_and_a_new_one_makes_stale_just_its_days(
+    world: World,
+) -> None:
+    world = world.of(*WITH_USERS)
+    days = ("2017-01-04", "2017-01-05", "2017-01-06")
+    for day in days:
+        rows = [sale(f"{day} {name}", day, user_id=name) for name in ("u1", "u2")]
+        world.land("events", day, "a.jsonl", rows)
     times = {"before": "08:00", "at": "10:30", "between": "10:00", "after": "23:00"}
-    rows = [sale(k, "2017-01-05", event_ts=f"2017-01-05T{t}:00Z") for k, t in times.items()]
-    rows.append(sale("stranger", "2017-01-05", user_id="nobody"))
-    world.land("events", "2017-01-05", "e.jsonl", rows)
-    world.load("2017-01-05")
+    timed = [
+        sale(k, "2017-01-05", user_id="u3", event_ts=f"2017-01-05T{t}:00Z")
+        for k, t in times.items()
+    ]
+    others = [
+        sale("stranger", "2017-01-04", user_id="nobody"),
+        sale("u4", "2017-01-04", user_id="u4"),
+    ]
+    world.land("events", "2017-01-05", "timed.jsonl", timed)
+    world.land("events", "2017-01-04", "others.jsonl", others)
+    first = [user("u1", "01T00:00:00", "low"), user("u2", "01T00:00:00", "low")]
+    world.land("users", "2017-01-04", "a.jsonl", first)
+    two = [user("u3", "05T09:00:00", "low"), user("u3", "05T10:30:00", "high")]
+    world.land("users", "2017-01-05", "a.jsonl", two)
+    wrong = [user("u1", "05T00:00:00", "wrong"), user("u2", "06T00:00:00", "high")]
+    world.land("users", "2017-01-06", "a.jsonl", wrong)
+    world.load("2017-01-04...2017-01-06")
 
-    mart = world.rows("gold/sales_mart")
-    income = dict(zip(mart["order_id"], mart["user_income"], strict=True))
-    assert income == {
+    def incomes() -> dict[str, str | None]:
+        return dict(world.rows("gold/sales_mart").select("order_id", "user_income").iter_rows())
+
+    def of(name: str) -> list[str | None]:
+        return [incomes()[f"{day} {name}"] for day in days]
+
+    def after(day: str, name: str, *versions: dict[str, str]) -> list[str]:
+        """The days that users make stale, and nothing else; they are loaded then."""
+        world.land("users", day, name, versions)
+        world.load(day, "bronze/users", "silver/users")
+        ((table, stale),) = world.stale().items()
+        assert table == "gold/sales_mart"
+        world.load_stale()
+        return stale
+
+    found = incomes()
+    # A version holds from its time, the first one also before it.
+    assert {name: found[name] for name in times} == {
         "before": "low",
         "between": "low",
         "at": "high",
         "after": "high",
-        "stranger": None,
     }
+    assert (found["stranger"], found["u4"]) == (None, None)
+    assert (of("u1"), of("u2")) == (["low", "wrong", "wrong"], ["low", "low", "high"])
 
+    # A late version, until the next one.
+    late = user("u2", "05T00:00:00", "middle")
+    assert after("2017-01-06", "late.jsonl", late) == ["2017-01-05"]
+    assert of("u2") == ["low", "middle", "high"]
 
-def test_new_user_version_makes_stale_just_the_days_whose_sales_look_it_up(world: World) -> None:
-    first = {"user_id": "u1", "updated_at": "2017-01-01T00:00:00Z", "income": "low"}
-    world.land("users", "2017-01-01", "u.jsonl", [first])
-    for day in ("2017-01-02", "2017-01-04", "2017-01-05"):
-        world.land("events", day, "e.jsonl", [sale(day, day)])
-    world.land("events", "2017-01-06", "e.jsonl", [sale("other", "2017-01-06", user_id="u2")])
-    world.load("2017-01-01...2017-01-06")
+    # The first version of a user reaches back.
+    assert after("2017-01-09", "a.jsonl", user("u4", "09T00:00:00", "low")) == ["2017-01-04"]
+    assert incomes()["u4"] == "low"
 
-    late = {"user_id": "u1", "updated_at": "2017-01-04T00:00:00Z", "income": "high"}
-    world.land("users", "2017-01-06", "late.jsonl", [late])
-    world.load("2017-01-06", "bronze/users", "silver/users")
-
-    assert world.stale() == {"gold/sales_mart": ["2017-01-04", "2017-01-05"]}
-    world.load_stale()
-    mart = world.rows("gold/sales_mart").filter(pl.col("user_id") == "u1")
-    assert mart["user_income"].to_list() == ["low", "high", "high"]
-
-
-def test_first_version_of_a_user_reaches_back_to_sales_before_it(world: World) -> None:
-    world.land("users", "2017-01-02", "u.jsonl", [{"user_id": "x", "updated_at": "2017-01-02"}])
-    world.land("events", "2017-01-02", "e.jsonl", [sale("o1", "2017-01-02")])
-    world.load("2017-01-02")
-
-    first = {"user_id": "u1", "updated_at": "2017-01-09T00:00:00Z", "income": "low"}
-    world.land("users", "2017-01-09", "u.jsonl", [first])
-    world.load("2017-01-09")
-
-    assert world.stale() == {"gold/sales_mart": ["2017-01-02"]}
-    world.load_stale()
-    assert world.rows("gold/sales_mart")["user_income"].to_list() == ["low"]
+    # A repaired file.
+    right = [user("u1", "06T00:00:00", "right"), user("u2", "06T00:00:00", "high")]
+    assert after("2017-01-06", "a.jsonl", *right) == ["2017-01-05", "2017-01-06"]
+    assert of("u1") == ["low", "low", "right"]
+    assert of("u2") == ["low", "middle", "high"]
 
 
 def test_field_that_nobody_declared_becomes_a_column_and_old_days_have_null(world: World) -> None:
+    world = world.of(*OF_SALES)
     world.land("events", "2017-01-05", "a.jsonl", sales("a", "2017-01-05", 2))
     world.load("2017-01-05")
     rows = [sale("b", "2017-01-06", channel="web", nested={"x": 1}, ORDER_ID="no", **{"a b": 1})]
@@ -153,6 +134,7 @@ def test_field_that_nobody_declared_becomes_a_column_and_old_days_have_null(worl
 
 
 def test_bronze_keeps_every_line_and_file_names_may_hold_anything(world: World) -> None:
+    world = world.of("bronze/events", "silver/sales")
     names = ["a [1]{x}*?.jsonl", "b%20#+&=.jsonl", "ü.jsonl", "deep/er/c.jsonl"]
     for name in names:
         world.land("events", "2017-01-05", name, [sale(name, "2017-01-05")])
@@ -167,32 +149,6 @@ def test_bronze_keeps_every_line_and_file_names_may_hold_anything(world: World) 
     assert sorted(stored) == sorted(f"events/2017-01-05/{n}" for n in names)
 
 
-def test_a_repaired_user_file_makes_only_the_days_stale_that_look_up_another_version(
-    world: World,
-) -> None:
-    def user(name: str, day: str, income: str) -> dict[str, str]:
-        return {"user_id": name, "updated_at": f"{day}T00:00:00Z", "income": income}
-
-    for day in ("2017-01-04", "2017-01-05", "2017-01-06"):
-        rows = [sale(f"{day}-1", day), sale(f"{day}-2", day, user_id="u2")]
-        world.land("events", day, "a.jsonl", rows)
-    first = [user("u1", "2017-01-01", "low"), user("u2", "2017-01-01", "low")]
-    world.land("users", "2017-01-04", "a.jsonl", first)
-    wrong = [user("u1", "2017-01-05", "wrong"), user("u2", "2017-01-06", "high")]
-    world.land("users", "2017-01-06", "a.jsonl", wrong)
-    world.load("2017-01-04...2017-01-06")
-    world.load_stale()
-
-    repaired = [user("u1", "2017-01-06", "right"), user("u2", "2017-01-06", "high")]
-    world.land("users", "2017-01-06", "a.jsonl", repaired)
-    world.load("2017-01-06", "bronze/users", "silver/users")
-
-    assert world.stale() == {"gold/sales_mart": ["2017-01-05", "2017-01-06"]}
-    world.load_stale()
-    mart = world.rows("gold/sales_mart").filter(pl.col("user_id") == "u1")
-    assert mart["user_income"].to_list() == ["low", "low", "right"]
-
-
 def lost(world: World, name: str = "silver/sales") -> list[tuple[str, str]]:
     """Key and day of the versions that only their hash made lose."""
     beside = world.path(f"{name}/_beside")
@@ -203,19 +159,31 @@ def lost(world: World, name: str = "silver/sales") -> list[tuple[str, str]]:
     return sorted((r[key], str(r["dt"])) for r in rows.iter_rows(named=True))
 
 
-def test_versions_that_only_their_hash_tells_apart_are_written_down(world: World) -> None:
-    same_moment = [sale("o1", "2017-01-05", qty=qty) for qty in (1, 2)]
+def test_versions_that_only_their_hash_tells_apart_are_decided_alike_in_any_order_and_written_down(
+    world: World,
+) -> None:
+    world = world.of("bronze/events", "silver/sales")
+    versions = [sale("o1", "2017-01-05", qty=qty) for qty in (3, 1, 2)]
+    together = world.another("together", own_landing=True)
+    together.land("events", "2017-01-05", "a.jsonl", versions)
+    together.load("2017-01-05")
+    assert len(lost(together)) == 2
+
+    third, first, second = versions
     later = sale("o2", "2017-01-05", arrival_ts="2017-01-05T11:00:00Z")
-    world.land("events", "2017-01-05", "a.jsonl", [*same_moment, sale("o2", "2017-01-05"), later])
-    world.load("2017-01-05", "bronze/events", "silver/sales")
+    rows = [first, second, sale("o2", "2017-01-05"), later]
+    world.land("events", "2017-01-05", "a.jsonl", rows)
+    world.load("2017-01-05")
     assert lost(world) == [("o1", "2017-01-05")]  # the first load of a day
 
-    world.land("events", "2017-01-05", "b.jsonl", [sale("o1", "2017-01-05", qty=3)])
-    world.load("2017-01-05", "bronze/events", "silver/sales")
+    world.land("events", "2017-01-05", "b.jsonl", [third])
+    world.load("2017-01-05")
     assert lost(world) == [("o1", "2017-01-05")] * 2  # a merge into it
+    quantities = dict(world.rows("silver/sales").select("order_id", "qty").iter_rows())
+    assert [quantities["o1"]] == together.rows("silver/sales")["qty"].to_list()
 
     world.land("events", "2017-01-05", "b.jsonl", [sale("o3", "2017-01-05")])
-    world.load("2017-01-05", "bronze/events", "silver/sales")
+    world.load("2017-01-05")
     assert lost(world) == [("o1", "2017-01-05")]  # restated: only what is still said
     assert world.orders() == {"o1", "o2", "o3"}
 
@@ -223,11 +191,8 @@ def test_versions_that_only_their_hash_tells_apart_are_written_down(world: World
 def test_versions_of_a_user_of_one_moment_are_written_down_wherever_they_landed(
     world: World,
 ) -> None:
-    def user(income: str) -> dict[str, str]:
-        return {"user_id": "u1", "updated_at": "2017-01-05T10:00:00Z", "income": income}
-
-    world.land("users", "2017-01-05", "a.jsonl", [user("low")])
-    world.land("users", "2017-01-06", "a.jsonl", [user("high")])
+    world.land("users", "2017-01-05", "a.jsonl", [user("u1", "05T10:00:00", "low")])
+    world.land("users", "2017-01-06", "a.jsonl", [user("u1", "05T10:00:00", "high")])
     world.load("2017-01-05", "bronze/users", "silver/users")
     world.load("2017-01-06", "bronze/users", "silver/users")
 

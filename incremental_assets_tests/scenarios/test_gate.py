@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-import pytest
-
-from incremental_assets_tests.scenarios.world import World, sale, sales
+from incremental_assets_tests.scenarios.world import OF_SALES, World, sale, sales
 
 BAD = {
     "order_id is null": (sale(None, "2017-01-05"), ("order_id_not_null",)),
@@ -36,7 +34,6 @@ BAD = {
         ("arrival_ts_unreadable",),
     ),
     "in the future": (sale("x", "2017-01-07"), ("too_early",)),
-    "later than the lateness": (sale("x", "2017-01-02", event_ts="2017-01-02"), ("too_late",)),
     "before the first partition": (sale("x", "2016-12-31"), ("before_start",)),
     "a line cut in half": ('{"order_id": "x", "qty"', ("line_unreadable",)),
     "not JSON at all": ("order_id,qty", ("line_unreadable",)),
@@ -44,35 +41,40 @@ BAD = {
 }
 
 
-def test_each_bad_row_is_quarantined_with_all_its_reasons(world: World) -> None:
-    rows = [bad for name, (bad, _) in BAD.items() if name != "later than the lateness"]
-    world.land("events", "2017-01-05", "a.jsonl", [*sales("good", "2017-01-05", 500), *rows])
-
-    world.load("2017-01-05")
-
-    expected = [why for name, (_, why) in BAD.items() if name != "later than the lateness"]
-    found = [tuple(sorted(why)) for _, why in world.quarantine()]
-    assert sorted(found) == sorted(tuple(sorted(why)) for why in expected)
-    assert world.orders() == {f"good{i}" for i in range(500)}
-
-
-def test_row_later_than_the_lateness_is_too_late_and_does_not_count_to_the_share(
+def test_each_bad_row_is_quarantined_with_all_its_reasons_and_the_share_is_of_the_day_so_far(
     world: World,
 ) -> None:
-    rows = [sale(f"late{i}", "2017-01-02") for i in range(10)]
-    world.land("events", "2017-01-10", "a.jsonl", [*rows, sale("last", "2017-01-03")])
+    world = world.of("bronze/events", "silver/sales")
+    good = {f"good{i}" for i in range(500)}
+    expected = [("2017-01-05", tuple(sorted(why))) for _, why in BAD.values()]
+    rows = [*sales("good", "2017-01-05", 500), *(row for row, _ in BAD.values())]
+    world.land("events", "2017-01-05", "a.jsonl", rows)
+    # Rows later than the lateness do not count to the share of their landing day.
+    late = [sale(f"late{i}", "2017-01-02") for i in range(10)]
+    world.land("events", "2017-01-10", "a.jsonl", [*late, sale("last", "2017-01-03")])
+    expected += [("2017-01-10", ("too_late",))] * 10
 
-    results = world.load("2017-01-10")
+    results = world.load("2017-01-05...2017-01-10")
     world.load_stale()
 
+    def quarantined() -> list[tuple[str, tuple[str, ...]]]:
+        return sorted((day, tuple(sorted(why))) for day, why in world.quarantine())
+
     assert not results["silver/sales"].failed
-    assert world.quarantine() == [("2017-01-10", ("too_late",))] * 10
-    assert world.orders() == {"last"}
+    assert quarantined() == sorted(expected)
+    assert world.orders() == good | {"last"}
+
+    # Of all rows of the day so far, not of a late slice.
+    world.land("events", "2017-01-06", "a.jsonl", [sale("x", "2017-01-05", qty=-1)])
+    world.load("2017-01-06")
+    world.load_stale()
+    assert world.lakehouse.ledger.view().table("silver/sales").held == {}
+    assert quarantined() == sorted([*expected, ("2017-01-05", ("qty_at_least_0",))])
 
 
 def test_lateness_of_no_days_lets_no_late_row_in(world: World) -> None:
     strict = replace(world.settings, allowed_lateness=timedelta(0))
-    tight = World(world.lakehouse._spark(), strict)
+    tight = World(world.lakehouse._spark(), strict, "bronze/events", "silver/sales")
     rows = [sale("late", "2017-01-04"), sale("on time", "2017-01-05")]
     tight.land("events", "2017-01-05", "a.jsonl", rows)
 
@@ -84,6 +86,7 @@ def test_lateness_of_no_days_lets_no_late_row_in(world: World) -> None:
 
 
 def test_day_with_ten_percent_bad_rows_is_held_and_its_neighbours_are_not(world: World) -> None:
+    world = world.of(*OF_SALES, "gold/daily_product_sales")
     world.land("events", "2017-01-04", "a.jsonl", sales("a", "2017-01-04", 20))
     bad = [sale(None, "2017-01-05") for _ in range(2)]
     path = world.land("events", "2017-01-05", "a.jsonl", [*sales("b", "2017-01-05", 18), *bad])
@@ -114,40 +117,27 @@ def test_day_with_ten_percent_bad_rows_is_held_and_its_neighbours_are_not(world:
     assert world.quarantine() == []
 
 
-def test_share_is_of_all_rows_of_the_day_so_far_not_of_a_late_slice(world: World) -> None:
-    world.land("events", "2017-01-05", "a.jsonl", sales("a", "2017-01-05", 40))
-    world.load("2017-01-05")
+def test_landing_day_with_files_but_no_row_is_held_until_rows_come(world: World) -> None:
+    world = world.of(*OF_SALES)
+    zero_bytes, blank_lines, half = (f"2017-01-0{n}" for n in (4, 5, 6))
+    world.land("events", zero_bytes, "a.jsonl", [])
+    world.land("events", blank_lines, "a.jsonl", ["", "   "])
+    world.land("events", half, "a.jsonl", sales("half", half, 3))
+    world.land("events", half, "empty.jsonl", [])
 
-    world.land("events", "2017-01-06", "a.jsonl", [sale("x", "2017-01-05", qty=-1)])
-    world.load("2017-01-06")
-    world.load_stale()
+    first = world.load(f"{zero_bytes}...{half}")
 
-    assert world.lakehouse.ledger.view().table("silver/sales").held == {}
-    assert world.quarantine() == [("2017-01-05", ("qty_at_least_0",))]
-
-
-@pytest.mark.parametrize("content", [[], ["", "   "]], ids=["zero bytes", "blank lines"])
-def test_landing_day_with_files_but_no_row_is_held_until_rows_come(
-    world: World, content: list[str]
-) -> None:
-    world.land("events", "2017-01-05", "a.jsonl", content)
-
-    first = world.load("2017-01-05")
-
-    assert "rows_delivered: 0 rows in 1 files" in first["bronze/events"].failed.popitem()[1].reason
-    assert first["silver/sales"].failed
-    world.land("events", "2017-01-05", "a.jsonl", sales("a", "2017-01-05", 3))
-    assert not any(result.failed for result in world.load("2017-01-05").values())
-    assert len(world.orders("gold/sales_mart")) == 3
-
-
-def test_empty_file_next_to_a_full_one_is_only_a_warning(world: World) -> None:
-    world.land("events", "2017-01-05", "a.jsonl", sales("a", "2017-01-05", 3))
-    world.land("events", "2017-01-05", "empty.jsonl", [])
-
-    result = world.load("2017-01-05")["bronze/events"]
-
-    check = result.days.popitem()[1].checks["no_empty_files"]  # type: ignore[attr-defined]
+    held = {str(day): result.reason for day, result in first["bronze/events"].failed.items()}
+    assert list(held) == [zero_bytes, blank_lines]
+    assert all("rows_delivered: 0 rows in 1 files" in reason for reason in held.values())
+    assert [str(day) for day in first["silver/sales"].failed] == [zero_bytes, blank_lines]
+    # An empty file next to a full one is only a warning.
+    check = first["bronze/events"].days.popitem()[1].checks["no_empty_files"]  # type: ignore[attr-defined]
     assert (check.passed, check.severity, check.value) == (False, "warn", 1)
-    assert check.found == "1 of 2 files are empty: events/2017-01-05/empty.jsonl"
-    assert not result.failed
+    assert check.found == "1 of 2 files are empty: events/2017-01-06/empty.jsonl"
+
+    for day in (zero_bytes, blank_lines):
+        world.land("events", day, "a.jsonl", sales(day, day, 3))
+    later = world.load(f"{zero_bytes}...{half}")
+    assert not any(result.failed for result in later.values())
+    assert len(world.orders("gold/sales_mart")) == 9

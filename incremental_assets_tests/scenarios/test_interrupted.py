@@ -14,6 +14,7 @@ from incremental_assets.engine import table_load
 from incremental_assets.errors import ConflictError
 from incremental_assets.loaders import SequenceBasedLoader
 from incremental_assets.storage import folders_in
+from incremental_assets_tests.made_once import MadeOnce
 from incremental_assets_tests.scenarios.world import World, sale, sales
 
 
@@ -25,59 +26,50 @@ def die(*_: object, **__: object) -> None:
     raise Died
 
 
-@pytest.fixture
-def landed(world: World) -> World:
+def a_day(world: World) -> None:
     bad = sale(None, "2017-01-05")
     world.land("events", "2017-01-05", "a.jsonl", [*sales("a", "2017-01-05", 40), bad])
     world.load("2017-01-05", "bronze/events")
-    return world
 
 
-def test_batch_that_died_before_its_commit_is_fenced_and_loaded_again(
+@pytest.fixture
+def landed(world: World, made_once: MadeOnce) -> World:
+    return world.as_after(a_day, made_once)
+
+
+def test_a_batch_that_died_before_its_commit_is_fenced_and_loaded_again_but_not_one_that_died_after(
     landed: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as broken, pytest.raises(Died):
-        broken.setattr(table_load, "publish", die)
-        landed.load("2017-01-05", "silver/sales")
-
-    landed.load("2017-01-05", "silver/sales")
-
-    history = landed.lakehouse.ledger.view().table("silver/sales")
-    assert [(e.batch, e.state) for e in history.outcomes] == [(1, "abandoned"), (2, "committed")]
-    assert len(landed.orders()) == 40
-    assert landed.quarantine() == [("2017-01-05", ("order_id_not_null",))]
-    place = landed.path("quarantine/silver_sales")
-    assert transaction(place, "quarantine of silver/sales") == 2
-
-
-def test_batch_that_died_after_its_commit_is_settled_and_not_loaded_again(
-    landed: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as broken, pytest.raises(Died):
-        broken.setattr("incremental_assets.engine.table_load.record", die)
-        landed.load("2017-01-05", "silver/sales")
+    for step in ("publish", "record"):
+        with monkeypatch.context() as broken, pytest.raises(Died):
+            broken.setattr(table_load, step, die)
+            landed.load("2017-01-05", "silver/sales")
     version = landed.version("silver/sales")
 
     again = landed.load("2017-01-05", "silver/sales")
 
     assert again["silver/sales"].days.popitem()[1].state == "idle"  # type: ignore[attr-defined]
-    (entry,) = landed.lakehouse.ledger.view().table("silver/sales").outcomes
-    assert (entry.state, entry.rows_read, entry.rows_quarantined) == ("committed", 41, 1)
+    abandoned, entry = landed.lakehouse.ledger.view().table("silver/sales").outcomes
+    assert (abandoned.batch, abandoned.state) == (1, "abandoned")
+    assert (entry.batch, entry.state, entry.rows_read, entry.rows_quarantined) == (
+        2,
+        "committed",
+        41,
+        1,
+    )
     assert [(str(t.day), t.rows) for t in entry.touched] == [("2017-01-05", 40)]
     assert entry.affects is None
     assert landed.version("silver/sales") == version == entry.target_version
+    assert len(landed.orders()) == 40
+    assert landed.quarantine() == [("2017-01-05", ("order_id_not_null",))]
+    place = landed.path("quarantine/silver_sales")
+    assert transaction(place, "quarantine of silver/sales") == 2
 
-
-def test_gold_that_died_before_its_commit_goes_through_at_the_next_load(
-    landed: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    landed.load("2017-01-05", "silver/sales")
+    # So does gold.
     with monkeypatch.context() as broken, pytest.raises(Died):
         broken.setattr(table_load, "publish", die)
         landed.load("2017-01-05", "gold/sales_mart")
-
     landed.load("2017-01-05", "gold/sales_mart")
-
     assert len(landed.orders("gold/sales_mart")) == 40
     folders = [f for f in folders_in(landed.path("gold/sales_mart")) if f.startswith("batch-")]
     assert [folder[:12] for folder in folders] == ["batch-000002"]  # what batch 1 left is gone

@@ -14,9 +14,16 @@ from incremental_assets.lakehouse import TableLoadResult
 from incremental_assets.plan import costs
 from incremental_assets.plan.costs import Model
 from incremental_assets_tests.event_log import EventLog, jobs
-from incremental_assets_tests.scenarios.world import TABLES, World, sale, sales
+from incremental_assets_tests.made_once import MadeOnce
+from incremental_assets_tests.scenarios.world import (
+    OF_SALES,
+    WITH_USERS,
+    World,
+    sale,
+    sales,
+)
 
-MART = "gold/sales_mart"
+MART, DAILY = "gold/sales_mart", "gold/daily_product_sales"
 
 
 @pytest.fixture(autouse=True)
@@ -42,8 +49,7 @@ def did(result: dict[str, TableLoadResult]) -> dict[str, tuple[str, int, int, in
     }
 
 
-@pytest.fixture
-def loaded(world: World) -> World:
+def two_days(world: World) -> None:
     first = [user("u1", "2017-01-01", "low"), user("u2", "2017-01-01", "middle")]
     world.land("users", "2017-01-02", "u.jsonl", first)
     for day in ("2017-01-04", "2017-01-05"):
@@ -51,13 +57,17 @@ def loaded(world: World) -> World:
         rows.append(sale(f"{day}-other", day, user_id="u2"))
         world.land("events", day, "e.jsonl", rows)
     world.load("2017-01-01...2017-01-05")
-    return world
+
+
+@pytest.fixture
+def loaded(world: World, made_once: MadeOnce) -> World:
+    return world.of(*WITH_USERS, DAILY).as_after(two_days, made_once)
 
 
 def test_a_late_sale_is_joined_alone(loaded: World, spark: SparkSession, event_log: Path) -> None:
     before = loaded.day_files(MART)
     loaded.land("events", "2017-01-05", "late.jsonl", [sale("late", "2017-01-04", user_id="u2")])
-    loaded.load("2017-01-04...2017-01-05", *(name for name in TABLES if name != MART))
+    loaded.load("2017-01-04...2017-01-05", "bronze/events", "silver/sales")
     log = EventLog(spark, event_log)
 
     result = loaded.load("2017-01-04...2017-01-05", MART)
@@ -74,7 +84,7 @@ def test_a_corrected_sale_takes_the_place_of_its_row(loaded: World) -> None:
     again = sale("2017-01-04-1", "2017-01-04", qty=9, user_id="u2", arrival_ts="2017-01-06")
     loaded.land("events", "2017-01-05", "again.jsonl", [again])
 
-    result = loaded.load("2017-01-04...2017-01-05")
+    result = loaded.load("2017-01-04...2017-01-05", *OF_SALES)
 
     assert did(result) == {"2017-01-04": ("merge", 1, 0, 1)}
     mart = loaded.rows(MART)
@@ -130,7 +140,7 @@ def test_users_whose_old_files_are_gone_are_looked_up_for_the_whole_day(loaded: 
 def test_a_repaired_file_rebuilds_its_days(loaded: World) -> None:
     loaded.land("events", "2017-01-05", "e.jsonl", sales("2017-01-05-", "2017-01-05", 2))
 
-    result = loaded.load("2017-01-05")
+    result = loaded.load("2017-01-05", *OF_SALES)
 
     assert did(result)["2017-01-05"][0] == "rebuild"
     assert len(loaded.rows(MART)) == 6 + 2
@@ -185,9 +195,7 @@ def test_a_merge_that_died_after_its_commit_is_settled(
     loaded: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded.land("events", "2017-01-05", "late.jsonl", [sale("late", "2017-01-04")])
-    loaded.load("2017-01-04", "bronze/events", "silver/sales")
-    loaded.load("2017-01-05", "bronze/events", "silver/sales")
-    loaded.load("2017-01-04", "silver/sales")
+    loaded.load("2017-01-04...2017-01-05", "bronze/events", "silver/sales")
 
     def dies(*_: Any) -> None:
         raise KeyboardInterrupt
@@ -203,4 +211,4 @@ def test_a_merge_that_died_after_its_commit_is_settled(
     assert loaded.version(MART) == version
     assert "late" in incomes(loaded)
     assert MART not in loaded.stale()
-    assert loaded.stale()["gold/daily_product_sales"] == ["2017-01-04"]
+    assert loaded.stale()[DAILY] == ["2017-01-04"]

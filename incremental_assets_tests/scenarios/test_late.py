@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from incremental_assets_tests.scenarios.world import World, sale, sales
+from incremental_assets_tests.scenarios.world import OF_SALES, World, sale, sales
 
 SALES_TABLES = (
     "silver/sales",
@@ -20,6 +20,7 @@ SALES_TABLES = (
 def test_one_late_sale_changes_its_own_day_of_the_tables_of_sales_and_no_other_file(
     world: World,
 ) -> None:
+    world = world.of("bronze/users", "silver/users", "bronze/events", *SALES_TABLES)
     days = [f"2017-01-0{number}" for number in range(2, 7)]
     world.land("users", days[0], "u.jsonl", [{"user_id": "u1", "updated_at": days[0]}])
     for day in days:
@@ -30,7 +31,7 @@ def test_one_late_sale_changes_its_own_day_of_the_tables_of_sales_and_no_other_f
     world.land("events", "2017-01-06", "late.jsonl", [sale("late", "2017-01-03")])
 
     world.load("2017-01-06")
-    assert list(world.stale()) == ["silver/sales"]
+    assert world.stale() == {"silver/sales": ["2017-01-03"]}
     world.load_stale()
 
     for name in SALES_TABLES:
@@ -45,6 +46,7 @@ def test_one_late_sale_changes_its_own_day_of_the_tables_of_sales_and_no_other_f
 def test_a_sale_that_is_too_late_is_let_in_by_landing_it_on_a_day_that_is_in_time(
     world: World,
 ) -> None:
+    world = world.of(*OF_SALES)
     world.land("events", "2017-01-02", "e.jsonl", [sale("a", "2017-01-02")])
     late = sale("b", "2017-01-02", note="é")
     world.land("events", "2017-01-12", "e.jsonl", [late, sale("c", "2017-01-12")])

@@ -9,7 +9,8 @@ import pytest
 
 from incremental_assets.engine import table_load as load_module
 from incremental_assets.engine.daily import DailyBatch
-from incremental_assets_tests.scenarios.world import World, sale
+from incremental_assets_tests.made_once import MadeOnce
+from incremental_assets_tests.scenarios.world import WITH_USERS, World, sale
 
 DAY, MART, USERS = "2017-01-05", "gold/sales_mart", "silver/users"
 
@@ -38,13 +39,16 @@ def once(monkeypatch: pytest.MonkeyPatch, place: Any, name: str, act: Callable[[
     monkeypatch.setattr(place, name, meanwhile)
 
 
-@pytest.fixture
-def sold(world: World) -> World:
-    """A sale that its mart has not seen yet."""
+def a_sale(world: World) -> None:
     world.land("events", DAY, "1.jsonl", [sale("a", DAY)])
     land_user(world, "1.jsonl", "2017-01-01T00:00:00Z", "low")
     world.load(DAY, "bronze/events", "bronze/users", "silver/sales")
-    return world
+
+
+@pytest.fixture
+def sold(world: World, made_once: MadeOnce) -> World:
+    """A sale that its mart has not seen yet."""
+    return world.of(*WITH_USERS).as_after(a_sale, made_once)
 
 
 def test_a_batch_that_is_published_while_the_mart_reads_makes_its_day_stale(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from incremental_assets_tests.scenarios.world import World, sale, sales
+from incremental_assets_tests.scenarios.world import OF_SALES, WITH_USERS, World, sale, sales
 
 DAYS = [f"2017-01-{day:02d}" for day in range(2, 6)]
 
@@ -34,88 +34,59 @@ def land_day(world: World, position: int, days: Sequence[str]) -> None:
     world.land("users", day, "u.jsonl", [version, stale_copy])
 
 
-def test_day_by_day_or_shuffled_with_repeats_and_single_tables_equals_one_range(
-    world: World,
-) -> None:
+def test_shuffled_repeated_and_repaired_loads_equal_one_range(world: World) -> None:
+    world = world.of(*WITH_USERS, "gold/daily_product_sales")
     land_week(world)
+    repaired = world.another("repaired")
+    repaired.land("events", "2017-01-05", "c.jsonl", sales("wrong", "2017-01-04", 5))
+    wrong = [{"user_id": "u1", "updated_at": "2017-01-03"}]
+    repaired.land("users", "2017-01-03", "w.jsonl", wrong)
+    for days in ("2017-01-02", "2017-01-03...2017-01-04", "2017-01-05...2017-01-06"):
+        repaired.load(days)
+    repaired.load_stale()
+    assert {f"wrong{i}" for i in range(5)} < repaired.orders()
+
+    repaired.land("events", "2017-01-05", "c.jsonl", [sale("right", "2017-01-03")])
+    first = {"user_id": "u1", "updated_at": "2017-01-02T12:00:00Z", "income": "2017-01-02"}
+    repaired.land("users", "2017-01-03", "w.jsonl", [first])
+    repaired.load("2017-01-05")
+    repaired.load("2017-01-03")
+    repaired.load_stale()
+
+    # The files are right from now on, as if they had always been.
     world.load("2017-01-02...2017-01-06")
     world.load_stale()
-
-    daily = world.another("daily")
-    for day in [*DAYS, "2017-01-06"]:
-        daily.load(day)
-    daily.load_stale()
-
-    daily.same_tables_as(world)
     assert len(world.orders()) > 110
+    assert not {f"wrong{i}" for i in range(5)} & world.orders()
+    repaired.same_tables_as(world)
 
     shuffled = world.another("shuffled")
-    order = [*DAYS, "2017-01-06", *DAYS[:2]]
+    order = [*DAYS, DAYS[0]]
     random.Random(7).shuffle(order)
     for position, day in enumerate(order):
-        names = ("bronze/events", "silver/sales", "gold/sales_mart") if position % 3 == 0 else ()
-        shuffled.load(day, *names)
-    for day in DAYS:
-        shuffled.load(day, "bronze/users", "bronze/events")
+        shuffled.load(day, *(OF_SALES if position % 3 == 0 else ()))
+    shuffled.load("2017-01-02...2017-01-06", "bronze/users", "bronze/events")
     shuffled.load_stale()
-
     shuffled.same_tables_as(world)
 
 
-def test_repaired_file_ends_as_if_it_had_always_been_right(world: World) -> None:
-    land_week(world)
-    world.land("events", "2017-01-05", "c.jsonl", sales("wrong", "2017-01-04", 5))
-    world.land("users", "2017-01-03", "w.jsonl", [{"user_id": "u1", "updated_at": "2017-01-03"}])
-    for day in [*DAYS, "2017-01-06"]:
-        world.load(day)
-    world.load_stale()
-
-    world.land("events", "2017-01-05", "c.jsonl", [sale("right", "2017-01-03")])
-    first = {"user_id": "u1", "updated_at": "2017-01-02T12:00:00Z", "income": "2017-01-02"}
-    world.land("users", "2017-01-03", "w.jsonl", [first])
-    world.load("2017-01-05")
-    world.load("2017-01-03")
-    world.load_stale()
-
-    assert not {f"wrong{i}" for i in range(5)} & world.orders()
-    rebuilt = world.another("rebuilt")
-    rebuilt.load("2017-01-02...2017-01-06")
-    rebuilt.load_stale()
-    world.same_tables_as(rebuilt)
-
-
-def test_repair_replaces_the_rows_of_its_file_and_no_others(world: World) -> None:
+def test_a_repair_replaces_the_rows_of_its_file_and_no_others(world: World) -> None:
+    world = world.of(*OF_SALES, "gold/daily_product_sales")
     kept = world.land("events", "2017-01-05", "kept.jsonl", sales("kept", "2017-01-05", 10))
     world.land("events", "2017-01-05", "wrong.jsonl", sales("wrong", "2017-01-05", 10))
-    world.load("2017-01-05")
+    world.land("events", "2017-01-05", "zero.jsonl", sales("zero", "2017-01-05", 3))
+    world.land("events", "2017-01-05", "other day.jsonl", sales("a", "2017-01-04", 3))
+    world.load("2017-01-04...2017-01-05")
+    assert len(world.orders("gold/sales_mart")) == 26
+    assert sorted(world.rows("gold/daily_product_sales")["units"]) == [3, 23]
 
     kept.unlink()  # archived by the shop
     world.land("events", "2017-01-05", "wrong.jsonl", sales("right", "2017-01-05", 9))
-    world.load("2017-01-05")
-
-    orders = world.orders("gold/sales_mart")
-    assert orders == {f"kept{i}" for i in range(10)} | {f"right{i}" for i in range(9)}
-
-
-def test_file_repaired_to_zero_bytes_loses_its_rows_and_no_others(world: World) -> None:
-    world.land("events", "2017-01-05", "kept.jsonl", sales("kept", "2017-01-05", 3))
-    world.land("events", "2017-01-05", "wrong.jsonl", sales("wrong", "2017-01-05", 3))
-    world.load("2017-01-05")
-
-    world.land("events", "2017-01-05", "wrong.jsonl", [])
-    world.load("2017-01-05")
-
-    assert world.orders("gold/sales_mart") == {f"kept{i}" for i in range(3)}
-
-
-def test_file_repaired_to_nothing_empties_its_day(world: World) -> None:
-    world.land("events", "2017-01-05", "a.jsonl", sales("a", "2017-01-04", 3))
-    world.load("2017-01-04...2017-01-05")
-    assert len(world.orders("gold/sales_mart")) == 3
-
-    world.land("events", "2017-01-05", "a.jsonl", sales("b", "2017-01-05", 2))
+    world.land("events", "2017-01-05", "zero.jsonl", [])
+    world.land("events", "2017-01-05", "other day.jsonl", sales("b", "2017-01-05", 2))
     world.load("2017-01-05")
     world.load_stale()
 
-    assert world.orders("gold/sales_mart") == {"b0", "b1"}
-    assert world.rows("gold/daily_product_sales")["units"].to_list() == [2]
+    right = {f"right{i}" for i in range(9)} | {"b0", "b1"}
+    assert world.orders("gold/sales_mart") == {f"kept{i}" for i in range(10)} | right
+    assert world.rows("gold/daily_product_sales")["units"].to_list() == [21]  # a day is empty now

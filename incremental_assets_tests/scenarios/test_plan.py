@@ -6,20 +6,19 @@ from datetime import UTC, datetime
 
 import pytest
 
+from incremental_assets_tests.made_once import MadeOnce
 from incremental_assets_tests.planning import Compared, plan_and_run
-from incremental_assets_tests.scenarios.world import TABLES, World, sale, sales
+from incremental_assets_tests.scenarios.world import OF_SALES, TABLES, World, sale, sales
 
 NOW = datetime(2017, 1, 20, 12, tzinfo=UTC)
-BRONZE, SILVER, MART = OF_SALES = ("bronze/events", "silver/sales", "gold/sales_mart")
+BRONZE, SILVER, MART = OF_SALES
 
 
 def runs(world: World, *names: str, days: str | None = None) -> Compared:
     return plan_and_run(world.lakehouse, [TABLES[n] for n in names or OF_SALES], NOW, days)
 
 
-@pytest.fixture
-def shop(world: World) -> World:
-    """Three days of sales, planned and loaded."""
+def three_days(world: World) -> None:
     for day in ("2017-01-02", "2017-01-03", "2017-01-04"):
         world.land("events", day, "a.jsonl", sales(f"{day}-", day, 20))
     first = runs(world)
@@ -28,7 +27,12 @@ def shop(world: World) -> World:
     assert first.days(SILVER) == dict.fromkeys((2, 3, 4), "append")
     assert first.days(MART) == dict.fromkeys((2, 3, 4), "rebuild")
     assert first.plan.runs == 1
-    return world
+
+
+@pytest.fixture
+def shop(world: World, made_once: MadeOnce) -> World:
+    """Three days of sales, planned and loaded."""
+    return world.as_after(three_days, made_once)
 
 
 def test_what_is_new_stale_or_named_is_planned_as_it_is_run_and_late_rows_were_said_to_follow(

@@ -18,6 +18,7 @@ from incremental_assets.delta import side_table
 from incremental_assets.maintenance import maintain
 from incremental_assets.operations.quarantined import QuarantineFilter, drop, in_quarantine
 from incremental_assets.verifying.verify import verify
+from incremental_assets_tests.made_once import MadeOnce
 from incremental_assets_tests.scenarios.test_interrupted import Died, die
 from incremental_assets_tests.scenarios.world import TABLES, World, sale, sales
 
@@ -25,14 +26,17 @@ DAY = "2017-01-05"
 SALES = TABLES["silver/sales"]
 
 
-@pytest.fixture
-def bad(world: World) -> World:
-    """A day with a row in quarantine, whose file has been repaired since."""
+def repaired(world: World) -> None:
     world.land("events", DAY, "a.jsonl", [*sales("a", DAY, 40), sale(None, DAY)])
     world.load(DAY, "bronze/events", "silver/sales")
     world.land("events", DAY, "a.jsonl", sales("a", DAY, 41))
     world.load(DAY, "bronze/events")
-    return world
+
+
+@pytest.fixture
+def bad(world: World, made_once: MadeOnce) -> World:
+    """A day with a row in quarantine, whose file has been repaired since."""
+    return world.as_after(repaired, made_once)
 
 
 def spoil(world: World, last_batch: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -18,9 +18,12 @@ from incremental_assets.days import parse_days
 from incremental_assets.lakehouse import Lakehouse, TableLoadResult
 from incremental_assets.plan import stale_days
 from incremental_assets.settings import Settings
+from incremental_assets_tests.made_once import MadeOnce
 
 TABLES = {table.name: table for table in tables()}
 LAST = date(2017, 3, 1)
+OF_SALES = ("bronze/events", "silver/sales", "gold/sales_mart")
+WITH_USERS = ("bronze/events", "bronze/users", "silver/sales", "silver/users", "gold/sales_mart")
 
 
 def sale(order_id: str | None, day: str, **fields: Any) -> dict[str, Any]:
@@ -43,10 +46,11 @@ def sales(prefix: str, day: str, number: int) -> list[dict[str, Any]]:
 
 
 class World:
-    """Lands rows, loads days, and reads what came of it."""
+    """Lands rows, loads days, and reads what came of it; of all tables, or of those named."""
 
-    def __init__(self, spark: SparkSession, settings: Settings) -> None:
+    def __init__(self, spark: SparkSession, settings: Settings, *names: str) -> None:
         self.settings = settings
+        self.tables = {name: t for name, t in TABLES.items() if not names or name in names}
         self.logged: list[str] = []
         self.lakehouse = Lakehouse(
             settings, tables(), lambda: spark, lambda: datetime.now(UTC), self.logged.append
@@ -57,7 +61,20 @@ class World:
         """A world with a lake of its own, over the same landing unless it has its own, too."""
         landing = f"{self.settings.landing}_{name}" if own_landing else self.settings.landing
         settings = replace(self.settings, lake=f"{self.settings.lake}_{name}", landing=landing)
-        return World(self.lakehouse._spark(), settings)
+        return World(self.lakehouse._spark(), settings, *self.tables)
+
+    def of(self, *names: str) -> World:
+        """The same world with these tables alone."""
+        return World(self.lakehouse._spark(), self.settings, *names)
+
+    def as_after(self, make: Callable[[World], None], made_once: MadeOnce) -> World:
+        """This world after `make`, which is done for the first test and copied for each."""
+
+        def of_its_own(settings: Settings) -> None:
+            make(World(self.lakehouse._spark(), settings, *self.tables))
+
+        made_once.copied(make, self.settings, of_its_own)
+        return self
 
     def land(self, feed: str, day: str, name: str, rows: Iterable[dict[str, Any] | str]) -> Path:
         path = Path(self.settings.landing) / feed / day / name
@@ -71,7 +88,7 @@ class World:
         wanted = list(parse_days(days))
         return {
             name: self.lakehouse.load(table, wanted)
-            for name, table in TABLES.items()
+            for name, table in self.tables.items()
             if not names or name in names
         }
 
@@ -79,7 +96,7 @@ class World:
         view = self.lakehouse.ledger.view()
         found = {
             name: [str(d) for d in stale_days(t, view, self.settings.start_date, LAST)]
-            for name, t in TABLES.items()
+            for name, t in self.tables.items()
             if t.upstreams
         }
         return {name: days for name, days in found.items() if days}
