@@ -103,12 +103,12 @@ def test_a_row_moves_to_another_day_in_the_same_commit(small: Small) -> None:
 
 def test_a_row_to_delete_deletes_its_key(small: Small) -> None:
     small.append(1, ("a", JAN_1, 1), ("b", JAN_1, 2))
-    gone = small.frame(2, ("a", JAN_1, 0), ("never there", JAN_1, 0)).withColumn(
+    deletes = small.frame(2, ("a", JAN_1, 0), ("never there", JAN_1, 0)).withColumn(
         TO_DELETE, F.lit(True)
     )
 
     merged, _ = merge(
-        Frames.over(small.session), gone, small.path, small.folder(2), ["id"], F.lit(True)
+        Frames.over(small.session), deletes, small.path, small.folder(2), ["id"], F.lit(True)
     )
     publish(merged.staged, small.transaction(2), replaced_files=merged.replaced)
 
@@ -118,10 +118,10 @@ def test_a_row_to_delete_deletes_its_key(small: Small) -> None:
 
 def test_the_last_row_of_a_table_can_be_deleted(small: Small) -> None:
     small.append(1, ("a", JAN_1, 1))
-    gone = small.frame(2, ("a", JAN_1, 0)).withColumn(TO_DELETE, F.lit(True))
+    deletes = small.frame(2, ("a", JAN_1, 0)).withColumn(TO_DELETE, F.lit(True))
 
     merged, _ = merge(
-        Frames.over(small.session), gone, small.path, small.folder(2), ["id"], F.lit(True)
+        Frames.over(small.session), deletes, small.path, small.folder(2), ["id"], F.lit(True)
     )
     publish(merged.staged, small.transaction(2), replaced_files=merged.replaced)
 

@@ -57,7 +57,7 @@ class Table:
         file.write_bytes(b"")
         touched(file, days_ago(age))
 
-    def gone(self, since: datetime) -> list[str]:
+    def removable(self, since: datetime) -> list[str]:
         return [file.path for file in unreferenced(self.path, since)]
 
 
@@ -79,7 +79,7 @@ def test_every_version_since_the_retention_began_stays_readable(root: Path) -> N
         assert read["_batch"].to_list() == [version]
     with pytest.raises(OSError, match=r"not found|No such file"):
         pl.read_delta(table.path, version=1)
-    assert table.gone(days_ago(7)) == []
+    assert table.removable(days_ago(7)) == []
 
 
 def test_a_file_stays_for_the_retention_from_when_it_was_replaced_and_not_from_when_it_was_written(
@@ -87,8 +87,8 @@ def test_a_file_stays_for_the_retention_from_when_it_was_replaced_and_not_from_w
 ) -> None:
     table = Table(root, 300, 6)
 
-    assert table.gone(days_ago(7)) == []
-    assert table.gone(days_ago(5)) == table.files[:1]
+    assert table.removable(days_ago(7)) == []
+    assert table.removable(days_ago(5)) == table.files[:1]
 
 
 def test_what_a_killed_load_staged_goes_with_its_checksums_and_folders_once_it_is_old(
@@ -125,7 +125,7 @@ def test_a_file_that_a_load_moves_while_files_are_listed_is_no_error(
 
     monkeypatch.setattr("incremental_assets.delta.vacuum.files_below", moved)
 
-    assert table.gone(days_ago(7)) == table.files[:1]
+    assert table.removable(days_ago(7)) == table.files[:1]
 
 
 def test_what_is_no_data_file_of_the_table_is_never_touched(root: Path) -> None:
@@ -135,7 +135,7 @@ def test_what_is_no_data_file_of_the_table_is_never_touched(root: Path) -> None:
         table.leave(name, 900)
     table.leave(f".{table.files[0]}.crc", 900)
 
-    assert table.gone(days_ago(0)) == []
+    assert table.removable(days_ago(0)) == []
 
 
 def test_a_log_that_was_cut_within_the_retention_cannot_tell_and_nothing_goes(root: Path) -> None:
@@ -145,14 +145,14 @@ def test_a_log_that_was_cut_within_the_retention_cannot_tell_and_nothing_goes(ro
         (root / "_delta_log" / f"{version:020d}.json").unlink()
 
     with pytest.raises(LakeError, match="its log goes back to version 3 only"):
-        table.gone(days_ago(7))
+        table.removable(days_ago(7))
 
 
 def test_a_table_that_is_younger_than_the_retention_keeps_what_it_ever_had(root: Path) -> None:
     table = Table(root, 3, 2, 1)
 
     assert version_at(table.path, days_ago(7)) == 0
-    assert table.gone(days_ago(7)) == []
+    assert table.removable(days_ago(7)) == []
 
 
 def test_a_log_that_cannot_tell_removes_nothing(root: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_log_that_cannot_tell_removes_nothing(root: Path) -> None:
     with pytest.raises(
         LakeError, match=r"gold/table: its log does not tell which files are needed"
     ):
-        table.gone(days_ago(7))
+        table.removable(days_ago(7))
 
 
 def test_files_of_versions_that_somebody_reads_stay(root: Path) -> None:

@@ -43,11 +43,11 @@ def history(frame: pl.DataFrame) -> list[tuple[Any, ...]]:
         for name, operation, at in (
             frame.filter(id=id_).sort("seq").select("name", "operation", "seq").rows()
         ):
-            gone = operation == "DELETE"
-            if now is not None and (gone or now[0] != name):
+            deleted = operation == "DELETE"
+            if now is not None and (deleted or now[0] != name):
                 found.append((id_, *now, at, False))
                 now = None
-            if now is None and not gone:
+            if now is None and not deleted:
                 now = (name, at)
         if now is not None:
             found.append((id_, *now, None, True))
