@@ -16,9 +16,9 @@ from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.judge import RuleResult
 from incremental_assets.quality.rules import fail, quarantined_share
 from incremental_assets.quality.types import Decimal, FieldType, Instant, Integer, Text
-from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.table import SameDay, Table
-from incremental_assets.writes import SCD2, Append, Merge, ReplaceDay
+from incremental_assets.writes import Merge, ReplaceDay
+from incremental_assets_tests.feeds import test_change_log as logs
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_rules import DAY, landed
 from incremental_assets_tests.feeds.world import Lake
@@ -105,27 +105,26 @@ def test_a_misfit_holds_its_day_or_is_left_out_where_its_column_says_so(lake: La
     assert details.to_list() == ['seats: "many" is no int']
 
 
-@pytest.mark.parametrize(
-    ("renamed", "message"),
-    [
-        ("ticketId", "ticket_id is in no row, and ticketId is, which nobody declared: renamed?"),
-        ("TICKET_ID", "ticket_id is in no row, and TICKET_ID is, which nobody declared: renamed?"),
-        ("code", "ticket_id is in no row"),
-    ],
-)
-def test_a_required_field_that_went_or_was_renamed_is_named(
-    lake: Lakes, renamed: str, message: str
-) -> None:
+def test_a_required_field_that_went_or_was_renamed_is_named(lake: Lakes) -> None:
     shop = lake(*tickets())
-    rows = [{renamed: f"t{n}", "price": 1, "at": f"{DAY}T10:00"} for n in range(3)]
+    lacks = "ticket_id is in no row"
+    renamed = {
+        "ticketId": f"{lacks}, and ticketId is, which nobody declared: renamed?",
+        "TICKET_ID": f"{lacks}, and TICKET_ID is, which nobody declared: renamed?",
+        "code": lacks,
+    }
+    for day, name in enumerate(renamed, start=5):
+        at = f"2017-01-0{day}T10:00"
+        rows = [{name: f"t{n}", "price": 1, "at": at} for n in range(3)]
+        shop.land("tickets", at[:10], "1.jsonl", rows)
 
-    found = load(shop, *rows)
+    results = shop.load("2017-01-05...2017-01-07")["silver/tickets"].days.values()
 
-    assert found["fields_present"].found == message
-    reason = found["state"].reason  # type: ignore[attr-defined]
-    assert reason.startswith("quarantined_share: 3 of 3 rows")
-    assert reason.endswith(f"({message})")
-    assert shop.reasons("silver/tickets") == [("ticket_id_not_null",)] * 3
+    for day, message in zip(results, renamed.values(), strict=True):
+        assert day.checks["fields_present"].found == message
+        assert day.reason.startswith("quarantined_share: 3 of 3 rows")
+        assert day.reason.endswith(f"({message})")
+    assert shop.reasons("silver/tickets") == [("ticket_id_not_null",)] * 9
 
 
 def test_an_optional_field_that_seems_to_be_renamed_is_a_warning(lake: Lakes) -> None:
@@ -158,58 +157,45 @@ def test_a_nested_change_is_kept_as_text_or_quarantined(lake: Lakes) -> None:
     assert rows["details"].to_list() == [['holder: {"name":"Bob"} is no string']]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "first", "later"),
-    [
-        (Integer(), Integer(wide=True), 7, 3_000_000_000),
-        (Decimal(precision=9, scale=2), Decimal(precision=18, scale=4), 1.25, 123456789.0625),
-        (Integer(), Decimal(precision=18, scale=4), 7, 7.5),
-    ],
-)
-def test_a_declared_type_that_grew_widens_the_column(
-    lake: Lakes, old: FieldType, new: FieldType, first: float, later: float
-) -> None:
-    shop = lake(*tickets(fee=old))
-    load(shop, ticket("a", fee=first), ticket("b", fee=first))
-    grown = shop.with_tables(*tickets(fee=new))
+GROWN = {  # of each field: the type before and after, a value of each
+    "pieces": (Integer(), Integer(wide=True), 7, 3_000_000_000),
+    "fee": (Decimal(precision=9, scale=2), Decimal(precision=18, scale=4), 1.25, 123456789.0625),
+    "weight": (Integer(), Decimal(precision=18, scale=4), 7, 7.5),
+}
 
-    load(grown, ticket("b", fee=later, price=3), ticket("c", fee=later), file="2.jsonl")
 
-    found = [(id_, float(fee)) for id_, fee in grown.rows("silver/tickets", "ticket_id", "fee")]
-    assert found == [("a", first), ("b", later), ("c", later)]
+def test_declared_types_that_grew_widen_their_columns(lake: Lakes) -> None:
+    def declared(which: int) -> tuple[Table, Table]:
+        return tickets(**{name: types[which] for name, types in GROWN.items()})
+
+    first = {name: value for name, (_, _, value, _) in GROWN.items()}
+    later = {name: value for name, (_, _, _, value) in GROWN.items()}
+    shop = lake(*declared(0))
+    load(shop, ticket("a", **first), ticket("b", **first))
+    grown = shop.with_tables(*declared(1))
+
+    load(grown, ticket("b", **later | {"price": 3}), ticket("c", **later), file="2.jsonl")
+
+    def found(lake: Lake) -> list[tuple[Any, ...]]:
+        rows = lake.rows("silver/tickets", "ticket_id", *GROWN)
+        return [(id_, *map(float, values)) for id_, *values in rows]
+
+    small, large = tuple(first.values()), tuple(later.values())
+    assert found(grown) == [("a", *small), ("b", *large), ("c", *large)]
     assert any("no longer" in line and "was rewritten" in line for line in grown.logged)
     assert grown.stale() == {}
-    again = grown.another("whole")
-    again.load(DAY)
-    whole = [(i, float(fee)) for i, fee in again.rows("silver/tickets", "ticket_id", "fee")]
-    assert whole == found
+    whole = grown.another("whole")
+    whole.load(DAY)
+    assert found(whole) == found(grown)
 
 
-@pytest.mark.parametrize("write", [Merge(), SCD2()])
-def test_a_key_of_a_log_widens_with_what_lies_next_to_the_table(
-    lake: Lakes, write: Merge | SCD2
-) -> None:
-    def users(kind: FieldType) -> tuple[Table, Table]:
-        bronze = Table(
-            name="bronze/users",
-            description="A log.",
-            reads=(LandedFiles("users"),),
-            changes=ChangeLog(),
-            write=Append(),
-        )
-        silver = Table(
-            name="silver/users",
-            description="Users.",
-            reads=(SameDay(bronze),),
-            key=("id",),
-            schema=Contract(id=kind, name=Text()),
-            write=write,
-        )
-        return bronze, silver
+def test_a_key_of_a_log_widens_with_what_lies_next_to_the_table(lake: Lakes) -> None:
+    def users(kind: FieldType) -> tuple[Table, ...]:
+        bronze, *silvers = logs.both_ways(ChangeLog())
+        contract = Contract(id=kind, name=Text())
+        return bronze, *(replace(silver, schema=contract) for silver in silvers)
 
-    def event(op: str, seq: int, id_: int, **row: Any) -> dict[str, Any]:
-        return {"operation": op, "sequence_num": seq, "id": id_, **row}
-
+    event = logs.event
     shop = lake(*users(Integer()))
     first = [
         event("INSERT", 1, 1, name="A"),
@@ -225,37 +211,36 @@ def test_a_key_of_a_log_widens_with_what_lies_next_to_the_table(
 
     whole = grown.another("whole")
     whole.load(DAY)
-    shown = [c for c in whole.frame("silver/users").columns if not c.startswith("_")]
-    assert grown.rows("silver/users", *shown) == whole.rows("silver/users", *shown)
-    assert (3_000_000_000, "C") in grown.rows("silver/users", "id", "name")
+    for name in ("silver/users", "silver/versions"):
+        shown = [c for c in whole.frame(name).columns if not c.startswith("_")]
+        assert grown.rows(name, *shown) == whole.rows(name, *shown)
+        assert (3_000_000_000, "C") in grown.rows(name, "id", "name")
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        (
-            Integer(wide=True),
+def test_a_declared_type_that_shrank_is_refused_and_nothing_is_lost(lake: Lakes) -> None:
+    old: dict[str, FieldType] = {
+        "pieces": Integer(wide=True),
+        "fee": Decimal(),
+        "weight": Integer(),
+    }
+    shop = lake(*tickets(**old))
+    load(shop, ticket("a", pieces=5, fee=5, weight=5))
+    shop.land("tickets", DAY, "2.jsonl", [ticket("b", pieces=6, fee=6, weight=6)])
+    shrunk: dict[str, tuple[FieldType, str]] = {
+        "pieces": (
             Integer(),
-            "fee is bigint in the table and declared as int, which is narrower",
+            "pieces is bigint in the table and declared as int, which is narrower",
         ),
-        (
-            Decimal(),
+        "fee": (
             Decimal(precision=9, scale=2),
             r"declared as decimal\(9,2\), which is narrower",
         ),
-        (Integer(), Text(), "declared as string, which is another type"),
-    ],
-)
-def test_a_declared_type_that_shrank_is_refused_and_nothing_is_lost(
-    lake: Lakes, old: FieldType, new: FieldType, message: str
-) -> None:
-    shop = lake(*tickets(fee=old))
-    load(shop, ticket("a", fee=5))
-    changed = shop.with_tables(*tickets(fee=new))
-
-    with pytest.raises(DefinitionError, match=message):
-        load(changed, ticket("b", fee=6), file="2.jsonl")
-    load(shop, file="3.jsonl")
+        "weight": (Text(), "declared as string, which is another type"),
+    }
+    for name, (kind, message) in shrunk.items():
+        with pytest.raises(DefinitionError, match=message):
+            shop.with_tables(*tickets(**old | {name: kind})).load(DAY)
+    shop.load(DAY)
 
     assert shop.rows("silver/tickets", "ticket_id") == [("a",), ("b",)]
 

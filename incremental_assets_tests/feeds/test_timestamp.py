@@ -64,16 +64,25 @@ def statuses(lake: Lake) -> list[tuple[Any, ...]]:
     return lake.rows("silver/orders", "order_id", "status", "dt")
 
 
-@pytest.fixture
-def shop(lake: Lakes) -> Lake:
+def unloaded(lake: Lakes) -> Lake:
     made = lake(*tables())
     made.put_delta("orders", orders(*FIRST))
     return made
 
 
-def test_rows_land_on_the_day_that_they_changed(shop: Lake) -> None:
-    shop.load("2017-01-05...2017-01-06")
+def two_days(lake: Lakes) -> Lake:
+    made = unloaded(lake)
+    made.load("2017-01-05...2017-01-06")
+    return made
 
+
+@pytest.fixture
+def shop(lake: Lakes) -> Lake:
+    """Two days of orders are loaded."""
+    return lake.copy_of(two_days)
+
+
+def test_rows_land_on_the_day_that_they_changed_and_start_no_batch_again(shop: Lake) -> None:
     assert shop.bronze("bronze/orders", "order_id") == [
         ("2017-01-05", "a"),
         ("2017-01-05", "b"),
@@ -85,22 +94,8 @@ def test_rows_land_on_the_day_that_they_changed(shop: Lake) -> None:
         ("c", "paid", "2017-01-06"),
     ]
 
-
-def test_a_day_is_loaded_alone_and_the_others_are_still_new(shop: Lake) -> None:
-    assert shop.pending_days("bronze/orders") == ["2017-01-05", "2017-01-06"]
-
-    shop.load("2017-01-06")
-
-    assert [order for _, order in shop.bronze("bronze/orders", "order_id")] == ["c"]
-    assert shop.pending_days("bronze/orders") == ["2017-01-05"]
-
-
-def test_a_source_that_did_not_change_starts_no_batch(shop: Lake) -> None:
-    shop.load("2017-01-05...2017-01-06")
     before = shop.versions(), len(shop.lakehouse.ledger.view().table("bronze/orders").entries)
-
     again = shop.load("2017-01-05...2017-01-06")
-
     assert states(again, "bronze/orders") == ["idle", "idle"]
     assert (
         shop.versions(),
@@ -109,8 +104,17 @@ def test_a_source_that_did_not_change_starts_no_batch(shop: Lake) -> None:
     assert shop.pending_days("bronze/orders") == []
 
 
+def test_a_day_is_loaded_alone_and_the_others_are_still_new(lake: Lakes) -> None:
+    shop = unloaded(lake)
+    assert shop.pending_days("bronze/orders") == ["2017-01-05", "2017-01-06"]
+
+    shop.load("2017-01-06", "bronze/orders")
+
+    assert [order for _, order in shop.bronze("bronze/orders", "order_id")] == ["c"]
+    assert shop.pending_days("bronze/orders") == ["2017-01-05"]
+
+
 def test_an_order_that_changes_moves_to_its_new_day_and_only_that_is_read(shop: Lake) -> None:
-    shop.load("2017-01-05...2017-01-06")
     shop.put_delta("orders", orders(("a", "shipped", "07 08:00"), *FIRST[1:]))
 
     # The old day has a row less, so it is looked at as well, and nothing new is found there.
@@ -124,10 +128,9 @@ def test_an_order_that_changes_moves_to_its_new_day_and_only_that_is_read(shop: 
 
 
 def test_rows_at_the_watermarks_own_instant_are_neither_lost_nor_doubled(shop: Lake) -> None:
-    shop.load("2017-01-05...2017-01-06")
     shop.put_delta("orders", orders(*FIRST, ("d", "paid", "06 09:00"), ("e", "paid", "06 08:59")))
 
-    shop.load("2017-01-06")
+    shop.load("2017-01-06", "bronze/orders")
 
     landed = [order for day, order in shop.bronze("bronze/orders", "order_id") if "06" in day]
     assert landed == ["c", "d"]  # e is below the watermark, and there is no lookback
@@ -139,17 +142,17 @@ def test_rows_at_the_watermarks_own_instant_are_neither_lost_nor_doubled(shop: L
 def test_a_lag_reads_again_below_the_watermark_and_doubles_nothing(lake: Lakes) -> None:
     shop = lake(*tables(lookback=timedelta(hours=1)))
     shop.put_delta("orders", orders(*FIRST))
-    shop.load("2017-01-05...2017-01-06")
+    shop.load("2017-01-05...2017-01-06", "bronze/orders")
     shop.put_delta("orders", orders(*FIRST, ("e", "paid", "06 08:59"), ("f", "paid", "06 07:00")))
 
-    shop.load("2017-01-06")
+    shop.load("2017-01-06", "bronze/orders")
 
     landed = [order for day, order in shop.bronze("bronze/orders", "order_id") if "06" in day]
     assert landed == ["c", "e"]
     assert any("1 rows of 2017-01-06 came again, or late" in line for line in shop.logged)
     whole_days = shop.with_tables(*tables(lookback=timedelta(days=1)))
     whole_days.put_delta("orders", orders(*FIRST, *(("g", "paid", "06 00:01"),)))
-    whole_days.load("2017-01-06")
+    whole_days.load("2017-01-06", "bronze/orders")
     landed = [order for day, order in shop.bronze("bronze/orders", "order_id") if "06" in day]
     assert landed == ["c", "e", "g"]
 
@@ -175,11 +178,11 @@ def test_rows_without_a_timestamp_are_todays_and_are_taken_once(
     shop = lake(*tables(nulls=nulls))
     shop.put_delta("orders", orders(*FIRST, ("x", "paid", None)))
 
-    shop.load("2017-01-05...2017-01-06")
+    shop.load("2017-01-05...2017-01-06", "bronze/orders")
     assert ("None", "x") not in [(str(d), o) for d, o in shop.bronze("bronze/orders", "order_id")]
     for extra in ("p", "q"):
         shop.put_delta("orders", orders(*FIRST, ("x", "paid", None), (extra, "paid", "10 09:00")))
-        shop.load("2017-01-10")
+        shop.load("2017-01-10", "bronze/orders")
 
     none = [(str(d), o) for d, o in shop.bronze("bronze/orders", "order_id") if o == "x"]
     assert none == landed
@@ -200,19 +203,19 @@ def test_a_timestamp_of_the_future_does_not_silence_the_source(lake: Lakes) -> N
     shop = lake(*tables())
     shop.put_delta("orders", orders(*FIRST, ("y", "paid", "10 13:00"), ("z", "paid", "25 00:00")))
 
-    shop.load("2017-01-10")
+    shop.load("2017-01-10", "bronze/orders")
     assert shop.reasons("bronze/orders") == [("updated_at_in_future",)] * 2
     assert any("do not move the watermark" in line for line in shop.logged)
 
     shop.put_delta("orders", orders(*FIRST, ("y", "paid", "10 13:00"), ("w", "paid", "10 11:00")))
-    shop.load("2017-01-10")
+    shop.load("2017-01-10", "bronze/orders")
 
     assert shop.bronze("bronze/orders", "order_id") == [("2017-01-10", "w")]
     assert len(shop.reasons("bronze/orders")) == 2  # y was quarantined once
 
     shop.now = datetime(2017, 1, 10, 14, tzinfo=UTC)
     shop.put_delta("orders", orders(*FIRST, ("y", "paid", "10 13:00"), ("v", "paid", "10 13:59")))
-    shop.load("2017-01-10")
+    shop.load("2017-01-10", "bronze/orders")
     assert [order for _, order in shop.bronze("bronze/orders", "order_id")] == ["v", "w", "y"]
 
 
@@ -221,12 +224,12 @@ def test_a_row_of_the_future_that_is_loaded_is_not_loaded_again_when_its_day_com
 ) -> None:
     shop = lake(*tables(future="include"))
     shop.put_delta("orders", orders(("z", "paid", "12 08:00")))
-    shop.load("2017-01-10")
+    shop.load("2017-01-10", "bronze/orders")
     assert shop.bronze("bronze/orders", "order_id") == [("2017-01-12", "z")]
 
     shop.now = datetime(2017, 1, 12, 9, tzinfo=UTC)
     shop.put_delta("orders", orders(("z", "paid", "12 08:00"), ("v", "paid", "12 07:00")))
-    shop.load("2017-01-12")
+    shop.load("2017-01-12", "bronze/orders")
 
     assert [order for _, order in shop.bronze("bronze/orders", "order_id")] == ["v", "z"]
 
@@ -244,7 +247,8 @@ def test_any_format_of_a_source_is_read_the_same_way(lake: Lakes, kind: str) -> 
             text = frame.with_columns(pl.col("updated_at").dt.strftime("%Y-%m-%dT%H:%M:%SZ"))
             write = text.write_ndjson if kind == "json" else text.write_csv
             write(folder / f"{part}.{'jsonl' if kind == 'json' else 'csv'}")
-        shop.load("2017-01-05...2017-01-06")
+        shop.load("2017-01-05...2017-01-06", "bronze/orders")
+    shop.load("2017-01-05...2017-01-06", "silver/orders")
 
     assert statuses(shop) == [
         ("a", "paid", "2017-01-05"),
@@ -255,7 +259,6 @@ def test_any_format_of_a_source_is_read_the_same_way(lake: Lakes, kind: str) -> 
 
 
 def test_another_column_is_refused_because_its_watermark_means_nothing_there(shop: Lake) -> None:
-    shop.load("2017-01-05...2017-01-06")
     bronze, silver = tables()
     bronze = replace(bronze, changes=Timestamp("created_at"))
     shop.put_delta("orders", orders(*FIRST, ("d", "paid", "06 10:00")))
@@ -282,7 +285,7 @@ def test_a_source_that_has_never_landed_is_empty_and_one_that_is_gone_is_an_erro
     assert f"bronze/orders: nothing has landed at {shop.source('orders')} yet" in shop.logged
 
     shop.put_delta("orders", orders(*FIRST))
-    shop.load("2017-01-05")
+    shop.load("2017-01-05", "bronze/orders")
     shutil.rmtree(shop.source("orders"))
     with pytest.raises(SourceError, match="There is nothing at"):
         shop.load("2017-01-05", "bronze/orders")
@@ -307,10 +310,10 @@ def test_a_watermark_of_ones_own_is_asked(lake: Lakes) -> None:
     bronze = replace(bronze, changes=AnHourBehind("updated_at"))
     shop = lake(bronze, silver)
     shop.put_delta("orders", orders(*FIRST))
-    shop.load("2017-01-06")
+    shop.load("2017-01-06", "bronze/orders")
     shop.put_delta("orders", orders(*FIRST, ("e", "paid", "06 08:30"), ("f", "paid", "06 07:30")))
 
-    shop.load("2017-01-06")
+    shop.load("2017-01-06", "bronze/orders")
 
     entries = shop.lakehouse.ledger.view().table("bronze/orders").committed
     assert {entry.high for entry in entries} == {"2017-01-06T08:00:00.000000Z"}
