@@ -82,7 +82,7 @@ class Between:
 def test_a_load_that_claims_before_a_manual_decision_is_recorded_and_the_decision_is_refused(
     lake: Lakes, decided: str, without_lock: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shop = station(lake)
+    shop = lake.copy_of(station)
     ledger = shop.lakehouse.ledger
     load = Between(shop, monkeypatch)
     transact_on = ledger.transact_on
@@ -111,7 +111,7 @@ def test_a_load_that_claims_before_a_manual_decision_is_recorded_and_the_decisio
 def test_a_load_that_planned_before_a_manual_decision_is_reported(
     lake: Lakes, without_lock: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shop = station(lake)
+    shop = lake.copy_of(station)
     claim = TableSteps.claim
 
     def late(*args: Any) -> Any:

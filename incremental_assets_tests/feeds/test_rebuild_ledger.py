@@ -42,6 +42,22 @@ def load(shop: Lake) -> None:
     shop.load_stale()
 
 
+def loaded(lake: Lakes, make: Callable[[Lakes], Lake]) -> Lake:
+    """With the tables as they were before their last load, in `_copy`."""
+    shop = lake.copy_of(make)
+    for name in (LEDGER, BRONZE):
+        if Path(shop.path(name)).exists():
+            shutil.copytree(shop.path(name), shop.path(f"_copy/{name}"))
+    load(shop)
+    return shop
+
+
+def put_back(shop: Lake, name: str) -> None:
+    """As it was before the last load."""
+    shutil.rmtree(shop.path(name))
+    shutil.copytree(shop.path(f"_copy/{name}"), shop.path(name))
+
+
 def rebuilt(shop: Lake, *names: str) -> Done:
     """By another process, which has not read the ledger."""
     other = shop.with_tables(*shop.tables.values())
@@ -81,8 +97,7 @@ def test_after_a_lost_ledger_nothing_is_lost_and_nothing_doubled(
     lake: Lakes, feed: str, is_cut: bool
 ) -> None:
     make, rows = FEEDS[feed]
-    shop = make(lake)
-    load(shop)
+    shop = lake.copy_of(loaded, make)
     before = rows(shop)
     numbers = {name: transaction(shop.path(name), name) for name in shop.tables}
     if is_cut:
@@ -110,12 +125,9 @@ def test_after_a_lost_ledger_nothing_is_lost_and_nothing_doubled(
 
 
 def test_after_an_older_ledger_only_the_tables_that_are_named_are_rebuilt(lake: Lakes) -> None:
-    shop = trains(lake)
-    shutil.copytree(shop.path(LEDGER), shop.path("_copy"))
-    load(shop)
+    shop = lake.copy_of(loaded, trains)
     before = of_trains(shop)
-    shutil.rmtree(shop.path(LEDGER))
-    shutil.copytree(shop.path("_copy"), shop.path(LEDGER))
+    put_back(shop, LEDGER)
     gold = shop.with_tables(*shop.tables.values()).lakehouse.ledger.view().table("gold/per_train")
     with pytest.raises(LedgerError, match="older than the table"):
         load(shop)
@@ -137,13 +149,10 @@ def test_after_an_older_ledger_only_the_tables_that_are_named_are_rebuilt(lake: 
 def test_after_an_older_table_its_numbers_go_on_above_those_that_others_have_read(
     lake: Lakes,
 ) -> None:
-    shop = trains(lake)
-    shutil.copytree(shop.path(BRONZE), shop.path("_copy"))
-    load(shop)
+    shop = lake.copy_of(loaded, trains)
     before = of_trains(shop)
     last = shop.lakehouse.ledger.view().table(BRONZE).last_batch
-    shutil.rmtree(shop.path(BRONZE))
-    shutil.copytree(shop.path("_copy"), shop.path(BRONZE))
+    put_back(shop, BRONZE)
 
     rebuilt(shop, BRONZE)
     shop = shop.with_tables(*shop.tables.values())
@@ -161,8 +170,7 @@ def test_after_an_older_table_its_numbers_go_on_above_those_that_others_have_rea
 
 
 def test_a_silver_table_that_is_gone_starts_empty_and_is_loaded_again(lake: Lakes) -> None:
-    shop = trains(lake)
-    load(shop)
+    shop = lake.copy_of(loaded, trains)
     before = of_trains(shop)
     shutil.rmtree(shop.path(SILVER))
 
@@ -175,7 +183,7 @@ def test_a_silver_table_that_is_gone_starts_empty_and_is_loaded_again(lake: Lake
 
 
 def test_a_ledger_that_cannot_be_read_is_rebuilt_for_all_tables_only(lake: Lakes) -> None:
-    shop = trains(lake)
+    shop = lake.copy_of(trains)
     before = of_trains(shop)
     for file in Path(shop.path(LEDGER), "_delta_log").iterdir():
         file.write_text("{broken")
