@@ -59,7 +59,7 @@ def landed(lake: Lake) -> list[int]:
     return sorted(int(n) for _, n in lake.bronze("bronze/movements", "id"))
 
 
-def test_movements_lie_on_their_days_and_come_once(lake: Lakes) -> None:
+def test_movements_lie_on_their_days_and_come_once_late_ones_too(lake: Lakes) -> None:
     stock = lake(*tables())
     stock.put_parquet("movements", "1.parquet", movements(*FIRST))
     stock.load("2017-01-05...2017-01-06")
@@ -72,29 +72,22 @@ def test_movements_lie_on_their_days_and_come_once(lake: Lakes) -> None:
     assert stock.rows("silver/movements", "id", "dt")[-2:] == [(5, "2017-01-06"), (6, "2017-01-07")]
     assert stock.pending_days("bronze/movements") == []
 
-
-def test_a_late_movement_makes_its_own_day_stale(lake: Lakes) -> None:
-    stock = lake(*tables())
-    stock.put_parquet("movements", "1.parquet", movements(*FIRST))
-    stock.load("2017-01-05...2017-01-06")
-    stock.put_parquet("movements", "2.parquet", movements((5, "05 12:00")))
-
+    stock.put_parquet("movements", "3.parquet", movements((7, "05 12:00")))
     assert stock.pending_days("bronze/movements") == ["2017-01-05"]
     stock.load("2017-01-05", "bronze/movements")
-
-    assert stock.stale() == {"silver/movements": ["2017-01-05"]}
+    assert stock.stale() == {"silver/movements": ["2017-01-05"]}  # its own day
     stock.load_stale()
-    assert (5, "2017-01-05") in stock.rows("silver/movements", "id", "dt")
+    assert (7, "2017-01-05") in stock.rows("silver/movements", "id", "dt")
 
 
 def test_gaps_are_named_and_their_rows_are_loaded_when_they_come(lake: Lakes) -> None:
     stock = lake(*tables())
     stock.put_parquet("movements", "1.parquet", movements((1, "05 10:00"), (4, "05 11:00")))
-    stock.load("2017-01-05")
+    stock.load("2017-01-05", "bronze/movements")
     assert any("gaps: 2…3" in line for line in stock.logged)
 
     stock.put_parquet("movements", "2.parquet", movements((3, "05 10:30")))
-    stock.load("2017-01-05")
+    stock.load("2017-01-05", "bronze/movements")
 
     assert landed(stock) == [1, 3, 4]
 
@@ -103,8 +96,8 @@ def test_days_out_of_order_are_no_gap_because_the_source_has_their_numbers(lake:
     stock = lake(*tables(on_gap="fail"))
     stock.put_parquet("movements", "1.parquet", movements(*FIRST))
 
-    stock.load("2017-01-06")
-    stock.load("2017-01-05")
+    stock.load("2017-01-06", "bronze/movements")
+    stock.load("2017-01-05", "bronze/movements")
 
     assert landed(stock) == [1, 2, 3, 4]
 
@@ -114,17 +107,17 @@ def test_a_gap_fails_or_waits_as_it_is_reported(lake: Lakes) -> None:
     strict = lake(*tables(on_gap="fail"))
     strict.put_parquet("movements", "1.parquet", rows)
     with pytest.raises(SourceError, match="gaps: 3"):
-        strict.load("2017-01-05")
+        strict.load("2017-01-05", "bronze/movements")
 
     patient = lake(*tables(on_gap="wait", deadline=timedelta(hours=1)))
-    patient.load("2017-01-05")
+    patient.load("2017-01-05", "bronze/movements")
     assert landed(patient) == [1, 2]
     assert patient.pending_days("bronze/movements") == [
         "2017-01-05"
     ]  # it waits, and is asked again
 
     patient.now = datetime(2017, 1, 10, 13, 1, tzinfo=UTC)
-    patient.load("2017-01-05")
+    patient.load("2017-01-05", "bronze/movements")
     assert landed(patient) == [1, 2, 4]
     assert patient.pending_days("bronze/movements") == []
 
@@ -133,11 +126,11 @@ def test_without_a_day_of_their_own_movements_land_on_the_day_of_the_load(lake: 
     stock = lake(*tables(day=None))
     stock.put_parquet("movements", "1.parquet", movements((1, "05 10:00"), (3, "05 11:00")))
     assert stock.pending_days("bronze/movements") == ["2017-01-10"]
-    stock.load("2017-01-05...2017-01-10")
+    stock.load("2017-01-05...2017-01-10", "bronze/movements")
     stock.put_parquet("movements", "2.parquet", movements((2, "05 10:30"), (4, "06 10:00")))
     stock.now = datetime(2017, 1, 11, 8, tzinfo=UTC)
-    stock.load("2017-01-11")
-    stock.load("2017-01-11")
+    stock.load("2017-01-11", "bronze/movements")
+    stock.load("2017-01-11", "bronze/movements")
 
     assert [(day, int(n)) for day, n in stock.bronze("bronze/movements", "id")] == [
         ("2017-01-10", 1),
@@ -152,12 +145,12 @@ def test_numbers_that_are_missing_are_refused_or_taken_once(lake: Lakes) -> None
     strict = lake(*tables())
     strict.put_parquet("movements", "1.parquet", rows)
     with pytest.raises(SourceError, match=r"1 of . new rows have no id"):
-        strict.load("2017-01-05")
+        strict.load("2017-01-05", "bronze/movements")
 
     open_minded = lake(*tables(nulls="include"))
-    open_minded.load("2017-01-05")
+    open_minded.load("2017-01-05", "bronze/movements")
     open_minded.put_parquet("movements", "2.parquet", movements((2, "05 12:00")))
-    open_minded.load("2017-01-05")
+    open_minded.load("2017-01-05", "bronze/movements")
     assert len(open_minded.bronze("bronze/movements")) == 3
 
 
@@ -167,4 +160,4 @@ def test_a_column_of_fractions_is_no_sequence(lake: Lakes) -> None:
     stock.put_parquet("movements", "1.parquet", movements(*FIRST).with_columns(weight=1.5))
 
     with pytest.raises(SourceError, match="cannot be ordered as a sequence"):
-        stock.load("2017-01-05")
+        stock.load("2017-01-05", "bronze/movements")
