@@ -42,7 +42,7 @@ def three_days(lake: Lakes, kind: Kind) -> Lake:
 
 @pytest.mark.parametrize("kind", KEYED, ids=lambda kind: kind.name)
 def test_a_day_whose_repaired_file_is_held_keeps_what_it_shows(lake: Lakes, kind: Kind) -> None:
-    stock = three_days(lake, kind)
+    stock = lake.copy_of(three_days, kind)
     stock.land("stock", LAST, "1.jsonl", [row(3), row(30, amount=-1)])
     assert states(stock.load(LAST), SILVER) == ["held"]
 
@@ -53,7 +53,7 @@ def test_a_day_whose_repaired_file_is_held_keeps_what_it_shows(lake: Lakes, kind
 
 @pytest.mark.parametrize("kind", KEYED[:2], ids=lambda kind: kind.name)
 def test_a_ledger_made_from_the_logs_loses_no_held_day(lake: Lakes, kind: Kind) -> None:
-    stock = three_days(lake, kind)
+    stock = lake.copy_of(three_days, kind)
     stock.land("stock", LAST, "2.jsonl", [row(30, amount=-1)])
     assert states(stock.load(LAST), SILVER) == ["held"]
     shutil.rmtree(stock.path("_ledger"))
@@ -66,7 +66,7 @@ def test_a_ledger_made_from_the_logs_loses_no_held_day(lake: Lakes, kind: Kind) 
 
 
 def test_a_side_table_that_was_left_half_made_does_not_block_a_rebuild(lake: Lakes) -> None:
-    stock = three_days(lake, KEYED[1])
+    stock = lake.copy_of(three_days, KEYED[1])
     beside = f"{stock.path(SILVER)}/_beside"
     shutil.rmtree(beside, ignore_errors=True)
     ensure_table(beside, f"beside {SILVER}", SIDE_COLUMNS, ())

@@ -249,7 +249,7 @@ def test_a_day_with_unusually_few_rows_is_held(lake: Lakes) -> None:
 
 def test_a_delivery_that_fails_stays_in_the_landing_until_it_is_whole(lake: Lakes) -> None:
     few = row_count(at_least=3)
-    trains = lake(landed("bookings", *fail(few)), bookings())
+    trains = lake(landed("bookings", *fail(few)))
     trains.land("bookings", DAY, "1.jsonl", [booking("a", "1")])
 
     held = load(trains, "bronze/bookings")

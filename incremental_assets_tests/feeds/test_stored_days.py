@@ -23,7 +23,6 @@ from incremental_assets.sources.stored import Stored
 from incremental_assets.table import Table
 from incremental_assets.writes import Append
 from incremental_assets_tests.event_log import EventLog, records_read
-from incremental_assets_tests.feeds import test_timestamp as timestamp
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_sequence import movements
 from incremental_assets_tests.feeds.test_timestamp import FIRST, orders
@@ -58,7 +57,7 @@ def put(shop: Lake, kind: str, rows: pl.DataFrame) -> None:
 
 @pytest.mark.parametrize("kind", ["delta", "parquet", "json"])
 def test_a_row_that_changes_and_keeps_its_timestamp_is_loaded(lake: Lakes, kind: str) -> None:
-    shop = lake(*timestamp.tables())
+    shop = lake(bronze(Timestamp("updated_at")))
     put(shop, kind, orders(*FIRST))
     shop.load("2017-01-05...2017-01-06")
 
