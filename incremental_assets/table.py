@@ -21,7 +21,7 @@ from incremental_assets.quality.row_rules import KEY_COMPLETE, key_complete, req
 from incremental_assets.quality.rule import RowRule, Rule, Severity
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.source import Source
-from incremental_assets.table_checks import check_table
+from incremental_assets.table_checks import check_kinds, check_table
 from incremental_assets.writes import SCD2, Append, Merge, RecomputeKeys, ReplaceDay
 
 Layer = Literal["bronze", "silver", "gold"]
@@ -125,6 +125,7 @@ class Table:
             raise DefinitionError(
                 f"Table name {self.name!r}: expected bronze/…, silver/… or gold/… in lower case."
             )
+        check_kinds(self)
         rules = [rule for rule in self.rules if rule.name != KEY_COMPLETE]
         object.__setattr__(self, "rules", (*rules, *self._required()))
         check_table(self)

@@ -25,6 +25,21 @@ if TYPE_CHECKING:
 LEAST_FRESH = timedelta(minutes=5)
 
 
+def check_kinds(table: Table) -> None:
+    """Raise DefinitionError for a tuple that lacks its comma, and days that are no timedelta."""
+    for name, columns in (("key", table.key), ("version_by", table.version_by)):
+        if isinstance(columns, str):
+            raise DefinitionError(
+                f"{table.name}: {name} is {columns!r}; expected a tuple of columns: ({columns!r},)."
+            )
+    late = table.allowed_lateness
+    if not (late is None or late == "default" or isinstance(late, timedelta)):
+        raise DefinitionError(
+            f"{table.name}: allowed_lateness is {late!r}; expected a timedelta, such as "
+            "timedelta(days=7), 'default' for the setting, or None: for ever."
+        )
+
+
 def check_table(table: Table) -> None:
     """Raise DefinitionError, naming the table, for what contradicts itself or cannot be loaded."""
     names = [rule.name for rule in table.rules]

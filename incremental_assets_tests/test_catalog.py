@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from incremental_assets.catalog import table_named, tables, tables_of
 from incremental_assets.errors import DefinitionError
+from incremental_assets.retail.silver.sales import SALES
 
 HEAD = """
 from incremental_assets.writes import Append, Merge
@@ -96,3 +99,16 @@ def test_rules_whose_tables_read_each_other_are_refused(package: Package) -> Non
 def test_an_unknown_table_is_reported_the_name_that_comes_near(name: str, told: str) -> None:
     with pytest.raises(DefinitionError, match=told):
         table_named(tables(), name)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"key": "order_id"}, r"key is 'order_id'; expected a tuple of columns: \('order_id',\)"),
+        ({"version_by": "at"}, r"version_by is 'at'; expected a tuple of columns: \('at',\)"),
+        ({"allowed_lateness": 7}, "allowed_lateness is 7; expected a timedelta"),
+    ],
+)
+def test_a_value_of_another_kind_is_refused_by_its_name(given: dict[str, Any], told: str) -> None:
+    with pytest.raises(DefinitionError, match=told):
+        replace(SALES, **given)

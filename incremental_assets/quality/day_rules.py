@@ -25,6 +25,8 @@ def quarantined_share(at_most: float, min_rows: int = 1) -> DayRule:
 
     Fewer rows than `min_rows` hold no day: of a log with ten events a day one is a tenth.
     """
+    if not 0 <= at_most < 1:
+        raise DefinitionError(f"quarantined_share({at_most}): give a share from 0 to below 1.")
 
     def judge(day: DayCounts) -> Verdict:
         share = day.total_quarantined / day.total_rows if day.total_rows else 0.0

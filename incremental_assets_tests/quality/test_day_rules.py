@@ -15,6 +15,7 @@ from incremental_assets.quality.rules import (
     distinct_count,
     fresh,
     null_share,
+    quarantined_share,
     row_count,
     usual_row_count,
 )
@@ -102,6 +103,7 @@ def test_a_day_is_fresh_up_to_its_end_or_to_now() -> None:
         lambda: usual_row_count(0),
         lambda: usual_row_count(0.5, days=3, min_days=4),
         lambda: null_share("v", 1),
+        lambda: quarantined_share(5),
         lambda: distinct_count("v", 3, 2),
         lambda: fresh("v", timedelta(0)),
     ],

@@ -92,12 +92,10 @@ def show(settings: Settings, tables: Sequence[Table], days: DayRange | None, out
     _show_best(best_products(settings, days), out)
     week = _next_week(settings, tables)
     out.print(
-        Text.from_markup(
-            "\nNext: [bold]make dev[/] opens the UI; land more with [bold].venv/bin/"
-            f"incremental-assets demo land --from {week.first} --to {week.last}[/] "
-            "and load it with [bold].venv/bin/incremental-assets run[/]."
-        )
+        Text.from_markup("\nNext: [bold]make dev[/] opens the UI; land more, and load it, with")
     )
+    for command in (f"demo land --from {week.first} --to {week.last}", "run"):
+        out.print(Text(f"  .venv/bin/incremental-assets {command}", "bold"), soft_wrap=True)
 
 
 def _next_week(settings: Settings, tables: Sequence[Table]) -> DayRange:
