@@ -42,7 +42,7 @@ def test_the_week_after_the_last_day_that_has_landed_comes_next(
 
     done = command("demo", "show", "--days", "2017-01-01")
 
-    assert f"demo land {following} and" in " ".join(done.stdout.split())
+    assert f"incremental-assets demo land {following}\n" in done.stdout
 
 
 @pytest.mark.usefixtures("lake")
