@@ -1,4 +1,4 @@
-"""What is due next in a lake: the first stale table, with all tables built on it."""
+"""The stale days of the tables of a lake, and the tables that are built on a table."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from incremental_assets.days import DayRange, contiguous
+from incremental_assets.days import DayRange
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.derived import stale_days
 from incremental_assets.table import Table
@@ -19,22 +19,6 @@ class Due:
     tables: tuple[Table, ...]
     days: DayRange
     why: str
-
-
-def stale_work(
-    chosen: Sequence[Table], view: LedgerView, start: date, today: date, span: DayRange
-) -> list[Due]:
-    """The stale days of the first of the tables that has any, with the tables built on it.
-
-    Upstreams come before the tables that read them. Tables further down are due after that. Days
-    whose upstream is held are left out.
-    """
-    for table, stale in stale_tables(chosen, view, start, today, span):
-        below = with_downstream(table, chosen)
-        return [
-            Due(below, some, "; ".join(stale[day] for day in some)) for some in contiguous(stale)
-        ]
-    return []
 
 
 def stale_tables(

@@ -94,11 +94,6 @@ def table_root(path: str) -> str:
     return path.rstrip("/") if local is None else os.path.abspath(local.expanduser())
 
 
-def newest_version(path: str) -> int:
-    """The newest version of a table. Raises SourceError if its log cannot be read."""
-    return newest_commit(path)[0]
-
-
 def newest_commit(path: str) -> tuple[int, str]:
     """The newest version of a table, and a digest of its commit, as `commit_digest` gives it.
 

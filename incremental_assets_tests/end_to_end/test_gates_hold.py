@@ -33,7 +33,7 @@ from incremental_assets.errors import DefinitionError
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
 from incremental_assets.orchestration.requests import ASKED_FOR
-from incremental_assets.plan.due import stale_work
+from incremental_assets.plan.due import stale_tables
 from incremental_assets.quality.rules import at_least, quarantine, row_count
 from incremental_assets.settings import PROJECT_ROOT, Settings
 from incremental_assets.table import Layer
@@ -166,7 +166,7 @@ class Gates:
         first, last = self.shop.settings.start_date, date(2017, 1, 31)
 
         def nothing_is_due() -> bool:
-            due = stale_work(tables, ledger.view(), first, last, DayRange(first, last))
+            due = any(stale_tables(tables, ledger.view(), first, last, DayRange(first, last)))
             self.asked_for[:] = [run for run in self.instance.get_runs() if ASKED_FOR in run.tags]
             return not due and all(run.is_finished for run in self.asked_for)
 

@@ -19,7 +19,7 @@ from incremental_assets.catalog import tables
 from incremental_assets.days import DayRange
 from incremental_assets.orchestration.requests import ASKED_FOR, MOST_ATTEMPTS
 from incremental_assets.plan import why_pending
-from incremental_assets.plan.due import stale_work
+from incremental_assets.plan.due import stale_tables
 from incremental_assets.settings import PROJECT_ROOT
 from incremental_assets_tests.end_to_end.dagster_dev import Dev, until
 from incremental_assets_tests.end_to_end.shop import SILVER_SALES, Shop
@@ -111,7 +111,7 @@ def nothing_is_left(world: World, instance: dg.DagsterInstance) -> bool:
         for table in tables()
         if table.layer == "bronze"
     )
-    return not any(news) and not stale_work(tables(), view, start, span.last, span)
+    return not any(news) and not any(stale_tables(tables(), view, start, span.last, span))
 
 
 @pytest.mark.parametrize("seed", [20170102])
