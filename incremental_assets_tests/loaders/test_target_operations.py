@@ -299,8 +299,9 @@ ENVELOPES = (
 )
 
 
-@pytest.mark.parametrize("stored", ["files", "delta"])
-@pytest.mark.parametrize("history", [False, True], ids=["merge", "history"])
+@pytest.mark.parametrize(
+    ("stored", "history"), [("files", False), ("delta", True)], ids=["merge-files", "history-delta"]
+)
 def test_a_debezium_log_is_verified_replayed_and_rewound(
     place: Place, stored: str, history: bool
 ) -> None:
