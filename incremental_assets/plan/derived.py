@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
-from functools import cache
 
 from incremental_assets.ledger.entry import Entry, Kind, Mode, Window
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.accepted import changed_since
 from incremental_assets.plan.code import is_rebuilt_by_day, made_by, other_code
-from incremental_assets.plan.costs import Costs
+from incremental_assets.plan.merge_or_rebuild import merge_or_rebuild
 from incremental_assets.plan.work import DayWork, Plan, Work
 from incremental_assets.table import AsOf, SameDay, Table
 
@@ -74,7 +73,6 @@ def not_read(table: Table, day: date, view: LedgerView) -> str:
 
 def plan_derived(table: Table, days: Sequence[date], view: LedgerView) -> Plan:
     by_way: dict[tuple[Mode, Kind], dict[date, DayWork]] = {}
-    costs = cache(lambda: Costs.of(view.table(table.name)))
     refused: dict[date, str] = {}
     idle: list[date] = []
     for day in days:
@@ -86,7 +84,7 @@ def plan_derived(table: Table, days: Sequence[date], view: LedgerView) -> Plan:
         if work is None:
             idle.append(day)
         else:
-            mode, kind, because = _way(table, work, view, costs)
+            mode, kind, because = _way(table, work, view)
             why = f"{work.why}; {because}" if because else work.why
             by_way.setdefault((mode, kind), {})[day] = replace(work, why=why)
     works = [
@@ -137,9 +135,7 @@ def _rows_to_read(table: Table, window: Window, day: date, view: LedgerView) -> 
     return sum(t.rows for e in entries for t in e.touched if t.day == day)
 
 
-def _way(
-    table: Table, work: DayWork, view: LedgerView, costs: Callable[[], Costs]
-) -> tuple[Mode, Kind, str]:
+def _way(table: Table, work: DayWork, view: LedgerView) -> tuple[Mode, Kind, str]:
     """How the day is written, and the reason, where it does not follow from what is new."""
     history = view.table(table.name)
     other = other_code(table, history, work.day)
@@ -153,7 +149,7 @@ def _way(
     if other and is_rebuilt_by_day(table):  # never half old code, half new
         return "rebuild", "restate", because
     if not table.is_typed:
-        return _joined(table, work, view, costs)
+        return _joined(table, work, view)
     if because:
         because += ", and its keys lie on any day: what is new is merged by the new code"
     if table.write.appends:
@@ -162,14 +158,12 @@ def _way(
     return ("append" if empty else "merge"), "advance", because
 
 
-def _joined(
-    table: Table, work: DayWork, view: LedgerView, costs: Callable[[], Costs]
-) -> tuple[Mode, Kind, str]:
+def _joined(table: Table, work: DayWork, view: LedgerView) -> tuple[Mode, Kind, str]:
     """Whether only the rows that changed are joined and merged, or the whole day."""
     there = rows_before(table, work.day, view)
     if not table.write.keeps_latest or not there:
         return "rebuild", "advance", ""
-    way, because = costs().cheaper(changed_rows(work, view), there)
+    way, because = merge_or_rebuild(changed_rows(work, view), there)
     return way, "advance", because
 
 

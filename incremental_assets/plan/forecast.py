@@ -16,9 +16,9 @@ from incremental_assets.days import DayRange, chunks, named, utc_today
 from incremental_assets.delta.delta_table import bytes_per_row
 from incremental_assets.ledger.entry import Mode, Window
 from incremental_assets.ledger.view import LedgerView
-from incremental_assets.plan.costs import expected_seconds
 from incremental_assets.plan.due import Due
 from incremental_assets.plan.expected import Expected, expected_batch
+from incremental_assets.plan.expected_seconds import expected_seconds
 from incremental_assets.plan.follows import ONLY_READING_TELLS, what_may_follow
 from incremental_assets.plan.inspector import Inspector
 from incremental_assets.plan.landed import no_longer_landed

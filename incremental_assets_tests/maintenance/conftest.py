@@ -17,8 +17,7 @@ from incremental_assets.maintenance import (
     MaintenanceResult,
     maintain,
 )
-from incremental_assets.plan import costs
-from incremental_assets.plan.costs import Model
+from incremental_assets.plan import merge_or_rebuild
 from incremental_assets.settings import Settings
 from incremental_assets_tests.scenarios.world import World
 
@@ -53,10 +52,9 @@ class Maintained:
 
 @pytest.fixture(autouse=True)
 def merging_is_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Gold is merged where it can be, as in a large lake, however long that took before."""
-    free, dear = Model(0.001, 0, 0), Model(1000, 0, 0)
-    monkeypatch.setattr(costs, "MEASURED", {"merge": free, "rebuild": dear})
-    monkeypatch.setattr(costs, "_pace", lambda way, history: 1.0)
+    """Gold is merged where it can be, as in a large lake, however few rows it has."""
+    monkeypatch.setattr(merge_or_rebuild, "SMALL_DAY", 0)
+    monkeypatch.setattr(merge_or_rebuild, "MERGED_SHARE", 1000)
 
 
 @pytest.fixture

@@ -198,7 +198,7 @@ def test_rows_and_seconds_are_reported_from_the_tables_own_batches(settings: Set
 
     assert (unknown.rows, unknown.seconds, unknown.bytes) == (None, None, 1_000_000)
     assert (alike.rows, alike.about, alike.bytes) == (10_000, True, 1_000_000)
-    assert alike.seconds == pytest.approx(3.04, abs=0.01)  # a few more rows cost next to nothing
+    assert alike.seconds == 3.0  # batches alike do not tell what a row costs
     assert line.seconds == pytest.approx(11.0)
 
 

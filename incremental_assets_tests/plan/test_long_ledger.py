@@ -78,7 +78,7 @@ def _batch(table: str, batch: int, at: int, *read: Window) -> Iterator[Entry]:
 def test_a_plan_and_a_load_read_as_much_of_a_history_ten_times_as_long(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: list[int]
 ) -> None:
-    for bound in ("costs.MOST_ENTRIES", "expected.LAST_ENTRIES"):
+    for bound in ("expected_seconds.MOST_ENTRIES", "expected.LAST_ENTRIES"):
         monkeypatch.setattr(f"incremental_assets.plan.{bound}", 10)
     found = {}
     for days in (20, 200):

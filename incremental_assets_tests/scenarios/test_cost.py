@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from incremental_assets.plan.costs import Costs
 from incremental_assets_tests.event_log import EventLog, jobs, records_read
 from incremental_assets_tests.scenarios.world import World, sale, sales
 
@@ -47,10 +46,8 @@ def jobs_of(logged: dict[str, list[dict[str, Any]]]) -> dict[str, int]:
 
 
 def test_a_load_takes_this_many_jobs_and_one_commit_and_nothing_new_takes_none(
-    world: World, counted: EventLog, monkeypatch: pytest.MonkeyPatch
+    world: World, counted: EventLog
 ) -> None:
-    as_measured = Costs({"merge": 1.0, "rebuild": 1.0})  # whatever this machine is busy with
-    monkeypatch.setattr(Costs, "of", lambda _: as_measured)
     first = loaded_one_by_one(world, counted)
     before = world.versions()
     late = [sale("late", "2017-01-05"), sale("a7", "2017-01-05", arrival_ts="2017-01-06")]

@@ -11,8 +11,7 @@ from pyspark.sql import SparkSession
 
 from incremental_assets.engine.table_load import TableSteps
 from incremental_assets.lakehouse import TableLoadResult
-from incremental_assets.plan import costs
-from incremental_assets.plan.costs import Model
+from incremental_assets.plan import merge_or_rebuild
 from incremental_assets_tests.event_log import EventLog, jobs
 from incremental_assets_tests.made_once import MadeOnce
 from incremental_assets_tests.scenarios.world import (
@@ -28,8 +27,8 @@ MART, DAILY = "gold/sales_mart", "gold/daily_product_sales"
 
 @pytest.fixture(autouse=True)
 def merging_is_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
-    free, dear = Model(0.001, 0, 0), Model(1000, 0, 0)
-    monkeypatch.setattr(costs, "MEASURED", {"merge": free, "rebuild": dear})
+    monkeypatch.setattr(merge_or_rebuild, "SMALL_DAY", 0)
+    monkeypatch.setattr(merge_or_rebuild, "MERGED_SHARE", 1000)
 
 
 def user(user_id: str, updated_at: str, income: str) -> dict[str, Any]:
