@@ -10,7 +10,7 @@ DEMO_DAYS ?= 2017-01-01...2017-01-07
 DEMO_FROM = $(firstword $(subst ..., ,$(DEMO_DAYS)))
 DEMO_TO = $(lastword $(subst ..., ,$(DEMO_DAYS)))
 
-.PHONY: help setup demo dev dev-connect test lint bench-quick bench-ledger bench-feeds bench-ticks lock clean
+.PHONY: help setup demo dev dev-connect test test-all lint bench-quick bench-ledger bench-feeds bench-ticks lock clean
 
 help:  ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -44,6 +44,9 @@ dev-connect: setup  ## The same over one Spark that is kept up: tables load at o
 
 test: setup  ## Run the tests
 	@$(BIN)/python scripts/run_tests.py
+
+test-all: setup  ## Also further seeds, pairs and kills of what the tests promise: before a release
+	@$(BIN)/python scripts/run_tests.py --all
 
 lint: setup  ## Check style, types and import contracts
 	@$(BIN)/ruff format --check .

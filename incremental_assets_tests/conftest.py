@@ -11,8 +11,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from incremental_assets.settings import PREFIX, PROJECT_ROOT, Settings
-from incremental_assets.spark.session import session_conf, start_session
+from incremental_assets.spark.session import server_conf, start_session
 from incremental_assets_tests.made_once import MadeOnce
+
+pytest_plugins = ("incremental_assets_tests.thorough",)
 
 _FOREIGN = ("DAGSTER_HOME", "SPARK_REMOTE", "SPARK_MASTER")
 # Room for what a test leaves behind, so that it is collected a few times a minute, not a second.
@@ -45,9 +47,9 @@ def event_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory, event_log: Path) -> Iterator[SparkSession]:
-    """The embedded Spark of the test run, started as a load starts it."""
+    """The embedded Spark of the test run, which lives as long as a server."""
     folder = tmp_path_factory.mktemp("spark")
-    java_options = session_conf(_settings_in(folder))["spark.driver.extraJavaOptions"]
+    java_options = server_conf(_settings_in(folder))["spark.driver.extraJavaOptions"]
     session = start_session(
         _settings_in(folder),
         {

@@ -14,13 +14,11 @@ is made of good rows, so neither quarantines rows; a table that says so is refus
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import polars as pl
@@ -29,17 +27,13 @@ from deltalake import DeltaTable
 
 from incremental_assets.catalog import tables_of
 from incremental_assets.days import DayRange, parse_days
-from incremental_assets.errors import DefinitionError
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
 from incremental_assets.orchestration.requests import ASKED_FOR
 from incremental_assets.plan.due import stale_tables
-from incremental_assets.quality.rules import at_least, quarantine, row_count
 from incremental_assets.settings import PROJECT_ROOT, Settings
 from incremental_assets.table import Layer
 from incremental_assets_tests.end_to_end.dagster_dev import Web, dagster_dev, until
-from incremental_assets_tests.end_to_end.gated_shop import layers
-from incremental_assets_tests.end_to_end.gated_shop.silver.warn import WARN as ORDERS
 from incremental_assets_tests.end_to_end.shop import Shop
 
 PACKAGE = "incremental_assets_tests.end_to_end.gated_shop"
@@ -417,26 +411,6 @@ def test_what_is_quarantined_is_in_quarantine_and_nothing_else_is(gates: Gates) 
         for day, row, reasons in quarantined.select("_day", "row", "reasons").iter_rows()
     )
     assert found == sorted((way.bad, f"{way.bad} 3", ("amount_at_least_0",)) for way in WAYS)
-
-
-@pytest.mark.parametrize(
-    ("define", "rule", "message"),
-    [
-        (layers.landed, at_least("amount", 0), "bronze keeps every row"),
-        (layers.landed, row_count(at_most=3), "a day cannot be quarantined"),
-        (
-            lambda name, *rules: layers.made(name, ORDERS, *rules),
-            at_least("amount", 0),
-            "made of good ones",
-        ),
-    ],
-    ids=["rows of bronze", "days of bronze", "rows of gold"],
-)
-def test_a_layer_that_quarantines_no_rows_refuses_the_severity(
-    define: Callable[..., object], rule: Any, message: str
-) -> None:
-    with pytest.raises(DefinitionError, match=re.escape(message)):
-        define("orders", *quarantine(rule))
 
 
 def evaluations(
