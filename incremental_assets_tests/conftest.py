@@ -13,12 +13,6 @@ from pyspark.sql import SparkSession
 from incremental_assets.settings import PREFIX, PROJECT_ROOT, Settings
 from incremental_assets.spark.session import server_conf, start_session
 from incremental_assets_tests.made_once import MadeOnce
-from incremental_assets_tests.thorough import (
-    pytest_addoption as pytest_addoption,
-)
-from incremental_assets_tests.thorough import (
-    pytest_collection_modifyitems as pytest_collection_modifyitems,
-)
 
 _FOREIGN = ("DAGSTER_HOME", "SPARK_REMOTE", "SPARK_MASTER")
 # Room for what a test leaves behind, so that it is collected a few times a minute, not a second.

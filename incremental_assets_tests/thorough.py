@@ -1,4 +1,4 @@
-"""A pytest plugin: which tests are left to a thorough run, `make test-all` or pytest with `--all`.
+"""A pytest plugin, of `make test`: which tests are left to a thorough run, `make test-all`.
 
 A test is left to it where other tests, of each run, hold the same promise: a further seed, a further
 pair of a detector and a write, the same story once more through processes that are killed. What a
@@ -99,22 +99,12 @@ LEFT_TO_ALL: Final = {
 }
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--all", action="store_true", help="also what is left to a thorough run")
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is left to a thorough run, but not what is asked for by its name."""
-    if config.getoption("--all") or any("::" in word for word in config.args):
-        return
-    left = [item for item in items if _is_left(item)]
+    """Leave out what is left to a thorough run."""
+    left = [item for item in items if item.nodeid.startswith(names_left())]
     config.hook.pytest_deselected(items=left)
     items[:] = [item for item in items if item not in left]
 
 
 def names_left() -> tuple[str, ...]:
     return tuple(f"{__package__}/{name}" for name in LEFT_TO_ALL)
-
-
-def _is_left(item: pytest.Item) -> bool:
-    return item.nodeid.startswith(names_left())

@@ -3,7 +3,8 @@
 A test mostly waits for one thread of one JVM, and the end-to-end tests for processes that they
 started, so one pytest uses little more than one core. The first process begins with the end-to-end
 tests, the others with everything else; each takes the next file when it is done with one. What the
-others say is shown when all are done.
+others say is shown when all are done. With `--all` they run all tests, else those of each run
+(`incremental_assets_tests/thorough.py`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[1]
 OTHERS = 2
+ALL = "--all"
 PYTEST = (
     *(sys.executable, "-m", "pytest", f"--rootdir={PROJECT}"),
     *("-p", "incremental_assets_tests.shared_queue"),
@@ -28,6 +30,8 @@ def main(words: list[str]) -> int:
     """Run all tests, or the files and folders that are named; the exit status of a process that
     failed, or 0."""
     env = {**os.environ, "PYTHONPATH": str(PROJECT)}
+    some = [] if ALL in words else ["-p", "incremental_assets_tests.thorough"]
+    words = [*some, *(word for word in words if word != ALL)]
     with ExitStack() as stack:
         claims = stack.enter_context(tempfile.TemporaryDirectory())
         command = [*PYTEST, "--claims", claims, *words]
