@@ -56,7 +56,7 @@ def _exact(value: Column, kind: DataType) -> Column:
     if isinstance(kind, TimestampType):
         return F.unix_micros(value)
     if isinstance(kind, TimestampNTZType):
-        return F.unix_micros(value.cast("timestamp"))
+        return F.unix_micros(value.cast("timestamp_ltz"))
     if isinstance(kind, ArrayType):
         return F.transform(value, lambda each: _exact(each, kind.elementType))
     if isinstance(kind, StructType):

@@ -143,14 +143,20 @@ def location(name: str, value: str) -> str:
     return value.rstrip("/")
 
 
-def _lake(env: Mapping[str, str]) -> str:
-    lake = _location(env, "LAKE", "./lake")
-    found = sorted(set(lake) & set(_NOT_IN_A_LAKE))
+def table_location(name: str, value: str) -> str:
+    """The same for a place of Delta tables. Raises SettingsError."""
+    place = location(name, value)
+    found = sorted(set(place) & set(_NOT_IN_A_LAKE))
     if found:
         raise SettingsError(
-            f"{PREFIX}LAKE is {lake!r}: delta-rs cannot open a table whose path holds "
-            f"{found[0]!r}. Choose another folder."
+            f"{name} is {place!r}: delta-rs cannot open a table whose path holds {found[0]!r}. "
+            "Choose another folder."
         )
+    return place
+
+
+def _lake(env: Mapping[str, str]) -> str:
+    lake = table_location(f"{PREFIX}LAKE", _location(env, "LAKE", "./lake"))
     path = local_path(lake)
     if path is not None and path.exists() and not path.is_dir():
         raise SettingsError(

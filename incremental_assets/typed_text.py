@@ -24,6 +24,7 @@ from pyspark.sql.types import (
     IntegerType,
     LongType,
     MapType,
+    NumericType,
     ShortType,
     StringType,
     StructField,
@@ -51,10 +52,13 @@ _DATE = (
     r"(?:[T ]00:00(?::00(?:\.0{1,9})?)?(?:Z|UTC|[+-]00(?::?00)?)?)?$"
 )
 _NUMBER = r"^\s*[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?\s*$"
+_PADDED = r"^\s*[+-]?0[0-9]"
 _WHOLE = r"^\s*[+-]?[0-9]+\s*$"
 _NOT_FINITE = ("NaN", "Infinity", "-Infinity")  # as Spark writes them
 _TEXTS = (StringType, CharType, VarcharType)
 _BROKEN = "\ue000broken"
+LARGEST_DOUBLE = 2**53
+"""Beyond this, two whole numbers may be one as doubles."""
 
 
 def is_text(kind: DataType) -> bool:
@@ -76,6 +80,12 @@ def read_text(text: Column, kind: DataType) -> Column:
     return text.try_cast(kind)
 
 
+def read_whole(text: Column, kind: DataType) -> Column:
+    """The same for a column whose type was inferred: `007` is no number, and not the same as 7."""
+    read = read_text(text, kind)
+    return F.when(~text.rlike(_PADDED), read) if isinstance(kind, NumericType) else read
+
+
 def instant(text: Column) -> Column:
     """Text in ISO 8601 as a timestamp, UTC unless an offset is given; null where it is not.
 
@@ -88,8 +98,8 @@ def instant(text: Column) -> Column:
     fraction = F.regexp_replace(filled, r"(\.\d{0,6})\d*\|", "$1|")
     zone = F.regexp_replace(fraction, r"\|([+-]\d{2}):$", "|$1:00")
     plain = F.regexp_replace(F.regexp_replace(zone, r"\|([Zz]|UTC)?:$", "Z"), r"\.?\|", "")
-    return F.when(text.rlike(_PLAIN_TIMESTAMP), text.try_cast("timestamp")).when(
-        trimmed.rlike(_TIMESTAMP), plain.try_cast("timestamp")
+    return F.when(text.rlike(_PLAIN_TIMESTAMP), text.try_cast("timestamp_ltz")).when(
+        trimmed.rlike(_TIMESTAMP), plain.try_cast("timestamp_ltz")
     )
 
 

@@ -57,8 +57,8 @@ def snapshot_events(rows: DataFrame) -> Events:
         {
             OPERATION: F.when(word == "delete", F.lit("delete")).otherwise(F.lit("upsert")),
             DELETED: word == "delete",
-            ORDER: F.col("_landing_day").cast("timestamp"),
-            CHANGED_AT: F.col("_landing_day").cast("timestamp"),
+            ORDER: F.col("_landing_day").cast("timestamp_ltz"),
+            CHANGED_AT: F.col("_landing_day").cast("timestamp_ltz"),
             REASON: F.lit(None).cast("string"),
             EVENT: F.col("payload"),
         }
@@ -99,7 +99,7 @@ def _fields(rows: DataFrame, log: FlatLog) -> DataFrame:
         for alias, name in parts.items()
     }
     at = F.try_element_at("_all", F.lit(log.time)).try_cast("string")
-    texts[CHANGED_AT] = instant(at) if log.time else F.lit(None).cast("timestamp")
+    texts[CHANGED_AT] = instant(at) if log.time else F.lit(None).cast("timestamp_ltz")
     own = F.map_filter("_all", lambda name, _: ~name.isin(list(parts.values())))
     return rows.withColumns(
         {**texts, EVENT: F.col("payload"), "payload": F.to_variant_object(own)}

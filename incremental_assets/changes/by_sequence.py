@@ -25,6 +25,7 @@ from incremental_assets.changes.progress import (
     next_step,
     progress_from,
     state_of_progress,
+    whole,
 )
 from incremental_assets.changes.request import ReadRequest
 from incremental_assets.changes.source_rows import number_of, own_types, unseen, with_order
@@ -154,7 +155,7 @@ class Sequence(Cursor):
         wanted, certain = self._windows(progress, number(before.high))
         reasons = self.reasons(F.col(quoted(self.column)).isNotNull(), request.now)
         start = number(request.floor)
-        above = F.lit(True) if start is None else cursor.isNull() | (cursor > start)
+        above = F.lit(True) if start is None else cursor.isNull() | (cursor > whole(start))
         candidates = frames.cache(every.where(wanted & above))
         again = candidates.where(~F.coalesce(certain, F.lit(False)))
         there = state.last is not None or before.high
@@ -164,7 +165,7 @@ class Sequence(Cursor):
         rows = frames.cache(request.with_reasons(new, reasons))
         step = next_step(self, progress, rows, ORDER, request.now, request.name)
         if step.stop is not None:
-            up_to = cursor.isNull() | (cursor <= step.stop)
+            up_to = cursor.isNull() | (cursor <= whole(step.stop))
             rows, every = rows.where(up_to), every.where(up_to)
         return SourceWindow(
             rows,
@@ -219,12 +220,12 @@ class Sequence(Cursor):
         cursor = F.col(ORDER)
         if progress.high is None:
             return F.lit(True), cursor.isNotNull()
-        gaps = [cursor.between(low, high) for low, high in progress.gaps]
-        new = reduce(Column.__or__, gaps, cursor > progress.high)
+        gaps = [cursor.between(whole(low), whole(high)) for low, high in progress.gaps]
+        new = reduce(Column.__or__, gaps, cursor > whole(progress.high))
         if watermark is None:
             return F.lit(True), new
         low = min(watermark, progress.high) - self.lookback
-        return cursor.isNull() | (cursor > low) | new, new
+        return cursor.isNull() | (cursor > whole(low)) | new, new
 
     def waits(self, state: Mapping[str, Any], now: datetime | None) -> bool:
         return bool(state.get("waiting_since"))
@@ -242,11 +243,11 @@ class Sequence(Cursor):
         cursor, found = F.col(ORDER), super().within(days, step)
         before = progress_from(days.state, None)
         if days.landing_column is None and before.high is not None:
-            gaps = [cursor.between(low, high) for low, high in before.gaps]
-            above = cursor > F.lit(before.high - self.lookback)
+            gaps = [cursor.between(whole(low), whole(high)) for low, high in before.gaps]
+            above = cursor > whole(before.high - self.lookback)
             found &= cursor.isNull() | reduce(Column.__or__, gaps, above)
         if step is not None and step.stop is not None:
-            found &= cursor.isNull() | (cursor <= F.lit(step.stop))
+            found &= cursor.isNull() | (cursor <= whole(step.stop))
         return found
 
     def pushdown(self, days: SourceDays, own: Mapping[str, DataType]) -> Column | None:
@@ -263,7 +264,7 @@ class Sequence(Cursor):
         low = self._lowest(days)
         numbers = read(lambda own: self._above(own, low)).select(ORDER)
         if low is not None:
-            numbers = numbers.where(F.col(ORDER) > F.lit(low))
+            numbers = numbers.where(F.col(ORDER) > whole(low))
         before = progress_from(days.state, None)
         return next_step(self, before, numbers, ORDER, days.now, days.table)
 
@@ -283,4 +284,4 @@ class Sequence(Cursor):
         if low is None or kind is None or isinstance(kind, StringType):
             return None
         at = F.col(quoted(self.column))
-        return (at > F.lit(low)) | at.isNull()
+        return (at > whole(low)) | at.isNull()

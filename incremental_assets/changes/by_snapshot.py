@@ -136,7 +136,7 @@ class SnapshotDiff(Detector):
             require_no_lines(request, source)
             return None
         require_columns(request, own, (*self.key, *self.ignore, *request.partition_by))
-        rows = with_order(source, own, F.lit(at).cast("timestamp"))
+        rows = with_order(source, own, F.lit(at).cast("timestamp_ltz"))
         rows = request.with_reasons(rows, [])
         snapshot = frames.cache(rows.withColumn(SHOWN, row_hash(own, ignore=self.ignore)))
         keyless = F.count_if(F.col("_raw").isNotNull() | self._lacks_key())
@@ -168,7 +168,7 @@ class SnapshotDiff(Detector):
         kind = F.when(is_good(), F.col(CHANGE)).otherwise(F.lit(QUARANTINED)).alias("kind")
         counts = {r["kind"]: r["count"] for r in changed.groupBy(kind).count().collect()}
         deletes = counts.get("delete", 0)
-        self._refuse_deletes(request, previous, deletes)
+        self.refuse_deletes(request, previous, deletes)
         if not counts and request.at is None:
             return None
         seen = Seen(at, at, counted.whole.rows, request.now)
@@ -198,9 +198,10 @@ class SnapshotDiff(Detector):
     def _lacks_key(self) -> Column:
         return reduce(Column.__or__, (F.col(quoted(name)).isNull() for name in self.key))
 
-    def _refuse_deletes(
+    def refuse_deletes(
         self, request: ReadRequest, previous: DataFrame | None, deletes: int
     ) -> None:
+        """Raise SnapshotError for too many deletes from the snapshot before."""
         if previous is None or not deletes:
             return
         before = previous.count()

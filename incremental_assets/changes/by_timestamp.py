@@ -38,6 +38,7 @@ from incremental_assets.delta.columns import ORDER
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import Frames, quoted
 from incremental_assets.quality.gate import Counted, Value
+from incremental_assets.quality.reasons import is_good
 from incremental_assets.quality.types import Instant
 
 
@@ -49,8 +50,9 @@ class Timestamp(Cursor):
     that comes later is neither lost nor loaded twice. `lookback` widens what is read, not what is
     recorded: for rows that become visible late. Rows more than `max_clock_skew` ahead of the clock
     never move the watermark, which would silence the source until then: they are quarantined, or
-    loaded (`future="include"`). `nulls` says what becomes of rows without a timestamp. Values
-    without an offset are UTC.
+    loaded (`future="include"`). A quarantined one is loaded when its time has come, but not where a
+    batch takes the place of others (`OverwriteDays`, `DeleteInsert`): alone it would replace its
+    day. `nulls` says what becomes of rows without a timestamp. Values without an offset are UTC.
 
     `watermark` is a function of one's own, from the watermark before and what was `Seen` to the
     new one; a subclass may override `next_watermark` instead.
@@ -58,7 +60,7 @@ class Timestamp(Cursor):
 
     name: ClassVar[str] = "timestamp"
     expected: ClassVar[str] = "ISO 8601"
-    cursor_type: ClassVar[str] = "timestamp"
+    cursor_type: ClassVar[str] = "timestamp_ltz"
     watermark_by_day: ClassVar[bool] = True
 
     column: str
@@ -129,6 +131,13 @@ class Timestamp(Cursor):
             found.append(F.when(self.is_ahead(F.col(ORDER), now), F.lit(self._in_future)))
         return found
 
+    def _releases(self, request: ReadRequest) -> bool:
+        """Whether a row ahead of the clock is loaded by itself when its time has come.
+
+        It is not where a batch takes the place of others: alone it would replace its day or key.
+        """
+        return self.future == "quarantine" and not request.state.write.replaces_by_batch
+
     @property
     def _in_future(self) -> str:
         return f"{self.column}_in_future"
@@ -168,7 +177,7 @@ class Timestamp(Cursor):
     def inspect(self, request: ReadRequest) -> Inspection:
         """By the fingerprint; rows ahead of the clock are new as well when their time has come."""
         found = super().inspect(request)
-        if found.status != "nothing" or self.future != "quarantine":
+        if found.status != "nothing" or not self._releases(request):
             return found
         waiting = request.state.count_in_quarantine(self._in_future)
         if not waiting:
@@ -225,14 +234,15 @@ class Timestamp(Cursor):
         ahead = self.is_ahead(cursor, request.now)
         reasons = self.reasons(F.col(quoted(self.column)).isNotNull(), request.now)
         # A quarantined row whose time has come is read again; before that it is known.
-        known = state.known_rows(session, low, but_for=self._in_future)
+        released = self._releases(request)
+        known = state.known_rows(session, low, but_for=self._in_future if released else "")
         new = unseen(frames.cache(window), known)
         quarantined = state.quarantined(session)
-        if quarantined and self.future == "quarantine":
+        if quarantined and released:
             still_ahead = unseen(new.where(ahead), quarantined)
             new = new.where(~ahead).unionByName(still_ahead)
         new = self.bounded(state.without_superseded(session, new, low), request)
-        values = self.counts(F.when(~ahead, self.as_number(cursor)))
+        values = self.counts(F.when(~ahead & is_good(), self.as_number(cursor)))
         values["ahead"] = Value(F.count_if(ahead))
         return SourceWindow(
             frames.cache(request.with_reasons(new, reasons)),

@@ -88,6 +88,7 @@ class Cursor(Detector):
         return {
             "nulls": Value(F.count_if(no_cursor & written.isNull() & ~unreadable)),
             "odd": Value(F.min(F.when(no_cursor, written.cast("string"))), min),
+            "readable": Value(F.count_if(~no_cursor)),
             "lowest": Value(F.min(cursor), min),
             "highest": Value(F.max(cursor), max),
         }
@@ -130,19 +131,25 @@ class Cursor(Detector):
         return request.with_reasons(rows, reasons)
 
     def bounded(self, rows: DataFrame, request: ReadRequest) -> DataFrame:
-        """At most as many rows as the load may take, those with the lowest cursor."""
+        """About as many rows as the load may take, those with the lowest cursor.
+
+        Rows that equal the last one come with it: later they would be taken for it.
+        """
         if request.max_records is None:
             return rows
-        return rows.orderBy(F.col(ORDER).asc_nulls_first(), HASH).limit(request.max_records)
+        place = F.struct(F.col(ORDER).isNotNull(), ORDER, HASH)
+        taken = rows.orderBy(F.col(ORDER).asc_nulls_first(), HASH).limit(request.max_records)
+        last = F.broadcast(taken.agg(F.max(place).alias("_last")))
+        return rows.crossJoin(last).where(place <= F.col("_last")).drop("_last")
 
     def refuse(self, request: ReadRequest, counted: Counted) -> None:
         """Raise SourceError for rows without a cursor, and a first load that can read none."""
         values, path = counted.values, request.source.path
         self.refuse_nulls(request.name, values["nulls"], counted.whole.rows, path)
-        odd, none = values["odd"], values["highest"] is None
+        odd, none = values["odd"], not values["readable"]
         # With a bound, odd ones come first.
         first = request.state.last is None and request.max_records is None
-        if first and odd is not None and none and not values.get("ahead"):
+        if first and odd is not None and none:
             raise SourceError(
                 f"{request.name}: not one value of {self.column} is {self.expected}, such as "
                 f"{odd[:60]!r} ({path}). Nothing was loaded; convert the column at the source, or "

@@ -26,12 +26,15 @@ _FROM, _TO = "valid_from", "valid_to"
 
 
 class Keyed(Protocol):
-    """The part of the detector that is needed here: the key, and the ignored columns."""
+    """The part of the detector that is needed here: key, ignored columns, and the limit."""
 
     @property
     def key(self) -> tuple[str, ...]: ...
     @property
     def ignore(self) -> tuple[str, ...]: ...
+    def refuse_deletes(
+        self, request: ReadRequest, previous: DataFrame | None, deletes: int
+    ) -> None: ...
 
 
 def late_changes(
@@ -49,7 +52,7 @@ def late_changes(
     Both diffs are derived from the history itself: against what was valid until then, and of
     what was valid at the next snapshot against this one. What the next one lacked and kept, because
     its row was quarantined, counts as its own. Without history there is nothing to do: the last
-    snapshot says all that is true now.
+    snapshot says all that is true now. Raises SnapshotError where it would delete too much.
     """
     state = request.state
     if not state.write.keeps_versions or state.last is None:
@@ -62,7 +65,8 @@ def late_changes(
     was = _versions(history.where(_valid(history, at, until=True)), changes, own)
     now = _with_undeleted(snapshot, was, changes, own, keyless=keyless)
     later = _versions(history.where(_valid(history, following, until=False)), changes, own)
-    found = _differing(was, now, changes, own, at)
+    found = frames.cache(_differing(was, now, changes, own, at))
+    changes.refuse_deletes(request, was, found.where(DELETED).count())
     found = found.unionByName(_differing(now, later, changes, own, following))
     bad = snapshot.where(~is_good()).withColumn(DELETED, F.lit(False)).select(*found.columns)
     bad = frames.cache(unseen(bad, state.quarantined(frames.session)))
@@ -100,7 +104,7 @@ def _with_undeleted(
 
 def _valid(history: DataFrame, at: datetime, *, until: bool) -> Column:
     """Versions that were valid at a moment, or with `until` just before it."""
-    moment = F.lit(at).cast("timestamp")
+    moment = F.lit(at).cast("timestamp_ltz")
     begun = F.col(_FROM) < moment if until else F.col(_FROM) <= moment
     lasting = F.col(_TO) >= moment if until else F.col(_TO) > moment
     return begun & (F.col(_TO).isNull() | lasting)
@@ -137,7 +141,7 @@ def _differing(
     return joined.where(differs).select(
         *columns,
         F.coalesce(F.when(~deleted, F.col(HASH)), F.lit("")).alias(HASH),
-        F.lit(at).cast("timestamp").alias(ORDER),
+        F.lit(at).cast("timestamp_ltz").alias(ORDER),
         deleted.alias(DELETED),
         nothing.alias("_file"),
         nothing.alias("_raw"),

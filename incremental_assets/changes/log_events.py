@@ -28,7 +28,7 @@ from incremental_assets.changes.operations import operation_of
 from incremental_assets.changes.position import Position
 from incremental_assets.changes.request import ReadRequest
 from incremental_assets.changes.source_rows import own_types, require_columns, require_no_lines
-from incremental_assets.delta.columns import OPERATION, ORDER
+from incremental_assets.delta.columns import OPERATION, ORDER, WITHIN
 from incremental_assets.errors import SourceError
 from incremental_assets.frames import Frames, quoted
 from incremental_assets.row_hash import payload_hash
@@ -67,6 +67,10 @@ def flat_events(
     if not every:
         require_no_lines(request, rows)
         return None
+    lacking = {n: t for n, t in known.items() if n in request.key and n not in every}
+    if lacking:  # truncates alone have no key
+        rows = rows.withColumns({n: F.lit(None).cast(kind) for n, kind in lacking.items()})
+        every = own_types(rows)
     require_columns(request, every, (changes.operation, changes.sequence, *request.key))
     own = {n: t for n, t in every.items() if n not in (changes.operation, changes.sequence)}
     sequence, type_of = F.col(quoted(changes.sequence)), every[changes.sequence]
@@ -79,8 +83,8 @@ def flat_events(
         found = [kind_of_type(type_of)]
     kind = settle_sequence_kind(found, before.state.get("kind"), changes.sequence)
     order = sequence_number(sequence, kind or "number", type_of)
-    if ORDER in request.state.columns and not found:
-        order = order.cast(request.state.columns[ORDER])
+    if ORDER in request.state.columns and (not found or kind == "number"):
+        order = order.try_cast(request.state.columns[ORDER])
     word = F.col(quoted(changes.operation)).cast("string")
     operation = operation_of(word, changes.operations)
     unknown = F.when(F.col(OPERATION).isNull() & F.col("_raw").isNull(), F.lit(UNKNOWN_OPERATION))
@@ -104,6 +108,12 @@ def envelope_events(
 ) -> LogEvents | None:
     """The events in Debezium's envelopes, with the columns that their rows have."""
     rows = frames.cache(envelopes(log.payloads(frames), request.key))
+    # Of one event that changes a key there are two rows.
+    stated = {
+        "event": payload_hash("payload"),
+        "key": payload_hash("_key"),
+        "operation": F.col(OPERATION),
+    }
     found = rows.agg(*(c.alias(kind) for kind, c in kind_counts().items())).collect()[0]
     counts = {kind: found[kind] for kind in POSITION_KINDS}
     kind = settle_position_kind(counts, before.state.get("kind"), request.name)
@@ -112,7 +122,15 @@ def envelope_events(
     if not columns and request.state.version is None:
         _refuse_foreign(request, rows)
         return None  # nothing but tombstones
-    typed = with_columns_of(positioned, columns)
+    require_columns(request, {c.name: StringType() for c in columns}, ())
+    # A row may have columns of the names that the event's own parts had.
+    parts = ("_raw", "_file", "_reason", OP_WORD, "_row", OPERATION, ORDER, WITHIN)
+    events = positioned.select(
+        *(name for name in parts),
+        *(c.alias(f"_dbz_{name}") for name, c in stated.items()),
+        F.when(F.col("_reason").isNotNull(), F.to_json("payload")).alias("_line"),
+    )
+    typed = with_columns_of(events, columns)
     own = {c.name: typed.schema[c.name].dataType for c in columns}
     missing = {
         n: F.lit(None).cast(t) for n, t in request.state.known_types().items() if n not in own
@@ -125,12 +143,7 @@ def envelope_events(
         typed,
         own,
         kind,
-        # Of one event that changes a key there are two rows.
-        {
-            "event": payload_hash("payload"),
-            "key": payload_hash("_key"),
-            "operation": F.col(OPERATION),
-        },
+        {name: F.col(f"_dbz_{name}") for name in stated},
         (
             F.when(F.col("_raw").isNull(), F.col("_reason")),
             F.when(counts_for & F.col(ORDER).isNull(), F.lit("log_position_missing")),

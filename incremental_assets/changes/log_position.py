@@ -147,7 +147,7 @@ def with_position(rows: DataFrame, field: Callable[[str], str], read: Column) ->
 
 def _derived() -> dict[str, Column]:
     return {
-        "file": F.expr(r"try_cast(regexp_extract(_dbz_at.file, r'\.([0-9]+)$', 1) AS bigint)"),
+        "file": F.regexp_extract("_dbz_at.file", r"\.([0-9]+)$", 1).try_cast("bigint"),
         "commit_lsn": _either_lsn("commit_lsn"),
         "change_lsn": _either_lsn("change_lsn"),
         "changed": F.expr(_nanoseconds("_dbz_at.source_ts")),

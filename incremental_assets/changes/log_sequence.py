@@ -98,7 +98,7 @@ def sequence_number(column: Column, kind: SequenceKind, data_type: DataType = _T
         if kind == "number":
             return column
         return (
-            column.cast("timestamp")
+            column.cast("timestamp_ltz")
             if kind == "time"
             else cdc_lsn(F.concat(F.lit("0x"), F.hex(column)))
         )
@@ -111,7 +111,7 @@ def sequence_number(column: Column, kind: SequenceKind, data_type: DataType = _T
         return F.when(text.rlike(_WAL_LSN), number)
     if kind == "cdc_lsn":
         return cdc_lsn(text)
-    return F.when(text.rlike(_TIME), text.try_cast("timestamp"))
+    return F.when(text.rlike(_TIME), text.try_cast("timestamp_ltz"))
 
 
 def cdc_lsn(text: Column) -> Column:

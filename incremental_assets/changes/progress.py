@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from decimal import Decimal
+from functools import reduce
 from typing import Any, Literal, Protocol
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 
 from incremental_assets.changes.ranges import contiguous_ranges
 from incremental_assets.errors import SourceError
 
 Range = tuple[int, int]  # both ends included
 SHOWN = 5
+_ENDLESS = 10**38
+_MOST_BITS = 63
 
 
 class GapPolicy(Protocol):
@@ -31,11 +36,28 @@ class GapPolicy(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a sequence was read: the highest number, the open gaps below it, and what waits."""
+    """How far a sequence was read: the highest number, and the open gaps below it.
+
+    `waiting` are those above it that are waited for, in order.
+    """
 
     high: int | None = None
     gaps: tuple[Range, ...] = ()
-    waiting_since: datetime | None = None
+    waiting: tuple[Waiting, ...] = ()
+
+    @property
+    def waiting_since(self) -> datetime | None:
+        """When the gap was seen before which the watermark stands; None for none."""
+        return self.waiting[0].since if self.waiting else None
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Waiting:
+    """Numbers above the watermark, both ends included, and when they were first missing."""
+
+    low: int
+    high: int
+    since: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,20 +88,24 @@ def step(
             f"{table}: {detector.column} has gaps: {_shown(new_gaps)}. Nothing was loaded; load "
             "again when the rows are there, or let gaps pass with on_gap='report'."
         )
-    since = None
+    stop: int | None = None
+    waiting: list[Waiting] = []
+    notes: list[str] = []
     if new_gaps and detector.on_gap == "wait":
-        since = before.waiting_since or now
-        if now - since < detector.deadline:
-            stop = new_gaps[0][0] - 1
-            nothing = before.high is None and stop < start + 1
-            high = before.high if nothing or stop < start else stop
-            note = (
-                f"{detector.column} waits since {since.isoformat()} for {_shown(new_gaps[:1])}; "
-                f"what comes after is loaded when it fills, or after {detector.deadline}"
+        seen = _first_seen(new_gaps, before.waiting, now)
+        held = [gap for gap in seen if now - gap.since < detector.deadline]
+        if held:
+            first_held = held[0]
+            stop = top = first_held.low - 1
+            new_gaps = without(new_gaps, [(first_held.low, new_gaps[-1][1])])
+            waiting = [gap for gap in seen if gap.low > stop]
+            notes.append(
+                f"{detector.column} waits since {first_held.since.isoformat()} for "
+                f"{_shown([(first_held.low, first_held.high)])}; what comes after is loaded when "
+                f"it fills, or after {detector.deadline}"
             )
-            return SequenceStep(stop, Progress(high, tuple(open_gaps), since), (note,))
-        since = None
-    notes = [f"{detector.column} has gaps: {_shown(new_gaps)}"] if new_gaps else []
+    if new_gaps:
+        notes.append(f"{detector.column} has gaps: {_shown(new_gaps)}")
     remembered = [*open_gaps, *new_gaps]
     forgotten = remembered[: -detector.most_gaps] if detector.most_gaps else remembered
     if forgotten:
@@ -87,9 +113,29 @@ def step(
             f"{detector.column}: {len(forgotten)} old gaps are given up: {_shown(forgotten)}"
         )
     high = top if above else before.high
-    return SequenceStep(
-        None, Progress(high, tuple(remembered[len(forgotten) :]), since), tuple(notes)
-    )
+    after = Progress(high, tuple(remembered[len(forgotten) :]), _few(waiting, detector.most_gaps))
+    return SequenceStep(stop, after, tuple(notes))
+
+
+def _first_seen(gaps: Sequence[Range], before: Sequence[Waiting], now: datetime) -> list[Waiting]:
+    """The gaps, cut into parts by when they were first missing."""
+    known = [
+        Waiting(max(low, gap.low), min(high, gap.high), gap.since)
+        for gap in before
+        for low, high in gaps
+        if low <= gap.high and gap.low <= high
+    ]
+    new = without(gaps, [(gap.low, gap.high) for gap in known])
+    return sorted([*known, *(Waiting(low, high, now) for low, high in new)])
+
+
+def _few(waiting: Sequence[Waiting], most: int) -> tuple[Waiting, ...]:
+    """At most so many: one, seen when the first of them was, stands for all further ones."""
+    if len(waiting) <= max(most, 1):
+        return tuple(waiting)
+    rest = waiting[max(most, 1) - 1 :]
+    one = Waiting(rest[0].low, rest[-1].high, min(gap.since for gap in rest))
+    return (*waiting[: max(most, 1) - 1], one)
 
 
 def merged(ranges: Iterable[Range]) -> list[Range]:
@@ -132,9 +178,15 @@ def _shown(ranges: Iterable[Range]) -> str:
 def progress_from(state: Mapping[str, Any], high: int | None) -> Progress:
     """The progress in a detector's state; `high` where the state names no number of its own."""
     gaps = tuple((low, top) for low, top in state.get("gaps", ()))
-    since = state.get("waiting_since")
-    waiting = datetime.fromisoformat(since) if since else None
-    return Progress(state.get("top", high), gaps, waiting)
+    top = state.get("top", high)
+    waiting = [
+        Waiting(low, up_to, datetime.fromisoformat(since))
+        for low, up_to, since in state.get("waiting", ())
+    ]
+    if not waiting and "waiting_since" in state:  # an older version knew of one gap
+        since = datetime.fromisoformat(state["waiting_since"])
+        waiting.append(Waiting((top or 0) + 1, _ENDLESS, since))
+    return Progress(top, gaps, tuple(waiting))
 
 
 def state_of_progress(progress: Progress, watermark: int | None) -> dict[str, Any]:
@@ -144,9 +196,15 @@ def state_of_progress(progress: Progress, watermark: int | None) -> dict[str, An
         state["top"] = progress.high
     if progress.gaps:
         state["gaps"] = [list(gap) for gap in progress.gaps]
-    if progress.waiting_since:
-        state["waiting_since"] = progress.waiting_since.isoformat()
+    if progress.waiting:
+        state["waiting_since"] = progress.waiting[0].since.isoformat()
+        state["waiting"] = [[w.low, w.high, w.since.isoformat()] for w in progress.waiting]
     return state
+
+
+def whole(number: int) -> Column:
+    """A whole number as a literal, of whatever size."""
+    return F.lit(number if number.bit_length() <= _MOST_BITS else Decimal(number))
 
 
 def next_step(
@@ -157,10 +215,19 @@ def next_step(
     Raises SourceError for a gap where `on_gap` is `fail`, and for a column that is no sequence.
     """
     there, dense = contiguous_ranges(rows, column)
-    return step(changes, before, there, now, table) if dense else _sparse(changes, before, there)
+    if dense:
+        return step(changes, before, there, now, table)
+    filled: list[Range] = []
+    if before.gaps:  # what came of them is loaded, and must not be once more
+        number = F.col(column)
+        inside = reduce(Column.__or__, (number.between(*map(whole, gap)) for gap in before.gaps))
+        filled, dense = contiguous_ranges(rows.where(inside), column)
+    return _sparse(changes, before, there, without(before.gaps, filled))
 
 
-def _sparse(changes: GapPolicy, before: Progress, there: list[tuple[int, int]]) -> SequenceStep:
+def _sparse(
+    changes: GapPolicy, before: Progress, there: Sequence[Range], open_gaps: Sequence[Range]
+) -> SequenceStep:
     if changes.on_gap != "report":
         raise SourceError(
             f"{changes.column} has so many gaps that it is no sequence; with on_gap="
@@ -169,4 +236,4 @@ def _sparse(changes: GapPolicy, before: Progress, there: list[tuple[int, int]]) 
     low, high = there[0]
     top = high if before.high is None else max(high, before.high)
     note = f"{changes.column} has too many gaps from {low} to {high} to remember them; none is"
-    return SequenceStep(None, Progress(top, before.gaps), (note,))
+    return SequenceStep(None, Progress(top, tuple(open_gaps)), (note,))

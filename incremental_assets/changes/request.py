@@ -8,6 +8,7 @@ from datetime import datetime
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
 
 from incremental_assets.changes.position import state_of
 from incremental_assets.changes.target_state import TargetState
@@ -73,10 +74,17 @@ class ReadRequest:
     ) -> DataFrame:
         """The rows with `_reasons`: why each is quarantined; empty for a good one.
 
-        A line that could not be taken apart, a value that does not fit its column, a null key, the
-        `reasons` (text or null), and row rules with severity `quarantine` that a `live` row breaks.
+        A line that could not be taken apart, a value that does not fit its column, a null key, an
+        empty text that names a partition (Delta's log keeps it as null), the `reasons` (text or
+        null), and row rules with severity `quarantine` that a `live` row breaks.
         """
         key = self.key if keyed else ()
         keys = [F.when(F.col(quoted(n)).isNull(), F.lit(f"{n}_null")) for n in key]
         unread = F.col("_raw").isNotNull()
-        return with_reasons(rows, self.rules, [*reasons, *keys], unread, live)
+        texts = {f.name for f in rows.schema.fields if isinstance(f.dataType, StringType)}
+        empty = [
+            F.when((F.lit(True) if live is None else live) & (F.col(n) == ""), F.lit(f"{n}_empty"))
+            for n in self.partition_by
+            if n in texts
+        ]
+        return with_reasons(rows, self.rules, [*reasons, *keys, *empty], unread, live)

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
 from incremental_assets.changes.request import ReadRequest
-from incremental_assets.delta.columns import BATCH, DELETED, HASH, ORDER
+from incremental_assets.delta.columns import BATCH, DELETED, HASH, ORDER, is_reserved
 from incremental_assets.delta.delta_log import FENCE, find_commit
 from incremental_assets.delta.delta_table import (
     add_columns,
@@ -63,7 +63,7 @@ def previous_snapshot(
         return None
     table = plain_files(snapshot, version_of(snapshot))
     rows = read_files(session, table, table.files)
-    there = {f.name: f.dataType for f in rows.schema.fields if not f.name.startswith("_")}
+    there = {f.name: f.dataType for f in rows.schema.fields if not is_reserved(f.name)}
     missing = [name for name in own if name not in there]
     rows = rows.withColumns({n: F.lit(None).cast(own[n]) for n in missing}) if missing else rows
     types = {name: there.get(name, kind) for name, kind in own.items()} | there
@@ -167,7 +167,7 @@ def snapshot_changes(
         {
             DELETED: deleted,
             HASH: F.coalesce(HASH, F.lit("")),
-            ORDER: F.lit(at).cast("timestamp"),
+            ORDER: F.lit(at).cast("timestamp_ltz"),
             "_reasons": F.coalesce("_reasons", F.array().cast("array<string>")),
         }
     )

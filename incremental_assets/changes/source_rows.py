@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 )
 
 from incremental_assets.changes.request import ReadRequest
-from incremental_assets.delta.columns import HASH, ORDER, RESERVED
+from incremental_assets.delta.columns import HASH, ORDER, is_reserved
 from incremental_assets.errors import SourceError
 from incremental_assets.frames import quoted
 from incremental_assets.quality.types import Instant
@@ -66,8 +66,8 @@ def require_columns(
             f"{source} has no column {', '.join(map(repr, missing))}; it has {sorted(own)}. "
             "Nothing was loaded; name a column that is there."
         )
-    taken = RESERVED | set(request.state.write.validity)
-    clash = sorted(name for name in own if name.lower() in taken)
+    validity = request.state.write.validity
+    clash = sorted(name for name in own if name.lower() in validity or is_reserved(name))
     if clash:
         raise SourceError(
             f"{source} has columns {clash}, whose names the load uses for its own. Nothing was "
@@ -88,7 +88,7 @@ def instant_of(name: str, kind: DataType) -> Column:
     if isinstance(kind, TimestampType):
         return column
     if isinstance(kind, TimestampNTZType | DateType):
-        return column.cast("timestamp")
+        return column.cast("timestamp_ltz")
     if isinstance(kind, StringType):
         return Instant().parse(column)
     remedy = "read by a sequence" if isinstance(kind, IntegralType | DecimalType) else "converted"

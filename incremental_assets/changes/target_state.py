@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
 from incremental_assets.changes.position import Position, state_of
-from incremental_assets.delta.columns import BATCH, HASH, ORDER, TABLE
+from incremental_assets.delta.columns import BATCH, HASH, ORDER, TABLE, is_reserved
 from incremental_assets.delta.delta_table import open_table, version_of
 from incremental_assets.delta.read import plain_files, read_files
 from incremental_assets.delta.side_table import side_rows, side_table_of
@@ -98,7 +98,7 @@ class TargetState:
     def known_types(self) -> dict[str, DataType]:
         """The columns that rows of the source went to before, with their types."""
         own = self.write.validity
-        return {n: t for n, t in self.columns.items() if n not in own and not n.startswith("_")}
+        return {n: t for n, t in self.columns.items() if n not in own and not is_reserved(n)}
 
     def position(self, first: Position) -> Position:
         """Where the last load left off; `first` before the first one."""

@@ -82,9 +82,13 @@ def instant(text: str) -> datetime | None:
 def instant_at(micros: int) -> datetime:
     """The instant so many microseconds after 1970, in UTC.
 
-    Instants are collected as numbers: Spark would give them in this process's own time zone.
+    Instants are collected as numbers: Spark would give them in this process's own time zone. It
+    knows years before 1 and after 9999 as well; the first or the last instant stands for these.
     """
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
+    try:
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
+    except OverflowError:
+        return (datetime.max if micros > 0 else datetime.min).replace(tzinfo=UTC)
 
 
 def number(text: str) -> int | None:

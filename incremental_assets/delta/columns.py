@@ -10,8 +10,29 @@ DELETED, WHY = "_deleted", "_why"
 OPERATION, REASONS = "_operation", "_reasons"
 LINEAGE = ("_landing_day", "_file")
 
-RESERVED = frozenset(
-    {ORDER, WITHIN, HASH, BATCH, TABLE, CHANGED_AT, DELETED, WHY, REASONS}
-    | {"_file", "_raw", "_unreadable", "_known", "_copy"}
+_RESERVED = frozenset(
+    {ORDER, WITHIN, HASH, BATCH, TABLE, CHANGED_AT, DELETED, WHY, OPERATION, REASONS, *LINEAGE}
+    | {"_raw", "_unreadable", "_known", "_copy", "_metadata", "_nth", "_times", "_line", "_at"}
+    # What a change is found by and put in its place.
+    | {"_all", "_change", "_event", "_key", "_op_word", "_position", "_position_kind", "_reason"}
+    | {"_row", "_snapshot", "_truncate", "_truncated_at", "_marker", "_there", "_first", "_last"}
+    | {"_fields", "_details", "_landed", "_load_day", "_written", "_quarantined", "_is_chosen"}
+    # What is written to a table.
+    | {"_after_row", "_conflict", "_counts", "_ended", "_ends", "_in_conflict", "_in_side"}
+    | {"_in_table", "_later", "_rank", "_repeat", "_same", "_shown", "_side", "_since", "_starts"}
+    | {"_state", "_to_delete", "_until", "_visible", "_void", "_wins", "_first_hash", "_left_out"}
+    | {"_c", "_k", "_new", "_tried", "_fresh", "_day", "_from", "_to", "_standing"}
 )
-"""No source that a loader reads may have a column of such a name."""
+_FAMILIES = (
+    *("_apart_", "_before_", "_changed_", "_dbz_", "_is_among_", "_key_", "_kind_"),
+    *("_of_", "_old", "_replaced_", "_rule_", "_text_", "_v_", "_was_"),
+)
+
+
+def is_reserved(name: str) -> bool:
+    """Whether loads use a name for columns of their own: no source may have one of that name.
+
+    Others that begin with `_`, such as MongoDB's `_id`, are a source's own.
+    """
+    folded = name.lower()
+    return folded in _RESERVED or folded.startswith(_FAMILIES)

@@ -91,7 +91,7 @@ def as_stored(rows: DataFrame, batch: int, now: datetime) -> DataFrame:
         "_landing_day",
         "_file",
         decodable_stored(F.col("_line")).alias("row"),
-        F.lit(now).cast("timestamp").alias("first_seen"),
+        F.lit(now).cast("timestamp_ltz").alias("first_seen"),
         F.lit(1).alias("tried"),
         F.col("_reasons").alias("reasons"),
         (F.col("_details") if "_details" in rows.columns else nothing).alias("details"),

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import date
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
 from incremental_assets.changes.truncates import (
@@ -33,6 +34,7 @@ from incremental_assets.delta.delta_table import (
     version_of,
 )
 from incremental_assets.delta.literals import sql_days
+from incremental_assets.delta.merge import join_by_key
 from incremental_assets.delta.read import DataFile, read_version
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.engine.batch import Batch
@@ -154,7 +156,7 @@ def _rebuilt(
 
     Other days may hold more of a key, so that it is read from all of bronze, as far as each day's
     gate has let it pass; and of days whose rows bronze has replaced meanwhile, from what the table
-    holds.
+    holds. What another day has published stays, whatever the rules of today say to it.
     """
     session, here = frames.session, f"dt IN ({sql_days(days)})"
     shown = days_as_shown(batch, days)
@@ -178,6 +180,7 @@ def _rebuilt(
     if truncates is not None:  # a truncate is of no key
         touched = touched.where(f"{key[0]} IS NOT NULL")
     touched = touched.distinct()
+    events = events.unionByName(_as_published(table_now, events, touched, to, f"NOT ({here})"))
     wanted = events.join(touched, list(to.key), "left_semi")
     if truncates is not None and batch.table.changes_are_events:
         upserts = wanted.where(f"{OPERATION} = 'upsert'")
@@ -190,6 +193,23 @@ def _rebuilt(
         wanted = wanted.unionByName(truncates.where(here))
     found = ChangeSet(frames.cache(wanted), changes.own, changes.deletes)
     return batch.table.write.rebuild(frames, to, found, touched, here, carried_forward)
+
+
+def _as_published(
+    table_now: DataFrame, events: DataFrame, keys: DataFrame, to: Destination, elsewhere: str
+) -> DataFrame:
+    """The table's rows of these keys on other days that are not among the events, as events."""
+    there = table_now.where(elsewhere).join(keys, list(to.key), "left_semi")
+    same = list(dict.fromkeys((*to.key, "dt", *to.position)))
+    left = join_by_key(there, events.select(*map(quoted, same)), same, "left_anti", nulls=True)
+    given = {OPERATION: F.lit("upsert"), DELETED: F.lit(False)}
+    columns = [
+        F.col(quoted(f.name))
+        if f.name in left.columns
+        else given.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name)
+        for f in events.schema.fields
+    ]
+    return left.select(*columns)
 
 
 def _with_truncates(

@@ -46,10 +46,10 @@ class TargetTable:
 
     def __post_init__(self) -> None:
         is_text = isinstance(self.name, str) and self.name.strip() and self.name.isprintable()
-        if not is_text or len(self.name) > _LONGEST_NAME:
+        if not is_text or len(self.name.encode()) > _LONGEST_NAME:
             raise DefinitionError(
                 f"table_name is {self.name!r}; expected a printable name of 1 to {_LONGEST_NAME} "
-                "characters."
+                "bytes."
             )
         self._require_own_paths()
         if self.write.by_key and not self.key:
@@ -59,11 +59,7 @@ class TargetTable:
                 f"{self.name}: {self.write} computes the rows of a gold table; a loader's rows are "
                 "appended, merged, replaced by key or by day, or kept as history."
             )
-        most = self.max_records
-        if most is not None and (not isinstance(most, int) or most < 1):
-            raise DefinitionError(
-                f"{self.name}: max_records is {most!r}; expected a whole number, at least 1."
-            )
+        self._require_bound()
         odd = [name for name in self.partition_by if not _PARTITION.fullmatch(name)]
         if odd:
             raise DefinitionError(
@@ -89,6 +85,19 @@ class TargetTable:
             raise DefinitionError(
                 f"{self.name}: {type(self.changes).__name__} brings deletes, so it is merged or "
                 f"kept as history; {self.write} cannot delete."
+            )
+
+    def _require_bound(self) -> None:
+        most = self.max_records
+        if most is not None and (not isinstance(most, int) or most < 1):
+            raise DefinitionError(
+                f"{self.name}: max_records is {most!r}; expected a whole number, at least 1."
+            )
+        if most is not None and self.write.replaces_by_batch:
+            raise DefinitionError(
+                f"{self.name}: {self.write} puts the rows of a batch in the place of others, so "
+                "the next part of what max_records divides would replace the first one. Leave "
+                "max_records out, or merge."
             )
 
     def _require_own_paths(self) -> None:

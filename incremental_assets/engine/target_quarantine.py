@@ -18,8 +18,12 @@ from incremental_assets.delta.literals import sql_text
 from incremental_assets.delta.read import data_files
 from incremental_assets.delta.side_table import cleanup, delete_side_rows, put_side_rows
 from incremental_assets.engine.target import TargetTable
+from incremental_assets.errors import GateError
 from incremental_assets.frames import Frames, quoted
+from incremental_assets.quality.gate import count
+from incremental_assets.quality.judge import RuleResult, judge_target
 from incremental_assets.quality.reasons import is_good
+from incremental_assets.quality.rule import RowRule
 from incremental_assets.writes.replace_day import days_in, is_of_days
 
 _COLUMNS = ((BATCH, "long"), (TABLE, "string"), (HASH, "string"))
@@ -43,13 +47,15 @@ def put(
 ) -> None:
     """Put the bad rows of a batch into quarantine; where some leave it, also those that stay."""
     own = F.to_json(F.struct(*(F.col(quoted(n)) for n in new.own)))
+    # Of an event that has no row, the event as it came.
+    line = F.coalesce("_line", own) if "_line" in new.rows.columns else own
     number = F.lit(batch).cast("long").alias(BATCH)
     rows = new.rows.where(~is_good()).select(
         number,
         F.lit(target.name).alias(TABLE),
         HASH,
         F.col("_file"),
-        F.coalesce(F.col("_raw"), own).alias("row"),
+        F.coalesce(F.col("_raw"), line).alias("row"),
         F.col(REASONS).alias("reasons"),
     )
     there = state.quarantine_rows(new.rows.sparkSession) if leaving is not None else None
@@ -62,33 +68,50 @@ def put(
 def with_rows_of_days(
     target: TargetTable, state: TargetState, frames: Frames, new: NewRows
 ) -> NewRows:
-    """The new rows, and those that their days will be without, where days are read whole again.
+    """The new rows, and the bad ones among the others of their days, where these are read whole.
 
-    These were loaded, and are bad by the rules of today: they go to quarantine.
+    They were loaded and break a rule of today, or came late: they go to quarantine. Raises
+    GateError where others of them, which would be published, break a rule that holds a load.
     """
-    day, loaded = target.write.replaced_partition, state.loaded(frames.session)
-    if not day or target.write.replaces_by_batch or new.every is None or not loaded:
+    day = target.write.replaced_partition
+    is_whole = state.last is None and target.max_records is None
+    if not day or target.write.replaces_by_batch or new.every is None or is_whole:
         return new
     days = days_in(new.rows.where(is_good()), day)
-    bad = new.every.where(~is_good() & is_of_days(day, days))
-    hashes = reduce(lambda some, more: some.union(more), (rows.select(HASH) for rows in loaded))
-    bad = unseen(
-        bad.join(hashes, HASH, "left_semi"), [new.rows, *state.quarantined(frames.session)]
-    )
+    of_days = unseen(new.every.where(is_of_days(day, days)), [new.rows])
+    failing = [r for r in target.rules if isinstance(r, RowRule) and r.severity == "fail"]
+    if failing:
+        of_days = frames.cache(of_days)
+        require_passed(target.name, judge_target(count(of_days, failing, None), failing, {}))
+    bad = unseen(of_days.where(~is_good()), state.quarantined(frames.session))
     more = frames.cache(bad.select(new.rows.columns))
-    count = more.count()
-    if not count:
+    count_of_bad = more.count()
+    if not count_of_bad:
         return new
-    note = (
-        f"{count} rows that were loaded break a rule now: their days were read again without them"
-    )
+    note = f"{count_of_bad} other rows of the days that were read again break a rule"
     return replace(
         new,
         rows=new.rows.unionByName(more),
-        read=new.read + count,
-        quarantined=new.quarantined + count,
+        read=new.read + count_of_bad,
+        quarantined=new.quarantined + count_of_bad,
         notes=(*new.notes, note),
     )
+
+
+def require_passed(name: str, checks: Sequence[RuleResult]) -> None:
+    """Raise GateError where a rule that holds a load is broken."""
+    failed = [r for r in checks if r.severity == "fail" and not r.passed]
+    if failed:
+        raise GateError(
+            f"{name}: held back by {'; '.join(map(in_words, failed))}. Nothing was published and "
+            "the watermark did not move; correct the source or the rule, and load again."
+        )
+
+
+def in_words(result: RuleResult) -> str:
+    """What a rule found, with examples."""
+    such = f", such as {'; '.join(result.examples)}" if result.examples else ""
+    return f"{result.rule}: {result.found}{such}"
 
 
 def tidy(target: TargetTable, counts_from: int, log: Callable[[str], None]) -> None:

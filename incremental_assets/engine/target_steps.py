@@ -27,13 +27,20 @@ from incremental_assets.engine.conformed import conformed
 from incremental_assets.engine.load import Steps
 from incremental_assets.engine.target import TargetTable, request_of
 from incremental_assets.engine.target_note import commit_note, touched_days
-from incremental_assets.engine.target_quarantine import does_leave, put, tidy, with_rows_of_days
+from incremental_assets.engine.target_quarantine import (
+    does_leave,
+    in_words,
+    put,
+    require_passed,
+    tidy,
+    with_rows_of_days,
+)
 from incremental_assets.engine.target_table import (
     ensure_columns,
     ensure_key,
     last_number,
 )
-from incremental_assets.errors import ConflictError, GateError, IncrementalAssetsError, LakeError
+from incremental_assets.errors import ConflictError, IncrementalAssetsError, LakeError
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.consistency import new_token
 from incremental_assets.ledger.entry import Entry, Kind, Window
@@ -118,19 +125,13 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
         deletes = None if read.live is None else ~read.live
         counted = count(read.rows, target.rules, None, None, deletes=deletes, values=read.values)
         checks = self._checks(read, counted, deletes)
-        failed = [r for r in checks if r.severity == "fail" and not r.passed]
-        if failed:
-            raise GateError(
-                f"{target.name}: held back by {'; '.join(map(_in_words, failed))}. Nothing was "
-                "published and the watermark did not move; correct the source or the rule, and "
-                "load again."
-            )
+        require_passed(target.name, checks)
         new = self._advanced(frames, read, counted)
         if new is None:
             return None
         new = with_rows_of_days(target, self._request.state, frames, new)
         self._new, self._releases = new, self._does_release(frames, read, new)
-        warned = [_in_words(r) for r in checks if r.severity == "warn" and not r.passed]
+        warned = [in_words(r) for r in checks if r.severity == "warn" and not r.passed]
         reasons = counted.whole.reasons.items()
         by_reason = sorted(
             f"{plurals.counted(rows, 'row')} quarantined: {reason}" for reason, rows in reasons
@@ -300,8 +301,3 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
             state.known_types(),
             is_log=target.changes.is_log,
         )
-
-
-def _in_words(result: RuleResult) -> str:
-    such = f", such as {'; '.join(result.examples)}" if result.examples else ""
-    return f"{result.rule}: {result.found}{such}"

@@ -15,7 +15,7 @@ from incremental_assets.engine.target import TargetTable
 from incremental_assets.errors import DefinitionError
 from incremental_assets.loaders.target import Target
 from incremental_assets.quality.rules import Rule
-from incremental_assets.settings import location
+from incremental_assets.settings import location, table_location
 from incremental_assets.sources.source import Source
 from incremental_assets.sources.stored import Stored
 from incremental_assets.sources.stored_files import Format
@@ -82,6 +82,11 @@ def path_of(name: str, value: str | Path) -> str:
     if not str(value).strip():
         raise DefinitionError(f"{name} is empty; expected a path or the URI of an object store.")
     return location(name, str(value))
+
+
+def table_path_of(name: str, value: str | Path) -> str:
+    """The same for a Delta table."""
+    return table_location(name, path_of(name, value))
 
 
 def source_of(name: str, value: str | Path | Source, kind: Format | None) -> Source:

@@ -18,9 +18,9 @@ from incremental_assets.loaders.base import (
     Names,
     RuleOrRules,
     names_of,
-    path_of,
     rules_of,
     source_of,
+    table_path_of,
     write_of,
 )
 from incremental_assets.loaders.result import LoadResult
@@ -93,9 +93,9 @@ class DeltaDiffLoader(IncrementalLoader):
         key = names_of(primary_key)
         if snapshot_at is not None and snapshot_at.tzinfo is None:
             snapshot_at = snapshot_at.replace(tzinfo=UTC)
-        snapshot = path_of("snapshot_path", snapshot_path)
-        ledger = path_of("watermark_path", watermark_path) if watermark_path else ""
-        target = path_of("target_path", target_path)
+        snapshot = table_path_of("snapshot_path", snapshot_path)
+        ledger = table_path_of("watermark_path", watermark_path) if watermark_path else ""
+        target = table_path_of("target_path", target_path)
         changes = SnapshotDiff(key, names_of(ignore), max_deleted_share, self._advance(watermark))
         return self._target(
             TargetTable(

@@ -14,9 +14,9 @@ from incremental_assets.loaders.base import (
     Names,
     RuleOrRules,
     names_of,
-    path_of,
     rules_of,
     source_of,
+    table_path_of,
     write_of,
 )
 from incremental_assets.loaders.target import Target, on
@@ -73,8 +73,8 @@ class SequenceBasedLoader(IncrementalLoader):
             TargetTable(
                 table_name,
                 source_of("source_path", source_path, source_format),
-                path_of("target_path", target_path),
-                path_of("watermark_path", watermark_path),
+                table_path_of("target_path", target_path),
+                table_path_of("watermark_path", watermark_path),
                 changes,
                 write_of(write, key, names_of(ignore_changes_in), history=history),
                 key,

@@ -11,7 +11,7 @@ from incremental_assets.delta.delta_table import open_table
 from incremental_assets.delta.read import no_rows
 from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.ledger.watermarks import watermark_rows
-from incremental_assets.loaders.base import path_of
+from incremental_assets.loaders.base import table_path_of
 
 _COLUMNS = StructType(
     [
@@ -29,7 +29,7 @@ def read_watermarks(spark: SparkSession, watermark_path: str | Path) -> DataFram
     8601 in UTC with microseconds, or digits; it moves with a successful load only. Empty where
     nothing was loaded yet. Raises LedgerError for a table of another shape.
     """
-    path = path_of("watermark_path", watermark_path)
+    path = table_path_of("watermark_path", watermark_path)
     if open_table(path) is None:
         return no_rows(spark, _COLUMNS)
     rows = watermark_rows(Ledger(path)).rows()

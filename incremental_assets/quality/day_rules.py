@@ -248,7 +248,9 @@ def fresh(column: str, within: timedelta) -> DayRule:
         f"{column}_fresh",
         f"The newest {column} of a day is at most {within} before its end, or before now.",
         judge,
-        measures={"newest": lambda: F.unix_micros(F.max(F.col(quoted(column)).cast("timestamp")))},
+        measures={
+            "newest": lambda: F.unix_micros(F.max(F.col(quoted(column)).cast("timestamp_ltz")))
+        },
         columns=(column,),
     )
 

@@ -20,13 +20,14 @@ from incremental_assets.quality.rule import RowRule
 
 KEY_COMPLETE = "key_complete"
 Bound = int | float | Decimal | str | date | datetime
+# A decimal is exact for large numbers and rounds small fractions away; a double does the reverse.
 _READ_AS = {
-    int: "decimal(38,9)",
-    Decimal: "decimal(38,9)",
-    float: "double",
-    str: "string",
-    date: "date",
-    datetime: "timestamp",
+    int: ("decimal(38,9)", "double"),
+    Decimal: ("decimal(38,9)", "double"),
+    float: ("double",),
+    str: ("string",),
+    date: ("date",),
+    datetime: ("timestamp_ltz",),
 }
 
 
@@ -89,12 +90,16 @@ def between(column: str, low: Bound, high: Bound) -> RowRule:
             f"between({column!r}, {low!r}, {high!r}): give two bounds of one type, the lower one "
             "first."
         )
+    kinds = _READ_AS[type(low)]
     return RowRule(
         f"{column}_between",
         f"{column} lies between {low} and {high}, both included.",
         lambda: (
             F.col(column).isNull()
-            | F.col(column).try_cast(_READ_AS[type(low)]).between(F.lit(low), F.lit(high))
+            | reduce(
+                and_,
+                (F.col(column).try_cast(k).between(F.lit(low), F.lit(high)) for k in kinds),
+            )
         ),
         columns=(column,),
     )
@@ -138,7 +143,8 @@ def not_in_future(column: str) -> RowRule:
         f"{column}_not_in_future",
         f"{column} is not after the moment of the load.",
         lambda: (
-            F.col(column).isNull() | (F.col(column).try_cast("timestamp") <= F.current_timestamp())
+            F.col(column).isNull()
+            | (F.col(column).try_cast("timestamp_ltz") <= F.current_timestamp())
         ),
         columns=(column,),
     )

@@ -31,7 +31,7 @@ from incremental_assets.sources.rows import (
     with_facts,
 )
 from incremental_assets.sources.stored_files import DataFiles
-from incremental_assets.typed_text import is_text, read_text
+from incremental_assets.typed_text import LARGEST_DOUBLE, is_text, read_text, read_whole
 
 # RFC 4180: a quote inside quotes is doubled. Without a text for null of their own, Spark reads
 # `""` as null too; nobody's data holds this one.
@@ -49,6 +49,7 @@ _MAY_BE_TYPED = [ord(sign) for sign in "-.0123456789tTfFNI"]
 _LETTERS = [ord(sign) for sign in "tTfF"]
 _WHOLE = r"^-?(?:0|[1-9][0-9]{0,18})$"
 _SURELY_64_BITS = 18
+_SURELY_A_DOUBLE = 15
 _NUMBER = (
     r"^-?(?:(?:0|[1-9][0-9]*)\.[0-9]*|\.[0-9]+|(?:0|[1-9][0-9]*)(?=[eE]))(?:[eE][+-]?[0-9]{1,3})?$"
 )
@@ -58,7 +59,7 @@ _SHORTEST_MOMENT = len("20170102T1011")
 
 
 class CsvKinds(IntFlag):
-    """The kinds of values in a column, as bits."""
+    """The kinds of values in a column, as bits. LARGE is a whole number that no double is."""
 
     NOTHING = 0
     WHOLE = 1
@@ -67,6 +68,7 @@ class CsvKinds(IntFlag):
     MOMENT = 8
     DAY = 16
     TEXT = 32
+    LARGE = 64
 
 
 def csv_rows(frames: Frames, reading: Reading) -> DataFrame:
@@ -147,7 +149,7 @@ def _known_column(name: str, kind: DataType) -> OwnColumn:
     text = F.col(quoted(name))
     if is_text(kind):
         return OwnColumn(name, text)
-    return OwnColumn(name, read_text(text, kind), written=text != "")
+    return OwnColumn(name, read_whole(text, kind), written=text != "")
 
 
 def _found_columns(records: DataFrame, names: Sequence[str]) -> dict[str, OwnColumn]:
@@ -181,12 +183,14 @@ def _kind_of(text: Column) -> Column:
     takes a hundred times as long as a regular expression.
     """
     start, length = F.ascii(text), F.length(text)
+    large = (length > _SURELY_A_DOUBLE) & (F.abs(text.try_cast("bigint")) > LARGEST_DOUBLE)
+    whole = F.when(large, CsvKinds.LARGE.value).otherwise(CsvKinds.WHOLE.value)
     fits = (length <= _SURELY_64_BITS) | text.try_cast("bigint").isNotNull()
     day = (length == len("2017-01-02")) & text.rlike(_DAY) & text.try_cast("date").isNotNull()
     moment = (length >= _SHORTEST_MOMENT) & read_text(text, TimestampType()).isNotNull()
     return (
         F.when(~start.isin(_MAY_BE_TYPED), CsvKinds.TEXT.value)
-        .when(text.rlike(_WHOLE) & fits, CsvKinds.WHOLE.value)
+        .when(text.rlike(_WHOLE) & fits, whole)
         .when(
             start.isin(_LETTERS),
             F.when(F.lower(text).isin("true", "false"), CsvKinds.BOOLEAN.value).otherwise(
@@ -201,7 +205,7 @@ def _kind_of(text: Column) -> Column:
 
 
 def _type_for(kinds: CsvKinds) -> DataType:
-    if kinds == CsvKinds.WHOLE:
+    if kinds and not kinds & ~(CsvKinds.WHOLE | CsvKinds.LARGE):
         return LongType()
     if kinds and not kinds & ~(CsvKinds.WHOLE | CsvKinds.NUMBER):
         return DoubleType()

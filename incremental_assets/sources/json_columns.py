@@ -34,7 +34,7 @@ from incremental_assets.sources.rows import (
     require_names,
     with_facts,
 )
-from incremental_assets.typed_text import is_text, read_text
+from incremental_assets.typed_text import LARGEST_DOUBLE, is_text, read_whole
 
 MOST_FIELDS = 2_000
 _BROKEN = "\ue000broken"  # no field of anybody's data is called that
@@ -43,7 +43,10 @@ _WIDE = DecimalType(38, 0)
 
 
 class JsonKinds(IntFlag):
-    """The kinds of values in a field, as bits. A number without fraction beyond 64 bits is WIDE."""
+    """The kinds of values in a field, as bits.
+
+    LARGE is a whole number that no double is, WIDE one beyond 64 bits.
+    """
 
     NOTHING = 0
     WHOLE = 1
@@ -53,9 +56,11 @@ class JsonKinds(IntFlag):
     BOOLEAN = 16
     TEXT = 32
     NESTED = 64
+    LARGE = 128
 
 
-_NUMBER = JsonKinds.WHOLE | JsonKinds.WIDE | JsonKinds.FRACTION | JsonKinds.FLOAT
+_WHOLE = JsonKinds.WHOLE | JsonKinds.LARGE
+_NUMBER = _WHOLE | JsonKinds.WIDE | JsonKinds.FRACTION | JsonKinds.FLOAT
 
 
 def json_rows(frames: Frames, reading: Reading) -> DataFrame:
@@ -114,10 +119,13 @@ def _kind_of(value: Column) -> Column:
     name = F.schema_of_variant(value)
     digits = F.substring_index(F.substring(name, len("DECIMAL(") + 1, 5), ",", 1)
     whole = name.endswith(",0)") & (digits.try_cast("int") > 18)
+    large = F.abs(value.try_cast("bigint")) > LARGEST_DOUBLE
     number = F.when(whole, JsonKinds.WIDE.value).otherwise(JsonKinds.FRACTION.value)
     return (
         F.when(name == "STRING", JsonKinds.TEXT.value)
-        .when(name == "BIGINT", JsonKinds.WHOLE.value)
+        .when(
+            name == "BIGINT", F.when(large, JsonKinds.LARGE.value).otherwise(JsonKinds.WHOLE.value)
+        )
         .when(name.startswith("DECIMAL"), number)
         .when(name == "BOOLEAN", JsonKinds.BOOLEAN.value)
         .when(name == "VOID", JsonKinds.NOTHING.value)
@@ -128,12 +136,12 @@ def _kind_of(value: Column) -> Column:
 
 def _own_type(kinds: JsonKinds) -> DataType:
     """The type that holds all these kinds without asking a target."""
-    if kinds == JsonKinds.WHOLE:
+    if kinds and not kinds & ~_WHOLE:
         return LongType()
-    if kinds and not kinds & ~(JsonKinds.WHOLE | JsonKinds.WIDE):
+    if kinds and not kinds & ~(_WHOLE | JsonKinds.WIDE):
         return _WIDE
-    if kinds and not kinds & ~_NUMBER:
-        return DoubleType()
+    if kinds and not kinds & ~(_NUMBER ^ JsonKinds.LARGE):
+        return DoubleType()  # with a LARGE one two of them might be one: they stay texts
     return BooleanType() if kinds == JsonKinds.BOOLEAN else StringType()
 
 
@@ -148,7 +156,7 @@ def _plain_type(kinds: JsonKinds, known: DataType | None) -> DataType | None:
     own = _own_type(kinds)
     fits = known is None or known == own
     fits |= isinstance(known, DoubleType) and not kinds & ~_NUMBER
-    fits |= known == _WIDE and not kinds & ~(JsonKinds.WHOLE | JsonKinds.WIDE)
+    fits |= known == _WIDE and not kinds & ~(_WHOLE | JsonKinds.WIDE)
     if not fits or is_text(own):
         return None
     return own if known is None else known
@@ -183,7 +191,7 @@ def _column(
         return OwnColumn(name, F.lit(None).cast(kind))
     if plain == kind or is_text(kind):
         return OwnColumn(name, read)
-    return OwnColumn(name, read_text(read, kind), written=read.isNotNull())
+    return OwnColumn(name, read_whole(read, kind), written=read.isNotNull())
 
 
 def _field(objects: Column, name: str, kind: str) -> Column:

@@ -33,6 +33,7 @@ _PINNED = {
     "spark.sql.caseSensitive": "false",
     "spark.sql.parquet.fieldId.read.enabled": "false",
     "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+    "spark.sql.parser.escapedStringLiterals": "false",
     # The hash of a row is over its JSON without nulls; bytes are not taken for text.
     "spark.sql.jsonGenerator.ignoreNullFields": "true",
     "spark.sql.parquet.binaryAsString": "false",
