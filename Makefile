@@ -10,7 +10,7 @@ DEMO_DAYS ?= 2017-01-01...2017-01-07
 DEMO_FROM = $(firstword $(subst ..., ,$(DEMO_DAYS)))
 DEMO_TO = $(lastword $(subst ..., ,$(DEMO_DAYS)))
 
-.PHONY: help setup demo dev dev-connect test test-all lint bench-quick bench-ledger bench-feeds bench-ticks lock clean
+.PHONY: help setup demo dev dev-connect test test-all lint bench-quick bench-big bench-ledger bench-feeds bench-ticks lock clean
 
 help:  ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -56,6 +56,9 @@ lint: setup  ## Check style, types and import contracts
 
 bench-quick: setup  ## Measure a day and a month against the script of the tutorials
 	@$(BIN)/python -m benchmarks.quick
+
+bench-big: setup  ## Measure a day of ROWS events against the same day by hand
+	@$(BIN)/python -m benchmarks.big --rows $(or $(ROWS),1000000)
 
 bench-ledger: setup  ## Measure the ledger after 100,000 batches
 	@$(BIN)/python -m benchmarks.ledger

@@ -8,7 +8,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,12 +22,14 @@ class Run:
 
     `wall` is what somebody who waits for it sees. `cpu` is what it and its JVM used in seconds of
     one core (NaN where only Linux could tell): on a machine that others use it is the steadier
-    number. `lines` are the printed lines with their second since the start.
+    number. `lines` are the printed lines with their second since the start, `peak` is the most
+    memory that all its processes had at once, in MiB, looked at twice a second (0 without `/proc`).
     """
 
     wall: float
     cpu: float
     lines: tuple[tuple[float, str], ...]
+    peak: float = 0.0
 
 
 class CommandError(Exception):
@@ -59,14 +62,47 @@ def run(command: Sequence[str | Path], env: Mapping[str, str], cwd: Path) -> Run
     )
     assert process.stdout is not None
     lines: list[tuple[float, str]] = []
+    memory = _Memory()
+    memory.start()
     # A JVM that outlives its Python holds the pipe for a moment, so the exit is watched apart.
     ended = _watch(process, lines, started)
     _reap_orphans()
+    memory.ended.set()
+    memory.join()
     if process.returncode != 0:
         tail = "\n".join(text for _, text in lines[-15:])
         raise CommandError(f"{' '.join(map(str, command))} exited {process.returncode}:\n{tail}")
     cpu = _cpu_of_children() - before if sys.platform == "linux" else float("nan")
-    return Run(ended - started, cpu, tuple(lines))
+    return Run(ended - started, cpu, tuple(lines), memory.peak)
+
+
+class _Memory(threading.Thread):
+    """Looks at the resident memory of all that this process started."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.ended = threading.Event()
+        self.peak = 0.0
+
+    def run(self) -> None:
+        while sys.platform == "linux" and not self.ended.wait(0.5):
+            pages = sum(map(_pages, _below(os.getpid())))
+            self.peak = max(self.peak, pages * os.sysconf("SC_PAGE_SIZE") / 2**20)
+
+
+def _below(pid: int) -> Iterator[int]:
+    """The processes that this one started, and those that they did."""
+    with suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            for child in Path(f"/proc/{pid}/task/{task}/children").read_text().split():
+                yield int(child)
+                yield from _below(int(child))
+
+
+def _pages(pid: int) -> int:
+    with suppress(OSError):
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return 0
 
 
 def _watch(process: subprocess.Popen[str], lines: list[tuple[float, str]], started: float) -> float:

@@ -71,7 +71,7 @@ class Bench:
         home.mkdir()
         shutil.copy(PROJECT_ROOT / "dagster.yaml", home)
         lake = self.root / f"lake{self.lakes}"
-        return _environment() | {
+        return environment() | {
             f"{PREFIX}LAKE": str(lake),
             f"{PREFIX}LANDING": str(self.landing),
             "DAGSTER_HOME": str(home),
@@ -98,7 +98,7 @@ class Bench:
             jars,
         ]
         command += ["--landing", self.landing, "--lake", lake, "--day", DAY]
-        self.measure(SCRIPT, command, _environment() | {"PYTHONPATH": str(PROJECT_ROOT)})
+        self.measure(SCRIPT, command, environment() | {"PYTHONPATH": str(PROJECT_ROOT)})
         return lake
 
     def materialize(self, what: str, select: str, *days: str) -> dict[str, str]:
@@ -157,7 +157,7 @@ def _measured(bench: Bench, turns: int, months: int) -> Iterator[Table]:
         bench.materialize(DAY_EVERY, "*", "--partition", DAY)
         if turn < months:
             month = bench.materialize(MONTH_ALL, sales, "--partition-range", f"{first}...{last}")
-        bench.measure(SPARK, [sys.executable, "-c", _START_SPARK], _environment())
+        bench.measure(SPARK, [sys.executable, "-c", _START_SPARK], environment())
     started = _nothing_to_do(bench, month or day, turns)
     yield _whole_processes(bench, started)
     yield _where_a_day_goes(bench)
@@ -250,7 +250,7 @@ def _what_was_made(script_lake: Path, lake: Path) -> Table:
     return table
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """The caller's environment without what would change the measured processes."""
     ours = (PREFIX, "DAGSTER_", "SPARK_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}

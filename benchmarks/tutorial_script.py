@@ -26,7 +26,7 @@ def main() -> None:
     parser.add_argument("--jars", default=JARS, type=Path, help="The folder of the Delta jars.")
     args = parser.parse_args()
 
-    spark = start_spark(args.jars)
+    spark = builder(args.jars).getOrCreate()
     events = load_bronze(spark, args.landing, args.lake, "events", args.day)
     users = load_bronze(spark, args.landing, args.lake, "users", args.day)
     load_silver_sales(events, args.lake, args.day)
@@ -35,7 +35,7 @@ def main() -> None:
     spark.stop()
 
 
-def start_spark(jars: Path) -> SparkSession:
+def builder(jars: Path) -> SparkSession.Builder:
     """As `configure_spark_with_delta_pip` does, but with the jars of the cache: no network."""
     return (
         SparkSession.builder.appName("sales")
@@ -46,7 +46,6 @@ def start_spark(jars: Path) -> SparkSession:
             "spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog"
         )
         .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
     )
 
 
