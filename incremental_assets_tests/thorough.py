@@ -26,13 +26,14 @@ LEFT_TO_ALL: Final = {
     ),
     "end_to_end/test_sensors.py::test_days_of_deliveries": (
         "orchestration/test_sensors.py, orchestration/test_source_sensors.py, "
-        "end_to_end/test_kill.py: an interrupt and kills"
+        "end_to_end/test_sensors.py: a backfill that was killed"
     ),
     "end_to_end/test_sensors.py::test_what_a_backfill_did_not_load": (
         "end_to_end/test_sensors.py: a backfill that was killed"
     ),
-    "end_to_end/test_kill.py::test_tables_equal_what_all_feeds_say": (
-        "end_to_end/test_kill.py: an interrupt and kills; feeds/test_interrupted.py"
+    "end_to_end/test_kill.py": (
+        "scenarios/test_interrupted.py, feeds/test_interrupted.py, end_to_end/test_interrupt.py, "
+        "end_to_end/test_sensors.py: a backfill that was killed"
     ),
     "end_to_end/test_own_tables.py::test_kills": "feeds/test_interrupted.py",
     "end_to_end/test_kill_loaders.py": "loaders/test_killed_at_each_commit.py",
@@ -58,8 +59,9 @@ LEFT_TO_ALL: Final = {
     ),
     "loaders/test_target_operations.py::test_a_debezium_log_is_verified_replayed_and_rewound["
     "merge-files]": "loaders/test_target_operations.py: the same with history, in Delta",
-    "loaders/test_target_operations.py::test_a_delta_log_is_verified_replayed_and_rewound["
-    "history]": "loaders/test_target_operations.py: Debezium's with history",
+    "loaders/test_target_operations.py::test_a_delta_log_is_verified_replayed_and_rewound": (
+        "loaders/test_target_operations.py: Debezium's log with history, in Delta"
+    ),
     "loaders/test_killed_at_each_commit.py::test_a_load_that_dies_after_any_commit_goes_on_and_"
     "ends_as_if_it_had_not[copies, history]": "loaders/test_killed_at_each_commit.py: copies, merge",
     "loaders/test_killed_at_each_commit.py::test_a_load_that_dies_after_any_commit_goes_on_and_"
@@ -95,7 +97,17 @@ LEFT_TO_ALL: Final = {
     ),
     "scenarios/test_quarantine_is_tidied.py::test_a_row_that_nobody_can_decode_blocks_nothing["
     "a file of its own]": "scenarios/test_quarantine_is_tidied.py: a file of more batches",
-    "verifying/test_kinds.py::test_scd2_of_a_log_with_deletes[True]": "verifying/test_kinds.py",
+    "verifying/test_kinds.py::test_scd2_of_a_log_with_deletes[True]": (
+        "verifying/test_kinds.py: the same in order"
+    ),
+    "verifying/test_kinds.py::test_running_levels": "verifying/test_retail.py",
+    "feeds/test_rebuild_ledger.py::test_after_a_lost_ledger_nothing_is_lost_and_nothing_doubled["
+    "products": "feeds/test_rebuild_ledger.py: users and orders",
+    "maintenance/test_while_loads_go_on.py::test_versions_that_a_load_compares": (
+        "maintenance/test_while_loads_go_on.py: one load after another"
+    ),
+    "retail/feed/test_land.py::test_the_bytes": "retail/feed/test_land.py: the other tests",
+    "spark/test_start.py::test_a_java_that_is_left": "spark/test_start.py: a session as it is",
 }
 
 

@@ -22,7 +22,7 @@ from incremental_assets.engine.batch import Batch
 from incremental_assets.engine.scope import scope_of
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import Frames, quoted
-from incremental_assets.quality.contract import Contract
+from incremental_assets.quality.contract import PAYLOAD, UNDECLARED, Contract
 from incremental_assets.quality.reasons import prepared, with_reasons
 from incremental_assets.table import Table
 
@@ -31,9 +31,9 @@ from incremental_assets.table import Table
 class Typed:
     """Typed rows, the order of their versions (the row hash last), and how a log orders its events.
 
-    They have the table's own columns, `_fields`, `_landing_day`, `_day`, `_file`, `dt`, `_reasons`
-    and `_line`; changes also `_operation`, `_deleted` and the columns of `order` but the hash.
-    `kind` is the kind of a log's positions.
+    They have the table's own columns, `_payload`, `_undeclared`, `_absent`, `_landing_day`, `_day`,
+    `_file`, `dt`, `_reasons` and `_line`; changes also `_operation`, `_deleted` and the columns of
+    `order` but the hash. `kind` is the kind of a log's positions.
     """
 
     rows: DataFrame
@@ -190,8 +190,18 @@ def _line(payload: Column) -> Column:
 
 
 def _bare(rows: DataFrame, payload: Column) -> DataFrame:
-    """The rows without the columns that only typing needs; of good rows without the landed line."""
-    rows = rows.withColumn("_line", F.when(F.size("_reasons") > 0, _line(payload)))
+    """The rows without the columns that only typing needs.
+
+    Of good rows without the landed line, and without the payload but where a field of it may become
+    a column.
+    """
+    is_bad = F.size("_reasons") > 0
+    rows = rows.withColumns(
+        {
+            "_line": F.when(is_bad, _line(payload)),
+            PAYLOAD: F.when(is_bad | (F.size(UNDECLARED) > 0), F.col(PAYLOAD)),
+        }
+    )
     return rows.drop("payload", EVENT, "_raw", "_unreadable", "_batch", "_hash", "_key", "_reason")
 
 

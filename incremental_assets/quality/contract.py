@@ -18,7 +18,7 @@ from incremental_assets.quality.types import FieldType
 COLUMN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 RESERVED = frozenset({"dt", "payload"})
 MOST_NEW_COLUMNS = 100
-FIELDS = "_fields"
+PAYLOAD, UNDECLARED, ABSENT = "_payload", "_undeclared", "_absent"
 _ALIKE = 0.8
 OnNewColumn = Literal["evolve", "discard", "freeze"]
 
@@ -85,32 +85,41 @@ class Contract:
     def apply(self, rows: DataFrame) -> DataFrame:
         """Type the payload.
 
-        Takes rows with `payload: variant`; adds the declared columns, `_fields:
-        map<string,variant>` (all fields; null where the payload is no object) and `_unreadable:
+        Takes rows with `payload: variant`; adds the declared columns, `_payload: variant` (the
+        payload as it is), `_undeclared: array<string>` (its other fields), `_absent: array<string>`
+        (the declared ones that it has not; both null where it is no object) and `_unreadable:
         array<string>` (the declared fields whose value is there but cannot be read, without those
         whose misfits are left out).
         """
-        rows = rows.withColumn(FIELDS, F.col("payload").try_cast("map<string,variant>"))
-        values = {name: F.try_element_at(FIELDS, F.lit(name)) for name in self.columns}
-        rows = rows.withColumns(
-            {f"_kind_{name}": F.schema_of_variant(value) for name, value in values.items()}
-            | {f"_text_{name}": value.try_cast("string") for name, value in values.items()}
-        )
+        payload = F.col("payload")
+        # As texts, all fields are taken out of the object at once, and no cast of a value fails,
+        # which would take twenty times as long.
+        shape = ",".join(f"{name}:string" for name in self.columns)
+        names = F.map_keys(payload.try_cast("map<string,string>"))
+        rows = rows.withColumns({PAYLOAD: payload, "_names": names})
+        if self.columns:
+            rows = rows.withColumn("_texts", payload.try_cast(f"struct<{shape}>"))
+        texts = {name: F.col(f"_texts.{name}") for name in self.columns}
         typed = {
-            name: kind.typed(F.col(f"_kind_{name}"), F.col(f"_text_{name}"))
+            name: kind.typed(_kind(payload, name), texts[name])
             for name, kind in self.columns.items()
         }
-        rows = rows.withColumns(typed)
-        unreadable = [
-            F.when(F.col(name).isNull() & (F.col(f"_kind_{name}") != "VOID"), F.lit(name))
+        # An object or array has a text, too, so without one there is nothing, or JSON null.
+        lost = {
+            f"_lost_{name}": F.when(typed[name].isNull() & texts[name].isNotNull(), F.lit(name))
             for name, kind in self.columns.items()
             if kind.on_type_error != "discard"
-        ]
+        }
+        declared = F.array(*map(F.lit, self.columns)).cast("array<string>")
+        named = {
+            UNDECLARED: F.array_except("_names", declared),
+            ABSENT: F.array_except(declared, F.col("_names")),
+        }
+        rows = rows.withColumns({**typed, **named, **lost})
         # Without the nulls; `array_compact` would call a lambda for each element.
         nothing = F.lit(None).cast("string")
-        present = F.array_except(F.array(*unreadable, nothing), F.array(nothing))
-        rows = rows.withColumn("_unreadable", present)
-        return rows.drop(*(f"_{part}_{name}" for part in ("kind", "text") for name in self.columns))
+        unreadable = F.array_except(F.array(*lost, nothing), F.array(nothing))
+        return rows.withColumn("_unreadable", unreadable).drop("_names", "_texts", *lost)
 
     def grown(self, found: Iterable[str], known: Iterable[str]) -> list[str]:
         """The undeclared fields that are columns: those of the table, then new ones by name.
@@ -168,10 +177,20 @@ class Contract:
 
     @staticmethod
     def undeclared(name: str) -> Column:
-        """The text of a field that is not declared, or null; `apply` made `_fields` for it."""
-        value = F.try_element_at(FIELDS, F.lit(name))
+        """The text of a field that is not declared and may be a column, or null."""
+        value = F.try_variant_get(PAYLOAD, f"$.{name}", "variant")
         text = F.coalesce(value.try_cast("string"), F.to_json(value))
         return F.when(~F.is_variant_null(value), text)
+
+
+def _kind(payload: Column, name: str) -> Column:
+    """The JSON type of a field, as `schema_of_variant` says it.
+
+    By way of a text, so that it is found out where it is asked for. A scan takes a value out of a
+    VARIANT for every row, whether it is asked for or not.
+    """
+    value = F.from_json(F.to_json(payload), f"struct<{name}:variant>").getField(name)
+    return F.schema_of_variant(value)
 
 
 def _alike(name: str, others: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from incremental_assets.quality.contract import FIELDS, Contract
+from incremental_assets.quality.contract import PAYLOAD, Contract
 from incremental_assets.quality.reasons import LINE
 
 DETAILS = "_details"
@@ -27,9 +27,11 @@ def with_details(rows: DataFrame, contract: Contract) -> DataFrame:
     kinds = [part for n, t in contract.columns.items() for part in (F.lit(n), F.lit(t.sql))]
     types = F.create_map(*kinds) if kinds else F.lit(None).cast("map<string,string>")
 
+    fields = F.col(PAYLOAD).try_cast("map<string,variant>")
+
     def detail(reason: Column) -> Column:
         field = F.regexp_replace(reason, f"{_UNREADABLE}$", "")
-        text = F.to_json(F.try_element_at(FIELDS, field))
+        text = F.to_json(F.try_element_at(fields, field))
         more = F.when(F.length(text) > _LONGEST, "…").otherwise("")
         value = F.concat(F.substring(text, 1, _LONGEST), more)
         unfit = F.concat(

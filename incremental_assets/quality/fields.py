@@ -13,7 +13,14 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from incremental_assets.quality.contract import COLUMN, FIELDS, MOST_NEW_COLUMNS, RESERVED, Contract
+from incremental_assets.quality.contract import (
+    ABSENT,
+    COLUMN,
+    MOST_NEW_COLUMNS,
+    RESERVED,
+    UNDECLARED,
+    Contract,
+)
 
 MOST_NEW_FIELDS = 1_000
 """The most undeclared fields of a day that are read: first those that `on_new_column` names, then
@@ -42,19 +49,30 @@ class Names:
         `unknown` and `new` are the most fields in a row that are not known, and those of them that
         are to become columns or to hold the day.
         """
-        found = {f"field_{at}": _present(name) for at, name in enumerate(self.known)}
+        found = {f"field_{at}": self._present(name) for at, name in enumerate(self.known)}
         others = self.others()
         new = F.filter(others, self._matters)
         return found | {"unknown": F.max(F.size(others)), "new": F.max(F.size(new))}
 
     def others(self) -> Column:
         """The fields of a row that are not known; null where its payload is no object."""
-        known = F.array(*map(F.lit, self.known)) if self.known else F.array().cast("array<string>")
-        return F.array_except(F.map_keys(FIELDS), known)
+        grown = [name for name in self.known if name not in self.contract.columns]
+        others = F.col(UNDECLARED)
+        return F.array_except(others, F.array(*map(F.lit, grown))) if grown else others
 
     def named(self, policies: Collection[str]) -> list[str]:
         """The fields, in lower case, that `on_new_column` names with one of these policies."""
         return [n for n, p in self.contract.on_new_column.items() if n != "*" and p in policies]
+
+    def _present(self, name: str) -> Column:
+        # The name is a column's, so it needs no escaping; as text it is one call to the JVM.
+        declared = name in self.contract.columns
+        here = (
+            f"NOT array_contains({ABSENT}, '{name}')"
+            if declared
+            else f"array_contains({UNDECLARED}, '{name}')"
+        )
+        return F.expr(f"bool_or({here})")
 
     def _matters(self, name: Column) -> Column:
         """Whether a field that is not known is to hold the day, or may become a column."""
@@ -94,11 +112,6 @@ def unknown_names(rows: DataFrame, day: str, names: Names) -> DataFrame:
         .where(F.col("position") <= MOST_NEW_FIELDS + 1)
         .orderBy("day", "position")
     )
-
-
-def _present(name: str) -> Column:
-    # The name is a column's, so it needs no escaping; as text it is one call to the JVM.
-    return F.expr(f"bool_or(map_contains_key({FIELDS}, '{name}'))")
 
 
 def _can_be_column(name: Column) -> Column:

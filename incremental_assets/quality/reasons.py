@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from incremental_assets.errors import DefinitionError
-from incremental_assets.quality.contract import FIELDS
+from incremental_assets.quality.contract import UNDECLARED
 from incremental_assets.quality.rule import (
     RowRule,
     Rule,
@@ -106,7 +106,7 @@ def _with_reasons(
         F.array(*structural, *own, F.lit(None).cast("string")), F.concat(*implied, nothing)
     )
     reasons = F.concat(broken, unreadable)
-    no_object = F.col(FIELDS).isNull() if unread is None else unread
+    no_object = F.col(UNDECLARED).isNull() if unread is None else unread
     return rows.withColumn("_reasons", F.when(no_object, F.array(F.lit(LINE))).otherwise(reasons))
 
 

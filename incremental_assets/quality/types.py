@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets.typed_text import instant, number, whole_number
 
+_BASIC_DATE = len("20170101")
 OnTypeError = Literal["quarantine", "freeze", "discard"]
 
 
@@ -41,7 +42,11 @@ class FieldType:
         raise NotImplementedError
 
     def typed(self, kind: Column, text: Column) -> Column:
-        """The typed value of a field whose JSON type is `kind` (as `schema_of_variant` says it)."""
+        """The typed value of a field whose JSON type is `kind` (as `schema_of_variant` says it).
+
+        It takes time to find a kind, so one is best asked for only where the text may be of two,
+        in a branch of `when`: both sides of `and` and `or` are worked out for every row.
+        """
         del kind
         return self.parse(text)
 
@@ -63,7 +68,9 @@ class Text(FieldType):
         return text
 
     def typed(self, kind: Column, text: Column) -> Column:
-        return F.when(~(kind.startswith("OBJECT") | kind.startswith("ARRAY")), text)
+        looks_nested = text.startswith("{") | text.startswith("[")
+        is_text = F.when(~looks_nested, F.lit(True)).otherwise(~kind.rlike("^(OBJECT|ARRAY)"))
+        return F.when(is_text, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,5 +114,7 @@ class Instant(FieldType):
         return instant(text)
 
     def typed(self, kind: Column, text: Column) -> Column:
-        # A row of a typed source brings a timestamp or a date, whose text is ISO 8601 in UTC.
-        return F.when(kind.isin("STRING", "TIMESTAMP", "TIMESTAMP_NTZ", "DATE"), self.parse(text))
+        # A row of a typed source brings a timestamp or a date, whose text is ISO 8601 in UTC. Of
+        # numbers, only one of eight digits looks like a date.
+        is_text = F.when(F.length(text) != _BASIC_DATE, F.lit(True)).otherwise(kind == "STRING")
+        return F.when(is_text, self.parse(text))

@@ -183,7 +183,8 @@ def _kind_of(text: Column) -> Column:
     takes a hundred times as long as a regular expression.
     """
     start, length = F.ascii(text), F.length(text)
-    large = (length > _SURELY_A_DOUBLE) & (F.abs(text.try_cast("bigint")) > LARGEST_DOUBLE)
+    fits_a_double = text.try_cast("bigint").between(-LARGEST_DOUBLE, LARGEST_DOUBLE)
+    large = (length > _SURELY_A_DOUBLE) & ~fits_a_double
     whole = F.when(large, CsvKinds.LARGE.value).otherwise(CsvKinds.WHOLE.value)
     fits = (length <= _SURELY_64_BITS) | text.try_cast("bigint").isNotNull()
     day = (length == len("2017-01-02")) & text.rlike(_DAY) & text.try_cast("date").isNotNull()

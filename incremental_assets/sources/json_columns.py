@@ -119,7 +119,7 @@ def _kind_of(value: Column) -> Column:
     name = F.schema_of_variant(value)
     digits = F.substring_index(F.substring(name, len("DECIMAL(") + 1, 5), ",", 1)
     whole = name.endswith(",0)") & (digits.try_cast("int") > 18)
-    large = F.abs(value.try_cast("bigint")) > LARGEST_DOUBLE
+    large = ~value.try_cast("bigint").between(-LARGEST_DOUBLE, LARGEST_DOUBLE)
     number = F.when(whole, JsonKinds.WIDE.value).otherwise(JsonKinds.FRACTION.value)
     return (
         F.when(name == "STRING", JsonKinds.TEXT.value)

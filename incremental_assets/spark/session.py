@@ -68,6 +68,8 @@ _JAVA_OPTIONS = (
     # nothing is compiled any more.
     "-XX:ReservedCodeCacheSize=240m",
     "-XX:+UseSerialGC",
+    # A plan over many columns becomes one long method, which Java would interpret for ever.
+    "-XX:-DontCompileHugeMethods",
     "-Xlog:disable",
     f'"-Dlog4j2.configurationFile={LOGGING.as_uri()}"',
 )

@@ -13,8 +13,13 @@ from incremental_assets.days import parse_days
 from incremental_assets.errors import DefinitionError
 from incremental_assets.lakehouse import TableLoadResult
 from incremental_assets.operations.restate import restate
+from incremental_assets.quality.contract import Contract
+from incremental_assets.quality.rules import between, quarantine
+from incremental_assets.quality.types import Instant, Integer
 from incremental_assets.retail.gold.inventory_levels import INVENTORY_LEVELS
-from incremental_assets.writes import RecomputeKeys
+from incremental_assets.sources.landed_files import LandedFiles
+from incremental_assets.table import SameDay, Table
+from incremental_assets.writes import SCD2, Append, Merge, RecomputeKeys, WriteStrategy
 from incremental_assets_tests.feeds import test_keys as keys
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_rewind import DAY, NEXT, content, station
@@ -133,3 +138,34 @@ def _one_too_many(rows: DataFrame, opening: DataFrame) -> DataFrame:
 def _without_the_fifth(rows: DataFrame, opening: DataFrame) -> DataFrame:
     assert INVENTORY_LEVELS.transform is not None
     return INVENTORY_LEVELS.transform(rows, opening).where("dt <> '2017-01-05'")
+
+
+@pytest.mark.parametrize("write", [Merge(), SCD2()], ids=["merge", "history"])
+def test_what_another_day_has_published_stays_whatever_the_rules_of_today_say(
+    lake: Lakes, write: WriteStrategy
+) -> None:
+    bronze = Table(
+        name="bronze/goods", description="…", reads=(LandedFiles("goods"),), write=Append()
+    )
+    silver = Table(
+        name="silver/goods",
+        description="…",
+        reads=(SameDay(bronze),),
+        key=("id",),
+        version_by=("at",),
+        schema=Contract(id=Integer(), n=Integer(), at=Instant()),
+        write=write,
+    )
+    goods = lake(bronze, silver)
+    goods.land("goods", DAY, "1.jsonl", [{"id": n, "n": 5, "at": DAY} for n in (1, 2)])
+    goods.land("goods", NEXT, "1.jsonl", [{"id": n, "n": 50, "at": NEXT} for n in (1, 3)])
+    goods.load(f"{DAY}...{NEXT}")
+    before = goods.rows("silver/goods", "dt", "id", "n")
+
+    strict = goods.with_tables(bronze, replace(silver, rules=quarantine(between("n", 0, 10))))
+    again(strict, DAY, "silver/goods")
+
+    assert goods.rows("silver/goods", "dt", "id", "n") == before
+    assert [row[1:] for row in before if row[0] == NEXT] == [(1, 50), (3, 50)]
+    again(strict, f"{DAY}...{NEXT}", "silver/goods")
+    assert [row[1:] for row in goods.rows("silver/goods", "dt", "id", "n")] == [(1, 5), (2, 5)]

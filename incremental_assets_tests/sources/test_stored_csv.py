@@ -292,7 +292,10 @@ KNOWN: Mapping[str, tuple[DataType, dict[str, Any]]] = {
         BooleanType(),
         {"true": True, "False": False, "1": UNREADABLE, "": None, "x": UNREADABLE, '"true"': True},
     ),
-    "f": (IntegerType(), {str(2**31): UNREADABLE, "1": 1, "-1": -1, "": None, "007": 7, "+3": 3}),
+    "f": (
+        IntegerType(),
+        {str(2**31): UNREADABLE, "1": 1, "-1": -1, "": None, "007": UNREADABLE, "+3": 3},
+    ),
     "g": (
         DoubleType(),
         {"1": 1.0, "0x1": UNREADABLE, "1d": UNREADABLE, "": None, "NaN ": UNREADABLE, "-2.5": -2.5},

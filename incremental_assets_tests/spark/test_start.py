@@ -199,7 +199,8 @@ def test_an_interrupt_while_spark_starts_leaves_one_sentence_and_no_java(
 ) -> None:
     home = fake_java(tmp_path, f"echo $$ >> {tmp_path}/java.pid\nwhile true; do sleep 0.1; done")
     program = python(STARTING.replace("OWN_THREAD", str(own_thread)), tmp_path, JAVA_HOME=home)
-    while not (tmp_path / "java.pid").exists():
+    written = tmp_path / "java.pid"
+    while not (written.exists() and written.read_text().endswith("\n")):
         assert program.poll() is None, program.communicate()[1]
 
     program.send_signal(signal.SIGINT)
