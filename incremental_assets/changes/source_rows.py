@@ -73,6 +73,13 @@ def require_columns(
             f"{source} has columns {clash}, whose names the load uses for its own. Nothing was "
             "loaded; rename them in the source, or read it through a view of other names."
         )
+    floats = [n for n in request.partition_by if isinstance(own.get(n), DoubleType | FloatType)]
+    if floats and request.state.version is None:
+        raise SourceError(
+            f"{source}: {floats} cannot partition the target, since a floating-point number is "
+            "written in more ways than one. Nothing was loaded; partition by a whole number, a "
+            "text or a date."
+        )
     folded = [name.lower() for name in own]
     twice = sorted(name for name in own if folded.count(name.lower()) > 1)
     if twice:

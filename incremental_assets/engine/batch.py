@@ -27,6 +27,7 @@ from incremental_assets.quality.gate import Counted
 from incremental_assets.quality.judge import RuleResult
 from incremental_assets.settings import Settings
 from incremental_assets.spark.load_session import Size, size_of
+from incremental_assets.spark.tiers import announce
 from incremental_assets.table import AsOf, Table
 
 C = TypeVar("C")
@@ -93,6 +94,7 @@ class Batch:
         if table.write.recomputes_keys or self.reads_upstream_whole:
             looked_up += [(r.table.name, None) for r in table.upstreams]
         found = [bytes_of(f"{lake}/{name}", days) for name, days in looked_up]
+        announce([self.work.bytes, *found])
         return size_of(self.work.rows, [self.work.bytes, *found])
 
     def accepting(self, results: Sequence[RuleResult], *days: date) -> list[RuleResult]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Literal
 
 from pyspark.errors import PySparkException
@@ -118,4 +118,9 @@ def own_session(spark: SparkSession, size: Size) -> Iterator[SparkSession]:
 
 def batch_frames(spark: Callable[[], SparkSession], size: Callable[[], Size]) -> Frames:
     """The frames of one batch, in a session of its own; both are asked for when it is opened."""
-    return Frames(lambda: own_session(spark(), size()))
+
+    def opened() -> AbstractContextManager[SparkSession]:
+        asked = size()  # before Spark starts, which depends on it
+        return own_session(spark(), asked)
+
+    return Frames(opened)

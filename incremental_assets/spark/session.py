@@ -19,6 +19,7 @@ from incremental_assets.settings import Settings
 from incremental_assets.spark.jars import jar_paths
 from incremental_assets.spark.java import java_command, release_of, require_java
 from incremental_assets.spark.start import start
+from incremental_assets.spark.tiers import java_tiers
 
 LOGGING = Path(__file__).with_name("log4j2.properties")
 CONNECT_PORT = 15002
@@ -60,10 +61,7 @@ _EMBEDDED_CONF = {
     "spark.sql.ui.explainMode": "simple",
 }
 
-# The first compiler tier alone and one collector thread: a load is over before more pays off.
-_FIRST_TIER = "-XX:TieredStopAtLevel=1"
 _JAVA_OPTIONS = (
-    _FIRST_TIER,
     # With one tier alone Java keeps 48 MB for compiled code: a million rows fill them, and then
     # nothing is compiled any more.
     "-XX:ReservedCodeCacheSize=240m",
@@ -101,7 +99,9 @@ def session_conf(settings: Settings) -> dict[str, str]:
             "spark.sql.warehouse.dir": f"{settings.cache}/warehouse",
             "spark.driver.memory": settings.driver_memory,
             "spark.driver.extraClassPath": ":".join(str(p) for p in jar_paths(settings.cache)),
-            "spark.driver.extraJavaOptions": " ".join([*_JAVA_OPTIONS, *_shared(settings)]),
+            "spark.driver.extraJavaOptions": " ".join(
+                [*java_tiers(), *_JAVA_OPTIONS, *_shared(settings)]
+            ),
         }
     )
 
@@ -112,7 +112,7 @@ def server_conf(settings: Settings) -> dict[str, str]:
     All compiler tiers pay off there. Raises SparkUnavailableError if it cannot be started.
     """
     conf = session_conf(replace(settings, spark_remote=None))
-    options = [option for option in (*_JAVA_OPTIONS, *_shared(settings)) if option != _FIRST_TIER]
+    options = [*_JAVA_OPTIONS, *_shared(settings)]
     if "spark.driver.extraJavaOptions" in conf:
         conf["spark.driver.extraJavaOptions"] = " ".join(options)
     # Sessions of a server are apart: what one of them uploads is not for the others.
@@ -178,7 +178,7 @@ def archive_path(settings: Settings) -> Path:
 
 def archive_option(path: Path) -> dict[str, str]:
     """The setting that makes Java write the class-data archive at a clean stop."""
-    options = [*_JAVA_OPTIONS, f'"-XX:ArchiveClassesAtExit={path}"']
+    options = [*java_tiers(), *_JAVA_OPTIONS, f'"-XX:ArchiveClassesAtExit={path}"']
     return {"spark.driver.extraJavaOptions": " ".join(options)}
 
 
