@@ -116,7 +116,7 @@ def test_an_empty_text_that_names_a_partition_is_quarantined(place: Place) -> No
 def test_a_partition_by_a_floating_point_number_is_refused(place: Place) -> None:
     place.land_lines([{"id": 1, "x": 1e10, "at": AT}, {"id": 2, "x": 0.5, "at": AT}])
 
-    with pytest.raises(SourceError, match="'x'.* cannot partition"):
+    with pytest.raises(SourceError, match=r"'x'.* cannot partition"):
         by_timestamp(place, partition_by="x")
     assert not place.target.exists()
 
