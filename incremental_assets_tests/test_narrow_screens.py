@@ -185,3 +185,22 @@ def test_a_pipe_has_room_for_all_columns(
 )
 def test_a_run_of_many_tables_does_not_name_them_all(count: int, line: str) -> None:
     assert tables_in_brief([f"t{number}" for number in range(count)], 15) == line
+
+
+@pytest.mark.parametrize("width", range(78, 130, 3))
+def test_a_folded_text_loses_nothing_at_any_width(width: int) -> None:
+    reasons = [
+        "gold/sales_mart batch 2",
+        "silver/sales batch 3; a day of 4,037 rows is rebuilt as fast as it is merged into",
+    ]
+    rows = pl.DataFrame(
+        {"table": [LONG_NAME, "gold/sales"], "day": ["2017-01-03"] * 2, "why": reasons}
+    )
+    seen = StringIO()
+    output.show_on(Screen(seen, width=width, force_terminal=True, color_system=None), rows, "x")
+
+    shown = seen.getvalue()
+    letters = sum(map(str.isalnum, "".join(reasons)))
+    others = "x" + "tabledaywhy" + LONG_NAME + "gold/sales" + "2017-01-03" * 2
+    assert sum(map(str.isalnum, shown)) == letters + sum(map(str.isalnum, others))
+    assert max(map(len, shown.splitlines())) <= width

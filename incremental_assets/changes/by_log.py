@@ -118,8 +118,10 @@ class ChangeLog(Detector):
         before, log = self.position(request).state.get("version"), self._unread(request)
         paths = tuple(file.path for file in log.files)
         if log.nothing:
-            read = f"version {before}" if log.version is not None else "all files"
-            return Inspection("nothing", f"{read} of the log was read")
+            read = (
+                f"version {before} of the log was" if log.version is not None else "all files were"
+            )
+            return Inspection("nothing", f"{read} read")
         if log.version is None:
             most = request.max_records
             bound = f", of which a load takes {most} events at most" if most is not None else ""

@@ -25,6 +25,7 @@ from incremental_assets.query import query
 from incremental_assets.writes.strategy import WriteStrategy
 
 KEY = "incremental_assets.key"
+HISTORY = "history"  # the mode of a load that keeps versions
 QUARANTINE_FROM, START = "quarantine_from", "start"
 
 
@@ -93,6 +94,21 @@ class TargetState:
             f"{list(self.filled_by)}, and is now to be loaded by {asked}: a row would take the "
             "place of rows that are others, or be added to its own. Nothing was loaded. Load it "
             f"by {list(self.filled_by)}, or load by the other key into a target of its own."
+        )
+
+    def require_same_write(self) -> None:
+        """Raise DefinitionError where history would be switched on or off."""
+        if self.last is None or not self.columns:
+            return
+        versions = self.write.keeps_versions
+        lacking = versions and not set(self.write.validity) <= set(self.columns)
+        if not lacking and (versions or self.last.mode != HISTORY):
+            return
+        has, asked = ("versions", "without") if lacking is False else ("the latest rows", "with")
+        raise DefinitionError(
+            f"{self.name}: the target {self.path} holds {has} of each key, and is now to be loaded "
+            f"{asked} history: half of it would be of either kind. Nothing was loaded. Load it as "
+            "before, or load into a target, with watermarks, of its own."
         )
 
     def known_types(self) -> dict[str, DataType]:

@@ -87,16 +87,25 @@ def show_on(screen: Screen, rows: pl.DataFrame, title: str, can_lack: Sequence[s
 
 def _least(column: pl.Series) -> int:
     """How narrow a column may be: all of what is short, a few words of what is long."""
-    longest = max(map(len, map(_text, column)))
+    longest = _longest(column)
     whole = longest <= _SHORT or column.name == "table"
     return max(len(column.name), longest if whole else _FOLDED)
 
 
+def _longest(column: pl.Series) -> int:
+    return max(map(len, map(_text, column)))
+
+
 def _show_table(screen: Screen, rows: pl.DataFrame, title: str, least: Mapping[str, int]) -> None:
     table = grid(title)
+    room = screen.width - sum(least.values()) - GAP * (len(least) - 1)
     for column, kind in rows.schema.items():
         align: Literal["left", "right"] = "right" if kind.is_numeric() else "left"
-        table.add_column(column, justify=align, overflow="fold", min_width=least[column])
+        # Rich would share the room out itself, and cut lines off where it gave away too much.
+        more = min(room, _longest(rows[column]) - least[column])
+        width = least[column] + max(more, 0)
+        room -= max(more, 0)
+        table.add_column(column, justify=align, overflow="fold", width=width)
     for row in rows.iter_rows():
         table.add_row(*map(_text, row))
     screen.print(table)

@@ -45,6 +45,7 @@ def load_target(
         refuse_filled(target, state)
         refuse_other_snapshot(target, state)
         state.require_key()
+        state.require_same_write()
         tidy(target, state.quarantine_from, log)
         of_kind = kind or TargetSteps
         steps = of_kind(target, state, ledger, tail, spark, now, log, started)

@@ -51,6 +51,7 @@ def plan_target(target: TargetTable, now: datetime) -> TargetPlan:
     if unsettled is None:  # a load that died may have moved the snapshot on
         refuse_other_snapshot(target, state)
     state.require_key()
+    state.require_same_write()
     found = target.changes.inspect(request_of(target, state, now))
     watermark = state.last.high if state.last else target.start
     return TargetPlan(target.name, found.status, found.why, watermark, found.files, unsettled)

@@ -126,7 +126,7 @@ def _entry(
         day=now.date(),
         state="committed",
         kind="rewind",
-        mode="replace",
+        mode=target.write.mode,
         detector=position.detector,
         recorded_at=now,
         windows=last.windows,

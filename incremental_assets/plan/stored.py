@@ -133,7 +133,7 @@ def _day_work(
         return None  # a snapshot that is missing is no deletion of everything
     low = next((w.high for w in last.windows if w.upstream == fixed.path), 0) if last else 0
     windows = (Window(fixed.path, low, fixed.version or 0),)
-    why = f"{fixed.path} changed" if last else f"{fixed.path} was not read yet"
+    why = f"{fixed.path} changed" if last else f"{fixed.path} was not read for this day yet"
     if last is not None and last.kind == "rewind":
         why = f"rewound by {last.who}: {last.why}"
     files: tuple[SourceFile, ...] = ()

@@ -121,6 +121,7 @@ def _state(target: TargetTable) -> tuple[TargetState, Entry]:
             f"{target.name} was rewound{by}, and not all of it was loaded since. Load, then verify."
         )
     state.require_key()
+    state.require_same_write()
     return state.with_ledger(tail.last, ledger.view().table(target.name)), tail.last
 
 

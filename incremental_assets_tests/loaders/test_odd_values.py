@@ -305,3 +305,18 @@ def test_a_session_with_other_words_for_time_changes_nothing(place: Place) -> No
 
     assert first.watermark_after == "2024-05-10T11:30:00.000000Z"
     assert loader.load_incremental(**place.paths, **of).records_read == 0
+
+
+@pytest.mark.parametrize("first", [False, True], ids=["on", "off"])
+def test_history_is_neither_switched_on_nor_off(place: Place, first: bool) -> None:
+    place.land_lines([{"id": 1, "n": "a", "operation": "I", "sequence_num": 1}])
+    by_log(place, history=first)
+    before = place.version()
+    place.land_lines([{"id": 1, "n": "b", "operation": "U", "sequence_num": 2}])
+
+    with pytest.raises(DefinitionError, match="history"):
+        by_log(place, history=not first)
+    assert place.version() == before
+    by_log(place, history=first)
+
+    assert ("b",) in place.rows("n")
