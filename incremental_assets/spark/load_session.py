@@ -73,7 +73,12 @@ _TINY = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode
 
 
 # Spark reckons 4 MiB for opening a file, so tasks get as many files each, not as many rows.
-_MEDIUM = {"spark.sql.files.openCostInBytes": "32768"}
+_MEDIUM = {
+    "spark.sql.files.openCostInBytes": "32768",
+    # A day of a million rows shuffles 60 MB: by Spark's 64 MB, one task would write all of it into
+    # one file, and one task read it after that, while the other cores wait.
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": str(8 * 2**20),
+}
 
 
 _BY_SIZE: dict[Size, dict[str, str]] = {
