@@ -8,14 +8,11 @@ as the project takes by default. As the other one it keeps no state and sets no 
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
-
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from benchmarks.tutorial_script import (
-    JARS,
+    arguments,
     builder,
     load_sales_mart,
     load_silver_sales,
@@ -35,13 +32,7 @@ USERS = f"before struct<{USER}>, after struct<{USER}>, op string, ts_ms bigint"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--landing", required=True)
-    parser.add_argument("--lake", required=True)
-    parser.add_argument("--day", required=True)
-    parser.add_argument("--jars", default=JARS, type=Path, help="The folder of the Delta jars.")
-    args = parser.parse_args()
-
+    args = arguments(__doc__)
     spark = (
         builder(args.jars)
         .config("spark.sql.shuffle.partitions", "4")

@@ -19,13 +19,7 @@ JARS = Path(__file__).resolve().parent.parent / ".cache" / "jars"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--landing", required=True)
-    parser.add_argument("--lake", required=True)
-    parser.add_argument("--day", required=True)
-    parser.add_argument("--jars", default=JARS, type=Path, help="The folder of the Delta jars.")
-    args = parser.parse_args()
-
+    args = arguments(__doc__)
     spark = builder(args.jars).getOrCreate()
     events = load_bronze(spark, args.landing, args.lake, "events", args.day)
     users = load_bronze(spark, args.landing, args.lake, "users", args.day)
@@ -33,6 +27,16 @@ def main() -> None:
     load_silver_users(users, args.lake, args.day)
     load_sales_mart(spark, args.lake, args.day)
     spark.stop()
+
+
+def arguments(description: str | None) -> argparse.Namespace:
+    """Where the feeds and the tables lie, and which day to load."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--landing", required=True)
+    parser.add_argument("--lake", required=True)
+    parser.add_argument("--day", required=True)
+    parser.add_argument("--jars", default=JARS, type=Path, help="The folder of the Delta jars.")
+    return parser.parse_args()
 
 
 def builder(jars: Path) -> SparkSession.Builder:

@@ -221,7 +221,7 @@ def next_step(
     if before.gaps:  # what came of them is loaded, and must not be once more
         number = F.col(column)
         inside = reduce(Column.__or__, (number.between(*map(whole, gap)) for gap in before.gaps))
-        filled, dense = contiguous_ranges(rows.where(inside), column)
+        filled, _ = contiguous_ranges(rows.where(inside), column)
     return _sparse(changes, before, there, without(before.gaps, filled))
 
 

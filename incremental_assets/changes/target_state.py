@@ -100,11 +100,14 @@ class TargetState:
         """Raise DefinitionError where history would be switched on or off."""
         if self.last is None or not self.columns:
             return
-        versions = self.write.keeps_versions
-        lacking = versions and not set(self.write.validity) <= set(self.columns)
-        if not lacking and (versions or self.last.mode != HISTORY):
-            return
-        has, asked = ("versions", "without") if lacking is False else ("the latest rows", "with")
+        if self.write.keeps_versions:
+            if set(self.write.validity) <= set(self.columns):
+                return
+            has, asked = "the latest rows", "with"
+        else:
+            if self.last.mode != HISTORY:
+                return
+            has, asked = "versions", "without"
         raise DefinitionError(
             f"{self.name}: the target {self.path} holds {has} of each key, and is now to be loaded "
             f"{asked} history: half of it would be of either kind. Nothing was loaded. Load it as "

@@ -16,19 +16,8 @@ _RESERVED = frozenset(
     # What a change is found by and put in its place.
     | {"_all", "_change", "_event", "_key", "_op_word", "_position", "_position_kind", "_reason"}
     | {"_row", "_snapshot", "_truncate", "_truncated_at", "_marker", "_there", "_first", "_last"}
-    | {
-        "_payload",
-        "_undeclared",
-        "_absent",
-        "_names",
-        "_texts",
-        "_details",
-        "_landed",
-        "_load_day",
-        "_written",
-        "_quarantined",
-        "_is_chosen",
-    }
+    | {"_payload", "_undeclared", "_absent", "_names", "_texts", "_details"}
+    | {"_landed", "_load_day", "_written", "_quarantined", "_is_chosen"}
     # What is written to a table.
     | {"_after_row", "_conflict", "_counts", "_ended", "_ends", "_in_conflict", "_in_side"}
     | {"_in_table", "_later", "_rank", "_repeat", "_same", "_shown", "_side", "_since", "_starts"}
@@ -36,7 +25,7 @@ _RESERVED = frozenset(
     | {"_c", "_k", "_new", "_tried", "_fresh", "_day", "_from", "_to", "_standing"}
 )
 _FAMILIES = (
-    *("_apart_", "_before_", "_changed_", "_dbz_", "_is_among_", "_key_", "_lost_"),
+    *("_apart_", "_before_", "_changed_", "_dbz_", "_is_among_", "_key_"),
     *("_of_", "_old", "_replaced_", "_rule_", "_v_", "_was_"),
 )
 

@@ -27,7 +27,6 @@ from incremental_assets.quality.gate import Counted
 from incremental_assets.quality.judge import RuleResult
 from incremental_assets.settings import Settings
 from incremental_assets.spark.load_session import Size, size_of
-from incremental_assets.spark.tiers import announce
 from incremental_assets.table import AsOf, Table
 
 C = TypeVar("C")
@@ -81,9 +80,14 @@ class Batch:
         """Where the rows lie that the table's gate quarantined."""
         return quarantine_path(self.settings, self.table)
 
-    @cached_property
+    @property
     def size(self) -> Size:
-        """How large the load is: what is new, and each table that it looks something up in."""
+        """How large the load is, by its rows and by what it reads."""
+        return size_of(self.work.rows, self.bytes_read)
+
+    @cached_property
+    def bytes_read(self) -> Sequence[int]:
+        """The bytes of what is new, and of each table that it looks something up in."""
         lake, table = self.settings.lake, self.table
         looked_up: list[tuple[str, set[date] | None]] = [
             (r.table.name, None) for r in table.upstreams if isinstance(r, AsOf)
@@ -93,9 +97,7 @@ class Batch:
             looked_up.append((table.name, set(self.work.days) if by_day else None))
         if table.write.recomputes_keys or self.reads_upstream_whole:
             looked_up += [(r.table.name, None) for r in table.upstreams]
-        found = [bytes_of(f"{lake}/{name}", days) for name, days in looked_up]
-        announce([self.work.bytes, *found])
-        return size_of(self.work.rows, [self.work.bytes, *found])
+        return [self.work.bytes, *(bytes_of(f"{lake}/{name}", days) for name, days in looked_up)]
 
     def accepting(self, results: Sequence[RuleResult], *days: date) -> list[RuleResult]:
         """The results, with those as warnings that somebody accepted for all of these days."""

@@ -32,7 +32,8 @@ from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import Work, file_entries
 from incremental_assets.settings import Settings, user_name
 from incremental_assets.spark.failure import what_failed
-from incremental_assets.spark.load_session import batch_frames
+from incremental_assets.spark.load_session import Size, batch_frames
+from incremental_assets.spark.tiers import announce
 from incremental_assets.table import Table
 
 
@@ -86,7 +87,11 @@ class TableSteps(Steps[Any, Outcome, Outcome]):
         return self.batch.number
 
     def frames(self) -> Frames:
-        return batch_frames(self._lake.spark, lambda: self.batch.size)
+        def size() -> Size:
+            announce(self.batch.bytes_read)
+            return self.batch.size
+
+        return batch_frames(self._lake.spark, size)
 
     def claim(self) -> None:
         """Fix the windows and the upstreams' versions, and write the next number to the ledger."""

@@ -94,7 +94,7 @@ class Contract:
         payload = F.col("payload")
         # As texts, all fields are taken out of the object at once, and no cast of a value fails,
         # which would take twenty times as long.
-        shape = ",".join(f"{name}:string" for name in self.columns)
+        shape = ",".join(f"`{name}`:string" for name in self.columns)
         names = F.map_keys(payload.try_cast("map<string,string>"))
         rows = rows.withColumns({PAYLOAD: payload, "_names": names})
         if self.columns:
@@ -104,22 +104,22 @@ class Contract:
             name: kind.typed(_kind(payload, name), texts[name])
             for name, kind in self.columns.items()
         }
-        # An object or array has a text, too, so without one there is nothing, or JSON null.
-        lost = {
-            f"_lost_{name}": F.when(typed[name].isNull() & texts[name].isNotNull(), F.lit(name))
-            for name, kind in self.columns.items()
-            if kind.on_type_error != "discard"
-        }
         declared = F.array(*map(F.lit, self.columns)).cast("array<string>")
         named = {
             UNDECLARED: F.array_except("_names", declared),
             ABSENT: F.array_except(declared, F.col("_names")),
         }
-        rows = rows.withColumns({**typed, **named, **lost})
+        rows = rows.withColumns({**typed, **named})
+        # An object or array has a text, too, so without one there is nothing, or JSON null.
+        unreadable = [
+            F.when(F.col(name).isNull() & texts[name].isNotNull(), F.lit(name))
+            for name, kind in self.columns.items()
+            if kind.on_type_error != "discard"
+        ]
         # Without the nulls; `array_compact` would call a lambda for each element.
         nothing = F.lit(None).cast("string")
-        unreadable = F.array_except(F.array(*lost, nothing), F.array(nothing))
-        return rows.withColumn("_unreadable", unreadable).drop("_names", "_texts", *lost)
+        present = F.array_except(F.array(*unreadable, nothing), F.array(nothing))
+        return rows.withColumn("_unreadable", present).drop("_names", "_texts")
 
     def grown(self, found: Iterable[str], known: Iterable[str]) -> list[str]:
         """The undeclared fields that are columns: those of the table, then new ones by name.
@@ -189,7 +189,7 @@ def _kind(payload: Column, name: str) -> Column:
     By way of a text, so that it is found out where it is asked for. A scan takes a value out of a
     VARIANT for every row, whether it is asked for or not.
     """
-    value = F.from_json(F.to_json(payload), f"struct<{name}:variant>").getField(name)
+    value = F.from_json(F.to_json(payload), f"struct<`{name}`:variant>").getField(name)
     return F.schema_of_variant(value)
 
 

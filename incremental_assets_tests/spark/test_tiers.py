@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from incremental_assets.loaders import session
 from incremental_assets.settings import Settings
 from incremental_assets.spark import tiers
 from incremental_assets.spark.load_session import batch_frames
 from incremental_assets.spark.session import server_conf, session_conf
-from incremental_assets.spark.tiers import ALL_TIERS_FROM, FIRST_TIER, announce
+from incremental_assets.spark.tiers import ALL_TIERS_FROM, FIRST_TIER, announce, java_tiers
 
 OPTIONS = "spark.driver.extraJavaOptions"
 
@@ -33,6 +34,15 @@ def test_a_large_load_gets_all_tiers_whatever_comes_after_it(settings: Settings)
 
 def test_a_server_gets_all_tiers(settings: Settings) -> None:
     assert FIRST_TIER not in server_conf(settings)[OPTIONS]
+
+
+def test_a_session_of_the_loaders_gets_all_tiers(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[tuple[str, ...]] = []
+    monkeypatch.setattr(session, "start_session", lambda _: found.append(java_tiers()))
+
+    session.local_session()
+
+    assert found == [()]
 
 
 def test_the_size_of_a_load_is_known_before_its_spark_starts(tmp_path: Path) -> None:
