@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import dagster as dg
 import pytest
 
-from incremental_assets import defs
+from incremental_assets import build_definitions
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.orchestration.alerts import MOST_RUNS, NO_WEBHOOK, alert_sensors
@@ -171,18 +171,19 @@ def test_a_run_that_fails_is_reported_by_the_meaning_of_its_error(
     told: Settings,
     instance: dg.DagsterInstance,
     hook: Receiver,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("INCREMENTAL_ASSETS_LAKE", told.lake)
-    monkeypatch.setenv("INCREMENTAL_ASSETS_LANDING", f"{told.landing}/nowhere")
-    monkeypatch.setenv("INCREMENTAL_ASSETS_WEBHOOK", told.webhook)
+    nowhere = replace(told, landing=f"{told.landing}/nowhere")
     daemon, _ = sensors(told, instance)
     assert daemon.tick() == "Runs that fail from now on are posted."
-    result = defs.resolve_implicit_global_asset_job_def().execute_in_process(
-        instance=instance,
-        asset_selection=[dg.AssetKey(["bronze", "events"])],
-        partition_key="2017-01-05",
-        raise_on_error=False,
+    result = (
+        build_definitions([EVENTS, SALES], nowhere)
+        .resolve_implicit_global_asset_job_def()
+        .execute_in_process(
+            instance=instance,
+            asset_selection=[dg.AssetKey(["bronze", "events"])],
+            partition_key="2017-01-05",
+            raise_on_error=False,
+        )
     )
     assert not result.success
 
