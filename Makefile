@@ -10,7 +10,7 @@ DEMO_DAYS ?= 2017-01-01...2017-01-07
 DEMO_FROM = $(firstword $(subst ..., ,$(DEMO_DAYS)))
 DEMO_TO = $(lastword $(subst ..., ,$(DEMO_DAYS)))
 
-.PHONY: help setup demo dev dev-connect test test-all lint bench-quick bench-big bench-ledger bench-feeds bench-ticks lock clean
+.PHONY: help setup demo dev dev-connect test test-all lint bench-quick bench-big bench-few bench-ledger bench-feeds bench-ticks lock clean
 
 help:  ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -59,6 +59,9 @@ bench-quick: setup  ## Measure a day and a month against the script of the tutor
 
 bench-big: setup  ## Measure a day of ROWS events against the same day by hand
 	@$(BIN)/python -m benchmarks.big --rows $(or $(ROWS),1000000)
+
+bench-few: setup  ## Measure few changes to ROWS rows against reading or rebuilding all of them
+	@$(BIN)/python -m benchmarks.few_changes --rows $(or $(ROWS),1000000)
 
 bench-ledger: setup  ## Measure the ledger after 100,000 batches
 	@$(BIN)/python -m benchmarks.ledger

@@ -64,14 +64,14 @@ def land(landing: Path, rows: int) -> None:
     events.mkdir(parents=True)
     for part, first in enumerate(range(0, rows, A_FILE)):
         numbers = pl.int_range(first, min(first + A_FILE, rows), eager=True).alias("n")
-        _events(pl.DataFrame(numbers)).write_ndjson(events / f"part-{part:04}.jsonl")
+        events_of_day(pl.DataFrame(numbers)).write_ndjson(events / f"part-{part:04}.jsonl")
     users = landing / "users" / DAY
     users.mkdir(parents=True)
     with (users / "part-0.jsonl").open("w") as file:
         file.writelines(json.dumps(_user(n)) + "\n" for n in range(USERS))
 
 
-def _events(numbers: pl.DataFrame) -> pl.DataFrame:
+def events_of_day(numbers: pl.DataFrame) -> pl.DataFrame:
     n = pl.col("n")
     same = n - (n % 100 == 99).cast(pl.Int64)  # each hundredth line is the one before, sent again
     second = (same * 7919) % 86_400

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from incremental_assets.delta.delta_table import version_of
-from incremental_assets.delta.lookup import few_keys
+from incremental_assets.delta.lookup import FEW_KEYS, few_keys
 from incremental_assets.delta.read import (
     DataFile,
     TableFiles,
@@ -36,6 +36,7 @@ CONFLICT = "_conflict"
 FILE = "_old_file"
 _WINS = "_wins"
 _IN_CONFLICT = "_in_conflict"
+_KEY_HASH = "_key_hash"
 _DECIDING = (FILE, TO_DELETE, OLD, _WINS, _IN_CONFLICT)
 
 
@@ -125,6 +126,24 @@ def join_by_key(
     names = {name: f"_key_{at}" for at, name in enumerate(key)}
     same = " AND ".join(f"{quoted(name)} <=> {other}" for name, other in names.items())
     return left.join(right.withColumnsRenamed(names), F.expr(same), how).drop(*names.values())
+
+
+def rows_of_repeated_keys(
+    frames: Frames, rows: DataFrame, key: Sequence[str]
+) -> tuple[DataFrame, DataFrame] | None:
+    """The rows apart, those whose key is theirs alone and the others; None where many are others.
+
+    Sorting out versions of a key shuffles and sorts whole rows, of which few need it. Finding these
+    shuffles eight bytes a row. By a hash of the key, so a few may be among the others by chance.
+    """
+    same = F.xxhash64(*map(quoted, key))
+    hashes = rows.select(same.alias(_KEY_HASH)).groupBy(_KEY_HASH).count().where("count > 1")
+    repeated = frames.cache(hashes.select(_KEY_HASH))
+    if repeated.count() > FEW_KEYS:
+        return None
+    marked = rows.join(F.broadcast(repeated), same == F.col(_KEY_HASH), "left")
+    alone = marked.where(f"{_KEY_HASH} IS NULL").drop(_KEY_HASH)
+    return alone, marked.where(f"{_KEY_HASH} IS NOT NULL").drop(_KEY_HASH)
 
 
 def latest_per_key(

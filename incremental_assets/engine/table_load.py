@@ -33,7 +33,7 @@ from incremental_assets.plan import Work, file_entries
 from incremental_assets.settings import Settings, user_name
 from incremental_assets.spark.failure import what_failed
 from incremental_assets.spark.load_session import Size, batch_frames
-from incremental_assets.spark.tiers import announce
+from incremental_assets.spark.sizing import announce
 from incremental_assets.table import Table
 
 
@@ -88,7 +88,7 @@ class TableSteps(Steps[Any, Outcome, Outcome]):
 
     def frames(self) -> Frames:
         def size() -> Size:
-            announce(self.batch.bytes_read)
+            announce(self.batch.work.rows, self.batch.bytes_read)
             return self.batch.size
 
         return batch_frames(self._lake.spark, size)

@@ -67,7 +67,8 @@ def stage_good(
     fields = [name for name in counted.fields if name.lower() not in own]
     grown = contract_of(table).grown(fields, known)
     good = read.rows.where(f"dt IN ({sql_days(days)}) AND {_GOOD}")
-    changes = _change_set(good, batch, read.order, grown)
+    rows = sum(gate.rows - gate.quarantined for day, gate in counted.days.items() if day in days)
+    changes = replace(_change_set(good, batch, read.order, grown), count=rows)
     if _keeps_positions(table):
         _ensure_columns(batch, changes, read.order)
         changes = replace(changes, rows=frames.cache(changes.rows))
@@ -124,7 +125,9 @@ def _change_set(
     """Own and grown columns, the day, lineage, order, hash, and what is done to the row."""
     own = [n for n in rows.columns if not n.startswith("_") and n != "dt"]
     new = [name for name in grown if name.lower() not in {n.lower() for n in own}]
-    rows = rows.withColumns({name: Contract.undeclared(name) for name in new}) if new else rows
+    rows = (
+        rows.withColumns({name: Contract.undeclared(name, rows) for name in new}) if new else rows
+    )
     types = {f.name: f.dataType for f in rows.schema.fields if f.name in {*own, *new}}
     time = [CHANGED_AT] if batch.table.write.by_event_time else []
     what = [name for name in (OPERATION, DELETED) if name in rows.columns]
@@ -231,7 +234,7 @@ def _with_truncates(
             known = known_events(shown, superseded, to.key, to.order)
             deletes = deletes.unionByName(deletes_after(known, came, to.key, to.order))
         rows = rows.unionByName(deletes, allowMissingColumns=True)
-    return ChangeSet(frames.cache(rows), changes.own, changes.deletes)
+    return replace(changes, rows=frames.cache(rows))
 
 
 def _positions(truncates: DataFrame, to: Destination) -> DataFrame:

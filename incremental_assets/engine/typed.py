@@ -16,15 +16,18 @@ from incremental_assets.changes.position import state_of
 from incremental_assets.days import DayRange
 from incremental_assets.decodable import decodable_stored
 from incremental_assets.delta.columns import CHANGED_AT, DELETED, HASH, OPERATION, ORDER
+from incremental_assets.delta.delta_table import columns_of
 from incremental_assets.delta.literals import sql_days
 from incremental_assets.delta.read import DataFile, data_files, read_version
 from incremental_assets.engine.batch import Batch
 from incremental_assets.engine.scope import scope_of
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import Frames, quoted
-from incremental_assets.quality.contract import PAYLOAD, UNDECLARED, Contract
+from incremental_assets.quality.contract import FURTHER, PAYLOAD, TEXT_OF, Contract
 from incremental_assets.quality.reasons import prepared, with_reasons
 from incremental_assets.table import Table
+
+_SAMPLE, _MOST_EXPECTED = 1_000, 1_000
 
 
 @dataclass(frozen=True)
@@ -175,13 +178,21 @@ def _up_to(judged: Mapping[date, int]) -> str:
 
 def _judged(landed: DataFrame, batch: Batch) -> DataFrame:
     table, session = batch.table, landed.sparkSession
-    rows = contract_of(table).apply(landed)
+    rows = contract_of(table).apply(landed, _expected(landed, batch))
     if table.transform is not None:
-        rows = table.transform(rows)
+        rows = _kept(table.transform(rows), rows)
     replaced = batch.work.mode == "rebuild"
     rows = prepared(rows, table.rules, scope_of(session, batch, "_day", replaced=replaced))
     rows = with_reasons(rows, table.rules, [*_time_reasons(batch), *_key_reasons(table)])
     return rows.withColumn("dt", F.col("_day"))
+
+
+def _kept(transformed: DataFrame, before: DataFrame) -> DataFrame:
+    """Transformed rows; where the transform dropped texts, the payload is still needed."""
+    texts = {name for name in before.columns if name.startswith(TEXT_OF)}
+    if texts <= set(transformed.columns) and FURTHER in transformed.columns:
+        return transformed
+    return transformed.withColumn(FURTHER, F.lit(True))
 
 
 def _line(payload: Column) -> Column:
@@ -199,10 +210,25 @@ def _bare(rows: DataFrame, payload: Column) -> DataFrame:
     rows = rows.withColumns(
         {
             "_line": F.when(is_bad, _line(payload)),
-            PAYLOAD: F.when(is_bad | (F.size(UNDECLARED) > 0), F.col(PAYLOAD)),
+            PAYLOAD: F.when(is_bad | F.col(FURTHER), F.col(PAYLOAD)),
         }
     )
-    return rows.drop("payload", EVENT, "_raw", "_unreadable", "_batch", "_hash", "_key", "_reason")
+    helpers = ("payload", EVENT, "_raw", "_unreadable", "_batch", "_hash", "_key", "_reason")
+    return rows.drop(*helpers, FURTHER)
+
+
+def _expected(landed: DataFrame, batch: Batch) -> set[str]:
+    """Undeclared fields that the rows have, as far as the table or a few rows tell.
+
+    They are taken out of the payload with the declared ones, which then need not be kept. Of a
+    field that nobody expected each row keeps its payload; nothing else depends on this.
+    """
+    expected = set(columns_of(batch.path))
+    if batch.size not in ("tiny", "small"):
+        names = F.map_keys(F.col("payload").try_cast("map<string,variant>"))
+        some = landed.limit(_SAMPLE).select(F.explode(names).alias("name")).distinct()
+        expected.update(row["name"] for row in some.limit(_MOST_EXPECTED).collect())
+    return expected
 
 
 def _kind_before(batch: Batch) -> str | None:

@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 
 from incremental_assets.settings import Settings
 from incremental_assets.spark.session import start_session
-from incremental_assets.spark.tiers import ALL_TIERS_FROM, announce
+from incremental_assets.spark.sizing import LARGE_BYTES, announce
 
 
 def local_session() -> SparkSession:
@@ -14,5 +14,5 @@ def local_session() -> SparkSession:
 
     Raises SparkUnavailableError, with the remedy, where Java or the jars are missing.
     """
-    announce([ALL_TIERS_FROM])  # nobody knows how much it will load
+    announce(0, [LARGE_BYTES])  # nobody knows how much it will load
     return start_session(Settings.from_environment())

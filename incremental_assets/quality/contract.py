@@ -19,6 +19,8 @@ COLUMN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 RESERVED = frozenset({"dt", "payload"})
 MOST_NEW_COLUMNS = 100
 PAYLOAD, UNDECLARED, ABSENT = "_payload", "_undeclared", "_absent"
+FURTHER, TEXT_OF = "_further", "_text_of_"
+_NONE = "CAST(array() AS ARRAY<STRING>)"
 _ALIKE = 0.8
 OnNewColumn = Literal["evolve", "discard", "freeze"]
 
@@ -82,7 +84,7 @@ class Contract:
         """The columns of which an unreadable value holds the day."""
         return tuple(name for name, kind in self.columns.items() if kind.on_type_error == "freeze")
 
-    def apply(self, rows: DataFrame) -> DataFrame:
+    def apply(self, rows: DataFrame, expected: Iterable[str] = ()) -> DataFrame:
         """Type the payload.
 
         Takes rows with `payload: variant`; adds the declared columns, `_payload: variant` (the
@@ -90,36 +92,67 @@ class Contract:
         (the declared ones that it has not; both null where it is no object) and `_unreadable:
         array<string>` (the declared fields whose value is there but cannot be read, without those
         whose misfits are left out).
+
+        The texts of undeclared fields that are `expected` are taken out in the same go, as
+        `_text_of_…: string`; `_further: boolean` says whether a row may have others that become
+        columns.
         """
         payload = F.col("payload")
         # As texts, all fields are taken out of the object at once, and no cast of a value fails,
         # which would take twenty times as long.
-        shape = ",".join(f"`{name}`:string" for name in self.columns)
-        names = F.map_keys(payload.try_cast("map<string,string>"))
+        expected = self.grown(expected, ())
+        shape = ",".join(f"`{name}`:string" for name in (*self.columns, *expected))
+        names = F.map_keys(payload.try_cast("map<string,variant>"))
         rows = rows.withColumns({PAYLOAD: payload, "_names": names})
-        if self.columns:
+        if shape:
             rows = rows.withColumn("_texts", payload.try_cast(f"struct<{shape}>"))
         texts = {name: F.col(f"_texts.{name}") for name in self.columns}
         typed = {
             name: kind.typed(_kind(payload, name), texts[name])
             for name, kind in self.columns.items()
         }
-        declared = F.array(*map(F.lit, self.columns)).cast("array<string>")
-        named = {
-            UNDECLARED: F.array_except("_names", declared),
-            ABSENT: F.array_except(declared, F.col("_names")),
-        }
-        rows = rows.withColumns({**typed, **named})
         # An object or array has a text, too, so without one there is nothing, or JSON null.
-        unreadable = [
+        misfits = [
             F.when(F.col(name).isNull() & texts[name].isNotNull(), F.lit(name))
             for name, kind in self.columns.items()
             if kind.on_type_error != "discard"
         ]
-        # Without the nulls; `array_compact` would call a lambda for each element.
-        nothing = F.lit(None).cast("string")
-        present = F.array_except(F.array(*unreadable, nothing), F.array(nothing))
-        return rows.withColumn("_unreadable", present).drop("_names", "_texts")
+        kept = {TEXT_OF + name: F.col(f"_texts.{name}") for name in expected}
+        rows = rows.withColumns({**typed, **self._named(), **kept})
+        rows = rows.withColumn("_misfits", F.array(*misfits).cast("array<string>"))
+        there = [f"int(`{TEXT_OF}{name}` IS NOT NULL)" for name in expected]
+        further = f"size({UNDECLARED}) > {' + '.join(there) or '0'}"
+        if "evolve" not in self.on_new_column.values():  # no other becomes a column
+            further = "false"
+        rows = rows.withColumns(
+            {
+                "_unreadable": F.expr(
+                    f"CASE WHEN concat_ws('', _misfits) = '' THEN {_NONE} "
+                    "ELSE array_except(_misfits, array(CAST(NULL AS STRING))) END"
+                ),
+                FURTHER: F.expr(further),
+            }
+        )
+        return rows.drop("_names", "_texts", "_misfits")
+
+    def _named(self) -> dict[str, Column]:
+        """Which fields a row has beside the declared ones, and which of these it has not.
+
+        Most rows have a value of each declared field, so that none can be absent.
+        """
+        declared = ",".join(f"'{name}'" for name in self.columns)
+        declared = f"CAST(array({declared}) AS ARRAY<STRING>)"
+        complete = " AND ".join(f"_texts.`{name}` IS NOT NULL" for name in self.columns) or "true"
+        all_there = f"{complete} AND size(_names)"
+        return {
+            UNDECLARED: F.expr(
+                f"CASE WHEN {all_there} = {len(self.columns)} THEN {_NONE} "
+                f"ELSE array_except(_names, {declared}) END"
+            ),
+            ABSENT: F.expr(
+                f"CASE WHEN {all_there} > 0 THEN {_NONE} ELSE array_except({declared}, _names) END"
+            ),
+        }
 
     def grown(self, found: Iterable[str], known: Iterable[str]) -> list[str]:
         """The undeclared fields that are columns: those of the table, then new ones by name.
@@ -176,8 +209,13 @@ class Contract:
         return missing
 
     @staticmethod
-    def undeclared(name: str) -> Column:
-        """The text of a field that is not declared and may be a column, or null."""
+    def undeclared(name: str, rows: DataFrame) -> Column:
+        """The text of a field that is not declared and may be a column, or null.
+
+        Of `rows` that `apply` made, where the field may have been expected.
+        """
+        if TEXT_OF + name in rows.columns:
+            return F.col(TEXT_OF + name)
         value = F.try_variant_get(PAYLOAD, f"$.{name}", "variant")
         text = F.coalesce(value.try_cast("string"), F.to_json(value))
         return F.when(~F.is_variant_null(value), text)

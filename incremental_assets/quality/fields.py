@@ -47,12 +47,22 @@ class Names:
         """Aggregates over the fields of rows: `field_0` … by the known names, `unknown` and `new`.
 
         `unknown` and `new` are the most fields in a row that are not known, and those of them that
-        are to become columns or to hold the day.
+        may have to become columns or to hold the day.
         """
         found = {f"field_{at}": self._present(name) for at, name in enumerate(self.known)}
         others = self.others()
-        new = F.filter(others, self._matters)
+        # Where nearly any of them matters, looking into each costs more than a query for the names.
+        new = others if self._any_matters() else F.filter(others, self._matters)
         return found | {"unknown": F.max(F.size(others)), "new": F.max(F.size(new))}
+
+    def _any_matters(self) -> bool:
+        """Whether a field that nobody knows matters unless its name is odd."""
+        policies = {*self.contract.on_new_column.values()}
+        return policies == {"freeze"} or (policies == {"evolve"} and self._has_room())
+
+    def _has_room(self) -> bool:
+        grown = {n for n in self.known if n not in self.contract.columns} - RESERVED
+        return len(grown) < MOST_NEW_COLUMNS
 
     def others(self) -> Column:
         """The fields of a row that are not known; null where its payload is no object."""
@@ -68,7 +78,7 @@ class Names:
         # The name is a column's, so it needs no escaping; as text it is one call to the JVM.
         declared = name in self.contract.columns
         here = (
-            f"NOT array_contains({ABSENT}, '{name}')"
+            f"size({ABSENT}) = 0 OR NOT array_contains({ABSENT}, '{name}')"
             if declared
             else f"array_contains({UNDECLARED}, '{name}')"
         )
@@ -76,10 +86,8 @@ class Names:
 
     def _matters(self, name: Column) -> Column:
         """Whether a field that is not known is to hold the day, or may become a column."""
-        grown = {n for n in self.known if n not in self.contract.columns} - RESERVED
         taken = {n.lower() for n in self.known} | RESERVED
-        room = F.lit(len(grown) < MOST_NEW_COLUMNS)
-        column = room & _can_be_column(name) & ~F.lower(name).isin(list(taken))
+        column = F.lit(self._has_room()) & _can_be_column(name) & ~F.lower(name).isin(list(taken))
         return self._becomes(name, "freeze") | (self._becomes(name, "evolve") & column)
 
     def _becomes(self, name: Column, policy: str) -> Column:

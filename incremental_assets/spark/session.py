@@ -18,8 +18,8 @@ from incremental_assets.errors import SparkUnavailableError
 from incremental_assets.settings import Settings
 from incremental_assets.spark.jars import jar_paths
 from incremental_assets.spark.java import java_command, release_of, require_java
+from incremental_assets.spark.sizing import LARGE, java_options
 from incremental_assets.spark.start import start
-from incremental_assets.spark.tiers import java_tiers
 
 LOGGING = Path(__file__).with_name("log4j2.properties")
 CONNECT_PORT = 15002
@@ -65,7 +65,6 @@ _JAVA_OPTIONS = (
     # With one tier alone Java keeps 48 MB for compiled code: a million rows fill them, and then
     # nothing is compiled any more.
     "-XX:ReservedCodeCacheSize=240m",
-    "-XX:+UseSerialGC",
     # A plan over many columns becomes one long method, which Java would interpret for ever.
     "-XX:-DontCompileHugeMethods",
     "-Xlog:disable",
@@ -100,7 +99,7 @@ def session_conf(settings: Settings) -> dict[str, str]:
             "spark.driver.memory": settings.driver_memory,
             "spark.driver.extraClassPath": ":".join(str(p) for p in jar_paths(settings.cache)),
             "spark.driver.extraJavaOptions": " ".join(
-                [*java_tiers(), *_JAVA_OPTIONS, *_shared(settings)]
+                [*java_options(), *_JAVA_OPTIONS, *_shared(settings)]
             ),
         }
     )
@@ -109,10 +108,10 @@ def session_conf(settings: Settings) -> dict[str, str]:
 def server_conf(settings: Settings) -> dict[str, str]:
     """The settings for a Spark Connect server of this machine: an embedded Spark that lives longer.
 
-    All compiler tiers pay off there. Raises SparkUnavailableError if it cannot be started.
+    What a large load gets pays off there. Raises SparkUnavailableError if it cannot be started.
     """
     conf = session_conf(replace(settings, spark_remote=None))
-    options = [*_JAVA_OPTIONS, *_shared(settings)]
+    options = [*LARGE, *_JAVA_OPTIONS, *_shared(settings)]
     if "spark.driver.extraJavaOptions" in conf:
         conf["spark.driver.extraJavaOptions"] = " ".join(options)
     # Sessions of a server are apart: what one of them uploads is not for the others.
@@ -178,7 +177,7 @@ def archive_path(settings: Settings) -> Path:
 
 def archive_option(path: Path) -> dict[str, str]:
     """The setting that makes Java write the class-data archive at a clean stop."""
-    options = [*java_tiers(), *_JAVA_OPTIONS, f'"-XX:ArchiveClassesAtExit={path}"']
+    options = [*java_options(), *_JAVA_OPTIONS, f'"-XX:ArchiveClassesAtExit={path}"']
     return {"spark.driver.extraJavaOptions": " ".join(options)}
 
 

@@ -21,6 +21,7 @@ from incremental_assets.delta.merge import (
     join_by_key,
     latest_per_key,
     merge,
+    rows_of_repeated_keys,
     stage_with,
 )
 from incremental_assets.delta.read import plain_files, read_version
@@ -38,6 +39,8 @@ from incremental_assets.writes.destination import (
 from incremental_assets.writes.inserted import inserted, spread
 from incremental_assets.writes.strategy import WriteStrategy
 
+LARGE_BATCH = 100_000
+"""From so many rows on, a job that finds the keys that repeat takes less time than it saves."""
 _TRUNCATE = "_truncated_at"
 _THERE = "_there"
 
@@ -66,7 +69,7 @@ class Merge(WriteStrategy):
                 day=to.counted_by or None,
             )
             return write
-        latest = _latest(changes.changes, to)
+        latest = latest_of_batch(frames, changes, to)
         deletes = to.last_deletes(frames.session)
         if deletes is None and not changes.deletes and (to.replaces_days or _is_empty(to)):
             return _only_inserted(latest, to, changes)
@@ -184,6 +187,21 @@ def _looked_up(
         hash_of_conflict = f"if({CONFLICT}, {HASH}, least({HASH}, {OLD}.{HASH}))"
         side.append(to.side(to.conflicts(conflicts, hash_of_conflict), changes.own, CONFLICTS))
     return replace(write, side=tuple(side))
+
+
+def latest_of_batch(frames: Frames, changes: ChangeSet, to: Destination) -> DataFrame:
+    """The last change of each key in the batch, and its conflicts.
+
+    In a large batch, keys that come once are told from the others first.
+    """
+    rows = changes.changes
+    if changes.count < LARGE_BATCH:
+        return _latest(rows, to)
+    apart = rows_of_repeated_keys(frames, rows, to.key)
+    if apart is None:
+        return _latest(rows, to)
+    alone, others = apart
+    return alone.withColumn(CONFLICT, F.lit(False)).unionByName(_latest(others, to))
 
 
 def _latest(rows: DataFrame, to: Destination) -> DataFrame:

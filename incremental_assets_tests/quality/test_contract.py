@@ -61,9 +61,41 @@ def test_an_undeclared_field_is_read_as_its_text(spark: SparkSession) -> None:
     names = ["note", "size", "gift", "tags", "at", "none", "word", "missing"]
     rows = Contract(id=Text()).apply(landed(spark, line))
 
-    (row,) = rows.select(*(Contract.undeclared(name).alias(name) for name in names)).collect()
+    (row,) = rows.select(*(Contract.undeclared(name, rows).alias(name) for name in names)).collect()
 
     assert tuple(row) == ("hi", "1.5", "true", '["x"]', '{"b":1}', None, "null", None)
+
+
+def test_an_expected_field_is_read_with_the_declared_ones_and_the_others_are_asked_for(
+    spark: SparkSession,
+) -> None:
+    lines = ('{"note":"hi","at":{"b":1},"none":null}', '{"id":"a","note":1.50}', "[1]", "no json")
+    names = ["note", "at", "none", "missing", "other"]
+    # What cannot be a column or is declared is not expected.
+    expected = {*names} - {"other"} | {"id", "ID", "dt", "_batch", "a b"}
+    rows = Contract(id=Text()).apply(landed(spark, *lines, '{"other":2,"NOTE":3}'), expected)
+    plain = Contract(id=Text()).apply(landed(spark, *lines, '{"other":2,"NOTE":3}'))
+
+    def texts(of: DataFrame) -> list[tuple[object, ...]]:
+        columns = (Contract.undeclared(name, of).alias(name) for name in [*names, "NOTE"])
+        return sorted(map(tuple, of.select("i", *columns).collect()))
+
+    assert texts(rows) == texts(plain)
+    assert [tuple(row) for row in rows.select("i", "_further").orderBy("i").collect()] == [
+        (0, True),  # JSON null is no text, so there may be another field
+        (1, False),
+        (2, None),
+        (3, None),
+        (4, True),
+    ]
+
+
+def test_no_further_field_is_looked_for_where_none_becomes_a_column(spark: SparkSession) -> None:
+    rows = Contract({"*": "discard", "x": "freeze"}, id=Text()).apply(
+        landed(spark, '{"id":1,"x":2}')
+    )
+
+    assert [row["_further"] for row in rows.collect()] == [False]
 
 
 def test_with_discard_undeclared_fields_stay_below() -> None:

@@ -1,0 +1,63 @@
+"""In a large batch, keys that come once are told from those that repeat; nothing else differs."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from random import Random
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from incremental_assets.delta import merge as by_key
+from incremental_assets.delta.merge import CONFLICT, rows_of_repeated_keys
+from incremental_assets.frames import Frames
+from incremental_assets.writes.destination import ChangeSet, Destination
+from incremental_assets.writes.merge import LARGE_BATCH, latest_of_batch
+
+
+def test_equal_keys_are_repeated_however_they_are_written(spark: SparkSession) -> None:
+    values = [1.0, 0.0, -0.0, math.nan, -math.nan, None, None, 2.0]
+    rows = spark.createDataFrame([(v, "k") for v in values], "number double, text string")
+
+    apart = rows_of_repeated_keys(Frames.over(spark), rows, ["number", "text"])
+
+    assert apart is not None
+    alone, others = (Counter(str(row["number"]) for row in part.collect()) for part in apart)
+    assert alone == {"1.0": 1, "2.0": 1}
+    assert others == {"0.0": 1, "-0.0": 1, "nan": 2, "None": 2}
+
+
+def test_of_many_repeated_keys_nothing_is_told_apart(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(by_key, "FEW_KEYS", 1)
+    rows = spark.createDataFrame([(1,), (1,), (2,), (2,), (3,)], "id int")
+
+    assert rows_of_repeated_keys(Frames.over(spark), rows, ["id"]) is None
+
+
+def test_the_latest_changes_and_the_conflicts_of_a_large_batch_are_those_of_a_small_one(
+    spark: SparkSession,
+) -> None:
+    draw = Random(7)
+    drawn = [
+        (
+            draw.choice([None, *range(12)]),
+            draw.randrange(3),
+            draw.choice("abc"),
+            draw.random() < 0.3,
+        )
+        for _ in range(40)
+    ]
+    rows = spark.createDataFrame(drawn, "id int, _order int, _hash string, _deleted boolean")
+    to = Destination("t", "nowhere", 1, ("id",), ("_order", "_hash"), is_log=True)
+
+    def latest(count: int) -> list[tuple[object, ...]]:
+        changes = ChangeSet(rows, {"id": rows.schema["id"].dataType}, deletes=True, count=count)
+        found: DataFrame = latest_of_batch(Frames.over(spark), changes, to)
+        names = ["id", "_order", "_hash", "_deleted", CONFLICT]
+        return sorted(map(tuple, found.select(names).collect()), key=str)
+
+    assert latest(LARGE_BATCH) == latest(0)
+    assert len(latest(0)) > len({key for key, *_ in drawn})
