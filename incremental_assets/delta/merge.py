@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StringType, StructType
 
 from incremental_assets.delta.delta_table import version_of
 from incremental_assets.delta.lookup import FEW_KEYS, few_keys
@@ -133,9 +133,14 @@ def rows_of_repeated_keys(
 ) -> tuple[DataFrame, DataFrame] | None:
     """The rows apart, those whose key is theirs alone and the others; None where many are others.
 
+    None, too, where texts that differ may be equal, by a collation.
+
     Sorting out versions of a key shuffles and sorts whole rows, of which few need it. Finding these
     shuffles eight bytes a row. By a hash of the key, so a few may be among the others by chance.
     """
+    kinds = (rows.schema[name].dataType for name in key)
+    if any(isinstance(kind, StringType) and kind != StringType() for kind in kinds):
+        return None
     same = F.xxhash64(*map(quoted, key))
     hashes = rows.select(same.alias(_KEY_HASH)).groupBy(_KEY_HASH).count().where("count > 1")
     repeated = frames.cache(hashes.select(_KEY_HASH))

@@ -23,7 +23,8 @@ from incremental_assets.engine.batch import Batch
 from incremental_assets.engine.scope import scope_of
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import Frames, quoted
-from incremental_assets.quality.contract import FURTHER, PAYLOAD, TEXT_OF, Contract
+from incremental_assets.quality.contract import EXPECTED, FURTHER, PAYLOAD, Contract
+from incremental_assets.quality.fields import LONGEST_NAME
 from incremental_assets.quality.reasons import prepared, with_reasons
 from incremental_assets.table import Table
 
@@ -188,9 +189,8 @@ def _judged(landed: DataFrame, batch: Batch) -> DataFrame:
 
 
 def _kept(transformed: DataFrame, before: DataFrame) -> DataFrame:
-    """Transformed rows; where the transform dropped texts, the payload is still needed."""
-    texts = {name for name in before.columns if name.startswith(TEXT_OF)}
-    if texts <= set(transformed.columns) and FURTHER in transformed.columns:
+    """Transformed rows; where the transform dropped expected texts, the payload is needed."""
+    if {EXPECTED, FURTHER} & set(before.columns) <= set(transformed.columns):
         return transformed
     return transformed.withColumn(FURTHER, F.lit(True))
 
@@ -227,6 +227,7 @@ def _expected(landed: DataFrame, batch: Batch) -> set[str]:
     if batch.size not in ("tiny", "small"):
         names = F.map_keys(F.col("payload").try_cast("map<string,variant>"))
         some = landed.limit(_SAMPLE).select(F.explode(names).alias("name")).distinct()
+        some = some.where(F.length("name") <= LONGEST_NAME)
         expected.update(row["name"] for row in some.limit(_MOST_EXPECTED).collect())
     return expected
 

@@ -11,6 +11,7 @@ from typing import Literal, get_args
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from incremental_assets.errors import DefinitionError
 from incremental_assets.quality.types import FieldType
@@ -19,7 +20,7 @@ COLUMN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 RESERVED = frozenset({"dt", "payload"})
 MOST_NEW_COLUMNS = 100
 PAYLOAD, UNDECLARED, ABSENT = "_payload", "_undeclared", "_absent"
-FURTHER, TEXT_OF = "_further", "_text_of_"
+FURTHER, EXPECTED = "_of_further", "_of_expected"
 _NONE = "CAST(array() AS ARRAY<STRING>)"
 _ALIKE = 0.8
 OnNewColumn = Literal["evolve", "discard", "freeze"]
@@ -93,8 +94,8 @@ class Contract:
         array<string>` (the declared fields whose value is there but cannot be read, without those
         whose misfits are left out).
 
-        The texts of undeclared fields that are `expected` are taken out in the same go, as
-        `_text_of_…: string`; `_further: boolean` says whether a row may have others that become
+        The texts of undeclared fields that are `expected` are taken out in the same go, as the
+        struct `_of_expected`; `_of_further: boolean` says whether a row may have others that become
         columns.
         """
         payload = F.col("payload")
@@ -117,23 +118,25 @@ class Contract:
             for name, kind in self.columns.items()
             if kind.on_type_error != "discard"
         ]
-        kept = {TEXT_OF + name: F.col(f"_texts.{name}") for name in expected}
+        # In a struct: what a transform does to all texts of a row is not meant for these.
+        texts_of = F.struct(*(F.col(f"_texts.{name}").alias(name) for name in expected))
+        kept = {EXPECTED: texts_of} if expected else {}
         rows = rows.withColumns({**typed, **self._named(), **kept})
-        rows = rows.withColumn("_misfits", F.array(*misfits).cast("array<string>"))
-        there = [f"int(`{TEXT_OF}{name}` IS NOT NULL)" for name in expected]
+        rows = rows.withColumn("_of_misfits", F.array(*misfits).cast("array<string>"))
+        there = [f"int({EXPECTED}.`{name}` IS NOT NULL)" for name in expected]
         further = f"size({UNDECLARED}) > {' + '.join(there) or '0'}"
         if "evolve" not in self.on_new_column.values():  # no other becomes a column
             further = "false"
         rows = rows.withColumns(
             {
                 "_unreadable": F.expr(
-                    f"CASE WHEN concat_ws('', _misfits) = '' THEN {_NONE} "
-                    "ELSE array_except(_misfits, array(CAST(NULL AS STRING))) END"
+                    f"CASE WHEN concat_ws('', _of_misfits) = '' THEN {_NONE} "
+                    "ELSE array_except(_of_misfits, array(CAST(NULL AS STRING))) END"
                 ),
                 FURTHER: F.expr(further),
             }
         )
-        return rows.drop("_names", "_texts", "_misfits")
+        return rows.drop("_names", "_texts", "_of_misfits")
 
     def _named(self) -> dict[str, Column]:
         """Which fields a row has beside the declared ones, and which of these it has not.
@@ -214,8 +217,9 @@ class Contract:
 
         Of `rows` that `apply` made, where the field may have been expected.
         """
-        if TEXT_OF + name in rows.columns:
-            return F.col(TEXT_OF + name)
+        kept = rows.schema[EXPECTED].dataType if EXPECTED in rows.columns else None
+        if isinstance(kept, StructType) and name in kept.names:
+            return F.col(EXPECTED).getField(name)
         value = F.try_variant_get(PAYLOAD, f"$.{name}", "variant")
         text = F.coalesce(value.try_cast("string"), F.to_json(value))
         return F.when(~F.is_variant_null(value), text)

@@ -47,18 +47,12 @@ class Names:
         """Aggregates over the fields of rows: `field_0` … by the known names, `unknown` and `new`.
 
         `unknown` and `new` are the most fields in a row that are not known, and those of them that
-        may have to become columns or to hold the day.
+        are to become columns or to hold the day.
         """
         found = {f"field_{at}": self._present(name) for at, name in enumerate(self.known)}
         others = self.others()
-        # Where nearly any of them matters, looking into each costs more than a query for the names.
-        new = others if self._any_matters() else F.filter(others, self._matters)
-        return found | {"unknown": F.max(F.size(others)), "new": F.max(F.size(new))}
-
-    def _any_matters(self) -> bool:
-        """Whether a field that nobody knows matters unless its name is odd."""
-        policies = {*self.contract.on_new_column.values()}
-        return policies == {"freeze"} or (policies == {"evolve"} and self._has_room())
+        new = F.when(F.size(others) > 0, F.size(F.filter(others, self._matters)))
+        return found | {"unknown": F.max(F.size(others)), "new": F.max(new)}
 
     def _has_room(self) -> bool:
         grown = {n for n in self.known if n not in self.contract.columns} - RESERVED

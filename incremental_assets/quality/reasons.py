@@ -12,13 +12,14 @@ from pyspark.sql import functions as F
 from incremental_assets.errors import DefinitionError
 from incremental_assets.quality.contract import UNDECLARED
 from incremental_assets.quality.rule import (
+    HELPER,
     RowRule,
     Rule,
     Scope,
 )
 
 LINE = "line_unreadable"
-_BROKEN = "_broken"
+_BROKEN = f"{HELPER}broken_"  # no rule is called so
 # Nearly every row is good, and none of its columns needs to be looked into. What cannot be read is
 # null as well; one reason is enough for that. As one text it is one call to the JVM.
 _REASONS = f"""
@@ -112,7 +113,9 @@ def _with_reasons(
     ]
     no_object = F.col(UNDECLARED).isNull() if unread is None else unread
     reasons = F.when(no_object, F.array(F.lit(LINE))).otherwise(F.expr(_REASONS))
-    rows = rows.withColumn(_BROKEN, F.array(*structural, *own).cast("array<string>"))
+    # Of a line that is no object, no rule is asked: its condition may fail on nulls.
+    broken = F.when(~no_object, F.array(*structural, *own).cast("array<string>"))
+    rows = rows.withColumn(_BROKEN, broken)
     return rows.withColumn("_reasons", reasons).drop(_BROKEN)
 
 

@@ -81,7 +81,7 @@ def test_an_expected_field_is_read_with_the_declared_ones_and_the_others_are_ask
         return sorted(map(tuple, of.select("i", *columns).collect()))
 
     assert texts(rows) == texts(plain)
-    assert [tuple(row) for row in rows.select("i", "_further").orderBy("i").collect()] == [
+    assert [tuple(row) for row in rows.select("i", "_of_further").orderBy("i").collect()] == [
         (0, True),  # JSON null is no text, so there may be another field
         (1, False),
         (2, None),
@@ -90,12 +90,24 @@ def test_an_expected_field_is_read_with_the_declared_ones_and_the_others_are_ask
     ]
 
 
+def test_what_a_transform_does_to_all_texts_is_not_done_to_expected_fields(
+    spark: SparkSession,
+) -> None:
+    rows = Contract(id=Text()).apply(landed(spark, '{"id":"a","note":" hi "}'), ["note", "size"])
+    texts = [name for name, kind in rows.dtypes if kind == "string"]
+    rows = rows.fillna("none").withColumns({name: F.trim(name) for name in texts})
+
+    found = rows.select(Contract.undeclared("note", rows), Contract.undeclared("size", rows))
+
+    assert [tuple(row) for row in found.collect()] == [(" hi ", None)]
+
+
 def test_no_further_field_is_looked_for_where_none_becomes_a_column(spark: SparkSession) -> None:
     rows = Contract({"*": "discard", "x": "freeze"}, id=Text()).apply(
         landed(spark, '{"id":1,"x":2}')
     )
 
-    assert [row["_further"] for row in rows.collect()] == [False]
+    assert [row["_of_further"] for row in rows.collect()] == [False]
 
 
 def test_with_discard_undeclared_fields_stay_below() -> None:

@@ -28,6 +28,7 @@ from incremental_assets.quality.rules import (
     quarantine,
     quarantined_share,
     reconciles,
+    satisfies,
     warn,
 )
 from incremental_assets.quality.types import Integer, Text
@@ -216,3 +217,14 @@ def test_day_rules_are_judged_by_the_counts_of_the_day() -> None:
         ("quarantined_share", "fail", False, 0.75, 0.5),
         ("reconciles", "warn", False, 1, 0),
     ]
+
+
+def test_no_rule_is_asked_of_a_line_that_is_no_object(spark: SparkSession) -> None:
+    """Its condition might fail on the nulls of such a line, and with it the whole load."""
+    rule = quarantine(satisfies("cheap", "10 / coalesce(qty, 0) > 1"))
+    frame = spark.createDataFrame([('{"id":"a","qty":2}',), (NO_JSON,)], "line string")
+    frame = frame.withColumn("payload", F.try_parse_json("line"))
+
+    found = with_reasons(CONTRACT.apply(frame), rule, [F.lit(None).cast("string")])
+
+    assert [row["_reasons"] for row in found.collect()] == [[], ["line_unreadable"]]

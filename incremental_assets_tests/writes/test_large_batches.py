@@ -37,6 +37,14 @@ def test_of_many_repeated_keys_nothing_is_told_apart(
     assert rows_of_repeated_keys(Frames.over(spark), rows, ["id"]) is None
 
 
+def test_texts_that_a_collation_makes_equal_are_not_told_apart(spark: SparkSession) -> None:
+    rows = spark.sql(
+        "SELECT * FROM VALUES ('a' COLLATE UTF8_LCASE), ('A' COLLATE UTF8_LCASE) t(id)"
+    )
+
+    assert rows_of_repeated_keys(Frames.over(spark), rows, ["id"]) is None
+
+
 def test_the_latest_changes_and_the_conflicts_of_a_large_batch_are_those_of_a_small_one(
     spark: SparkSession,
 ) -> None:
