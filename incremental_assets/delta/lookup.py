@@ -27,5 +27,10 @@ def few_keys(frames: Frames, keys: DataFrame, files: Sequence[DataFile]) -> Data
     """
     if sum(file.size for file in files) <= LARGE_BYTES:
         return None
+    return sent_if_few(frames, keys)
+
+
+def sent_if_few(frames: Frames, keys: DataFrame) -> DataFrame | None:
+    """The keys, cached and to be broadcast, where they are few; else None."""
     cached = frames.cache(keys)
     return F.broadcast(cached) if cached.count() <= FEW_KEYS else None

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
 from incremental_assets.delta.delta_table import version_of
-from incremental_assets.delta.lookup import FEW_KEYS, few_keys
+from incremental_assets.delta.lookup import few_keys, sent_if_few
 from incremental_assets.delta.read import (
     DataFile,
     TableFiles,
@@ -131,22 +131,23 @@ def join_by_key(
 def rows_of_repeated_keys(
     frames: Frames, rows: DataFrame, key: Sequence[str]
 ) -> tuple[DataFrame, DataFrame] | None:
-    """The rows apart, those whose key is theirs alone and the others; None where many are others.
+    """The rows whose key occurs once, and the other rows; None where many keys repeat.
 
     None, too, where texts that differ may be equal, by a collation.
 
-    Sorting out versions of a key shuffles and sorts whole rows, of which few need it. Finding these
-    shuffles eight bytes a row. By a hash of the key, so a few may be among the others by chance.
+    Finding the latest version of a key shuffles and sorts whole rows, and few rows need it. Finding
+    these rows shuffles eight bytes a row, a hash of the key; so a few rows whose key occurs once
+    may be among the others by chance.
     """
     kinds = (rows.schema[name].dataType for name in key)
     if any(isinstance(kind, StringType) and kind != StringType() for kind in kinds):
         return None
     same = F.xxhash64(*map(quoted, key))
     hashes = rows.select(same.alias(_KEY_HASH)).groupBy(_KEY_HASH).count().where("count > 1")
-    repeated = frames.cache(hashes.select(_KEY_HASH))
-    if repeated.count() > FEW_KEYS:
+    repeated = sent_if_few(frames, hashes.select(_KEY_HASH))
+    if repeated is None:
         return None
-    marked = rows.join(F.broadcast(repeated), same == F.col(_KEY_HASH), "left")
+    marked = rows.join(repeated, same == F.col(_KEY_HASH), "left")
     alone = marked.where(f"{_KEY_HASH} IS NULL").drop(_KEY_HASH)
     return alone, marked.where(f"{_KEY_HASH} IS NOT NULL").drop(_KEY_HASH)
 

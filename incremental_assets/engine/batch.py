@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 from pyspark.sql import SparkSession
 
 from incremental_assets.delta.delta_log import Commit, find_commit, partition_day
-from incremental_assets.delta.delta_table import bytes_of
+from incremental_assets.delta.delta_table import bytes_of, columns_of
 from incremental_assets.delta.stage import folder_of
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.errors import ConflictError, IncrementalAssetsError
@@ -79,6 +79,11 @@ class Batch:
     def quarantine_path(self) -> str:
         """Where the rows lie that the table's gate quarantined."""
         return quarantine_path(self.settings, self.table)
+
+    @cached_property
+    def columns(self) -> Sequence[str]:
+        """The columns that the table has at the claim."""
+        return columns_of(self.path)
 
     @property
     def size(self) -> Size:

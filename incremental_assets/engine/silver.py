@@ -12,7 +12,6 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.delta.columns import DELETED, OPERATION
-from incremental_assets.delta.delta_table import columns_of
 from incremental_assets.delta.side_table import side_table_of
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.delta.widen import widen
@@ -84,7 +83,7 @@ class TypedBatch(DayBatch[Typed]):
 def counted_rows(batch: Batch, rows: DataFrame) -> Counted:
     """What the gate counts of typed rows, by day, with the fields that matter."""
     rules, late = batch.table.rules, F.col("_landing_day") > F.col("_day")
-    names = Names.of(contract_of(batch.table), columns_of(batch.path))
+    names = Names.of(contract_of(batch.table), batch.columns)
     counted = count(rows, rules, "_day", late, flags_of(batch), deletes_of(rows), names)
     return with_new_fields(counted, rows, "_day", names, _asked(batch))
 

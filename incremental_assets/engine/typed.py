@@ -16,7 +16,6 @@ from incremental_assets.changes.position import state_of
 from incremental_assets.days import DayRange
 from incremental_assets.decodable import decodable_stored
 from incremental_assets.delta.columns import CHANGED_AT, DELETED, HASH, OPERATION, ORDER
-from incremental_assets.delta.delta_table import columns_of
 from incremental_assets.delta.literals import sql_days
 from incremental_assets.delta.read import DataFile, data_files, read_version
 from incremental_assets.engine.batch import Batch
@@ -223,7 +222,7 @@ def _expected(landed: DataFrame, batch: Batch) -> set[str]:
     They are taken out of the payload with the declared ones, which then need not be kept. Of a
     field that nobody expected each row keeps its payload; nothing else depends on this.
     """
-    expected = set(columns_of(batch.path))
+    expected = set(batch.columns)
     if batch.size not in ("tiny", "small"):
         names = F.map_keys(F.col("payload").try_cast("map<string,variant>"))
         some = landed.limit(_SAMPLE).select(F.explode(names).alias("name")).distinct()

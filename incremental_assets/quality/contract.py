@@ -123,37 +123,41 @@ class Contract:
         kept = {EXPECTED: texts_of} if expected else {}
         rows = rows.withColumns({**typed, **self._named(), **kept})
         rows = rows.withColumn("_of_misfits", F.array(*misfits).cast("array<string>"))
-        there = [f"int({EXPECTED}.`{name}` IS NOT NULL)" for name in expected]
-        further = f"size({UNDECLARED}) > {' + '.join(there) or '0'}"
-        if "evolve" not in self.on_new_column.values():  # no other becomes a column
-            further = "false"
         rows = rows.withColumns(
             {
                 "_unreadable": F.expr(
                     f"CASE WHEN concat_ws('', _of_misfits) = '' THEN {_NONE} "
                     "ELSE array_except(_of_misfits, array(CAST(NULL AS STRING))) END"
                 ),
-                FURTHER: F.expr(further),
+                FURTHER: self._further(expected),
             }
         )
         return rows.drop("_names", "_texts", "_of_misfits")
 
+    def _further(self, expected: Sequence[str]) -> Column:
+        """Whether a row may have fields that become columns and are not expected."""
+        if "evolve" not in self.on_new_column.values():
+            return F.lit(False)
+        there = [f"int({EXPECTED}.`{name}` IS NOT NULL)" for name in expected]
+        return F.expr(f"size({UNDECLARED}) > {' + '.join(there) or '0'}")
+
     def _named(self) -> dict[str, Column]:
-        """Which fields a row has beside the declared ones, and which of these it has not.
+        """Which fields that are not declared a row has, and which declared ones it lacks.
 
         Most rows have a value of each declared field, so that none can be absent.
         """
         declared = ",".join(f"'{name}'" for name in self.columns)
         declared = f"CAST(array({declared}) AS ARRAY<STRING>)"
-        complete = " AND ".join(f"_texts.`{name}` IS NOT NULL" for name in self.columns) or "true"
-        all_there = f"{complete} AND size(_names)"
+        values = (f"_texts.`{name}` IS NOT NULL" for name in self.columns)
+        complete = " AND ".join(["_names IS NOT NULL", *values])
+        no_more = f"size(_names) = {len(self.columns)}"
         return {
             UNDECLARED: F.expr(
-                f"CASE WHEN {all_there} = {len(self.columns)} THEN {_NONE} "
+                f"CASE WHEN {complete} AND {no_more} THEN {_NONE} "
                 f"ELSE array_except(_names, {declared}) END"
             ),
             ABSENT: F.expr(
-                f"CASE WHEN {all_there} > 0 THEN {_NONE} ELSE array_except({declared}, _names) END"
+                f"CASE WHEN {complete} THEN {_NONE} ELSE array_except({declared}, _names) END"
             ),
         }
 

@@ -53,7 +53,7 @@ _PINNED = {
     "spark.sql.icu.caseMappings.enabled": "false",
 }
 # How frames are cached: Spark compresses their blocks in any case, and small batches stay in the
-# processor's cache. By the defaults, caching a million typed rows takes a quarter longer.
+# processor's cache. By the defaults, typing and caching a million rows takes a third longer.
 _CACHED = {
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
     "spark.sql.inMemoryColumnarStorage.batchSize": "2000",

@@ -192,7 +192,7 @@ def _looked_up(
 def latest_of_batch(frames: Frames, changes: ChangeSet, to: Destination) -> DataFrame:
     """The last change of each key in the batch, and its conflicts.
 
-    In a large batch, keys that come once are told from the others first.
+    In a large batch, the rows whose key occurs once are separated first.
     """
     rows = changes.changes
     if changes.count < LARGE_BATCH:

@@ -294,3 +294,17 @@ def test_policies_that_contradict_the_columns_are_refused() -> None:
         tickets({"price": "discard"})
     with pytest.raises(DefinitionError, match="'ignore'} is none of"):
         tickets({"debug": "ignore"})
+
+
+@pytest.mark.parametrize("dropped", [(), ("_of_expected",), ("_of_further",)])
+def test_a_field_that_the_table_has_already_is_loaded_also_where_a_transform_drops_columns(
+    lake: Lakes, dropped: tuple[str, ...]
+) -> None:
+    bronze, silver = tickets()
+    shop = lake(bronze, replace(silver, transform=lambda rows: rows.drop(*dropped)))
+
+    load(shop, ticket("a", note="first"))
+    load(shop, ticket("b", note="second"), ticket("c", note="third", size=3), file="2.jsonl")
+
+    found = shop.rows("silver/tickets", "ticket_id", "note", "size")
+    assert found == [("a", "first", None), ("b", "second", None), ("c", "third", "3")]

@@ -28,9 +28,7 @@ def _nothing_announced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sizing, "_announced", [])
 
 
-def test_a_large_load_gets_what_a_large_load_gets_whatever_comes_after_it(
-    settings: Settings,
-) -> None:
+def test_one_large_load_decides_whatever_else_is_loaded(settings: Settings) -> None:
     announce(0, [])
     announce(0, [1, LARGE_BYTES - 1])
     assert " ".join(SMALL) in session_conf(settings)[OPTIONS]
@@ -50,11 +48,11 @@ def test_many_rows_are_a_large_load_in_however_few_bytes_they_lie(settings: Sett
     assert session_conf(settings)[OPTIONS].startswith(" ".join(LARGE))
 
 
-def test_a_server_gets_what_a_large_load_gets(settings: Settings) -> None:
+def test_a_server_starts_as_for_a_large_load(settings: Settings) -> None:
     assert server_conf(settings)[OPTIONS].startswith(" ".join(LARGE))
 
 
-def test_a_session_of_the_loaders_gets_what_a_large_load_gets(
+def test_a_session_of_the_loaders_starts_as_for_a_large_load(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     found: list[tuple[str, ...]] = []

@@ -1,4 +1,4 @@
-"""In a large batch, keys that come once are told from those that repeat; nothing else differs."""
+"""In a large batch, rows whose key occurs once are separated; nothing else differs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from incremental_assets.delta import merge as by_key
+from incremental_assets.delta import lookup
 from incremental_assets.delta.merge import CONFLICT, rows_of_repeated_keys
 from incremental_assets.frames import Frames
 from incremental_assets.writes.destination import ChangeSet, Destination
@@ -28,16 +28,16 @@ def test_equal_keys_are_repeated_however_they_are_written(spark: SparkSession) -
     assert others == {"0.0": 1, "-0.0": 1, "nan": 2, "None": 2}
 
 
-def test_of_many_repeated_keys_nothing_is_told_apart(
+def test_of_many_repeated_keys_none_is_separated(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(by_key, "FEW_KEYS", 1)
+    monkeypatch.setattr(lookup, "FEW_KEYS", 1)
     rows = spark.createDataFrame([(1,), (1,), (2,), (2,), (3,)], "id int")
 
     assert rows_of_repeated_keys(Frames.over(spark), rows, ["id"]) is None
 
 
-def test_texts_that_a_collation_makes_equal_are_not_told_apart(spark: SparkSession) -> None:
+def test_texts_that_a_collation_makes_equal_are_not_separated(spark: SparkSession) -> None:
     rows = spark.sql(
         "SELECT * FROM VALUES ('a' COLLATE UTF8_LCASE), ('A' COLLATE UTF8_LCASE) t(id)"
     )
