@@ -56,9 +56,9 @@ def test_a_page_links_to_pages_and_sections_that_are_there(page: Path) -> None:
     assert not broken, f"{page.name} has links that lead nowhere: {broken}"
 
 
-def test_the_way_of_a_row_takes_about_fifteen_files() -> None:
+def test_the_path_of_a_row_takes_about_fifteen_files() -> None:
     page = (PROJECT_ROOT / "docs/how-a-load-works.md").read_text("utf-8")
-    section = page.split("## A row's way, file by file")[1].split("\n## ")[0]
+    section = page.split("## The path of a row, file by file")[1].split("\n## ")[0]
 
     files = re.findall(r"^\| [^|]*\| `([\w/]+\.py)` \|", section, flags=re.MULTILINE)
 
