@@ -11,9 +11,10 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from incremental_assets.delta.delta_log import FENCE, Commit, commits, log_files
+from incremental_assets.delta.delta_log import FENCE, Commit, commits
 from incremental_assets.delta.delta_table import open_table
 from incremental_assets.delta.read import DataFile, plain_files
+from incremental_assets.delta_log_files import log_files
 from incremental_assets.engine.kinds import detector_of, kind_of
 from incremental_assets.errors import LakeError
 from incremental_assets.ledger.consistency import CLAIM_NOTE
@@ -36,7 +37,7 @@ def entries_from_log(
     for number, at, commit in commits(path, table.name):
         found += _of_commit(table, number, at, commit, why)
     before = min((entry.batch for entry in found), default=last + 1) - 1
-    if before > 0 and 0 not in log_files(path):
+    if before > 0 and 0 not in log_files(path).commits:
         found += _before(path, table, before, upstream_days, why)
     return sorted(found, key=lambda entry: (entry.batch, entry.day))
 

@@ -15,6 +15,7 @@ from datetime import date, datetime
 
 from incremental_assets.delta.delta_log import put_fence, transaction
 from incremental_assets.delta.delta_table import open_table
+from incremental_assets.delta_log_files import DELTA_LOG
 from incremental_assets.engine.batch import quarantine_path
 from incremental_assets.engine.kinds import detector_of
 from incremental_assets.errors import LakeError, LedgerError
@@ -60,7 +61,7 @@ def require_a_lake(lakehouse: Lakehouse) -> None:
     tables = (f"{settings.lake}/{table.name}" for table in lakehouse.tables)
     quarantines = (quarantine_path(settings, table) for table in lakehouse.tables)
     paths = (lakehouse.ledger.path, *tables, *quarantines)
-    if not any(files_below(f"{path}/_delta_log") for path in paths):
+    if not any(files_below(f"{path}/{DELTA_LOG}") for path in paths):
         raise LakeError(
             f"There is no lake at {settings.lake}: it has no ledger and no tables, so nothing was "
             "rebuilt. Set INCREMENTAL_ASSETS_LAKE to where the tables lie."
