@@ -17,6 +17,13 @@ from incremental_assets.errors import INTERRUPTED, STOPPED
 from incremental_assets.settings import PROJECT_ROOT
 
 SOURCE = Path(incremental_assets.__file__).read_text()
+ROOT = Path(incremental_assets.__file__).parent
+# What a Spark Connect session has not, and what any release of a library may change.
+PRIVATE = re.compile(
+    r"\b(sparkContext|_jvm|_jsc|_gateway)\b|\.rdd\b|\bfrom delta\.tables\b|\bdagster\._[a-z]"
+)
+# Dagster exports no type of a run launcher (see pyproject.toml).
+EXEMPT = {"orchestration/launcher.py"}
 
 
 def python(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -95,6 +102,28 @@ def test_a_table_is_written_with_names_of_the_front_door_without_dagster() -> No
 def test_a_name_that_the_front_door_does_not_have_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match=r"no attribute 'Tabel'"):
         _ = incremental_assets.Tabel
+
+
+def test_nothing_is_used_that_is_private_or_not_there_over_connect() -> None:
+    used = {
+        str(file.relative_to(ROOT))
+        for file in ROOT.rglob("*.py")
+        if PRIVATE.search(file.read_text())
+    }
+
+    assert used == EXEMPT
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("session.sparkContext.getConf()", "frame._jdf.sparkSession()._jvm", "rows.rdd.map(f)"),
+        *("context._gateway.jvm", "context._jsc.sc()", "from delta.tables import DeltaTable"),
+        *("from dagster._core.utils import exhaust", "import dagster._time"),
+    ],
+)
+def test_a_line_that_uses_such_a_thing_is_found(line: str) -> None:
+    assert PRIVATE.search(line)
 
 
 def test_the_ui_opens_on_the_port_that_was_asked_for() -> None:

@@ -25,12 +25,12 @@ def restate(names: tuple[str, ...], span: str | None, reason: str, *, as_json: b
     before. It runs as the Dagster job `restate`. The exit status is 1 if a day was refused or held.
     """
     days = "" if span is None else str(asked_days(span))
-    from incremental_assets import definitions
+    from incremental_assets.orchestration import jobs
     from incremental_assets.orchestration.incidents import run_restate
 
     settings = Settings.from_environment()
     ledger_view(settings)
-    failed = run_restate(definitions.restate, settings, names, days, reason)
+    failed = run_restate(jobs.restate, settings, names, days, reason)
     if as_json:
         show_object({"tables": names, "days": days, "why": reason, "failed": failed})
     if failed:

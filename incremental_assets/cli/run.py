@@ -39,7 +39,7 @@ def run(names: tuple[str, ...], span: str | None, *, as_json: bool) -> None:
     due. What landed meanwhile is named, and left to the next run.
     """
     days = asked_days(span)
-    from incremental_assets.definitions import load_days
+    from incremental_assets.orchestration.jobs import load_days
     from incremental_assets.orchestration.runs import run_what_is_due
 
     console = ERR if as_json else OUT

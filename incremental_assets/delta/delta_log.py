@@ -1,13 +1,8 @@
-"""A table's Delta log, without a JVM: its commits, transactions, fences and checkpoints.
-
-Follows the Delta transaction protocol: a commit is one JSON file of actions, one a line
-(`add`, `remove`, `txn`, `commitInfo`), numbered by the version.
-"""
+"""A table's Delta log, without a JVM: its commits, transactions, fences and checkpoints."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -19,12 +14,10 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 
 from incremental_assets.delta.delta_table import open_table, version_of
 from incremental_assets.delta_commit import NO_HOOKS, commit_files
+from incremental_assets.delta_log_files import actions_of, commit_bytes, log_files
 from incremental_assets.errors import LakeError
-from incremental_assets.storage import files_below, open_file
 
 FENCE = "fence"
-_COMMIT = re.compile(r"\d{20}\.json")
-_CHECKPOINT = re.compile(r"\d{20}\.checkpoint\.(.+\.)?(parquet|json)")
 _TRANSACTION_RETENTION = "delta.setTransactionRetentionDuration"
 
 
@@ -42,16 +35,9 @@ class Commit:
     touched: frozenset[tuple[str | None, ...]]
 
 
-def log_files(path: str) -> dict[int, int]:
-    """The commits in a table's log: when each was written, in nanoseconds since 1970."""
-    found = files_below(f"{path}/_delta_log")
-    return {int(f.path[:20]): f.modified for f in found if _COMMIT.fullmatch(f.path)}
-
-
 def checkpoint_of(path: str) -> int:
     """The version of the newest checkpoint; -1 without one."""
-    found = files_below(f"{path}/_delta_log")
-    return max((int(f.path[:20]) for f in found if _CHECKPOINT.fullmatch(f.path)), default=-1)
+    return max(log_files(path).checkpoints, default=-1)
 
 
 def keep_log_short(path: str, at_commits: int, *, cut: bool) -> int | None:
@@ -173,14 +159,8 @@ def _is_txn(action: Mapping[str, Any], app_id: str) -> bool:
 
 
 def _actions(path: str, version: int) -> list[dict[str, Any]] | None:
-    file = f"{path}/_delta_log/{version:020d}.json"
-    try:
-        with open_file(file) as stream:
-            text = stream.read().decode("utf-8")
-    except FileNotFoundError:
-        return None
-    # Delta leaves U+0085, U+2028 and U+2029 as they are: only a line feed ends an action.
-    return [json.loads(line) for line in text.split("\n") if line.strip()]
+    commit = commit_bytes(path, version)
+    return None if commit is None else actions_of(commit)
 
 
 def _commit(version: int, actions: list[dict[str, Any]], table: DeltaTable) -> Commit:

@@ -16,9 +16,14 @@ from pyspark.sql import functions as F
 
 from incremental_assets.decodable import decodable_stored
 from incremental_assets.delta.delta_table import open_table
-from incremental_assets.delta.literals import sql_days
+from incremental_assets.delta.literals import sql_days, sql_text
 from incremental_assets.delta.read import DataFile, data_files, read_version
-from incremental_assets.delta.side_table import delete_side_rows, fence_side_table, put_side_rows
+from incremental_assets.delta.side_table import (
+    delete_side_rows,
+    fence_side_table,
+    put_side_rows,
+    quarantine_name,
+)
 from incremental_assets.delta.stage import discard_batch
 from incremental_assets.errors import LakeError
 from incremental_assets.query import query
@@ -54,7 +59,7 @@ class OutdatedRows:
         """The condition, for delta-rs."""
         batches = f"_batch >= {self.low} AND _batch < {self.high}"
         day = "" if self.day is None else f" AND _day IN ({sql_days([self.day])})"
-        reason = f" AND array_has(reasons, {_literal(self.reason)})" if self.reason else ""
+        reason = f" AND array_has(reasons, {sql_text(self.reason)})" if self.reason else ""
         return f"({batches}{day}{reason})"
 
     @property
@@ -118,7 +123,7 @@ def with_first_seen(rows: DataFrame, known: DataFrame) -> DataFrame:
 
 def put(rows: DataFrame, path: str, table: str, batch: int) -> None:
     """Add a batch's rows, which have the columns of the quarantine."""
-    put_side_rows(rows, path, _name(table), batch, COLUMNS, ("_day",))
+    put_side_rows(rows, path, quarantine_name(table), batch, COLUMNS, ("_day",))
 
 
 def read(
@@ -145,7 +150,7 @@ def read(
 
 def fence(path: str, table: str, batch: int) -> None:
     """Keep an abandoned batch from adding rows. Those it has added do not count."""
-    fence_side_table(path, _name(table), batch)
+    fence_side_table(path, quarantine_name(table), batch)
 
 
 def remaining(
@@ -177,7 +182,7 @@ def drop(path: str, outdated: Sequence[OutdatedRows]) -> None:
 def discard(path: str, table: str, batch: int) -> None:
     """Remove what a fenced batch had staged for the quarantine."""
     if open_table(path) is not None:
-        discard_batch(path, _name(table), batch)
+        discard_batch(path, quarantine_name(table), batch)
 
 
 def expire(path: str, before: datetime) -> None:
@@ -199,11 +204,3 @@ def expired(path: str, before: datetime) -> int:
 
 def _seen_before(moment: datetime) -> str:
     return f"first_seen < '{moment:%Y-%m-%dT%H:%M:%SZ}'"
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _name(table: str) -> str:
-    return f"quarantine of {table}"

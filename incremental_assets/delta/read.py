@@ -25,12 +25,11 @@ from pyspark.sql.types import DataType, DateType, StringType, StructField, Struc
 
 from incremental_assets.delta.delta_log import partition_day
 from incremental_assets.delta.stage import NO_PARTITION, Staged
+from incremental_assets.delta_log_files import PLAIN_FEATURES
 from incremental_assets.errors import LakeError
 from incremental_assets.frames import quoted
 from incremental_assets.storage import spark_path
 
-# With these the rows of a file are what its Parquet says, and its partition what its path says.
-_PLAIN_FEATURES = frozenset({"variantType", "variantType-preview", "timestampNtz", "v2Checkpoint"})
 _PLAIN_READER = 1
 _FEATURES_READER = 3
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_]+")
@@ -189,8 +188,8 @@ def _table_files(path: str, version: int) -> tuple[TableFiles, str]:
     features = set(protocol.reader_features or ())
     if protocol.min_reader_version not in (_PLAIN_READER, _FEATURES_READER):
         why_not = "uses column mapping"
-    elif features - _PLAIN_FEATURES:
-        why_not = f"uses {', '.join(sorted(features - _PLAIN_FEATURES))}"
+    elif features - PLAIN_FEATURES:
+        why_not = f"uses {', '.join(sorted(features - PLAIN_FEATURES))}"
     elif not all(_path_has_partition(file, names) for file in files):
         why_not = "has files whose path does not name their partition"
     else:

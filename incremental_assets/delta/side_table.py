@@ -17,6 +17,7 @@ from incremental_assets.delta.columns import BATCH, DELETED, TABLE, WHY
 from incremental_assets.delta.delta_log import FENCE, find_commit, put_fence, transaction
 from incremental_assets.delta.delta_table import ensure_table, field_of, open_table, version_of
 from incremental_assets.delta.legacy_text import is_invalid_utf8, rewrite_as_utf8
+from incremental_assets.delta.literals import sql_text
 from incremental_assets.delta.publish import publish, remove_files
 from incremental_assets.delta.read import DataFile, data_files, plain_files, read_files
 from incremental_assets.delta.stage import discard_batch, folder_of, stage
@@ -31,6 +32,23 @@ SIDE_COLUMNS = ((BATCH, "long"), (TABLE, "string"), (DELETED, "boolean"), (WHY, 
 def side_table_of(path: str) -> str:
     """The path of the side table with the tombstones, superseded versions and conflicts."""
     return f"{path}/_beside"
+
+
+def quarantine_name(table: str) -> str:
+    """The Delta application of a table's loads in the log of its quarantine."""
+    return f"quarantine of {table}"
+
+
+def last_number(path: str, quarantine: str, table: str) -> int:
+    """The highest batch number that a table, its side table or its quarantine has ever had."""
+    side = side_table_of(path)
+    logs = (
+        (path, table),
+        (side, f"{SIDE_ROWS} {table}"),
+        (side, f"{CONFLICTS} {table}"),
+        (quarantine, quarantine_name(table)),
+    )
+    return max(transaction(log, app) for log, app in logs)
 
 
 def side_rows(session: SparkSession, path: str) -> DataFrame | None:
@@ -82,7 +100,7 @@ def abandon_side_rows(
         alone = not own and file.first_batch == file.last_batch == batch
         return alone or file.path.startswith(staged)
 
-    mine = [f"{column} = {_literal(value)}" for column, value in (own or {}).items()]
+    mine = [f"{column} = {sql_text(value)}" for column, value in (own or {}).items()]
     delete_side_rows(path, " AND ".join([f"_batch = {batch}", *mine]), whole)
     commit = find_commit(path, name, batch)
     if commit is None or commit.note.get(FENCE):
@@ -93,10 +111,6 @@ def fence_side_table(path: str, name: str, batch: int) -> None:
     """Make it impossible to add rows of an abandoned batch, if the table exists."""
     while open_table(path) is not None and transaction(path, name) < batch:
         put_fence(path, name, batch)
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _none(_: DataFile) -> bool:

@@ -20,8 +20,8 @@ from datetime import datetime, timedelta
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from incremental_assets.delta.delta_log import log_files
 from incremental_assets.delta.delta_table import active_paths
+from incremental_assets.delta_log_files import log_files
 from incremental_assets.errors import LakeError
 from incremental_assets.retries import retried
 from incremental_assets.storage import StoredFile, files_below, open_file, prune, remove, write_file
@@ -63,7 +63,7 @@ def version_at(path: str, moment: datetime) -> int:
 
     Raises LakeError if the log does not go back that far.
     """
-    versions = log_files(path)
+    versions = log_files(path).commits
     until = moment.timestamp() * _NANOSECONDS
     there = [version for version, written in versions.items() if written <= until]
     if there:

@@ -21,6 +21,7 @@ from incremental_assets.delta.delta_log import find_commit
 from incremental_assets.delta.delta_table import bytes_of
 from incremental_assets.delta.publish import publish
 from incremental_assets.delta.read import plain_files
+from incremental_assets.delta.side_table import last_number
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.delta.transaction import Transaction
 from incremental_assets.engine.conformed import conformed
@@ -38,7 +39,6 @@ from incremental_assets.engine.target_quarantine import (
 from incremental_assets.engine.target_table import (
     ensure_columns,
     ensure_key,
-    last_number,
 )
 from incremental_assets.errors import ConflictError, IncrementalAssetsError, LakeError
 from incremental_assets.frames import Frames
@@ -146,7 +146,8 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
         ensure_columns(target, new)
         self._request = replace(self._request, state=self._request.state.with_table())
         ensure_key(target, self._request.state)
-        number = expected + 1 if expected else last_number(target) + 1
+        last = expected or last_number(target.path, target.state.quarantine, target.name)
+        number = last + 1
         entry = Entry(
             table=target.name,
             batch=number,

@@ -20,26 +20,9 @@ from incremental_assets.delta.delta_table import (
     open_table,
     require_plain_writes,
 )
-from incremental_assets.delta.side_table import (
-    CONFLICTS,
-    SIDE_ROWS,
-    side_table_of,
-)
 from incremental_assets.engine.target import TargetTable
 from incremental_assets.errors import LakeError
 from incremental_assets.storage import files_below
-
-
-def last_number(target: TargetTable) -> int:
-    """The highest batch number that the target or a side table of it has ever had."""
-    side = side_table_of(target.path)
-    parts = (
-        (target.path, target.name),
-        (side, f"{SIDE_ROWS} {target.name}"),
-        (side, f"{CONFLICTS} {target.name}"),
-        (target.state.quarantine, target.quarantine_name),
-    )
-    return max(transaction(path, app) for path, app in parts)
 
 
 def refuse_filled(target: TargetTable, state: TargetState) -> None:

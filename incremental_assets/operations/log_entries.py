@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, date, datetime
 
 import pyarrow as pa
@@ -11,9 +12,10 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from incremental_assets.delta.delta_log import FENCE, Commit, commits, log_files
+from incremental_assets.delta.delta_log import FENCE, Commit, commits
 from incremental_assets.delta.delta_table import open_table
 from incremental_assets.delta.read import DataFile, plain_files
+from incremental_assets.delta_log_files import log_files
 from incremental_assets.engine.kinds import detector_of, kind_of
 from incremental_assets.errors import LakeError
 from incremental_assets.ledger.consistency import CLAIM_NOTE
@@ -36,9 +38,26 @@ def entries_from_log(
     for number, at, commit in commits(path, table.name):
         found += _of_commit(table, number, at, commit, why)
     before = min((entry.batch for entry in found), default=last + 1) - 1
-    if before > 0 and 0 not in log_files(path):
+    if before > 0 and 0 not in log_files(path).commits:
         found += _before(path, table, before, upstream_days, why)
     return sorted(found, key=lambda entry: (entry.batch, entry.day))
+
+
+def rebuild_entry(
+    table: Table, batch: int, day: date, state: State, at: datetime, why: str
+) -> Entry:
+    """The entry of a batch that counts as a rebuild of a day; what else is known is to be added."""
+    return Entry(
+        table=table.name,
+        batch=batch,
+        day=day,
+        state=state,
+        kind="restate",
+        mode="rebuild",
+        detector=detector_of(table),
+        recorded_at=at,
+        why=why,
+    )
 
 
 def landed_files(path: str, table: Table) -> Mapping[date, tuple[FileEntry, ...]]:
@@ -71,11 +90,11 @@ def days_in_quarantine(path: str) -> Mapping[date, int]:
 
 def _of_commit(table: Table, number: int, at: datetime, commit: Commit, why: str) -> list[Entry]:
     if commit.note.get(FENCE):
-        return [_entry(table, number, at.date(), at, "abandoned", why)]
+        return [rebuild_entry(table, number, at.date(), "abandoned", at, why)]
     token = commit.note.get(CLAIM_NOTE, "")
+    days = map(date.fromisoformat, commit.note.get("days", {}))
     claims = [
-        _entry(table, number, date.fromisoformat(day), at, "claimed", why, token)
-        for day in commit.note.get("days", {})
+        replace(rebuild_entry(table, number, day, "claimed", at, why), token=token) for day in days
     ]
     return list(kind_of(table).settled(table, claims, commit))
 
@@ -94,39 +113,14 @@ def _before(
         if day is not None and own is not None:
             touched.setdefault(day, Counter())[own] += file.rows or 0
     version, now = DeltaTable(path).version(), datetime.now(UTC)
-    entries = (
-        _entry(table, batch, day, now, "committed", why, "", rows, version)
+    return [
+        replace(
+            rebuild_entry(table, batch, day, "committed", now, why),
+            touched=tuple(Touched(own, number) for own, number in sorted(rows.items())),
+            target_version=version,
+        )
         for day, rows in touched.items()
-    )
-    return list(entries)
-
-
-def _entry(
-    table: Table,
-    batch: int,
-    day: date,
-    at: datetime,
-    state: State,
-    why: str,
-    token: str = "",
-    rows: Mapping[date, int] | None = None,
-    version: int | None = None,
-) -> Entry:
-    touched = tuple(Touched(each, number) for each, number in sorted((rows or {}).items()))
-    return Entry(
-        table=table.name,
-        batch=batch,
-        day=day,
-        state=state,
-        kind="restate",
-        mode="rebuild",
-        detector=detector_of(table),
-        recorded_at=at,
-        touched=touched,
-        target_version=version,
-        why=why,
-        token=token,
-    )
+    ]
 
 
 def _files(path: str) -> Iterable[DataFile]:

@@ -15,8 +15,9 @@ from datetime import date, datetime
 
 from incremental_assets.delta.delta_log import put_fence, transaction
 from incremental_assets.delta.delta_table import open_table
+from incremental_assets.delta.side_table import last_number
+from incremental_assets.delta_log_files import DELTA_LOG
 from incremental_assets.engine.batch import quarantine_path
-from incremental_assets.engine.kinds import detector_of
 from incremental_assets.errors import LakeError, LedgerError
 from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.ledger.entry import Entry, State
@@ -28,6 +29,7 @@ from incremental_assets.operations.log_entries import (
     days_in_quarantine,
     entries_from_log,
     landed_files,
+    rebuild_entry,
 )
 from incremental_assets.operations.rewind import Rewound, rewind_entries
 from incremental_assets.settings import Settings, user_name
@@ -60,7 +62,7 @@ def require_a_lake(lakehouse: Lakehouse) -> None:
     tables = (f"{settings.lake}/{table.name}" for table in lakehouse.tables)
     quarantines = (quarantine_path(settings, table) for table in lakehouse.tables)
     paths = (lakehouse.ledger.path, *tables, *quarantines)
-    if not any(files_below(f"{path}/_delta_log") for path in paths):
+    if not any(files_below(f"{path}/{DELTA_LOG}") for path in paths):
         raise LakeError(
             f"There is no lake at {settings.lake}: it has no ledger and no tables, so nothing was "
             "rebuilt. Set INCREMENTAL_ASSETS_LAKE to where the tables lie."
@@ -133,7 +135,7 @@ def _entries(settings: Settings, table: Table, view: LedgerView, now: datetime) 
     # Rows in quarantine are outdated once their day is rebuilt, also one never published.
     quarantined = days_in_quarantine(quarantine_path(settings, table))
     marked = [
-        _entry(table, last + 1, day, "committed", now, rows)
+        _marked(table, last + 1, day, "committed", now, rows)
         for day, rows in sorted(quarantined.items())
     ]
     history = _history(table, [*logged, *marked])
@@ -141,7 +143,7 @@ def _entries(settings: Settings, table: Table, view: LedgerView, now: datetime) 
     if table.source is not None and table.changes.is_snapshot:
         days = ()  # the table holds the last snapshot; older ones are gone
     if not (marked or days):  # a batch that did nothing, after which numbers go on
-        marked = [_entry(table, last + 1, now.date(), "abandoned", now, 0)]
+        marked = [_marked(table, last + 1, now.date(), "abandoned", now, 0)]
     again = rewind_entries(table, history, Rewound(table.name, 0, days), WHY, now) if days else []
     files = landed_files(path, table) if there and table.feed is not None else {}
     return [
@@ -151,20 +153,9 @@ def _entries(settings: Settings, table: Table, view: LedgerView, now: datetime) 
     ]
 
 
-def _entry(table: Table, batch: int, day: date, state: State, now: datetime, rows: int) -> Entry:
-    return Entry(
-        table=table.name,
-        batch=batch,
-        day=day,
-        state=state,
-        kind="restate",
-        mode="rebuild",
-        detector=detector_of(table),
-        recorded_at=now,
-        rows_quarantined=rows,
-        who=user_name(),
-        why=WHY,
-    )
+def _marked(table: Table, batch: int, day: date, state: State, now: datetime, rows: int) -> Entry:
+    entry = rebuild_entry(table, batch, day, state, now, WHY)
+    return replace(entry, rows_quarantined=rows, who=user_name())
 
 
 def _last_number(settings: Settings, table: Table, view: LedgerView) -> int:
@@ -174,13 +165,7 @@ def _last_number(settings: Settings, table: Table, view: LedgerView) -> int:
     be new to them.
     """
     path, name = f"{settings.lake}/{table.name}", table.name
-    side_table = f"{path}/_beside"
-    logs = (
-        (path, name),
-        (side_table, f"beside {name}"),
-        (side_table, f"ties of {name}"),
-        (quarantine_path(settings, table), f"quarantine of {name}"),
-    )
+    logged = last_number(path, quarantine_path(settings, table), name)
     read = (
         window.high
         for other in view.tables
@@ -188,8 +173,7 @@ def _last_number(settings: Settings, table: Table, view: LedgerView) -> int:
         for window in entry.windows
         if window.upstream == name
     )
-    numbers = [transaction(path, app) for path, app in logs]
-    return max(*numbers, view.table(name).last_batch, *read)
+    return max(logged, view.table(name).last_batch, *read)
 
 
 def _upstream_days(table: Table, view: LedgerView) -> Iterable[date]:

@@ -1,15 +1,10 @@
-"""The files that commits of a Delta table added, read from its log without Spark.
-
-Follows the Delta transaction protocol: a commit is one JSON file of actions, one a line, numbered
-by the version. The log is read as files; delta-rs cannot open a path that holds a `%`.
-"""
+"""The files that commits of a Delta table added, read from its log without Spark."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,26 +15,22 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from pyspark.sql.types import StructType
 
+from incremental_assets.delta_log_files import (
+    DELTA_LOG,
+    PLAIN_FEATURES,
+    actions_of,
+    commit_bytes,
+    commit_file,
+    log_files,
+)
 from incremental_assets.errors import SourceError
 from incremental_assets.settings import local_path
 from incremental_assets.sources.path_columns import folder_values
 from incremental_assets.sources.source_file import not_readable
-from incremental_assets.sources.stored_files import DELTA_LOG
-from incremental_assets.storage import files_below, open_file, open_store
+from incremental_assets.storage import open_store
 
-_COMMIT = re.compile(r"(\d{20})\.json")
-_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\..*")
 # With these, the rows of a file without a deletion vector are what its Parquet says.
-_PLAIN_FEATURES = frozenset(
-    {
-        "deletionVectors",
-        "timestampNtz",
-        "v2Checkpoint",
-        "vacuumProtocolCheck",
-        "variantType",
-        "variantType-preview",
-    }
-)
+_PLAIN_BUT_FOR_DELETIONS = PLAIN_FEATURES | {"deletionVectors", "vacuumProtocolCheck"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,18 +92,16 @@ def newest_commit(path: str) -> tuple[int, str]:
     """
     root = table_root(path)
     try:
-        names = [file.path for file in files_below(f"{root}/{DELTA_LOG}")]
+        log = log_files(root)
     except OSError as error:
         raise not_readable(error.filename or root, error) from error
-    commits = {int(m[1]) for name in names if (m := _COMMIT.fullmatch(name))}
-    checkpoints = {int(m[1]) for name in names if (m := _CHECKPOINT.fullmatch(name))}
-    newest = max(commits | checkpoints, default=None)
+    newest = max(log.commits.keys() | log.checkpoints, default=None)
     if newest is None:
         raise _broken(root, "it holds no commit")
     first = newest  # the oldest version from which the log has every commit
-    while first in commits and first not in checkpoints:
+    while first in log.commits and first not in log.checkpoints:
         first -= 1
-    if first not in checkpoints | {-1}:
+    if first not in log.checkpoints | {-1}:
         raise _broken(root, f"version {first} is missing, and no checkpoint follows it")
     text = _commit_bytes(root, newest)
     if text is None:
@@ -172,7 +161,7 @@ def shape_of(path: str, version: int) -> DeltaShape | None:
     except (DeltaError, OSError, ValueError):
         return None
     mapped = metadata.configuration.get("delta.columnMapping.mode", "none") != "none"
-    plain = not mapped and not set(protocol.reader_features or ()) - _PLAIN_FEATURES
+    plain = not mapped and not set(protocol.reader_features or ()) - _PLAIN_BUT_FOR_DELETIONS
     return DeltaShape(columns, tuple(metadata.partition_columns), plain)
 
 
@@ -236,23 +225,16 @@ def _actions(root: str, version: int) -> list[dict[str, Any]] | None:
 
 def _parsed(root: str, version: int, text: bytes) -> list[dict[str, Any]]:
     try:
-        # Delta leaves U+0085, U+2028 and U+2029 as they are: only a line feed ends an action.
-        lines = text.decode("utf-8").split("\n")
-        return [json.loads(line) for line in lines if line.strip()]
+        return actions_of(text)
     except ValueError as error:
         raise _broken(root, f"its commit {version} is not JSON ({error})") from error
 
 
 def _commit_bytes(root: str, version: int) -> bytes | None:
-    where = f"{root}/{DELTA_LOG}/{version:020d}.json"
     try:
-        with open_file(where) as stream:
-            found: bytes = stream.read()
-            return found
-    except FileNotFoundError:
-        return None
+        return commit_bytes(root, version)
     except OSError as error:
-        raise not_readable(where, error) from error
+        raise not_readable(commit_file(root, version), error) from error
 
 
 def _broken(root: str, what: str) -> SourceError:

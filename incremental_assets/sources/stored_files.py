@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
+from incremental_assets.delta_log_files import DELTA_LOG
 from incremental_assets.errors import NothingThereError, SourceError
 from incremental_assets.settings import local_path
 from incremental_assets.sources.source_file import SourceFile, not_readable
@@ -16,7 +17,6 @@ from incremental_assets.storage import answering, file_at, files_below, open_sto
 Format = Literal["delta", "parquet", "json", "csv"]
 FORMATS: tuple[Format, ...] = get_args(Format)
 
-DELTA_LOG = "_delta_log"
 _EXTENSIONS: dict[str, Format] = {
     ".parquet": "parquet",
     ".parq": "parquet",

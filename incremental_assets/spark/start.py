@@ -26,6 +26,8 @@ from pyspark.sql import SparkSession
 SUBMIT_ARGS = "PYSPARK_SUBMIT_ARGS"
 # Python was started by spark-submit: Java runs already, and PySpark writes no command line.
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
+# When the Spark of a session was started, in milliseconds since 1970.
+_STARTED = "spark.app.startTime"
 # What spark-submit resolves, and what counts for Java alone: it may arrive as something else.
 _RESOLVED = (
     "spark.driver.",
@@ -45,12 +47,11 @@ def start(conf: Mapping[str, str], java_home: Path | None) -> SparkSession:
     began = time.time()
     with _settings_in_a_file(conf, java_home):
         session = SparkSession.builder.getOrCreate()
-        context = session.sparkContext
-        has = dict(context.getConf().getAll())
+        has = session.conf.getAll
         if all(has.get(n) == v for n, v in conf.items() if not n.startswith(_RESOLVED)):
             return session
         # Java was there without these settings, or PYSPARK_SUBMIT_ARGS has others.
-        if context.startTime >= int(began * 1000):
+        if int(has[_STARTED]) >= int(began * 1000):
             session.stop()
         return configured.getOrCreate()
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 
 import pytest
 
 from incremental_assets.ledger.ledger import Ledger
+from incremental_assets.orchestration import jobs
 from incremental_assets.settings import PREFIX, Settings
 from incremental_assets_tests.cli.conftest import Command
 from incremental_assets_tests.plan.ledgers import EVENTS, SALES, did
@@ -82,7 +82,7 @@ def test_a_run_works_on_the_lake_that_the_settings_name_now(
     lake.transact_on(EVENTS.name, lambda _: [did(EVENTS, 1, 5, touched=[5])])
     lake.transact_on(SALES.name, lambda _: [did(SALES, 1, 5)])
     monkeypatch.setenv(f"{PREFIX}LAKE", str(tmp_path / "another"))
-    importlib.import_module("incremental_assets.definitions")  # as another command has before
+    jobs.restate()  # as another command has before
     monkeypatch.setenv(f"{PREFIX}LAKE", settings.lake)
 
     done = command("restate", "silver/sales", "--days", "2017-01-05", "--why", "new code")

@@ -1,0 +1,31 @@
+"""The jobs that the command line runs: functions of a module, so that a step's process finds them.
+
+A job is over the lake that the settings name when it is run, not when this was imported.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import dagster as dg
+
+from incremental_assets.catalog import tables_of
+from incremental_assets.orchestration.build import LOAD_DAYS, build_definitions
+from incremental_assets.settings import Settings
+
+
+def load_days() -> dg.JobDefinition:
+    return _job(LOAD_DAYS)
+
+
+def restate() -> dg.JobDefinition:
+    return _job("restate")
+
+
+def _job(name: str) -> dg.JobDefinition:
+    return _definitions(Settings.from_environment()).resolve_job_def(name)
+
+
+@cache
+def _definitions(settings: Settings) -> dg.Definitions:
+    return build_definitions(tables_of(settings.tables), settings)
