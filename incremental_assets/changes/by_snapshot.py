@@ -26,6 +26,7 @@ from incremental_assets.changes.snapshot_changes import (
     CHANGE,
     QUARANTINED,
     SHOWN,
+    first_snapshot,
     keep_snapshot,
     previous_snapshot,
     refuse_duplicates,
@@ -47,7 +48,7 @@ from incremental_assets.changes.watermark import (
     furthest,
     instant,
 )
-from incremental_assets.delta.columns import DELETED
+from incremental_assets.delta.columns import DELETED, HASH
 from incremental_assets.errors import DefinitionError, SnapshotError
 from incremental_assets.frames import Frames, quoted
 from incremental_assets.quality.gate import Counted, Value
@@ -138,7 +139,8 @@ class SnapshotDiff(Detector):
         require_columns(request, own, (*self.key, *self.ignore, *request.partition_by))
         rows = with_order(source, own, F.lit(at).cast("timestamp_ltz"))
         rows = request.with_reasons(rows, [])
-        snapshot = frames.cache(rows.withColumn(SHOWN, row_hash(own, ignore=self.ignore)))
+        shown = row_hash(own, ignore=self.ignore) if self.ignore else F.col(HASH)
+        snapshot = frames.cache(rows.withColumn(SHOWN, shown))
         keyless = F.count_if(F.col("_raw").isNotNull() | self._lacks_key())
         return SourceWindow(snapshot, own, before, {"keyless": Value(keyless)}, found=at)
 
@@ -155,12 +157,16 @@ class SnapshotDiff(Detector):
         snapshot, own, at = window.rows, window.own, window.found
         keyless = bool(counted.values["keyless"])
         last = instant(window.before.high)
-        refuse_duplicates(request, snapshot)
         if last is not None and at < last:
+            refuse_duplicates(request, snapshot)
             return late_changes(frames, request, self, snapshot, own, at, keyless=keyless)
         session = frames.session
         previous = previous_snapshot(session, request.snapshot, own, self.ignore)
-        differing = snapshot_changes(snapshot, previous, self.key, own, at)
+        if previous is None:
+            refuse_duplicates(request, snapshot)
+            differing = first_snapshot(snapshot, own)
+        else:
+            differing = snapshot_changes(frames, request, snapshot, previous, own, at)
         if keyless:  # one of them may be the row that seems to be deleted
             differing = differing.where(~F.col(DELETED))
         bad = unseen(differing.where(~is_good()), request.state.quarantined(session))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import reduce
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
@@ -22,6 +21,7 @@ from incremental_assets.delta.delta_table import (
     open_table,
     version_of,
 )
+from incremental_assets.delta.lookup import FEW_KEYS, LARGE_BYTES
 from incremental_assets.delta.merge import TO_DELETE, merge
 from incremental_assets.delta.publish import publish
 from incremental_assets.delta.read import plain_files, read_files, read_version
@@ -35,12 +35,13 @@ from incremental_assets.delta.transaction import Transaction
 from incremental_assets.errors import LakeError, SourceError
 from incremental_assets.frames import Frames, quoted
 from incremental_assets.quality.reasons import is_good
-from incremental_assets.row_hash import row_hash
+from incremental_assets.row_hash import HASH_VERSION, row_hash
 
 CHANGE = "_change"
 QUARANTINED = "quarantined"
 SHOWN = "_shown"
-_BEFORE = "_before_"
+_ROWS, _GOOD_ROWS = "_of_rows", "_of_good_rows"
+_NOW, _WAS = "_of_now", "_of_before"
 
 
 def changes_of(session: SparkSession, snapshot: str, key: Sequence[str], batch: int) -> DataFrame:
@@ -67,7 +68,12 @@ def previous_snapshot(
     missing = [name for name in own if name not in there]
     rows = rows.withColumns({n: F.lit(None).cast(own[n]) for n in missing}) if missing else rows
     types = {name: there.get(name, kind) for name, kind in own.items()} | there
-    return rows.withColumn(SHOWN, row_hash(types, ignore=ignore))
+    shown = row_hash(types, ignore=ignore)
+    # A row is stored with its hash; it is taken again where another version of it would differ.
+    if not ignore and HASH in rows.columns and all(types[n] == own[n] for n in own):
+        by_today = F.col(HASH).startswith(f"{HASH_VERSION}:")
+        shown = F.when(by_today, F.col(HASH)).otherwise(shown)
+    return rows.withColumn(SHOWN, shown)
 
 
 def keep_snapshot(
@@ -129,52 +135,92 @@ def _changes_of(name: str) -> str:
     return f"changes of {name}"
 
 
+def first_snapshot(snapshot: DataFrame, own: Mapping[str, DataType]) -> DataFrame:
+    """All rows of a snapshot without one before it, as `snapshot_changes` gives them."""
+    return snapshot.select(
+        *map(quoted, _names(own)), F.lit("insert").alias(CHANGE), F.lit(False).alias(DELETED)
+    )
+
+
 def snapshot_changes(
+    frames: Frames,
+    request: ReadRequest,
     snapshot: DataFrame,
-    previous: DataFrame | None,
-    key: Sequence[str],
+    previous: DataFrame,
     own: Mapping[str, DataType],
     at: datetime,
 ) -> DataFrame:
-    """The rows that differ: `_change` is insert, update or delete; a deleted row as it was."""
-    names = [*own, HASH, "_file", "_raw", "_reasons", ORDER]
-    new = snapshot.select(*map(quoted, names), SHOWN)
-    quarantined = ~is_good()
-    if previous is None:
-        return new.withColumns({CHANGE: F.lit("insert"), DELETED: F.lit(False)}).drop(SHOWN)
-    old = previous.select(
-        *(F.col(quoted(n)).alias(f"{_BEFORE}{n}") for n in own),
-        F.col(SHOWN).alias(f"{_BEFORE}{SHOWN}"),
+    """The rows that differ: `_change` is insert, update or delete; a deleted row as it was.
+
+    Rows that the gate quarantined are among them. Only the keys and hashes of the two snapshots are
+    shuffled, and then whole rows of the keys that differ are read. Raises SourceError for a key
+    that the snapshot holds twice.
+    """
+    key = list(request.key)
+    differing = frames.cache(_differing_keys(snapshot, previous, key))
+    counts = differing.groupBy(F.expr(f"{_GOOD_ROWS} > 1").alias("twice")).count().collect()
+    if any(row["twice"] for row in counts):
+        refuse_duplicates(request, snapshot)
+    if sum(row["count"] for row in counts) <= FEW_KEYS and request.source.size() > LARGE_BYTES:
+        differing = F.broadcast(differing)
+    names, marks = _names(own), (CHANGE, DELETED)
+    good = snapshot.where(is_good()).join(differing.where(f"{_ROWS} > 0"), key)
+    kind = F.when(F.col(_WAS).isNull(), F.lit("insert")).otherwise(F.lit("update"))
+    changed = good.withColumns({CHANGE: kind, DELETED: F.lit(False)})
+    bad = snapshot.where(~is_good())
+    bad = bad.withColumns({CHANGE: F.lit("update"), DELETED: F.lit(False)})
+    found = changed.select(*map(quoted, (*names, *marks)))
+    found = found.unionByName(bad.select(*map(quoted, (*names, *marks))))
+    text = F.lit(None).cast("string")
+    gone = previous.join(differing.where(f"{_ROWS} = 0"), key).select(
+        *map(quoted, own),
+        F.lit("").alias(HASH),
+        text.alias("_file"),
+        text.alias("_raw"),
+        F.array().cast("array<string>").alias("_reasons"),
+        F.lit(at).cast("timestamp_ltz").alias(ORDER),
+        F.lit("delete").alias(CHANGE),
+        F.lit(True).alias(DELETED),
     )
-    same_key = reduce(
-        Column.__and__,
-        (F.col(quoted(n)) == F.col(quoted(f"{_BEFORE}{n}")) for n in key),
+    return found.unionByName(gone)
+
+
+def _differing_keys(snapshot: DataFrame, previous: DataFrame, key: Sequence[str]) -> DataFrame:
+    """The keys whose good row is new or another one, that are there twice, or that are gone.
+
+    `_of_rows` and `_of_good_rows` count the rows of the snapshot; the others are 64 bits of hash.
+    """
+    keys = [quoted(name) for name in key]
+    good = "size(_reasons) = 0"
+    now = snapshot.selectExpr(
+        *keys,
+        f"1 AS {_ROWS}",
+        f"int({good}) AS {_GOOD_ROWS}",
+        f"CASE WHEN {good} THEN xxhash64({SHOWN}) END AS {_NOW}",
+        f"CAST(NULL AS BIGINT) AS {_WAS}",
     )
-    joined = new.join(old, same_key, "full_outer")
-    there, was = F.col(HASH).isNotNull(), F.col(f"{_BEFORE}{SHOWN}").isNotNull()
-    differs = F.col(SHOWN) != F.col(f"{_BEFORE}{SHOWN}")
-    kind = (
-        F.when(there & ~was, F.lit("insert"))
-        .when(there & (differs | quarantined), F.lit("update"))
-        .when(~there, F.lit("delete"))
+    was = previous.selectExpr(
+        *keys,
+        f"0 AS {_ROWS}",
+        f"0 AS {_GOOD_ROWS}",
+        f"CAST(NULL AS BIGINT) AS {_NOW}",
+        f"xxhash64({SHOWN}) AS {_WAS}",
     )
-    deleted = F.col(CHANGE) == "delete"
-    values = {
-        n: F.when(deleted, F.col(quoted(f"{_BEFORE}{n}"))).otherwise(F.col(quoted(n))) for n in own
-    }
-    found = joined.withColumn(CHANGE, kind).where(F.col(CHANGE).isNotNull())
-    found = found.withColumns(values).withColumns(
-        {
-            DELETED: deleted,
-            HASH: F.coalesce(HASH, F.lit("")),
-            ORDER: F.lit(at).cast("timestamp_ltz"),
-            "_reasons": F.coalesce("_reasons", F.array().cast("array<string>")),
-        }
+    by_key = now.unionByName(was).groupBy(*keys)
+    found = by_key.agg(
+        *(F.sum(name).alias(name) for name in (_ROWS, _GOOD_ROWS)),
+        *(F.max(name).alias(name) for name in (_NOW, _WAS)),
     )
-    return found.select(*map(quoted, names), CHANGE, DELETED)
+    differs = f"{_GOOD_ROWS} = 1 AND NOT {_NOW} <=> {_WAS}"
+    return found.where(f"{_GOOD_ROWS} > 1 OR ({differs}) OR {_ROWS} = 0")
+
+
+def _names(own: Mapping[str, DataType]) -> tuple[str, ...]:
+    return (*own, HASH, "_file", "_raw", "_reasons", ORDER)
 
 
 def refuse_duplicates(request: ReadRequest, snapshot: DataFrame) -> None:
+    """Raise SourceError for a snapshot that holds a key twice."""
     key = [quoted(name) for name in request.key]
     good = snapshot.where(is_good())
     twice = good.groupBy(*key).count().where("count > 1").limit(6).collect()

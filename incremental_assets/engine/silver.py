@@ -22,6 +22,7 @@ from incremental_assets.engine.typed import Typed, contract_of, typed, window_ro
 from incremental_assets.engine.volume import RowsBefore, added_up, judges_volume
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import Entry
+from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.examples import Examples, examples
 from incremental_assets.quality.fields import Names
 from incremental_assets.quality.gate import (
@@ -83,7 +84,7 @@ class TypedBatch(DayBatch[Typed]):
 def counted_rows(batch: Batch, rows: DataFrame) -> Counted:
     """What the gate counts of typed rows, by day, with the fields that matter."""
     rules, late = batch.table.rules, F.col("_landing_day") > F.col("_day")
-    names = Names.of(contract_of(batch.table), batch.columns)
+    names = Names.of(contract_of(batch.table), batch.columns, Contract.expected(rows))
     counted = count(rows, rules, "_day", late, flags_of(batch), deletes_of(rows), names)
     return with_new_fields(counted, rows, "_day", names, _asked(batch))
 

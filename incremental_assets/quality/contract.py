@@ -216,13 +216,18 @@ class Contract:
         return missing
 
     @staticmethod
+    def expected(rows: DataFrame) -> Sequence[str]:
+        """The undeclared fields that were expected of `rows` that `apply` made."""
+        kept = rows.schema[EXPECTED].dataType if EXPECTED in rows.columns else None
+        return kept.names if isinstance(kept, StructType) else ()
+
+    @staticmethod
     def undeclared(name: str, rows: DataFrame) -> Column:
         """The text of a field that is not declared and may be a column, or null.
 
         Of `rows` that `apply` made, where the field may have been expected.
         """
-        kept = rows.schema[EXPECTED].dataType if EXPECTED in rows.columns else None
-        if isinstance(kept, StructType) and name in kept.names:
+        if name in Contract.expected(rows):
             return F.col(EXPECTED).getField(name)
         value = F.try_variant_get(PAYLOAD, f"$.{name}", "variant")
         text = F.coalesce(value.try_cast("string"), F.to_json(value))

@@ -38,10 +38,19 @@ class Names:
     known: tuple[str, ...]
 
     @classmethod
-    def of(cls, contract: Contract, columns: Iterable[str]) -> Names:
-        """`columns` are those of the table as it is."""
+    def of(
+        cls, contract: Contract, columns: Iterable[str], expected: Collection[str] = ()
+    ) -> Names:
+        """`columns` are those of the table as it is, `expected` what some of the rows have.
+
+        Expected fields are counted like columns, unless they leave no room for others: which
+        fields become columns then depends on the names of all of them.
+        """
         fields = {name for name in columns if COLUMN.fullmatch(name)}
-        return cls(contract, tuple(sorted(fields | set(contract.columns))))
+        names = cls(contract, tuple(sorted(fields | set(contract.columns) | set(expected))))
+        if expected and not names.has_room():
+            return cls.of(contract, fields)
+        return names
 
     def aggregates(self) -> Mapping[str, Column]:
         """Aggregates over the fields of rows: `field_0` … by the known names, `unknown` and `new`.
@@ -54,7 +63,8 @@ class Names:
         new = F.when(F.size(others) > 0, F.size(F.filter(others, self._matters)))
         return found | {"unknown": F.max(F.size(others)), "new": F.max(new)}
 
-    def _has_room(self) -> bool:
+    def has_room(self) -> bool:
+        """Whether a field that is not known may still become a column."""
         grown = {n for n in self.known if n not in self.contract.columns} - RESERVED
         return len(grown) < MOST_NEW_COLUMNS
 
@@ -81,7 +91,7 @@ class Names:
     def _matters(self, name: Column) -> Column:
         """Whether a field that is not known is to hold the day, or may become a column."""
         taken = {n.lower() for n in self.known} | RESERVED
-        column = F.lit(self._has_room()) & _can_be_column(name) & ~F.lower(name).isin(list(taken))
+        column = F.lit(self.has_room()) & _can_be_column(name) & ~F.lower(name).isin(list(taken))
         return self._becomes(name, "freeze") | (self._becomes(name, "evolve") & column)
 
     def _becomes(self, name: Column, policy: str) -> Column:
