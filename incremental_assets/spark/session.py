@@ -18,6 +18,7 @@ from incremental_assets.errors import SparkUnavailableError
 from incremental_assets.settings import Settings
 from incremental_assets.spark.jars import jar_paths
 from incremental_assets.spark.java import java_command, release_of, require_java
+from incremental_assets.spark.load_session import PINNED, quiet_settings
 from incremental_assets.spark.sizing import LARGE, java_options
 from incremental_assets.spark.start import start
 
@@ -76,10 +77,11 @@ def session_conf(settings: Settings) -> dict[str, str]:
     """The settings for Spark as this machine should start it.
 
     With `spark_remote` only what a session may set: a server refuses a master and static
-    settings. Raises SparkUnavailableError if an embedded Spark cannot be started.
+    settings. The sessions of loads are copies of this one, so it has their settings already.
+    Raises SparkUnavailableError if an embedded Spark cannot be started.
     """
     if settings.spark_remote:
-        return dict(SESSION_CONF)
+        return SESSION_CONF | PINNED
     if settings.spark_master and not settings.spark_master.startswith("local"):
         jars = ",".join(str(p) for p in jar_paths(settings.cache))
         elsewhere = {"spark.master": settings.spark_master, "spark.jars": jars}
@@ -126,7 +128,8 @@ def start_session(settings: Settings, extra: dict[str, str] | None = None) -> Sp
         if settings.spark_remote:
             _require_server(settings.spark_remote)
             builder = SparkSession.builder.remote(settings.spark_remote)
-            session = builder.config(map=dict(conf)).getOrCreate()
+            with quiet_settings():
+                session = builder.config(map=dict(conf)).getOrCreate()
             atexit.register(session.stop)
             return session
         with _STARTING:
