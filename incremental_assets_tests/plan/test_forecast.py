@@ -197,7 +197,7 @@ def test_rows_and_seconds_are_reported_from_the_tables_own_batches(settings: Set
     unknown, alike, line = (of(plan(settings, view), EVENTS.name) for view in (EMPTY, same, grows))
 
     assert (unknown.rows, unknown.seconds, unknown.bytes) == (None, None, 1_000_000)
-    assert (alike.rows, alike.about, alike.bytes) == (10_000, True, 1_000_000)
+    assert (alike.rows, alike.is_estimate, alike.bytes) == (10_000, True, 1_000_000)
     assert alike.seconds == 3.0  # batches alike do not tell what a row costs
     assert line.seconds == pytest.approx(11.0)
 
