@@ -105,11 +105,11 @@ class Batch:
         return [self.work.bytes, *(bytes_of(f"{lake}/{name}", days) for name, days in looked_up)]
 
     def accepting(self, results: Sequence[RuleResult], *days: date) -> list[RuleResult]:
-        """The results, with those as warnings that somebody accepted for all of these days."""
-        waived = frozenset.intersection(*(self.work.days[day].waived for day in days))
+        """The results; those that were accepted for all of these days are warnings."""
+        accepted = frozenset.intersection(*(self.work.days[day].accepted for day in days))
         return [
             replace(r, severity="warn", found=f"{r.found} (accepted)")
-            if r.rule in waived and not r.passed
+            if r.rule in accepted and not r.passed
             else r
             for r in results
         ]

@@ -57,7 +57,7 @@ def accept(lakehouse: Lakehouse, table: Table, day: date, reason: str) -> Accept
 def _acceptance(
     held: Entry, number: int, rules: Sequence[str], reason: str, now: datetime
 ) -> Entry:
-    """The entry of a day: the input that was judged, what is waived, who did it, and why."""
+    """The entry of a day: the input that was judged, the accepted rules, who did it, and why."""
     return Entry(
         table=held.table,
         batch=number,

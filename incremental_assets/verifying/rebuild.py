@@ -62,12 +62,12 @@ def rebuild(scratch: Lakehouse, part: TableDays, view: LedgerView) -> list[str]:
 def without_holds(
     plan: Plan, table: Table, windows: Callable[[DayWork], DayWork] = lambda day: day
 ) -> Plan:
-    """The plan with windows by `windows`, and all rules waived, so that none holds a day."""
+    """The plan with windows by `windows`, and all rules accepted, so that none holds a day."""
     names = frozenset(table.checks())
     works = tuple(
         replace(
             work,
-            days={day: replace(windows(todo), waived=names) for day, todo in work.days.items()},
+            days={day: replace(windows(todo), accepted=names) for day, todo in work.days.items()},
         )
         for work in plan.work
     )
