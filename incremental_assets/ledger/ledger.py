@@ -27,7 +27,7 @@ from incremental_assets.ledger.indexed_history import IndexedHistory
 from incremental_assets.ledger.lazy_mapping import LazyMapping
 from incremental_assets.ledger.maintenance import compact_if_due, configuration
 from incremental_assets.ledger.reader import TableReader
-from incremental_assets.ledger.snapshot import LedgerFile, Snapshot
+from incremental_assets.ledger.snapshot import LedgerFile, LedgerSnapshot
 from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.ledger.tail import (
     TableTail,
@@ -130,7 +130,7 @@ class Ledger:
         """
         return self._compare_and_set(lambda snapshot: tail_of(snapshot, table), decide)
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> LedgerSnapshot:
         """The ledger's files as they are now."""
         return self._snapshot_of(self._open())
 
@@ -172,7 +172,7 @@ class Ledger:
         return backup
 
     def _compare_and_set(
-        self, read: Callable[[Snapshot], _T], decide: Callable[[_T], Sequence[Entry]]
+        self, read: Callable[[LedgerSnapshot], _T], decide: Callable[[_T], Sequence[Entry]]
     ) -> _T:
         def attempt() -> _T:
             opened = time.time()
@@ -245,12 +245,12 @@ class Ledger:
         except (DeltaError, OSError) as error:
             raise LedgerError(f"The ledger {self.path} cannot be written: {error}") from error
 
-    def _snapshot_of(self, table: DeltaTable) -> Snapshot:
-        snapshot = Snapshot(self.path, table, self._frames)
+    def _snapshot_of(self, table: DeltaTable) -> LedgerSnapshot:
+        snapshot = LedgerSnapshot(self.path, table, self._frames)
         self._frames = snapshot.frames
         return snapshot
 
-    def _view_of(self, snapshot: Snapshot) -> LedgerView:
+    def _view_of(self, snapshot: LedgerSnapshot) -> LedgerView:
         cached = self._cached
         if cached is not None and cached.version == snapshot.version:
             return cached

@@ -15,7 +15,7 @@ from deltalake.exceptions import DeltaError
 from incremental_assets.errors import LedgerError
 from incremental_assets.ledger.compaction import HOOKS, ONCE, compact
 from incremental_assets.ledger.day_index import DayIndex, index_at, write_index
-from incremental_assets.ledger.snapshot import STATISTICS, Snapshot
+from incremental_assets.ledger.snapshot import STATISTICS, LedgerSnapshot
 from incremental_assets.settings import local_path
 
 COMPACT_AT_FILES = 50
@@ -42,7 +42,9 @@ def configuration(path: str) -> dict[str, str]:
     }
 
 
-def compact_if_due(snapshot: Snapshot, table: DeltaTable, at_files: int | None = None) -> None:
+def compact_if_due(
+    snapshot: LedgerSnapshot, table: DeltaTable, at_files: int | None = None
+) -> None:
     """Compact small files once there are enough of them, and drop what is no longer needed.
 
     The index is rewritten with them. Enough are COMPACT_AT_FILES, unless another number is given.
