@@ -234,7 +234,7 @@ class Table:
         found = {r.name: Check(r.description, r.severity, r.owner) for r in self.rules}
         if self.is_typed:
             structural = structural_rules(self.schema)
-            found |= {name: Check(*about) for name, about in structural.items()}
+            found |= {name: Check(*fields) for name, fields in structural.items()}
         if self.layer == "bronze" and self.snapshots is not None:
             most = f"{self.snapshots.max_deleted_share:.0%} of the rows before it"
             found[DELETED_SHARE] = Check(f"A snapshot deletes at most {most}.", "fail")

@@ -137,10 +137,10 @@ class Cursor(Detector):
         """
         if request.max_records is None:
             return rows
-        place = F.struct(F.col(ORDER).isNotNull(), ORDER, HASH)
+        position = F.struct(F.col(ORDER).isNotNull(), ORDER, HASH)
         taken = rows.orderBy(F.col(ORDER).asc_nulls_first(), HASH).limit(request.max_records)
-        last = F.broadcast(taken.agg(F.max(place).alias("_last")))
-        return rows.crossJoin(last).where(place <= F.col("_last")).drop("_last")
+        last = F.broadcast(taken.agg(F.max(position).alias("_last")))
+        return rows.crossJoin(last).where(position <= F.col("_last")).drop("_last")
 
     def refuse(self, request: ReadRequest, counted: Counted) -> None:
         """Raise SourceError for rows without a cursor, and a first load that can read none."""

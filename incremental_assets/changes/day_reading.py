@@ -110,7 +110,7 @@ class DayReading:
         first, last = (_midnight(end(days.watermarks)) for end in (min, max))
         # Rows without a day are today's.
         rest = today in days.watermarks
-        return between(
+        return _between_instants(
             column,
             own[column],
             max(first, self.lowest_instant(days) or first),
@@ -184,10 +184,10 @@ def is_unreadable() -> Column:
     return F.col(ORDER).isNull() & F.col(WRITTEN)
 
 
-def between(
+def _between_instants(
     column: str, kind: DataType, low: datetime, high: datetime, *, rest: bool, nulls: bool
 ) -> Column | None:
-    """The rows between two instants, as a condition on the column as it lies in the file.
+    """The rows between two instants, as a condition on the column as it is in the file.
 
     `rest` keeps rows from `high` on, `nulls` those without a value. None where the column holds
     no instants or dates.

@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets.changes.debezium_message import (
     non_null,
-    parsed,
+    parse_variant,
     struct_type,
     unwrapped_events,
 )
@@ -110,11 +110,11 @@ def _images() -> dict[str, Column]:
     # MongoDB's key is `id`: the document's `_id` as text in extended JSON.
     of_mongodb = event["source"]["collection"].isNotNull()
     identity = non_null(F.try_variant_get("_dbz_key", "$.id", "variant"))
-    document = F.to_variant_object(F.struct(parsed(identity).alias("_id")))
+    document = F.to_variant_object(F.struct(parse_variant(identity).alias("_id")))
     return {
         # MongoDB's documents are text.
-        "_dbz_before": F.when(flat, row).otherwise(parsed(non_null(event["before"]))),
-        "_dbz_after": F.when(flat, row).otherwise(parsed(non_null(event["after"]))),
+        "_dbz_before": F.when(flat, row).otherwise(parse_variant(non_null(event["before"]))),
+        "_dbz_after": F.when(flat, row).otherwise(parse_variant(non_null(event["after"]))),
         "_dbz_key": F.when(of_mongodb & identity.isNotNull(), document).otherwise(
             non_null(F.col("_dbz_key"))
         ),

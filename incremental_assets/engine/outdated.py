@@ -72,7 +72,7 @@ def in_quarantine(
     return quarantine.without_outdated(rows, quarantine.remaining(path, outdated))
 
 
-def tidy(
+def remove_outdated(
     path: str,
     name: str,
     outcomes: Iterable[Entry],

@@ -26,7 +26,7 @@ from incremental_assets.delta.side_table import (
 )
 from incremental_assets.delta.stage import discard_batch
 from incremental_assets.engine.batch import BatchKind, quarantine_path
-from incremental_assets.engine.outdated import outcomes_of, tidy
+from incremental_assets.engine.outdated import outcomes_of, remove_outdated
 from incremental_assets.engine.target import TargetTable
 from incremental_assets.ledger.consistency import LogState, require_own_commit
 from incremental_assets.ledger.entry import Entry, Touched
@@ -141,12 +141,12 @@ class TableSettling(Settling):
         with cleanup(f"{self.name}: files that batch {batch} had staged", self.log):
             quarantine.discard(path, self.name, batch)
 
-    def tidy(self, view: LedgerView) -> None:
+    def remove_outdated(self, view: LedgerView) -> None:
         """Remove the rows in quarantine that are outdated by the recorded outcomes."""
         path = quarantine_path(self.settings, self.table)
         if self.settled:
             outcomes = outcomes_of(view.table(self.name), self.settled)
-            tidy(path, self.name, outcomes, self.settled, self.log)
+            remove_outdated(path, self.name, outcomes, self.settled, self.log)
 
 
 @dataclass(frozen=True)

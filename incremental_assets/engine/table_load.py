@@ -20,7 +20,7 @@ from incremental_assets.engine.batch import Batch, BatchKind, Outcome
 from incremental_assets.engine.kinds import detector_of
 from incremental_assets.engine.load import Steps
 from incremental_assets.engine.lookups import affected_days, looked_up_versions
-from incremental_assets.engine.outdated import outcomes_of, tidy
+from incremental_assets.engine.outdated import outcomes_of, remove_outdated
 from incremental_assets.engine.settling import supersede
 from incremental_assets.errors import ConflictError, IncrementalAssetsError, LakeError
 from incremental_assets.frames import Frames
@@ -209,7 +209,7 @@ class TableSteps(Steps[Any, Outcome, Outcome]):
         name, path = batch.table.name, batch.quarantine_path
         days = {entry.day for entry in entries}
         outcomes = (*outcomes_of(batch.view.table(name), days), *entries)
-        tidy(path, name, outcomes, days, log)
+        remove_outdated(path, name, outcomes, days, log)
         keep = self._lake.settings.quarantine_days
         if keep and any(entry.rows_quarantined for entry in entries):
             with cleanup(f"{name}: rows that lie in quarantine for too long", log):

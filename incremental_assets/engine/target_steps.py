@@ -31,8 +31,8 @@ from incremental_assets.engine.target_quarantine import (
     does_leave,
     in_words,
     put,
+    remove_outdated,
     require_passed,
-    tidy,
     with_rows_of_days,
 )
 from incremental_assets.engine.target_table import (
@@ -236,7 +236,7 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
         entry = replace(outcome.entry, seconds=round(seconds, 3))
         record(self._ledger, self._target.name, [entry])
         if self._releases:
-            tidy(self._target, self.number(), self._log)
+            remove_outdated(self._target, self.number(), self._log)
         return replace(outcome, entry=entry, seconds=seconds)
 
     def explained(self, error: Exception) -> IncrementalAssetsError:

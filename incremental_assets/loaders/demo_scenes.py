@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from incremental_assets.loaders.cdc import CDCLoader
 from incremental_assets.loaders.delta_diff import DeltaDiffLoader
 from incremental_assets.loaders.demo_data import (
-    Delivery,
+    DeliveryNumber,
     land_customers,
     land_orders,
     land_payments,
@@ -58,7 +58,7 @@ class Scene:
     loader: str
     change: str
     columns: tuple[str, ...]
-    land: Callable[[Path, Delivery], None]
+    land: Callable[[Path, DeliveryNumber], None]
     load: Callable[[SparkSession, ScenePaths, Clock, Log], LoadResult]
 
 

@@ -15,7 +15,7 @@ from incremental_assets.delta.delta_table import open_table
 from incremental_assets.delta.legacy_text import is_invalid_utf8, read_decoded
 from incremental_assets.delta.quarantine import OutdatedRows
 from incremental_assets.engine.batch import quarantine_path
-from incremental_assets.engine.outdated import outdated_rows, tidy
+from incremental_assets.engine.outdated import outdated_rows, remove_outdated
 from incremental_assets.errors import DefinitionError, LakeError
 from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.ledger.entry import Entry
@@ -176,5 +176,7 @@ def drop(
         ]
         record_decision(lakehouse.ledger, table.name, last, entries, "dropped")
         outcomes = lakehouse.ledger.view().table(table.name).outcomes
-        tidy(quarantine_path(settings, table), table.name, outcomes, counts, lakehouse.log)
+        remove_outdated(
+            quarantine_path(settings, table), table.name, outcomes, counts, lakehouse.log
+        )
     return counts

@@ -76,11 +76,11 @@ class PathContents:
     is_delta: bool = False
 
 
-def contents_of(path: str) -> PathContents:
+def path_contents(path: str) -> PathContents:
     """What lies at a path. Raises SourceError if nothing does, or if it cannot be listed."""
     try:
         local = local_path(path)
-        return _look_on_disk(local) if local is not None else _look_in_store(path.rstrip("/"))
+        return _list_on_disk(local) if local is not None else _list_in_store(path.rstrip("/"))
     except OSError as error:
         raise not_readable(error.filename or path, error) from error
 
@@ -99,7 +99,7 @@ def of_format(
         chosen = tuple(f for f in found.data.files if format_of(f.path) in (wanted, None))
     else:
         chosen = found.data.files
-        wanted = _told_by_names(path, [file.path for file in chosen])
+        wanted = _format_of_names(path, [file.path for file in chosen])
     if wanted in ("json", "csv"):
         _require_known_compression(path, [file.path for file in chosen])
     return wanted, replace(found.data, files=chosen)
@@ -119,7 +119,7 @@ def named(names: Sequence[str]) -> str:
     return ", ".join(names[:_EXAMPLES]) + more
 
 
-def _look_on_disk(path: Path) -> PathContents:
+def _list_on_disk(path: Path) -> PathContents:
     path = Path(os.path.abspath(path.expanduser()))
     if path.is_file():
         if _hidden(path.name):
@@ -137,7 +137,7 @@ def _look_on_disk(path: Path) -> PathContents:
     return _folder(str(path))
 
 
-def _look_in_store(path: str) -> PathContents:
+def _list_in_store(path: str) -> PathContents:
     store, inside = open_store(path)
     with answering(path):
         if store.isfile(inside):
@@ -212,7 +212,7 @@ def _delta(path: str, found: PathContents, wanted: Format | None) -> Format:
     return "delta"
 
 
-def _told_by_names(path: str, names: Sequence[str]) -> Format | None:
+def _format_of_names(path: str, names: Sequence[str]) -> Format | None:
     examples = {format_of(name): name for name in reversed(names)}
     if len(examples) == 1:
         kind = next(iter(examples))
