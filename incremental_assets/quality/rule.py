@@ -2,7 +2,7 @@
 
 A row rule with severity `quarantine` quarantines the rows that break it; with `warn` it only counts
 them; with `fail` more of them than it allows hold the day. A day rule with `fail` holds its day.
-Conditions are functions, because a Spark `Column` can be made only while a session is there.
+Conditions are functions, because a Spark `Column` can be made only while there is a session.
 """
 
 from __future__ import annotations

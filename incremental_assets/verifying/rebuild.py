@@ -75,7 +75,7 @@ def without_holds(
 
 
 def would_hold(result: TableLoadResult, table: Table, accepted: set[date]) -> list[str]:
-    """A note for each rule that would have held days of a rebuild that nobody accepted.
+    """A note for each rule that would have held days of a rebuild that were not accepted.
 
     Raises LakeError if a day was not built all the same.
     """

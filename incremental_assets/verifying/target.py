@@ -86,7 +86,7 @@ def verify_target(
         except SPARK_ERRORS as error:
             raise LakeError(
                 f"{target.name} could not be compared: Spark failed: {what_failed(error)}. Nothing "
-                "was changed; look into this error, and verify again."
+                "was changed; investigate this error, and verify again."
             ) from error
     assert state.version is not None
     seconds = round(time.monotonic() - started, 3)
@@ -97,7 +97,7 @@ def _refuse(target: TargetTable) -> None:
     if target.write.replaces_by_batch:
         raise DefinitionError(
             f"{target.name}: what {target.write} leaves depends on which rows came in one load, "
-            "and the source does not say so any more: it cannot be built again."
+            "and the source no longer shows that: it cannot be rebuilt."
         )
 
 
@@ -142,7 +142,7 @@ def _again(target: TargetTable, of: AsRead, folder: str) -> TargetTable:
 
 
 def _make(again: TargetTable, state: TargetState) -> None:
-    """Make it with the columns of the target, whose types say how the source is read."""
+    """Make it with the columns of the target, whose types define how the source is read."""
     fields = [field_of(StructField(name, kind)) for name, kind in state.known_types().items()]
     named = [(str(each["name"]), each["type"]) for each in fields]
     ensure_table(again.path, again.name, named, again.partition_by)

@@ -173,7 +173,7 @@ def _version(path: str, history: TableHistory) -> int:
     """
     there = open_table(path)
     if there is None:
-        return version_of(path)  # which says what is wrong
+        return version_of(path)  # which raises with what is wrong
     published = there.transaction_version(history.table) or 0
     if published <= history.outcomes[-1].batch:
         version: int = there.version()
@@ -237,7 +237,7 @@ def _comparing(lakehouse: Lakehouse, table: Table, paths: Sequence[str]) -> Iter
     except SPARK_ERRORS as error:
         raise LakeError(
             f"{table.name} could not be compared: Spark failed: {what_failed(error)}. Nothing was "
-            "changed; run again, and if it fails again, look into this error."
+            "changed; run again, and if it fails again, investigate this error."
         ) from error
 
 

@@ -245,8 +245,8 @@ def test_day_folders_outside_the_partitions_are_left_out_and_reported_once(event
 
     message = events.skipped()
 
-    assert "2016-12-30 lie before the first partition 2017-01-01" in message
-    assert "2017-02-01 lie in the future" in message
+    assert "2016-12-30 are before the first partition 2017-01-01" in message
+    assert "2017-02-01 are in the future" in message
     assert events.skipped() == "Nothing is new."
     land(events.settings, date(2016, 12, 31))
     assert "2016-12-30...2016-12-31" in events.skipped()
