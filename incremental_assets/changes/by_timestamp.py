@@ -1,4 +1,4 @@
-"""Change detector for sources with a column that says when a row last changed."""
+"""Change detector for sources with a column of when a row last changed."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ from incremental_assets.quality.types import Instant
 class Timestamp(Cursor):
     """Rows whose timestamp is at or above the watermark, without those that are loaded already.
 
-    The rows at the watermark's own instant are read again and told apart by their content, so one
+    The rows at the watermark's own instant are read again and compared by their content, so one
     that comes later is neither lost nor loaded twice. `lookback` widens what is read, not what is
     recorded: for rows that become visible late. Rows more than `max_clock_skew` ahead of the clock
     never move the watermark, which would silence the source until then: they are quarantined, or
     loaded (`future="include"`). A quarantined one is loaded when its time has come, but not where a
-    batch takes the place of others (`OverwriteDays`, `DeleteInsert`): alone it would replace its
-    day. `nulls` says what becomes of rows without a timestamp. Values without an offset are UTC.
+    batch replaces others (`OverwriteDays`, `DeleteInsert`): alone it would replace its
+    day. `nulls` defines what happens to rows without a timestamp. Values without an offset are UTC.
 
     `watermark` is a function of one's own, from the watermark before and what was `Seen` to the
     new one; a subclass may override `next_watermark` instead.
@@ -134,7 +134,7 @@ class Timestamp(Cursor):
     def _releases(self, request: ReadRequest) -> bool:
         """Whether a row ahead of the clock is loaded by itself when its time has come.
 
-        It is not where a batch takes the place of others: alone it would replace its day or key.
+        It is not where a batch replaces others: alone it would replace its day or key.
         """
         return self.future == "quarantine" and not request.state.write.replaces_by_batch
 
@@ -208,7 +208,7 @@ class Timestamp(Cursor):
         return replace(found, state={**found.state, REWOUND_FROM: highest})
 
     def as_read(self, request: ReadRequest) -> AsRead:
-        """Rows up to the watermark; one that was updated since is there as it is now."""
+        """Rows up to the watermark; one that was updated since is read as it is now."""
         changes = replace(self, watermark=None, nulls=self.nulls_again)
         high = instant(self.position(request).high)
         return AsRead(request.source, changes, forgets=True, up_to=high, shown=(self.column,))

@@ -59,7 +59,7 @@ class DayReading:
 
     @property
     def cursor_column(self) -> str | None:
-        """The column that says when, or in which order, rows came; None for none."""
+        """The column with the time, or the order, of the rows' arrival; None for none."""
         return None
 
     @property
@@ -138,7 +138,7 @@ class DayReading:
     def first_batch_read_again(self, history: TableHistory) -> int | None:
         """The first batch of which this load may read rows again; None where it reads none again.
 
-        Of a table without days; the ledger tells which batches may hold such rows.
+        Of a table without days; the ledger knows which batches may hold such rows.
         """
         return 1
 
@@ -156,7 +156,7 @@ class DayReading:
     def high_after(self, before: str, lowest: Any, highest: Any, rows: int, now: datetime) -> str:
         """The watermark after rows were read whose cursors, `as_number`, go from low to high.
 
-        Raises WatermarkError where a function of somebody's own breaks its promise.
+        Raises WatermarkError where a function of the user's own breaks its promise.
         """
         return before
 

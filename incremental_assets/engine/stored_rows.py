@@ -64,7 +64,7 @@ def _typed(rows: DataFrame, batch: Batch, fixed: FixedSource) -> DataFrame:
         raise SourceError(
             f"{batch.table.name}: the source {fixed.path} has no column "
             f"{', '.join(map(repr, missing))}; it has {sorted(own)}. Nothing was loaded; name a "
-            "column that is there."
+            "column that it has."
         )
     order, landed = F.lit(None), F.lit(None).cast("date")
     if own and cursor is not None:
