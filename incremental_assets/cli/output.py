@@ -34,7 +34,7 @@ class _Output(Screen):
 def _refused_if_full() -> Iterator[None]:
     try:
         yield
-    except BrokenPipeError:  # whoever read it has read enough
+    except BrokenPipeError:  # the reader has read enough
         raise
     except OSError as error:
         # Python would try once more when it ends.

@@ -57,7 +57,7 @@ def plan(names: tuple[str, ...], span: str | None, limit: int, *, as_json: bool)
 
     Needs no Spark and changes nothing. `~` marks what is estimated; `reads` are files, or the
     batches of a table after the first number up to the second one. With --json all rows, with
-    numbers, and with what may follow that only reading tells.
+    numbers, and with what may follow and is known only by reading.
     """
     settings, now = Settings.from_environment(), datetime.now(UTC)
     days = asked_days(span)

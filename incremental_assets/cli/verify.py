@@ -57,7 +57,7 @@ def verify(name: str, span: str | None, scratch: str | None, *, as_json: bool) -
         if was_interrupted():
             raise
         bad("Error:", str(error))
-        sys.exit(_NOT_DONE)  # 1 would say that rows differ
+        sys.exit(_NOT_DONE)  # 1 would mean that rows differ
     if not found.rebuilt:
         sys.exit(_NOT_DONE)
     if not found.equal:

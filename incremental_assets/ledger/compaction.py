@@ -38,7 +38,7 @@ def compact(snapshot: LedgerSnapshot, table: DeltaTable, files: Sequence[LedgerF
 
     Gives the paths of the files that the ledger has then, with the entries of the snapshot.
     `table` is the very object that the snapshot was taken of. Raises CommitFailedError, and
-    changes nothing, if somebody committed since.
+    changes nothing, if another process committed since.
     """
     now = int(time.time() * 1000)
     actions: list[AddAction | RemoveAction] = []
@@ -59,7 +59,7 @@ def replace_tables(
 ) -> None:
     """Replace all entries of some tables by these, in one commit.
 
-    Raises CommitFailedError, and changes nothing, if somebody committed since.
+    Raises CommitFailedError, and changes nothing, if another process committed since.
     """
     now = int(time.time() * 1000)
     actions: list[AddAction | RemoveAction] = [

@@ -50,7 +50,7 @@ _T = TypeVar("_T")
 
 
 def ledger_path(lake: str) -> str:
-    """Where the ledger of a lake lies."""
+    """The path of a lake's ledger."""
     return f"{lake}/_ledger"
 
 
@@ -58,8 +58,8 @@ def no_lake(lake: str) -> LakeError:
     """The error for a path without a ledger."""
     return LakeError(
         f"There is no lake at {lake}: it has no ledger. Set INCREMENTAL_ASSETS_LAKE to where the "
-        "tables lie, or load something first by `incremental-assets run`. Where tables lie whose "
-        "ledger was lost, `incremental-assets ledger rebuild` rebuilds it."
+        "tables are, or load something first by `incremental-assets run`. If the tables are there "
+        "and their ledger was lost, `incremental-assets ledger rebuild` rebuilds it."
     )
 
 
@@ -118,7 +118,7 @@ class Ledger:
     def transact(self, decide: Callable[[LedgerView], Sequence[Entry]]) -> LedgerView:
         """Append what `decide` makes of the ledger; give the view that it decided on.
 
-        `decide` is called again whenever somebody else was faster, so it must have no effect of
+        `decide` is called again whenever another process was faster, so it must have no effect of
         its own. It may raise. Raises ConflictError after a bounded number of tries.
         """
         return self._compare_and_set(self._view_of, decide)
@@ -146,7 +146,7 @@ class Ledger:
     ) -> None:
         """Replace all entries of some tables by what `decide` makes of the ledger.
 
-        Raises ConflictError, and changes nothing, if somebody else wrote meanwhile.
+        Raises ConflictError, and changes nothing, if another process wrote meanwhile.
         """
         table = self._open()
         snapshot = self._snapshot_of(table)

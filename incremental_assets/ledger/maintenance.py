@@ -1,4 +1,4 @@
-"""Maintenance of the ledger by itself: few files, a short log, nothing on disk that nobody reads.
+"""Maintenance of the ledger by itself: few files, a short log, nothing on disk that is not read.
 
 After a hundred thousand commits nothing of this may be left to a night job: on a local disk each
 opening of the table lists its whole log folder (0.2 s for 100,000 commits), and every small file
@@ -27,10 +27,10 @@ _CHECKPOINT_EVERY = 10
 def configuration(path: str) -> dict[str, str]:
     """The table properties of a ledger.
 
-    Nobody travels back in a ledger's versions, so its log and the files that compaction has
+    A ledger's old versions are never read, so its log and the files that compaction has
     replaced are dropped early: on a local disk, where a long log makes every opening slow, after
-    minutes. Whoever decided on a version longer ago than that decides again (see `Ledger`);
-    whoever reads has listed and read the log within milliseconds. In an object store, where the
+    minutes. A writer that decided on an older version than that decides again (see `Ledger`);
+    a reader lists and reads the log within milliseconds. In an object store, where the
     listing starts at the last checkpoint and clocks may differ, it is a day.
     """
     local = local_path(path) is not None
@@ -50,7 +50,7 @@ def compact_if_due(
     The index is rewritten with them. Enough are COMPACT_AT_FILES, unless another number is given.
 
     `table` is the object that the snapshot was taken of, as new as the last append. It raises
-    nothing, for the append is done: what fails, because somebody else wrote meanwhile, say, is
+    nothing, for the append is done: what fails, because another process wrote meanwhile, is
     tried again after the next one.
     """
     small = [file for file in snapshot.files if file.size < SMALL_BYTES]

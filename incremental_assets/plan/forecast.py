@@ -19,7 +19,7 @@ from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.due import Due
 from incremental_assets.plan.expected import Expected, expected_batch
 from incremental_assets.plan.expected_seconds import expected_seconds
-from incremental_assets.plan.follows import ONLY_READING_TELLS, what_may_follow
+from incremental_assets.plan.follows import KNOWN_BY_READING, what_may_follow
 from incremental_assets.plan.inspector import Inspector
 from incremental_assets.plan.landed import no_longer_landed
 from incremental_assets.plan.plan import plan_table
@@ -98,7 +98,7 @@ def forecast(
         for t in chosen
         for note in (_unfinished(t, view), _no_longer_landed(t, view, inspection, span))
     ]
-    notes = [*filter(None, own), *ahead.notes, *([ONLY_READING_TELLS] if planned else [])]
+    notes = [*filter(None, own), *ahead.notes, *([KNOWN_BY_READING] if planned else [])]
     return Forecast(tuple(ahead.days), tuple(left), tuple(dict.fromkeys(notes)))
 
 

@@ -79,7 +79,7 @@ def within_partitions(days: DayRange | None, start: date, today: date) -> DayRan
         return DayRange(start, today)
     if days.last < start or days.first > today:
         raise DayError(
-            f"{days} lies outside the partitions {start}...{today}. Name days among them, or set "
+            f"{days} is outside the partitions {start}...{today}. Name days among them, or set "
             "INCREMENTAL_ASSETS_START_DATE to an earlier first day."
         )
     return DayRange(max(days.first, start), min(days.last, today))

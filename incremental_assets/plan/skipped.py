@@ -61,7 +61,7 @@ def _outside(table: Table, settings: Settings, span: DayRange, today: date) -> I
             table.name,
             some.first,
             some.last,
-            f"has landed, but lies outside the partitions {partitions}"
+            f"has landed, but is outside the partitions {partitions}"
             + ("" if some.first > today else "; INCREMENTAL_ASSETS_START_DATE sets the first day"),
         )
 
