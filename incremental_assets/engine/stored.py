@@ -50,7 +50,7 @@ class _New:
 
 
 class StoredBatch(BatchKind[_New]):
-    """Appends what the source has for the days and the table has not, told apart by a row's hash.
+    """Appends what the source has for the days and the table has not, identified by a row's hash.
 
     A day's watermark bounds what is read again; within that, only a row that equals one of the
     table is known. Rows without a day of their own, and those of a day to come, are today's.

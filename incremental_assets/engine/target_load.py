@@ -30,7 +30,7 @@ def load_target(
     log: Callable[[str], None] = lambda _: None,
     kind: type[TargetSteps] | None = None,
 ) -> Loaded:
-    """Load what is new, or as another `kind` of steps says.
+    """Load what is new, or as another `kind` of steps does.
 
     Raises an IncrementalAssetsError if the job could not be done. Nothing is then half-written, and
     the watermark is where it was.

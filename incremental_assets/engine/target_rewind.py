@@ -2,7 +2,7 @@
 
 What the target holds is known by its hash and not loaded twice, and the events of a log change
 nothing the second time. So a rewind brings what the loads since have missed: rows that came below
-the watermark, files of a log that were repaired in a way that nobody could see.
+the watermark, files of a log that were repaired in a way that did not show.
 """
 
 from __future__ import annotations
@@ -65,15 +65,15 @@ def rewind_target(
 
 def _refuse(target: TargetTable, why: str) -> None:
     if not isinstance(why, str) or not why.strip():
-        raise DefinitionError("A rewind needs a reason: whoever wonders later will want to know.")
+        raise DefinitionError("A rewind needs a reason, for whoever reads the ledger later.")
     if target.changes.is_snapshot:
         raise DefinitionError(
-            f"{target.name}: each snapshot takes the place of the one before, so there is none to "
+            f"{target.name}: each snapshot replaces the one before, so there is none to "
             "read again. Each load compares the whole of it; load again."
         )
     if target.write.replaces_by_batch:
         raise DefinitionError(
-            f"{target.name}: {target.write} puts the rows of a load in the place of others, and "
+            f"{target.name}: {target.write} replaces loaded rows by those of a load, and "
             "rows that are loaded already would not be among them: they would be lost. Load into "
             "another target, under another table_name."
         )
