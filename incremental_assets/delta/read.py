@@ -29,7 +29,7 @@ from incremental_assets.errors import LakeError
 from incremental_assets.frames import quoted
 from incremental_assets.storage import spark_path
 
-# With these the rows of a file are what its Parquet says, and its partition what its path says.
+# With these the rows of a file are those of its Parquet, and its partition is that of its path.
 _PLAIN_FEATURES = frozenset({"variantType", "variantType-preview", "timestampNtz", "v2Checkpoint"})
 _PLAIN_READER = 1
 _FEATURES_READER = 3
@@ -50,7 +50,7 @@ class DataFile:
     rows: int | None = None
 
     def may_hold_batches(self, low: int, high: int) -> bool:
-        """Whether a row of a batch above `low` and up to `high` may lie in the file."""
+        """Whether a row of a batch above `low` and up to `high` may be in the file."""
         above = self.last_batch is None or self.last_batch > low
         return above and (self.first_batch is None or self.first_batch <= high)
 
@@ -92,7 +92,7 @@ def data_files(path: str, version: int) -> tuple[DataFile, ...]:
 def plain_files(path: str, version: int) -> TableFiles:
     """The files of a version, for rewriting some of them.
 
-    Raises LakeError if a file's rows are not just what its Parquet says.
+    Raises LakeError if a file's rows are not just those of its Parquet.
     """
     table, why_not = _table_files(path, version)
     if not why_not and any(_is_in_another_folder(file) for file in table.files):

@@ -122,7 +122,7 @@ def _require_closed(where: str) -> None:
     """Raise SourceError if the last record ends inside a quotation.
 
     Spark would take all that follows the quote, line after line, for one value, and lose those
-    records. The number of quotes does not tell: a quote inside a plain value counts, too.
+    records. The number of quotes does not show it: a quote inside a plain value counts, too.
     """
     csv.field_size_limit(_LONGEST_VALUE)  # what is swallowed may be the rest of the file
     record: list[str] = []

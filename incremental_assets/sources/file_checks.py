@@ -1,4 +1,4 @@
-"""Whether files are still what was listed, and can be what their format says, without Spark."""
+"""Whether files are still what was listed, and can be of their format, without Spark."""
 
 from __future__ import annotations
 

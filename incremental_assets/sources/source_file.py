@@ -16,8 +16,8 @@ class SourceFile:
     """One file: its path relative to the root that it was listed below.
 
     `size` in bytes; `modified` in nanoseconds since 1970, or "" where the store has a tag. `tag`
-    is the store's own (an ETag, say); a local disk and some stores have none, so there it is a
-    digest of the content, and "" until somebody asks for it.
+    is the store's own (such as an ETag); a local disk and some stores have none, so there it is a
+    digest of the content, and "" until it is asked for.
     """
 
     path: str

@@ -89,7 +89,7 @@ def fixed_at(path: str, wanted: Format | None = None) -> FixedDelta | FixedFiles
 class FixedFiles(FixedSource):
     """The files of a stored source, relative to `root`.
 
-    `format` is None where there are no files to tell it by, and none was given.
+    `format` is None where there are no files to infer it from, and none was given.
     """
 
     path: str

@@ -1,4 +1,4 @@
-"""The files of a stored source: which are data, and which format their names say."""
+"""The files of a stored source: which are data, and which format their names show."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ class DataFiles:
 
 @dataclass(frozen=True, slots=True)
 class PathContents:
-    """What lies at a path: data files, or a Delta table."""
+    """What is at a path: data files, or a Delta table."""
 
     data: DataFiles
     is_delta: bool = False
 
 
 def path_contents(path: str) -> PathContents:
-    """What lies at a path. Raises SourceError if nothing does, or if it cannot be listed."""
+    """What is at a path. Raises SourceError if there is nothing, or if it cannot be listed."""
     try:
         local = local_path(path)
         return _list_on_disk(local) if local is not None else _list_in_store(path.rstrip("/"))
@@ -88,10 +88,10 @@ def path_contents(path: str) -> PathContents:
 def of_format(
     path: str, found: PathContents, wanted: Format | None
 ) -> tuple[Format | None, DataFiles]:
-    """The format, and the files of it; None where there is no file to tell it by.
+    """The format, and the files of it; None where there is no file to infer it from.
 
-    With a format wanted, what says by its name that it is of another one is left out. Raises
-    SourceError where the names say no format or several.
+    With a format wanted, files whose names show another one are left out. Raises
+    SourceError where the names show no format or several.
     """
     if found.is_delta or wanted == "delta":
         return _delta(path, found, wanted), found.data
@@ -106,7 +106,7 @@ def of_format(
 
 
 def format_of(name: str) -> Format | None:
-    """The format that a file's name says; None if it says none."""
+    """The format that a file's name shows; None if it shows none."""
     stem = name.lower()
     for ending in (*COMPRESSED, *_UNKNOWN_COMPRESSED):
         stem = stem.removesuffix(ending)
@@ -194,7 +194,7 @@ def _in_store(root: str, path: str) -> SourceFile | None:
 
 
 def _fingerprint(file: SourceFile | None) -> tuple[int, str] | None:
-    """What tells two states of a file apart: the time on a disk, the tag in a store."""
+    """What differs between two states of a file: the time on a disk, the tag in a store."""
     return (file.size, file.modified or file.tag) if file else None
 
 
@@ -221,10 +221,10 @@ def _format_of_names(path: str, names: Sequence[str]) -> Format | None:
     if not examples:
         return None
     several = len(examples.keys() - {None}) > 1
-    found = "files of several formats" if several else "files whose names say no format"
+    found = "files of several formats" if several else "files whose names show no format"
     raise SourceError(
         f"{path} holds {found}, such as {named(sorted(examples.values()))}. Pass source_format "
-        "(parquet, json or csv): files whose names say another format are then left out."
+        "(parquet, json or csv): files whose names show another format are then left out."
     )
 
 
