@@ -10,7 +10,7 @@ from typing import Any, Literal
 import polars as pl
 
 DeliveryNumber = Literal[1, 2]
-# The moments at which the demo loads; its data lies before them.
+# The moments at which the demo loads; its data is before them.
 MOMENTS: dict[DeliveryNumber, datetime] = {
     1: datetime(2024, 5, 10, 10, tzinfo=UTC),
     2: datetime(2024, 5, 10, 11, tzinfo=UTC),
@@ -28,7 +28,7 @@ _ORDERS: dict[DeliveryNumber, list[tuple[int, str, datetime | None]]] = {
         (1, "paid", at("10:20")),
         (4, "placed", at("09:45")),  # the watermark's own instant
         (5, "placed", at("09:20")),  # late, inside the lookback
-        (6, "placed", at("08:00")),  # late, below the lookback: nobody looks there
+        (6, "placed", at("08:00")),  # late, below the lookback: never read
         (7, "placed", None),
     ],
 }
@@ -84,7 +84,7 @@ def land_customers(source: Path, delivery: DeliveryNumber) -> None:
 
 
 def land_products(source: Path, delivery: DeliveryNumber) -> None:
-    """The whole table as one Parquet file, in the place of the one before."""
+    """The whole table as one Parquet file, which replaces the one before."""
     schema = {"sku": pl.String, "name": pl.String, "price": pl.Int64}
     for old in source.glob("*"):
         old.unlink()

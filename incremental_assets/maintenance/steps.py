@@ -1,6 +1,6 @@
 """Maintenance of the lake while loads go on: no load waits for it, and none fails by it.
 
-Small files of a day are compacted, files that nobody needs are removed, logs get checkpoints, old
+Small files of a day are compacted, files that are not needed are removed, logs get checkpoints, old
 rows expire from quarantine, and the ledger is compacted. No row of a table changes and no watermark
 moves, so nothing is stale because of it.
 """
@@ -132,7 +132,7 @@ class _Maintenance:
         try:
             return self._expire(target, self._drop_outdated(target, result))
         except IncrementalAssetsError as error:
-            why = f"rows are left in quarantine, and left out by whoever reads it: {error}"
+            why = f"outdated rows are left in quarantine; no reader counts them: {error}"
             return replace(result, skipped=(*result.skipped, why))
 
     def _drop_outdated(self, target: LakeDeltaTable, result: MaintainedTable) -> MaintainedTable:
@@ -209,7 +209,7 @@ class _Maintenance:
             version = result.version_before
             due = version - checkpoint_of(target.path) >= CHECKPOINT_AT_COMMITS
             return replace(result, checkpoint=version if due else None)
-        # The commit of an unfinished batch tells its outcome.
+        # The commit of an unfinished batch has its outcome.
         cut = not self._is_unfinished(target.table)
         version_of_checkpoint = keep_log_short(target.path, CHECKPOINT_AT_COMMITS, cut=cut)
         return replace(result, checkpoint=version_of_checkpoint)
@@ -254,7 +254,7 @@ class _Maintenance:
         """The right to write a Delta table, unless a load of its table is under way."""
         lake, name = self.settings.lake, target.table.name
         with brief_lock(lake, name, _OWNER, self.options.lock_seconds) as mine:
-            # Where there are no locks the ledger alone tells of a load.
+            # Where there are no locks, only the ledger shows a load.
             yield mine and (local_path(lake) is not None or not self._is_unfinished(target.table))
 
     def _is_of_days(self, table: TableFiles, file: DataFile) -> bool:

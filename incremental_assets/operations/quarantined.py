@@ -56,7 +56,7 @@ class QuarantineFilter:
 def in_quarantine(
     settings: Settings, tables: Sequence[Table], which: QuarantineFilter
 ) -> pl.DataFrame:
-    """How many rows lie in quarantine for a reason, by `table`, `day` and `reason`.
+    """How many rows are in quarantine for a reason, by `table`, `day` and `reason`.
 
     Further columns are `rows` and the `first_batch` and `last_batch` that quarantined them. A
     row with several reasons counts for each of them.
@@ -118,7 +118,7 @@ def quarantined_rows(
     except (DeltaError, OSError) as error:
         if not is_invalid_utf8(error):
             raise LakeError(f"{path} cannot be read: {error}") from error
-        rows = read_decoded(path, own)  # an older version kept bytes in place of text
+        rows = read_decoded(path, own)  # an older version stored bytes instead of text
     rows = rows.with_columns(later).select(list(columns))
     settled = Ledger(ledger_path(settings.lake)).view().table(table.name).outcomes
     rows = rows.filter(pl.col("_batch").is_in({e.batch for e in settled if e.state != "abandoned"}))
@@ -145,7 +145,7 @@ def drop(
 ) -> Mapping[date, int]:
     """Take rows out of quarantine for good; how many, by day.
 
-    The ledger, which is written first, keeps who did it, when and why. A day that is judged again
+    The ledger, which is written first, records who did it, when and why. A day that is judged again
     (because it is restated) quarantines the rows again. Raises DefinitionError without a reason,
     and ConflictError where a load is in progress and there are no locks.
     """

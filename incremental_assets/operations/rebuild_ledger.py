@@ -111,7 +111,7 @@ def _is_readable(ledger: Ledger, *, all_of_them: bool) -> bool:
         if all_of_them:
             return False
         raise LedgerError(
-            f"{error} Its entries of the other tables could not be kept, so nothing was rebuilt: "
+            f"{error} Its entries of the other tables could not be read, so nothing was rebuilt: "
             "`incremental-assets ledger rebuild` without a TABLE rebuilds it for all."
         ) from error
     return True
