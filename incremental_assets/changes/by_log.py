@@ -146,7 +146,7 @@ class ChangeLog(Detector):
             raise SourceError(
                 f"{request.name}: {len(missing)} of the {len(known)} files of the log that were "
                 f"read are missing from {source.path}, such as {missing[0]}. Their events cannot "
-                "be built again, so nothing was compared: put them back, then verify."
+                "be rebuilt, so nothing was compared: restore them, then verify."
             )
         if not self._unread(request).nothing:
             raise SourceError(

@@ -12,6 +12,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
+from incremental_assets import plurals
 from incremental_assets.changes.as_read import AsRead
 from incremental_assets.changes.cursor import Cursor
 from incremental_assets.changes.day_reading import LOAD_DAY, SourceDays
@@ -170,8 +171,8 @@ class Timestamp(Cursor):
         done = "quarantined" if self.future == "quarantine" else "loaded"
         limit = (now + self.max_clock_skew).isoformat()
         return (
-            f"{rows} rows have a {self.column} beyond {limit}: they were {done}, and do not move "
-            "the watermark"
+            f"{plurals.counted(rows, 'row')} {done} with a {self.column} beyond {limit}; the "
+            "watermark stays below that"
         )
 
     def inspect(self, request: ReadRequest) -> Inspection:
@@ -182,7 +183,10 @@ class Timestamp(Cursor):
         waiting = request.state.count_in_quarantine(self._in_future)
         if not waiting:
             return found
-        return Inspection("unknown", f"{waiting} rows were ahead of the clock when they were read")
+        ahead = plurals.counted(waiting, "row")
+        return Inspection(
+            "unknown", f"{ahead} in quarantine with a {self.column} ahead of the clock"
+        )
 
     def passed_over_notes(self, days: Mapping[date, int]) -> list[str]:
         remedy = f"let Timestamp({self.column!r}, lookback=timedelta(days=1)) read such days again"
@@ -191,13 +195,13 @@ class Timestamp(Cursor):
         notes = []
         if late:
             notes.append(
-                f"{sum(days.values())} rows of {named(late)} came again, or late with a "
-                f"{self.column} below the watermark, and were not read: {remedy}"
+                f"{plurals.counted(sum(days.values()), 'row')} of {named(late)} came again, or "
+                f"late with a {self.column} below the watermark, without being read: {remedy}"
             )
         if others:
             notes.append(
                 f"rows of {named(others)} changed at the source with a {self.column} below the "
-                f"watermark, and were not read: {remedy}"
+                f"watermark, without being read: {remedy}"
             )
         return notes
 

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets.changes.ranges import contiguous_ranges
 from incremental_assets.errors import SourceError
+from incremental_assets.plurals import counted
 
 Range = tuple[int, int]  # both ends included
 SHOWN = 5
@@ -110,7 +111,8 @@ def step(
     forgotten = remembered[: -detector.most_gaps] if detector.most_gaps else remembered
     if forgotten:
         notes.append(
-            f"{detector.column}: {len(forgotten)} old gaps are given up: {_shown(forgotten)}"
+            f"{detector.column}: {counted(len(forgotten), 'old gap')} no longer remembered: "
+            f"{_shown(forgotten)}"
         )
     high = top if above else before.high
     after = Progress(high, tuple(remembered[len(forgotten) :]), _few(waiting, detector.most_gaps))

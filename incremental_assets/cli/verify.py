@@ -119,7 +119,7 @@ def _verdict(found: Verified) -> Text:
     what = f"{found.table} at version {found.version} (batch {found.batch})"
     done = f"{counted(found.rows.rows, 'row')}{quarantined} in {found.seconds:.0f} s"
     if not found.rebuilt:
-        verdict = f"of {what}: no day of it could be."
+        verdict = f"of {what}: no day of it can be rebuilt."
         return labelled("Nothing was compared", "bold yellow", verdict)
     if found.equal:
         verdict = f"{what} is what a full rebuild makes of it; {done}."

@@ -26,7 +26,7 @@ from incremental_assets.errors import LakeError
 from incremental_assets.retries import retried
 from incremental_assets.storage import StoredFile, files_below, open_file, prune, remove, write_file
 
-# A load stages its files before it publishes them; loads under way are considered, too.
+# A load stages its files before it publishes them; loads in progress are considered, too.
 STAGED_BEFORE = timedelta(days=1)
 # Has the number of the first version whose files are complete.
 _MARKER = "_whole_from.json"

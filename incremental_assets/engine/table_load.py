@@ -199,7 +199,7 @@ class TableSteps(Steps[Any, Outcome, Outcome]):
                 return known
             name = f"{name}, batch {self._batch.number}"
         return LakeError(
-            f"{name}: Spark failed: {what_failed(error)}. Nothing was published that is not whole; "
+            f"{name}: Spark failed: {what_failed(error)}. Nothing was published in part; "
             "run again, and if it fails again, investigate this error."
         )
 

@@ -84,7 +84,7 @@ def _batch_of(history: TableHistory, to: int | datetime, now: datetime) -> int:
         if to.tzinfo is None:
             raise DefinitionError(f"{history.table}: {to} has no time zone; name it, as UTC.")
         if to > now:
-            raise WatermarkError(f"{history.table}: {to.isoformat()} is still to come.")
+            raise WatermarkError(f"{history.table}: {to.isoformat()} is in the future.")
         to = max((e.batch for e in history.loads if e.recorded_at <= to), default=0)
     if not isinstance(to, int) or isinstance(to, bool):
         raise DefinitionError(
@@ -147,6 +147,6 @@ def _require_there(target: TargetTable, files: Sequence[FileEntry], there: set[s
         shown = ", ".join(missing[:_SHOWN]) + (", …" if len(missing) > _SHOWN else "")
         raise SourceError(
             f"{target.name}: {len(missing)} of the {len(files)} files of the log that are to be "
-            f"read again are missing from {target.source.path}: {shown}. Nothing was rewound: put "
-            "them back, or rewind to a later batch."
+            f"read again are missing from {target.source.path}: {shown}. Nothing was rewound: "
+            "restore them, or rewind to a later batch."
         )

@@ -241,8 +241,8 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
 
     def explained(self, error: Exception) -> IncrementalAssetsError:
         return LakeError(
-            f"{self._target.name}: Spark failed: {what_failed(error)}. Nothing was published that "
-            "is not whole, and the watermark did not move "
+            f"{self._target.name}: Spark failed: {what_failed(error)}. Nothing was published in "
+            "part, and the watermark did not move "
             f"({self._target.source.path}); investigate this error, and load again."
         )
 

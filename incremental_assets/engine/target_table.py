@@ -27,6 +27,7 @@ from incremental_assets.delta.side_table import (
 )
 from incremental_assets.engine.target import TargetTable
 from incremental_assets.errors import LakeError
+from incremental_assets.plurals import counted
 from incremental_assets.storage import files_below
 
 
@@ -97,8 +98,8 @@ def refuse_other_files(target: TargetTable, state: TargetState) -> None:
     if others:
         raise LakeError(
             f"{target.name}: the target {target.path} is no Delta table, but holds {others[0]} "
-            f"({len(others)} files). Nothing was loaded; choose an empty folder, or make it a "
-            "Delta table (CONVERT TO DELTA)."
+            f"({counted(len(others), 'file')}). Nothing was loaded; choose an empty folder, or "
+            "make it a Delta table (CONVERT TO DELTA)."
         )
 
 

@@ -182,7 +182,7 @@ class Ledger:
             if not entries:
                 return seen
             if abs(time.time() - opened) > DECIDE_WITHIN_SECONDS:
-                raise CommitFailedError("This process, or its machine, was asleep.")
+                raise CommitFailedError("This process, or its machine, was suspended.")
             self._append(table, entries)
             compact_if_due(self._snapshot_of(table), table)
             return seen

@@ -67,7 +67,7 @@ def maintain(
     """Do the steps for these tables, one after the other; `spark` only where files are compacted.
 
     What fails for one table is in its result, and the others are done. Raises LakeError if there
-    is no lake, and ConflictError if another maintenance of it is under way.
+    is no lake, and ConflictError if another maintenance of it is in progress.
     """
     started = time.monotonic()
     if open_table(ledger_path(settings.lake)) is None:
@@ -79,7 +79,7 @@ def maintain(
             alone = held.enter_context(brief_lock(settings.lake, _OWNER, _OWNER, 0))
             if not alone:
                 raise ConflictError(
-                    f"Another maintenance of {settings.lake} is under way. Nothing was done; it "
+                    f"Another maintenance of {settings.lake} is in progress. Nothing was done; it "
                     "does the same."
                 )
         results = [steps.maintain(each) for each in delta_tables(settings, tables)]
@@ -232,7 +232,7 @@ class _Maintenance:
         return replace(result, removed=len(files), freed=sum(file.size for file in files))
 
     def _read_by_loads(self, target: LakeDeltaTable) -> set[int]:
-        """The versions that loads under way may compare their upstream's newest one with."""
+        """The versions that loads in progress may compare their upstream's newest one with."""
         windows = [w for claim in self._claims() for w in claim.windows if w.low]
         lows = {w.low for w in windows if w.upstream == target.name}
         if not lows:
@@ -241,7 +241,7 @@ class _Maintenance:
         return {v for low in lows if (v := version_read(view, target.name, low)) is not None}
 
     def _claims(self) -> Iterator[Entry]:
-        """The days of all batches without an outcome: of loads under way, or that died."""
+        """The days of all batches without an outcome: of loads in progress, or that died."""
         snapshot = self.ledger.snapshot()
         for name in {file.table for file in snapshot.files}:
             yield from tail_of(snapshot, name).unsettled
@@ -251,7 +251,7 @@ class _Maintenance:
 
     @contextmanager
     def _lock(self, target: LakeDeltaTable) -> Iterator[bool]:
-        """The right to write a Delta table, unless a load of its table is under way."""
+        """The right to write a Delta table, unless a load of its table is in progress."""
         lake, name = self.settings.lake, target.table.name
         with brief_lock(lake, name, _OWNER, self.options.lock_seconds) as mine:
             # Where there are no locks, only the ledger shows a load.
@@ -275,5 +275,5 @@ def _partitions(groups: Sequence[CompactionGroup]) -> str:
 
 
 def _skipped(result: MaintainedTable, what: str, target: LakeDeltaTable) -> MaintainedTable:
-    why = f"{what}: a load of {target.table.name} is under way"
+    why = f"{what}: a load of {target.table.name} is in progress"
     return replace(result, skipped=(*result.skipped, why))

@@ -72,7 +72,7 @@ def runs_for(
     taken = _under_way(instance, tables[0])
     busy = {day for day in positions if any(day in span for span in taken)}
     if busy:
-        left.append(f"{name}: a run over {named(busy)} is under way")
+        left.append(f"{name}: a run over {named(busy)} is in progress")
     single = {
         day: _Want(name, DayRange(day, day), position)
         for day, position in positions.items()

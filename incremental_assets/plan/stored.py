@@ -22,6 +22,7 @@ from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.inspector import INSPECTOR, Inspector
 from incremental_assets.plan.landed import snapshot_work
 from incremental_assets.plan.work import DayWork, Plan, Work
+from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
 from incremental_assets.sources.landed_files import require_root
 from incremental_assets.sources.source import FixedSource, Source
@@ -133,7 +134,7 @@ def _day_work(
         return None  # a snapshot that is missing is no deletion of everything
     low = next((w.high for w in last.windows if w.upstream == fixed.path), 0) if last else 0
     windows = (Window(fixed.path, low, fixed.version or 0),)
-    why = f"{fixed.path} changed" if last else f"{fixed.path} was not read for this day yet"
+    why = f"{fixed.path} changed" if last else f"{fixed.path} has not been read for this day yet"
     if last is not None and last.kind == "rewind":
         why = f"rewound by {last.who}: {last.why}"
     files: tuple[SourceFile, ...] = ()
@@ -141,7 +142,7 @@ def _day_work(
         files = _unread(table, history, fixed, day, inspection)
         if not files:
             return None
-        why = f"{len(files)} new files"
+        why = counted(len(files), "new file")
     since = state.get("version")
     if since is not None and not fixed.is_same_table(state.get("source", "")):
         since = None  # another table is there now, whose commits count from 0 again

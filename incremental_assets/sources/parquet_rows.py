@@ -102,8 +102,8 @@ def _moments(data: DataFiles) -> dict[str, bool]:
                 schema = pq.read_metadata(stream).schema
         except (pa.ArrowException, OSError) as error:
             raise SourceError(
-                f"{where} cannot be read as Parquet: {error}. Nothing was loaded; put the file "
-                "right or take it away, and run again."
+                f"{where} cannot be read as Parquet: {error}. Nothing was loaded; repair or "
+                "remove the file, and run again."
             ) from error
         for at in range(len(schema)):
             column = schema.column(at)

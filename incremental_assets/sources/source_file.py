@@ -46,8 +46,8 @@ def with_content_tag(root: str, file: SourceFile) -> SourceFile:
                 digest.update(chunk)
     except FileNotFoundError as error:
         raise SourceError(
-            f"{file.path} vanished from {root} after it was listed. Nothing was loaded; put the "
-            "file back or run again without it."
+            f"{file.path} vanished from {root} after it was listed. Nothing was loaded; restore "
+            "the file or run again without it."
         ) from error
     except OSError as error:
         raise not_readable(error.filename or root, error) from error

@@ -93,7 +93,7 @@ def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
     what = "ended" if process.poll() is not None else f"did not answer within {_SECONDS} s"
     last = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LINES:]
     raise SparkUnavailableError(
-        f"The Spark Connect server {what}. Its last words: {' / '.join(last) or 'none'}. Check "
+        f"The Spark Connect server {what}. Its last lines: {' / '.join(last) or 'none'}. Check "
         "JAVA_HOME and INCREMENTAL_ASSETS_DRIVER_MEMORY."
     )
 

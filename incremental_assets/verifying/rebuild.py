@@ -90,7 +90,7 @@ def would_hold(result: TableLoadResult, table: Table, accepted: set[date]) -> li
                 broken.setdefault(name, []).append((day, found.found))
     return [
         f"{table.name}: its rule {name} would hold {named(day for day, _ in found)} if it "
-        f"was built in one go ({found[0][1].removesuffix(' (accepted)')})"
+        f"was built as one batch ({found[0][1].removesuffix(' (accepted)')})"
         for name, found in broken.items()
     ]
 

@@ -131,7 +131,7 @@ def test_runs_and_backfills_from_the_ui_count_as_under_way(
     events.instance.add_run(starting)
 
     if covers:
-        assert events.skipped() == "bronze/events: a run over 2017-01-02 is under way"
+        assert events.skipped() == "bronze/events: a run over 2017-01-02 is in progress"
     else:
         assert spans(events.requests()) == ["2017-01-02"]
 

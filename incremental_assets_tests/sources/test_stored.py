@@ -251,7 +251,7 @@ def test_a_file_that_changed_since_it_was_fixed_stops_the_load(
     change(file)
 
     assert [f.path for f in source.missing_or_changed()] == ["a.json"]
-    with pytest.raises(SourceError, match=r"1 files vanished or changed .*: a\.json\. Nothing"):
+    with pytest.raises(SourceError, match=r"1 file vanished or changed .*: a\.json\. Nothing"):
         read(spark, source)
     assert read(spark, source, only=["b.json"]).column("a") == [1]
 
