@@ -64,7 +64,7 @@ class ChangeLog(Detector):
     Not what has a higher number: an event that is written late with a lower number still counts,
     and is applied in the order of the log. `operation` and `sequence` are the columns of a flat
     log; they are of the log and not of the row, so they do not come into the target. `operations`
-    adds words of one's own. `ChangeLog.debezium()` reads Debezium's envelopes, which need neither.
+    adds further words. `ChangeLog.debezium()` reads Debezium's envelopes, which need neither.
 
     `time` is the field of a flat log's row with the moment of its change, for an SCD2 table that is
     measured in time. Under Debezium it makes a line without an envelope count, too: as the row as

@@ -194,9 +194,7 @@ class Sequence(Cursor):
         self.refuse(request, counted)
         progress, step = window.found
         gate, values = counted.whole, counted.values
-        own = (
-            self.watermark is not None or type(self) is not Sequence
-        )  # a function of the user's own
+        own = self.watermark is not None or type(self) is not Sequence  # a custom function
         rewound = not own and number(window.before.high) != progress.high
         if not gate.rows and step.after == progress and not rewound:
             return None

@@ -55,7 +55,7 @@ class Timestamp(Cursor):
     batch replaces others (`OverwriteDays`, `DeleteInsert`): alone it would replace its
     day. `nulls` defines what happens to rows without a timestamp. Values without an offset are UTC.
 
-    `watermark` is a function of one's own, from the watermark before and what was `Seen` to the
+    `watermark` is a custom function, from the watermark before and what was `Seen` to the
     new one; a subclass may override `next_watermark` instead.
     """
 
@@ -206,7 +206,7 @@ class Timestamp(Cursor):
         return notes
 
     def rewound(self, last: Position, before: Position) -> Position:
-        """As usual, with the watermark that is put back once all is read again."""
+        """As usual, with the watermark that is restored once all is read again."""
         found = super().rewound(last, before)
         highest = _later(last.high, last.state.get(REWOUND_FROM, ""))
         return replace(found, state={**found.state, REWOUND_FROM: highest})

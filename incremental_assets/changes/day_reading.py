@@ -125,7 +125,7 @@ class DayReading:
 
     @property
     def asks_for_nulls(self) -> bool:
-        """Whether each batch looks for rows without a cursor, whatever their day."""
+        """Whether each batch reads rows without a cursor, whatever their day."""
         return False
 
     def step(self, days: SourceDays, read: Callable[[Pushdown], DataFrame]) -> SequenceStep | None:
@@ -156,7 +156,7 @@ class DayReading:
     def high_after(self, before: str, lowest: Any, highest: Any, rows: int, now: datetime) -> str:
         """The watermark after rows were read whose cursors, `as_number`, go from low to high.
 
-        Raises WatermarkError where a function of the user's own breaks its promise.
+        Raises WatermarkError where a custom function breaks its promise.
         """
         return before
 

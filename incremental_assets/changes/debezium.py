@@ -1,6 +1,6 @@
 """Debezium change events, read from JSON payloads: what happened to which row, and when.
 
-The log's order is explained in `log_position`. Two things that it cannot mend:
+The log's order is explained in `log_position`. Two things that it cannot repair:
 
 - Where a unique constraint is deferred, one statement can swap the keys of two rows; the log then
   has "A gets key 2, key 2 is deleted", and the same where A moved on. Key 2 is deleted.

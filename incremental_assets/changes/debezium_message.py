@@ -18,7 +18,7 @@ def struct_type(fields: Mapping[str, str]) -> str:
     return "struct<" + ",".join(f"`{name}`:{kind}" for name, kind in fields.items()) + ">"
 
 
-# All that is looked at, in one cast: what is not there, or of another type, is null.
+# All that is read, in one cast: what is not there, or of another type, is null.
 _EVENT = struct_type(
     dict.fromkeys(("op", "__op", "__deleted", "status"), "string")
     | dict.fromkeys(("before", "after"), "variant")

@@ -58,7 +58,7 @@ def require_no_lines(request: ReadRequest, rows: DataFrame) -> None:
 def require_columns(
     request: ReadRequest, own: Mapping[str, DataType], needed: Collection[str]
 ) -> None:
-    """Raise SourceError for a column that is missing, reserved, or there twice."""
+    """Raise SourceError for a column that is missing, reserved, or duplicated."""
     source = f"{request.name}: the source {request.source.path}"
     missing = sorted(set(needed) - set(own))
     if missing:

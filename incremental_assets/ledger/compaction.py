@@ -1,7 +1,7 @@
 """Compaction of the ledger: small files of a table become one, in a commit that is tried once.
 
 Not by delta-rs's own `optimize.compact`: of two at once, both pass, `max_commit_retries=0` or not,
-and every row is there twice (measured on deltalake 1.6.6).
+and every row is duplicated (measured on deltalake 1.6.6).
 """
 
 from __future__ import annotations

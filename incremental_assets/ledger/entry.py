@@ -62,7 +62,7 @@ class Entry:
     8601 UTC with six digits of microseconds and Z, or digits; "" if there is none. `position` is
     JSON: all that the change detector must know to go on after this batch. `code_version` is that
     of the table whose code made the rows; "" where it is not known. `token` is random, given by the
-    claim and carried by its commit: another commit with the same number has another token.
+    claim and repeated in its commit: another commit with the same number has another token.
     """
 
     table: str

@@ -143,10 +143,10 @@ def _is(outdated: OutdatedRows) -> pl.Expr:
 def drop(
     lakehouse: Lakehouse, table: Table, which: QuarantineFilter, reason: str
 ) -> Mapping[date, int]:
-    """Take rows out of quarantine for good; how many, by day.
+    """Drop rows from quarantine for good; how many, by day.
 
-    The ledger, which is written first, records who did it, when and why. A day that is judged again
-    (because it is restated) quarantines the rows again. Raises DefinitionError without a reason,
+    The ledger, which is written first, records who did it, when and why. A day that is rebuilt
+    (a restatement) quarantines the rows again. Raises DefinitionError without a reason,
     and ConflictError where a load is in progress and there are no locks.
     """
     if not reason.strip():

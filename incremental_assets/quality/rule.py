@@ -1,4 +1,4 @@
-"""Rules: named conditions on rows or on a day, each with a severity and a tolerance.
+"""Rules: named conditions on rows or on a day, each with a severity and an allowed share.
 
 A row rule with severity `quarantine` quarantines the rows that break it; with `warn` it only counts
 them; with `fail` more of them than it allows hold the day. A day rule with `fail` holds its day.
@@ -21,7 +21,7 @@ from incremental_assets.errors import DefinitionError
 Severity = Literal["warn", "quarantine", "fail"]
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 HELPER = "_rule_"
-"""What the names of columns begin with that a rule adds for itself."""
+"""The prefix of the columns that a rule adds for itself."""
 
 
 @dataclass(frozen=True, slots=True)

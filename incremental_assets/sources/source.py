@@ -1,6 +1,6 @@
 """What a source is: fixed, so that its state has a fingerprint, and read just as it was fixed.
 
-A source of one's own is one file with two classes: a `Source`, which is where the rows come from,
+A custom source is one file with two classes: a `Source`, which is where the rows come from,
 and a `FixedSource`, which lists and reads what was there when it was fixed.
 """
 

@@ -23,7 +23,7 @@ from incremental_assets.spark.start import start
 
 LOGGING = Path(__file__).with_name("log4j2.properties")
 CONNECT_PORT = 15002
-REACH_SECONDS = 10.0
+CONNECT_SECONDS = 10.0
 # One Java a process, also where several threads ask for a session.
 _STARTING = Lock()
 
@@ -147,7 +147,7 @@ def _require_server(url: str) -> None:
     parts = urlsplit(url)
     try:
         address = (parts.hostname or "", parts.port or CONNECT_PORT)
-        with socket.create_connection(address, timeout=REACH_SECONDS):
+        with socket.create_connection(address, timeout=CONNECT_SECONDS):
             return
     except (OSError, ValueError) as error:
         raise SparkUnavailableError(
