@@ -171,7 +171,7 @@ def test_a_pipe_has_room_for_all_columns(
     assert done.exit_code == 0, done.exception
     header = done.output.splitlines()[1].split()
     assert {"table", "quarantined", "state"} <= set(header)
-    assert "Left out" not in done.output
+    assert "The screen is too narrow" not in done.output
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ def test_names_that_say_nothing_need_a_format(tmp_path: Path) -> None:
     put(tmp_path / "part-00000", "{}\n")
     put(tmp_path / "b.json", "{}\n")
 
-    with pytest.raises(SourceError, match=r"say no format, such as b.json, part-00000"):
+    with pytest.raises(SourceError, match=r"show no format, such as b.json, part-00000"):
         fix(tmp_path)
     assert paths(fix(tmp_path, "json")) == ["b.json", "part-00000"]
 
