@@ -24,8 +24,8 @@ from incremental_assets.spark.start import start
 
 LOGGING = Path(__file__).with_name("log4j2.properties")
 CONNECT_PORT = 15002
-REACH_SECONDS = 10.0
-# One Java a process, whoever else asks for a session meanwhile.
+CONNECT_SECONDS = 10.0
+# One Java a process, also where several threads ask for a session.
 _STARTING = Lock()
 
 # Settings of any session that writes to the lake, wherever Spark runs.
@@ -95,7 +95,7 @@ def session_conf(settings: Settings) -> dict[str, str]:
         | {
             "spark.master": settings.spark_master or "local[*]",
             "spark.sql.shuffle.partitions": str(cores),
-            # Files of many sizes lie in tasks of many lengths; with few tasks a core waits.
+            # Files of many sizes make tasks of many lengths; with few tasks a core waits.
             "spark.sql.files.minPartitionNum": str(4 * cores),
             "spark.sql.warehouse.dir": f"{settings.cache}/warehouse",
             "spark.driver.memory": settings.driver_memory,
@@ -139,7 +139,7 @@ def start_session(settings: Settings, extra: dict[str, str] | None = None) -> Sp
     except Exception as error:
         where = _address(settings.spark_remote) or settings.spark_master or "an embedded Spark"
         raise SparkUnavailableError(
-            f"Spark cannot be started ({where}): {str(error).splitlines()[0]} Look at what Java "
+            f"Spark cannot be started ({where}): {str(error).splitlines()[0]} Check what Java "
             "printed above, and check SPARK_REMOTE, SPARK_MASTER, JAVA_HOME and "
             "INCREMENTAL_ASSETS_DRIVER_MEMORY."
         ) from error
@@ -150,7 +150,7 @@ def _require_server(url: str) -> None:
     parts = urlsplit(url)
     try:
         address = (parts.hostname or "", parts.port or CONNECT_PORT)
-        with socket.create_connection(address, timeout=REACH_SECONDS):
+        with socket.create_connection(address, timeout=CONNECT_SECONDS):
             return
     except (OSError, ValueError) as error:
         raise SparkUnavailableError(
