@@ -28,7 +28,7 @@ from incremental_assets.quality.types import Decimal, Instant, Integer, Text
 from incremental_assets.settings import Settings
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.stored import Stored
-from incremental_assets.table import Read, SameDay, Table
+from incremental_assets.table import SameDay, Table, TableInput
 from incremental_assets.writes import SCD2, Append, Merge
 
 DAYS = (date(2024, 5, 1), date(2024, 5, 2))
@@ -99,7 +99,7 @@ def _tables(
     key: tuple[str, ...] = ("id",),
 ) -> tuple[Table, Table]:
     stored = isinstance(changes, Timestamp | Numbers)
-    read: Read = Stored("feed", day="at") if stored else LandedFiles("feed")
+    read: TableInput = Stored("feed", day="at") if stored else LandedFiles("feed")
     bronze = Table(f"bronze/{name}", "", reads=(read,), changes=changes, write=Append())
     silver = Table(
         f"silver/{name}",

@@ -179,7 +179,7 @@ def __getattr__(name: str) -> Any:
     """Import a name from where it is defined, once.
 
     `defs` are the definitions of the environment's tables. A setting that cannot be used is named
-    by whoever asks for them, not by the import of the package.
+    where they are used, not by the import of the package.
     """
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

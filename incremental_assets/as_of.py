@@ -13,7 +13,7 @@ from incremental_assets.table import AsOf
 def join_as_of(facts: DataFrame, versions: DataFrame, read: AsOf, prefix: str) -> DataFrame:
     """Each fact once, with the attributes of its version, each named with the prefix.
 
-    Null where there is none: a key that nobody described, or one that was deleted before. A fact's
+    Null where there is none: a key that has no version, or one that was deleted before. A fact's
     own column of that name wins. Left out are the key, the intervals, and what is about the load.
     """
     taken = {name.lower() for name in facts.columns}

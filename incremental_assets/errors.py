@@ -1,4 +1,4 @@
-"""The one family of errors: each message says what was found, where, and what to do next."""
+"""The one family of errors: each message has what was found, where, and what to do next."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class OutputError(IncrementalAssetsError):
 
 
 class CommandError(IncrementalAssetsError):
-    """A command that somebody wants to run is not there or cannot be started."""
+    """A command that is to be run does not exist or cannot be started."""
 
 
 class SettingsError(IncrementalAssetsError):

@@ -148,7 +148,7 @@ class Lakehouse:
         settling = TableSettling.of(self.settings, table, kind_of(table), self.log)
         settle(self.ledger, table.name, settling, self.now(), self.log)
         view = self.ledger.view()
-        settling.tidy(view)
+        settling.remove_outdated(view)
         return view
 
     def _load(

@@ -21,7 +21,7 @@ REST = "*"
 Lineage = Mapping[str, Sequence[str]]
 """Column → `"layer/table.column"` of each column that it is made of.
 
-`{"user_*": ("silver/users.*",)}` stands for all columns that begin so and have no entry of their
+`{"user_*": ("silver/users.*",)}` covers all columns that begin so and have no entry of their
 own.
 """
 

@@ -1,7 +1,7 @@
 """Printing to a terminal: text is printed as it is, wherever it comes from.
 
 The text may come from a feed, a file or an error. So no text is read as markup, and control
-characters never reach the terminal: they are shown as escapes instead.
+characters are never sent to the terminal: they are shown as escapes instead.
 """
 
 from __future__ import annotations

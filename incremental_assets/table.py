@@ -56,7 +56,7 @@ class AsOf:
         return "valid_to" if self.table.write.keeps_versions else ""
 
 
-Read = LandedFiles | Source | SameDay | AsOf
+TableInput = LandedFiles | Source | SameDay | AsOf
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,22 +89,22 @@ class Check:
 class Table:
     """One table of the lake.
 
-    `name` is `layer/table`. `key` and `version_by` say which rows are versions of one thing and
+    `name` is `layer/table`. `key` and `version_by` define which rows are versions of one thing and
     which version is the later one; in a row that is published no column of the key is null. `day`
     is the timestamp whose UTC date is the business day, declared unchanging for a key; None
     partitions by the landing day instead. `allowed_lateness` is how long after its business day a
     row may land ("default": the setting; None: for ever).
-    `changes` says how the source of a bronze table tells what is new, and so what its rows mean
+    `changes` is how the source of a bronze table shows what is new, and so what its rows mean
     to the silver table: with a change log or snapshots, inserts, updates and deletes.
     `transform` is a pure function from the frames that are read to the rows that are written, and
-    `lineage` says which columns of them its columns are made of, where the names differ.
+    `lineage` names the columns of them that its columns are made of, where the names differ.
     `fresh_within` is how long ago the table may have been published last ("default": the setting,
     for bronze and gold; None: no check, as for a feed that lands once a month).
     """
 
     name: str
     description: str
-    reads: tuple[Read, ...]
+    reads: tuple[TableInput, ...]
     write: Append | Merge | SCD2 | ReplaceDay | RecomputeKeys
     key: tuple[str, ...] = ()
     version_by: tuple[str, ...] = ()
@@ -174,7 +174,7 @@ class Table:
 
     @property
     def files(self) -> Files:
-        """How files are told apart, where the source is files."""
+        """How files are compared, where the source is files."""
         return self.changes if isinstance(self.changes, Files) else Files()
 
     @property
@@ -234,7 +234,7 @@ class Table:
         found = {r.name: Check(r.description, r.severity, r.owner) for r in self.rules}
         if self.is_typed:
             structural = structural_rules(self.schema)
-            found |= {name: Check(*about) for name, about in structural.items()}
+            found |= {name: Check(*fields) for name, fields in structural.items()}
         if self.layer == "bronze" and self.snapshots is not None:
             most = f"{self.snapshots.max_deleted_share:.0%} of the rows before it"
             found[DELETED_SHARE] = Check(f"A snapshot deletes at most {most}.", "fail")

@@ -59,7 +59,7 @@ def check_table(table: Table) -> None:
         _check_source(table)
     elif not isinstance(table.changes, Files):
         raise DefinitionError(
-            f"{table.name}: changes is {table.changes!r}; inside the lake the batches tell what is "
+            f"{table.name}: changes is {table.changes!r}; inside the lake the batches show what is "
             "new. Give it to the bronze table that reads the source."
         )
     elif table.is_typed:
@@ -128,7 +128,7 @@ def _check_source(table: Table) -> None:
         raise DefinitionError(f"{name}: a bronze table keeps what arrived; use Append().")
     if table.feed is not None and not isinstance(changes, Files | ChangeLog | SnapshotDiff):
         raise DefinitionError(
-            f"{name}: changes is {changes!r}, but in day folders the files tell what is new: use "
+            f"{name}: changes is {changes!r}, but in day folders the files show what is new: use "
             "Files(), ChangeLog(…) or SnapshotDiff(…). Timestamp and Sequence read a Stored(…)."
         )
     if table.source is not None and isinstance(changes, Files):
@@ -138,7 +138,7 @@ def _check_source(table: Table) -> None:
         )
     if changes.is_snapshot and table.source is not None and table.source.day:
         raise DefinitionError(
-            f"{name}: a snapshot stands for a moment and has no day column; leave `day` out."
+            f"{name}: a snapshot is of one moment and has no day column; leave `day` out."
         )
     if isinstance(changes, SnapshotDiff | ChangeLog) and table.day is not None:
         raise DefinitionError(
@@ -233,7 +233,7 @@ def _check_scd2(table: Table, write: SCD2) -> None:
             )
         if isinstance(log, ChangeLog) and log.envelope == "flat" and not log.time:
             raise DefinitionError(
-                f"{name}: the log does not say when a row changed; name the field: "
+                f"{name}: the log does not record when a row changed; name the field: "
                 'ChangeLog(time="changed_at").'
             )
     own = sorted(set(VALIDITY) & {column.lower() for column in table.schema.columns})
@@ -243,4 +243,4 @@ def _check_scd2(table: Table, write: SCD2) -> None:
             f"names {own}. Rename them in a transform."
         )
     if table.day is not None:
-        raise DefinitionError(f"{name}: the versions of a key lie on many days; leave day out.")
+        raise DefinitionError(f"{name}: the versions of a key are on many days; leave day out.")

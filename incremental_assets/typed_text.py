@@ -41,7 +41,7 @@ _TIMESTAMP = (
     r"(?:[Tt ](\d{2}):?(\d{2})(?::?(\d{2})(?:[.,](\d{1,9}))?)?)?"
     r"\s*(?:([Zz]|UTC)|([+-]\d{2})(?::?(\d{2}))?)?$"
 )
-# What almost every feed writes; the cast reads it as it stands, without taking it apart.
+# What almost every feed writes; the cast reads it as it is, without taking it apart.
 _PLAIN_TIMESTAMP = (
     r"^\d{4}-\d{2}-\d{2}"
     r"(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d{1,6})?(?:Z|[+-]\d{2}:\d{2})?)?)?$"
@@ -161,7 +161,7 @@ def _time(text: Column, kind: DataType) -> Column:
 
 
 def _nested(text: Column, kind: DataType) -> Column:
-    """JSON as a nested value; Spark's reader says where a part of it did not fit."""
+    """JSON as a nested value; Spark's reader reports where a part of it did not fit."""
     shape = StructType([StructField("v", kind), StructField(_BROKEN, StringType())])
     json = F.concat(F.lit('{"v":'), text, F.lit("}"))
     read = F.from_json(json, shape, {"columnNameOfCorruptRecord": _BROKEN})

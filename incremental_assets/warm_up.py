@@ -66,7 +66,7 @@ def make_archive(settings: Settings) -> Path:
     if status != 0 or not written.exists():
         raise SparkUnavailableError(
             f"The small load that prepares Spark ended with status {status} and left no class "
-            "archive. Look at the message above and run the set-up again."
+            "archive. Read the message above and run the set-up again."
         )
     os.replace(written, target)
     return target

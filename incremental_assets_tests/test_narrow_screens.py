@@ -74,14 +74,14 @@ def test_days_names_and_numbers_of_a_table_are_whole(screen: Narrow) -> None:
     (row,) = [line for line in screen.lines if line.startswith("bronze/i")]
     assert row.split()[:4] == [LONG_NAME, "12345", "2017-01-05", "committed"]
     assert max(map(len, screen.lines)) <= COLUMNS
-    assert screen.lines[-1] == "Left out for want of room: mode, quarantined."
+    assert screen.lines[-1] == "The screen is too narrow for: mode, quarantined."
 
 
 def test_columns_are_left_out_only_where_there_is_no_room(screen: Narrow) -> None:
     output.show_on(screen, batches("gold/days"), "Batches", ("mode", "quarantined"))
 
     assert "quarantined" in screen.lines[1]
-    assert screen.lines[-1] == "Left out for want of room: mode."
+    assert screen.lines[-1] == "The screen is too narrow for: mode."
 
 
 def test_a_long_table_name_is_whole_where_long_text_is_folded(screen: Narrow) -> None:
@@ -171,7 +171,7 @@ def test_a_pipe_has_room_for_all_columns(
     assert done.exit_code == 0, done.exception
     header = done.output.splitlines()[1].split()
     assert {"table", "quarantined", "state"} <= set(header)
-    assert "Left out" not in done.output
+    assert "The screen is too narrow" not in done.output
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_all_tables_that_disagree_are_refused_at_once_with_one_command(
     assert lines[1:4] == [
         "bronze/events holds batch 2, and the ledger knows none after 1",
         "silver/sales holds batch 2, and the ledger knows none after 1",
-        "silver/users is gone, and the ledger says that batch 1 was published",
+        "silver/users is gone, and the ledger records that batch 1 was published",
     ]
     assert "A table that is gone has no log: it starts empty, and the next run loads" in lines[4]
     assert lines[5:] == [

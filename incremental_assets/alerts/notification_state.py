@@ -49,8 +49,13 @@ class NotificationState:
         entries = []
         for (kind, table), fingerprints in sorted(self.days.items()):
             for fingerprint in sorted(set(fingerprints.values())):
-                of_mark = [day for day, its in fingerprints.items() if its == fingerprint]
-                entries += [[kind, table, str(span), fingerprint] for span in contiguous(of_mark)]
+                days_of_fingerprint = [
+                    day for day, its in fingerprints.items() if its == fingerprint
+                ]
+                entries += [
+                    [kind, table, str(span), fingerprint]
+                    for span in contiguous(days_of_fingerprint)
+                ]
         return json.dumps(entries, separators=(",", ":"))
 
 

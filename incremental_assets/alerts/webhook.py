@@ -27,7 +27,7 @@ def post(url: str, message: Mapping[str, Any], seconds: float = SECONDS) -> None
     """Post a message as JSON; back once it is answered with 2xx.
 
     Raises WebhookError if it is refused, redirected, or not answered: `seconds` are allowed for
-    each step of the talk. What is raised names neither the address nor what the other side said.
+    each step of the exchange. What is raised names neither the address nor the response.
     """
     request = Request(  # noqa: S310 - the settings let http and https through, and nothing else
         url,

@@ -22,7 +22,7 @@ class AsRead:
 
     `forgets`: rows that were read may have been updated or deleted there since. `up_to` is the
     highest cursor that was read (None: all of it was), `at` the moment of a snapshot, `ignored` the
-    columns whose change is none, `shown` what tells a row without a key to a person.
+    columns whose change is none, `shown` what identifies a row without a key to a person.
     """
 
     source: FixedSource

@@ -2,7 +2,7 @@
 
 What a batch reads above the number that was read so far, and in gaps, is new: the table has no such
 number. Read again are numbers inside the lookback, those above a watermark that was lowered, and
-rows without a number. The ledger tells which batches may hold them; a row carries its batch.
+rows without a number. The ledger knows which batches may hold them; each row has its batch.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def first_batch_read_again(history: TableHistory, lookback: int) -> int | None:
         filter if is_rewound else takewhile
     )
     loads = _loads(history)
-    found = [entry.batch for entry in take(lambda entry: _reaches_above(entry, low), loads)]
+    found = [entry.batch for entry in take(lambda entry: _has_number_above(entry, low), loads)]
     since = _without_cursor(history)
     return min([*found, *([since] if since is not None else [])], default=None)
 
@@ -62,6 +62,6 @@ def _without_cursor(history: TableHistory) -> int | None:
     return since
 
 
-def _reaches_above(entry: Entry, low: int) -> bool:
+def _has_number_above(entry: Entry, low: int) -> bool:
     state = state_of(entry)
     return "top" not in state or (state["top"] is not None and state["top"] > low)

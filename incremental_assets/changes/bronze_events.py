@@ -50,7 +50,7 @@ class Events:
 def snapshot_events(rows: DataFrame) -> Events:
     """Changes at midnight of the snapshot's landing day; a line without a key came as an insert.
 
-    What a damaged snapshot only carried forward is no change.
+    What a damaged snapshot carried forward only is no change.
     """
     word = F.col(OPERATION)
     found = rows.where(word != "carried").withColumns(

@@ -64,12 +64,12 @@ class ChangeLog(Detector):
     Not what has a higher number: an event that is written late with a lower number still counts,
     and is applied in the order of the log. `operation` and `sequence` are the columns of a flat
     log; they are of the log and not of the row, so they do not come into the target. `operations`
-    adds words of one's own. `ChangeLog.debezium()` reads Debezium's envelopes, which need neither.
+    adds further words. `ChangeLog.debezium()` reads Debezium's envelopes, which need neither.
 
-    `time` is the field of a flat log's row that says when it changed, for a history that is
+    `time` is the field of a flat log's row with the moment of its change, for an SCD2 table that is
     measured in time. Under Debezium it makes a line without an envelope count, too: as the row as
     it was from that moment on. So land the rows of a connector that unwraps its messages and adds
-    nothing, or of a feed that never had a log; such lines tell of no deletes, and a log has either
+    nothing, or of a feed that never had a log; such lines record no deletes, and a log has either
     kind, not both.
     """
 
@@ -146,7 +146,7 @@ class ChangeLog(Detector):
             raise SourceError(
                 f"{request.name}: {len(missing)} of the {len(known)} files of the log that were "
                 f"read are missing from {source.path}, such as {missing[0]}. Their events cannot "
-                "be built again, so nothing was compared: put them back, then verify."
+                "be rebuilt, so nothing was compared: restore them, then verify."
             )
         if not self._unread(request).nothing:
             raise SourceError(
@@ -192,7 +192,7 @@ class ChangeLog(Detector):
     def read_again(
         self, request: ReadRequest, frames: Frames, quarantined: DataFrame
     ) -> SourceWindow | None:
-        """The events that lie in quarantine, from the files that they came from."""
+        """The events that are in quarantine, from the files that they came from."""
         source, log = request.source, LogFiles(request.source, version=request.source.version)
         if source.version is None:
             names = {row["_file"] for row in quarantined.select("_file").distinct().collect()}
@@ -228,7 +228,7 @@ class ChangeLog(Detector):
     def _events(
         self, request: ReadRequest, frames: Frames, log: LogFiles, *, of_good: bool
     ) -> LogEvents | None:
-        """The events of a part of the log, with `_reasons`, and told apart by `_event`."""
+        """The events of a part of the log, with `_reasons`, and identified by `_event`."""
         read = envelope_events if self.is_debezium else flat_events
         events = read(request, frames, self, self.position(request), log)
         if events is None:
@@ -289,7 +289,7 @@ class ChangeLog(Detector):
             return ()
         shown = ", ".join(repr(word[:MOST_SHOWN]) for word in there)
         note = (
-            f"operations that nobody knows, such as {shown} (column {self.operation!r}): say what "
+            f"unknown operations, such as {shown} (column {self.operation!r}): define what "
             "they mean with operations={'word': 'upsert' | 'delete' | 'truncate' | 'ignore'}, and "
             "replay the quarantine"
         )

@@ -1,4 +1,4 @@
-"""Change detector for sources whose rows carry an ever-growing number, each number once."""
+"""Change detector for sources whose rows have an ever-growing number, each number once."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class Sequence(Cursor):
         return replace(before, state=state)
 
     def as_read(self, request: ReadRequest) -> AsRead:
-        """Rows up to the highest number; one that was updated since is there as it is now."""
+        """Rows up to the highest number; one that was updated since is read as it is now."""
         changes = replace(self, watermark=None, nulls=self.nulls_again, on_gap="report")
         high = self._progress(request).high
         return AsRead(request.source, changes, forgets=True, up_to=high, shown=(self.column,))
@@ -194,7 +194,7 @@ class Sequence(Cursor):
         self.refuse(request, counted)
         progress, step = window.found
         gate, values = counted.whole, counted.values
-        own = self.watermark is not None or type(self) is not Sequence  # one of somebody's own
+        own = self.watermark is not None or type(self) is not Sequence  # a custom function
         rewound = not own and number(window.before.high) != progress.high
         if not gate.rows and step.after == progress and not rewound:
             return None

@@ -1,4 +1,4 @@
-"""Change detector for sources with a column that says when a row last changed."""
+"""Change detector for sources with a column of when a row last changed."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
+from incremental_assets import plurals
 from incremental_assets.changes.as_read import AsRead
 from incremental_assets.changes.cursor import Cursor
 from incremental_assets.changes.day_reading import LOAD_DAY, SourceDays
@@ -46,15 +47,15 @@ from incremental_assets.quality.types import Instant
 class Timestamp(Cursor):
     """Rows whose timestamp is at or above the watermark, without those that are loaded already.
 
-    The rows at the watermark's own instant are read again and told apart by their content, so one
+    The rows at the watermark's own instant are read again and compared by their content, so one
     that comes later is neither lost nor loaded twice. `lookback` widens what is read, not what is
     recorded: for rows that become visible late. Rows more than `max_clock_skew` ahead of the clock
     never move the watermark, which would silence the source until then: they are quarantined, or
     loaded (`future="include"`). A quarantined one is loaded when its time has come, but not where a
-    batch takes the place of others (`OverwriteDays`, `DeleteInsert`): alone it would replace its
-    day. `nulls` says what becomes of rows without a timestamp. Values without an offset are UTC.
+    batch replaces others (`OverwriteDays`, `DeleteInsert`): alone it would replace its
+    day. `nulls` defines what happens to rows without a timestamp. Values without an offset are UTC.
 
-    `watermark` is a function of one's own, from the watermark before and what was `Seen` to the
+    `watermark` is a custom function, from the watermark before and what was `Seen` to the
     new one; a subclass may override `next_watermark` instead.
     """
 
@@ -134,7 +135,7 @@ class Timestamp(Cursor):
     def _releases(self, request: ReadRequest) -> bool:
         """Whether a row ahead of the clock is loaded by itself when its time has come.
 
-        It is not where a batch takes the place of others: alone it would replace its day or key.
+        It is not where a batch replaces others: alone it would replace its day or key.
         """
         return self.future == "quarantine" and not request.state.write.replaces_by_batch
 
@@ -170,8 +171,8 @@ class Timestamp(Cursor):
         done = "quarantined" if self.future == "quarantine" else "loaded"
         limit = (now + self.max_clock_skew).isoformat()
         return (
-            f"{rows} rows have a {self.column} beyond {limit}: they were {done}, and do not move "
-            "the watermark"
+            f"{plurals.counted(rows, 'row')} {done} with a {self.column} beyond {limit}; the "
+            "watermark stays below that"
         )
 
     def inspect(self, request: ReadRequest) -> Inspection:
@@ -182,7 +183,10 @@ class Timestamp(Cursor):
         waiting = request.state.count_in_quarantine(self._in_future)
         if not waiting:
             return found
-        return Inspection("unknown", f"{waiting} rows were ahead of the clock when they were read")
+        ahead = plurals.counted(waiting, "row")
+        return Inspection(
+            "unknown", f"{ahead} in quarantine with a {self.column} ahead of the clock"
+        )
 
     def passed_over_notes(self, days: Mapping[date, int]) -> list[str]:
         remedy = f"let Timestamp({self.column!r}, lookback=timedelta(days=1)) read such days again"
@@ -191,24 +195,24 @@ class Timestamp(Cursor):
         notes = []
         if late:
             notes.append(
-                f"{sum(days.values())} rows of {named(late)} came again, or late with a "
-                f"{self.column} below the watermark, and were not read: {remedy}"
+                f"{plurals.counted(sum(days.values()), 'row')} of {named(late)} came again, or "
+                f"late with a {self.column} below the watermark, without being read: {remedy}"
             )
         if others:
             notes.append(
                 f"rows of {named(others)} changed at the source with a {self.column} below the "
-                f"watermark, and were not read: {remedy}"
+                f"watermark, without being read: {remedy}"
             )
         return notes
 
     def rewound(self, last: Position, before: Position) -> Position:
-        """As usual, with the watermark that is put back once all is read again."""
+        """As usual, with the watermark that is restored once all is read again."""
         found = super().rewound(last, before)
         highest = _later(last.high, last.state.get(REWOUND_FROM, ""))
         return replace(found, state={**found.state, REWOUND_FROM: highest})
 
     def as_read(self, request: ReadRequest) -> AsRead:
-        """Rows up to the watermark; one that was updated since is there as it is now."""
+        """Rows up to the watermark; one that was updated since is read as it is now."""
         changes = replace(self, watermark=None, nulls=self.nulls_again)
         high = instant(self.position(request).high)
         return AsRead(request.source, changes, forgets=True, up_to=high, shown=(self.column,))

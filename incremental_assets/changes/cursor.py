@@ -1,4 +1,4 @@
-"""Detectors by a cursor: a column of the rows that says when, or in which order, they came."""
+"""Detectors by a cursor: a column of the rows with the time, or the order, of their arrival."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Cursor(Detector):
     def reasons(self, written: Column, now: datetime) -> list[Column]:
         """Why a row is quarantined for its cursor: text or null, each.
 
-        `written` says whether there is any value in the cursor's column. A line that is no row has
+        `written` is whether there is any value in the cursor's column. A line that is no row has
         none to miss.
         """
         no_cursor = F.col(ORDER).isNull()
@@ -75,9 +75,9 @@ class Cursor(Detector):
         """Raise SourceError for rows without a cursor, where they are an error."""
         if nulls and self.nulls == "raise":
             raise SourceError(
-                f"{table}: {nulls} of {rows} new rows have no {self.column}, so nobody can say "
+                f"{table}: {nulls} of {rows} new rows have no {self.column}, so it is unknown "
                 f"whether they are new ({path}). Nothing was loaded and the watermark did not "
-                "move; repair them, or say nulls='quarantine' to quarantine them or "
+                "move; repair them, or set nulls='quarantine' to quarantine them or "
                 "nulls='include' to load each of them once."
             )
 
@@ -106,7 +106,7 @@ class Cursor(Detector):
     def read_again(
         self, request: ReadRequest, frames: Frames, quarantined: DataFrame
     ) -> SourceWindow | None:
-        """The rows of the source, read whole, that lie in quarantine."""
+        """The rows of the source, read whole, that are in quarantine."""
         source = self.source_rows(request, frames)
         if source is None:
             return None
@@ -137,10 +137,10 @@ class Cursor(Detector):
         """
         if request.max_records is None:
             return rows
-        place = F.struct(F.col(ORDER).isNotNull(), ORDER, HASH)
+        position = F.struct(F.col(ORDER).isNotNull(), ORDER, HASH)
         taken = rows.orderBy(F.col(ORDER).asc_nulls_first(), HASH).limit(request.max_records)
-        last = F.broadcast(taken.agg(F.max(place).alias("_last")))
-        return rows.crossJoin(last).where(place <= F.col("_last")).drop("_last")
+        last = F.broadcast(taken.agg(F.max(position).alias("_last")))
+        return rows.crossJoin(last).where(position <= F.col("_last")).drop("_last")
 
     def refuse(self, request: ReadRequest, counted: Counted) -> None:
         """Raise SourceError for rows without a cursor, and a first load that can read none."""
@@ -158,7 +158,7 @@ class Cursor(Detector):
 
 
 def _as_often(rows: DataFrame, quarantined: DataFrame) -> DataFrame:
-    """The rows that lie in quarantine, as often as there.
+    """The rows that are in quarantine, as often as there.
 
     A row that came again was not put there again, and would not be loaded again.
     """

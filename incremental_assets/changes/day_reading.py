@@ -59,7 +59,7 @@ class DayReading:
 
     @property
     def cursor_column(self) -> str | None:
-        """The column that says when, or in which order, rows came; None for none."""
+        """The column with the time, or the order, of the rows' arrival; None for none."""
         return None
 
     @property
@@ -110,7 +110,7 @@ class DayReading:
         first, last = (_midnight(end(days.watermarks)) for end in (min, max))
         # Rows without a day are today's.
         rest = today in days.watermarks
-        return between(
+        return _between_instants(
             column,
             own[column],
             max(first, self.lowest_instant(days) or first),
@@ -125,7 +125,7 @@ class DayReading:
 
     @property
     def asks_for_nulls(self) -> bool:
-        """Whether each batch looks for rows without a cursor, whatever their day."""
+        """Whether each batch reads rows without a cursor, whatever their day."""
         return False
 
     def step(self, days: SourceDays, read: Callable[[Pushdown], DataFrame]) -> SequenceStep | None:
@@ -138,7 +138,7 @@ class DayReading:
     def first_batch_read_again(self, history: TableHistory) -> int | None:
         """The first batch of which this load may read rows again; None where it reads none again.
 
-        Of a table without days; the ledger tells which batches may hold such rows.
+        Of a table without days; the ledger knows which batches may hold such rows.
         """
         return 1
 
@@ -156,7 +156,7 @@ class DayReading:
     def high_after(self, before: str, lowest: Any, highest: Any, rows: int, now: datetime) -> str:
         """The watermark after rows were read whose cursors, `as_number`, go from low to high.
 
-        Raises WatermarkError where a function of somebody's own breaks its promise.
+        Raises WatermarkError where a custom function breaks its promise.
         """
         return before
 
@@ -184,10 +184,10 @@ def is_unreadable() -> Column:
     return F.col(ORDER).isNull() & F.col(WRITTEN)
 
 
-def between(
+def _between_instants(
     column: str, kind: DataType, low: datetime, high: datetime, *, rest: bool, nulls: bool
 ) -> Column | None:
-    """The rows between two instants, as a condition on the column as it lies in the file.
+    """The rows between two instants, as a condition on the column as it is in the file.
 
     `rest` keeps rows from `high` on, `nulls` those without a value. None where the column holds
     no instants or dates.

@@ -1,9 +1,9 @@
 """Debezium change events, read from JSON payloads: what happened to which row, and when.
 
-The log's order is explained in `log_position`. Two things that it cannot mend:
+The log's order is explained in `log_position`. Two things that it cannot repair:
 
 - Where a unique constraint is deferred, one statement can swap the keys of two rows; the log then
-  says "A gets key 2, key 2 goes away", which is also how it says that A moved on. Key 2 is deleted.
+  has "A gets key 2, key 2 is deleted", and the same where A moved on. Key 2 is deleted.
 - Values stay as the JSON has them. What only the message's schema explains is not decoded:
   `org.apache.kafka.connect.data.Decimal` is base64 of its unscaled bytes, dates and times are
   numbers since the epoch (`io.debezium.time.*`, `org.apache.kafka.connect.data.*`), MongoDB's
@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets.changes.debezium_message import (
     non_null,
-    parsed,
+    parse_variant,
     struct_type,
     unwrapped_events,
 )
@@ -63,10 +63,10 @@ def envelopes(rows: DataFrame, key: Sequence[str], time: str = "") -> DataFrame:
 
     - `_operation: string`: upsert, delete, truncate; ignore for tombstones, messages (`m`),
       transaction boundaries, schema changes and heartbeats; null where it is not known. In a
-      flattened log that says a delete by a tombstone alone, deletes are lost: set
+      flattened log that has a delete as a tombstone alone, deletes are lost: set
       `delete.tombstone.handling.mode=rewrite`.
     - `_reason: string`: why there is no operation: `no_envelope`, `unknown_operation`, or `no_row`
-      (an update that carries no row, as MongoDB's without `change_streams_update_full`, or a
+      (an update that has no row, as MongoDB's without `change_streams_update_full`, or a
       delete without row and key); null for a `_raw` line.
     - `_op_word: string`: the operation's word, as found.
     - `_row: variant`: the row after it; for a delete the row before, or where that lacks the key,
@@ -76,9 +76,9 @@ def envelopes(rows: DataFrame, key: Sequence[str], time: str = "") -> DataFrame:
     - `_changed_at: timestamp`: when the change happened; else when the connector saw it.
 
     An update that changes the key becomes two rows at one position: the old key's delete, with the
-    row before, and the upsert. Of all that stands at one position, a delete from a changed key
+    row before, and the upsert. Of all that has one position, a delete from a changed key
     comes before the rest, so that of two rows which swap keys there neither deletes the other. An
-    update whose `before` is null or lacks the key says nothing of the old key: one row.
+    update whose `before` is null or lacks the key does not name the old key: one row.
     """
     if not key:
         raise DefinitionError("A Debezium log needs the key of its rows: name at least one field.")
@@ -110,11 +110,11 @@ def _images() -> dict[str, Column]:
     # MongoDB's key is `id`: the document's `_id` as text in extended JSON.
     of_mongodb = event["source"]["collection"].isNotNull()
     identity = non_null(F.try_variant_get("_dbz_key", "$.id", "variant"))
-    document = F.to_variant_object(F.struct(parsed(identity).alias("_id")))
+    document = F.to_variant_object(F.struct(parse_variant(identity).alias("_id")))
     return {
         # MongoDB's documents are text.
-        "_dbz_before": F.when(flat, row).otherwise(parsed(non_null(event["before"]))),
-        "_dbz_after": F.when(flat, row).otherwise(parsed(non_null(event["after"]))),
+        "_dbz_before": F.when(flat, row).otherwise(parse_variant(non_null(event["before"]))),
+        "_dbz_after": F.when(flat, row).otherwise(parse_variant(non_null(event["after"]))),
         "_dbz_key": F.when(of_mongodb & identity.isNotNull(), document).otherwise(
             non_null(F.col("_dbz_key"))
         ),
@@ -163,7 +163,7 @@ def _operations(raw: Column) -> dict[str, Column]:
 
 
 def _is_control() -> Column:
-    """Transaction boundaries, schema changes and heartbeats: no word says what they are."""
+    """Transaction boundaries, schema changes and heartbeats: they have no word of their own."""
     event = F.col("_dbz_event")
     boundary = event["status"].isin("BEGIN", "END") & event["id"].isNotNull()
     schema_change = F.coalesce(event["ddl"], event["tableChanges"]).isNotNull()
@@ -174,7 +174,7 @@ def _is_control() -> Column:
 
 
 def _judged(raw: Column) -> dict[str, Column]:
-    """The operation if its row is there, the row, and the reason if there is no operation."""
+    """The operation if it has its row, the row, and the reason if there is no operation."""
     operation, before = F.col("_operation"), F.col("_dbz_before")
     of_message = F.col("_dbz_key")
     deleted_row = F.when(F.col("_dbz_old").isNotNull(), before).when(

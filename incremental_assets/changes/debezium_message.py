@@ -18,7 +18,7 @@ def struct_type(fields: Mapping[str, str]) -> str:
     return "struct<" + ",".join(f"`{name}`:{kind}" for name, kind in fields.items()) + ">"
 
 
-# All that is looked at, in one cast: what is not there, or of another type, is null.
+# All that is read, in one cast: what is not there, or of another type, is null.
 _EVENT = struct_type(
     dict.fromkeys(("op", "__op", "__deleted", "status"), "string")
     | dict.fromkeys(("before", "after"), "variant")
@@ -45,7 +45,7 @@ def unwrapped_events(rows: DataFrame, time: str) -> DataFrame:
     if time:
         rows = rows.withColumn("_dbz_value", _with_envelope(time))
         rows = rows.withColumn("_dbz_event", value.try_cast(_EVENT))
-    named = F.when(~_is_event(), parsed(event["key"]))
+    named = F.when(~_is_event(), parse_variant(event["key"]))
     # Of a topic that was dumped as a table, the key is a column of its own.
     has_key = "_key" in rows.columns
     rows = rows.withColumn("_dbz_key", F.coalesce(F.col("_key"), named) if has_key else named)
@@ -62,8 +62,8 @@ def unwrapped_events(rows: DataFrame, time: str) -> DataFrame:
         rows = rows.withColumn(
             "_dbz_value",
             F.when(F.col("_dbz_known"), value)
-            .when(inside, parsed(event["value"]))
-            .when(event["payload"].isNotNull(), parsed(event["payload"]))
+            .when(inside, parse_variant(event["value"]))
+            .when(event["payload"].isNotNull(), parse_variant(event["payload"]))
             .otherwise(value),
         )
         taken_off = F.when(F.col("_dbz_known"), event).otherwise(value.try_cast(_EVENT))
@@ -93,7 +93,7 @@ def _is_event() -> Column:
     return F.coalesce((event["op"].isNotNull() & images) | flattened, F.lit(False))
 
 
-def parsed(value: Column) -> Column:
+def parse_variant(value: Column) -> Column:
     """The JSON that a text holds; anything else as it is."""
     is_object = value.try_cast("struct<a:variant>").isNotNull()
     return F.when(is_object, value).otherwise(

@@ -53,7 +53,7 @@ class NewRows:
 
     `rows` are as in a SourceWindow, with `_deleted` where there may be deletes. `read` and
     `quarantined` count them; `stored` is what `before_commit` is to store. `identity` is the
-    column by which a good row is one that lies in quarantine, if it may be one.
+    column by which a good row is found in quarantine, if it may be there.
     """
 
     rows: DataFrame
@@ -130,7 +130,7 @@ class Detector(DayReading):
     def read_again(
         self, request: ReadRequest, frames: Frames, quarantined: DataFrame
     ) -> SourceWindow | None:
-        """The rows of the source that lie in quarantine, without those that were loaded since.
+        """The rows of the source that are in quarantine, without those that were loaded since.
 
         `quarantined` has their `_hash` and `_file`.
         """

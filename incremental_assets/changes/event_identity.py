@@ -27,7 +27,7 @@ def with_identity(
 
     That is the row's hash, and `stated`: what the log states of the event itself, its operation and
     its position. Where it has no position, its file counts as well. `_event` is the same,
-    where asked for also of good ones: an event that can be applied now may lie in quarantine.
+    where asked for also of good ones: an event that can be applied now may be in quarantine.
     """
     file = F.when(F.col(ORDER).isNull(), F.col("_file"))
     parts = [F.col(HASH).alias("row"), file.alias("file")]
@@ -43,8 +43,8 @@ def with_identity(
 def not_yet_quarantined(rows: DataFrame, state: TargetState) -> DataFrame:
     """The events without those that are quarantined and were so before; good ones are all there.
 
-    What an earlier version quarantined is there under the hash of its columns, which says too
-    little and is not asked: such an event is quarantined once more if it is read again.
+    What an earlier version quarantined is stored under the hash of its columns, which does not
+    identify it and is not compared: such an event is quarantined once more if it is read again.
     """
     is_whole = F.col(HASH).startswith(_EVENT) | F.col(HASH).startswith(LINE)
     known = state.quarantined(rows.sparkSession)

@@ -66,5 +66,5 @@ def _is_unchanged(file: FileLike, before: FileLike) -> bool:
         return False
     if file.tag:
         return file.tag == before.tag
-    # A store that tells neither a tag nor a time tells nothing: only the content does.
+    # Where the store has neither a tag nor a time, only the content can be compared.
     return file.modified != "" and file.modified == before.modified

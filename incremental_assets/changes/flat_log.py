@@ -11,7 +11,7 @@ from incremental_assets.changes.operations import Operation
 class FlatLog(Protocol):
     """The columns `operation` and `sequence` of a log, the words of its operations, and `time`.
 
-    `time` names the field that says when a row changed; "" for none.
+    `time` names the field with the moment of a row's change; "" for none.
     """
 
     @property

@@ -17,7 +17,7 @@ FINGERPRINT = "source"
 class Inspection:
     """What a source inspection found, compared with what the last load read.
 
-    `status` is `unknown` where only reading it tells. `files` are those of a log that will be read.
+    `status` is `unknown` until the source is read. `files` are those of a log that will be read.
     """
 
     status: SourceStatus
@@ -41,7 +41,7 @@ def inspect_by_fingerprint(request: ReadRequest, before: Position) -> Inspection
     if seen is None:
         why = f"batch {last.batch} did not note that it had read all of the source"
     elif seen != source.fingerprint:
-        why = f"the source has changed since batch {last.batch}; only reading it tells what is new"
+        why = f"the source has changed since batch {last.batch}; reading it shows what is new"
     else:
         why = f"a load takes {request.max_records} rows at most, and there may be more"
     return Inspection("unknown", why)

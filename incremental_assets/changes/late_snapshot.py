@@ -47,12 +47,12 @@ def late_changes(
     *,
     keyless: bool,
 ) -> NewRows | None:
-    """What a history lacks of a snapshot that stands for a moment before the last one.
+    """What an SCD2 table lacks of a snapshot of a moment before the last one.
 
     Both diffs are derived from the history itself: against what was valid until then, and of
     what was valid at the next snapshot against this one. What the next one lacked and kept, because
     its row was quarantined, counts as its own. Without history there is nothing to do: the last
-    snapshot says all that is true now. Raises SnapshotError where it would delete too much.
+    snapshot has all that is true now. Raises SnapshotError where it would delete too much.
     """
     state = request.state
     if not state.write.keeps_versions or state.last is None:
@@ -70,7 +70,7 @@ def late_changes(
     found = found.unionByName(_differing(now, later, changes, own, following))
     bad = snapshot.where(~is_good()).withColumn(DELETED, F.lit(False)).select(*found.columns)
     bad = frames.cache(unseen(bad, state.quarantined(frames.session)))
-    notes = [f"the snapshot of {at.isoformat()} came late and was put in its place"]
+    notes = [f"the snapshot of {at.isoformat()} came late; its changes were inserted"]
     if keyless:
         notes.append("rows without a readable key: no delete is derived from this snapshot")
     return NewRows(

@@ -59,7 +59,7 @@ def flat_events(
     """The events of a flat log: rows with operation and position in columns of their own."""
     known = request.state.known_types()
     rows = log.rows(frames, known)
-    if not own_types(rows) and known:  # lines alone, or none: the target tells the columns
+    if not own_types(rows) and known:  # lines alone, or none: the target has the columns
         words = dict.fromkeys((changes.operation, changes.sequence), StringType())
         nothing = {n: F.lit(None).cast(kind) for n, kind in (known | words).items()}
         rows = rows.withColumns(nothing)

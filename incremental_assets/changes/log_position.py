@@ -52,7 +52,7 @@ _DECIMAL = "decimal(38,0)"
 
 
 @dataclass(frozen=True, slots=True)
-class _PositionKind:
+class _PositionColumns:
     """A kind of position, in SQL: its number, and the two numbers within it.
 
     Column by column these few expressions would be five hundred calls to the JVM at each load.
@@ -77,32 +77,32 @@ class _PositionKind:
         return f"concat({_digits(self.first, self.digits_of_first)}, {second})"
 
 
-# In the order in which they are looked for.
-_POSITIONS: dict[PositionKind, _PositionKind] = {
-    "lsn": _PositionKind(order="_dbz_at.lsn", first="_dbz_log.nth", second="0"),
-    "binlog": _PositionKind(
+# In the order in which they are tried.
+_POSITIONS: dict[PositionKind, _PositionColumns] = {
+    "lsn": _PositionColumns(order="_dbz_at.lsn", first="_dbz_log.nth", second="0"),
+    "binlog": _PositionColumns(
         order="concat(CAST(_dbz_log.file AS string), lpad(CAST(_dbz_at.pos AS string), 20, '0'))",
         first="_dbz_at.row",
         second="_dbz_log.nth",
     ),
-    "commit_lsn": _PositionKind(
+    "commit_lsn": _PositionColumns(
         order="_dbz_log.commit_lsn",
         first="_dbz_log.change_lsn",
         second="_dbz_at.event_serial_no",
         digits_of_first=30,
     ),
-    "scn": _PositionKind(
+    "scn": _PositionColumns(
         order="coalesce(_dbz_at.commit_scn, _dbz_at.scn)",
         first="_dbz_at.scn",
         second="coalesce(_dbz_log.nth, _dbz_at.ssn)",
     ),
-    "oplog": _PositionKind(
+    "oplog": _PositionColumns(
         order="_dbz_at.source_ts_ms",
         first="_dbz_at.ord",
         second="_dbz_log.nth",
         needs=("_dbz_at.ord",),
     ),
-    "time": _PositionKind(
+    "time": _PositionColumns(
         order="coalesce(_dbz_log.changed, _dbz_log.seen)",
         first="_dbz_log.seen",
         second="_dbz_log.nth",

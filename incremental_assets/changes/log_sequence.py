@@ -42,7 +42,7 @@ _TIME = (
 def sequence_kind(column: Column, data_type: DataType = _TEXT) -> Column:
     """The kind of each value, as text; null for null and for what cannot be read.
 
-    One aggregate over a batch, `collect_set(sequence_kind(…))`, tells `settle_sequence_kind` all
+    One aggregate over a batch, `collect_set(sequence_kind(…))`, gives `settle_sequence_kind` all
     that it needs. Raises SourceError where values of the type do not order a log (a floating-point
     number is equal to its neighbours beyond 2^53).
     """

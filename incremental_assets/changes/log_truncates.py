@@ -2,7 +2,7 @@
 
 The ledger holds the position of the last one. A merge needs no other: older rows are
 deleted, and an earlier truncate does not touch newer ones. SCD2 needs them all, for each ended the
-versions that there were; they lie in its side table, and are read where an event is older than the
+versions that there were; they are in its side table, and are read where an event is older than the
 last one.
 """
 
@@ -119,8 +119,8 @@ def with_truncates(
         known = known_events(state.read(session), state.superseded(session), key, detector.order)
         deletes = deletes.unionByName(deletes_after(known, new.distinct(), key, detector.order))
     if history:
-        nobody = {name: F.lit(None).cast(rows.schema[name].dataType) for name in key}
-        deletes = deletes.unionByName(as_deletes(new.distinct().withColumns(nobody)))
+        no_key = {name: F.lit(None).cast(rows.schema[name].dataType) for name in key}
+        deletes = deletes.unionByName(as_deletes(new.distinct().withColumns(no_key)))
     deletes = deletes.withColumn(REASONS, F.array().cast("array<string>"))
     return good.unionByName(deletes, allowMissingColumns=True)
 

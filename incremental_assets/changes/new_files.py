@@ -61,7 +61,7 @@ def bounded(
 ) -> LogFiles:
     """No more than so many events, in whole files by their path; one with events at least.
 
-    They are counted in a pass of their own: how many a file holds, only reading it tells. Those of
+    They are counted in a pass of their own: how many a file has is known by reading it. Those of
     the files that are `passed` do not count. Of a Delta table's commits one is taken at a time.
     """
     if most is None or len(log.files) < 2:

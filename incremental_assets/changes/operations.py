@@ -15,11 +15,11 @@ from incremental_assets.errors import DefinitionError
 Operation = Literal["upsert", "delete", "truncate", "ignore"]
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 
-# A word stands here if one documented feed uses it and no other means something else by it.
+# A word is listed here if one documented feed uses it and no other means something else by it.
 # What is left out on purpose comes back as null and is seen, instead of being guessed:
 #   m               Debezium's message event, but "modified" elsewhere
 #   erase           Canal's DROP TABLE, but a deleted row elsewhere
-#   update-delete   Datastream's before image, which is also how it says that a key went away
+#   update-delete   Datastream's before image, which also records that a key went away
 #   1, 2, 3 …       every system counts differently (see SQL_SERVER_CDC)
 _MEANINGS: Mapping[Operation, frozenset[str]] = {
     "upsert": frozenset(

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets.changes.ranges import contiguous_ranges
 from incremental_assets.errors import SourceError
+from incremental_assets.plurals import counted
 
 Range = tuple[int, int]  # both ends included
 SHOWN = 5
@@ -47,7 +48,7 @@ class Progress:
 
     @property
     def waiting_since(self) -> datetime | None:
-        """When the gap was seen before which the watermark stands; None for none."""
+        """When the gap was seen before which the watermark stopped; None for none."""
         return self.waiting[0].since if self.waiting else None
 
 
@@ -72,7 +73,7 @@ class SequenceStep:
 def step(
     detector: GapPolicy, before: Progress, ranges: Iterable[Range], now: datetime, table: str
 ) -> SequenceStep:
-    """Decide how far to go, from the ranges of numbers that are there (both ends included).
+    """Decide how far to go, from the ranges of numbers that were read (both ends included).
 
     Raises SourceError for a gap where `on_gap` is `fail`.
     """
@@ -86,7 +87,7 @@ def step(
     if new_gaps and detector.on_gap == "fail":
         raise SourceError(
             f"{table}: {detector.column} has gaps: {_shown(new_gaps)}. Nothing was loaded; load "
-            "again when the rows are there, or let gaps pass with on_gap='report'."
+            "again when the rows have arrived, or let gaps pass with on_gap='report'."
         )
     stop: int | None = None
     waiting: list[Waiting] = []
@@ -110,7 +111,8 @@ def step(
     forgotten = remembered[: -detector.most_gaps] if detector.most_gaps else remembered
     if forgotten:
         notes.append(
-            f"{detector.column}: {len(forgotten)} old gaps are given up: {_shown(forgotten)}"
+            f"{detector.column}: {counted(len(forgotten), 'old gap')} no longer remembered: "
+            f"{_shown(forgotten)}"
         )
     high = top if above else before.high
     after = Progress(high, tuple(remembered[len(forgotten) :]), _few(waiting, detector.most_gaps))
@@ -130,7 +132,7 @@ def _first_seen(gaps: Sequence[Range], before: Sequence[Waiting], now: datetime)
 
 
 def _few(waiting: Sequence[Waiting], most: int) -> tuple[Waiting, ...]:
-    """At most so many: one, seen when the first of them was, stands for all further ones."""
+    """At most so many: one, seen when the first of them was, replaces all further ones."""
     if len(waiting) <= max(most, 1):
         return tuple(waiting)
     rest = waiting[max(most, 1) - 1 :]

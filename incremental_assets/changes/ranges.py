@@ -13,7 +13,7 @@ def contiguous_ranges(rows: DataFrame, column: str) -> tuple[list[tuple[int, int
     """The ranges, both ends included, and whether these are all of them.
 
     They are found inside blocks of a million numbers, so that no task sorts them all. Where there
-    are more than 10,000, one from the lowest to the highest number stands for them.
+    are more than 10,000, one from the lowest to the highest number replaces them.
     """
     numbers = rows.select(F.col(column).alias("n")).where("n IS NOT NULL").distinct()
     ranked = numbers.selectExpr(

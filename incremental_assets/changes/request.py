@@ -26,7 +26,7 @@ class ReadRequest:
     """One load of a target: its source as it was fixed, and what the target holds already.
 
     `start` is the watermark that the first load began above, `at` the moment that a
-    snapshot stands for (None: `now`), `snapshot` where the snapshot before it is stored. At most
+    snapshot was taken (None: `now`), `snapshot` where the snapshot before it is stored. At most
     `max_records` rows are read.
     """
 
@@ -44,9 +44,9 @@ class ReadRequest:
 
     @property
     def floor(self) -> str:
-        """Rows up to this watermark were in the target before, and which ones nobody knows.
+        """Rows up to this watermark were in the target before, and it is unknown which ones.
 
-        Where rows are merged, one that is read again takes its own place.
+        Where rows are merged, one that is read again replaces itself.
         """
         write = self.state.write
         return "" if write.by_key and not write.replaces_by_batch else self.start

@@ -44,7 +44,7 @@ def own_types(rows: DataFrame) -> dict[str, DataType]:
 def require_no_lines(request: ReadRequest, rows: DataFrame) -> None:
     """Raise SourceError for a source without a column that holds lines nevertheless.
 
-    Otherwise it would look like one in which nothing is new.
+    Otherwise it would seem to have nothing new.
     """
     line = next(iter(rows.select("_raw").limit(1).collect()), None)
     if line is not None:
@@ -58,13 +58,13 @@ def require_no_lines(request: ReadRequest, rows: DataFrame) -> None:
 def require_columns(
     request: ReadRequest, own: Mapping[str, DataType], needed: Collection[str]
 ) -> None:
-    """Raise SourceError for a column that is missing, reserved, or there twice."""
+    """Raise SourceError for a column that is missing, reserved, or duplicated."""
     source = f"{request.name}: the source {request.source.path}"
     missing = sorted(set(needed) - set(own))
     if missing:
         raise SourceError(
             f"{source} has no column {', '.join(map(repr, missing))}; it has {sorted(own)}. "
-            "Nothing was loaded; name a column that is there."
+            "Nothing was loaded; name a column that it has."
         )
     validity = request.state.write.validity
     clash = sorted(name for name in own if name.lower() in validity or is_reserved(name))

@@ -36,7 +36,7 @@ class TargetState:
     `columns` are those of its table, `version` its Delta version (None before the first load).
     `last` is the last committed batch, `moments` the watermarks of all of them, and `files` what
     was read of a change log's files. `filled_by` is the key that the table is filled by, if it
-    says so, and `start` the watermark that its first load began above.
+    is recorded, and `start` the watermark that its first load began above.
     """
 
     name: str
@@ -91,8 +91,8 @@ class TargetState:
         asked = list(self.key) or "none"
         raise DefinitionError(
             f"{self.name}: the target {self.path} is filled by the primary_key "
-            f"{list(self.filled_by)}, and is now to be loaded by {asked}: a row would take the "
-            "place of rows that are others, or be added to its own. Nothing was loaded. Load it "
+            f"{list(self.filled_by)}, and is now to be loaded by {asked}: a row would "
+            "replace other rows, or be added to its own. Nothing was loaded. Load it "
             f"by {list(self.filled_by)}, or load by the other key into a target of its own."
         )
 

@@ -47,7 +47,7 @@ def checked(column: str, before: Any, after: Any, seen: Seen) -> Any:
     if after is None or (before is not None and after < before) or after > most:
         raise WatermarkError(
             f"The watermark of {column} was {before} and the highest value read is {most}; its own "
-            f"function gave {after}. It may lie anywhere from {before} to {most}. Nothing was "
+            f"function gave {after}. It may be anything from {before} to {most}. Nothing was "
             "loaded; correct the function."
         )
     return after
@@ -83,7 +83,7 @@ def instant_at(micros: int) -> datetime:
     """The instant so many microseconds after 1970, in UTC.
 
     Instants are collected as numbers: Spark would give them in this process's own time zone. It
-    knows years before 1 and after 9999 as well; the first or the last instant stands for these.
+    knows years before 1 and after 9999 as well; the first or the last instant is taken for these.
     """
     try:
         return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)

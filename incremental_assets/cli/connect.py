@@ -16,7 +16,7 @@ from incremental_assets.cli.output import ERR
 from incremental_assets.errors import CommandError
 from incremental_assets.settings import Settings
 
-_BY_SIGNAL = 128  # how shells tell the status of a command that a signal ended
+_BY_SIGNAL = 128  # how shells report the status of a command that a signal ended
 
 
 @main.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -45,7 +45,7 @@ def connect(words: tuple[str, ...]) -> None:
 def _run(words: Sequence[str], environment: dict[str, str]) -> int:
     """Run a command to its end, and give its exit status.
 
-    A Ctrl-C in the terminal is the command's own: whoever runs it waits for its end.
+    A Ctrl-C in the terminal is the command's own: this process waits for its end.
     """
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:

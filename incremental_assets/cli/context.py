@@ -56,7 +56,7 @@ def lazy_spark(settings: Settings) -> Callable[[], SparkSession]:
         def start() -> None:
             try:
                 started.set_result(start_session(settings))
-            except BaseException as error:  # noqa: BLE001 - a thread has nobody to raise it to
+            except BaseException as error:  # noqa: BLE001 - a thread has no caller to raise it to
                 started.set_exception(error)
 
         # In the main thread PySpark would answer the interrupt itself, amid a call to Java.

@@ -24,10 +24,10 @@ def gate() -> None:
 @REASON
 @JSON_OBJECT
 def gate_accept(name: str, day: str, reason: str, *, as_json: bool) -> None:
-    """Accept a day's held batch, once: its rules on days are waived.
+    """Accept a day's held batch, once: its rules on days do not hold it.
 
     The next run of the day publishes it. Rows in quarantine stay there. If the input changes
-    before, the day is judged again.
+    before that run, the gate judges the day as usual.
     """
     from incremental_assets.operations.accept import accept
 

@@ -84,7 +84,7 @@ def ledger() -> None:
 def ledger_rebuild(names: tuple[str, ...], *, yes: bool, as_json: bool) -> None:
     """Rebuild the ledger from the logs of these tables, or of all, where it was lost or is older.
 
-    The logs tell which days were published, and not what was read for them: the next run loads all
+    The logs show which days were published, and not what was read for them: the next run loads all
     of that again and replaces the rows. No row is removed before that. The old ledger is kept next
     to the new one; manual decisions (accepted, dropped, rewound) are only in the old one.
     """

@@ -14,6 +14,7 @@ from incremental_assets.cli.group import main
 from incremental_assets.cli.options import DAYS, JSON, NAMES, asked_days
 from incremental_assets.cli.output import OUT, bad, log, show
 from incremental_assets.days import named
+from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
 
 
@@ -64,7 +65,8 @@ def maintain(
     found = pl.DataFrame(rows, infer_schema_length=None)
     show(found, title, as_json=as_json, can_lack=("seconds", "checkpoint", "expired", "removed"))
     if done.ledger_files and not as_json:
-        OUT.print("ledger: {} files, now {}".format(*done.ledger_files))
+        before, after = done.ledger_files
+        OUT.print(f"ledger: {counted(before, 'file')}, now {after}")
     for line in done.failed:
         bad("failed", line)
     if done.failed:

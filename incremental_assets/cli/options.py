@@ -47,7 +47,11 @@ RULE = click.option(
 )
 JSON = click.option("--json", "as_json", is_flag=True, help="A JSON array instead of a table.")
 REASON = click.option(
-    "--reason", "--why", "reason", required=True, help="Why; the ledger keeps it with your name."
+    "--reason",
+    "--why",
+    "reason",
+    required=True,
+    help="The reason; the ledger records it with your name.",
 )
 YES = click.option("--yes", is_flag=True, help="Do not ask.")
 JSON_OBJECT = click.option("--json", "as_json", is_flag=True, help="A JSON object, for a program.")

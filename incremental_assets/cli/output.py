@@ -34,7 +34,7 @@ class _Output(Screen):
 def _refused_if_full() -> Iterator[None]:
     try:
         yield
-    except BrokenPipeError:  # whoever read it has read enough
+    except BrokenPipeError:  # the reader has read enough
         raise
     except OSError as error:
         # Python would try once more when it ends.
@@ -82,7 +82,8 @@ def show_on(screen: Screen, rows: pl.DataFrame, title: str, can_lack: Sequence[s
         left_out = []
         _show_records(screen, rows, title)
     if left_out:
-        screen.print(f"Left out for want of room: {', '.join(left_out)}.", soft_wrap=True)
+        left = ", ".join(left_out)
+        screen.print(f"The screen is too narrow for: {left}.", soft_wrap=True)
 
 
 def _least(column: pl.Series) -> int:

@@ -36,7 +36,7 @@ _RECORD: dict[str, pl.DataType | type[pl.DataType]] = {
     "windows": pl.List(_WINDOW),
     "files": pl.Int64,
     "rows": pl.Int64,
-    "about": pl.Boolean,
+    "is_estimate": pl.Boolean,
     "bytes": pl.Int64,
     "seconds": pl.Float64,
     "reason": pl.String,
@@ -57,7 +57,7 @@ def plan(names: tuple[str, ...], span: str | None, limit: int, *, as_json: bool)
 
     Needs no Spark and changes nothing. `~` marks what is estimated; `reads` are files, or the
     batches of a table after the first number up to the second one. With --json all rows, with
-    numbers, and with what may follow that only reading tells.
+    numbers, and with what may follow and is known only by reading.
     """
     settings, now = Settings.from_environment(), datetime.now(UTC)
     days = asked_days(span)
@@ -95,20 +95,20 @@ def _planned(day: PlannedDay) -> dict[str, Any]:
 
 def _skipped(left: Skipped) -> dict[str, Any]:
     values = {"table": left.table, "day": left.first, "last_day": left.last, "mode": "skip"}
-    none = {"windows": [], "may_follow": [], "files": 0, "about": False, "unknown": ""}
+    none = {"windows": [], "may_follow": [], "files": 0, "is_estimate": False, "unknown": ""}
     return dict.fromkeys(_RECORD) | none | values | {"reason": left.reason}
 
 
 def _line(day: PlannedDay) -> dict[str, Any]:
-    about = "~" if day.about else ""
+    tilde = "~" if day.is_estimate else ""
     return {
         "run": day.run,
         "table": day.table,
         "day": str(day.day),
         "mode": day.mode,
         "reads": _reads(day),
-        "rows": "" if day.rows is None else f"{about}{day.rows:,}",
-        "bytes": "" if day.bytes is None else f"{about if not day.files else ''}{_size(day.bytes)}",
+        "rows": "" if day.rows is None else f"{tilde}{day.rows:,}",
+        "bytes": "" if day.bytes is None else f"{tilde if not day.files else ''}{_size(day.bytes)}",
         "seconds": None if day.seconds is None else round(day.seconds, 1),
         "reason": day.reason,
     }

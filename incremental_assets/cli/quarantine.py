@@ -105,7 +105,7 @@ def quarantine_replay(name: str, span: str | None, rule: str | None, *, as_json:
 def quarantine_drop(
     name: str, span: str | None, rule: str | None, reason: str, *, yes: bool, as_json: bool
 ) -> None:
-    """Take rows out of quarantine for good. Bronze keeps them as they landed."""
+    """Drop rows from quarantine for good. Bronze keeps them as they landed."""
     from incremental_assets.operations.quarantined import QuarantineFilter, days_in_quarantine, drop
 
     table, lakehouse = lakehouse_and_table(name)

@@ -57,7 +57,7 @@ def verify(name: str, span: str | None, scratch: str | None, *, as_json: bool) -
         if was_interrupted():
             raise
         bad("Error:", str(error))
-        sys.exit(_NOT_DONE)  # 1 would say that rows differ
+        sys.exit(_NOT_DONE)  # 1 would mean that rows differ
     if not found.rebuilt:
         sys.exit(_NOT_DONE)
     if not found.equal:
@@ -119,7 +119,7 @@ def _verdict(found: Verified) -> Text:
     what = f"{found.table} at version {found.version} (batch {found.batch})"
     done = f"{counted(found.rows.rows, 'row')}{quarantined} in {found.seconds:.0f} s"
     if not found.rebuilt:
-        verdict = f"of {what}: no day of it could be."
+        verdict = f"of {what}: no day of it can be rebuilt."
         return labelled("Nothing was compared", "bold yellow", verdict)
     if found.equal:
         verdict = f"{what} is what a full rebuild makes of it; {done}."

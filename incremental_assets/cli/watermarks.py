@@ -124,8 +124,8 @@ def watermarks_history(name: str, span: str | None, limit: int, *, as_json: bool
 
 def _watermark(history: TableHistory) -> str:
     """The watermark of the newest batch that has one; a rewind may have lowered it to none."""
-    marked = (e for e in history.newest_first() if e.high or e.kind == "rewind")
-    return next((entry.high for entry in marked), "")
+    candidates = (e for e in history.newest_first() if e.high or e.kind == "rewind")
+    return next((entry.high for entry in candidates), "")
 
 
 def _windows(entry: Entry) -> list[tuple[str, str, str]]:
@@ -188,14 +188,16 @@ def watermarks_rewind(
 @NAMES
 @JSON
 def watermarks_compare(names: tuple[str, ...], *, as_json: bool) -> None:
-    """How far each table has read, and how far its source reaches.
+    """How far each table has read, and how far its source has data.
 
     Reads listings, logs and statistics; of a source with a timestamp or a sequence, the highest
     value of that column.
     """
-    from incremental_assets.operations.compare import compare
+    from incremental_assets.operations.compare import compare_with_source
 
     settings = Settings.from_environment()
-    found = compare(tables_named(names), ledger_view(settings), settings, datetime.now(UTC))
+    found = compare_with_source(
+        tables_named(names), ledger_view(settings), settings, datetime.now(UTC)
+    )
     rows = pl.DataFrame([asdict(each) for each in found], schema=_COMPARED)
     show(rows, "Watermarks and sources", as_json=as_json)

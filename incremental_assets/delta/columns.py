@@ -13,7 +13,7 @@ LINEAGE = ("_landing_day", "_file")
 _RESERVED = frozenset(
     {ORDER, WITHIN, HASH, BATCH, TABLE, CHANGED_AT, DELETED, WHY, OPERATION, REASONS, *LINEAGE}
     | {"_raw", "_unreadable", "_known", "_copy", "_metadata", "_nth", "_times", "_line", "_at"}
-    # What a change is found by and put in its place.
+    # What changes are detected and replaced by.
     | {"_all", "_change", "_event", "_key", "_op_word", "_position", "_position_kind", "_reason"}
     | {"_row", "_snapshot", "_truncate", "_truncated_at", "_marker", "_there", "_first", "_last"}
     | {"_payload", "_undeclared", "_absent", "_names", "_texts", "_details"}

@@ -1,10 +1,10 @@
 """Compaction: the small files of a partition become one; they are staged, and committed at once.
 
-Not by Spark's `OPTIMIZE`: that reads, writes and commits in one go, so whoever wants to load the
-table would wait for all of it, or fail; and on a local disk Delta's own commit excludes no other
-process. Here the files are staged while loads go on. The commit takes milliseconds and leaves out
-partitions of which a file has been replaced meanwhile. It says of every file that no data changed,
-so nothing that reads the log takes it for new data.
+Not by Spark's `OPTIMIZE`: that reads, writes and commits in one go, so a load of the table would
+wait for all of it, or fail; and on a local disk Delta's own commit excludes no other process. Here
+the files are staged while loads go on. The commit takes milliseconds and leaves out partitions of
+which a file has been replaced meanwhile. It records of every file that no data changed, so nothing
+that reads the log takes it for new data.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class CompactionGroup:
 def compaction_groups(
     table: TableFiles, limits: CompactionLimits, keep: Callable[[DataFile], bool] = every_file
 ) -> list[CompactionGroup]:
-    """What a version of a table is compacted to, by partition; `keep` names the files to look at.
+    """What a version of a table is compacted to, by partition; `keep` names the files to consider.
 
     Files of neighbouring batches are put together, so that the bounds of `_batch`, by which
     readers skip files, stay narrow.
@@ -104,7 +104,7 @@ def stage_compaction(
         discard(staged)
         raise LakeError(
             f"{table.path}: {wanted} rows became {counted} when their files were compacted. "
-            "Nothing was committed; look whether somebody wrote the table's files by hand."
+            "Nothing was committed; check whether the table's files were written by hand."
         )
     return staged
 

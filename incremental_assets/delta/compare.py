@@ -23,7 +23,7 @@ def differing_rows(
 ) -> DataFrame:
     """The rows, by these columns, that one of the versions has more of than the other.
 
-    Rows that a rewritten file carries forward are on both sides, and cancel out. Equal rows are
+    Rows carried forward to a rewritten file are on both sides, and cancel out. Equal rows are
     counted: of three where there are two now, one differs. `keep` selects the files to compare.
     """
     old = [file for file in only_in(before, after) if keep(file)]

@@ -75,8 +75,8 @@ def _rows(path: str, file: DataFile) -> pa.Table:
             return pq.read_table(stream, partitioning=None)
     except (OSError, pa.ArrowException) as error:
         raise LakeError(
-            f"{path}/{file.path} cannot be read: {error}. Look at the disk or the store; if the "
-            "file is gone or broken, restore it, or drop the table if nobody needs its rows."
+            f"{path}/{file.path} cannot be read: {error}. Check the disk or the store; if the "
+            "file is gone or broken, restore it, or drop the table if its rows are not needed."
         ) from error
 
 

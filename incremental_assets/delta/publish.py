@@ -33,13 +33,13 @@ def publish(
     replaced_by: tuple[str, Collection[Any]] | None = None,
     searched_files: Collection[str] | None = None,
 ) -> None:
-    """Make the staged files part of the table, in place of others.
+    """Make the staged files part of the table, instead of those that they replace.
 
     Removed are all files of `replaced_days`, `replaced_files` (paths as the log has them), and the
     files of the partitions that `replaced_by` names: a column, and values of it. `searched_files`
     are all the files in which keys were looked up: a file that is not among them may hold one of
     the keys. New columns are added to the table. Raises ConflictError, and publishes nothing, if
-    the transaction number was used or fenced meanwhile, or if somebody else replaced such a file;
+    the transaction number was used or fenced meanwhile, or if another program replaced such a file;
     LakeError for a table with Delta's change data feed.
     """
 
@@ -90,8 +90,9 @@ def _require_known(
     unknown = sorted(active_paths(table) - set(searched_files))
     if unknown:
         raise ConflictError(
-            f"{table.table_uri}: somebody else wrote {unknown[0]} while batch {transaction.number} "
-            f"of {transaction.app_id} was being merged. Nothing was published; run again."
+            f"{table.table_uri}: another program wrote {unknown[0]} while batch "
+            f"{transaction.number} of {transaction.app_id} was being merged. Nothing was "
+            "published; run again."
         )
 
 
@@ -109,7 +110,7 @@ def _removed(
     missing = set(files) - set(paths)
     if missing:
         raise ConflictError(
-            f"{table.table_uri}: {min(missing)} was replaced by somebody else (by OPTIMIZE, for "
+            f"{table.table_uri}: {min(missing)} was replaced by another program (by OPTIMIZE, for "
             "example) while it was being rewritten. Nothing was published; run again."
         )
     found = []

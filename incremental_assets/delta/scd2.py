@@ -49,7 +49,7 @@ class Versions:
 
     @property
     def identity(self) -> tuple[str, ...]:
-        """What tells one change from every other."""
+        """The columns that identify a change."""
         return (*self.key, *self.order)
 
 
@@ -88,14 +88,14 @@ def merge_scd2(
     )
     derived = frames.cache(_derived(events, versions))
     hidden = F.expr("NOT _visible AND NOT _in_side AND NOT _void")
-    nobody = F.expr(" OR ".join(f"{name} IS NULL" for name in _columns(versions.key)))
+    no_key = F.expr(" OR ".join(f"{name} IS NULL" for name in _columns(versions.key)))
     counts = (
         derived.groupBy(FILE, "_visible", "_in_table", "_same")
         .agg(
             F.count(F.lit(1)).alias("rows"),
             F.count_if(hidden).alias("hidden"),
             F.count_if(hidden & F.col("_ends")).alias("ends"),
-            F.count_if(nobody & F.col("_in_table")).alias("nobody"),
+            F.count_if(no_key & F.col("_in_table")).alias("no_key"),
         )
         .collect()
     )
@@ -103,9 +103,9 @@ def merge_scd2(
     if any(row["hidden"] for row in counts):
         shows_none = derived.where(hidden).drop(*VALIDITY, *_FLAGS, *_DERIVED)
     changed = {r[FILE] for r in counts if r["_in_table"] and not r["_same"]}
-    if present is not None and any(row["nobody"] for row in counts):
+    if present is not None and any(row["no_key"] for row in counts):
         # An earlier release let nulls in, again with each delivery: equal rows in many files.
-        changed |= {r[FILE] for r in present.where(nobody).select(FILE).distinct().collect()}
+        changed |= {r[FILE] for r in present.where(no_key).select(FILE).distinct().collect()}
     touched = files_named(path, table.files, changed)
     own = [name for name in derived.columns if name not in (*_FLAGS, *_DERIVED, DELETED, WHY)]
     new = derived.where("_visible AND NOT _same").select(*_columns(own))

@@ -88,8 +88,8 @@ def abandon_side_rows(
 ) -> None:
     """Drop the rows of an abandoned batch.
 
-    `own` are columns, with values, that tell its rows from those of other loads with the same batch
-    number. Its writer may still be alive, so its number is fenced here, too, before the drop.
+    `own` are columns, with values, that separate its rows from those of other loads with the same
+    batch number. Its writer may still be alive, so its number is fenced here, too, before the drop.
     """
     if open_table(path) is None:
         return

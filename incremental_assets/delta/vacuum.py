@@ -26,7 +26,7 @@ from incremental_assets.errors import LakeError
 from incremental_assets.retries import retried
 from incremental_assets.storage import StoredFile, files_below, open_file, prune, remove, write_file
 
-# A load stages its files before it publishes them; loads under way are considered besides.
+# A load stages its files before it publishes them; loads in progress are considered, too.
 STAGED_BEFORE = timedelta(days=1)
 # Has the number of the first version whose files are complete.
 _MARKER = "_whole_from.json"
@@ -48,8 +48,8 @@ def unreferenced(path: str, since: datetime) -> list[StoredFile]:
         needed |= active_paths(DeltaTable(path))  # last: with what was published until now
     except (DeltaError, OSError) as error:
         raise LakeError(
-            f"{path}: its log does not tell which files are needed ({error}). None was removed; "
-            "look whether its log was cut by hand."
+            f"{path}: its log does not show which files are needed ({error}). None was removed; "
+            "check whether its log was cut by hand."
         ) from error
     return [
         file
@@ -103,7 +103,7 @@ def first_complete_version(path: str) -> int:
 def announce_removal(path: str, version: int) -> None:
     """Note that files of versions before this one are about to be removed.
 
-    This comes before running loads are looked up: so a load is either found there, or reads this.
+    This comes before running loads are listed: so a load is either found there, or reads this.
     """
     if version > first_complete_version(path):
         write_file(f"{path}/{_MARKER}", json.dumps({"version": version}).encode())
@@ -131,9 +131,9 @@ def _is_hidden(name: str) -> bool:
 
 
 def _is_data(path: str) -> bool:
-    """Parquet and its checksums, also where Spark was killed before it put them in their place.
+    """Parquet and its checksums, also where Spark was killed before it renamed them.
 
-    Files of another kind, a deletion vector, say, are referred to in other ways.
+    Files of another kind, such as deletion vectors, are referred to in other ways.
     """
     return path.endswith((".parquet", ".parquet.crc"))
 

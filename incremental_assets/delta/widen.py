@@ -104,7 +104,7 @@ def _rewrite(session: SparkSession, path: str, types: Mapping[str, str]) -> None
         )
     except CommitFailedError as error:
         raise ConflictError(
-            f"{path}: somebody else wrote while its columns were widened. Nothing was published; "
+            f"{path}: another program wrote while its columns were widened. Nothing was published; "
             "run again."
         ) from error
     except (DeltaError, OSError) as error:

@@ -77,7 +77,7 @@ class Batch:
 
     @property
     def quarantine_path(self) -> str:
-        """Where the rows lie that the table's gate quarantined."""
+        """The path of the rows that the table's gate quarantined."""
         return quarantine_path(self.settings, self.table)
 
     @cached_property
@@ -105,11 +105,11 @@ class Batch:
         return [self.work.bytes, *(bytes_of(f"{lake}/{name}", days) for name, days in looked_up)]
 
     def accepting(self, results: Sequence[RuleResult], *days: date) -> list[RuleResult]:
-        """The results, with those as warnings that somebody accepted for all of these days."""
-        waived = frozenset.intersection(*(self.work.days[day].waived for day in days))
+        """The results; those that were accepted for all of these days are warnings."""
+        accepted = frozenset.intersection(*(self.work.days[day].accepted for day in days))
         return [
             replace(r, severity="warn", found=f"{r.found} (accepted)")
-            if r.rule in waived and not r.passed
+            if r.rule in accepted and not r.passed
             else r
             for r in results
         ]
@@ -122,7 +122,7 @@ class Batch:
     def commit(self) -> Commit:
         """The commit that the batch made.
 
-        Raises ConflictError if the write was skipped: somebody settled the batch meanwhile.
+        Raises ConflictError if the write was skipped: another run settled the batch meanwhile.
         """
         found = find_commit(self.path, self.table.name, self.number)
         if found is None or found.note.get("fence"):
@@ -152,7 +152,7 @@ class Outcome:
 
 
 def quarantine_path(settings: Settings, table: Table) -> str:
-    """Where the rows lie that a table's gate quarantined."""
+    """The path of the rows that a table's gate quarantined."""
     return f"{settings.lake}/quarantine/{table.name.replace('/', '_')}"
 
 
@@ -209,7 +209,7 @@ def verdict(results: Sequence[RuleResult]) -> dict[str, Any]:
 
 
 def note(number: int, outcomes: Sequence[Entry]) -> str:
-    """The note that a commit carries."""
+    """The note of a commit."""
     days = {
         str(e.day): {name: getattr(e, name) for name in _NOTED}
         | {name: getattr(e, name) for name in _NOTED_IF_ANY if getattr(e, name)}

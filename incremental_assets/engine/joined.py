@@ -112,7 +112,7 @@ def _changed_facts(session: SparkSession, batch: Batch) -> DataFrame:
     for index, read, days in lookups:
         of_these = f"dt IN ({sql_days(days)})"
         keys = _changed_keys(session, batch, index, read)
-        if keys is None:  # nobody knows which, so all of them
+        if keys is None:  # it is unknown which, so all of them
             conditions.append(of_these)
             continue
         flag = f"_changed_{index}"

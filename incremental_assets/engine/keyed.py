@@ -59,7 +59,7 @@ class KeyedBatch(DayBatch[_Computed]):
     """Finds changed keys by comparing versions of the upstream, and recomputes their rows.
 
     The versions are the one that the table has read and the one of now; of both, only files that
-    the other has not are read. A key's rows may lie on days that are not of the batch: those days
+    the other has not are read. A key's rows may be on days that are not of the batch: those days
     were loaded before, and are corrected in the same commit.
     """
 

@@ -1,12 +1,12 @@
 """One load: claim, read, gate, write, record, in this order only. Knows nothing of Dagster.
 
-Days of a table are claimed before they are read: whoever publishes what this load looks up must see
-the claim. A loader's target, which has one scope and no days, is claimed at its first write: only
-reading tells what is new, and a load that finds nothing leaves no trace. The claim is refused if
-anybody else claimed a batch meanwhile, so what was read is what is loaded.
+Days of a table are claimed before they are read: a load that publishes what this one looks up must
+see the claim. A loader's target, which has one scope and no days, is claimed at its first write:
+what is new is known by reading, and a load that finds nothing leaves no trace. The claim is refused
+if another run claimed a batch meanwhile, so what was read is what is loaded.
 
 Durable in this order: the claim, quarantine and side tables, the commit, the record. A load that
-dies between any two of them is settled by the next one: the commit tells the outcome, or a fence
+dies between any two of them is settled by the next one: the commit has the outcome, or a fence
 makes it impossible.
 """
 
@@ -37,7 +37,7 @@ class Steps(ABC, Generic[R, G, O]):
 
     @abstractmethod
     def claim(self) -> None:
-        """Write the next number to the ledger. Raises ConflictError if somebody else did."""
+        """Write the next number to the ledger. Raises ConflictError if another run did."""
 
     @abstractmethod
     def read(self, frames: Frames) -> R | None:

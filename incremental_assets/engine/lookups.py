@@ -55,9 +55,9 @@ def affected_days(
 
 
 def looked_up_versions(table: Table, lake: str) -> Mapping[str, int]:
-    """The newest version of each table that a table looks up, as the tables' own logs tell it.
+    """The newest version of each table that a table looks up, by the tables' own logs.
 
-    A table whose first batch is published but not recorded yet is there as well.
+    A table whose first batch is published but not recorded yet is included.
     """
     found = {}
     for read in table.upstreams:

@@ -1,6 +1,6 @@
 """Outdated rows in quarantine, by the ledger; and removing them.
 
-A row counts until a later batch judges its window again, or somebody drops it; those of an
+A row counts until a later batch judges its window again, or a manual decision drops it; those of an
 abandoned batch never do. Outdated rows are removed after that is recorded, and no result depends on
 the removal: readers of the quarantine leave them out.
 """
@@ -72,7 +72,7 @@ def in_quarantine(
     return quarantine.without_outdated(rows, quarantine.remaining(path, outdated))
 
 
-def tidy(
+def remove_outdated(
     path: str,
     name: str,
     outcomes: Iterable[Entry],

@@ -29,7 +29,7 @@ def put_in_quarantine(
     if schema is not None:
         rows = with_details(rows.where("size(_reasons) > 0"), schema)
     stored = quarantine.as_stored(rows, batch.number, batch.now)
-    again = judged_again(batch.view.table(batch.table.name), entries)
+    again = first_reevaluated(batch.view.table(batch.table.name), entries)
     known = in_quarantine(session, batch, set(again)) if again else None
     if known is not None:
         windows = [
@@ -40,8 +40,8 @@ def put_in_quarantine(
     quarantine.put(stored, batch.quarantine_path, batch.table.name, batch.number)
 
 
-def judged_again(history: TableHistory, entries: Sequence[Entry]) -> Mapping[date, int]:
-    """The days whose quarantined rows are judged again, each with the first of their batches.
+def first_reevaluated(history: TableHistory, entries: Sequence[Entry]) -> Mapping[date, int]:
+    """The days whose quarantined rows are re-evaluated, each with the first of their batches.
 
     An advance replaces held batches over the same window, a rebuild or a replay all earlier ones.
     """

@@ -48,7 +48,7 @@ class _Tried:
 
 @dataclass(frozen=True)
 class ReplayBatch(DayBatch[tuple[_Tried, ...]]):
-    """Reads from bronze the rows that lie in quarantine: all, or those with one `reason`.
+    """Reads from bronze the rows that are in quarantine: all, or those with one `reason`.
 
     Rows that pass are merged like late data. The batch puts the rows that stay into quarantine
     again, under its own number, and its commit decides: before it nothing has left quarantine,

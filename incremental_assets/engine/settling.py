@@ -1,6 +1,6 @@
 """Settling a batch that a dead run left: its outcome is read from the log, or it is rolled back.
 
-The same for a table's days and for a loader's target; they differ in where their parts lie.
+The same for a table's days and for a loader's target; they differ in where their parts are stored.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from incremental_assets.delta.side_table import (
 )
 from incremental_assets.delta.stage import discard_batch
 from incremental_assets.engine.batch import BatchKind, quarantine_path
-from incremental_assets.engine.outdated import outcomes_of, tidy
+from incremental_assets.engine.outdated import outcomes_of, remove_outdated
 from incremental_assets.engine.target import TargetTable
 from incremental_assets.ledger.consistency import LogState, require_own_commit
 from incremental_assets.ledger.entry import Entry, Touched
@@ -40,7 +40,7 @@ from incremental_assets.table import Table
 class Settling(ABC):
     """Settles the batches of the load `name` by the log of the table at `path`.
 
-    `remedy` tells what to do where the ledger and the table are inconsistent.
+    `remedy` is what to do where the ledger and the table are inconsistent.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Settling(ABC):
 
     @abstractmethod
     def log_state(self) -> LogState:
-        """Where the table stands by its own log."""
+        """The state of the table by its own log."""
 
     @abstractmethod
     def committed(self, claims: Sequence[Entry], commit: Commit) -> Sequence[Entry]:
@@ -61,7 +61,7 @@ class Settling(ABC):
 
     @abstractmethod
     def roll_back(self, batch: int) -> None:
-        """Take back what a fenced batch wrote besides its side rows and staged files."""
+        """Take back what a fenced batch wrote, other than its side rows and staged files."""
 
     def abandoned(self, claim: Entry) -> Entry:
         """The outcome of an abandoned claim."""
@@ -83,7 +83,7 @@ class Settling(ABC):
         return [replace(e, why=f"{e.why} (settled)".strip()) for e in entries]
 
     def fence(self, batch: int) -> bool:
-        """Make the batch impossible; False if somebody committed first."""
+        """Make the batch impossible; False if its writer committed first."""
         if open_table(self.path) is not None and not put_fence(self.path, self.name, batch):
             return False
         self._abandon(batch)
@@ -120,7 +120,7 @@ class TableSettling(Settling):
         return (
             "Restore the ledger and the table as they were at one time; or "
             f"`incremental-assets ledger rebuild {self.table.name}` rebuilds the ledger from "
-            f"what the table's log says. {A_MISSING_TABLE}"
+            f"what the table's log has. {A_MISSING_TABLE}"
         )
 
     def log_state(self) -> LogState:
@@ -141,12 +141,12 @@ class TableSettling(Settling):
         with cleanup(f"{self.name}: files that batch {batch} had staged", self.log):
             quarantine.discard(path, self.name, batch)
 
-    def tidy(self, view: LedgerView) -> None:
+    def remove_outdated(self, view: LedgerView) -> None:
         """Remove the rows in quarantine that are outdated by the recorded outcomes."""
         path = quarantine_path(self.settings, self.table)
         if self.settled:
             outcomes = outcomes_of(view.table(self.name), self.settled)
-            tidy(path, self.name, outcomes, self.settled, self.log)
+            remove_outdated(path, self.name, outcomes, self.settled, self.log)
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,6 @@ def as_it_was_read(
 
 
 def version_read(view: LedgerView, upstream: str, low: int) -> int | None:
-    """The version of an upstream when its batch `low` was the last one; None if nobody knows."""
+    """The version of an upstream when its batch `low` was the last one; None if it is unknown."""
     entries = view.table(upstream).newest_first(up_to=low)
     return next((e.target_version for e in entries if e.target_version), None)

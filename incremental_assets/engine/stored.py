@@ -34,6 +34,7 @@ from incremental_assets.engine.volume import RowsBefore, added_up, judges_volume
 from incremental_assets.errors import IncrementalAssetsError, SourceError, WatermarkError
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import Entry
+from incremental_assets.plurals import counted
 from incremental_assets.quality.judge import RuleResult, judge_day
 from incremental_assets.quality.rules import DayCounts
 from incremental_assets.sources.row_fingerprints import rows_in
@@ -50,7 +51,7 @@ class _New:
 
 
 class StoredBatch(BatchKind[_New]):
-    """Appends what the source has for the days and the table has not, told apart by a row's hash.
+    """Appends what the source has for the days and the table has not, identified by a row's hash.
 
     A day's watermark bounds what is read again; within that, only a row that equals one of the
     table is known. Rows without a day of their own, and those of a day to come, are today's.
@@ -99,8 +100,8 @@ class StoredBatch(BatchKind[_New]):
             return None
         names = ", ".join(file.path for file in missing[:5])
         return SourceError(
-            f"{batch.table.name}: {len(missing)} files of {fixed.path} vanished or changed while "
-            f"they were read: {names}. Nothing was loaded; run again."
+            f"{batch.table.name}: {counted(len(missing), 'file')} of {fixed.path} vanished or "
+            f"changed during the load: {names}. Nothing was loaded; run again."
         )
 
 
@@ -269,5 +270,5 @@ def _notes(
     notes += changes.passed_over_notes(_passed_over(batch, days))
     odd = sum(found.unreadable for found in days.values())
     if odd:
-        notes.append(f"{odd} rows were quarantined: their {changes.positioned_by} cannot be read")
+        notes.append(f"{counted(odd, 'row')} quarantined: no readable {changes.positioned_by}")
     return tuple(notes)

@@ -19,7 +19,7 @@ from incremental_assets.delta.read import DataFile, every_file, read_version
 from incremental_assets.engine.batch import Batch
 from incremental_assets.engine.bronze import judging_day
 from incremental_assets.engine.outdated import in_quarantine
-from incremental_assets.engine.put_in_quarantine import judged_again
+from incremental_assets.engine.put_in_quarantine import first_reevaluated
 from incremental_assets.engine.stored_rows import LANDED, stored_rows
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import Entry
@@ -35,7 +35,7 @@ def new_rows(
 ) -> DataFrame:
     """The rows of the days that the table does not have, as it keeps them, with `_reasons`.
 
-    `_quarantined` is whether a row lies in quarantine already.
+    `_quarantined` is whether a row is in quarantine already.
     """
     table, today, session = batch.table, utc_today(batch.now), frames.session
     changes, days = table.changes, source_days(batch)
@@ -86,14 +86,14 @@ def last_inspections(batch: Batch) -> Mapping[date, Entry | None]:
 
 
 def _with_known(session: SparkSession, batch: Batch, rows: DataFrame) -> DataFrame:
-    """Add whether a row lies in quarantine already; only one that is to go there has a `_line`.
+    """Add whether a row is in quarantine already; only one that is to go there has a `_line`.
 
-    What a held batch put there does not count: this batch takes its place.
+    What a held batch put there does not count: this batch replaces it.
     """
     before = in_quarantine(session, batch)
     if before is None:
         return rows.withColumn(QUARANTINED, F.lit(False))
-    replaced = judged_again(batch.view.table(batch.table.name), batch.claims)
+    replaced = first_reevaluated(batch.view.table(batch.table.name), batch.claims)
     for day, low in replaced.items():
         before = before.where(~((F.col("_day") == F.lit(day)) & (F.col("_batch") >= low)))
     known = before.selectExpr("row AS _line", f"true AS {QUARANTINED}").distinct()
@@ -134,7 +134,7 @@ def _files_of_known(batch: Batch, fixed: FixedSource) -> Callable[[DataFile], bo
 
 
 def _reasons(reasons: list[Column]) -> Column:
-    """Why bronze quarantines a row: a cursor that says nothing. It judges nothing else."""
+    """Why bronze quarantines a row: a cursor without a usable value. It judges nothing else."""
     if not reasons:
         return F.array().cast("array<string>")
     return F.array_except(F.array(*reasons), F.array(F.lit(None).cast("string")))

@@ -1,4 +1,4 @@
-"""The rows of a stored source as bronze keeps them, with where each of them stands."""
+"""The rows of a stored source as bronze keeps them, with the origin of each of them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def stored_rows(frames: Frames, batch: Batch, fixed: FixedSource, pushdown: Push
 def _log(batch: Batch, fixed: FixedSource) -> LogFiles:
     """The part of a log that one of the batch's days has not read yet.
 
-    Of a Delta table whose rows say their day, just the files that may hold the batch's days are
+    Of a Delta table whose rows have their day, just the files that may hold the batch's days are
     read: the commits since a day was last loaded would be read whole, and there is no end to them.
     """
     works = batch.work.days.values()
@@ -64,7 +64,7 @@ def _typed(rows: DataFrame, batch: Batch, fixed: FixedSource) -> DataFrame:
         raise SourceError(
             f"{batch.table.name}: the source {fixed.path} has no column "
             f"{', '.join(map(repr, missing))}; it has {sorted(own)}. Nothing was loaded; name a "
-            "column that is there."
+            "column that it has."
         )
     order, landed = F.lit(None), F.lit(None).cast("date")
     if own and cursor is not None:

@@ -20,7 +20,7 @@ from incremental_assets.engine.batch import Batch, BatchKind, Outcome
 from incremental_assets.engine.kinds import detector_of
 from incremental_assets.engine.load import Steps
 from incremental_assets.engine.lookups import affected_days, looked_up_versions
-from incremental_assets.engine.outdated import outcomes_of, tidy
+from incremental_assets.engine.outdated import outcomes_of, remove_outdated
 from incremental_assets.engine.settling import supersede
 from incremental_assets.errors import ConflictError, IncrementalAssetsError, LakeError
 from incremental_assets.frames import Frames
@@ -135,8 +135,8 @@ class TableSteps(Steps[Any, Outcome, Outcome]):
             if planned.table(read.table.name).high
         }
         view = lake.ledger.transact(decide)
-        # After the claim: whoever commits what is not in these sees the claim, and says what it
-        # changed for this table's days (`affected_days`).
+        # After the claim: a load that commits what is not in these sees the claim, and records
+        # what it changed for this table's days (`affected_days`).
         versions |= looked_up_versions(table, lake.settings.lake)
         self._batch = Batch(
             table,
@@ -179,7 +179,7 @@ class TableSteps(Steps[Any, Outcome, Outcome]):
 
     def record(self, outcome: Outcome) -> Outcome:
         lake, table = self._lake, self.table
-        # Which fact days look up what the batch changed; none for a table that nobody looks up.
+        # Which fact days look up what the batch changed; none for a table that is not looked up.
         affected = affected_days(self.batch, lake.tables, outcome.entries)
         seconds = round(time.monotonic() - self._started, 3)
         entries = [
@@ -199,8 +199,8 @@ class TableSteps(Steps[Any, Outcome, Outcome]):
                 return known
             name = f"{name}, batch {self._batch.number}"
         return LakeError(
-            f"{name}: Spark failed: {what_failed(error)}. Nothing was published that is not whole; "
-            "run again, and if it fails again, look into this error."
+            f"{name}: Spark failed: {what_failed(error)}. Nothing was published in part; "
+            "run again, and if it fails again, investigate this error."
         )
 
     def _tidy(self, entries: Sequence[Entry]) -> None:
@@ -209,8 +209,8 @@ class TableSteps(Steps[Any, Outcome, Outcome]):
         name, path = batch.table.name, batch.quarantine_path
         days = {entry.day for entry in entries}
         outcomes = (*outcomes_of(batch.view.table(name), days), *entries)
-        tidy(path, name, outcomes, days, log)
+        remove_outdated(path, name, outcomes, days, log)
         keep = self._lake.settings.quarantine_days
         if keep and any(entry.rows_quarantined for entry in entries):
-            with cleanup(f"{name}: rows that lie in quarantine for too long", log):
+            with cleanup(f"{name}: rows that are in quarantine for too long", log):
                 quarantine.expire(path, batch.now - timedelta(days=keep))

@@ -25,9 +25,9 @@ class TargetTable:
     """What a load of a target from its source needs to know.
 
     `path`, `ledger` and `snapshot` are paths or URIs of Delta tables; several targets may share a
-    ledger, under different names. `at` is the moment a snapshot stands for (None: the load's).
+    ledger, under different names. `at` is the moment a snapshot was taken (None: the load's).
     `start` is the watermark to begin above where the ledger knows none. `max_records` bounds what
-    one load takes. `fixed` is read in place of the source as it is at the load.
+    one load takes. `fixed` is read instead of the source as it is at the load.
     """
 
     name: str
@@ -76,7 +76,7 @@ class TargetTable:
         wide = [rule.name for rule in self.rules if needs_lake(rule)]
         if wide:
             raise DefinitionError(
-                f"{self.name}: the rules {wide} look at days, or at other rows and tables; a "
+                f"{self.name}: the rules {wide} judge days, or read other rows and tables; a "
                 "loader judges a batch and its rows. Use them in a table of the lakehouse."
             )
         names = [rule.name for rule in self.rules]
@@ -96,7 +96,7 @@ class TargetTable:
             )
         if most is not None and self.write.replaces_by_batch:
             raise DefinitionError(
-                f"{self.name}: {self.write} puts the rows of a batch in the place of others, so "
+                f"{self.name}: {self.write} replaces loaded rows by those of a batch, so "
                 "the next part of what max_records divides would replace the first one. Leave "
                 "max_records out, or merge."
             )

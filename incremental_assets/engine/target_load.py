@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from incremental_assets.engine.load import load
 from incremental_assets.engine.settling import TargetSettling
 from incremental_assets.engine.target import TargetTable
-from incremental_assets.engine.target_quarantine import tidy
+from incremental_assets.engine.target_quarantine import remove_outdated
 from incremental_assets.engine.target_steps import Loaded, TargetSteps
 from incremental_assets.engine.target_table import (
     refuse_filled,
@@ -30,7 +30,7 @@ def load_target(
     log: Callable[[str], None] = lambda _: None,
     kind: type[TargetSteps] | None = None,
 ) -> Loaded:
-    """Load what is new, or as another `kind` of steps says.
+    """Load what is new, or as another `kind` of steps does.
 
     Raises an IncrementalAssetsError if the job could not be done. Nothing is then half-written, and
     the watermark is where it was.
@@ -46,7 +46,7 @@ def load_target(
         refuse_other_snapshot(target, state)
         state.require_key()
         state.require_same_write()
-        tidy(target, state.quarantine_from, log)
+        remove_outdated(target, state.quarantine_from, log)
         of_kind = kind or TargetSteps
         steps = of_kind(target, state, ledger, tail, spark, now, log, started)
         done = load(steps)

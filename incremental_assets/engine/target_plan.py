@@ -21,10 +21,10 @@ from incremental_assets.ledger.ledger import Ledger
 class TargetPlan:
     """What the next load of a target would find.
 
-    `status` is `new`, `nothing`, or `unknown` where only reading the source tells; `why` says so in
-    words. `watermark` is where the load goes on, "" before the first one, and `files` are those of
-    a change log that it reads. `unsettled` is a batch that a dead run left, which the load settles
-    first: its outcome is not known yet, and the rest is as if it had not been.
+    `status` is `new`, `nothing`, or `unknown` where the source has to be read; `why` is the reason
+    in words. `watermark` is where the load goes on, "" before the first one, and `files` are those
+    of a change log that it reads. `unsettled` is a batch that a dead run left, which the load
+    settles first: its outcome is not known yet, and the rest is as if it had not been.
     """
 
     table: str

@@ -114,7 +114,7 @@ def in_words(result: RuleResult) -> str:
     return f"{result.rule}: {result.found}{such}"
 
 
-def tidy(target: TargetTable, counts_from: int, log: Callable[[str], None]) -> None:
+def remove_outdated(target: TargetTable, counts_from: int, log: Callable[[str], None]) -> None:
     """Remove the rows from quarantine that are outdated by the ledger.
 
     No result depends on it: a failure is logged, and a later load tries again.

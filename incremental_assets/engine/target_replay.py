@@ -1,11 +1,11 @@
-"""Replaying the quarantine of a target: its rows are judged again, and the good ones loaded.
+"""Replaying the quarantine of a target: its rows are re-evaluated, and the good ones loaded.
 
 The rows are read again from the source: a row in quarantine is for people, and lacks unreadable
 values and what a log states of its event. Rows are identified by their `_hash`, so a row that was
 repaired or deleted at the source stays in quarantine, as in the lake.
 
 A replay is a batch like any other. It puts the rows that stay into quarantine again under its own
-number, and its entry says that only rows from this number on count: before its commit nothing has
+number, and by its entry only rows from this number on count: before its commit nothing has
 left quarantine, after it the rows that passed are in the target. The outdated rows are then
 removed; a load that finds some removes them first.
 """
@@ -41,9 +41,8 @@ def replay_target(
     """
     if target.write.replaces_by_batch:
         raise DefinitionError(
-            f"{target.name}: {target.write} would put the rows that pass in the place of others "
-            "that are loaded. Repair the rows at the source, with all that they belong to, and "
-            "load again."
+            f"{target.name}: {target.write} would replace loaded rows by those that pass. Repair "
+            "the rows at the source, with all that they belong to, and load again."
         )
     if target.changes.is_snapshot:  # each load judges the whole snapshot again
         return load_target(target, spark, now, log)
@@ -53,7 +52,7 @@ def replay_target(
 
 
 class ReplaySteps(TargetSteps):
-    """Reads the rows of the source that lie in quarantine; the watermark stays where it is."""
+    """Reads the rows of the source that are in quarantine; the watermark stays where it is."""
 
     kind: ClassVar[Kind] = "replay"
 

@@ -2,7 +2,7 @@
 
 What the target holds is known by its hash and not loaded twice, and the events of a log change
 nothing the second time. So a rewind brings what the loads since have missed: rows that came below
-the watermark, files of a log that were repaired in a way that nobody could see.
+the watermark, files of a log that were repaired in a way that did not show.
 """
 
 from __future__ import annotations
@@ -65,15 +65,15 @@ def rewind_target(
 
 def _refuse(target: TargetTable, why: str) -> None:
     if not isinstance(why, str) or not why.strip():
-        raise DefinitionError("A rewind needs a reason: whoever wonders later will want to know.")
+        raise DefinitionError("A rewind needs a reason, for whoever reads the ledger later.")
     if target.changes.is_snapshot:
         raise DefinitionError(
-            f"{target.name}: each snapshot takes the place of the one before, so there is none to "
+            f"{target.name}: each snapshot replaces the one before, so there is none to "
             "read again. Each load compares the whole of it; load again."
         )
     if target.write.replaces_by_batch:
         raise DefinitionError(
-            f"{target.name}: {target.write} puts the rows of a load in the place of others, and "
+            f"{target.name}: {target.write} replaces loaded rows by those of a load, and "
             "rows that are loaded already would not be among them: they would be lost. Load into "
             "another target, under another table_name."
         )
@@ -84,7 +84,7 @@ def _batch_of(history: TableHistory, to: int | datetime, now: datetime) -> int:
         if to.tzinfo is None:
             raise DefinitionError(f"{history.table}: {to} has no time zone; name it, as UTC.")
         if to > now:
-            raise WatermarkError(f"{history.table}: {to.isoformat()} is still to come.")
+            raise WatermarkError(f"{history.table}: {to.isoformat()} is in the future.")
         to = max((e.batch for e in history.loads if e.recorded_at <= to), default=0)
     if not isinstance(to, int) or isinstance(to, bool):
         raise DefinitionError(
@@ -147,6 +147,6 @@ def _require_there(target: TargetTable, files: Sequence[FileEntry], there: set[s
         shown = ", ".join(missing[:_SHOWN]) + (", …" if len(missing) > _SHOWN else "")
         raise SourceError(
             f"{target.name}: {len(missing)} of the {len(files)} files of the log that are to be "
-            f"read again are missing from {target.source.path}: {shown}. Nothing was rewound: put "
-            "them back, or rewind to a later batch."
+            f"read again are missing from {target.source.path}: {shown}. Nothing was rewound: "
+            "restore them, or rewind to a later batch."
         )

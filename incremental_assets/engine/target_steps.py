@@ -32,8 +32,8 @@ from incremental_assets.engine.target_quarantine import (
     does_leave,
     in_words,
     put,
+    remove_outdated,
     require_passed,
-    tidy,
     with_rows_of_days,
 )
 from incremental_assets.engine.target_table import (
@@ -139,7 +139,7 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
         return _Judged(new, checks, (*warned, *by_reason, *new.notes))
 
     def claim(self) -> None:
-        """Write the next number to the ledger, unless somebody else did since it was read."""
+        """Write the next number to the ledger, unless another run did since it was read."""
         target, source, tail = self._target, self._request.source, self._tail
         assert self._new is not None
         new, expected = self._new, tail.last_batch
@@ -237,14 +237,14 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
         entry = replace(outcome.entry, seconds=round(seconds, 3))
         record(self._ledger, self._target.name, [entry])
         if self._releases:
-            tidy(self._target, self.number(), self._log)
+            remove_outdated(self._target, self.number(), self._log)
         return replace(outcome, entry=entry, seconds=seconds)
 
     def explained(self, error: Exception) -> IncrementalAssetsError:
         return LakeError(
-            f"{self._target.name}: Spark failed: {what_failed(error)}. Nothing was published that "
-            "is not whole, and the watermark did not move "
-            f"({self._target.source.path}); look into this error, and load again."
+            f"{self._target.name}: Spark failed: {what_failed(error)}. Nothing was published in "
+            "part, and the watermark did not move "
+            f"({self._target.source.path}); investigate this error, and load again."
         )
 
     def _advanced(self, frames: Frames, read: SourceWindow, counted: Counted) -> NewRows | None:

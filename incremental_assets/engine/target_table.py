@@ -22,6 +22,7 @@ from incremental_assets.delta.delta_table import (
 )
 from incremental_assets.engine.target import TargetTable
 from incremental_assets.errors import LakeError
+from incremental_assets.plurals import counted
 from incremental_assets.storage import files_below
 
 
@@ -35,24 +36,24 @@ def refuse_filled(target: TargetTable, state: TargetState) -> None:
             f"{target.name}: the target {target.path} holds rows already, but the ledger "
             f"{target.ledger} knows no load of it; appending could double them. Nothing was "
             "loaded. Give a primary_key, so that rows are merged; or start_from, the watermark "
-            "that the rows reach up to; or another target."
+            "up to which the rows were loaded; or another target."
         )
 
 
 def refuse_other_snapshot(target: TargetTable, state: TargetState) -> None:
-    """Raise LakeError where the kept snapshot is not the one that the target holds.
+    """Raise LakeError where the stored snapshot is not the one that the target holds.
 
     Nothing would differ from it, and the target would lack what it never got.
     """
     table = open_table(target.snapshot) if target.snapshot and state.last is None else None
     if table is None or not table.file_uris():
         return
-    kept = table.transaction_version(target.name)
-    if kept and kept == transaction(target.path, target.name):
+    stored = table.transaction_version(target.name)
+    if stored and stored == transaction(target.path, target.name):
         return
     raise LakeError(
-        f"{target.name}: the snapshot kept at {target.snapshot} is of another target, or of loads "
-        f"that the ledger {target.ledger} knows nothing of: what the target {target.path} lacks "
+        f"{target.name}: the snapshot stored at {target.snapshot} is of another target, or of "
+        f"loads that are not in the ledger {target.ledger}: what the target {target.path} lacks "
         "would be found in no comparison with it. Nothing was loaded. Give each target a "
         "snapshot_path of its own; to load one again, take an empty target_path, snapshot_path "
         "and watermark_path."
@@ -69,7 +70,7 @@ def refuse_other_files(target: TargetTable, state: TargetState) -> None:
     except OSError as error:
         raise LakeError(
             f"{target.name}: the target {target.path} cannot be listed: "
-            f"{error.strerror or error}. Nothing was loaded; name a place where this user may "
+            f"{error.strerror or error}. Nothing was loaded; name a location where this user may "
             "read and write."
         ) from error
     others = [
@@ -80,8 +81,8 @@ def refuse_other_files(target: TargetTable, state: TargetState) -> None:
     if others:
         raise LakeError(
             f"{target.name}: the target {target.path} is no Delta table, but holds {others[0]} "
-            f"({len(others)} files). Nothing was loaded; choose an empty folder, or make it a "
-            "Delta table (CONVERT TO DELTA)."
+            f"({counted(len(others), 'file')}). Nothing was loaded; choose an empty folder, or "
+            "make it a Delta table (CONVERT TO DELTA)."
         )
 
 
@@ -125,5 +126,5 @@ def ensure_key(target: TargetTable, state: TargetState) -> None:
 
 
 def _key_of(target: TargetTable) -> dict[str, str]:
-    """The key as a property of the target, if rows are told apart by it."""
+    """The key as a property of the target, if rows are identified by it."""
     return {KEY: json.dumps(target.key)} if target.write.by_key else {}

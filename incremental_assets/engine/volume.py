@@ -50,7 +50,7 @@ def landed(path: str, written: StagedWrite | None, days: Collection[date]) -> Ro
 
 
 class RowsBefore(Sequence[int]):
-    """The rows of the days before one, newest first; found as far back as somebody asks."""
+    """The rows of the days before one, newest first; found as far back as they are asked for."""
 
     def __init__(self, rows: Rows, day: date) -> None:
         self._rows = rows

@@ -1,7 +1,7 @@
 """Compaction of the ledger: small files of a table become one, in a commit that is tried once.
 
 Not by delta-rs's own `optimize.compact`: of two at once, both pass, `max_commit_retries=0` or not,
-and every row is there twice (measured on deltalake 1.6.6).
+and every row is duplicated (measured on deltalake 1.6.6).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from incremental_assets.delta_commit import commit_files
 from incremental_assets.ledger.entry import Entry, to_frame
-from incremental_assets.ledger.snapshot import STATISTICS, LedgerFile, Snapshot
+from incremental_assets.ledger.snapshot import STATISTICS, LedgerFile, LedgerSnapshot
 from incremental_assets.settings import local_path
 from incremental_assets.storage import write_file
 
@@ -33,12 +33,12 @@ HOOKS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=Fa
 _LONGEST_BOUND = 64
 
 
-def compact(snapshot: Snapshot, table: DeltaTable, files: Sequence[LedgerFile]) -> set[str]:
+def compact(snapshot: LedgerSnapshot, table: DeltaTable, files: Sequence[LedgerFile]) -> set[str]:
     """Replace these files by one for each table that has several.
 
     Gives the paths of the files that the ledger has then, with the entries of the snapshot.
     `table` is the very object that the snapshot was taken of. Raises CommitFailedError, and
-    changes nothing, if somebody committed since.
+    changes nothing, if another process committed since.
     """
     now = int(time.time() * 1000)
     actions: list[AddAction | RemoveAction] = []
@@ -55,11 +55,11 @@ def compact(snapshot: Snapshot, table: DeltaTable, files: Sequence[LedgerFile]) 
 
 
 def replace_tables(
-    snapshot: Snapshot, table: DeltaTable, names: Collection[str], entries: Sequence[Entry]
+    snapshot: LedgerSnapshot, table: DeltaTable, names: Collection[str], entries: Sequence[Entry]
 ) -> None:
     """Replace all entries of some tables by these, in one commit.
 
-    Raises CommitFailedError, and changes nothing, if somebody committed since.
+    Raises CommitFailedError, and changes nothing, if another process committed since.
     """
     now = int(time.time() * 1000)
     actions: list[AddAction | RemoveAction] = [
@@ -80,7 +80,7 @@ def replace_tables(
     commit_files(table, actions, hooks=HOOKS)
 
 
-def _compacted(snapshot: Snapshot, files: Sequence[LedgerFile], now: int) -> AddAction:
+def _compacted(snapshot: LedgerSnapshot, files: Sequence[LedgerFile], now: int) -> AddAction:
     order = ("batch", "day", pl.col("state") != "claimed")
     rows = pl.concat(snapshot.rows(files)).sort(*order).drop("table")
     name = f"part-00000-{uuid.uuid4()}-c000.zstd.parquet"

@@ -36,7 +36,7 @@ class LogState:
 
 
 def new_token() -> str:
-    """A random token that a claim and its commit share, besides their number."""
+    """A random token that a claim and its commit share, in addition to their number."""
     return secrets.token_hex(8)
 
 
@@ -70,7 +70,7 @@ class Inconsistency:
     def summary(self) -> str:
         if not self.published:
             return f"holds batch {self.last}, and the ledger knows none after {self.known}"
-        return f"{self._lacks}, and the ledger says that batch {self.published} was published"
+        return f"{self._lacks}, and the ledger records that batch {self.published} was published"
 
     def message(self, ledger: str, remedy: str) -> str:
         """The whole message, for a load of this table."""
@@ -82,9 +82,9 @@ class Inconsistency:
                 f"again, or never. {remedy}"
             )
         return (
-            f"{self.table}: {self.path} {self._lacks}, and the ledger {ledger} says that batch "
-            f"{self.published} was published: the table is older than the ledger (was it removed, "
-            "or a backup of it restored?). Nothing was loaded, for what the table lacks "
+            f"{self.table}: {self.path} {self._lacks}, and the ledger {ledger} records that "
+            f"batch {self.published} was published: the table is older than the ledger (was it "
+            "removed, or a backup of it restored?). Nothing was loaded, for what the table lacks "
             f"would never be loaded again. {remedy}"
         )
 

@@ -23,7 +23,7 @@ from incremental_assets.ledger.day_summary import (
     file_fingerprint,
 )
 from incremental_assets.ledger.entry import Entry, to_frame
-from incremental_assets.ledger.snapshot import Snapshot
+from incremental_assets.ledger.snapshot import LedgerSnapshot
 from incremental_assets.settings import local_path
 from incremental_assets.storage import open_file, write_file
 
@@ -110,7 +110,7 @@ def summaries_of(entries: Sequence[Entry]) -> Mapping[date | None, DaySummary]:
     return DayIndex.of([to_frame(entries)]).table(entries[0].table) if entries else {}
 
 
-def index_at(snapshot: Snapshot, known: DayIndex | None = None) -> DayIndex:
+def index_at(snapshot: LedgerSnapshot, known: DayIndex | None = None) -> DayIndex:
     """The index of a version of the ledger.
 
     Only files that the `known` index, or else the cached one, was not made from are read: all of

@@ -56,13 +56,13 @@ class Entry:
     `affects` the fact days that look these rows up, None when that is not known and every day may
     be. `rows_counted` and `rows_counted_quarantined` leave out rows that only came at a wrong time.
     `bytes` are those of the files read, `seconds` the load's wall time, `held_by` the reason why a
-    day was held, or the rules that were waived.
+    day was held, or the rules that were accepted.
 
     `low` and `high` are the watermark before and after the batch as a watermark table shows it: ISO
     8601 UTC with six digits of microseconds and Z, or digits; "" if there is none. `position` is
     JSON: all that the change detector must know to go on after this batch. `code_version` is that
     of the table whose code made the rows; "" where it is not known. `token` is random, given by the
-    claim and carried by its commit: another commit with the same number has another token.
+    claim and repeated in its commit: another commit with the same number has another token.
     """
 
     table: str

@@ -27,7 +27,7 @@ from incremental_assets.ledger.indexed_history import IndexedHistory
 from incremental_assets.ledger.lazy_mapping import LazyMapping
 from incremental_assets.ledger.maintenance import compact_if_due, configuration
 from incremental_assets.ledger.reader import TableReader
-from incremental_assets.ledger.snapshot import LedgerFile, Snapshot
+from incremental_assets.ledger.snapshot import LedgerFile, LedgerSnapshot
 from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.ledger.tail import (
     TableTail,
@@ -50,7 +50,7 @@ _T = TypeVar("_T")
 
 
 def ledger_path(lake: str) -> str:
-    """Where the ledger of a lake lies."""
+    """The path of a lake's ledger."""
     return f"{lake}/_ledger"
 
 
@@ -58,8 +58,8 @@ def no_lake(lake: str) -> LakeError:
     """The error for a path without a ledger."""
     return LakeError(
         f"There is no lake at {lake}: it has no ledger. Set INCREMENTAL_ASSETS_LAKE to where the "
-        "tables lie, or load something first by `incremental-assets run`. Where tables lie whose "
-        "ledger was lost, `incremental-assets ledger rebuild` rebuilds it."
+        "tables are, or load something first by `incremental-assets run`. If the tables are there "
+        "and their ledger was lost, `incremental-assets ledger rebuild` rebuilds it."
     )
 
 
@@ -118,7 +118,7 @@ class Ledger:
     def transact(self, decide: Callable[[LedgerView], Sequence[Entry]]) -> LedgerView:
         """Append what `decide` makes of the ledger; give the view that it decided on.
 
-        `decide` is called again whenever somebody else was faster, so it must have no effect of
+        `decide` is called again whenever another process was faster, so it must have no effect of
         its own. It may raise. Raises ConflictError after a bounded number of tries.
         """
         return self._compare_and_set(self._view_of, decide)
@@ -130,7 +130,7 @@ class Ledger:
         """
         return self._compare_and_set(lambda snapshot: tail_of(snapshot, table), decide)
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> LedgerSnapshot:
         """The ledger's files as they are now."""
         return self._snapshot_of(self._open())
 
@@ -146,7 +146,7 @@ class Ledger:
     ) -> None:
         """Replace all entries of some tables by what `decide` makes of the ledger.
 
-        Raises ConflictError, and changes nothing, if somebody else wrote meanwhile.
+        Raises ConflictError, and changes nothing, if another process wrote meanwhile.
         """
         table = self._open()
         snapshot = self._snapshot_of(table)
@@ -172,7 +172,7 @@ class Ledger:
         return backup
 
     def _compare_and_set(
-        self, read: Callable[[Snapshot], _T], decide: Callable[[_T], Sequence[Entry]]
+        self, read: Callable[[LedgerSnapshot], _T], decide: Callable[[_T], Sequence[Entry]]
     ) -> _T:
         def attempt() -> _T:
             opened = time.time()
@@ -182,7 +182,7 @@ class Ledger:
             if not entries:
                 return seen
             if abs(time.time() - opened) > DECIDE_WITHIN_SECONDS:
-                raise CommitFailedError("This process, or its machine, was asleep.")
+                raise CommitFailedError("This process, or its machine, was suspended.")
             self._append(table, entries)
             compact_if_due(self._snapshot_of(table), table)
             return seen
@@ -245,12 +245,12 @@ class Ledger:
         except (DeltaError, OSError) as error:
             raise LedgerError(f"The ledger {self.path} cannot be written: {error}") from error
 
-    def _snapshot_of(self, table: DeltaTable) -> Snapshot:
-        snapshot = Snapshot(self.path, table, self._frames)
+    def _snapshot_of(self, table: DeltaTable) -> LedgerSnapshot:
+        snapshot = LedgerSnapshot(self.path, table, self._frames)
         self._frames = snapshot.frames
         return snapshot
 
-    def _view_of(self, snapshot: Snapshot) -> LedgerView:
+    def _view_of(self, snapshot: LedgerSnapshot) -> LedgerView:
         cached = self._cached
         if cached is not None and cached.version == snapshot.version:
             return cached

@@ -31,7 +31,7 @@ def table_lock(lake: str, table: str, owner: str, log: Callable[[str], None]) ->
 
     On an object store there is no such lock: there two writers of one table waste work, and the
     ledger's compare-and-set and the fence decide which of them publishes. Raises LakeError if the
-    lake cannot be written, or lies on a file system without locks.
+    lake cannot be written, or is on a file system without locks.
     """
     root = local_path(lake)
     if root is None:

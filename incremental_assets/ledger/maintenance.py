@@ -1,4 +1,4 @@
-"""Maintenance of the ledger by itself: few files, a short log, nothing on disk that nobody reads.
+"""Maintenance of the ledger by itself: few files, a short log, nothing on disk that is not read.
 
 After a hundred thousand commits nothing of this may be left to a night job: on a local disk each
 opening of the table lists its whole log folder (0.2 s for 100,000 commits), and every small file
@@ -15,7 +15,7 @@ from deltalake.exceptions import DeltaError
 from incremental_assets.errors import LedgerError
 from incremental_assets.ledger.compaction import HOOKS, ONCE, compact
 from incremental_assets.ledger.day_index import DayIndex, index_at, write_index
-from incremental_assets.ledger.snapshot import STATISTICS, Snapshot
+from incremental_assets.ledger.snapshot import STATISTICS, LedgerSnapshot
 from incremental_assets.settings import local_path
 
 COMPACT_AT_FILES = 50
@@ -27,10 +27,10 @@ _CHECKPOINT_EVERY = 10
 def configuration(path: str) -> dict[str, str]:
     """The table properties of a ledger.
 
-    Nobody travels back in a ledger's versions, so its log and the files that compaction has
+    A ledger's old versions are never read, so its log and the files that compaction has
     replaced are dropped early: on a local disk, where a long log makes every opening slow, after
-    minutes. Whoever decided on a version longer ago than that decides again (see `Ledger`);
-    whoever reads has listed and read the log within milliseconds. In an object store, where the
+    minutes. A writer that decided on an older version than that decides again (see `Ledger`);
+    a reader lists and reads the log within milliseconds. In an object store, where the
     listing starts at the last checkpoint and clocks may differ, it is a day.
     """
     local = local_path(path) is not None
@@ -42,13 +42,15 @@ def configuration(path: str) -> dict[str, str]:
     }
 
 
-def compact_if_due(snapshot: Snapshot, table: DeltaTable, at_files: int | None = None) -> None:
+def compact_if_due(
+    snapshot: LedgerSnapshot, table: DeltaTable, at_files: int | None = None
+) -> None:
     """Compact small files once there are enough of them, and drop what is no longer needed.
 
     The index is rewritten with them. Enough are COMPACT_AT_FILES, unless another number is given.
 
     `table` is the object that the snapshot was taken of, as new as the last append. It raises
-    nothing, for the append is done: what fails, because somebody else wrote meanwhile, say, is
+    nothing, for the append is done: what fails, because another process wrote meanwhile, is
     tried again after the next one.
     """
     small = [file for file in snapshot.files if file.size < SMALL_BYTES]

@@ -1,6 +1,6 @@
 """The entries of one table, by question: only the files that may hold an answer are read.
 
-The bounds in the ledger's log and the summaries of the days tell which those are.
+They are chosen by the bounds in the ledger's log and by the summaries of the days.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import polars as pl
 
 from incremental_assets.ledger.day_summary import NO_SUMMARY, DaySummary
 from incremental_assets.ledger.entry import Entry, from_frame
-from incremental_assets.ledger.snapshot import LedgerFile, Snapshot
+from incremental_assets.ledger.snapshot import LedgerFile, LedgerSnapshot
 from incremental_assets.ledger.tail import TableTail, tail_of
 
 _FINAL = pl.col("state") != "claimed"
@@ -30,7 +30,7 @@ class TableReader:
     def __init__(
         self,
         table: str,
-        snapshot: Snapshot,
+        snapshot: LedgerSnapshot,
         files: Sequence[LedgerFile],
         days: Mapping[date | None, DaySummary],
         cached: dict[str, tuple[Entry, ...]],
@@ -83,7 +83,7 @@ class TableReader:
 
     def newest_first(self, up_to: int | None) -> Iterator[Entry]:
         """The published entries, backwards; files are read as the iteration goes on."""
-        files = [f for f in self._files if f.may_hold("committed") and _reaches(f, 0, up_to)]
+        files = [f for f in self._files if f.may_hold("committed") and _overlaps(f, 0, up_to)]
         queue = sorted(files, key=lambda file: file.last_batch)
         wanted = _COMMITTED if up_to is None else _COMMITTED & (pl.col("batch") <= up_to)
         found: list[Entry] = []
@@ -91,15 +91,15 @@ class TableReader:
             (rows,) = self._snapshot.rows([queue.pop()])
             found += from_frame(rows.filter(wanted))
             # A compaction may have mixed the order of files.
-            reached = queue[-1].last_batch if queue else -1
+            newest_unread = queue[-1].last_batch if queue else -1
             found.sort(key=_in_order, reverse=True)
-            yield from (entry for entry in found if entry.batch > reached)
-            found = [entry for entry in found if entry.batch <= reached]
+            yield from (entry for entry in found if entry.batch > newest_unread)
+            found = [entry for entry in found if entry.batch <= newest_unread]
 
     def _found(
         self, files: Iterable[LedgerFile], first: int, last: int | None, wanted: pl.Expr
     ) -> list[Entry]:
-        some = [file for file in files if _reaches(file, first, last)]
+        some = [file for file in files if _overlaps(file, first, last)]
         wanted = wanted & (pl.col("batch") >= first)
         found = [
             entry for rows in self._snapshot.rows(some) for entry in from_frame(rows.filter(wanted))
@@ -107,7 +107,7 @@ class TableReader:
         return sorted(found, key=_in_order)
 
 
-def _reaches(file: LedgerFile, first: int, last: int | None) -> bool:
+def _overlaps(file: LedgerFile, first: int, last: int | None) -> bool:
     """Whether a file may hold a batch from `first` to `last`."""
     return file.last_batch >= first and (last is None or file.first_batch <= last)
 

@@ -19,7 +19,7 @@ TRIES = 20
 class TableLog(Protocol):
     """The log of the table that a batch was written to, as far as settling needs it.
 
-    `remedy` tells what to do where the table and the ledger are inconsistent.
+    `remedy` is what to do where the table and the ledger are inconsistent.
     """
 
     @property
@@ -32,7 +32,7 @@ class TableLog(Protocol):
         """The outcome of a batch by its commit; None if the table does not have it."""
 
     def fence(self, batch: int) -> bool:
-        """Make a commit of the batch impossible; False if somebody committed first."""
+        """Make a commit of the batch impossible; False if its writer committed first."""
 
 
 def settle(
@@ -58,7 +58,7 @@ def settle(
             outcome = [replace(c, state="abandoned", recorded_at=now, files=()) for c in claims]
         state = outcome[0].state
         log(f"{table}: batch {batch}, which an earlier run left unfinished, is {state}")
-        _written(ledger, table, outcome)  # if not, somebody else has settled it
+        _written(ledger, table, outcome)  # if not, another process has settled it
     raise ConflictError(
         f"{table}: others kept writing while an unfinished batch was being settled. Nothing was "
         "published; run again."

@@ -1,6 +1,6 @@
 """One version of the ledger: its files as the Delta log describes them, and rows out of them.
 
-Each file lies in the partition of one table. The log tells the bounds of a few columns per file,
+Each file is in the partition of one table. The log has the bounds of a few columns per file,
 so a question about the newest batches reads the newest files only.
 """
 
@@ -24,7 +24,7 @@ from incremental_assets.ledger.entry import ADDED_LATER, FORMAT_VERSION, SCHEMA,
 from incremental_assets.settings import local_path
 from incremental_assets.storage import open_file
 
-# Kept per file in the log; every further column would make each commit and checkpoint longer.
+# Stored per file in the log; every further column would make each commit and checkpoint longer.
 STATISTICS = ("batch", "day", "state", "kind", "high", "format_version")
 _CLASSIC = ("table_name", "watermark_value")
 _UNBOUNDED = 2**63
@@ -66,7 +66,7 @@ class LedgerFile:
 
     @property
     def may_have_watermark(self) -> bool:
-        """Whether an entry may carry a watermark, or be a rewind, which may take it away."""
+        """Whether an entry may have a watermark, or be a rewind, which may remove it."""
         return self.high.get("high") != "" or self._may_be("kind", "rewind")
 
     def _may_be(self, column: str, value: Any) -> bool:
@@ -74,7 +74,7 @@ class LedgerFile:
         return low is None or high is None or bool(low <= value <= high)
 
 
-class Snapshot:
+class LedgerSnapshot:
     """The files of one version of the ledger, and their rows.
 
     `frames` are the rows of files that were read before, by path: a file never changes.
@@ -167,7 +167,7 @@ def _shaped(rows: pl.DataFrame, file: LedgerFile, columns: Sequence[str]) -> pl.
 
 
 def _take(queue: list[LedgerFile], many: int) -> list[LedgerFile]:
-    """Take the newest files off a queue: so many, and those that reach as far as the last."""
+    """Take the newest files off a queue: so many, and those that end with the last one's batch."""
     taken = [queue.pop() for _ in range(min(many, len(queue)))]
     while queue and queue[-1].last_batch == taken[-1].last_batch:
         taken.append(queue.pop())

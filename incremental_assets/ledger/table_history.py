@@ -110,7 +110,7 @@ class TableHistory:
 
     @cached_property
     def accepted(self) -> Mapping[date, Entry]:
-        """The held days that somebody accepted and that were not loaded since."""
+        """The held days that were accepted and not loaded since."""
         last = {e.day: e for e in self.outcomes if e.state == "accepted"}
         held = self.held
         return {day: e for day, e in last.items() if day in held and e.batch > held[day].batch}
@@ -153,7 +153,7 @@ class TableHistory:
     def has_exactly(self, day: date, files: Iterable[FileEntry]) -> bool:
         """Whether these files, as they are listed, are all that was ever loaded for a day.
 
-        It saves reading the day's history, and may be false where only that could tell.
+        It saves reading the day's history, and may be false where only that would show it.
         """
         return False
 
@@ -216,7 +216,7 @@ class TableHistory:
             if entry.files:
                 before = files.get(entry.day, self.files(entry.day))
                 files[entry.day] = {**before, **{f.path: f for f in entry.files}}
-        after.__dict__.update(  # where cached properties are kept
+        after.__dict__.update(  # where cached properties are stored
             outcomes=(*self.outcomes, *outcomes),
             committed=(*self.committed, *published),
             last_committed={**self.last_committed, **{e.day: e for e in published}},

@@ -8,7 +8,7 @@ from datetime import date
 import polars as pl
 
 from incremental_assets.ledger.entry import Entry, from_frame, is_of_a_load
-from incremental_assets.ledger.snapshot import Snapshot
+from incremental_assets.ledger.snapshot import LedgerSnapshot
 
 _COMMITTED = pl.col("state") == "committed"
 _IN_LOG = pl.col("target_version").is_not_null()
@@ -37,7 +37,7 @@ class TableTail:
         return self.committed[-1] if self.committed else None
 
 
-def tail_of(snapshot: Snapshot, table: str) -> TableTail:
+def tail_of(snapshot: LedgerSnapshot, table: str) -> TableTail:
     """The tail of a table; it reads the newest files only, as far back as the last commit."""
     files = snapshot.of(table)
     last = _entries(snapshot.newest(files, pl.lit(value=True)))
@@ -53,7 +53,7 @@ def tail_of(snapshot: Snapshot, table: str) -> TableTail:
     return TableTail(table, last[0].batch, () if settled else load, committed, number)
 
 
-def last_in_log(snapshot: Snapshot, table: str, above: int) -> int:
+def last_in_log(snapshot: LedgerSnapshot, table: str, above: int) -> int:
     """The last batch above a number that, by the ledger, is in the table's own log; 0 without.
 
     Some are published without a commit: they brought nothing.
@@ -64,14 +64,14 @@ def last_in_log(snapshot: Snapshot, table: str, above: int) -> int:
     return int(found["batch"][0]) if found.height else 0
 
 
-def entries_of(snapshot: Snapshot, table: str, batch: int) -> tuple[Entry, ...]:
+def entries_of(snapshot: LedgerSnapshot, table: str, batch: int) -> tuple[Entry, ...]:
     """The claims and outcomes of one batch, by day."""
     files = [file for file in snapshot.of(table) if file.may_be_of(batch)]
     rows = [frame.filter(pl.col("batch") == batch) for frame in snapshot.rows(files)]
     return _entries(pl.concat(rows)) if rows else ()
 
 
-def day_watermark(snapshot: Snapshot, table: str, upstream: str, day: date) -> int:
+def day_watermark(snapshot: LedgerSnapshot, table: str, upstream: str, day: date) -> int:
     """How far a table has read an upstream for a day: the high end of its last batch, or 0."""
     files = [f for f in snapshot.of(table) if f.may_hold("committed") and f.may_concern(day)]
     wanted = _COMMITTED & (pl.col("day") == day)

@@ -1,6 +1,6 @@
 """`python -m incremental_assets.loaders`: the four loaders on sample data, each loaded twice.
 
-Everything lies in a temporary folder, which is removed afterwards.
+Everything is in a temporary folder, which is removed afterwards.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from incremental_assets.loaders.session import local_session
 from incremental_assets.screen import Screen, labelled, printable
 
 _LOG = logging.getLogger("incremental_assets")
-_WIDTH = 120  # where there is no terminal that says how wide it is
+_WIDTH = 120  # where there is no terminal with a width
 _LOADS = len(SCENES) * len(MOMENTS)
 
 

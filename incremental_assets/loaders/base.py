@@ -22,7 +22,7 @@ from incremental_assets.sources.stored_files import Format
 from incremental_assets.writes import SCD2, Append, Merge, WriteStrategy
 
 _LOG = logging.getLogger("incremental_assets")
-Names = str | Iterable[str]
+ColumnNames = str | Iterable[str]
 RuleOrRules = Rule | Iterable["RuleOrRules"]
 
 
@@ -110,7 +110,7 @@ def source_of(name: str, value: str | Path | Source, kind: Format | None) -> Sou
     return value
 
 
-def names_of(value: Names | None) -> tuple[str, ...]:
+def names_of(value: ColumnNames | None) -> tuple[str, ...]:
     """One name or several."""
     return () if value is None else (value,) if isinstance(value, str) else tuple(value)
 

@@ -12,8 +12,8 @@ from incremental_assets.changes.watermark import Advance
 from incremental_assets.choices import require_choice
 from incremental_assets.engine.target import TargetTable
 from incremental_assets.loaders.base import (
+    ColumnNames,
     IncrementalLoader,
-    Names,
     RuleOrRules,
     names_of,
     rules_of,
@@ -35,7 +35,7 @@ class CDCLoader(IncrementalLoader):
         cdc_source_path: str | Path | Source,
         target_path: str | Path,
         watermark_path: str | Path,
-        primary_key: Names,
+        primary_key: ColumnNames,
         table_name: str,
         *,
         cdc_format: Literal["flat", "debezium"] = "flat",
@@ -43,11 +43,11 @@ class CDCLoader(IncrementalLoader):
         sequence_column: str = "sequence_num",
         operations: Mapping[str, Operation] | None = None,
         source_format: Format | None = None,
-        partition_by: Names = (),
+        partition_by: ColumnNames = (),
         rules: RuleOrRules = (),
         max_records: int | None = None,
         history: bool = False,
-        ignore_changes_in: Names = (),
+        ignore_changes_in: ColumnNames = (),
         write: WriteStrategy | None = None,
         watermark: Advance | None = None,
     ) -> Target:

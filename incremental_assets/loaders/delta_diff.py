@@ -14,8 +14,8 @@ from incremental_assets.changes.snapshot_changes import CHANGE, changes_of
 from incremental_assets.changes.watermark import Advance
 from incremental_assets.engine.target import TargetTable
 from incremental_assets.loaders.base import (
+    ColumnNames,
     IncrementalLoader,
-    Names,
     RuleOrRules,
     names_of,
     rules_of,
@@ -67,18 +67,18 @@ class DeltaDiffLoader(IncrementalLoader):
         source_path: str | Path | Source,
         target_path: str | Path,
         snapshot_path: str | Path,
-        primary_key: Names,
+        primary_key: ColumnNames,
         table_name: str,
         watermark_path: str | Path | None = None,
         *,
-        ignore: Names = (),
+        ignore: ColumnNames = (),
         max_deleted_share: float = 0.2,
         snapshot_at: datetime | None = None,
         source_format: Format | None = None,
-        partition_by: Names = (),
+        partition_by: ColumnNames = (),
         rules: RuleOrRules = (),
         history: bool = False,
-        ignore_changes_in: Names = (),
+        ignore_changes_in: ColumnNames = (),
         write: WriteStrategy | None = None,
         watermark: Advance | None = None,
     ) -> Target:

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from incremental_assets.loaders.cdc import CDCLoader
 from incremental_assets.loaders.delta_diff import DeltaDiffLoader
 from incremental_assets.loaders.demo_data import (
-    Delivery,
+    DeliveryNumber,
     land_customers,
     land_orders,
     land_payments,
@@ -28,7 +28,7 @@ Log = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class ScenePaths:
-    """Where a scene's source and target lie, and the ledger that all of them share."""
+    """The paths of a scene's source and target, and of the ledger that all of them share."""
 
     folder: Path
     table: str
@@ -58,7 +58,7 @@ class Scene:
     loader: str
     change: str
     columns: tuple[str, ...]
-    land: Callable[[Path, Delivery], None]
+    land: Callable[[Path, DeliveryNumber], None]
     load: Callable[[SparkSession, ScenePaths, Clock, Log], LoadResult]
 
 
@@ -99,7 +99,7 @@ SCENES = (
         "orders",
         "TimestampBasedLoader",
         "Order 1 is paid. Order 4 has the watermark's own timestamp, order 5 is late but inside "
-        "the lookback of 30 minutes: both are loaded. Order 6 lies below it and is not seen. "
+        "the lookback of 30 minutes: both are loaded. Order 6 is below it and is not read. "
         "Order 7 has no timestamp and is quarantined.",
         ("order_id", "status", "updated_at"),
         land_orders,

@@ -14,5 +14,5 @@ def local_session() -> SparkSession:
 
     Raises SparkUnavailableError, with the remedy, where Java or the jars are missing.
     """
-    announce(0, [LARGE_BYTES])  # nobody knows how much it will load
+    announce(0, [LARGE_BYTES])  # it is unknown how much it will load
     return start_session(Settings.from_environment())

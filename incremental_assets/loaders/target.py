@@ -63,7 +63,7 @@ class Target:
     def verify(self, scratch: str | Path | None = None) -> Verified:
         """Build the target again from its source in a scratch folder, and compare row by row.
 
-        The folder lies in the target's folder by default, and is removed at the end.
+        The folder is in the target's folder by default, and is removed at the end.
         """
         folder = "" if scratch is None else location("scratch", str(scratch))
         return verify_target(self.table, self.spark, self._now(), self.log, folder)

@@ -1,6 +1,6 @@
 """Maintenance of the lake while loads go on: no load waits for it, and none fails by it.
 
-Small files of a day are compacted, files that nobody needs are removed, logs get checkpoints, old
+Small files of a day are compacted, files that are not needed are removed, logs get checkpoints, old
 rows expire from quarantine, and the ledger is compacted. No row of a table changes and no watermark
 moves, so nothing is stale because of it.
 """
@@ -67,7 +67,7 @@ def maintain(
     """Do the steps for these tables, one after the other; `spark` only where files are compacted.
 
     What fails for one table is in its result, and the others are done. Raises LakeError if there
-    is no lake, and ConflictError if another maintenance of it is under way.
+    is no lake, and ConflictError if another maintenance of it is in progress.
     """
     started = time.monotonic()
     if open_table(ledger_path(settings.lake)) is None:
@@ -79,7 +79,7 @@ def maintain(
             alone = held.enter_context(brief_lock(settings.lake, _OWNER, _OWNER, 0))
             if not alone:
                 raise ConflictError(
-                    f"Another maintenance of {settings.lake} is under way. Nothing was done; it "
+                    f"Another maintenance of {settings.lake} is in progress. Nothing was done; it "
                     "does the same."
                 )
         results = [steps.maintain(each) for each in delta_tables(settings, tables)]
@@ -132,7 +132,7 @@ class _Maintenance:
         try:
             return self._expire(target, self._drop_outdated(target, result))
         except IncrementalAssetsError as error:
-            why = f"rows are left in quarantine, and left out by whoever reads it: {error}"
+            why = f"outdated rows are left in quarantine; no reader counts them: {error}"
             return replace(result, skipped=(*result.skipped, why))
 
     def _drop_outdated(self, target: LakeDeltaTable, result: MaintainedTable) -> MaintainedTable:
@@ -209,7 +209,7 @@ class _Maintenance:
             version = result.version_before
             due = version - checkpoint_of(target.path) >= CHECKPOINT_AT_COMMITS
             return replace(result, checkpoint=version if due else None)
-        # The commit of an unfinished batch tells its outcome.
+        # The commit of an unfinished batch has its outcome.
         cut = not self._is_unfinished(target.table)
         version_of_checkpoint = keep_log_short(target.path, CHECKPOINT_AT_COMMITS, cut=cut)
         return replace(result, checkpoint=version_of_checkpoint)
@@ -232,7 +232,7 @@ class _Maintenance:
         return replace(result, removed=len(files), freed=sum(file.size for file in files))
 
     def _read_by_loads(self, target: LakeDeltaTable) -> set[int]:
-        """The versions that loads under way may compare their upstream's newest one with."""
+        """The versions that loads in progress may compare their upstream's newest one with."""
         windows = [w for claim in self._claims() for w in claim.windows if w.low]
         lows = {w.low for w in windows if w.upstream == target.name}
         if not lows:
@@ -241,7 +241,7 @@ class _Maintenance:
         return {v for low in lows if (v := version_read(view, target.name, low)) is not None}
 
     def _claims(self) -> Iterator[Entry]:
-        """The days of all batches without an outcome: of loads under way, or that died."""
+        """The days of all batches without an outcome: of loads in progress, or that died."""
         snapshot = self.ledger.snapshot()
         for name in {file.table for file in snapshot.files}:
             yield from tail_of(snapshot, name).unsettled
@@ -251,10 +251,10 @@ class _Maintenance:
 
     @contextmanager
     def _lock(self, target: LakeDeltaTable) -> Iterator[bool]:
-        """The right to write a Delta table, unless a load of its table is under way."""
+        """The right to write a Delta table, unless a load of its table is in progress."""
         lake, name = self.settings.lake, target.table.name
         with brief_lock(lake, name, _OWNER, self.options.lock_seconds) as mine:
-            # Where there are no locks the ledger alone tells of a load.
+            # Where there are no locks, only the ledger shows a load.
             yield mine and (local_path(lake) is not None or not self._is_unfinished(target.table))
 
     def _is_of_days(self, table: TableFiles, file: DataFile) -> bool:
@@ -275,5 +275,5 @@ def _partitions(groups: Sequence[CompactionGroup]) -> str:
 
 
 def _skipped(result: MaintainedTable, what: str, target: LakeDeltaTable) -> MaintainedTable:
-    why = f"{what}: a load of {target.table.name} is under way"
+    why = f"{what}: a load of {target.table.name} is in progress"
     return replace(result, skipped=(*result.skipped, why))

@@ -31,10 +31,10 @@ class Accepted:
 def accept(lakehouse: Lakehouse, table: Table, day: date, reason: str) -> Accepted:
     """Record that a day's held batch is accepted; the next load of the day then publishes it.
 
-    It waives the rules on the batch that held the day, for the input that they judged: rows in
-    quarantine stay there, and once the input changes the day is judged again. The days of a table
-    that recomputes keys are accepted together. Raises DefinitionError where there is nothing to
-    accept, and ConflictError where a load is in progress and there are no locks.
+    It accepts what the rules on the batch found, for the input that they judged: rows in
+    quarantine stay there, and once the input changes the gate judges the day as usual. The days of
+    a table that recomputes keys are accepted together. Raises DefinitionError where there is
+    nothing to accept, and ConflictError where a load is in progress and there are no locks.
     """
     if not reason.strip():
         raise DefinitionError("An acceptance needs a reason, which stays in the ledger: give one.")
@@ -57,7 +57,7 @@ def accept(lakehouse: Lakehouse, table: Table, day: date, reason: str) -> Accept
 def _acceptance(
     held: Entry, number: int, rules: Sequence[str], reason: str, now: datetime
 ) -> Entry:
-    """The entry of a day: the input that was judged, what is waived, who did it, and why."""
+    """The entry of a day: the input that was judged, the accepted rules, who did it, and why."""
     return Entry(
         table=held.table,
         batch=number,
@@ -78,7 +78,7 @@ def _acceptance(
 
 
 def _held(table: Table, day: date, view: LedgerView) -> Entry:
-    """The held batch of a day, if there is one that nobody accepted."""
+    """The held batch of a day, if there is one that was not accepted."""
     history = view.table(table.name)
     accepted = history.accepted.get(day)
     if accepted is not None:

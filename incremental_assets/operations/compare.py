@@ -1,4 +1,4 @@
-"""How far tables have read, compared with how far their sources reach; without a JVM."""
+"""How far tables have read, compared with how far their sources have data; without a JVM."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class WatermarkComparison:
 
     `at_source` and `in_table` are positions of one kind: files and landing days, a version with
     the highest value of the cursor, or batches of a table. `days_behind` is the number of days
-    that the next run would load, `why` says what is new for them.
+    that the next run would load, `why` describes what is new for them.
     """
 
     table: str
@@ -39,7 +39,7 @@ class WatermarkComparison:
     why: str
 
 
-def compare(
+def compare_with_source(
     tables: Sequence[Table], view: LedgerView, settings: Settings, now: datetime
 ) -> list[WatermarkComparison]:
     """Each table with each of its sources. Raises SourceError for one that cannot be listed."""

@@ -78,7 +78,7 @@ def landed_files(path: str, table: Table) -> Mapping[date, tuple[FileEntry, ...]
 
 
 def days_in_quarantine(path: str) -> Mapping[date, int]:
-    """How many rows of each day lie in a table's quarantine."""
+    """How many rows of each day are in a table's quarantine."""
     there = open_table(path)
     if there is None:
         return {}
@@ -102,7 +102,7 @@ def _of_commit(table: Table, number: int, at: datetime, commit: Commit, why: str
 def _before(
     path: str, table: Table, batch: int, upstream_days: Iterable[date], why: str
 ) -> list[Entry]:
-    """The batch that stands for all that the log no longer has."""
+    """The batch that represents all that the log no longer has."""
     bronze = table.layer == "bronze"
     touched: dict[date, Counter[date]] = {} if bronze else {day: Counter() for day in upstream_days}
     for file in _files(path):

@@ -15,7 +15,7 @@ from incremental_assets.delta.delta_table import open_table
 from incremental_assets.delta.legacy_text import is_invalid_utf8, read_decoded
 from incremental_assets.delta.quarantine import OutdatedRows
 from incremental_assets.engine.batch import quarantine_path
-from incremental_assets.engine.outdated import outdated_rows, tidy
+from incremental_assets.engine.outdated import outdated_rows, remove_outdated
 from incremental_assets.errors import DefinitionError, LakeError
 from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.ledger.entry import Entry
@@ -56,7 +56,7 @@ class QuarantineFilter:
 def in_quarantine(
     settings: Settings, tables: Sequence[Table], which: QuarantineFilter
 ) -> pl.DataFrame:
-    """How many rows lie in quarantine for a reason, by `table`, `day` and `reason`.
+    """How many rows are in quarantine for a reason, by `table`, `day` and `reason`.
 
     Further columns are `rows` and the `first_batch` and `last_batch` that quarantined them. A
     row with several reasons counts for each of them.
@@ -118,7 +118,7 @@ def quarantined_rows(
     except (DeltaError, OSError) as error:
         if not is_invalid_utf8(error):
             raise LakeError(f"{path} cannot be read: {error}") from error
-        rows = read_decoded(path, own)  # an older version kept bytes in place of text
+        rows = read_decoded(path, own)  # an older version stored bytes instead of text
     rows = rows.with_columns(later).select(list(columns))
     settled = Ledger(ledger_path(settings.lake)).view().table(table.name).outcomes
     rows = rows.filter(pl.col("_batch").is_in({e.batch for e in settled if e.state != "abandoned"}))
@@ -143,10 +143,10 @@ def _is(outdated: OutdatedRows) -> pl.Expr:
 def drop(
     lakehouse: Lakehouse, table: Table, which: QuarantineFilter, reason: str
 ) -> Mapping[date, int]:
-    """Take rows out of quarantine for good; how many, by day.
+    """Drop rows from quarantine for good; how many, by day.
 
-    The ledger, which is written first, keeps who did it, when and why. A day that is judged again
-    (because it is restated) quarantines the rows again. Raises DefinitionError without a reason,
+    The ledger, which is written first, records who did it, when and why. A day that is rebuilt
+    (a restatement) quarantines the rows again. Raises DefinitionError without a reason,
     and ConflictError where a load is in progress and there are no locks.
     """
     if not reason.strip():
@@ -176,5 +176,7 @@ def drop(
         ]
         record_decision(lakehouse.ledger, table.name, last, entries, "dropped")
         outcomes = lakehouse.ledger.view().table(table.name).outcomes
-        tidy(quarantine_path(settings, table), table.name, outcomes, counts, lakehouse.log)
+        remove_outdated(
+            quarantine_path(settings, table), table.name, outcomes, counts, lakehouse.log
+        )
     return counts

@@ -1,7 +1,7 @@
 """Rebuilding the ledger from the tables' logs, where it was lost or is of another time.
 
-The logs tell numbers, tokens, moments, and which days each batch published and held with which
-counts. They do not tell what was read: upstream windows, files, positions. So each table is rewound
+The logs have numbers, tokens, moments, and which days each batch published and held with which
+counts. They do not have what was read: upstream windows, files, positions. So each table is rewound
 to before its first batch: the next run reads its input again and replaces the rows, as after any
 rewind. That loses nothing and doubles nothing; it costs a load of everything.
 """
@@ -65,7 +65,7 @@ def require_a_lake(lakehouse: Lakehouse) -> None:
     if not any(files_below(f"{path}/{DELTA_LOG}") for path in paths):
         raise LakeError(
             f"There is no lake at {settings.lake}: it has no ledger and no tables, so nothing was "
-            "rebuilt. Set INCREMENTAL_ASSETS_LAKE to where the tables lie."
+            "rebuilt. Set INCREMENTAL_ASSETS_LAKE to where the tables are."
         )
 
 
@@ -113,7 +113,7 @@ def _is_readable(ledger: Ledger, *, all_of_them: bool) -> bool:
         if all_of_them:
             return False
         raise LedgerError(
-            f"{error} Its entries of the other tables could not be kept, so nothing was rebuilt: "
+            f"{error} Its entries of the other tables could not be read, so nothing was rebuilt: "
             "`incremental-assets ledger rebuild` without a TABLE rebuilds it for all."
         ) from error
     return True
@@ -134,21 +134,21 @@ def _entries(settings: Settings, table: Table, view: LedgerView, now: datetime) 
         return []
     # Rows in quarantine are outdated once their day is rebuilt, also one never published.
     quarantined = days_in_quarantine(quarantine_path(settings, table))
-    marked = [
+    outdating = [
         _marked(table, last + 1, day, "committed", now, rows)
         for day, rows in sorted(quarantined.items())
     ]
-    history = _history(table, [*logged, *marked])
+    history = _history(table, [*logged, *outdating])
     days = tuple(sorted(history.last_committed))
     if table.source is not None and table.changes.is_snapshot:
         days = ()  # the table holds the last snapshot; older ones are gone
-    if not (marked or days):  # a batch that did nothing, after which numbers go on
-        marked = [_marked(table, last + 1, now.date(), "abandoned", now, 0)]
+    if not (outdating or days):  # a batch that did nothing, after which numbers go on
+        outdating = [_marked(table, last + 1, now.date(), "abandoned", now, 0)]
     again = rewind_entries(table, history, Rewound(table.name, 0, days), WHY, now) if days else []
     files = landed_files(path, table) if there and table.feed is not None else {}
     return [
         *logged,
-        *marked,
+        *outdating,
         *(replace(e, batch=last + 2, files=files.get(e.day, ())) for e in again),
     ]
 

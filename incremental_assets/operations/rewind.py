@@ -89,7 +89,7 @@ def rewind(
     """Record that a table is to load again what its batches above `to` loaded.
 
     The next load of these days does it: files are read again and their rows replaced, rows of a
-    stored source are read again from the lower watermark (one that is there is not added twice), a
+    stored source are read again from the lower watermark (one that is loaded is not added twice), a
     silver or gold day is rebuilt. No row is removed before that. Raises as `to_rewind`, and
     ConflictError for a table with an unfinished batch.
     """
@@ -107,7 +107,7 @@ def rewind(
 def _batch_at(table: Table, history: TableHistory, at: datetime, now: datetime) -> int:
     if at > now:
         raise WatermarkError(
-            f"{table.name}: {at.isoformat()} lies in the future. Name a batch, or a moment at "
+            f"{table.name}: {at.isoformat()} is in the future. Name a batch, or a moment at "
             "which the table was right."
         )
     return max((e.batch for e in history.loads if e.recorded_at <= at), default=0)

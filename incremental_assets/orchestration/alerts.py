@@ -143,10 +143,10 @@ def failed_run_message(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dict
     days = _days(run)
     failures = _failures_in_brief(instance, run)
     what = f"{run.job_name} {run.run_id[:8]} failed"
-    about = f"{', '.join(tables)} {days}".strip()
+    subject = f"{', '.join(tables)} {days}".strip()
     return {
         "text": "\n".join(
-            [f"incremental_assets: {what}: {about}", *(f"• {failure}" for failure in failures)]
+            [f"incremental_assets: {what}: {subject}", *(f"• {failure}" for failure in failures)]
         ),
         "event": "run_failed",
         "job": run.job_name,

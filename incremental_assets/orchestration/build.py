@@ -27,7 +27,7 @@ def build_definitions(tables: Sequence[Table], settings: Settings | None = None)
     """The tables as assets with their checks, and the sensors, jobs and schedule that go with them.
 
     `tables` come upstreams first, as `tables_of(package)` gives them. Without `settings`, those of
-    the environment; a SettingsError says which of them cannot be used.
+    the environment; a SettingsError names those that cannot be used.
     """
     settings = settings or Settings.from_environment()
     return dg.Definitions(

@@ -79,7 +79,7 @@ def evaluations(table: Table, result: TableLoadResult) -> Iterator[dg.AssetCheck
 
 
 def _same_result(judged: RuleResult, day: date) -> Hashable:
-    """What is equal for results that say the same; a rule that failed speaks for its day alone."""
+    """What is equal for equal results; the result of a rule that failed is of its day alone."""
     own = None if judged.passed else day
     numbers = (judged.value, judged.threshold, judged.broken, judged.examples)
     return (judged.rule, judged.severity, own, numbers)

@@ -93,7 +93,7 @@ class _InProcess(_Recorded):
 
 @contextmanager
 def _interrupts_later() -> Iterator[None]:
-    """An interrupt waits meanwhile, and never reaches a process that is started meanwhile."""
+    """An interrupt is delayed meanwhile; no process that is started meanwhile gets it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

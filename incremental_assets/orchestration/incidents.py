@@ -34,7 +34,7 @@ from incremental_assets.settings import Settings
 
 _TABLE = "A table, such as silver/sales."
 _DAYS = "A day or a range, such as 2017-01-01...2017-01-31; all days if it is empty."
-_REASON = "Why; the ledger keeps it."
+_REASON = "The reason; the ledger records it."
 
 
 class RestateConfig(dg.Config):

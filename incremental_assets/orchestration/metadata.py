@@ -185,14 +185,14 @@ def as_markdown(text: str) -> str:
 
 def check_metadata(result: RuleResult) -> Mapping[str, Any]:
     """A rule's result as numbers and text, with the keys of a few rows that broke it."""
-    about: dict[str, Any] = {
+    details: dict[str, Any] = {
         "value": float(result.value),
         "threshold": float(result.threshold),
         "rows": result.rows,
         "found": result.found,
     }
     if result.broken:
-        about |= {"broken": result.broken, "share": result.broken / max(result.rows, 1)}
+        details |= {"broken": result.broken, "share": result.broken / max(result.rows, 1)}
     if result.examples:
-        about["examples"] = "; ".join(result.examples)
-    return about
+        details["examples"] = "; ".join(result.examples)
+    return details

@@ -28,17 +28,18 @@ def mapping(table: Table, read: SameDay | AsOf, settings: Settings) -> dg.Partit
     """Which days of an upstream a day is made from.
 
     A business day D is fed by the landing days D-1 (a source in another time zone is ahead) to
-    D + lateness. A version that is looked up may have begun on any day up to D, and rows that are
-    recomputed by key continue those of the days before. Any other day is fed by the same day.
+    D + the allowed lateness. A version that is looked up may have begun on any day up to D, and
+    rows that are recomputed by key continue those of the days before. Any other day is fed by the
+    same day.
     """
     if isinstance(read, AsOf) or table.write.recomputes_keys:
         return up_to_the_day()
     if isinstance(read, SameDay) and read.table.layer == "bronze" and read.table.day is not None:
-        lateness = table.allowed_lateness_in(settings.allowed_lateness)
-        if lateness is not None:
+        allowed_lateness = table.allowed_lateness_in(settings.allowed_lateness)
+        if allowed_lateness is not None:
             return dg.TimeWindowPartitionMapping(
                 start_offset=-1,
-                end_offset=lateness.days,
+                end_offset=allowed_lateness.days,
                 allow_nonexistent_upstream_partitions=True,
             )
     return dg.TimeWindowPartitionMapping(allow_nonexistent_upstream_partitions=True)

@@ -1,4 +1,4 @@
-"""How long a sensor tolerates a source or a ledger that it cannot reach."""
+"""How long a sensor tolerates a source or a ledger that is unreachable."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class SensorCursor:
     """What one tick hands to the next: nothing about positions, which the ledger has.
 
     `unreachable_since` is an instant in ISO 8601, or "". `outside` are the days that were reported
-    as lying outside the partitions, in words.
+    to be outside the partitions, in words.
     """
 
     unreachable_since: str = ""

@@ -1,4 +1,4 @@
-"""Which process a run is in, so that a daemon that sees it can tell whether it is alive.
+"""Which process a run is in, so that a daemon that sees it can check whether it is alive.
 
 A process number alone is not enough: another container has its own process of that number, and so
 has the same machine later on. A process is named by the machine's boot, the process namespace (each
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import dagster as dg
 
-# A tag of a run. Whoever retries a run copies its tags, so the run is named in it, too.
+# A tag of a run. A retry copies the tags of its run, so the run is named in it, too.
 PROCESS = "incremental_assets/process"
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _NAMESPACE = Path("/proc/self/ns/pid")
@@ -29,12 +29,12 @@ def identity(pid: int | None = None) -> str:
 
 
 def is_alive(process: str) -> bool | None:
-    """Whether the process of that name is there and no zombie; None where it cannot be known."""
+    """Whether the process of that name runs and is no zombie; None where it cannot be known."""
     try:
         boot, namespace, number, started = process.split("/")
         if f"{boot}/{namespace}" != _here():
             return None
-        with suppress(PermissionError):  # it is there, and somebody else's
+        with suppress(PermissionError):  # it runs, and is another user's
             os.kill(int(number), 0)
         state, since = _stat(int(number))
     except ProcessLookupError:

@@ -1,6 +1,6 @@
 """The runs that a sensor requests: ranges of days, each once, and a limited number of retries.
 
-No cursor stores them: Dagster's runs tell what was requested, and the ledger tells what is pending.
+No cursor stores them: Dagster's runs show what was requested, and the ledger what is pending.
 So it does not matter when a daemon was killed.
 """
 
@@ -62,7 +62,7 @@ def runs_for(
 ) -> RunRequests:
     """The runs that load the tables for these days; the days are those of the first table.
 
-    A day's position tells what is to be read for it: while it stays, the day is requested until a
+    A day's position identifies what is to be read: while it stays, the day is requested until a
     run has loaded it, `MOST_ATTEMPTS` times at most. A day of a run in progress is left to that
     run. Days are requested in contiguous ranges of at most `DAYS_PER_RUN`; the last attempt takes
     each day by itself, so that one bad day does not block its neighbours.
@@ -72,7 +72,7 @@ def runs_for(
     taken = _under_way(instance, tables[0])
     busy = {day for day in positions if any(day in span for span in taken)}
     if busy:
-        left.append(f"{name}: a run over {named(busy)} is under way")
+        left.append(f"{name}: a run over {named(busy)} is in progress")
     single = {
         day: _Want(name, DayRange(day, day), position)
         for day, position in positions.items()
@@ -82,7 +82,7 @@ def runs_for(
     exhausted = [day for day, want in single.items() if tried[want.asked] >= MOST_ATTEMPTS]
     if exhausted:
         left.append(
-            f"{name} {named(exhausted)} was tried {MOST_ATTEMPTS} times and is not done; look at "
+            f"{name} {named(exhausted)} was tried {MOST_ATTEMPTS} times and is not done; check "
             "its last run. When its input changes it is requested again"
         )
     wanted = _ranges(name, {day: positions[day] for day in single.keys() - set(exhausted)})

@@ -100,7 +100,7 @@ def run_here(
     config: Mapping[str, Any] | None = None,
     **which: Any,
 ) -> dg.JobExecutionResult:
-    """Run a job from this process. Raises KeyboardInterrupt if somebody stopped it meanwhile."""
+    """Run a job from this process. Raises KeyboardInterrupt if it was interrupted."""
     result = dg.execute_job(
         dg.reconstructable(job), instance, {**_CONSOLE, **(config or {})}, **which
     )

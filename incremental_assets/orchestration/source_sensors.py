@@ -77,10 +77,10 @@ def _outside(pending: PendingDays, settings: Settings) -> str:
     lines = []
     if before:
         lines.append(
-            f"the day folders {named(before)} lie before the first partition "
+            f"the day folders {named(before)} are before the first partition "
             f"{settings.start_date} and are left out; set INCREMENTAL_ASSETS_START_DATE to load "
             "them"
         )
     if after:
-        lines.append(f"the day folders {named(after)} lie in the future; they are loaded then")
+        lines.append(f"the day folders {named(after)} are in the future; they are loaded then")
     return "; ".join(lines)

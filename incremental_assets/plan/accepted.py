@@ -12,7 +12,7 @@ from incremental_assets.table import AsOf, Table
 
 
 def with_accepted(plan: Plan, table: Table, view: LedgerView) -> Plan:
-    """The plan, with the rules that an acceptance waives for its day."""
+    """The plan, with the rules that a manual decision accepted for its day."""
     accepted = view.table(table.name).accepted
     if not accepted:
         return plan
@@ -26,17 +26,17 @@ def with_accepted(plan: Plan, table: Table, view: LedgerView) -> Plan:
                 continue
             if not same_input(entry, todo, table, view):
                 notes.append(
-                    f"{day}: its input changed since it was accepted, so it is judged again"
+                    f"{day}: its input changed since it was accepted, so its gate judges it"
                 )
                 continue
             why = f"{todo.why}; accepted by {entry.who}: {entry.why}"
-            days[day] = replace(todo, why=why, waived=accepted_rules(entry))
+            days[day] = replace(todo, why=why, accepted=accepted_rules(entry))
         works.append(replace(work, days=days))
     return replace(plan, work=tuple(works), notes=tuple(notes))
 
 
 def accepted_rules(entry: Entry) -> frozenset[str]:
-    """The rules that an acceptance waives."""
+    """The rules that a manual decision accepted."""
     return frozenset(entry.held_by.split(", "))
 
 

@@ -21,7 +21,7 @@ def other_code(table: Table, history: TableHistory, day: date) -> tuple[str, ...
 def is_rebuilt_by_day(table: Table) -> bool:
     """Whether a rebuild of a day computes all its rows from that day of its upstreams.
 
-    Not where a key may lie on any day: its rows follow from all days that have it.
+    Not where a key may be on any day: its rows follow from all days that have it.
     """
     if table.write.recomputes_keys:
         return False

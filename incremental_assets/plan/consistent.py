@@ -23,7 +23,7 @@ A_MISSING_TABLE = (
 
 
 def log_state_of(settings: Settings, table: Table) -> LogState:
-    """Where a table of the lake stands by its own log."""
+    """The state of a table of the lake by its own log."""
     path = f"{settings.lake}/{table.name}"
     return LogState(path, *last_transaction(path, table.name))
 

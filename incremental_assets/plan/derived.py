@@ -27,7 +27,7 @@ _ORDER: tuple[tuple[Mode, Kind], ...] = (
 def stale_days(table: Table, view: LedgerView, start: date, today: date) -> dict[date, str]:
     """The days of a table whose upstream has batches that it has not read, each with the reason.
 
-    Held days are left out as long as nothing new came for them and nobody accepted them; so are
+    Held days are left out as long as nothing new came for them and they were not accepted; so are
     days outside the partitions `start` to `today`.
     """
     found: dict[date, str] = {}
@@ -151,7 +151,7 @@ def _way(table: Table, work: DayWork, view: LedgerView) -> tuple[Mode, Kind, str
     if not table.is_typed:
         return _joined(table, work, view)
     if because:
-        because += ", and its keys lie on any day: what is new is merged by the new code"
+        because += ", and its keys are on any day: what is new is merged by the new code"
     if table.write.appends:
         return "append", "advance", because
     empty = work.day not in history.published_days if table.day else not history.published_days

@@ -22,12 +22,15 @@ LAST_ENTRIES = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
-    """How many rows a day's work reads and writes, None where unknown; `about`: estimated."""
+class ExpectedSize:
+    """How many rows a day's work reads and writes; None where unknown.
+
+    `is_estimate` is whether the numbers are estimated and not counted.
+    """
 
     read: int | None
     written: int | None
-    about: bool
+    is_estimate: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,7 @@ class Expected:
     """A day of a batch: what there is to do, how much it is, and the entry that it would leave."""
 
     todo: DayWork
-    size: Size
+    size: ExpectedSize
     entry: Entry
 
 
@@ -65,7 +68,7 @@ def _entry(
     work: Work,
     day: date,
     number: int,
-    size: Size,
+    size: ExpectedSize,
     view: LedgerView,
     now: datetime,
 ) -> Entry:
@@ -114,50 +117,56 @@ def _position(todo: DayWork) -> str:
     return json.dumps({"source": todo.source.fingerprint, "seen": todo.seen, "listed": todo.listed})
 
 
-def _landed(table: Table, work: Work, todo: DayWork, known: LedgerView) -> Size:
+def _landed(table: Table, work: Work, todo: DayWork, known: LedgerView) -> ExpectedSize:
     """Of files by the rows per byte of the table's last files; of a table those it counts."""
     history = known.table(table.name)
     if todo.source is not None and not todo.files:
         before = last_state(table, history, todo.day).get("seen", "")
         if not todo.seen and not before:
-            return Size(None, None if table.landing_column is None else 0, about=True)
+            return ExpectedSize(None, None if table.landing_column is None else 0, is_estimate=True)
         more = rows_in(todo.seen) - rows_in(before)
         # As many rows as before, but others: some were replaced. Fewer: some went to other days.
         rows = more or None if more >= 0 else 0
-        return Size(rows, rows, about=True)
+        return ExpectedSize(rows, rows, is_estimate=True)
     size = sum(file.size for file in todo.files)
     last = [e for e in islice(history.newest_first(), LAST_ENTRIES) if e.bytes > 0]
     total = sum(entry.bytes for entry in last)
     if not size:
-        return Size(0, 0 if work.mode == "append" else None, about=False)
+        return ExpectedSize(0, 0 if work.mode == "append" else None, is_estimate=False)
     if not total:
-        return Size(None, None, about=True)
+        return ExpectedSize(None, None, is_estimate=True)
     read = round(size * sum(e.rows_read for e in last) / total)
     written = round(size * sum(t.rows for e in last for t in e.touched) / total)
-    return Size(read, max(written, 1), about=True)
+    return ExpectedSize(read, max(written, 1), is_estimate=True)
 
 
-def _derived(table: Table, work: Work, todo: DayWork, view: LedgerView, known: LedgerView) -> Size:
+def _derived(
+    table: Table, work: Work, todo: DayWork, view: LedgerView, known: LedgerView
+) -> ExpectedSize:
     facts = todo.windows[0]
     upstream = view.table(facts.upstream)
     whole = table.is_typed and work.mode == "rebuild"
     new = upstream.changes(todo.day, 0 if whole else facts.low)
-    about = any(e.batch > known.table(facts.upstream).high for e in new)
+    is_estimate = any(e.batch > known.table(facts.upstream).high for e in new)
     if table.write.recomputes_keys:
-        return _size(changed_rows(todo, view), about=True)
+        return _size(changed_rows(todo, view), is_estimate=True)
     if table.is_typed:
         restated = any(entry.kind == "restate" for entry in new)
-        return _size(_rows(new, todo.day), about=about or restated)
+        return _size(_rows(new, todo.day), is_estimate=is_estimate or restated)
     if work.mode == "merge":
-        return _size(changed_rows(todo, view), about=about)
+        return _size(changed_rows(todo, view), is_estimate=is_estimate)
     since = list(upstream.since_rebuilt(todo.day))
     own = {e.batch for e in since if len(e.touched) == 1}
-    about = about or {e.batch for e in upstream.changes(todo.day, min(own, default=1) - 1)} != own
-    return _size(sum(e.rows_inserted - e.rows_deleted for e in since), about=about)
+    is_estimate |= {e.batch for e in upstream.changes(todo.day, min(own, default=1) - 1)} != own
+    return _size(sum(e.rows_inserted - e.rows_deleted for e in since), is_estimate=is_estimate)
 
 
-def _size(rows: int, *, about: bool) -> Size:
-    return Size(rows, rows, about=about) if rows > 0 else Size(None, None, about=True)
+def _size(rows: int, *, is_estimate: bool) -> ExpectedSize:
+    return (
+        ExpectedSize(rows, rows, is_estimate=is_estimate)
+        if rows > 0
+        else ExpectedSize(None, None, is_estimate=True)
+    )
 
 
 def _rows(entries: Iterable[Entry] | Sequence[Entry], day: date) -> int:

@@ -16,7 +16,7 @@ _APART_ROWS = 1_000  # batches closer than this differ by chance more than by th
 def expected_seconds(history: TableHistory, mode: Mode, rows: int | None) -> float | None:
     """The estimated seconds of a batch with so many rows, by the last batches of its mode.
 
-    The median of what they took and, where their sizes tell it, the median of their seconds per
+    The median of what they took and, where their sizes differ, the median of their seconds per
     row (Theil and Sen's line). None where there was none.
     """
     batches = _last_batches(mode, history)

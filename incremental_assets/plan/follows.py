@@ -1,4 +1,4 @@
-"""What only reading a batch's rows can tell: which other days it will change."""
+"""What is known only by reading a batch's rows: which other days it will change."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from incremental_assets.plan.due import with_downstream
 from incremental_assets.plan.work import Work
 from incremental_assets.table import AsOf, SameDay, Table
 
-ONLY_READING_TELLS = (
+KNOWN_BY_READING = (
     "A day that its gate holds is not published, and nothing is built on it; rows that change "
     "nothing make nothing stale."
 )
@@ -42,12 +42,12 @@ def _other_days(table: Table, work: Work, view: LedgerView) -> str:
     if table.layer == "bronze":
         return _other_landing_days(table, work)
     if table.write.recomputes_keys:
-        return "the rows of a key may lie on any day, and change there"
+        return "the rows of a key may be on any day, and change there"
     any_day = table.is_typed and table.day is None and not table.write.appends
     first = work.mode == "append" and not view.table(table.name).high
     if not any_day or first:
         return ""
-    return "a key that changes may lie on other days, which change with it"
+    return "a key that changes may be on other days, which change with it"
 
 
 def _other_landing_days(table: Table, work: Work) -> str:
@@ -58,7 +58,7 @@ def _other_landing_days(table: Table, work: Work) -> str:
     if table.day is not None:
         return "rows that are about another day than they landed on change that day"
     if table.source is not None and table.landing_column is not None:
-        return "only reading tells for which days the source has new rows"
+        return "the days for which the source has new rows are known by reading it"
     return ""
 
 

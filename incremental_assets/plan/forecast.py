@@ -19,7 +19,7 @@ from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.due import Due
 from incremental_assets.plan.expected import Expected, expected_batch
 from incremental_assets.plan.expected_seconds import expected_seconds
-from incremental_assets.plan.follows import ONLY_READING_TELLS, what_may_follow
+from incremental_assets.plan.follows import KNOWN_BY_READING, what_may_follow
 from incremental_assets.plan.inspector import Inspector
 from incremental_assets.plan.landed import no_longer_landed
 from incremental_assets.plan.plan import plan_table
@@ -35,9 +35,9 @@ from incremental_assets.table import Table
 class PlannedDay:
     """A day of a table in a run: `run` and `batch` are the numbers that they would have.
 
-    `rows` are those that are read, None where unknown, estimated where `about` is true; so are the
-    `bytes` of a table of the lake. `bytes` and `seconds` of a batch are divided among its days.
-    `may_follow` are tables of which further days may be loaded, and `unknown` says why.
+    `rows` are those that are read, None where unknown, estimated where `is_estimate` is true; so
+    are the `bytes` of a table of the lake. `bytes` and `seconds` of a batch are divided among its
+    days. `may_follow` are tables of which further days may be loaded, `unknown` is the reason.
     """
 
     run: int
@@ -50,7 +50,7 @@ class PlannedDay:
     files: int
     rows: int | None
     bytes: int | None
-    about: bool
+    is_estimate: bool
     seconds: float | None
     reason: str
     may_follow: tuple[str, ...]
@@ -98,7 +98,7 @@ def forecast(
         for t in chosen
         for note in (_unfinished(t, view), _no_longer_landed(t, view, inspection, span))
     ]
-    notes = [*filter(None, own), *ahead.notes, *([ONLY_READING_TELLS] if planned else [])]
+    notes = [*filter(None, own), *ahead.notes, *([KNOWN_BY_READING] if planned else [])]
     return Forecast(tuple(ahead.days), tuple(left), tuple(dict.fromkeys(notes)))
 
 
@@ -156,7 +156,7 @@ class _Ahead:
                 files=len(each.todo.files),
                 rows=each.size.read,
                 bytes=size,
-                about=each.size.about,
+                is_estimate=each.size.is_estimate,
                 seconds=None if seconds is None else round(seconds * share, 3),
                 reason=_reason(each),
                 may_follow=may_follow,

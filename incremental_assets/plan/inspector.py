@@ -19,16 +19,16 @@ _Cached = tuple[tuple[str, date] | None, Mapping[date, str] | None]
 
 
 class Inspector:
-    """It inspects each time, as a load does: what is claimed must be what is there."""
+    """It inspects each time, as a load does: what is claimed must be what exists."""
 
     def listed(
         self, feed: LandedFiles, landing: str, days: Sequence[date]
     ) -> Mapping[date, list[SourceFile]]:
-        """The files of these landing days, as `by_day` tells them."""
+        """The files of these landing days, as `by_day` lists them."""
         return feed.by_day(landing, days)
 
     def fixed(self, source: Source) -> FixedSource:
-        """What a stored source holds, as `fix` tells it."""
+        """What a stored source holds, as `fix` finds it."""
         return source.fix()
 
     def tags(self, tag: Tag, *known: Container[str]) -> Tag:
@@ -38,13 +38,13 @@ class Inspector:
     def files_by_day(
         self, fixed: FixedSource, column: str, days: Collection[date], last: date
     ) -> Fingerprints:
-        """The fingerprint of each day's files, as `files_by_day` tells it."""
+        """The fingerprint of each day's files, by `files_by_day`."""
         return files_by_day(fixed, column, days, last)
 
     def rows_by_day(
         self, fixed: FixedSource, column: str, days: Collection[date], last: date
     ) -> Fingerprints:
-        """The fingerprint of each day's rows, as `rows_by_day` tells it."""
+        """The fingerprint of each day's rows, by `rows_by_day`."""
         return rows_by_day(fixed, column, days, last)
 
 

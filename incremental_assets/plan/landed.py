@@ -40,13 +40,13 @@ def plan_landed(
         tagged = inspection.tags(tag, history.files(day), judged)
         new, changed, why = _pending(table, listed, history, day, tagged)
         if changed:
-            repaired[day] = DayWork(day, why, (), (*new, *changed), tuple(changed))
+            repaired[day] = DayWork(day, why, (), (*new, *changed))
         elif new:
             fresh[day] = DayWork(day, why, (), tuple(new))
         else:
             idle.append(day)
         if table.changes.is_snapshot and (new or changed):
-            # A snapshot is all that lies in its folder.
+            # A snapshot is all files of its folder.
             read = {file.path: file for file in (*new, *changed)}
             whole = tuple(read.get(file.path, file) for file in listed)
             why = (repaired.get(day) or fresh[day]).why

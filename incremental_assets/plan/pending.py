@@ -29,7 +29,7 @@ class PendingDays:
     outside: tuple[date, ...] = ()
 
     def position(self, day: date) -> str:
-        """Text that tells what is new for a day: of files their paths, sizes and tags."""
+        """Text that identifies what is new for a day: of files their paths, sizes and tags."""
         todo = self.days[day]
         if todo.source is not None:
             return f"{todo.source.fingerprint} {todo.seen}"
@@ -45,7 +45,7 @@ def pending_days(
 ) -> PendingDays:
     """What a source has inside the partitions that a load would take now.
 
-    A held day is left out as long as its input is what was judged and nobody accepted it, a
+    A held day is left out as long as its input is what was judged and it was not accepted, a
     sequence that waits for a gap until it waits no longer. Raises SourceError if the source cannot
     be listed.
     """
@@ -69,7 +69,7 @@ def why_pending(
 ) -> dict[date, str]:
     """The landing days inside the partitions that have something new, with why.
 
-    A held day is left out as long as its input is what was judged and nobody accepted it. Raises
+    A held day is left out as long as its input is what was judged and it was not accepted. Raises
     SourceError if the source cannot be listed.
     """
     plan, _ = _planned(table, view, settings, DayRange(start, today), INSPECTOR, now)

@@ -28,7 +28,7 @@ def plan_table(
 ) -> Plan:
     """What loading these days of a table would do now. Changes nothing.
 
-    Without `now`, rows of a stored source whose timestamp lies in `today` count as come. Raises
+    Without `now`, rows of a stored source whose timestamp is in `today` count as come. Raises
     SourceError if the landing or a stored source cannot be listed.
     """
     return with_accepted(_planned(table, days, view, settings, today, inspection, now), table, view)

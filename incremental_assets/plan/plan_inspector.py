@@ -28,7 +28,7 @@ class PlanInspector(CachedInspector):
         return {day: self._listed[feed.feed, day] for day in days}
 
     def seen(self, feed: LandedFiles) -> dict[date, list[SourceFile]]:
-        """The files of the landing days that were looked at."""
+        """The files of the landing days that were inspected."""
         return {day: files for (name, day), files in self._listed.items() if name == feed.feed}
 
     def fixed(self, source: Source) -> FixedSource:

@@ -17,7 +17,7 @@ from incremental_assets.table import Table
 
 _Key = tuple[str, DayRange]
 # What is due, with a fingerprint of what there is to do: another one if something has changed.
-_Seen = tuple[Due, str]
+_Fingerprinted = tuple[Due, str]
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def due_runs(
         view = ledger()
         landed = _landed(chosen, settings, span, now, view, inspection, log)
         due = [(each, seen) for each, seen in landed if _key(each) not in tried]
-        stale: list[_Seen] = []
+        stale: list[_Fingerprinted] = []
         for of_table in () if due else _stale(chosen, settings.start_date, today, span, view):
             stale += of_table
             due = [(each, seen) for each, seen in of_table if _key(each) not in tried]
@@ -79,7 +79,7 @@ def within_partitions(days: DayRange | None, start: date, today: date) -> DayRan
         return DayRange(start, today)
     if days.last < start or days.first > today:
         raise DayError(
-            f"{days} lies outside the partitions {start}...{today}. Name days among them, or set "
+            f"{days} is outside the partitions {start}...{today}. Name days among them, or set "
             "INCREMENTAL_ASSETS_START_DATE to an earlier first day."
         )
     return DayRange(max(days.first, start), min(days.last, today))
@@ -93,7 +93,7 @@ def _landed(
     view: LedgerView,
     inspection: Inspector,
     log: Callable[[str], None],
-) -> list[_Seen]:
+) -> list[_Fingerprinted]:
     pending: dict[date, str] = {}
     fingerprints: dict[date, str] = {}
     for table in chosen:
@@ -112,7 +112,7 @@ def _landed(
 
 def _stale(
     chosen: Sequence[Table], start: date, today: date, span: DayRange, view: LedgerView
-) -> Iterator[list[_Seen]]:
+) -> Iterator[list[_Fingerprinted]]:
     """The stale days of each table that has any, with the tables built on it."""
     for table, stale in stale_tables(chosen, view, start, today, span):
         below = with_downstream(table, chosen)

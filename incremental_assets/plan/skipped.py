@@ -46,7 +46,7 @@ def skipped(
             history = view.table(table.name)
             days = [day for day in sorted(history.last_committed) if day in span]
             made = days_of_other_code(table, history, days)
-            own += [Skipped(table.name, *about) for about in made]
+            own += [Skipped(table.name, first, last, remedy) for first, last, remedy in made]
         found += [s for s in own if s.first != s.last or (s.table, s.first) not in planned]
     return found
 
@@ -61,7 +61,7 @@ def _outside(table: Table, settings: Settings, span: DayRange, today: date) -> I
             table.name,
             some.first,
             some.last,
-            f"has landed, but lies outside the partitions {partitions}"
+            f"has landed, but is outside the partitions {partitions}"
             + ("" if some.first > today else "; INCREMENTAL_ASSETS_START_DATE sets the first day"),
         )
 

@@ -1,9 +1,9 @@
 """What a stored source has to offer: which days may hold rows that were not read yet.
 
-Only reading tells what is new in a table, but whether it changed at all since a day was loaded is
+What is new in a table is known by reading it, but whether it changed since a day was loaded is
 known by its version, or by the list of its files. A day of a source that did not change is idle; in
 one that did, so is a day whose files are those that were there before, or whose rows are: its
-fingerprints, which are taken without Spark, say so. Rows that were ahead of the clock make their
+fingerprints, which are taken without Spark, are equal. Rows that were ahead of the clock make their
 day pending when their time has come, whatever the source did since.
 """
 
@@ -22,6 +22,7 @@ from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.inspector import INSPECTOR, Inspector
 from incremental_assets.plan.landed import snapshot_work
 from incremental_assets.plan.work import DayWork, Plan, Work
+from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
 from incremental_assets.sources.landed_files import require_root
 from incremental_assets.sources.source import FixedSource, Source
@@ -40,10 +41,10 @@ def plan_stored(
     *,
     now: datetime | None = None,
 ) -> Plan:
-    """The days that have to be looked at, of those that are asked for.
+    """The days that have to be inspected, of those that are asked for.
 
     Rows whose day is not known land on the day of the load. Without `now`, rows whose timestamp
-    lies in `today` count as come. A feed below the landing root that has
+    is in `today` count as come. A feed below the landing root that has
     never landed is empty. Raises SourceError if there is nothing at the path of one that has, or
     of any other source.
     """
@@ -85,21 +86,21 @@ def plan_stored(
 
 
 def last_inspection(table: Table, history: TableHistory, day: date) -> Entry | None:
-    """The batch that last looked at the source for a day; without days of its own, for any."""
+    """The batch that last inspected the source for a day; without days of its own, for any."""
     if table.landing_column is not None:
         return history.last_committed.get(day)
     return history.last
 
 
 def last_state(table: Table, history: TableHistory, day: date) -> Mapping[str, Any]:
-    """What the detector left when it last looked; no entry of the day is read for it."""
+    """What the detector left at its last inspection; no entry of the day is read for it."""
     if table.landing_column is None:
         return state_of(history.last)
     return parsed(history.position(day))
 
 
 def _as_it_was(table: Table, history: TableHistory, fixed: FixedSource, day: date) -> bool:
-    """Whether the source is what it was when the day was last looked at."""
+    """Whether the source is what it was when the day was last inspected."""
     return last_state(table, history, day).get("source") == fixed.fingerprint
 
 
@@ -133,7 +134,7 @@ def _day_work(
         return None  # a snapshot that is missing is no deletion of everything
     low = next((w.high for w in last.windows if w.upstream == fixed.path), 0) if last else 0
     windows = (Window(fixed.path, low, fixed.version or 0),)
-    why = f"{fixed.path} changed" if last else f"{fixed.path} was not read for this day yet"
+    why = f"{fixed.path} changed" if last else f"{fixed.path} has not been read for this day yet"
     if last is not None and last.kind == "rewind":
         why = f"rewound by {last.who}: {last.why}"
     files: tuple[SourceFile, ...] = ()
@@ -141,10 +142,10 @@ def _day_work(
         files = _unread(table, history, fixed, day, inspection)
         if not files:
             return None
-        why = f"{len(files)} new files"
+        why = counted(len(files), "new file")
     since = state.get("version")
     if since is not None and not fixed.is_same_table(state.get("source", "")):
-        since = None  # another table lies there now, whose commits count from 0 again
+        since = None  # another table is there now, whose commits count from 0 again
     return DayWork(day, why, windows, files, source=fixed, since=since)
 
 

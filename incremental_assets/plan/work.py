@@ -17,24 +17,23 @@ DAYS_PER_BATCH = 31
 class DayWork:
     """What there is to do for one day: its windows, its files, or its stored source, and why.
 
-    `rows` is the estimated number of rows to read; 0 where the files' sizes tell. `source` is what
-    a stored feed holds now; of a log in a Delta table, the version `since` was read before. `seen`
-    and `listed` are the fingerprints of the rows and of the files that it has for the day, where
-    they can be taken without Spark. `waived` are the rules that do not hold the day this time,
-    because somebody accepted what they found.
+    `rows` is the estimated number of rows to read; 0 where the files' sizes are known. `source` is
+    what a stored feed holds now; of a log in a Delta table, the version `since` was read before.
+    `seen` and `listed` are the fingerprints of the rows and of the files that it has for the day,
+    where they can be taken without Spark. `accepted` are the rules that do not hold the day this
+    time, because a manual decision accepted what they found.
     """
 
     day: date
     why: str
     windows: tuple[Window, ...] = ()
     files: tuple[SourceFile, ...] = ()
-    changed: tuple[SourceFile, ...] = ()
     rows: int = 0
     source: FixedSource | None = None
     since: int | None = None
     seen: str = ""
     listed: str = ""
-    waived: frozenset[str] = frozenset()
+    accepted: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +51,12 @@ class Work:
 
     @property
     def rows(self) -> int:
-        """About how many rows will be read; 0 where `bytes` says it."""
+        """The estimated number of rows to read; 0 where `bytes` has the size."""
         return sum(day.rows for day in self.days.values())
 
     @property
     def bytes(self) -> int:
-        """How many bytes of a source will be read; 0 where `rows` says it."""
+        """How many bytes of a source will be read; 0 where `rows` has the size."""
         if self.source is not None:
             return self.source.size()
         return sum(file.size for day in self.days.values() for file in day.files)

@@ -239,7 +239,9 @@ def fresh(column: str, within: timedelta) -> DayRule:
     def judge(day: DayCounts) -> Verdict:
         newest = _moment(day.measured.get("newest"))
         if newest is None:
-            return Verdict(not day.measured_rows, f"no row says its {column}", 0.0, _hours(within))
+            return Verdict(
+                not day.measured_rows, f"no row has a value of {column}", 0.0, _hours(within)
+            )
         age = day.end - newest
         text = f"the newest {column} is {newest:%Y-%m-%d %H:%M}, {_hours(age):.1f} h before the end"
         return Verdict(age <= within, text, _hours(age), _hours(within))

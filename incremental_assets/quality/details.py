@@ -11,7 +11,7 @@ from incremental_assets.quality.reasons import LINE
 DETAILS = "_details"
 _LONGEST = 40
 _UNREADABLE = "_unreadable"
-_TWICE = "a name is there twice in one object, and nobody can say which value is right"
+_TWICE = "a name occurs twice in one object, so it is undefined which value is right"
 _FOLLOWED = "something follows the first JSON value of the line, which must be its only one"
 _HALF_A_SURROGATE = r"\\u[dD][89a-fA-F]"
 _CUT = "the line is no JSON object"

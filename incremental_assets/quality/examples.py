@@ -63,7 +63,7 @@ def _in_order(found: Iterable[Row]) -> Examples:
 
 
 def _rule(reason: str) -> str:
-    """The rule that a reason stands for; some rules have several."""
+    """The rule of a reason; some rules have several."""
     if reason.endswith("_unreadable") or reason == LINE:
         return READABLE
     return IN_TIME if reason in APART else reason

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 
-def parsed(who: str, sql: str, what: str) -> exp.Condition:
+def parse_sql(who: str, sql: str, what: str) -> exp.Condition:
     """The expression. Raises DefinitionError for what is no single SQL expression."""
     import sqlglot
 
@@ -36,7 +36,7 @@ def require_condition(who: str, sql: str) -> list[str]:
     """
     from sqlglot import exp
 
-    found = parsed(who, sql, "condition")
+    found = parse_sql(who, sql, "condition")
     if found.find(exp.AggFunc) or found.find(exp.Query) or found.find(exp.Window):
         raise DefinitionError(
             f"{who}: {sql!r} reads more than one row; use a rule on the day, or unique() "
@@ -50,6 +50,6 @@ def require_aggregate(who: str, sql: str) -> None:
     """Raise DefinitionError for what is no aggregate over the rows of a day."""
     from sqlglot import exp
 
-    found = parsed(who, sql, "aggregate")
+    found = parse_sql(who, sql, "aggregate")
     if not found.find(exp.AggFunc) or found.find(exp.Query):
         raise DefinitionError(f"{who}: {sql!r} is no aggregate; give one such as sum(amount).")

@@ -44,10 +44,10 @@ def unique(*columns: str) -> RowRule:
 
 
 def references(column: str, table: str, key: str = "") -> RowRule:
-    """The value of the column is there in the column `key` of a table of the lake; null passes.
+    """The value of the column is in the column `key` of a table of the lake; null passes.
 
     The table is looked up as it is when the rows are judged: let it be loaded first. Before it was
-    ever loaded, nothing is there.
+    ever loaded, it is empty.
     """
     name = f"{column}_in_{table.replace('/', '_')}"
     flag = f"{HELPER}{name}"

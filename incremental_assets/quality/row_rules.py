@@ -32,7 +32,7 @@ _READ_AS = {
 
 
 def not_null(column: str) -> RowRule:
-    """The column is there; a blank string is no value either."""
+    """The column has a value; a blank string is none."""
     return RowRule(
         f"{column}_not_null",
         f"{column} is neither null nor blank.",
@@ -42,7 +42,7 @@ def not_null(column: str) -> RowRule:
 
 
 def required(column: str) -> RowRule:
-    """The column is there; a blank string is one. What a contract's `required` asks."""
+    """The column has a value; a blank string is one. The rule of a contract's `required`."""
     return RowRule(
         f"{column}_not_null",
         f"{column} is not null.",
@@ -93,7 +93,7 @@ def between(column: str, low: Bound, high: Bound) -> RowRule:
     kinds = _READ_AS[type(low)]
     return RowRule(
         f"{column}_between",
-        f"{column} lies between {low} and {high}, both included.",
+        f"{column} is between {low} and {high}, both included.",
         lambda: (
             F.col(column).isNull()
             | reduce(
@@ -153,7 +153,7 @@ def not_in_future(column: str) -> RowRule:
 def satisfies(name: str, sql: str, description: str = "") -> RowRule:
     """A condition in Spark SQL on the columns of the row.
 
-    Raises DefinitionError for what is no single SQL expression, before any Spark is there.
+    Raises DefinitionError for what is no single SQL expression, before Spark is started.
     """
     columns = require_condition(f"Rule {name}", sql)
     return RowRule(name, description or f"{sql}.", lambda: F.expr(sql), columns=tuple(columns))

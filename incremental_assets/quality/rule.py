@@ -1,8 +1,8 @@
-"""Rules: named conditions on rows or on a day, each with a severity and a tolerance.
+"""Rules: named conditions on rows or on a day, each with a severity and an allowed share.
 
 A row rule with severity `quarantine` quarantines the rows that break it; with `warn` it only counts
 them; with `fail` more of them than it allows hold the day. A day rule with `fail` holds its day.
-Conditions are functions, because a Spark `Column` can be made only while a session is there.
+Conditions are functions, because a Spark `Column` can be made only while there is a session.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from incremental_assets.errors import DefinitionError
 Severity = Literal["warn", "quarantine", "fail"]
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 HELPER = "_rule_"
-"""What the names of columns begin with that a rule adds for itself."""
+"""The prefix of the columns that a rule adds for itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,8 +68,8 @@ def _csv_file(root: str, path: str) -> CsvFile:
         ) from error
     except (EOFError, csv.Error, gzip.BadGzipFile, pa.ArrowException, ValueError) as error:
         raise SourceError(
-            f"{where} cannot be read as CSV: {error}. Nothing was loaded; put the file right or "
-            "take it away, and run again."
+            f"{where} cannot be read as CSV: {error}. Nothing was loaded; repair the file or "
+            "remove it, and run again."
         ) from error
     except OSError as error:
         raise not_readable(where, error) from error
@@ -102,7 +102,7 @@ def _require_header(where: str, names: Sequence[str]) -> None:
         wrong = f"has the name {twice[0]!r} twice"
     raise SourceError(
         f"{where}: the first line ({start!r}) {wrong}. A CSV source needs a header line, names "
-        "with commas between them. Nothing was loaded; put the file right and run again."
+        "with commas between them. Nothing was loaded; repair the file and run again."
     )
 
 
@@ -122,7 +122,7 @@ def _require_closed(where: str) -> None:
     """Raise SourceError if the last record ends inside a quotation.
 
     Spark would take all that follows the quote, line after line, for one value, and lose those
-    records. The number of quotes does not tell: a quote inside a plain value counts, too.
+    records. The number of quotes does not show it: a quote inside a plain value counts, too.
     """
     csv.field_size_limit(_LONGEST_VALUE)  # what is swallowed may be the rest of the file
     record: list[str] = []
@@ -145,7 +145,7 @@ def _require_closed(where: str) -> None:
             line = reader.line_num - len(last) + 1
             raise SourceError(
                 f"{where}: a quote in the record that begins on line {line} is never closed. "
-                "Nothing was loaded; put the file right (it may be cut off) and run again."
+                "Nothing was loaded; repair the file (it may be cut off) and run again."
             ) from error
 
 

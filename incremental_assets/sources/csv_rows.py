@@ -34,7 +34,7 @@ from incremental_assets.sources.stored_files import DataFiles
 from incremental_assets.typed_text import LARGEST_DOUBLE, is_text, read_text, read_whole
 
 # RFC 4180: a quote inside quotes is doubled. Without a text for null of their own, Spark reads
-# `""` as null too; nobody's data holds this one.
+# `""` as null too; no data holds this one.
 _OPTIONS = {
     "header": "true",
     "quote": '"',
@@ -44,7 +44,7 @@ _OPTIONS = {
     "columnNameOfCorruptRecord": "_raw",
     "columnPruning": "false",  # with it, a record of the wrong length may pass
 }
-# What a value that is not text begins with; most text is told by it alone.
+# What a value that is not text begins with; most text is recognized by it alone.
 _MAY_BE_TYPED = [ord(sign) for sign in "-.0123456789tTfFNI"]
 _LETTERS = [ord(sign) for sign in "tTfF"]
 _WHOLE = r"^-?(?:0|[1-9][0-9]{0,18})$"
@@ -155,7 +155,7 @@ def _known_column(name: str, kind: DataType) -> OwnColumn:
 def _found_columns(records: DataFrame, names: Sequence[str]) -> dict[str, OwnColumn]:
     """Columns with the types that all their values have: one aggregate.
 
-    Every value becomes a row of its own, so that one expression looks at all of them: one for each
+    Every value becomes a row of its own, so that one expression checks all of them: one for each
     column took Spark longer to compile than to run.
     """
     texts = F.posexplode(F.array(*(F.col(quoted(name)) for name in names))).alias("at", "text")

@@ -1,10 +1,11 @@
-"""Whether files are still what was listed, and can be what their format says, without Spark."""
+"""Whether files are still what was listed, and can be of their format, without Spark."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from incremental_assets.errors import SourceError
+from incremental_assets.plurals import counted
 from incremental_assets.settings import local_path
 from incremental_assets.sources.source_file import not_readable
 from incremental_assets.sources.stored_files import (
@@ -36,7 +37,7 @@ def require_as_fixed(data: DataFiles, kind: Format) -> None:
     lost = data.missing_or_changed()
     if lost:
         raise SourceError(
-            f"{data.root}: {len(lost)} files vanished or changed after they were listed: "
+            f"{data.root}: {counted(len(lost), 'file')} vanished or changed after the listing: "
             f"{named([file.path for file in lost])}. Nothing was loaded; run again."
         )
     for file in data.files:
@@ -44,8 +45,8 @@ def require_as_fixed(data: DataFiles, kind: Format) -> None:
         what = _not_parquet(path) if kind == "parquet" else _not_text(path)
         if what:
             raise SourceError(
-                f"{path} {what}, and should be {kind}. Nothing was loaded; put the file right or "
-                "take it away, or pass the right source_format, and run again."
+                f"{path} {what}, and should be {kind}. Nothing was loaded; repair or "
+                "remove the file, or pass the right source_format, and run again."
             )
 
 

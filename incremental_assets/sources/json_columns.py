@@ -1,6 +1,6 @@
 """JSON lines as a table: the fields of all objects are the columns, with types that hold them.
 
-A line is parsed to `VARIANT`, which is strict, and tells of each value what it is. Once every
+A line is parsed to `VARIANT`, which is strict, and has the type of each value. Once every
 kind that occurs in a field is known, a field of one plain kind is read by Spark's JSON reader,
 which is twice as fast as casting out of the `VARIANT` value by value.
 """
@@ -85,7 +85,7 @@ def json_rows(frames: Frames, reading: Reading) -> DataFrame:
     shape = StructType([StructField(name, kind) for name, kind in plain.items()])
     object_text = F.when(F.col("payload").isNotNull(), F.col("text"))
     read = F.from_json(object_text, shape, {"columnNameOfCorruptRecord": _BROKEN})
-    # A text is looked at several times, so what it takes to get it is done before.
+    # A text is used several times, so what it takes to get it is done before.
     others = {name: f"other{at}" for at, name in enumerate(fields) if name not in plain}
     texts = [_field(F.col("payload"), name, "string").alias(c) for name, c in others.items()]
     staged = lines.select(*([read.alias("plain")] if plain else []), *texts, "_file", unread())

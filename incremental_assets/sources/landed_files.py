@@ -44,7 +44,7 @@ class LandedFiles:
     def by_day(self, landing: str, days: Sequence[date]) -> Mapping[date, list[SourceFile]]:
         """The files of each of these landing days, by path.
 
-        An object store is asked once for many days, for all that lies below the feed. Raises as
+        An object store is asked once for many days, for all that is below the feed. Raises as
         `files` does.
         """
         require_root(landing)

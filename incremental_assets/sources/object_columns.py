@@ -37,11 +37,11 @@ def infer_columns(
 
 def with_columns_of(rows: DataFrame, columns: list[OwnColumn]) -> DataFrame:
     """The rows with these columns, and `_unreadable`, the names of those that do not fit."""
-    misfits: list[Column] = [
+    type_errors: list[Column] = [
         F.when(c.written & c.value.isNull(), F.lit(c.name))
         for c in columns
         if c.written is not None
     ]
-    found = F.array_compact(F.array(*misfits)) if misfits else F.array()
+    found = F.array_compact(F.array(*type_errors)) if type_errors else F.array()
     own = [c.value.alias(c.name) for c in columns]
     return rows.select("*", *own, found.cast("array<string>").alias("_unreadable"))

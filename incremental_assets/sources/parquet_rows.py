@@ -26,7 +26,7 @@ from incremental_assets.sources.rows import (
 from incremental_assets.sources.stored_files import DataFiles
 from incremental_assets.storage import open_file
 
-# What Spark says of timestamps in nanoseconds, which is what pandas writes, and the one setting
+# Spark's message for timestamps in nanoseconds, which is what pandas writes, and the one setting
 # with which it sees them at all: as numbers.
 _NANOSECONDS = "TIMESTAMP(NANOS"
 _AS_NUMBERS = "spark.sql.legacy.parquet.nanosAsLong"
@@ -69,7 +69,7 @@ def _without_nanoseconds(session: SparkSession, data: DataFiles) -> DataFrame | 
         return None
     try:
         rows = _read(session, data)
-        _ = rows.schema  # over Connect, this is where the files are looked at
+        _ = rows.schema  # over Connect, this is where the files are opened
     except PySparkException as error:
         if _NANOSECONDS not in str(error):
             raise
@@ -102,8 +102,8 @@ def _moments(data: DataFiles) -> dict[str, bool]:
                 schema = pq.read_metadata(stream).schema
         except (pa.ArrowException, OSError) as error:
             raise SourceError(
-                f"{where} cannot be read as Parquet: {error}. Nothing was loaded; put the file "
-                "right or take it away, and run again."
+                f"{where} cannot be read as Parquet: {error}. Nothing was loaded; repair or "
+                "remove the file, and run again."
             ) from error
         for at in range(len(schema)):
             column = schema.column(at)

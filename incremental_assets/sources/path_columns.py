@@ -39,7 +39,7 @@ def relative_path(rows: DataFrame, data: DataFiles) -> Column:
 def folder_values(paths: Sequence[str]) -> dict[str, dict[str, str | None]]:
     """The columns that folders name, each with its value per path, in the order of the folders.
 
-    A path that does not name a column has None there, as one that says it has no value.
+    A path that does not name a column has None there, as one that names it without a value.
     """
     columns: dict[str, dict[str, str | None]] = {}
     for path in paths:

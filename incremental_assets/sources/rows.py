@@ -39,7 +39,7 @@ class Reading:
 class OwnColumn:
     """A column of the source as it is read.
 
-    `written` says whether the row has a value there, where that value may not fit the column's
+    `written` is whether the row has a value there, where that value may not fit the column's
     type and then reads as null; None where every value fits.
     """
 
@@ -58,7 +58,7 @@ def with_facts(rows: DataFrame, columns: Sequence[OwnColumn]) -> DataFrame:
     strict = [(at, c.written) for at, c in enumerate(columns) if c.written is not None]
     written = [(whole & value).alias(f"written{at}") for at, value in strict]
     read = rows.select(*values, *written, "_file", "_raw")
-    misfits = [
+    type_errors = [
         F.when(F.col(f"written{at}") & F.col(f"value{at}").isNull(), F.lit(columns[at].name))
         for at, _ in strict
     ]
@@ -66,7 +66,7 @@ def with_facts(rows: DataFrame, columns: Sequence[OwnColumn]) -> DataFrame:
         *(F.col(f"value{at}").alias(c.name) for at, c in enumerate(columns)),
         "_file",
         "_raw",
-        _unreadable(misfits),
+        _unreadable(type_errors),
     )
 
 
@@ -85,8 +85,8 @@ def spelled(rows: DataFrame, known: Collection[str]) -> DataFrame:
     if not renamed:
         return rows
     names = F.create_map(*(F.lit(name) for pair in renamed.items() for name in pair))
-    misfits = F.transform("_unreadable", lambda n: F.coalesce(F.try_element_at(names, n), n))
-    return rows.withColumnsRenamed(renamed).withColumn("_unreadable", misfits)
+    unreadable = F.transform("_unreadable", lambda n: F.coalesce(F.try_element_at(names, n), n))
+    return rows.withColumnsRenamed(renamed).withColumn("_unreadable", unreadable)
 
 
 def all_readable(rows: DataFrame, file: Column | None = None) -> DataFrame:

@@ -1,6 +1,6 @@
 """What a source is: fixed, so that its state has a fingerprint, and read just as it was fixed.
 
-A source of one's own is one file with two classes: a `Source`, which says where the rows come from,
+A custom source is one file with two classes: a `Source`, which is where the rows come from,
 and a `FixedSource`, which lists and reads what was there when it was fixed.
 """
 
@@ -54,7 +54,7 @@ class FixedSource(ABC):
     """A source as one load reads it: what it held when it was fixed, whatever happens since.
 
     `path` names it, in messages and in the ledger. A source of versions has a `version`; any other
-    has `files`: whatever is read whole (a file, a page, a table), each with its size and what tells
+    has `files`: whatever is read whole (a file, a page, a table), each with its size and what shows
     a change of it. A change log reads those of them that are new.
     """
 
@@ -69,10 +69,10 @@ class FixedSource(ABC):
 
     @property
     def fingerprint(self) -> str:
-        """Text that tells whether the source is as it was. As long as it is, nothing is read.
+        """Text that changes with the source. As long as it is as it was, nothing is read.
 
-        The version, or a digest of the files. Of a file in a store that tells neither a tag nor a
-        time only the content tells that.
+        The version, or a digest of the files. Of a file in a store that has neither a tag nor a
+        time it is by the content.
         """
         if self.version is not None:
             return f"version {self.version}"
@@ -118,7 +118,7 @@ class FixedSource(ABC):
     def added_since(self, low: int, high: int) -> Added | None:
         """What versions above `low`, up to `high`, have added.
 
-        None where only the source as a whole tells.
+        None where only the source as a whole has one.
         """
         return None
 
@@ -132,7 +132,7 @@ class FixedSource(ABC):
         return True
 
     def scan(self) -> pl.LazyFrame | None:
-        """The rows for polars, so that planning tells changed days without Spark; None: it cannot.
+        """The rows for polars, so that planning finds changed days without Spark; None: it cannot.
 
         Raises a PolarsError, DeltaError or OSError where they cannot be read.
         """
@@ -154,7 +154,7 @@ class FixedSource(ABC):
         return ()
 
     def tagged(self, file: SourceFile) -> SourceFile:
-        """The file with a tag that tells a change of its content. Raises SourceError.
+        """The file with a tag that changes with its content. Raises SourceError.
 
         By default that is its time, where it has no tag.
         """
@@ -174,7 +174,7 @@ class Source(ABC):
 
     @property
     def is_landed(self) -> bool:
-        """Whether it lies below the landing root, where a feed may be that has not begun."""
+        """Whether it is below the landing root, where a feed may be that has not begun."""
         return False
 
     def below(self, landing: str) -> Source:

@@ -16,8 +16,8 @@ class SourceFile:
     """One file: its path relative to the root that it was listed below.
 
     `size` in bytes; `modified` in nanoseconds since 1970, or "" where the store has a tag. `tag`
-    is the store's own (an ETag, say); a local disk and some stores have none, so there it is a
-    digest of the content, and "" until somebody asks for it.
+    is the store's own (such as an ETag); a local disk and some stores have none, so there it is a
+    digest of the content, and "" until it is asked for.
     """
 
     path: str
@@ -46,8 +46,8 @@ def with_content_tag(root: str, file: SourceFile) -> SourceFile:
                 digest.update(chunk)
     except FileNotFoundError as error:
         raise SourceError(
-            f"{file.path} vanished from {root} after it was listed. Nothing was loaded; put the "
-            "file back or run again without it."
+            f"{file.path} vanished from {root} after it was listed. Nothing was loaded; restore "
+            "the file or run again without it."
         ) from error
     except OSError as error:
         raise not_readable(error.filename or root, error) from error

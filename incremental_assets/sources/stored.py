@@ -28,8 +28,8 @@ from incremental_assets.sources.stored_files import (
     FORMATS,
     DataFiles,
     Format,
-    contents_of,
     of_format,
+    path_contents,
 )
 
 _BELOW = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.=-]*(/[A-Za-z0-9][A-Za-z0-9_.=-]*)*")
@@ -79,7 +79,7 @@ def fixed_at(path: str, wanted: Format | None = None) -> FixedDelta | FixedFiles
     path, and SourceError if it cannot be listed, if a Delta log cannot be read, or if the format is
     unknown.
     """
-    kind, data = of_format(path, contents_of(path), wanted)
+    kind, data = of_format(path, path_contents(path), wanted)
     if kind == "delta":
         return FixedDelta.newest(path, data.root)
     return FixedFiles(path, kind, data.files, data.root)
@@ -89,7 +89,7 @@ def fixed_at(path: str, wanted: Format | None = None) -> FixedDelta | FixedFiles
 class FixedFiles(FixedSource):
     """The files of a stored source, relative to `root`.
 
-    `format` is None where there are no files to tell it by, and none was given.
+    `format` is None where there are no files to infer it from, and none was given.
     """
 
     path: str

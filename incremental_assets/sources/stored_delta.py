@@ -76,7 +76,7 @@ class FixedDelta(FixedSource):
     def is_same_table(self, fingerprint: str) -> bool:
         """Whether the log's commit of the version that it names is still that commit.
 
-        True as well where the fingerprint or the log does not say which commit it was.
+        True as well where the fingerprint or the log does not have that commit.
         """
         kind, version, commit = [*fingerprint.split(" "), "", ""][:3]
         if fingerprint and not (kind == "version" and version.isdecimal()):
@@ -142,7 +142,7 @@ def delta_rows(
     rewritten = [file.path for file in chosen if file.rewritten]
     if rewritten:
         raise SourceError(
-            f"{path}: the rows of {named(rewritten)} lie in other files by version {version}. "
+            f"{path}: the rows of {named(rewritten)} are in other files by version {version}. "
             "Read the whole table."
         )
     table = _table(session, root, version)

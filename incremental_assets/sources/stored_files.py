@@ -1,4 +1,4 @@
-"""The files of a stored source: which are data, and which format their names say."""
+"""The files of a stored source: which are data, and which format their names show."""
 
 from __future__ import annotations
 
@@ -70,17 +70,17 @@ class DataFiles:
 
 @dataclass(frozen=True, slots=True)
 class PathContents:
-    """What lies at a path: data files, or a Delta table."""
+    """What is at a path: data files, or a Delta table."""
 
     data: DataFiles
     is_delta: bool = False
 
 
-def contents_of(path: str) -> PathContents:
-    """What lies at a path. Raises SourceError if nothing does, or if it cannot be listed."""
+def path_contents(path: str) -> PathContents:
+    """What is at a path. Raises SourceError if there is nothing, or if it cannot be listed."""
     try:
         local = local_path(path)
-        return _look_on_disk(local) if local is not None else _look_in_store(path.rstrip("/"))
+        return _list_on_disk(local) if local is not None else _list_in_store(path.rstrip("/"))
     except OSError as error:
         raise not_readable(error.filename or path, error) from error
 
@@ -88,10 +88,10 @@ def contents_of(path: str) -> PathContents:
 def of_format(
     path: str, found: PathContents, wanted: Format | None
 ) -> tuple[Format | None, DataFiles]:
-    """The format, and the files of it; None where there is no file to tell it by.
+    """The format, and the files of it; None where there is no file to infer it from.
 
-    With a format wanted, what says by its name that it is of another one is left out. Raises
-    SourceError where the names say no format or several.
+    With a format wanted, files whose names show another one are left out. Raises
+    SourceError where the names show no format or several.
     """
     if found.is_delta or wanted == "delta":
         return _delta(path, found, wanted), found.data
@@ -99,14 +99,14 @@ def of_format(
         chosen = tuple(f for f in found.data.files if format_of(f.path) in (wanted, None))
     else:
         chosen = found.data.files
-        wanted = _told_by_names(path, [file.path for file in chosen])
+        wanted = _format_of_names(path, [file.path for file in chosen])
     if wanted in ("json", "csv"):
         _require_known_compression(path, [file.path for file in chosen])
     return wanted, replace(found.data, files=chosen)
 
 
 def format_of(name: str) -> Format | None:
-    """The format that a file's name says; None if it says none."""
+    """The format that a file's name shows; None if it shows none."""
     stem = name.lower()
     for ending in (*COMPRESSED, *_UNKNOWN_COMPRESSED):
         stem = stem.removesuffix(ending)
@@ -119,7 +119,7 @@ def named(names: Sequence[str]) -> str:
     return ", ".join(names[:_EXAMPLES]) + more
 
 
-def _look_on_disk(path: Path) -> PathContents:
+def _list_on_disk(path: Path) -> PathContents:
     path = Path(os.path.abspath(path.expanduser()))
     if path.is_file():
         if _hidden(path.name):
@@ -137,7 +137,7 @@ def _look_on_disk(path: Path) -> PathContents:
     return _folder(str(path))
 
 
-def _look_in_store(path: str) -> PathContents:
+def _list_in_store(path: str) -> PathContents:
     store, inside = open_store(path)
     with answering(path):
         if store.isfile(inside):
@@ -194,7 +194,7 @@ def _in_store(root: str, path: str) -> SourceFile | None:
 
 
 def _fingerprint(file: SourceFile | None) -> tuple[int, str] | None:
-    """What tells two states of a file apart: the time on a disk, the tag in a store."""
+    """What differs between two states of a file: the time on a disk, the tag in a store."""
     return (file.size, file.modified or file.tag) if file else None
 
 
@@ -212,7 +212,7 @@ def _delta(path: str, found: PathContents, wanted: Format | None) -> Format:
     return "delta"
 
 
-def _told_by_names(path: str, names: Sequence[str]) -> Format | None:
+def _format_of_names(path: str, names: Sequence[str]) -> Format | None:
     examples = {format_of(name): name for name in reversed(names)}
     if len(examples) == 1:
         kind = next(iter(examples))
@@ -221,10 +221,10 @@ def _told_by_names(path: str, names: Sequence[str]) -> Format | None:
     if not examples:
         return None
     several = len(examples.keys() - {None}) > 1
-    found = "files of several formats" if several else "files whose names say no format"
+    found = "files of several formats" if several else "files whose names show no format"
     raise SourceError(
         f"{path} holds {found}, such as {named(sorted(examples.values()))}. Pass source_format "
-        "(parquet, json or csv): files whose names say another format are then left out."
+        "(parquet, json or csv): files whose names show another format are then left out."
     )
 
 

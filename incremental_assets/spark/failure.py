@@ -20,14 +20,12 @@ def what_failed(error: BaseException) -> str:
         )
     message = _first_line(_java_cause(error) if isinstance(error, Py4JJavaError) else str(error))
     if "S3AFileSystem not found" in message or "No FileSystem for scheme" in message:
-        message += (
-            "; Spark has no client for this store: docs/object-stores.md tells how to add one"
-        )
+        message += "; Spark has no client for this store: docs/object-stores.md has how to add one"
     return message
 
 
 def _java_cause(error: Py4JJavaError) -> str:
-    """The innermost Java exception, which is where the reason stands."""
+    """The innermost Java exception, which has the reason."""
     cause = error.java_exception
     while cause is not None and cause.getCause() is not None:
         cause = cause.getCause()

@@ -60,7 +60,7 @@ def jar_paths(cache: Path) -> list[Path]:
             )
         if not _is_right(path, jar):
             raise SparkUnavailableError(
-                f"{path} has other bytes than jars.lock says, so Spark was not started with it. "
+                f"{path} differs from its SHA-256 in jars.lock, so Spark was not started with it. "
                 f"Find out who changed it. {_SETUP}, which downloads it again."
             )
         paths.append(path)
@@ -70,7 +70,7 @@ def jar_paths(cache: Path) -> list[Path]:
 def resolve_jars(cache: Path, java_home: Path | None) -> list[Path]:
     """Download what is missing, check every jar against its SHA-256, and give their paths.
 
-    Raises SparkUnavailableError if a jar cannot be had or has other bytes than the lock says.
+    Raises SparkUnavailableError if a jar cannot be had or differs from its SHA-256 in the lock.
     """
     target = cache / "jars"
     jars = locked_jars()
@@ -83,7 +83,7 @@ def resolve_jars(cache: Path, java_home: Path | None) -> list[Path]:
                 found = Path(folder) / jar.file_name
                 if not _is_right(found, jar):
                     raise SparkUnavailableError(
-                        f"{jar.file_name} has other bytes than jars.lock says. Nothing was "
+                        f"{jar.file_name} differs from its SHA-256 in jars.lock. Nothing was "
                         "installed; check the Maven mirror of this machine and run again."
                     )
                 os.replace(found, target / jar.file_name)

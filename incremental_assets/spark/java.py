@@ -1,4 +1,4 @@
-"""Finding Java; one line says what to do where it is missing or too old."""
+"""Finding Java; one line with what to do where it is missing or too old."""
 
 from __future__ import annotations
 

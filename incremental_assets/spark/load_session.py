@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Literal
 
@@ -12,7 +13,7 @@ from pyspark.sql import SparkSession
 from incremental_assets.frames import Frames
 
 # What a load's result depends on, whoever started Spark and however it is configured.
-_PINNED = {
+PINNED = {
     # Instants without a zone are UTC, and so is what a source calls a timestamp.
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
@@ -51,10 +52,8 @@ _PINNED = {
     "spark.sql.sources.partitionOverwriteMode": "STATIC",
     # The first `lower` by ICU takes a second, to load all of it; Java's gives the same.
     "spark.sql.icu.caseMappings.enabled": "false",
-}
-# How frames are cached: Spark compresses their blocks in any case, and small batches stay in the
-# processor's cache. By the defaults, typing and caching a million rows takes a third longer.
-_CACHED = {
+    # How frames are cached: Spark compresses their blocks in any case, and small batches stay in
+    # the processor's cache. By default, typing and caching a million rows takes a third longer.
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
     "spark.sql.inMemoryColumnarStorage.batchSize": "2000",
 }
@@ -115,10 +114,11 @@ def own_session(spark: SparkSession, size: Size) -> Iterator[SparkSession]:
     by Python's exit, where closing can hang.
     """
     clone = getattr(spark, "cloneSession", None)
+    # A server knows a session from its first request on, and only then it can be copied.
+    has = spark.conf.getAll if clone else {}
     session: SparkSession = clone() if clone else spark.newSession()
     try:
-        for name, value in (_PINNED | _CACHED | _BY_SIZE[size]).items():
-            session.conf.set(name, value)
+        _configure(session, PINNED | _BY_SIZE[size], has)
         yield session
     finally:
         if clone:  # `stop()` of a clone fails in pyspark 4.2.0
@@ -127,6 +127,22 @@ def own_session(spark: SparkSession, size: Size) -> Iterator[SparkSession]:
             ):  # the error of a server that has ended was raised already
                 session.client.release_session()
             session.client.close()
+
+
+@contextmanager
+def quiet_settings() -> Iterator[None]:
+    """Without the warning of a server's client about a setting that is deprecated but counts."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield
+
+
+def _configure(session: SparkSession, wanted: Mapping[str, str], has: Mapping[str, str]) -> None:
+    """Set what the session does not have yet; over a server, each setting is a request."""
+    with quiet_settings():
+        for name, value in wanted.items():
+            if has.get(name) != value:
+                session.conf.set(name, value)
 
 
 def batch_frames(spark: Callable[[], SparkSession], size: Callable[[], Size]) -> Frames:

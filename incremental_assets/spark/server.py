@@ -1,4 +1,4 @@
-"""A Spark Connect server on this machine, for as long as somebody works over it."""
+"""A Spark Connect server on this machine, for as long as it is used."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 - the name of a variable
 _SECONDS = 120  # to start on a machine that is busy
 _LINES = 5
-# Java ends when whoever started it does, in whatever way: the pipe from there is closed then.
+# Java ends when the process that started it does, however that ends: their pipe is closed then.
 _AS_LONG_AS_ITS_STARTER = (
     'exec 3<&0; "$@" </dev/null 3<&- & java=$!; '
     "(read -r _ <&3; kill $java) 2>/dev/null & exec 3<&-; wait $java"
@@ -35,7 +35,7 @@ _AS_LONG_AS_ITS_STARTER = (
 def connect_server(settings: Settings) -> Iterator[Mapping[str, str]]:
     """Start a server, wait until it answers, stop it at the end; gives the environment to use it.
 
-    It listens on this machine alone, and answers whoever knows its token. Raises
+    It listens on this machine alone, and answers a client with its token. Raises
     SparkUnavailableError if it cannot be started.
     """
     port, token = _free_port(), secrets.token_urlsafe(32)
@@ -93,7 +93,7 @@ def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
     what = "ended" if process.poll() is not None else f"did not answer within {_SECONDS} s"
     last = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LINES:]
     raise SparkUnavailableError(
-        f"The Spark Connect server {what}. Its last words: {' / '.join(last) or 'none'}. Check "
+        f"The Spark Connect server {what}. Its last lines: {' / '.join(last) or 'none'}. Check "
         "JAVA_HOME and INCREMENTAL_ASSETS_DRIVER_MEMORY."
     )
 

@@ -18,13 +18,14 @@ from incremental_assets.errors import SparkUnavailableError
 from incremental_assets.settings import Settings
 from incremental_assets.spark.jars import jar_paths
 from incremental_assets.spark.java import java_command, release_of, require_java
+from incremental_assets.spark.load_session import PINNED, quiet_settings
 from incremental_assets.spark.sizing import LARGE, java_options
 from incremental_assets.spark.start import start
 
 LOGGING = Path(__file__).with_name("log4j2.properties")
 CONNECT_PORT = 15002
-REACH_SECONDS = 10.0
-# One Java a process, whoever else asks for a session meanwhile.
+CONNECT_SECONDS = 10.0
+# One Java a process, also where several threads ask for a session.
 _STARTING = Lock()
 
 # Settings of any session that writes to the lake, wherever Spark runs.
@@ -76,10 +77,11 @@ def session_conf(settings: Settings) -> dict[str, str]:
     """The settings for Spark as this machine should start it.
 
     With `spark_remote` only what a session may set: a server refuses a master and static
-    settings. Raises SparkUnavailableError if an embedded Spark cannot be started.
+    settings. The sessions of loads are copies of this one, so it has their settings already.
+    Raises SparkUnavailableError if an embedded Spark cannot be started.
     """
     if settings.spark_remote:
-        return dict(SESSION_CONF)
+        return SESSION_CONF | PINNED
     if settings.spark_master and not settings.spark_master.startswith("local"):
         jars = ",".join(str(p) for p in jar_paths(settings.cache))
         elsewhere = {"spark.master": settings.spark_master, "spark.jars": jars}
@@ -93,7 +95,7 @@ def session_conf(settings: Settings) -> dict[str, str]:
         | {
             "spark.master": settings.spark_master or "local[*]",
             "spark.sql.shuffle.partitions": str(cores),
-            # Files of many sizes lie in tasks of many lengths; with few tasks a core waits.
+            # Files of many sizes make tasks of many lengths; with few tasks a core waits.
             "spark.sql.files.minPartitionNum": str(4 * cores),
             "spark.sql.warehouse.dir": f"{settings.cache}/warehouse",
             "spark.driver.memory": settings.driver_memory,
@@ -126,7 +128,8 @@ def start_session(settings: Settings, extra: dict[str, str] | None = None) -> Sp
         if settings.spark_remote:
             _require_server(settings.spark_remote)
             builder = SparkSession.builder.remote(settings.spark_remote)
-            session = builder.config(map=dict(conf)).getOrCreate()
+            with quiet_settings():
+                session = builder.config(map=dict(conf)).getOrCreate()
             atexit.register(session.stop)
             return session
         with _STARTING:
@@ -136,7 +139,7 @@ def start_session(settings: Settings, extra: dict[str, str] | None = None) -> Sp
     except Exception as error:
         where = _address(settings.spark_remote) or settings.spark_master or "an embedded Spark"
         raise SparkUnavailableError(
-            f"Spark cannot be started ({where}): {str(error).splitlines()[0]} Look at what Java "
+            f"Spark cannot be started ({where}): {str(error).splitlines()[0]} Check what Java "
             "printed above, and check SPARK_REMOTE, SPARK_MASTER, JAVA_HOME and "
             "INCREMENTAL_ASSETS_DRIVER_MEMORY."
         ) from error
@@ -147,7 +150,7 @@ def _require_server(url: str) -> None:
     parts = urlsplit(url)
     try:
         address = (parts.hostname or "", parts.port or CONNECT_PORT)
-        with socket.create_connection(address, timeout=REACH_SECONDS):
+        with socket.create_connection(address, timeout=CONNECT_SECONDS):
             return
     except (OSError, ValueError) as error:
         raise SparkUnavailableError(

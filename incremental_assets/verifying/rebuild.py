@@ -62,12 +62,12 @@ def rebuild(scratch: Lakehouse, part: TableDays, view: LedgerView) -> list[str]:
 def without_holds(
     plan: Plan, table: Table, windows: Callable[[DayWork], DayWork] = lambda day: day
 ) -> Plan:
-    """The plan with windows by `windows`, and all rules waived, so that none holds a day."""
+    """The plan with windows by `windows`, and all rules accepted, so that none holds a day."""
     names = frozenset(table.checks())
     works = tuple(
         replace(
             work,
-            days={day: replace(windows(todo), waived=names) for day, todo in work.days.items()},
+            days={day: replace(windows(todo), accepted=names) for day, todo in work.days.items()},
         )
         for work in plan.work
     )
@@ -75,7 +75,7 @@ def without_holds(
 
 
 def would_hold(result: TableLoadResult, table: Table, accepted: set[date]) -> list[str]:
-    """A note for each rule that would have held days of a rebuild that nobody accepted.
+    """A note for each rule that would have held days of a rebuild that were not accepted.
 
     Raises LakeError if a day was not built all the same.
     """
@@ -90,7 +90,7 @@ def would_hold(result: TableLoadResult, table: Table, accepted: set[date]) -> li
                 broken.setdefault(name, []).append((day, found.found))
     return [
         f"{table.name}: its rule {name} would hold {named(day for day, _ in found)} if it "
-        f"was built in one go ({found[0][1].removesuffix(' (accepted)')})"
+        f"was built as one batch ({found[0][1].removesuffix(' (accepted)')})"
         for name, found in broken.items()
     ]
 

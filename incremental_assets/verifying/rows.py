@@ -20,7 +20,7 @@ from incremental_assets.row_hash import payload_hash
 from incremental_assets.table import Table
 from incremental_assets.verifying.compare import Matching
 
-# Of the load's own columns those that say which change of a key is the later one.
+# Of the load's own columns those that define which change of a key is the later one.
 _ORDER_COLUMNS = (ORDER, WITHIN, CHANGED_AT)
 _LEFT_OUT = "_left_out"
 

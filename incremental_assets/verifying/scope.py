@@ -144,7 +144,7 @@ class _NotRebuildable:
                     f"stale: {upstream} batch {repaired[-1].batch} repaired what it had read"
                 )
             elif furthest[day] > low:
-                found[day] = f"stale: its watermark was taken back to {upstream} batch {low}"
+                found[day] = f"stale: its watermark was rewound to {upstream} batch {low}"
         return found if table.day is not None else self._all_of(table, found)
 
     def _derived(self, table: Table) -> Reasons:

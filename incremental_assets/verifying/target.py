@@ -33,6 +33,7 @@ from incremental_assets.frames import quoted
 from incremental_assets.ledger.consistency import require_consistent
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger
+from incremental_assets.plurals import counted
 from incremental_assets.quality.rule import RowRule
 from incremental_assets.spark.failure import SPARK_ERRORS, what_failed
 from incremental_assets.spark.load_session import own_session, size_of
@@ -86,7 +87,7 @@ def verify_target(
         except SPARK_ERRORS as error:
             raise LakeError(
                 f"{target.name} could not be compared: Spark failed: {what_failed(error)}. Nothing "
-                "was changed; look into this error, and verify again."
+                "was changed; investigate this error, and verify again."
             ) from error
     assert state.version is not None
     seconds = round(time.monotonic() - started, 3)
@@ -97,7 +98,7 @@ def _refuse(target: TargetTable) -> None:
     if target.write.replaces_by_batch:
         raise DefinitionError(
             f"{target.name}: what {target.write} leaves depends on which rows came in one load, "
-            "and the source does not say so any more: it cannot be built again."
+            "and the source no longer shows that: it cannot be rebuilt."
         )
 
 
@@ -107,8 +108,8 @@ def _state(target: TargetTable) -> tuple[TargetState, Entry]:
     tail = ledger.tail(target.name)
     if tail.unsettled:
         raise ConflictError(
-            f"{target.name}: batch {tail.unsettled[0].batch} has no outcome yet: its load is at "
-            "work, or died. Load, which settles it, then verify."
+            f"{target.name}: batch {tail.unsettled[0].batch} has no outcome yet: its load is "
+            "in progress, or died. Load, which settles it, then verify."
         )
     settling = TargetSettling.of(target, lambda _: None)
     require_consistent(ledger, tail, settling.log_state, settling.remedy)
@@ -142,7 +143,7 @@ def _again(target: TargetTable, of: AsRead, folder: str) -> TargetTable:
 
 
 def _make(again: TargetTable, state: TargetState) -> None:
-    """Make it with the columns of the target, whose types say how the source is read."""
+    """Make it with the columns of the target, whose types define how the source is read."""
     fields = [field_of(StructField(name, kind)) for name, kind in state.known_types().items()]
     named = [(str(each["name"]), each["type"]) for each in fields]
     ensure_table(again.path, again.name, named, again.partition_by)
@@ -168,7 +169,7 @@ def _compared(
         rows = compare(sides.real, sides.rebuilt, by(*own))
         notes.append("where versions end is not compared: the source lacks some of them")
     if rows.not_judged:
-        notes.append(f"{rows.not_judged} rows are no longer at the source, and are not judged")
+        notes.append(f"not judged: {counted(rows.not_judged, 'row')} no longer at the source")
     if of.up_to is not None and any(day.missing for day in rows.days):
         notes.append(
             "rows that are missing came below the watermark after it had passed: rewind the "
@@ -188,7 +189,7 @@ def _sides(
     others = real.where(F.col(BATCH).isNull()).count()
     if others:
         real = real.where(F.col(BATCH).isNotNull())
-        notes.append(f"{others} rows were written by others than this load, and are not compared")
+        notes.append(f"not compared: {counted(others, 'row')} not written by this load")
     if ORDER not in rebuilt.columns:  # nothing was loaded
         rebuilt = real.where("false")
     if of.up_to is not None:
@@ -199,7 +200,7 @@ def _sides(
             real, rebuilt = (s.join(keys, list(target.key), "left_anti") for s in (real, rebuilt))
         waiting = later.count()
         if waiting:
-            notes.append(f"{waiting} rows of the source were not loaded yet, and are not compared")
+            notes.append(f"not compared: {counted(waiting, 'row')} of the source not loaded yet")
     if target.write.keeps_versions and target.changes.is_snapshot:
         real, rebuilt = (side.where("is_current") for side in (real, rebuilt))
         notes.append("versions that are no longer valid are not compared: a snapshot has none")

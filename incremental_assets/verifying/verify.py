@@ -18,6 +18,7 @@ from incremental_assets.ledger.ledger import ledger_path
 from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.consistent import require_all_consistent
+from incremental_assets.plurals import counted
 from incremental_assets.spark.failure import SPARK_ERRORS, what_failed
 from incremental_assets.spark.load_session import own_session, size_of
 from incremental_assets.table import Table
@@ -92,7 +93,7 @@ def _of_bronze(
         return found
     size = bytes_of(path)
     lakehouse.log(
-        f"{table.name}: {len(what.days)} days are loaded again from the source, which takes about "
+        f"{table.name}: loading {counted(len(what.days), 'day')} from the source takes about "
         f"{size_text(size)} below {scratch_path}"
     )
     with scratch_lake(scratch_path, lakehouse.now(), size, lakehouse.log) as folder:
@@ -102,7 +103,7 @@ def _of_bronze(
         with _comparing(lakehouse, table, [path, f"{folder}/{table.name}"]) as session:
             rows = _lines_compared(session, what, (path, version), f"{folder}/{table.name}", days)
     if rows.not_judged:
-        notes.append(f"{rows.not_judged} rows are no longer at the source, and are not compared")
+        notes.append(f"not compared: {counted(rows.not_judged, 'row')} no longer at the source")
     notes = [*found.notes, *notes, *_makers(history, rows)]
     return replace(found, rows=rows, notes=tuple(notes), rebuilt={table.name: len(what.days)})
 
@@ -173,7 +174,7 @@ def _version(path: str, history: TableHistory) -> int:
     """
     there = open_table(path)
     if there is None:
-        return version_of(path)  # which says what is wrong
+        return version_of(path)  # which raises with what is wrong
     published = there.transaction_version(history.table) or 0
     if published <= history.outcomes[-1].batch:
         version: int = there.version()
@@ -237,7 +238,7 @@ def _comparing(lakehouse: Lakehouse, table: Table, paths: Sequence[str]) -> Iter
     except SPARK_ERRORS as error:
         raise LakeError(
             f"{table.name} could not be compared: Spark failed: {what_failed(error)}. Nothing was "
-            "changed; run again, and if it fails again, look into this error."
+            "changed; run again, and if it fails again, investigate this error."
         ) from error
 
 

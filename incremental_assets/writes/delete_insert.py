@@ -1,4 +1,4 @@
-"""DeleteInsert: the batch's rows take the place of all rows of their keys."""
+"""DeleteInsert: the batch's rows replace all rows of their keys."""
 
 from __future__ import annotations
 

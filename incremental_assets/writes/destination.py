@@ -47,7 +47,7 @@ class ChangeSet:
 
 @dataclass(frozen=True)
 class Destination:
-    """The Delta table that a batch writes to, and what tells its rows apart.
+    """The Delta table that a batch writes to, and what identifies its rows.
 
     `name` is the load's, by which its commits are known in the table's log. `order` are the columns
     of the total order between versions of a key, the row hash last; without any, the row of the
@@ -55,7 +55,7 @@ class Destination:
     measured in the first column of the order, or in `valid_time`. `partition_by` is how the table
     is partitioned. `days` are those of the batch, for a table that is partitioned by them; with
     `replaces_days` the batch has all rows of these. `keep` names the files in which the batch's
-    keys may lie. `counted_by` is the column of the day that changed rows are counted by.
+    keys may be. `counted_by` is the column of the day that changed rows are counted by.
     `tombstones`: deletes may be kept in its side table. `is_log`: a delete of no key is a truncate.
     `hidden` are columns whose change makes no new version.
     """
@@ -90,7 +90,7 @@ class Destination:
 
     @property
     def number(self) -> Column:
-        """The batch, as the rows that it writes carry it."""
+        """The batch number, as a column of the rows that it writes."""
         return F.lit(self.batch).cast("long").alias(BATCH)
 
     def written(self, own: Mapping[str, DataType]) -> list[str]:
@@ -114,7 +114,7 @@ class Destination:
         return rows.where(DELETED).groupBy(*map(quoted, self.key)).agg(last)
 
     def side(self, rows: DataFrame, own: Mapping[str, DataType], name: str = SIDE_ROWS) -> SideRows:
-        """Rows that the table does not show, for its side table; they say why in `_why`."""
+        """Rows that the table does not show, for its side table; `_why` has the reason."""
         there = {*own, *self.order, *self.lineage, DELETED, WHY}
         named = rows.select(
             *(quoted(n) for n in rows.columns if n in there),

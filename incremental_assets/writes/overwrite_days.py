@@ -32,7 +32,7 @@ class OverwriteDays(WriteStrategy):
         return self.day
 
     def stage(self, frames: Frames, to: Destination, changes: ChangeSet) -> StagedWrite:
-        """The batch's rows, in the place of their days."""
+        """The batch's rows, which replace their days."""
         days = days_in(changes.rows, self.day)
         rows = changes.rows.select(to.number, *to.written(changes.own))
         staged = stage(rows, to.path, to.folder, to.partition_by)

@@ -35,7 +35,7 @@ class ReplaceDay(WriteStrategy):
         return self.day
 
     def stage(self, frames: Frames, to: Destination, changes: ChangeSet) -> StagedWrite:
-        """All rows of the days that the batch touches, in the place of these days."""
+        """All rows of the days that the batch touches; they replace these days."""
         days: tuple[Any, ...] = tuple(to.days)
         rows = changes.rows
         if not to.days:

@@ -26,7 +26,7 @@ class SCD2(WriteStrategy):
     the columns `ignore_changes_in` alone makes no new version; the version takes the later value.
 
     The versions of a change log are ordered by its log position, and `valid_time="event"` measures
-    their intervals by when the log says that a row changed (timestamps), so that facts can be
+    their intervals by when a row changed by the log (timestamps), so that facts can be
     looked up in them. Where its clock went back, a version begins with the one before it, which is
     then never shown.
     """

@@ -1,6 +1,6 @@
 """What a write strategy is: a value that stages the changes of a batch, and rebuilds keys.
 
-A strategy is one object in one file. Nobody outside it asks which one it is: what else a load has
+A strategy is one object in one file. No code outside it asks which one it is: what else a load has
 to know are its facts.
 """
 
@@ -25,12 +25,12 @@ from incremental_assets.writes.destination import ChangeSet, Destination
 class WriteStrategy(ABC):
     """Base of the write strategies.
 
-    Facts: `appends`: every row stays. `by_key`: rows are told apart by the table's key.
+    Facts: `appends`: every row stays. `by_key`: rows are identified by the table's key.
     `applies_deletes`: it can take rows away that a change log or a snapshot deletes.
     `keeps_latest`: a key has its latest row alone. `keeps_versions`: a key has a row per version,
-    with the columns `validity`. `recomputes_keys`: a rebuild covers keys, whose rows may lie on any
+    with the columns `validity`. `recomputes_keys`: a rebuild covers keys, whose rows may be on any
     day, and the columns in `running_columns` go on from the day before. `loses_rows`: rows that
-    were loaded may leave the table, so that a side table says which they are. `replaces_by_batch`:
+    were loaded may leave the table, so a side table records which they are. `replaces_by_batch`:
     which rows leave it depends on which others come in the same batch. `mode` is what the ledger
     calls a load.
     """
@@ -58,7 +58,7 @@ class WriteStrategy(ABC):
 
     @property
     def by_event_time(self) -> bool:
-        """Whether versions are measured by when the log says that a row changed."""
+        """Whether versions are measured by when a row changed by the log."""
         return False
 
     @property

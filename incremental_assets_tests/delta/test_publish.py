@@ -111,7 +111,7 @@ def test_a_file_that_somebody_else_replaced_is_not_replaced_again(small: Small) 
     )
     staged = stage(small.frame(2, ("a", JAN_1, 2)), small.path, small.folder(2), ("dt",))
 
-    with pytest.raises(ConflictError, match=r"was replaced by somebody else"):
+    with pytest.raises(ConflictError, match=r"was replaced by another program"):
         publish(staged, small.transaction(2), replaced_files=[old])
 
 

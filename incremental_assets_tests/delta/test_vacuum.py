@@ -160,7 +160,7 @@ def test_a_log_that_cannot_tell_removes_nothing(root: Path) -> None:
     (root / "_delta_log" / f"{1:020d}.json").write_text("{")
 
     with pytest.raises(
-        LakeError, match=r"gold/table: its log does not tell which files are needed"
+        LakeError, match=r"gold/table: its log does not show which files are needed"
     ):
         table.removable(days_ago(7))
 

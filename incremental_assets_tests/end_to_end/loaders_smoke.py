@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 from deltalake import DeltaTable
+from pyspark.sql import SparkSession
 
 from incremental_assets.loaders import (
     CDCLoader,
@@ -22,7 +24,9 @@ from incremental_assets.query import query
 
 
 def run(folder: Path) -> dict[str, Any]:
-    spark = local_session()
+    # On a server: a session of the user's own, which nothing was asked of yet.
+    server = os.environ.get("SPARK_REMOTE")
+    spark = SparkSession.builder.remote(server).getOrCreate() if server else local_session()
     source, ledger = folder / "source", folder / "ledger"
     source.mkdir()
     target = {name: folder / name for name in ("by time", "by number", "log", "versions", "copy")}

@@ -184,7 +184,7 @@ def test_reversed_range_is_an_error_with_the_remedy(shop: Shop) -> None:
         ((), "does not exist. Set INCREMENTAL_ASSETS_LANDING"),
         (("silver/sale",), "There is no table 'silver/sale'; did you mean silver/sales?"),
         (("--days", "2017-01-05...2017-01-04"), "did you mean 2017-01-04...2017-01-05?"),
-        (("--days", "2016-01-05"), "2016-01-05 lies outside the partitions 2017-01-01..."),
+        (("--days", "2016-01-05"), "2016-01-05 is outside the partitions 2017-01-01..."),
     ],
 )
 def test_what_cannot_be_planned_cannot_be_run_and_both_say_why_and_leave_no_trace(

@@ -92,3 +92,4 @@ def test_the_loaders_do_the_same_on_a_connect_server(server: str, tmp_path: Path
 
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1]) == SMOKE
+    assert "deprecated" not in done.stderr

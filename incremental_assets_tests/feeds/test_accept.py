@@ -157,7 +157,7 @@ def test_what_cannot_be_accepted_is_reported(lake: Lakes) -> None:
         accepted(station, "silver/bookings")
 
 
-def test_all_rules_that_held_a_day_are_waived_but_those_on_rows_and_none_that_a_feed_names(
+def test_all_rules_that_held_a_day_are_accepted_but_those_on_rows_and_none_that_a_feed_names(
     lake: Lakes,
 ) -> None:
     schema = Contract(

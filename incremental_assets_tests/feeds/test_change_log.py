@@ -25,7 +25,7 @@ from incremental_assets.quality.rules import (
 from incremental_assets.quality.types import Integer, Text
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.stored import Stored
-from incremental_assets.table import Read, SameDay, Table
+from incremental_assets.table import SameDay, Table, TableInput
 from incremental_assets.writes import SCD2, Append, Merge
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.world import Lake
@@ -36,7 +36,7 @@ VERSION = ("id", "name", "valid_from", "valid_to", "is_current")
 
 
 def tables(
-    write: Merge | SCD2, changes: ChangeLog, *reads: Read, rules: Any = ()
+    write: Merge | SCD2, changes: ChangeLog, *reads: TableInput, rules: Any = ()
 ) -> tuple[Table, Table]:
     bronze = Table(
         name="bronze/users",
@@ -57,7 +57,9 @@ def tables(
     return bronze, silver
 
 
-def both_ways(changes: ChangeLog, *reads: Read, kept: SCD2 = SCD2()) -> tuple[Table, Table, Table]:
+def both_ways(
+    changes: ChangeLog, *reads: TableInput, kept: SCD2 = SCD2()
+) -> tuple[Table, Table, Table]:
     """A log, the users that it ends in, and the versions that it tells of: `silver/versions`."""
     bronze, merged = tables(Merge(), changes, *reads)
     return bronze, merged, replace(merged, name="silver/versions", write=kept)

@@ -124,7 +124,7 @@ def test_a_table_that_lacks_what_the_ledger_says_is_reported_and_not_started_aga
             with pytest.raises(LedgerError) as told:
                 found.load(days, name)
             assert message in str(told.value)
-            assert f"the ledger {found.path(LEDGER)} says that batch 2 was" in str(told.value)
+            assert f"the ledger {found.path(LEDGER)} records that batch 2 was" in str(told.value)
             assert f"`incremental-assets ledger rebuild {name}`" in str(told.value)
         assert Path(found.path(name)).exists() == (break_it is older)
 

@@ -298,7 +298,7 @@ def test_what_cannot_be_read_is_reported_with_field_type_and_value(lake: Lakes) 
 
     told = sorted(text for details in quarantined(shop)["details"] for text in details)
     assert told == [
-        "a name is there twice in one object, and nobody can say which value is right",
+        "a name occurs twice in one object, so it is undefined which value is right",
         'seats: "three" is no int',
         'seats: {"count":3,"of":"a very long name that n… is no int',
         *["something follows the first JSON value of the line, which must be its only one"] * 3,

@@ -207,7 +207,7 @@ def test_what_cannot_be_rewound_is_refused_and_changes_nothing(station: Lake) ->
         (-1, None, "has no batch -1 yet"),
         (2, None, "no day was loaded after batch 2"),
         (1, parse_days(DAY), f"no day of {DAY} was loaded after batch 1"),
-        (far, None, "lies in the future"),
+        (far, None, "is in the future"),
     ]
     for to, days, message in refused:
         with pytest.raises(WatermarkError, match=message):

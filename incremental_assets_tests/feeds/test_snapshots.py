@@ -18,7 +18,7 @@ from incremental_assets.quality.rules import fail, rows_delivered
 from incremental_assets.quality.types import Decimal, Text
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.stored import Stored
-from incremental_assets.table import Read, SameDay, Table
+from incremental_assets.table import SameDay, Table, TableInput
 from incremental_assets.writes import SCD2, Append, Merge
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.world import Lake, states
@@ -26,7 +26,7 @@ from incremental_assets_tests.feeds.world import Lake, states
 COLUMNS = ("sku", "name", "valid_from", "valid_to")
 
 
-def tables(write: Merge | SCD2, *reads: Read, **changes: Any) -> tuple[Table, Table]:
+def tables(write: Merge | SCD2, *reads: TableInput, **changes: Any) -> tuple[Table, Table]:
     bronze = Table(
         name="bronze/products",
         description="What changes in the catalogue.",

@@ -136,7 +136,7 @@ def test_rows_at_the_watermarks_own_instant_are_neither_lost_nor_doubled(shop: L
     assert landed == ["c", "d"]  # e is below the watermark, and there is no lookback
     messages = [line for line in shop.logged if "below the watermark" in line]
     assert len(messages) == 1
-    assert messages[0].startswith("bronze/orders: 1 rows of 2017-01-06 came again, or late")
+    assert messages[0].startswith("bronze/orders: 1 row of 2017-01-06 came again, or late")
 
 
 def test_a_lag_reads_again_below_the_watermark_and_doubles_nothing(lake: Lakes) -> None:
@@ -149,7 +149,7 @@ def test_a_lag_reads_again_below_the_watermark_and_doubles_nothing(lake: Lakes) 
 
     landed = [order for day, order in shop.bronze("bronze/orders", "order_id") if "06" in day]
     assert landed == ["c", "e"]
-    assert any("1 rows of 2017-01-06 came again, or late" in line for line in shop.logged)
+    assert any("1 row of 2017-01-06 came again, or late" in line for line in shop.logged)
     whole_days = shop.with_tables(*tables(lookback=timedelta(days=1)))
     whole_days.put_delta("orders", orders(*FIRST, *(("g", "paid", "06 00:01"),)))
     whole_days.load("2017-01-06", "bronze/orders")
@@ -205,7 +205,7 @@ def test_a_timestamp_of_the_future_does_not_silence_the_source(lake: Lakes) -> N
 
     shop.load("2017-01-10", "bronze/orders")
     assert shop.reasons("bronze/orders") == [("updated_at_in_future",)] * 2
-    assert any("do not move the watermark" in line for line in shop.logged)
+    assert any("the watermark stays below that" in line for line in shop.logged)
 
     shop.put_delta("orders", orders(*FIRST, ("y", "paid", "10 13:00"), ("w", "paid", "10 11:00")))
     shop.load("2017-01-10", "bronze/orders")

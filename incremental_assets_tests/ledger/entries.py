@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from incremental_assets.ledger import compaction
 from incremental_assets.ledger.entry import Entry, State, to_frame
 from incremental_assets.ledger.ledger import Ledger
-from incremental_assets.ledger.snapshot import Snapshot
+from incremental_assets.ledger.snapshot import LedgerSnapshot
 from incremental_assets.ledger.view import LedgerView
 
 SALES, USERS = "silver/sales", "silver/users"
@@ -63,7 +63,7 @@ def files(ledger: Ledger) -> int:
 def compact(ledger: Ledger) -> None:
     """Compact all files of each table, as the ledger does by itself once there are many."""
     table = DeltaTable(ledger.path)
-    snapshot = Snapshot(ledger.path, table, {})
+    snapshot = LedgerSnapshot(ledger.path, table, {})
     compaction.compact(snapshot, table, snapshot.files)
 
 

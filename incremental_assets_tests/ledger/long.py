@@ -10,7 +10,7 @@ from deltalake import write_deltalake
 
 from incremental_assets.ledger.entry import Entry, to_frame
 from incremental_assets.ledger.ledger import Ledger
-from incremental_assets.ledger.snapshot import LedgerFile, Snapshot
+from incremental_assets.ledger.snapshot import LedgerFile, LedgerSnapshot
 from incremental_assets_tests.ledger.entries import USERS, append, entry
 
 A_FILE = 50
@@ -20,16 +20,16 @@ A_FILE = 50
 def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The rows of each file of a ledger that is read."""
     found: list[int] = []
-    scan = Snapshot._read
+    scan = LedgerSnapshot._read
 
     def counted(
-        self: Snapshot, files: Sequence[LedgerFile], columns: Sequence[str]
+        self: LedgerSnapshot, files: Sequence[LedgerFile], columns: Sequence[str]
     ) -> list[pl.DataFrame]:
         frames = scan(self, files, columns)
         found.extend(frame.height for frame in frames)
         return frames
 
-    monkeypatch.setattr(Snapshot, "_read", counted)
+    monkeypatch.setattr(LedgerSnapshot, "_read", counted)
     return found
 
 

@@ -85,7 +85,7 @@ BAD = [
     pytest.param(DefinitionError, "table_name is ''", lambda _: {"table_name": ""}, id="no table name"),
     pytest.param(DefinitionError, "table_name is None", lambda _: {"table_name": None}, id="a table name of None"),
     pytest.param(DefinitionError, "needs a primary_key", lambda _: {"history": True}, id="history without key"),
-    pytest.param(DefinitionError, "rules .'row_count', 'a_unique'. look at days", lambda _: {"rules": fail(row_count(1), unique("a"))}, id="rule on days"),
+    pytest.param(DefinitionError, "rules .'row_count', 'a_unique'. judge days", lambda _: {"rules": fail(row_count(1), unique("a"))}, id="rule on days"),
     pytest.param(SourceError, "no column 'dt'", lambda _: {"partition_by": "dt", "nulls": "include"}, id="no partition column"),
 ]  # fmt: skip
 

@@ -117,7 +117,7 @@ def test_rows_ahead_of_the_clock_and_rows_that_wait_come_from_an_unchanged_sourc
     by_timestamp(place, place.spark).load()
     assert plan(place, by_timestamp) == (
         "unknown",
-        "1 rows were ahead of the clock when they were read",
+        "1 row in quarantine with a at ahead of the clock",
     )
 
     other = Place(place.spark, place.folder / "other")

@@ -174,7 +174,7 @@ def test_shares_do_not_hold_a_replay_and_rules_on_values_do(place: Place) -> Non
 @pytest.mark.parametrize("write", [DeleteInsert(), OverwriteDays("seq")])
 def test_a_target_that_would_lose_rows_by_a_replay_is_refused(place: Place, write: Any) -> None:
     options = {"primary_key": "id", "write": write, "partition_by": "seq"}
-    with pytest.raises(DefinitionError, match="in the place of others"):
+    with pytest.raises(DefinitionError, match="would replace loaded rows"):
         by_timestamp(place, place.spark, **options).replay()
 
 

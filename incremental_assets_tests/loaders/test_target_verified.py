@@ -96,8 +96,8 @@ def test_rows_that_the_source_has_no_more_or_has_newer_are_counted_and_not_judge
     found = by_sequence(place, place.spark, **KEYED).verify()
 
     assert (found.equal, found.rows.rows, found.rows.not_judged) == (True, 1, 1)
-    assert "1 rows of the source were not loaded yet, and are not compared" in found.notes
-    assert "1 rows are no longer at the source, and are not judged" in found.notes
+    assert "not compared: 1 row of the source not loaded yet" in found.notes
+    assert "not judged: 1 row no longer at the source" in found.notes
 
 
 def test_a_value_that_changed_in_place_without_its_timestamp_is_reported(place: Place) -> None:
@@ -119,7 +119,7 @@ def test_rows_that_others_wrote_are_left_out(place: Place) -> None:
     found = by_timestamp(place, place.spark, start_from=start).verify()
 
     assert (found.equal, found.rows.rows) == (True, 1)
-    assert "written by others" in found.notes[0]
+    assert "not written by this load" in found.notes[0]
 
 
 def test_what_the_source_lost_refuses_a_verification(place: Place) -> None:

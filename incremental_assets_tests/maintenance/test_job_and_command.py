@@ -133,7 +133,7 @@ def test_the_command_tells_what_would_be_done_and_does_it(lake: Settings) -> Non
 
     assert done.returncode == 0, done.stderr
     assert "silver/sales" in done.stdout
-    assert "ledger: 1 files, now 1" in done.stdout
+    assert "ledger: 1 file, now 1" in done.stdout
     assert len(list(Path(f"{lake.lake}/silver/sales").rglob("*.parquet"))) == 1
 
 

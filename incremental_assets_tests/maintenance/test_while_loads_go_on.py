@@ -158,7 +158,7 @@ def test_a_table_that_is_being_loaded_is_left_for_another_time(twice: Maintained
         found = twice.run()
 
     assert found[SALES].days == ()
-    assert "a load of silver/sales is under way" in found[SALES].skipped[0]
+    assert "a load of silver/sales is in progress" in found[SALES].skipped[0]
     assert world.version(SALES) == version
     assert found[BRONZE].days
     assert [str(day) for day in twice.run()[SALES].days] == ["2017-01-04", DAY]
@@ -273,6 +273,6 @@ def test_one_maintenance_of_a_lake_at_a_time(kept: Maintained) -> None:
 
     with (
         brief_lock(kept.world.settings.lake, "maintenance", "maintenance", 0),
-        pytest.raises(ConflictError, match=r"Another maintenance of .* is under way"),
+        pytest.raises(ConflictError, match=r"Another maintenance of .* is in progress"),
     ):
         kept.run()

@@ -345,7 +345,7 @@ def test_who_has_no_locks_asks_the_ledger_for_a_load_that_is_under_way(bucket: s
 
     (kept,) = maintain(settings, [table], no_spark, datetime.now(UTC)).tables
 
-    assert "a load of silver/sales is under way" in kept.skipped[0]
+    assert "a load of silver/sales is in progress" in kept.skipped[0]
     assert DeltaTable(path).version() == 0
 
 

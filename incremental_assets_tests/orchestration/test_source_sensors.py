@@ -131,7 +131,7 @@ def test_runs_and_backfills_from_the_ui_count_as_under_way(
     events.instance.add_run(starting)
 
     if covers:
-        assert events.skipped() == "bronze/events: a run over 2017-01-02 is under way"
+        assert events.skipped() == "bronze/events: a run over 2017-01-02 is in progress"
     else:
         assert spans(events.requests()) == ["2017-01-02"]
 
@@ -245,8 +245,8 @@ def test_day_folders_outside_the_partitions_are_left_out_and_reported_once(event
 
     message = events.skipped()
 
-    assert "2016-12-30 lie before the first partition 2017-01-01" in message
-    assert "2017-02-01 lie in the future" in message
+    assert "2016-12-30 are before the first partition 2017-01-01" in message
+    assert "2017-02-01 are in the future" in message
     assert events.skipped() == "Nothing is new."
     land(events.settings, date(2016, 12, 31))
     assert "2016-12-30...2016-12-31" in events.skipped()

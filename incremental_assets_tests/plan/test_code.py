@@ -105,7 +105,7 @@ def test_a_day_with_new_input_that_other_code_built_is_rebuilt_whole(
 @pytest.mark.parametrize(
     ("table", "because"),
     [
-        (USERS, "its keys lie on any day: what is new is merged by the new code"),
+        (USERS, "its keys are on any day: what is new is merged by the new code"),
         (KEYED, "keys that do not change stay"),
     ],
     ids=lambda case: getattr(case, "name", ""),

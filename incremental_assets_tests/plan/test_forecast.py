@@ -141,15 +141,15 @@ def test_landing_folders_outside_the_partitions_are_reported(settings: Settings)
     found = {(s.first.year, s.table): s.reason for s in plan(settings).skipped}
 
     assert found == {
-        (2016, EVENTS.name): "has landed, but lies outside the partitions 2017-01-01...2017-02-28; "
+        (2016, EVENTS.name): "has landed, but is outside the partitions 2017-01-01...2017-02-28; "
         "INCREMENTAL_ASSETS_START_DATE sets the first day",
-        (2031, EVENTS.name): "has landed, but lies outside the partitions 2017-01-01...2017-02-28",
+        (2031, EVENTS.name): "has landed, but is outside the partitions 2017-01-01...2017-02-28",
     }
     assert plan(settings, days=DayRange(jan(1), jan(2))).skipped == ()
 
 
 def test_days_outside_the_partitions_and_a_missing_landing_are_errors(settings: Settings) -> None:
-    with pytest.raises(DayError, match=r"lies outside the partitions 2017-01-01\.\.\.2017-02-28"):
+    with pytest.raises(DayError, match=r"is outside the partitions 2017-01-01\.\.\.2017-02-28"):
         plan(settings, days=DayRange(jan(1).replace(year=2031), jan(2).replace(year=2031)))
     with pytest.raises(SourceError, match="does not exist"):
         plan(replace(settings, landing="/nowhere"))
@@ -197,7 +197,7 @@ def test_rows_and_seconds_are_reported_from_the_tables_own_batches(settings: Set
     unknown, alike, line = (of(plan(settings, view), EVENTS.name) for view in (EMPTY, same, grows))
 
     assert (unknown.rows, unknown.seconds, unknown.bytes) == (None, None, 1_000_000)
-    assert (alike.rows, alike.about, alike.bytes) == (10_000, True, 1_000_000)
+    assert (alike.rows, alike.is_estimate, alike.bytes) == (10_000, True, 1_000_000)
     assert alike.seconds == 3.0  # batches alike do not tell what a row costs
     assert line.seconds == pytest.approx(11.0)
 

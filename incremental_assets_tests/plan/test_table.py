@@ -26,7 +26,7 @@ LOG = Table("bronze/l", "", reads=LANDED, write=Append(), changes=ChangeLog())
 @pytest.mark.parametrize(
     ("table", "changed", "message"),
     [
-        (EVENTS, {"changes": Timestamp("at")}, r"in day folders the files tell what is new"),
+        (EVENTS, {"changes": Timestamp("at")}, r"in day folders the files show what is new"),
         (EVENTS, {"changes": Sequence("n")}, r"Timestamp and Sequence read a Stored"),
         (EVENTS, {"reads": STORED}, r"needs a change detector"),
         (EVENTS, {"reads": ()}, r"reads one LandedFiles"),
@@ -37,7 +37,7 @@ LOG = Table("bronze/l", "", reads=LANDED, write=Append(), changes=ChangeLog())
         (
             COPIES,
             {"reads": (Stored("c", day="at"),)},
-            r"stands for a moment and has no day column",
+            r"is of one moment and has no day column",
         ),
         (USERS, {"changes": Timestamp("at")}, r"Give it to the bronze table"),
         (USERS, {"reads": (SameDay(LOG), SameDay(COPIES))}, r"types the rows of one bronze table"),
@@ -62,7 +62,7 @@ LOG = Table("bronze/l", "", reads=LANDED, write=Append(), changes=ChangeLog())
         (
             USERS,
             {"write": SCD2(), "version_by": ("at",), "day": "at"},
-            r"lie on many days; leave day out",
+            r"are on many days; leave day out",
         ),
         (
             USERS,

@@ -51,7 +51,7 @@ def test_what_is_new_stale_or_named_is_planned_as_it_is_run_and_late_rows_were_s
     assert told.may_follow == {SILVER, MART}
     (landed,) = (day for day in told.plan.days if day.table == BRONZE)
     assert "about another day" in landed.unknown
-    assert (landed.about, landed.files) == (True, 1)
+    assert (landed.is_estimate, landed.files) == (True, 1)
     assert 15 < (landed.rows or 0) < 25
     assert landed.seconds
 
@@ -67,7 +67,7 @@ def test_what_is_new_stale_or_named_is_planned_as_it_is_run_and_late_rows_were_s
     assert one_day.days(SILVER) == {2: "merge"}
     assert list(one_day.days(MART)) == [2]
     (merged,) = (day for day in one_day.plan.days if day.table == SILVER)
-    assert (merged.rows, merged.about) == (1, False)
+    assert (merged.rows, merged.is_estimate) == (1, False)
     assert rest.done == rest.planned
     assert rest.days(SILVER) == {5: "merge", 6: "append"}
     assert rest.plan.runs == 1  # the two days are neighbours

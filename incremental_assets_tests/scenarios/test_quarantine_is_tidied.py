@@ -103,7 +103,7 @@ def after_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def after_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("incremental_assets.engine.table_load.tidy", die)
+    monkeypatch.setattr("incremental_assets.engine.table_load.remove_outdated", die)
 
 
 @pytest.mark.parametrize("dies", [after_the_commit, after_the_record])

@@ -146,7 +146,7 @@ def test_names_that_say_nothing_need_a_format(tmp_path: Path) -> None:
     put(tmp_path / "part-00000", "{}\n")
     put(tmp_path / "b.json", "{}\n")
 
-    with pytest.raises(SourceError, match=r"say no format, such as b.json, part-00000"):
+    with pytest.raises(SourceError, match=r"show no format, such as b.json, part-00000"):
         fix(tmp_path)
     assert paths(fix(tmp_path, "json")) == ["b.json", "part-00000"]
 
@@ -251,7 +251,7 @@ def test_a_file_that_changed_since_it_was_fixed_stops_the_load(
     change(file)
 
     assert [f.path for f in source.missing_or_changed()] == ["a.json"]
-    with pytest.raises(SourceError, match=r"1 files vanished or changed .*: a\.json\. Nothing"):
+    with pytest.raises(SourceError, match=r"1 file vanished or changed .*: a\.json\. Nothing"):
         read(spark, source)
     assert read(spark, source, only=["b.json"]).column("a") == [1]
 

@@ -106,7 +106,7 @@ def test_a_download_with_other_bytes_is_not_installed(
     with pytest.raises(SparkUnavailableError) as raised:
         resolve_jars(cache, None)
 
-    assert f"{NAMES[0]} has other bytes than jars.lock says" in str(raised.value)
+    assert f"{NAMES[0]} differs from its SHA-256 in jars.lock" in str(raised.value)
     assert "Nothing was installed; check the Maven mirror" in str(raised.value)
     assert list((cache / "jars").iterdir()) == []
     assert [path.name for path in cache.iterdir()] == ["jars"]
@@ -118,5 +118,5 @@ def test_a_jar_that_was_changed_after_the_setup_is_not_given_to_java(cache: Path
     with pytest.raises(SparkUnavailableError) as raised:
         jar_paths(cache)
 
-    assert f"{cache}/jars/{NAMES[1]} has other bytes than jars.lock says" in str(raised.value)
+    assert f"{cache}/jars/{NAMES[1]} differs from its SHA-256 in jars.lock" in str(raised.value)
     assert "Run `make setup`" in str(raised.value)

@@ -10,13 +10,14 @@ from pyspark.sql import SparkSession
 
 from incremental_assets.errors import SparkUnavailableError
 from incremental_assets.settings import Settings
+from incremental_assets.spark.load_session import PINNED
 from incremental_assets.spark.session import SESSION_CONF, session_conf
 
 
 def test_a_server_is_reported_only_what_a_session_may_set(settings: Settings) -> None:
     remote = replace(settings, spark_remote="sc://nowhere:15002", cache=settings.cache / "no")
 
-    assert session_conf(remote) == SESSION_CONF
+    assert session_conf(remote) == SESSION_CONF | PINNED
 
 
 def test_a_cluster_gets_its_master_and_the_jars_but_nothing_sized_for_one_machine(

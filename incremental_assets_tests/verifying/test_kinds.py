@@ -65,7 +65,7 @@ def test_totals_by_key_over_a_source_that_overwrites_its_rows(lake: Lakes) -> No
     shop.load_stale()
     all_equal(shop)
     (told,) = verified(shop, "bronze/orders").notes
-    assert told == "1 rows are no longer at the source, and are not compared"
+    assert told == "not compared: 1 row no longer at the source"
 
     change(shop.path("gold/customer_orders"), "user_id = 'u2'", value="cast(1 AS DECIMAL(28,4))")
     found = verified(shop, "gold/customer_orders")

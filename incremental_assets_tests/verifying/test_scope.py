@@ -162,5 +162,5 @@ def test_days_that_are_held_loaded_now_or_rewound_are_left_out() -> None:
         "silver/sales 2017-01-04 is held since batch 4"
     )
     assert left_out(scope(SALES, rewound)) == {
-        2: "stale: its watermark was taken back to bronze/events batch 1"
+        2: "stale: its watermark was rewound to bronze/events batch 1"
     }

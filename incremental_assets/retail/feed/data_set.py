@@ -30,7 +30,7 @@ SPARE_STOCK: Final = 12
 _AMOUNTS: Final = ("sales_value", "retail_disc", "coupon_disc", "coupon_match_disc")
 _COLUMNS: Final = ("household_id", "store_id", "basket_id", "product_id", "quantity", *_AMOUNTS)
 _STOCKED_AT, _RESTOCKED_AT = timedelta(hours=4), timedelta(hours=5)
-_PLACE: Final = ("store_id", "product_id")
+_STORE_AND_PRODUCT: Final = ("store_id", "product_id")
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class DataSet:
         first = days.first - MAX_DELAY_DAYS * ONE_DAY
         wanted = [day for day in self._counted if first <= day <= days.last]
         sales = self._between(days, MAX_DELAY_DAYS).select(
-            "day", *_PLACE, "quantity", "at", "basket_id"
+            "day", *_STORE_AND_PRODUCT, "quantity", "at", "basket_id"
         )
         by_day = sales.collect().partition_by("day", as_dict=True)
         return {day: list(self._movements_of(day, by_day.get((day,)))) for day in wanted}
@@ -138,11 +138,13 @@ class DataSet:
     @cached_property
     def _sold(self) -> pl.DataFrame:
         """Pieces sold per day, store and product, the first day of it, and the most in a day."""
-        sold = self._sales.group_by("day", *_PLACE).agg(pl.col("quantity").sum()).collect()
-        of_place = sold.group_by(*_PLACE).agg(
+        sold = (
+            self._sales.group_by("day", *_STORE_AND_PRODUCT).agg(pl.col("quantity").sum()).collect()
+        )
+        of_product = sold.group_by(*_STORE_AND_PRODUCT).agg(
             first_day=pl.col("day").min(), most=pl.col("quantity").max()
         )
-        return sold.join(of_place, on=list(_PLACE)).sort("day", *_PLACE)
+        return sold.join(of_product, on=list(_STORE_AND_PRODUCT)).sort("day", *_STORE_AND_PRODUCT)
 
     @cached_property
     def _stocked(self) -> dict[date, list[tuple[int, int, int, datetime]]]:
@@ -169,7 +171,7 @@ class DataSet:
         moved: list[Any] = sorted(self._stocked.get(day, ()))
         if sales is not None:
             out = sales.sort("at", "basket_id", "product_id")
-            out = out.select(*_PLACE, -pl.col("quantity"), "at")
+            out = out.select(*_STORE_AND_PRODUCT, -pl.col("quantity"), "at")
             moved = [*moved, *out.rows()]
         for number, (store, product, delta, at) in enumerate(moved, self._counted[day] + 1):
             yield Movement(number, product, store, delta, at)

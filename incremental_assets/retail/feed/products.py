@@ -41,7 +41,7 @@ def catalogue(products: pl.DataFrame) -> pl.DataFrame:
     They count from the start of the year; null is never.
 
     Takes `product_id: int` and its attributes; adds `_listed`, `_delisted`, `_back`, `_changed:
-    int` and `_kind: int`, which says what changes.
+    int` and `_kind: int`, which is what changes.
     """
     products = products.sort("product_id")
     plans = [_plan(product) for product in products["product_id"]]

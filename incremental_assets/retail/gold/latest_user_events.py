@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from incremental_assets import ReplaceDay, SameDay, Sums, Table, fail, reconciles
 from incremental_assets.retail.silver.sales import SALES
 
-_KEPT = ("order_id", "store_id", "product_id", "qty", "unit_price", "event_ts")
+_COLUMNS = ("order_id", "store_id", "product_id", "qty", "unit_price", "event_ts")
 
 
 def transform(sales: DataFrame) -> DataFrame:
@@ -16,7 +16,7 @@ def transform(sales: DataFrame) -> DataFrame:
 
     The lines of a basket share their instant, so most days of a user are decided by the order_id.
     """
-    latest = F.max_by(F.struct(*_KEPT), F.struct("event_ts", "order_id")).alias("latest")
+    latest = F.max_by(F.struct(*_COLUMNS), F.struct("event_ts", "order_id")).alias("latest")
     of_users = sales.where("user_id IS NOT NULL").groupBy("dt", "user_id").agg(latest)
     return of_users.select("dt", "user_id", "latest.*")
 
