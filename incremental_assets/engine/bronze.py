@@ -23,6 +23,7 @@ COLUMNS = (
     ("_raw", "string"),
 )
 PARTITIONS = ("_landing_day", "_day")
+_DAY_TEXT = "_of_day_text"
 
 
 def landed_lines(session: SparkSession, batch: Batch, files: Sequence[SourceFile]) -> DataFrame:
@@ -36,20 +37,28 @@ def landed_lines(session: SparkSession, batch: Batch, files: Sequence[SourceFile
         "payload",
         unread(),
     )
-    return rows.withColumn("_day", judging_day(batch, F.col("_landing_day"))).select(
+    return with_judging_day(rows, batch, F.col("_landing_day")).select(
         "_batch", "_landing_day", "_day", "_file", "payload", "_raw"
     )
 
 
-def judging_day(batch: Batch, landed: Column) -> Column:
-    """The day whose silver partition judges the row.
+def with_judging_day(rows: DataFrame, batch: Batch, landed: Column) -> DataFrame:
+    """Add `_day`: the day whose silver partition judges the row.
 
-    Its business day, or the landing day where that cannot be read or lies outside the lateness.
+    It is its business day, or the landing day where that cannot be read or is outside the lateness.
     """
+    if batch.table.day is None:
+        return rows.withColumn("_day", landed)
+    # The text is a column of its own, so that it is taken out of the payload once.
+    text = F.try_variant_get("payload", f"$.{batch.table.day}", "string")
+    rows = rows.withColumn(_DAY_TEXT, text)
+    return rows.withColumn("_day", _judging_day(batch, landed, batch.table.day)).drop(_DAY_TEXT)
+
+
+def _judging_day(batch: Batch, landed: Column, field: str) -> Column:
     table = batch.table
-    if table.day is None:
-        return landed
-    business = Instant().read(F.col("payload"), table.day).cast("date")
+    kind = F.schema_of_variant(F.try_variant_get("payload", f"$.{field}", "variant"))
+    business = Instant().typed(kind, F.col(_DAY_TEXT)).cast("date")
     lateness = table.allowed_lateness_in(batch.settings.allowed_lateness)
     in_time = business <= F.date_add(landed, 1)
     if lateness is not None:

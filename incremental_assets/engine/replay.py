@@ -77,7 +77,7 @@ class ReplayBatch(DayBatch[tuple[_Tried, ...]]):
         if not read:
             return Outcome([replace(claim, state="committed") for claim in batch.claims], {})
         (here,) = read
-        counted = counted_rows(batch, here.read.rows)
+        counted = counted_rows(batch, here.read)
         _refuse(batch, counted)
         before = _counts(here.tried, here.rest)
         entries = [

@@ -22,7 +22,7 @@ from incremental_assets.engine.typed import Typed, contract_of, typed, window_ro
 from incremental_assets.engine.volume import RowsBefore, added_up, judges_volume
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import Entry
-from incremental_assets.quality.contract import Contract
+from incremental_assets.quality.contract import SHAPE, Contract
 from incremental_assets.quality.examples import Examples, examples
 from incremental_assets.quality.fields import Names
 from incremental_assets.quality.gate import (
@@ -56,7 +56,7 @@ class TypedBatch(DayBatch[Typed]):
         return replace(read, rows=frames.cache(read.rows))
 
     def gate(self, batch: Batch, frames: Frames, read: Typed) -> Outcome:
-        counted = counted_rows(batch, read.rows)
+        counted = counted_rows(batch, read)
         broken = sum(day.quarantined for day in counted.days.values())
         broken += sum(counted.broken.values())
         key, rules, deletes = batch.table.key, batch.table.rules, deletes_of(read.rows)
@@ -81,10 +81,12 @@ class TypedBatch(DayBatch[Typed]):
         return with_changes(outcome.entries, write)
 
 
-def counted_rows(batch: Batch, rows: DataFrame) -> Counted:
+def counted_rows(batch: Batch, read: Typed) -> Counted:
     """What the gate counts of typed rows, by day, with the fields that matter."""
+    rows = read.rows
     rules, late = batch.table.rules, F.col("_landing_day") > F.col("_day")
-    names = Names.of(contract_of(batch.table), batch.columns, Contract.expected(rows))
+    shapes = read.shapes if SHAPE in rows.columns else ()
+    names = Names.of(contract_of(batch.table), batch.columns, Contract.expected(rows), shapes)
     counted = count(rows, rules, "_day", late, flags_of(batch), deletes_of(rows), names)
     return with_new_fields(counted, rows, "_day", names, _asked(batch))
 

@@ -17,7 +17,7 @@ from incremental_assets.delta.columns import HASH
 from incremental_assets.delta.delta_table import version_of
 from incremental_assets.delta.read import DataFile, every_file, read_version
 from incremental_assets.engine.batch import Batch
-from incremental_assets.engine.bronze import judging_day
+from incremental_assets.engine.bronze import with_judging_day
 from incremental_assets.engine.outdated import in_quarantine
 from incremental_assets.engine.put_in_quarantine import first_reevaluated
 from incremental_assets.engine.stored_rows import LANDED, stored_rows
@@ -48,10 +48,9 @@ def new_rows(
         rows = source.withColumn("_landing_day", F.lit(today))
     rows = rows.withColumn(LOAD_DAY, day).where(changes.window(days, step))
     rows = unseen(rows, _known(session, batch, fixed))
-    rows = rows.withColumns(
+    rows = with_judging_day(rows, batch, F.col(LOAD_DAY)).withColumns(
         {
             "_batch": F.lit(batch.number).cast("long"),
-            "_day": judging_day(batch, F.col(LOAD_DAY)),
             "_reasons": _reasons(changes.reasons(F.col(WRITTEN), batch.now)),
         }
     )

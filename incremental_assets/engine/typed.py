@@ -22,12 +22,19 @@ from incremental_assets.engine.batch import Batch
 from incremental_assets.engine.scope import scope_of
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import Frames, quoted
-from incremental_assets.quality.contract import EXPECTED, FURTHER, PAYLOAD, Contract
+from incremental_assets.quality.contract import (
+    EXPECTED,
+    FURTHER,
+    PAYLOAD,
+    Contract,
+    Shape,
+    known_shapes,
+)
 from incremental_assets.quality.fields import LONGEST_NAME
 from incremental_assets.quality.reasons import prepared, with_reasons
 from incremental_assets.table import Table
 
-_SAMPLE, _MOST_EXPECTED = 1_000, 1_000
+_SAMPLE, _MOST_SHAPES, _LONGEST_SHAPE = 1_000, 100, 1_000
 
 
 @dataclass(frozen=True)
@@ -36,12 +43,14 @@ class Typed:
 
     They have the table's own columns, `_payload`, `_undeclared`, `_absent`, `_landing_day`, `_day`,
     `_file`, `dt`, `_reasons` and `_line`; changes also `_operation`, `_deleted` and the columns of
-    `order` but the hash. `kind` is the kind of a log's positions.
+    `order` but the hash. `kind` is the kind of a log's positions, and `shapes` are those that
+    `_of_shape` numbers.
     """
 
     rows: DataFrame
     order: tuple[str, ...] = ()
     kind: str | None = None
+    shapes: tuple[Shape, ...] = ()
 
 
 def typed(frames: Frames, landed: DataFrame, batch: Batch) -> Typed:
@@ -51,12 +60,12 @@ def typed(frames: Frames, landed: DataFrame, batch: Batch) -> Typed:
     """
     table = batch.table
     if table.log is None:
-        rows = _judged(landed, batch)
+        rows, shapes = _judged(landed, batch)
         order: tuple[str, ...] = (*table.version_by, HASH)
         if table.write.keeps_versions:
             rows = rows.withColumns({ORDER: F.col(table.version_by[0]), DELETED: F.lit(False)})
             order = (ORDER, HASH)
-        return Typed(_bare(rows, F.col("payload")), order)
+        return Typed(_bare(rows, F.col("payload")), order, shapes=shapes)
     kind = _kind_before(batch)
     events = table.log.events(frames, landed, table.key, kind, table.name)
     changes = events.rows
@@ -64,9 +73,9 @@ def typed(frames: Frames, landed: DataFrame, batch: Batch) -> Typed:
         no_time = F.col(OPERATION).isNotNull() & F.col(CHANGED_AT).isNull()
         why = F.when(no_time & F.col("_raw").isNull(), F.lit(NO_TIME))
         changes = changes.withColumn(REASON, F.coalesce(REASON, why))
-    rows = _judged(changes, batch)
+    rows, shapes = _judged(changes, batch)
     rows = rows.withColumn("_reasons", reasons_of(F.col("_reasons"), table.key))
-    return Typed(_bare(rows, F.col(EVENT)), (*events.order, HASH), events.kind)
+    return Typed(_bare(rows, F.col(EVENT)), (*events.order, HASH), events.kind, shapes)
 
 
 def contract_of(table: Table) -> Contract:
@@ -176,15 +185,18 @@ def _up_to(judged: Mapping[date, int]) -> str:
     return f"_batch <= get(CAST(split('{batches}', ',') AS ARRAY<BIGINT>), {index})"
 
 
-def _judged(landed: DataFrame, batch: Batch) -> DataFrame:
+def _judged(landed: DataFrame, batch: Batch) -> tuple[DataFrame, tuple[Shape, ...]]:
     table, session = batch.table, landed.sparkSession
-    rows = contract_of(table).apply(landed, _expected(landed, batch))
+    sampled = _sampled_shapes(landed, batch)
+    shapes = tuple(known_shapes(sampled))
+    expected = set(batch.columns).union(*sampled)
+    rows = contract_of(table).apply(landed, expected, shapes)
     if table.transform is not None:
         rows = _kept(table.transform(rows), rows)
     replaced = batch.work.mode == "rebuild"
     rows = prepared(rows, table.rules, scope_of(session, batch, "_day", replaced=replaced))
     rows = with_reasons(rows, table.rules, [*_time_reasons(batch), *_key_reasons(table)])
-    return rows.withColumn("dt", F.col("_day"))
+    return rows.withColumn("dt", F.col("_day")), shapes
 
 
 def _kept(transformed: DataFrame, before: DataFrame) -> DataFrame:
@@ -216,19 +228,20 @@ def _bare(rows: DataFrame, payload: Column) -> DataFrame:
     return rows.drop(*helpers, FURTHER)
 
 
-def _expected(landed: DataFrame, batch: Batch) -> set[str]:
-    """Undeclared fields that the rows have, as far as the table or a few rows tell.
+def _sampled_shapes(landed: DataFrame, batch: Batch) -> list[Shape]:
+    """The shapes of a few rows of a large load, the most frequent first.
 
-    They are taken out of the payload with the declared ones, which then need not be kept. Of a
-    field that nobody expected each row keeps its payload; nothing else depends on this.
+    Their fields, and those of the table, are taken out of the payload with the declared ones, which
+    then need not be kept, and of rows of these shapes no name is looked at. Nothing else depends on
+    it.
     """
-    expected = set(batch.columns)
-    if batch.size not in ("tiny", "small"):
-        names = F.map_keys(F.col("payload").try_cast("map<string,variant>"))
-        some = landed.limit(_SAMPLE).select(F.explode(names).alias("name")).distinct()
-        some = some.where(F.length("name") <= LONGEST_NAME)
-        expected.update(row["name"] for row in some.limit(_MOST_EXPECTED).collect())
-    return expected
+    if batch.size in ("tiny", "small"):
+        return []
+    names = F.map_keys(F.col("payload").try_cast("map<string,variant>")).alias("names")
+    some = landed.limit(_SAMPLE).select(names).where(F.size("names") <= _LONGEST_SHAPE)
+    short = ~F.exists("names", lambda name: F.length(name) > LONGEST_NAME)
+    by_shape = some.where(short).groupBy("names").count().orderBy(F.desc("count"), "names")
+    return [tuple(row["names"]) for row in by_shape.limit(_MOST_SHAPES).collect()]
 
 
 def _kind_before(batch: Batch) -> str | None:

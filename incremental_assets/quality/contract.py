@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from types import MappingProxyType
 from typing import Literal, get_args
 
@@ -20,10 +21,14 @@ COLUMN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 RESERVED = frozenset({"dt", "payload"})
 MOST_NEW_COLUMNS = 100
 PAYLOAD, UNDECLARED, ABSENT = "_payload", "_undeclared", "_absent"
-FURTHER, EXPECTED = "_of_further", "_of_expected"
+FURTHER, EXPECTED, SHAPE = "_of_further", "_of_expected", "_of_shape"
+MOST_SHAPES = 8
+_JOINED, _BETWEEN_NAMES = "_of_names", "\x1f"
 _NONE = "CAST(array() AS ARRAY<STRING>)"
 _ALIKE = 0.8
 OnNewColumn = Literal["evolve", "discard", "freeze"]
+Shape = tuple[str, ...]
+"""The names of the fields of a row, in the order in which a VARIANT has them."""
 
 
 @dataclass(frozen=True, init=False)
@@ -85,7 +90,12 @@ class Contract:
         """The columns of which an unreadable value holds the day."""
         return tuple(name for name, kind in self.columns.items() if kind.on_type_error == "freeze")
 
-    def apply(self, rows: DataFrame, expected: Iterable[str] = ()) -> DataFrame:
+    def apply(
+        self,
+        rows: DataFrame,
+        expected: Iterable[str] = (),
+        shapes: Sequence[Shape] = (),
+    ) -> DataFrame:
         """Type the payload.
 
         Takes rows with `payload: variant`; adds the declared columns, `_payload: variant` (the
@@ -95,8 +105,9 @@ class Contract:
         whose misfits are left out).
 
         The texts of undeclared fields that are `expected` are taken out in the same go, as the
-        struct `_of_expected`; `_of_further: boolean` says whether a row may have others that become
-        columns.
+        struct `_of_expected`; `_of_further: boolean` is whether a row may have others that become
+        columns. With `shapes`, `_of_shape: int` is the index of the shape that a row has, or null;
+        of such a row the names are known, and none of them is looked at.
         """
         payload = F.col("payload")
         # As texts, all fields are taken out of the object at once, and no cast of a value fails,
@@ -105,6 +116,9 @@ class Contract:
         shape = ",".join(f"`{name}`:string" for name in (*self.columns, *expected))
         names = F.map_keys(payload.try_cast("map<string,variant>"))
         rows = rows.withColumns({PAYLOAD: payload, "_names": names})
+        if shapes:
+            rows = rows.withColumn(_JOINED, F.concat_ws(_BETWEEN_NAMES, "_names"))
+            rows = rows.withColumn(SHAPE, _shape_of(shapes))
         if shape:
             rows = rows.withColumn("_texts", payload.try_cast(f"struct<{shape}>"))
         texts = {name: F.col(f"_texts.{name}") for name in self.columns}
@@ -121,7 +135,7 @@ class Contract:
         # In a struct: what a transform does to all texts of a row is not meant for these.
         texts_of = F.struct(*(F.col(f"_texts.{name}").alias(name) for name in expected))
         kept = {EXPECTED: texts_of} if expected else {}
-        rows = rows.withColumns({**typed, **self._named(), **kept})
+        rows = rows.withColumns({**typed, **self._named(shapes), **kept})
         rows = rows.withColumn("_of_misfits", F.array(*misfits).cast("array<string>"))
         rows = rows.withColumns(
             {
@@ -129,23 +143,44 @@ class Contract:
                     f"CASE WHEN concat_ws('', _of_misfits) = '' THEN {_NONE} "
                     "ELSE array_except(_of_misfits, array(CAST(NULL AS STRING))) END"
                 ),
-                FURTHER: self._further(expected),
+                FURTHER: self._further(expected, shapes),
             }
         )
-        return rows.drop("_names", "_texts", "_of_misfits")
+        return rows.drop("_names", "_texts", "_of_misfits", _JOINED)
 
-    def _further(self, expected: Sequence[str]) -> Column:
+    def _further(self, expected: Sequence[str], shapes: Sequence[Shape]) -> Column:
         """Whether a row may have fields that become columns and are not expected."""
         if "evolve" not in self.on_new_column.values():
             return F.lit(False)
         there = [f"int({EXPECTED}.`{name}` IS NOT NULL)" for name in expected]
-        return F.expr(f"size({UNDECLARED}) > {' + '.join(there) or '0'}")
+        further = F.expr(f"size({UNDECLARED}) > {' + '.join(there) or '0'}")
+        known = {
+            at: F.lit(not set(self.grown(self._undeclared_of(shape), ())) <= set(expected))
+            for at, shape in enumerate(shapes)
+        }
+        return _by_shape(known, further)
 
-    def _named(self) -> dict[str, Column]:
+    def _undeclared_of(self, shape: Shape) -> list[str]:
+        return [name for name in shape if name not in self.columns]
+
+    def _named(self, shapes: Sequence[Shape]) -> dict[str, Column]:
         """Which fields that are not declared a row has, and which declared ones it lacks.
 
         Most rows have a value of each declared field, so that none can be absent.
         """
+        found = self._looked_at()
+        undeclared = {at: _texts(self._undeclared_of(shape)) for at, shape in enumerate(shapes)}
+        absent = {
+            at: _texts([name for name in self.columns if name not in shape])
+            for at, shape in enumerate(shapes)
+        }
+        return {
+            UNDECLARED: _by_shape(undeclared, found[UNDECLARED]),
+            ABSENT: _by_shape(absent, found[ABSENT]),
+        }
+
+    def _looked_at(self) -> dict[str, Column]:
+        """The same by the names of each row."""
         declared = ",".join(f"'{name}'" for name in self.columns)
         declared = f"CAST(array({declared}) AS ARRAY<STRING>)"
         values = (f"_texts.`{name}` IS NOT NULL" for name in self.columns)
@@ -232,6 +267,41 @@ class Contract:
         value = F.try_variant_get(PAYLOAD, f"$.{name}", "variant")
         text = F.coalesce(value.try_cast("string"), F.to_json(value))
         return F.when(~F.is_variant_null(value), text)
+
+
+def known_shapes(sampled: Iterable[Shape]) -> list[Shape]:
+    """The first of the sampled shapes of which a row's joined names leave no doubt."""
+    plain = (
+        shape for shape in sampled if shape and not any(_BETWEEN_NAMES in name for name in shape)
+    )
+    return list(islice(plain, MOST_SHAPES))
+
+
+def _shape_of(shapes: Sequence[Shape]) -> Column:
+    """The index of a row's shape: its names joined, of which there are as many.
+
+    A joined name that had the separator inside would make the names fewer.
+    """
+    found = F.lit(None).cast("int")
+    for at, shape in enumerate(shapes):
+        same = (F.size("_names") == len(shape)) & (
+            F.col(_JOINED) == F.lit(_BETWEEN_NAMES.join(shape))
+        )
+        found = F.when(same, F.lit(at)).otherwise(found)
+    return found
+
+
+def _by_shape(known: Mapping[int, Column], other: Column) -> Column:
+    """The value of a row's shape; of a row of no known one, the other."""
+    found = other
+    for at, value in known.items():
+        found = F.when(F.col(SHAPE) == at, value).otherwise(found)
+    return found
+
+
+def _texts(names: Sequence[str]) -> Column:
+    """A constant array, in few calls to the JVM."""
+    return F.split(F.lit(_BETWEEN_NAMES.join(names)), _BETWEEN_NAMES) if names else F.expr(_NONE)
 
 
 def _kind(payload: Column, name: str) -> Column:

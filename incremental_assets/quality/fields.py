@@ -7,10 +7,10 @@ are others. Only then the others are queried.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
 from incremental_assets.quality.contract import (
@@ -18,8 +18,10 @@ from incremental_assets.quality.contract import (
     COLUMN,
     MOST_NEW_COLUMNS,
     RESERVED,
+    SHAPE,
     UNDECLARED,
     Contract,
+    Shape,
 )
 
 MOST_NEW_FIELDS = 1_000
@@ -36,32 +38,62 @@ class Names:
 
     contract: Contract
     known: tuple[str, ...]
+    shapes: tuple[Shape, ...] = ()
 
     @classmethod
     def of(
-        cls, contract: Contract, columns: Iterable[str], expected: Collection[str] = ()
+        cls,
+        contract: Contract,
+        columns: Iterable[str],
+        expected: Collection[str] = (),
+        shapes: Sequence[Shape] = (),
     ) -> Names:
         """`columns` are those of the table as it is, `expected` what some of the rows have.
+
+        `shapes` are those by which `Contract.apply` numbered the rows: their fields are not counted
+        row by row.
 
         Expected fields are counted like columns, unless they leave no room for others: which
         fields become columns then depends on the names of all of them.
         """
         fields = {name for name in columns if COLUMN.fullmatch(name)}
-        names = cls(contract, tuple(sorted(fields | set(contract.columns) | set(expected))))
+        known = sorted(fields | set(contract.columns) | set(expected))
+        names = cls(contract, tuple(known), tuple(shapes))
         if expected and not names.has_room():
-            return cls.of(contract, fields)
+            return replace(names, known=cls.of(contract, fields).known)
         return names
 
     def aggregates(self) -> Mapping[str, Column]:
         """Aggregates over the fields of rows: `field_0` … by the known names, `unknown` and `new`.
 
         `unknown` and `new` are the most fields in a row that are not known, and those of them that
-        are to become columns or to hold the day.
+        are to become columns or to hold the day. `shapes` has a bit for each shape that was there;
+        the others are of the rows of no known shape.
         """
         found = {f"field_{at}": self._present(name) for at, name in enumerate(self.known)}
         others = self.others()
         new = F.when(F.size(others) > 0, F.size(F.filter(others, self._matters)))
-        return found | {"unknown": F.max(F.size(others)), "new": F.max(new)}
+        found |= {"unknown": F.max(self._if_looked_at(F.size(others)))}
+        found |= {"new": F.max(self._if_looked_at(new))}
+        if self.shapes:
+            found["shapes"] = F.bit_or(F.expr(f"shiftleft(1, {SHAPE})"))
+        return found
+
+    def found_in(self, row: Row) -> tuple[frozenset[str], bool, bool]:
+        """Of a row of these aggregates: the known fields, and whether `unknown` and `new` ones."""
+        here = {name for at, name in enumerate(self.known) if row[f"field_{at}"]}
+        unknown, new = (row["unknown"] or 0) > 0, (row["new"] or 0) > 0
+        bits = (row["shapes"] or 0) if self.shapes else 0
+        for at, shape in enumerate(self.shapes):
+            if bits >> at & 1:
+                here.update(name for name in shape if name in self.known)
+                others = [name for name in shape if name not in self.known]
+                unknown = unknown or bool(others)
+                new = new or any(map(self._does_matter, others))
+        return frozenset(here), unknown, new
+
+    def _if_looked_at(self, value: Column) -> Column:
+        return F.when(F.col(SHAPE).isNull(), value) if self.shapes else value
 
     def has_room(self) -> bool:
         """Whether a field that is not known may still become a column."""
@@ -86,6 +118,8 @@ class Names:
             if declared
             else f"array_contains({UNDECLARED}, '{name}')"
         )
+        if self.shapes:
+            here = f"CASE WHEN {SHAPE} IS NULL THEN {here} END"
         return F.expr(f"bool_or({here})")
 
     def _matters(self, name: Column) -> Column:
@@ -93,6 +127,14 @@ class Names:
         taken = {n.lower() for n in self.known} | RESERVED
         column = F.lit(self.has_room()) & _can_be_column(name) & ~F.lower(name).isin(list(taken))
         return self._becomes(name, "freeze") | (self._becomes(name, "evolve") & column)
+
+    def _does_matter(self, name: str) -> bool:
+        """The same of one name."""
+        policy = self.contract.of_new(name)
+        taken = {n.lower() for n in self.known} | RESERVED
+        can_be = COLUMN.fullmatch(name) is not None and len(name) <= LONGEST_NAME
+        column = self.has_room() and can_be and name.lower() not in taken
+        return policy == "freeze" or (policy == "evolve" and column)
 
     def _becomes(self, name: Column, policy: str) -> Column:
         named, others = self.named([policy]), self.named({*self.contract.on_new_column.values()})

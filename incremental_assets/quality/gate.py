@@ -129,7 +129,6 @@ def count(
     judged = ~F.array_contains("_reasons", LINE) if day else is_good()
     watched = watched_rules(rules)
     measures = measures_of(rules)
-    known = names.known if names else ()
     fields_of = names.aggregates() if names else {}
     with naming_one(rows, rules):
         found = rows.groupBy(
@@ -163,12 +162,12 @@ def count(
         if live and not row["reasons"]:
             measured = {name: row[f"measure_{name}"] for name in measures}
             gate = replace(gate, measured=measured, measured_rows=row["rows"])
-        here = {name for at, name in enumerate(known) if row[f"field_{at}"]}
+        here, unknown, new = names.found_in(row) if names else (frozenset[str](), False, False)
         days[row["day"]] = replace(
             gate,
             fields=gate.fields | here,
-            unknown=gate.unknown or (names is not None and (row["unknown"] or 0) > 0),
-            new=gate.new or (names is not None and (row["new"] or 0) > 0),
+            unknown=gate.unknown or unknown,
+            new=gate.new or new,
         )
         fields.update(here)
         for name in flags:

@@ -50,6 +50,8 @@ PINNED = {
     # Landed lines take half of what they take by Spark's default, in a little less time.
     "spark.sql.parquet.compression.codec": "zstd",
     "spark.sql.sources.partitionOverwriteMode": "STATIC",
+    # Its default is looked up again for each value that is taken out of a VARIANT or an array.
+    "spark.sql.types.framework.enabled": "false",
     # The first `lower` by ICU takes a second, to load all of it; Java's gives the same.
     "spark.sql.icu.caseMappings.enabled": "false",
     # How frames are cached: Spark compresses their blocks in any case, and small batches stay in

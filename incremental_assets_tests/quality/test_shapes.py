@@ -1,0 +1,114 @@
+"""Rows whose fields are known by their shape are typed and counted like any others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from incremental_assets.quality.contract import MOST_SHAPES, SHAPE, Contract, Shape, known_shapes
+from incremental_assets.quality.fields import Names
+from incremental_assets.quality.gate import Counted, count, with_new_fields
+from incremental_assets.quality.reasons import with_reasons
+from incremental_assets.quality.types import Integer, Text
+
+CONTRACT = Contract({"secret": "freeze", "noise": "discard"}, id=Text(), qty=Integer())
+# A name with the separator inside, one that cannot be a column, and one in another case.
+FIELDS = ("id", "qty", "note", "other", "secret", "noise", "a b", "ID", "note\x1fother", "")
+
+
+def drawn(seed: int, rows: int) -> list[str]:
+    draw = Random(seed)
+    values = [None, 1, "1", "x", 2.5, True, [1], {"a": 1}]
+    lines = ["[1]", "no json", "null", "{}"]
+    for _ in range(rows):
+        names = draw.sample(FIELDS, draw.randrange(len(FIELDS) + 1))
+        lines.append(json.dumps({name: draw.choice(values) for name in names}))
+    return lines
+
+
+def typed(
+    spark: SparkSession, lines: Sequence[str], expected: set[str], shapes: Sequence[Shape]
+) -> DataFrame:
+    rows = spark.createDataFrame(list(enumerate(lines)), "i int, line string")
+    rows = rows.select("i", F.try_parse_json("line").alias("payload"))
+    rows = CONTRACT.apply(rows, expected, shapes).withColumn(
+        "_day", F.expr("DATE'2017-01-01' + i % 3")
+    )
+    return with_reasons(rows, (), [])
+
+
+def shapes_of(lines: Sequence[str]) -> list[Shape]:
+    rows = [json.loads(line) for line in lines if line != "no json"]
+    return sorted({tuple(sorted(row)) for row in rows if isinstance(row, dict)})
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_known_shape_changes_nothing(spark: SparkSession, seed: int) -> None:
+    lines = drawn(seed, 40)
+    shapes = known_shapes(Random(seed).sample(shapes_of(lines), 20))
+    assert len(shapes) == MOST_SHAPES
+    expected = {"note", "other"}
+    columns = ["i", "id", "qty", "_undeclared", "_absent", "_unreadable"]
+    columns += [f"to_json({name})" for name in ("_payload", "_reasons")]
+
+    plain = typed(spark, lines, expected, ())
+    shaped = typed(spark, lines, expected, shapes)
+
+    found = shaped.where(f"{SHAPE} IS NOT NULL").select("i", SHAPE).collect()
+    assert len(found) >= len(shapes)
+    assert all(tuple(sorted(json.loads(lines[row["i"]]))) == shapes[row[SHAPE]] for row in found)
+    assert [*map(tuple, shaped.selectExpr(*columns).orderBy("i").collect())] == [
+        *map(tuple, plain.selectExpr(*columns).orderBy("i").collect())
+    ]
+    assert counted(shaped, [], shapes) == counted(plain, [], ())
+    assert counted(shaped, ["_batch", "note", "dt"], shapes) == counted(
+        plain, ["_batch", "note", "dt"], ()
+    )
+
+
+def counted(rows: DataFrame, columns: Sequence[str], shapes: Sequence[Shape]) -> Counted:
+    names = Names.of(CONTRACT, columns, (), shapes)
+    found = count(rows, (), "_day", F.lit(False), names=names)
+    return with_new_fields(found, rows, "_day", names, list(CONTRACT.columns))
+
+
+def test_expected_fields_are_counted_like_columns(spark: SparkSession) -> None:
+    lines = ['{"id":"a","note":1}', '{"id":"b","other":2}', '{"id":"c"}']
+    rows = typed(spark, lines, {"note"}, ())
+    names = Names.of(CONTRACT, [], Contract.expected(rows))
+
+    found = count(rows, (), "_day", F.lit(False), names=names)
+
+    assert [gate.fields for _, gate in sorted(found.days.items())] == [
+        {"id", "note"},
+        {"id"},
+        {"id"},
+    ]
+    assert [gate.new for _, gate in sorted(found.days.items())] == [False, True, False]
+
+
+def test_expected_fields_that_leave_no_room_for_others_are_not_counted_like_columns() -> None:
+    many = [f"f{at}" for at in range(100)]
+
+    assert Names.of(CONTRACT, ["id", "note"], many).known == ("id", "note", "qty")
+    assert Names.of(CONTRACT, ["id", "note"], many[:50]).has_room()
+
+
+def test_shapes_that_a_joined_name_could_be_taken_for_are_not_known() -> None:
+    assert known_shapes([(), ("a\x1fb",), ("a", "b"), ("c",)]) == [("a", "b"), ("c",)]
+
+
+@pytest.mark.parametrize("shape", [("note", "other"), ("id", "note")])
+def test_a_row_of_a_known_shape_keeps_its_payload_only_for_fields_that_nobody_expected(
+    spark: SparkSession, shape: Shape
+) -> None:
+    line = json.dumps(dict.fromkeys(shape))
+
+    (row,) = typed(spark, [line], {"note"}, [shape]).select(SHAPE, "_of_further").collect()
+
+    assert tuple(row) == (0, "other" in shape)
