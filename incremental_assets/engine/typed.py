@@ -189,7 +189,7 @@ def _judged(landed: DataFrame, batch: Batch) -> tuple[DataFrame, tuple[Shape, ..
     table, session = batch.table, landed.sparkSession
     sampled = _sampled_shapes(landed, batch)
     shapes = tuple(known_shapes(sampled))
-    expected = set(batch.columns).union(*sampled)
+    expected = contract_of(table).grown(set[str]().union(*sampled), batch.columns)
     rows = contract_of(table).apply(landed, expected, shapes)
     if table.transform is not None:
         rows = _kept(table.transform(rows), rows)

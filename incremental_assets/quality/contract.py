@@ -22,6 +22,7 @@ RESERVED = frozenset({"dt", "payload"})
 MOST_NEW_COLUMNS = 100
 PAYLOAD, UNDECLARED, ABSENT = "_payload", "_undeclared", "_absent"
 FURTHER, EXPECTED, SHAPE = "_of_further", "_of_expected", "_of_shape"
+SHAPE_AT = f"{SHAPE}.at"
 MOST_SHAPES = 8
 _JOINED, _BETWEEN_NAMES = "_of_names", "\x1f"
 _NONE = "CAST(array() AS ARRAY<STRING>)"
@@ -106,19 +107,20 @@ class Contract:
 
         The texts of undeclared fields that are `expected` are taken out in the same go, as the
         struct `_of_expected`; `_of_further: boolean` is whether a row may have others that become
-        columns. With `shapes`, `_of_shape: int` is the index of the shape that a row has, or null;
-        of such a row the names are known, and none of them is looked at.
+        columns. With `shapes`, `_of_shape.at: int` is the index of the shape that a row has, or
+        null; of such a row the names are known, and none of them is looked at.
         """
         payload = F.col("payload")
         # As texts, all fields are taken out of the object at once, and no cast of a value fails,
         # which would take twenty times as long.
-        expected = self.grown(expected, ())
+        expected = self.grown((), sorted(expected))
         shape = ",".join(f"`{name}`:string" for name in (*self.columns, *expected))
         names = F.map_keys(payload.try_cast("map<string,variant>"))
         rows = rows.withColumns({PAYLOAD: payload, "_names": names})
         if shapes:
             rows = rows.withColumn(_JOINED, F.concat_ws(_BETWEEN_NAMES, "_names"))
-            rows = rows.withColumn(SHAPE, _shape_of(shapes))
+            # In a struct: what a transform does to all numbers of a row is not meant for this one.
+            rows = rows.withColumn(SHAPE, F.struct(_shape_of(shapes).alias("at")))
         if shape:
             rows = rows.withColumn("_texts", payload.try_cast(f"struct<{shape}>"))
         texts = {name: F.col(f"_texts.{name}") for name in self.columns}
@@ -155,10 +157,20 @@ class Contract:
         there = [f"int({EXPECTED}.`{name}` IS NOT NULL)" for name in expected]
         further = F.expr(f"size({UNDECLARED}) > {' + '.join(there) or '0'}")
         known = {
-            at: F.lit(not set(self.grown(self._undeclared_of(shape), ())) <= set(expected))
-            for at, shape in enumerate(shapes)
+            at: F.lit(not self._may_grow(shape) <= set(expected)) for at, shape in enumerate(shapes)
         }
         return _by_shape(known, further)
+
+    def _may_grow(self, shape: Shape) -> set[str]:
+        """Its fields that are columns or may become some, whatever others there are."""
+        taken = {name.lower() for name in self.columns} | RESERVED
+        return {
+            name
+            for name in shape
+            if COLUMN.fullmatch(name)
+            and name.lower() not in taken
+            and self.of_new(name) == "evolve"
+        }
 
     def _undeclared_of(self, shape: Shape) -> list[str]:
         return [name for name in shape if name not in self.columns]
@@ -295,7 +307,7 @@ def _by_shape(known: Mapping[int, Column], other: Column) -> Column:
     """The value of a row's shape; of a row of no known one, the other."""
     found = other
     for at, value in known.items():
-        found = F.when(F.col(SHAPE) == at, value).otherwise(found)
+        found = F.when(F.col(SHAPE_AT) == at, value).otherwise(found)
     return found
 
 

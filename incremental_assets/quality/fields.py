@@ -18,7 +18,7 @@ from incremental_assets.quality.contract import (
     COLUMN,
     MOST_NEW_COLUMNS,
     RESERVED,
-    SHAPE,
+    SHAPE_AT,
     UNDECLARED,
     Contract,
     Shape,
@@ -76,7 +76,7 @@ class Names:
         found |= {"unknown": F.max(self._if_looked_at(F.size(others)))}
         found |= {"new": F.max(self._if_looked_at(new))}
         if self.shapes:
-            found["shapes"] = F.bit_or(F.expr(f"shiftleft(1, {SHAPE})"))
+            found["shapes"] = F.bit_or(F.expr(f"shiftleft(1, {SHAPE_AT})"))
         return found
 
     def found_in(self, row: Row) -> tuple[frozenset[str], bool, bool]:
@@ -93,7 +93,7 @@ class Names:
         return frozenset(here), unknown, new
 
     def _if_looked_at(self, value: Column) -> Column:
-        return F.when(F.col(SHAPE).isNull(), value) if self.shapes else value
+        return F.when(F.col(SHAPE_AT).isNull(), value) if self.shapes else value
 
     def has_room(self) -> bool:
         """Whether a field that is not known may still become a column."""
@@ -119,7 +119,7 @@ class Names:
             else f"array_contains({UNDECLARED}, '{name}')"
         )
         if self.shapes:
-            here = f"CASE WHEN {SHAPE} IS NULL THEN {here} END"
+            here = f"CASE WHEN {SHAPE_AT} IS NULL THEN {here} END"
         return F.expr(f"bool_or({here})")
 
     def _matters(self, name: Column) -> Column:

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from incremental_assets.changes import ChangeLog
+from incremental_assets.engine import batch
 from incremental_assets.errors import DefinitionError
 from incremental_assets.operations.quarantined import QuarantineFilter, quarantined_rows
 from incremental_assets.quality.contract import Contract
@@ -308,3 +309,22 @@ def test_a_field_that_the_table_has_already_is_loaded_also_where_a_transform_dro
 
     found = shop.rows("silver/tickets", "ticket_id", "note", "size")
     assert found == [("a", "first", None), ("b", "second", None), ("c", "third", "3")]
+
+
+def test_a_large_load_finds_the_fields_of_each_row_whatever_their_shapes_and_the_transform(
+    lake: Lakes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bronze, silver = tickets({"secret": "freeze"}, size=Integer())
+    shop = lake(bronze, replace(silver, transform=lambda rows: rows.fillna(0)))
+    load(shop, ticket("a", note="first"))
+    monkeypatch.setattr(batch, "size_of", lambda *_: "medium")
+
+    load(shop, ticket("b", note="second", Note="other"), ticket("c", size=3), file="2.jsonl")
+    found = shop.rows("silver/tickets", "ticket_id", "note", "size")
+    assert found == [("a", "first", 0), ("b", "second", 0), ("c", None, 3)]
+
+    every = [ticket(f"{n}", **{f"f{n}": n}) for n in range(9)]  # more shapes than are known
+    held = load(shop, *every, *every, ticket("e", secret="s"), file="3.jsonl")
+
+    assert not held["fields_declared"].passed
+    assert len(shop.rows("silver/tickets", "ticket_id")) == len(found)

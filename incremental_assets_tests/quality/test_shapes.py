@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from incremental_assets.quality.contract import MOST_SHAPES, SHAPE, Contract, Shape, known_shapes
+from incremental_assets.quality.contract import MOST_SHAPES, SHAPE_AT, Contract, Shape, known_shapes
 from incremental_assets.quality.fields import Names
 from incremental_assets.quality.gate import Counted, count, with_new_fields
 from incremental_assets.quality.reasons import with_reasons
@@ -59,9 +59,9 @@ def test_a_known_shape_changes_nothing(spark: SparkSession, seed: int) -> None:
     plain = typed(spark, lines, expected, ())
     shaped = typed(spark, lines, expected, shapes)
 
-    found = shaped.where(f"{SHAPE} IS NOT NULL").select("i", SHAPE).collect()
+    found = shaped.where(f"{SHAPE_AT} IS NOT NULL").select("i", SHAPE_AT).collect()
     assert len(found) >= len(shapes)
-    assert all(tuple(sorted(json.loads(lines[row["i"]]))) == shapes[row[SHAPE]] for row in found)
+    assert all(tuple(sorted(json.loads(lines[row["i"]]))) == shapes[row["at"]] for row in found)
     assert [*map(tuple, shaped.selectExpr(*columns).orderBy("i").collect())] == [
         *map(tuple, plain.selectExpr(*columns).orderBy("i").collect())
     ]
@@ -103,12 +103,36 @@ def test_shapes_that_a_joined_name_could_be_taken_for_are_not_known() -> None:
     assert known_shapes([(), ("a\x1fb",), ("a", "b"), ("c",)]) == [("a", "b"), ("c",)]
 
 
-@pytest.mark.parametrize("shape", [("note", "other"), ("id", "note")])
-def test_a_row_of_a_known_shape_keeps_its_payload_only_for_fields_that_nobody_expected(
-    spark: SparkSession, shape: Shape
+MANY = [f"a{at:03}" for at in range(100)]
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected", "kept"),
+    [
+        (("id", "note"), ["note"], False),
+        (("note", "other"), ["note"], True),
+        (("a b", "noise", "note", "secret"), ["note"], False),
+        (("Note", "note"), ["Note"], True),
+        ((*MANY, "note"), MANY, True),
+    ],
+    ids=["expected", "not expected", "no columns", "another case", "too many"],
+)
+def test_a_row_of_a_known_shape_keeps_its_payload_where_a_field_may_be_a_column_and_is_not_expected(
+    spark: SparkSession, shape: Shape, expected: list[str], kept: bool
 ) -> None:
     line = json.dumps(dict.fromkeys(shape))
 
-    (row,) = typed(spark, [line], {"note"}, [shape]).select(SHAPE, "_of_further").collect()
+    (row,) = typed(spark, [line], {*expected}, [shape]).select(SHAPE_AT, "_of_further").collect()
 
-    assert tuple(row) == (0, "other" in shape)
+    assert tuple(row) == (0, kept)
+
+
+def test_what_a_transform_does_to_all_numbers_is_not_done_to_the_shape(
+    spark: SparkSession,
+) -> None:
+    lines = ['{"id":"a"}', '{"id":"b","secret":1}']
+    shapes = [("id",)]
+
+    rows = typed(spark, lines, set(), shapes).fillna(0).dropna(subset=["_of_shape"])
+
+    assert counted(rows, [], shapes) == counted(typed(spark, lines, set(), ()), [], ())
