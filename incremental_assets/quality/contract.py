@@ -23,7 +23,7 @@ MOST_NEW_COLUMNS = 100
 PAYLOAD, UNDECLARED, ABSENT = "_payload", "_undeclared", "_absent"
 FURTHER, EXPECTED, SHAPE = "_of_further", "_of_expected", "_of_shape"
 SHAPE_AT = f"{SHAPE}.at"
-MOST_SHAPES = 8
+MOST_SHAPES, LONGEST_SHAPE = 8, 200
 _JOINED, _BETWEEN_NAMES = "_of_names", "\x1f"
 _NONE = "CAST(array() AS ARRAY<STRING>)"
 _ALIKE = 0.8
@@ -284,7 +284,9 @@ class Contract:
 def known_shapes(sampled: Iterable[Shape]) -> list[Shape]:
     """The first of the sampled shapes of which a row's joined names leave no doubt."""
     plain = (
-        shape for shape in sampled if shape and not any(_BETWEEN_NAMES in name for name in shape)
+        shape
+        for shape in sampled
+        if 0 < len(shape) <= LONGEST_SHAPE and not any(_BETWEEN_NAMES in name for name in shape)
     )
     return list(islice(plain, MOST_SHAPES))
 

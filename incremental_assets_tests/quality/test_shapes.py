@@ -100,7 +100,9 @@ def test_expected_fields_that_leave_no_room_for_others_are_not_counted_like_colu
 
 
 def test_shapes_that_a_joined_name_could_be_taken_for_are_not_known() -> None:
-    assert known_shapes([(), ("a\x1fb",), ("a", "b"), ("c",)]) == [("a", "b"), ("c",)]
+    long = tuple(f"{at:03}" for at in range(201))
+
+    assert known_shapes([(), ("a\x1fb",), long, ("a", "b"), ("c",)]) == [("a", "b"), ("c",)]
 
 
 MANY = [f"a{at:03}" for at in range(100)]
