@@ -50,11 +50,6 @@ class FieldType:
         del kind
         return self.parse(text)
 
-    def read(self, payload: Column, field: str) -> Column:
-        """The typed value of a field of a VARIANT object."""
-        value = F.try_variant_get(payload, f"$.{field}", "variant")
-        return self.typed(F.schema_of_variant(value), value.try_cast("string"))
-
 
 @dataclass(frozen=True, slots=True)
 class Text(FieldType):
