@@ -5,7 +5,7 @@
 Whole processes on fresh lakes, in turns: the tutorial script, a careful one, and the project, each
 with the same five tables of one day. Events are lines of JSON as the demo's are, made up from their
 number; a row in a hundred comes twice. The figures go to the terminal and to
-`benchmarks/results/big.md`, which keeps those of other sizes.
+`benchmarks/results/big.md`.
 """
 
 from __future__ import annotations

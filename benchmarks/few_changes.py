@@ -1,6 +1,6 @@
 """Measure few changes to much data: `make bench-few ROWS=1000000`.
 
-Two loads, each in a warm session of the embedded Spark, in turns: a full copy of a table of which
+Two loads, each in a warm session of the embedded Spark, in turns: a snapshot of a table of which
 one row in a thousand changed, against reading that copy once; and one row in a hundred more for a
 day, against rebuilding the day. The figures go to the terminal and to
 `benchmarks/results/few_changes.md`.
@@ -40,7 +40,7 @@ def main() -> None:
     figures = Table(f"Few changes to {asked.rows:,} rows, medians of {asked.turns} turns", columns)
     with tempfile.TemporaryDirectory(prefix="bench-few-") as folder:
         took = full_copies(spark, Path(folder), asked.rows, asked.turns)
-        figures.rows.append(_row("a full copy, 0.1 % changed", "reading it", took, COPY_GOAL))
+        figures.rows.append(_row("a snapshot, 0.1 % changed", "reading it", took, COPY_GOAL))
     with tempfile.TemporaryDirectory(prefix="bench-few-") as folder:
         took = later_rows(spark, Path(folder), asked.rows, asked.turns)
         figures.rows.append(_row("1 % more of a day", "rebuilding it", took, DAY_GOAL))

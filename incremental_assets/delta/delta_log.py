@@ -98,7 +98,7 @@ def put_fence(path: str, app_id: str, number: int) -> bool:
 def find_commit(path: str, app_id: str, number: int, newest: int | None = None) -> Commit | None:
     """The commit that carries a transaction number, looking back from the newest version.
 
-    None if it is not in the log any more (a log is kept for 30 days unless told otherwise).
+    None if it is not in the log any more (a log is kept for 30 days unless configured otherwise).
     """
     version = version_of(path) if newest is None else newest
     while version >= 0:

@@ -52,6 +52,24 @@ def kinds(found: DetectedChanges) -> tuple[list[Any], list[Any], list[Any]]:
     return skus(found["inserts"]), skus(found["updates"]), skus(found["deletes"])
 
 
+@pytest.mark.parametrize("large_from", [0, snapshot_module.LARGE_BYTES])
+def test_what_differs_is_the_same_in_a_large_snapshot(
+    place: Place, monkeypatch: pytest.MonkeyPatch, large_from: int
+) -> None:
+    """In a large one the keys that differ are broadcast; rows are compared by their stored hash."""
+    monkeypatch.setattr(snapshot_module, "LARGE_BYTES", large_from)
+    copy(place, FIRST)
+    changed = (("a", "Apple", 9), ("b", "Bread", 2), ("c", None, 3), ("e", "Egg", 5))
+
+    found = copy(place, changed, max_deleted_share=0.3)
+    again = copy(place, tuple(reversed(changed)))
+
+    assert kinds(found) == (["e"], ["a", "c"], ["d"])
+    assert kinds(again) == ([], [], [])
+    assert place.rows("sku", "name", "price") == sorted(changed, key=str)
+    assert place.rows("sku", path=place.snapshot) == [("a",), ("b",), ("c",), ("e",)]
+
+
 def test_inserts_updates_and_deletes_are_reported_apart(place: Place) -> None:
     first = copy(place, FIRST, checked=1, ignore="checked")
     assert kinds(first) == (["a", "b", "c", "d"], [], [])
