@@ -108,7 +108,7 @@ def _rules_to_waive(table: Table, held: Entry) -> tuple[str, ...]:
     ]
     if on_rows:
         raise DefinitionError(
-            f"{table.name} {held.day}: {', '.join(on_rows)} judges rows, and rows that break it "
+            f"{table.name} {held.day}: {', '.join(on_rows)} judges rows, and rows that fail it "
             "would be published. Repair them, or give the rule the severity quarantine, and run "
             "the day again."
         )

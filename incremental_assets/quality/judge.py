@@ -124,15 +124,15 @@ def _day_result(rule: DayRule, verdict: Verdict, rows: int) -> RuleResult:
 
 
 def _rows_result(rule: str, bad: int, rows: int) -> RuleResult:
-    found = f"{bad} of {rows} rows break it"
+    found = f"{bad:,} of {rows:,} rows failed"
     return RuleResult(rule, "quarantine", bad == 0, found, bad, 0, rows, bad)
 
 
 def row_result(rule: RowRule, bad: int, rows: int) -> RuleResult:
-    """The result of a row rule that `bad` of `rows` rows break."""
+    """The result of a row rule that `bad` of `rows` rows failed."""
     allowed = [f"{rule.rows_allowed} rows"] if rule.rows_allowed else []
     allowed += [f"{rule.share_allowed:.2%}"] if rule.share_allowed else []
-    text = f"{bad} of {rows} rows break it"
+    text = f"{bad:,} of {rows:,} rows failed"
     if allowed:
         text = f"{text}, {' or '.join(allowed)} may"
     return RuleResult(

@@ -1,6 +1,6 @@
 """Rules: named conditions on rows or on a day, each with a severity and an allowed share.
 
-A row rule with severity `quarantine` quarantines the rows that break it; with `warn` it only counts
+A row rule with severity `quarantine` quarantines the rows that fail it; with `warn` it only counts
 them; with `fail` more of them than it allows hold the day. A day rule with `fail` holds its day.
 Conditions are functions, because a Spark `Column` can be made only while there is a session.
 """
@@ -111,7 +111,7 @@ class RowRule:
         _check_name(self.name)
 
     def allowing(self, rows: int = 0, share: float = 0.0) -> RowRule:
-        """The rule, passed as long as at most so many rows, or that share of a day's, break it.
+        """The rule, passed as long as at most so many rows, or that share of a day's, fail it.
 
         With severity `quarantine` the rows are quarantined all the same.
         """

@@ -75,7 +75,7 @@ class Chain:
     @property
     def found(self) -> str:
         """What the rule says of a bad day."""
-        return "4 rows, 0 to 3 expected" if self.layer == "bronze" else "1 of 4 rows break it"
+        return "4 rows, 0 to 3 expected" if self.layer == "bronze" else "1 of 4 rows failed"
 
     def table(self, layer: Layer) -> str:
         """The chain's table in a layer; above the rule that is one which only warns."""

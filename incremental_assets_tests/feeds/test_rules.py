@@ -206,7 +206,7 @@ def test_rows_that_break_more_than_is_allowed_hold_the_day(lake: Lakes) -> None:
     assert passed.state == "committed"
     assert passed.checks["train_one_of"].examples == ("id=odd",)
     assert held.state == "held"
-    assert held.reason == "train_one_of: 2 of 2 rows break it, 25.00% may"
+    assert held.reason == "train_one_of: 2 of 2 rows failed, 25.00% may"
     assert len(trains.rows("silver/bookings", "id")) == 4
 
 
@@ -273,7 +273,7 @@ def test_rows_that_gold_makes_are_judged_before_they_are_published(lake: Lakes) 
 
     held = load(trains, "gold/per_train")
 
-    assert (held.state, held.reason) == ("held", "fits: 1 of 1 rows break it")
+    assert (held.state, held.reason) == ("held", "fits: 1 of 1 rows failed")
     assert held.checks["fits"].examples == ("train=t1",)
     assert held.checks["train_unique"].passed
     assert trains.rows("gold/per_train", "dt") == []

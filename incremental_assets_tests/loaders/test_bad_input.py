@@ -223,7 +223,7 @@ def test_a_first_load_of_a_json_array_is_refused(place: Place, indent: int | Non
 def test_a_rule_that_holds_a_load_names_keys_of_rows_that_break_it(place: Place) -> None:
     place.land(rows((1, 10, 5), (2, -1, 4)), SCHEMA)
 
-    with pytest.raises(GateError, match="amount_at_least_0: 1 of 2 rows break it, such as id=2"):
+    with pytest.raises(GateError, match="amount_at_least_0: 1 of 2 rows failed, such as id=2"):
         load(place, primary_key="id", rules=[fail(at_least("amount", 0))])
     assert not place.target.exists()
 

@@ -28,7 +28,7 @@ RULE = "qty_at_least_0"
 
 def judged(rows: int, broken: int = 0, *, passed: bool | None = None) -> RuleResult:
     ok = not broken if passed is None else passed
-    found = f"{broken} of {rows} rows break it"
+    found = f"{broken} of {rows} rows failed"
     return RuleResult(RULE, "quarantine", ok, found, broken, 0, rows, broken)
 
 
@@ -43,13 +43,13 @@ def test_days_on_which_a_rule_found_the_same_are_one_evaluation_on_the_last_of_t
     (one,) = told(judged(10), judged(12), judged(14))
 
     assert (one.passed, one.partition) == (True, "2017-01-03")
-    assert one.description == ("0 of 14 rows break it; the same value on 2017-01-01...2017-01-02")
+    assert one.description == ("0 of 14 rows failed; the same value on 2017-01-01...2017-01-02")
     numbers = {name: value.value for name, value in one.metadata.items()}
     assert numbers == {
         "value": 0.0,
         "threshold": 0.0,
         "rows": 14,
-        "found": "0 of 14 rows break it",
+        "found": "0 of 14 rows failed",
         "same_on": "2017-01-01...2017-01-02",
     }
 
@@ -57,7 +57,7 @@ def test_days_on_which_a_rule_found_the_same_are_one_evaluation_on_the_last_of_t
 def test_one_day_says_nothing_of_others() -> None:
     (one,) = told(judged(10))
 
-    assert one.description == "0 of 10 rows break it"
+    assert one.description == "0 of 10 rows failed"
     assert "same_on" not in one.metadata
 
 

@@ -190,7 +190,7 @@ def test_every_row_rule_has_a_result_for_its_day(two_days: Counted) -> None:
         "note_not_null": ("warn", False, 1),
         "qty_at_least_minus_100": ("fail", False, 1),
     }
-    assert results["qty_at_least_0"].found == "2 of 8 rows break it"
+    assert results["qty_at_least_0"].found == "2 of 8 rows failed"
 
 
 def test_on_a_good_day_every_rule_passes(two_days: Counted) -> None:
