@@ -11,12 +11,17 @@ import pytest
 from pyspark.sql import SparkSession
 
 from incremental_assets.settings import PREFIX, PROJECT_ROOT, Settings
+from incremental_assets.spark.server import free_port
 from incremental_assets.spark.session import server_conf, start_session
 from incremental_assets_tests.made_once import MadeOnce
 
 _FOREIGN = ("DAGSTER_HOME", "SPARK_REMOTE", "SPARK_MASTER")
-# Room for what a test leaves behind, so that it is collected a few times a minute, not a second.
-_ROOM = ("-Xms1g", "-Xmn450m")
+# Room for what a test leaves behind, so that it is collected a few times a minute, not a second,
+# and for the classes of Spark, which would cause five full collections while it starts.
+_ROOM = ("-Xms1g", "-Xmn450m", "-XX:MetaspaceSize=400m")
+# The processes of the tests leave no core idle for a second thread of a collector.
+_COLLECTOR = ("-XX:+UseParallelGC", "-XX:+UseSerialGC")
+_LOCALHOST, _PORT = "127.0.0.1", "spark.connect.grpc.binding.port"
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -45,7 +50,7 @@ def event_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory, event_log: Path) -> Iterator[SparkSession]:
-    """The embedded Spark of the test run, which lives as long as a server."""
+    """The embedded Spark of the test run; for commands in other processes a Connect server, too."""
     folder = tmp_path_factory.mktemp("spark")
     java_options = server_conf(_settings_in(folder))["spark.driver.extraJavaOptions"]
     session = start_session(
@@ -57,7 +62,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory, event_log: Path) -> Iterator
             "spark.sql.codegen.wholeStage": "false",
             "spark.sql.codegen.factoryMode": "NO_CODEGEN",
             "spark.sql.shuffle.partitions": "1",
-            "spark.driver.extraJavaOptions": " ".join([java_options, *_ROOM]),
+            "spark.driver.extraJavaOptions": " ".join([java_options.replace(*_COLLECTOR), *_ROOM]),
+            "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+            "spark.connect.grpc.binding.address": _LOCALHOST,
+            _PORT: str(free_port()),
             # What a load costs is counted from Spark's own event log.
             "spark.eventLog.enabled": "true",
             "spark.eventLog.dir": f"file://{event_log}",
@@ -72,6 +80,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory, event_log: Path) -> Iterator
     )
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def server(spark: SparkSession) -> str:
+    """The URL at which the Spark of the test run serves other processes."""
+    return f"sc://{_LOCALHOST}:{spark.conf.get(_PORT)}"
 
 
 @pytest.fixture(scope="session")

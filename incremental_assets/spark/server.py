@@ -38,7 +38,7 @@ def connect_server(settings: Settings) -> Iterator[Mapping[str, str]]:
     It listens on this machine alone, and answers a client with its token. Raises
     SparkUnavailableError if it cannot be started.
     """
-    port, token = _free_port(), secrets.token_urlsafe(32)
+    port, token = free_port(), secrets.token_urlsafe(32)
     with tempfile.TemporaryDirectory(prefix="incremental-assets-connect-") as folder:
         file = Path(folder) / "spark.conf"
         file.touch(mode=0o600)
@@ -98,7 +98,8 @@ def _wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
     )
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that nobody listens at; whoever wants it listens soon, before another takes it."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port: int = taken.getsockname()[1]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from incremental_assets_tests.end_to_end.servers import cluster
+from incremental_assets_tests.end_to_end.cluster import cluster
 from incremental_assets_tests.end_to_end.shop import Shop
 from incremental_assets_tests.scenarios.world import World, sale, sales
 

@@ -22,7 +22,7 @@ LONG = 300  # seconds
 
 
 def test_a_run_from_dagster_waits_for_one_of_the_command_line_and_names_it(
-    shop: Shop, spark: SparkSession
+    shop: Shop, spark: SparkSession, server: str
 ) -> None:
     world = shop.world(spark)
     world.land("events", DAY, "a.jsonl", sales("a", DAY, 10))
@@ -36,7 +36,9 @@ def test_a_run_from_dagster_waits_for_one_of_the_command_line_and_names_it(
     owner = json.loads(lock.read_text())
     assert owner["pid"] == first.pid
     words = ("--select", "*", "--partition", DAY)
-    second = threading.Thread(target=lambda: ended.append(shop.materialize(*words)))
+    second = threading.Thread(
+        target=lambda: ended.append(shop.materialize(*words, SPARK_REMOTE=server))
+    )
     second.start()
     waits = f"bronze/events: waiting for {owner['owner']} (process {first.pid}) to finish"
     try:
