@@ -48,7 +48,7 @@ def test_a_lake_of_an_older_version_is_loaded_on_and_is_what_a_new_one_would_be(
     fresh.load_stale()
     assert contents(lake) == contents(fresh)
     assert lake.reasons("silver/users") == fresh.reasons("silver/users") != []
-    for table in lake.tables.values():
+    for table in (t for t in lake.tables.values() if t.layer == "bronze"):
         found = verify(lake.lakehouse, table, None)
         assert found.equal, (table.name, found.rows.examples)
 
