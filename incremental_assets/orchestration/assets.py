@@ -28,7 +28,7 @@ from incremental_assets.orchestration.metadata import (
     description,
     shown,
 )
-from incremental_assets.orchestration.partitions import daily, days_of, mapping, up_to_the_day
+from incremental_assets.orchestration.partitions import daily, days_of
 from incremental_assets.orchestration.resources import LakehouseResource, SparkResource
 from incremental_assets.plan import stale_days
 from incremental_assets.settings import Settings
@@ -54,7 +54,7 @@ def _asset(table: Table, settings: Settings) -> dg.AssetsDefinition:
             freshness_policy=_freshness(table, settings),
             partitions_def=daily(settings),
             backfill_policy=dg.BackfillPolicy.single_run(),
-            deps=_deps(table, settings),
+            deps=_deps(table),
             check_specs=[
                 dg.AssetCheckSpec(
                     name,
@@ -92,18 +92,14 @@ def _freshness(table: Table, settings: Settings) -> dg.FreshnessPolicy | None:
     return dg.FreshnessPolicy.time_window(fail_window=within, warn_window=within * 3 / 4)
 
 
-def _deps(table: Table, settings: Settings) -> list[dg.AssetDep]:
-    """The tables that it reads, and those that its rules read."""
-    read = [
-        dg.AssetDep(asset_key(read.table), partition_mapping=mapping(table, read, settings))
-        for read in table.upstreams
+def _deps(table: Table) -> list[dg.AssetDep]:
+    """The tables that it reads, and those that its rules read: of each, the same day."""
+    read = {upstream.table.name for upstream in table.upstreams}
+    same_day = dg.IdentityPartitionMapping()
+    return [
+        dg.AssetDep(dg.AssetKey(name.split("/")), partition_mapping=same_day)
+        for name in [*(u.table.name for u in table.upstreams), *sorted(table.rule_tables - read)]
     ]
-    own = {upstream.table.name for upstream in table.upstreams}
-    of_rules = [
-        dg.AssetDep(dg.AssetKey(name.split("/")), partition_mapping=up_to_the_day())
-        for name in sorted(table.rule_tables - own)
-    ]
-    return read + of_rules
 
 
 def _load(context: dg.AssetExecutionContext, lakehouse: Lakehouse, table: Table) -> Iterator[Any]:

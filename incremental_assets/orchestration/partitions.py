@@ -1,4 +1,9 @@
-"""The one daily partitions definition, and how days of one table map to days of another."""
+"""The one daily partitions definition. A day of a table maps to the same day of its upstreams.
+
+A business day may be built from rows of several landing days, and a lookup from any day before; the
+ledger knows which. If Dagster knew it too, three days of a backfill would become every day that
+depends on them: nine days of silver, and gold up to today.
+"""
 
 from __future__ import annotations
 
@@ -9,46 +14,16 @@ import dagster as dg
 from incremental_assets.days import day_range, parse_day
 from incremental_assets.errors import DayError
 from incremental_assets.settings import Settings
-from incremental_assets.table import AsOf, SameDay, Table
 
 # The tags of a run that takes a range of days.
 RANGE_START = "dagster/asset_partition_range_start"
 RANGE_END = "dagster/asset_partition_range_end"
-_FROM_THE_START = -36_500  # days: more than there are partitions
 
 
 def daily(settings: Settings) -> dg.DailyPartitionsDefinition:
     """Every UTC day from the start date up to and including today."""
     return dg.DailyPartitionsDefinition(
         start_date=str(settings.start_date), end_offset=1, timezone="UTC"
-    )
-
-
-def mapping(table: Table, read: SameDay | AsOf, settings: Settings) -> dg.PartitionMapping:
-    """Which days of an upstream a day is made from.
-
-    A business day D is fed by the landing days D-1 (a source in another time zone is ahead) to
-    D + the allowed lateness. A version that is looked up may have begun on any day up to D, and
-    rows that are recomputed by key continue those of the days before. Any other day is fed by the
-    same day.
-    """
-    if isinstance(read, AsOf) or table.write.recomputes_keys:
-        return up_to_the_day()
-    if isinstance(read, SameDay) and read.table.layer == "bronze" and read.table.day is not None:
-        allowed_lateness = table.allowed_lateness_in(settings.allowed_lateness)
-        if allowed_lateness is not None:
-            return dg.TimeWindowPartitionMapping(
-                start_offset=-1,
-                end_offset=allowed_lateness.days,
-                allow_nonexistent_upstream_partitions=True,
-            )
-    return dg.TimeWindowPartitionMapping(allow_nonexistent_upstream_partitions=True)
-
-
-def up_to_the_day() -> dg.PartitionMapping:
-    """A day depends on all days up to it."""
-    return dg.TimeWindowPartitionMapping(
-        start_offset=_FROM_THE_START, allow_nonexistent_upstream_partitions=True
     )
 
 

@@ -99,31 +99,15 @@ def test_definitions_hold_these_assets_checks_and_partitions_and_no_others() -> 
         assert partitions.end_offset == 1
 
 
-def test_silver_day_is_fed_by_the_landing_days_from_one_before_to_the_lateness() -> None:
+def test_a_backfill_of_three_days_is_three_days_of_every_table() -> None:
     graph = defs.resolve_asset_graph()
-    sales = graph.get(dg.AssetKey(["silver", "sales"]))
-    mapping = sales.partition_mappings[dg.AssetKey(["bronze", "events"])]
-
-    assert isinstance(mapping, dg.TimeWindowPartitionMapping)
-    assert (mapping.start_offset, mapping.end_offset) == (-1, 7)
-
-
-def test_a_day_that_looks_up_or_goes_on_from_earlier_ones_is_fed_by_all_days_up_to_it() -> None:
-    graph = defs.resolve_asset_graph()
-    fed_by = {
-        ("gold", "sales_mart"): ["users", "products"],
-        ("gold", "customer_orders"): ["orders"],
-        ("gold", "inventory_levels"): ["inventory_movements"],
-    }
-    for name, upstreams in fed_by.items():
-        node = graph.get(dg.AssetKey(name))
+    for node in graph.asset_nodes:
         partitions = node.partitions_def
         assert partitions is not None
-        day = partitions.subset_with_partition_keys(["2017-01-05"])
-        for upstream in upstreams:
-            mapping = node.partition_mappings[dg.AssetKey(["silver", upstream])]
+        days = partitions.subset_with_partition_keys(["2017-01-16", "2017-01-17", "2017-01-18"])
+        assert set(node.partition_mappings) == node.parent_keys
+        for mapping in node.partition_mappings.values():
             found = mapping.get_upstream_mapped_partitions_result_for_partitions(
-                day, partitions, partitions, None
+                days, partitions, partitions, None
             )
-            keys = list(found.partitions_subset.get_partition_keys())
-            assert keys == [f"2017-01-0{number}" for number in range(1, 6)]
+            assert found.partitions_subset == days
