@@ -163,7 +163,7 @@ def _operations(raw: Column) -> dict[str, Column]:
 
 
 def _is_control() -> Column:
-    """Transaction boundaries, schema changes and heartbeats: they have no word of their own."""
+    """Transaction boundaries, schema changes and heartbeats, which have no operation."""
     event = F.col("_dbz_event")
     boundary = event["status"].isin("BEGIN", "END") & event["id"].isNotNull()
     schema_change = F.coalesce(event["ddl"], event["tableChanges"]).isNotNull()

@@ -116,7 +116,7 @@ def with_position(rows: DataFrame, field: Callable[[str], str], read: Column) ->
     And `_changed_at: timestamp`, when the change happened; else when the connector saw it.
 
     `field` gives an event's field by its path (`source.lsn`, `ts_ms`) as SQL, of the type above;
-    `read` says whether the event is a snapshot read. Negative numbers count as missing.
+    `read` is whether the event is a snapshot read. Negative numbers count as missing.
     """
     paths = {name: f"source.{name}" for name in SOURCE}
     paths |= {f"source_{name}": f"source.{name}" for name in TIMES}
@@ -195,7 +195,7 @@ def kind_counts() -> dict[PositionKind, Column]:
 def settle_position_kind(
     counts: Mapping[PositionKind, int], remembered: PositionKind | None, log: str
 ) -> PositionKind | None:
-    """The kind by which a log's events are ordered, from then on; None while nothing tells.
+    """The kind by which a log's events are ordered, from then on; None while it is unknown.
 
     `counts` are those of a batch (`kind_counts`), `remembered` is what earlier loads settled on,
     `log` names the log in a message. Events that have only a time decide where nothing else does;
@@ -222,7 +222,7 @@ def with_positions(rows: DataFrame, kind: PositionKind | None) -> DataFrame:
     """The rows with `_order` and `_within` as a log of this kind has them.
 
     Events of the kind keep theirs. Snapshot reads without a position come before everything:
-    order 0, by their time within it. For all others both are null: nobody can say where
+    order 0, by their time within it. For all others both are null: it is unknown where
     they belong, and the caller quarantines them.
     """
     of_kind = (F.col("_position_kind") == kind) if kind else F.lit(False)

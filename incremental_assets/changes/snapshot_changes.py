@@ -229,6 +229,6 @@ def refuse_duplicates(request: ReadRequest, snapshot: DataFrame) -> None:
         more = " and others" if len(twice) > 5 else ""
         raise SourceError(
             f"{request.name}: the snapshot {request.source.path} holds keys "
-            f"({', '.join(request.key)}) more than once: {'; '.join(shown)}{more}. Nobody can say "
+            f"({', '.join(request.key)}) more than once: {'; '.join(shown)}{more}. It is unknown "
             "which row is right, so nothing was loaded; name a key that is unique, or repair it."
         )

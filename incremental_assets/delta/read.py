@@ -91,7 +91,7 @@ def data_files(path: str, version: int) -> tuple[DataFile, ...]:
 def plain_files(path: str, version: int) -> TableFiles:
     """The files of a version, for rewriting some of them.
 
-    Raises LakeError if a file's rows are not just what its Parquet says.
+    Raises LakeError if a file's rows are not just those of its Parquet file.
     """
     table, why_not = _table_files(path, version)
     if not why_not and any(_is_in_another_folder(file) for file in table.files):

@@ -26,7 +26,7 @@ CARRIED_FORWARD = "carried"
 
 
 def identified(rows: DataFrame, batch: Batch) -> DataFrame:
-    """Rows with `payload`, `_raw` and `_file`, and what tells them apart: `_key` and `_hash`."""
+    """Rows with `payload`, `_raw` and `_file`, and what identifies them: `_key` and `_hash`."""
     changes = changes_of(batch)
     line = F.concat(F.lit("line:"), F.substring(F.sha2(F.col("_raw"), 256), 1, 32))
     whole = payload_hash("payload", changes.ignore)

@@ -152,7 +152,7 @@ def _refuse_duplicates(batch: Batch, day: date, snapshot: DataFrame) -> int:
         raise SourceError(
             f"{batch.table.name}, {day}: the snapshot holds keys "
             f"({', '.join(changes_of(batch).key)}) more than once: {'; '.join(twice[:5])}{more}. "
-            "Nobody can say which row is right, so nothing was "
+            "It is unknown which row is right, so nothing was "
             "loaded; repair the snapshot, or name a key that is unique."
         )
     return next((row["count"] for row in found if row[KEY] is None), 0)

@@ -159,7 +159,7 @@ def _rebuilt(
 
     Other days may hold more of a key, so that it is read from all of bronze, as far as each day's
     gate has let it pass; and of days whose rows bronze has replaced meanwhile, from what the table
-    holds. What another day has published stays, whatever the rules of today say to it.
+    holds. What another day has published stays, whatever the rules of today are.
     """
     session, here = frames.session, f"dt IN ({sql_days(days)})"
     shown = days_as_shown(batch, days)

@@ -319,7 +319,7 @@ def _texts(names: Sequence[str]) -> Column:
 
 
 def _kind(payload: Column, name: str) -> Column:
-    """The JSON type of a field, as `schema_of_variant` says it.
+    """The JSON type of a field, as `schema_of_variant` gives it.
 
     By way of a text, so that it is found out where it is asked for. A scan takes a value out of a
     VARIANT for every row, whether it is asked for or not.

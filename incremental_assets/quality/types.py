@@ -1,6 +1,6 @@
 """How one field of a JSON payload is read as a typed column, strictly and without losing anything.
 
-Each type says how to read a field of a `VARIANT`: the typed value, or null where the value cannot
+Each type defines how a field of a `VARIANT` is read: the typed value, or null where it cannot
 be read. A field that is there, is not JSON null and still reads as null is *unreadable*.
 """
 
@@ -22,7 +22,7 @@ OnTypeError = Literal["quarantine", "freeze", "discard"]
 class FieldType:
     """Base: what a column of a contract holds.
 
-    `required`: a row without a value is quarantined, or what the table's rule `…_not_null` says.
+    `required`: a row without a value is quarantined, or handled by the table's rule `…_not_null`.
     `on_type_error` is what becomes of a value that cannot be read as the type: its row goes to
     quarantine (`quarantine`), the whole day is held as well (`freeze`), or the value is left out
     and the row goes on without it (`discard`). `description` is what a reader should know of it.
@@ -42,7 +42,7 @@ class FieldType:
         raise NotImplementedError
 
     def typed(self, kind: Column, text: Column) -> Column:
-        """The typed value of a field whose JSON type is `kind` (as `schema_of_variant` says it).
+        """The typed value of a field whose JSON type is `kind` (as `schema_of_variant` gives it).
 
         It takes time to find a kind, so one is best asked for only where the text may be of two,
         in a branch of `when`: both sides of `and` and `or` are worked out for every row.

@@ -62,7 +62,7 @@ class CommittedFiles:
 
     `complete` is False where the files are not all of it: the log lacks commits, or a
     file can no longer be read by itself. `removed` says that a commit also deleted or changed
-    rows. In both cases only the table as a whole tells what is new.
+    rows. In both cases only the table as a whole shows what is new.
     """
 
     files: tuple[DeltaFile, ...]

@@ -22,7 +22,7 @@ _announced: Final[list[bool]] = []
 
 
 def announce(rows: int, bytes_read: Iterable[int]) -> None:
-    """Say how many rows a load is about to read, and how many bytes of each table it touches."""
+    """Announce the rows that a load is about to read, and the bytes of each table it touches."""
     _announced.append(rows >= LARGE_ROWS or max(bytes_read, default=0) >= LARGE_BYTES)
 
 

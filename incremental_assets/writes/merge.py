@@ -1,7 +1,7 @@
 """Merge: one row per key, the latest version by the table's order.
 
-Of two versions that only their hash tells apart the greater one stays, by convention,
-so the other is kept in the side table as a conflict.
+Of two versions that differ by their hash alone, the greater one stays, by convention,
+and the other goes to the side table as a conflict.
 """
 
 from __future__ import annotations
