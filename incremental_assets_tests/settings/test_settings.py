@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from incremental_assets.errors import SettingsError
-from incremental_assets.settings import PROJECT_ROOT, Settings, local_path
+from incremental_assets.locations import local_path
+from incremental_assets.settings import PROJECT_ROOT, Settings
 
 
 @pytest.fixture
