@@ -46,8 +46,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="bench-ticks-") as folder:
         first = datetime.now(UTC).date() - asked.days * ONE_DAY
         days = [first + number * ONE_DAY for number in range(asked.days)]
-        settings = replace(
-            Settings.from_environment(),
+        settings = Settings.from_environment().replace(
             lake=f"{folder}/lake",
             landing=f"{folder}/landing",
             start_date=first,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import partial
 from typing import Any, Literal
@@ -127,7 +127,7 @@ class Lakehouse:
 
     def in_lake(self, lake: str) -> Lakehouse:
         """The same tables and sources in another lake, where rows stay in quarantine for ever."""
-        settings = replace(self.settings, lake=lake, quarantine_days=0)
+        settings = self.settings.replace(lake=lake, quarantine_days=0)
         return Lakehouse(settings, self.tables, self._spark, self.now, self.log)
 
     def load_as(

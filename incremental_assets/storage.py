@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import IO, Any, NamedTuple
 
 from incremental_assets.errors import SettingsError
-from incremental_assets.settings import local_path
+from incremental_assets.locations import local_path
 
 # The names under which stores give what changes with a file's content.
 _TAGS = ("ETag", "etag", "md5Hash", "content_md5", "checksum", "generation", "versionId")

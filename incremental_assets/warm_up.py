@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -75,8 +74,7 @@ def make_archive(settings: Settings) -> Path:
 def load_and_archive(settings: Settings, tables: tuple[Table, ...], archive: Path) -> None:
     """Load every table twice into a lake that is thrown away; Java archives when it stops."""
     with tempfile.TemporaryDirectory() as folder:
-        own = replace(
-            settings,
+        own = settings.replace(
             spark_master=None,
             spark_remote=None,
             lake=f"{folder}/lake",

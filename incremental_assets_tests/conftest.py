@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from datetime import date, timedelta
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -98,7 +98,6 @@ def _settings_in(folder: Path) -> Settings:
         lake=str(folder / "lake"),
         landing=str(folder / "landing"),
         start_date=date(2017, 1, 1),
-        allowed_lateness=timedelta(days=7),
         cache=PROJECT_ROOT / ".cache",
         driver_memory="1g",
         java_home=Settings.from_environment().java_home,

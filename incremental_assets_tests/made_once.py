@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Hashable
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,7 +24,7 @@ class MadeOnce:
         """Copy lake and landing of what `make` returned for other settings to those of a test."""
         if key not in self._made:
             folder = self._folder / str(next(self._number))
-            own = replace(settings, lake=str(folder / "lake"), landing=str(folder / "landing"))
+            own = settings.replace(lake=str(folder / "lake"), landing=str(folder / "landing"))
             Path(own.landing).mkdir(parents=True)
             self._made[key] = own, make(own)
         own, made = self._made[key]

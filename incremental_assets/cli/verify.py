@@ -18,9 +18,9 @@ from incremental_assets.cli.options import DAYS, asked_days, not_empty
 from incremental_assets.cli.output import OUT, bad, show, write
 from incremental_assets.days import contiguous
 from incremental_assets.errors import IncrementalAssetsError
+from incremental_assets.locations import location
 from incremental_assets.plurals import counted
 from incremental_assets.screen import labelled
-from incremental_assets.settings import location
 
 if TYPE_CHECKING:
     from incremental_assets.verifying import Compared, Verified

@@ -18,7 +18,7 @@ from incremental_assets.delta.delta_table import PROPERTIES
 from incremental_assets.delta.read import plain_files
 from incremental_assets.delta_commit import commit_files
 from incremental_assets.errors import LakeError
-from incremental_assets.settings import local_path
+from incremental_assets.locations import local_path
 
 _BATCH = "_batch"
 

@@ -15,7 +15,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyspark.sql.types import StructField
 
 from incremental_assets.errors import LakeError
-from incremental_assets.settings import local_path
+from incremental_assets.locations import local_path
 
 _CHANGE_FEED = "delta.enableChangeDataFeed"
 PROPERTIES = {"delta.enableDeletionVectors": "false", _CHANGE_FEED: "false"}

@@ -27,7 +27,7 @@ from incremental_assets.delta.stage import NO_BATCH, NO_PARTITION, Staged, Stage
 from incremental_assets.delta.statistics import file_statistics
 from incremental_assets.delta_commit import NO_HOOKS, commit_files, retried_commit
 from incremental_assets.errors import LakeError
-from incremental_assets.settings import local_path
+from incremental_assets.locations import local_path
 from incremental_assets.storage import open_file, remove, write_file
 
 

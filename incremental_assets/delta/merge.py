@@ -28,7 +28,7 @@ from incremental_assets.delta.read import (
 from incremental_assets.delta.stage import Staged, stage
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.frames import Frames, quoted, with_is_among
-from incremental_assets.settings import local_path
+from incremental_assets.locations import local_path
 
 TO_DELETE = "_to_delete"
 OLD = "_old"

@@ -24,7 +24,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from incremental_assets.delta_commit import commit_files
 from incremental_assets.ledger.entry import Entry, to_frame
 from incremental_assets.ledger.snapshot import STATISTICS, LedgerFile, LedgerSnapshot
-from incremental_assets.settings import local_path
+from incremental_assets.locations import local_path
 from incremental_assets.storage import write_file
 
 ONCE = CommitProperties(max_commit_retries=0)

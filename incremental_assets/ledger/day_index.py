@@ -24,7 +24,7 @@ from incremental_assets.ledger.day_summary import (
 )
 from incremental_assets.ledger.entry import Entry, to_frame
 from incremental_assets.ledger.snapshot import LedgerSnapshot
-from incremental_assets.settings import local_path
+from incremental_assets.locations import local_path
 from incremental_assets.storage import open_file, write_file
 
 SOURCE_COLUMNS = (

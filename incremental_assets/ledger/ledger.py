@@ -37,8 +37,8 @@ from incremental_assets.ledger.tail import (
     tail_of,
 )
 from incremental_assets.ledger.view import LedgerView
+from incremental_assets.locations import local_path
 from incremental_assets.retries import retried
-from incremental_assets.settings import local_path
 from incremental_assets.storage import copy_file, files_below
 
 TRIES = 60

@@ -17,7 +17,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from incremental_assets.errors import LakeError
-from incremental_assets.settings import local_path
+from incremental_assets.locations import local_path
 
 POLL_SECONDS = 0.2
 BRIEFLY_SECONDS = 10.0

@@ -16,7 +16,7 @@ from incremental_assets.errors import LedgerError
 from incremental_assets.ledger.compaction import HOOKS, ONCE, compact
 from incremental_assets.ledger.day_index import DayIndex, index_at, write_index
 from incremental_assets.ledger.snapshot import STATISTICS, LedgerSnapshot
-from incremental_assets.settings import local_path
+from incremental_assets.locations import local_path
 
 COMPACT_AT_FILES = 50
 # A larger file is left alone: compaction costs what came since, and a file is read in a few ms.

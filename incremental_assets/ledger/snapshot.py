@@ -21,7 +21,7 @@ from deltalake.exceptions import DeltaError
 
 from incremental_assets.errors import LedgerError
 from incremental_assets.ledger.entry import ADDED_LATER, FORMAT_VERSION, SCHEMA, State
-from incremental_assets.settings import local_path
+from incremental_assets.locations import local_path
 from incremental_assets.storage import open_file
 
 # Stored per file in the log; every further column would make each commit and checkpoint longer.

@@ -14,8 +14,8 @@ from incremental_assets.changes.watermark import Advance, Seen, furthest
 from incremental_assets.engine.target import TargetTable
 from incremental_assets.errors import DefinitionError
 from incremental_assets.loaders.target import Target
+from incremental_assets.locations import location, table_location
 from incremental_assets.quality.rules import Rule
-from incremental_assets.settings import location, table_location
 from incremental_assets.sources.source import Source
 from incremental_assets.sources.stored import Stored
 from incremental_assets.sources.stored_files import Format

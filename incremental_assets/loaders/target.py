@@ -20,7 +20,7 @@ from incremental_assets.engine.target_rewind import RewoundTarget, rewind_target
 from incremental_assets.engine.target_steps import Loaded
 from incremental_assets.errors import DefinitionError
 from incremental_assets.loaders.result import LoadResult
-from incremental_assets.settings import location
+from incremental_assets.locations import location
 from incremental_assets.verifying.target import verify_target
 from incremental_assets.verifying.verified import Verified
 

@@ -33,6 +33,7 @@ from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path, no_lake
 from incremental_assets.ledger.lock import brief_lock
 from incremental_assets.ledger.tail import tail_of
+from incremental_assets.locations import local_path
 from incremental_assets.maintenance.delta_tables import (
     LakeDeltaTable,
     delta_tables,
@@ -45,7 +46,7 @@ from incremental_assets.maintenance.result import (
     MaintenanceResult,
     MaintenanceStep,
 )
-from incremental_assets.settings import Settings, local_path
+from incremental_assets.settings import Settings
 from incremental_assets.spark.failure import SPARK_ERRORS, what_failed
 from incremental_assets.spark.load_session import own_session, size_of
 from incremental_assets.table import Table

@@ -8,7 +8,7 @@ or with `monitor_all_code_locations` those of every project.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import dagster as dg
@@ -121,7 +121,9 @@ class _Watch:
         self._tables, self._start = tables, settings.start_date
         self._ledger = Ledger(ledger_path(settings.lake))
         self._limits = AlertThresholds(
-            settings.alert_stale_after, settings.alert_quarantined, settings.alert_late
+            timedelta(hours=settings.alert_stale_hours),
+            settings.alert_quarantine_percent / 100,
+            settings.alert_late_percent / 100,
         )
         self._seen: tuple[LedgerView, date] | None = None
         self._found: list[Condition] = []

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import date
+from datetime import date, timedelta
 from typing import Any
 
 import dagster as dg
@@ -86,7 +86,7 @@ def _asset(table: Table, settings: Settings) -> dg.AssetsDefinition:
 
 def _freshness(table: Table, settings: Settings) -> dg.FreshnessPolicy | None:
     """The policy that any day was published within a time; it warns at three quarters of it."""
-    within = table.fresh_in(settings.fresh_within)
+    within = table.fresh_in(timedelta(hours=settings.fresh_hours))
     if within is None:
         return None
     return dg.FreshnessPolicy.time_window(fail_window=within, warn_window=within * 3 / 4)

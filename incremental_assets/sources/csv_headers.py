@@ -17,7 +17,7 @@ from typing import IO, Any
 import pyarrow as pa
 
 from incremental_assets.errors import SourceError
-from incremental_assets.settings import local_path
+from incremental_assets.locations import local_path
 from incremental_assets.sources.source_file import not_readable
 from incremental_assets.storage import open_file
 

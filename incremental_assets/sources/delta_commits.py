@@ -24,7 +24,7 @@ from incremental_assets.delta_log_files import (
     log_files,
 )
 from incremental_assets.errors import SourceError
-from incremental_assets.settings import local_path
+from incremental_assets.locations import local_path
 from incremental_assets.sources.path_columns import folder_values
 from incremental_assets.sources.source_file import not_readable
 from incremental_assets.storage import open_store

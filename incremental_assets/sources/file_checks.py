@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from incremental_assets.errors import SourceError
+from incremental_assets.locations import local_path
 from incremental_assets.plurals import counted
-from incremental_assets.settings import local_path
 from incremental_assets.sources.source_file import not_readable
 from incremental_assets.sources.stored_files import (
     COMPRESSED,

@@ -10,7 +10,7 @@ from datetime import date
 
 from incremental_assets.days import parse_day
 from incremental_assets.errors import DayError, DefinitionError, SourceError
-from incremental_assets.settings import local_path
+from incremental_assets.locations import local_path
 from incremental_assets.sources.source_file import SourceFile, not_readable
 from incremental_assets.storage import answering, files_below, open_store
 

@@ -15,7 +15,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from incremental_assets.errors import SourceError
 from incremental_assets.frames import quoted
-from incremental_assets.settings import local_path
+from incremental_assets.locations import local_path
 from incremental_assets.sources.path_columns import folder_columns, relative_path
 from incremental_assets.sources.rows import (
     OwnColumn,

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DateType, LongType, StringType
 
-from incremental_assets.settings import local_path
+from incremental_assets.locations import local_path
 from incremental_assets.sources.rows import OwnColumn, Reading
 from incremental_assets.sources.stored_files import DataFiles
 from incremental_assets.typed_text import read_text

@@ -13,7 +13,7 @@ from pyspark.sql.types import DataType
 from incremental_assets.choices import require_choice
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import Frames
-from incremental_assets.settings import local_path, location
+from incremental_assets.locations import local_path, location
 from incremental_assets.sources.csv_rows import csv_rows, csv_texts
 from incremental_assets.sources.file_checks import require_as_fixed
 from incremental_assets.sources.file_fingerprints import FileSpan, parquet_spans

@@ -12,7 +12,7 @@ from pyspark.sql.types import DataType, StructType
 
 from incremental_assets.errors import SourceError
 from incremental_assets.frames import Frames, quoted, with_is_among
-from incremental_assets.settings import local_path
+from incremental_assets.locations import local_path
 from incremental_assets.sources.delta_commits import (
     DeltaFile,
     DeltaShape,

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 from incremental_assets.delta_log_files import DELTA_LOG
 from incremental_assets.errors import NothingThereError, SourceError
-from incremental_assets.settings import local_path
+from incremental_assets.locations import local_path
 from incremental_assets.sources.source_file import SourceFile, not_readable
 from incremental_assets.storage import answering, file_at, files_below, open_store, spark_path
 

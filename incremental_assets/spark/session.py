@@ -6,7 +6,6 @@ import atexit
 import hashlib
 import os
 import socket
-from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from urllib.parse import urlsplit
@@ -114,7 +113,7 @@ def server_conf(settings: Settings) -> dict[str, str]:
 
     What a large load gets pays off there. Raises SparkUnavailableError if it cannot be started.
     """
-    conf = session_conf(replace(settings, spark_remote=None))
+    conf = session_conf(settings.replace(spark_remote=None))
     options = [*LARGE, *_JAVA_OPTIONS, *_shared(settings)]
     if "spark.driver.extraJavaOptions" in conf:
         conf["spark.driver.extraJavaOptions"] = " ".join(options)

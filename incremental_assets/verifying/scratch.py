@@ -17,7 +17,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from incremental_assets.errors import LakeError
-from incremental_assets.settings import local_path
+from incremental_assets.locations import local_path
 from incremental_assets.storage import folders_in, remove
 
 FOLDER = "_scratch"

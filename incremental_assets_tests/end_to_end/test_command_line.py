@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import dagster as dg
@@ -253,7 +252,7 @@ def test_paths_may_hold_spaces_and_signs(shop: Shop, spark: SparkSession, tmp_pa
     folder = tmp_path / "my shop's 100% {new} lake #1"
     folder.mkdir()
     landing = f"{folder}/[landing]*"
-    settings = replace(shop.settings, lake=f"{folder}/lake", landing=landing)
+    settings = shop.settings.replace(lake=f"{folder}/lake", landing=landing)
     odd = Shop(folder, settings)
     rows = [*sales("a", "2017-01-05", 20), sale(None, "2017-01-05")]
     odd.world(spark).land("events", "2017-01-05", "a file.jsonl", rows)

@@ -17,7 +17,7 @@ import json
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import date
 from pathlib import Path
 
 import dagster as dg
@@ -252,7 +252,6 @@ def gates(tmp_path_factory: pytest.TempPathFactory, server: str) -> Iterator[Gat
         lake=str(folder / "lake"),
         landing=str(folder / "landing"),
         start_date=date(2017, 1, 1),
-        allowed_lateness=timedelta(days=7),
         cache=PROJECT_ROOT / ".cache",
     )
     shop = Shop(folder, settings)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -55,7 +54,7 @@ def test_a_table_is_compared_with_its_source_rewound_and_restated_also_in_a_move
     shop.env["INCREMENTAL_ASSETS_LAKE"] = moved
     run = shop.command("run")
     assert run.returncode == 0, run.stderr
-    there = World(spark, replace(shop.settings, lake=moved))
+    there = World(spark, shop.settings.replace(lake=moved))
     assert there.orders("gold/sales_mart") == {"a0", "a1", "a2", "b0", "b1"}
 
     again = ("restate", "silver/sales", "--days", "2017-01-05", "--why", "new code", "--json")

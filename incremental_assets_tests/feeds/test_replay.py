@@ -266,7 +266,7 @@ def test_rows_judged_again_keep_the_moment_they_were_first_seen_and_go_after_the
     assert times.pop(changed[-9:]) == (shop.now, 1)
     assert set(times.values()) == {(seen, 2)}
 
-    shop.lakehouse.settings = replace(shop.settings, quarantine_days=30)
+    shop.lakehouse.settings = shop.settings.replace(quarantine_days=30)
     shop.now += timedelta(days=31)
     shop.land("bookings", DAY, "2.jsonl", [booking("z", "bad")])
     shop.load(DAY, "bronze/bookings", "silver/bookings")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -39,7 +38,7 @@ class Lake:
 
     def another(self, name: str) -> Lake:
         """A lake of its own over the same sources."""
-        settings = replace(self.settings, lake=f"{self.settings.lake}_{name}")
+        settings = self.settings.replace(lake=f"{self.settings.lake}_{name}")
         other = Lake(self.spark, settings, *self.tables.values())
         other.now = self.now
         return other

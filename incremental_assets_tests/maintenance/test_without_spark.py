@@ -93,7 +93,7 @@ def test_files_that_were_replaced_go_when_the_retention_is_over_and_not_before(
 
 
 def test_a_longer_retention_is_kept(lake: Settings) -> None:
-    lake = replace(lake, vacuum_days=20)
+    lake = lake.replace(vacuum_days=20)
 
     assert keep(lake, later=timedelta(days=20))[SALES.name].removed == 0
     assert keep(lake, later=timedelta(days=22))[SALES.name].removed == 2
@@ -111,7 +111,7 @@ def test_what_a_batch_without_an_outcome_may_read_stays(lake: Settings) -> None:
 
 def test_quarantine_expires_for_tables_that_are_not_loaded_any_more(lake: Settings) -> None:
     path = quarantined(lake, [40, 31, 29, 1])
-    lake = replace(lake, quarantine_days=30)
+    lake = lake.replace(quarantine_days=30)
 
     with table_lock(lake.lake, SALES.name, "a load", print):
         busy = keep(lake)["quarantine/silver_sales"]
@@ -150,7 +150,7 @@ def test_a_dry_run_tells_what_would_be_done_and_does_nothing(lake: Settings) -> 
         day = pl.DataFrame({"_batch": [batch], "dt": [jan(5)]})
         day.write_delta(path, mode="append")
     quarantined(lake, [40])
-    lake = replace(lake, quarantine_days=30)
+    lake = lake.replace(quarantine_days=30)
     before = everything(lake)
 
     asked = MaintenanceOptions(dry_run=True, limits=CompactionLimits(min_files=2))

@@ -41,7 +41,7 @@ class Daemon:
 
 @pytest.fixture
 def told(settings: Settings, hook: Receiver) -> Settings:
-    return replace(settings, webhook=hook.url)
+    return settings.replace(webhook=hook.url)
 
 
 def sensors(settings: Settings, instance: dg.DagsterInstance) -> tuple[Daemon, Daemon]:
@@ -172,7 +172,7 @@ def test_a_run_that_fails_is_reported_by_the_meaning_of_its_error(
     instance: dg.DagsterInstance,
     hook: Receiver,
 ) -> None:
-    nowhere = replace(told, landing=f"{told.landing}/nowhere")
+    nowhere = told.replace(landing=f"{told.landing}/nowhere")
     daemon, _ = sensors(told, instance)
     assert daemon.tick() == "Runs that fail from now on are posted."
     result = (

@@ -114,7 +114,7 @@ def told(
     _SESSIONS[:] = [spark]
     monkeypatch.setenv(f"{PREFIX}LAKE", settings.lake)
     monkeypatch.setenv(f"{PREFIX}LANDING", settings.landing)
-    return replace(settings, webhook=hook.url)
+    return settings.replace(webhook=hook.url)
 
 
 def fail_a_run(settings: Settings, instance: dg.DagsterInstance, table: Table) -> str:

@@ -79,9 +79,9 @@ def test_bronze_and_gold_are_to_be_published_within_the_set_time_and_silver_is_n
     }
     assert {w for w in found.values() if w is not None} == {day}
 
-    soon = replace(settings, fresh_within=4 * HOUR)
+    soon = settings.replace(fresh_hours=4)
     assert windows(EVENTS, soon) == (4 * HOUR, 3 * HOUR)
-    assert windows(EVENTS, replace(settings, fresh_within=timedelta(0))) is None
+    assert windows(EVENTS, settings.replace(fresh_hours=0)) is None
 
 
 @pytest.mark.parametrize("table", [EVENTS, SALES, MART])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,7 +28,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_new_home_gets_the_projects_settings(settings: Settings, home: Path) -> None:
-    open_instance(replace(settings, dagster_home=home))
+    open_instance(settings.replace(dagster_home=home))
 
     assert (home / "dagster.yaml").read_text() == (PROJECT_ROOT / "dagster.yaml").read_text()
 
@@ -47,7 +46,7 @@ def test_a_home_loses_only_the_history_that_is_no_more(
 ) -> None:
     (home / "dagster.yaml").write_text(before)
 
-    with open_instance(replace(settings, dagster_home=home)) as instance:
+    with open_instance(settings.replace(dagster_home=home)) as instance:
         assert instance.run_storage.get_runs() == []
 
     assert (home / "dagster.yaml").read_text() == after

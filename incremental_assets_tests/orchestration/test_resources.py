@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from dataclasses import replace
 
 import dagster as dg
 import pytest
@@ -61,7 +60,7 @@ def run(settings: Settings) -> None:
 def test_a_run_leaves_the_connect_server_when_it_is_over(
     settings: Settings, started: list[Session]
 ) -> None:
-    there = replace(settings, spark_remote="sc://nowhere")
+    there = settings.replace(spark_remote="sc://nowhere")
     run(there)
     run(there)
 

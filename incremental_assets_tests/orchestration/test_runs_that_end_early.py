@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -71,7 +70,7 @@ def lake(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv(f"{PREFIX}LAKE", settings.lake)
     monkeypatch.setenv(f"{PREFIX}LANDING", settings.landing)
     monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
-    return replace(settings, dagster_home=tmp_path / "home")
+    return settings.replace(dagster_home=tmp_path / "home")
 
 
 def test_a_run_that_ends_before_its_steps_has_failed(lake: Settings) -> None:

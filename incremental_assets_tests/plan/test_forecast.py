@@ -152,7 +152,7 @@ def test_days_outside_the_partitions_and_a_missing_landing_are_errors(settings: 
     with pytest.raises(DayError, match=r"is outside the partitions 2017-01-01\.\.\.2017-02-28"):
         plan(settings, days=DayRange(jan(1).replace(year=2031), jan(2).replace(year=2031)))
     with pytest.raises(SourceError, match="does not exist"):
-        plan(replace(settings, landing="/nowhere"))
+        plan(settings.replace(landing="/nowhere"))
 
 
 def test_a_batch_without_an_outcome_is_reported_and_planned_as_if_it_had_been_given_up(

@@ -126,7 +126,7 @@ def test_a_repaired_file_is_known_once_it_was_loaded_again(settings: Settings) -
 
 def test_planning_without_a_landing_is_an_error(settings: Settings) -> None:
     with pytest.raises(SourceError, match="does not exist"):
-        planned(EVENTS, [1], EMPTY, replace(settings, landing="/nowhere"))
+        planned(EVENTS, [1], EMPTY, settings.replace(landing="/nowhere"))
 
 
 def test_landing_days_with_something_new_are_those_inside_the_partitions(

@@ -82,8 +82,8 @@ def test_a_plan_and_a_load_read_as_much_of_a_history_ten_times_as_long(
         monkeypatch.setattr(f"incremental_assets.plan.{bound}", 10)
     found = {}
     for days in (20, 200):
-        there = replace(
-            settings, lake=str(tmp_path / f"lake {days}"), landing=str(tmp_path / f"{days}")
+        there = settings.replace(
+            lake=str(tmp_path / f"lake {days}"), landing=str(tmp_path / f"{days}")
         )
         new = FIRST + timedelta(days=days)
         now = datetime(new.year, new.month, new.day, 12, tzinfo=UTC)

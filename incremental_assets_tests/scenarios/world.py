@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -60,7 +59,7 @@ class World:
     def another(self, name: str, *, own_landing: bool = False) -> World:
         """A world with a lake of its own, over the same landing unless it has its own, too."""
         landing = f"{self.settings.landing}_{name}" if own_landing else self.settings.landing
-        settings = replace(self.settings, lake=f"{self.settings.lake}_{name}", landing=landing)
+        settings = self.settings.replace(lake=f"{self.settings.lake}_{name}", landing=landing)
         return World(self.lakehouse._spark(), settings, *self.tables)
 
     def of(self, *names: str) -> World:

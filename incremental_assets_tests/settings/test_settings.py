@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
 from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from incremental_assets.errors import SettingsError
-from incremental_assets.settings import PROJECT_ROOT, Settings, local_path
+from incremental_assets.locations import local_path
+from incremental_assets.settings import PROJECT_ROOT, Settings
 
 
 @pytest.fixture
@@ -25,7 +28,7 @@ def test_an_empty_environment_gives_every_default(here: Path) -> None:
         lake=str(here / "lake"),
         landing=str(here / "landing"),
         start_date=date(2017, 1, 1),
-        allowed_lateness=timedelta(days=7),
+        lateness_days=7,
         cache=PROJECT_ROOT / ".cache",
         spark_master=None,
         spark_remote=None,
@@ -72,16 +75,16 @@ def test_every_variable_reaches_its_setting() -> None:
         lake="/data/lake",
         landing="/data/landing",
         start_date=date(2016, 2, 29),
-        allowed_lateness=timedelta(0),
+        lateness_days=0,
         cache=Path("/data/cache"),
         spark_master="local[1]",
         spark_remote="sc://host:15002",
         driver_memory="512m",
-        fresh_within=timedelta(days=2),
+        fresh_hours=48,
         webhook="https://hooks.example.com/services/T0/B1",
-        alert_stale_after=timedelta(hours=1),
-        alert_quarantined=0.05,
-        alert_late=1.0,
+        alert_stale_hours=1,
+        alert_quarantine_percent=5,
+        alert_late_percent=100,
         dagster_home=Path("/data/dagster"),
         java_home=Path("/data/java"),
         vacuum_days=30,
@@ -176,10 +179,13 @@ _A_PLACE = "Give a plain path or URI"
         pytest.param("LATENESS_DAYS", "1.5", _A_NUMBER, id="a fraction"),
         pytest.param("LATENESS_DAYS", "a week", _A_NUMBER, id="words"),
         pytest.param("LATENESS_DAYS", "3651", _A_NUMBER, id="too many"),
-        pytest.param("VACUUM_DAYS", "0", "at least 1", id="files that are still read"),
-        pytest.param("VACUUM_DAYS", "12h", _A_NUMBER, id="hours"),
+        pytest.param("VACUUM_DAYS", "0", "of days from 1 to 3650", id="files that are still read"),
+        pytest.param("VACUUM_DAYS", "12h", "of days from 1 to 3650", id="hours"),
         pytest.param("SENSOR_SECONDS", "0", "a whole number of seconds from 1", id="no time"),
         pytest.param("LATENESS_DAYS", "٧", _A_NUMBER, id="a digit of another script"),
+        pytest.param("START_DATE", "1483228800", _A_DAY, id="seconds since 1970"),
+        pytest.param("TABLES", "shop-tables", "the name of a Python package", id="no package"),
+        pytest.param("LANDING", "/data/\udcff", "text in UTF-8", id="Latin-1"),
     ],
 )
 def test_a_bad_value_is_named_with_its_variable_and_what_it_should_be(
@@ -211,7 +217,7 @@ def test_a_bad_value_is_named_with_its_variable_and_what_it_should_be(
     ],
 )
 def test_a_webhook_that_cannot_be_is_refused_without_showing_it(value: str) -> None:
-    with pytest.raises(SettingsError, match=r"^INCREMENTAL_ASSETS_WEBHOOK is no address") as raised:
+    with pytest.raises(SettingsError, match=r"^INCREMENTAL_ASSETS_WEBHOOK is wrong") as raised:
         Settings.from_environment({"INCREMENTAL_ASSETS_WEBHOOK": value})
 
     assert "t0k3n" not in str(raised.value)
@@ -231,6 +237,48 @@ def test_hours_and_percents_are_whole_numbers(name: str, value: str, expected: s
         Settings.from_environment({f"INCREMENTAL_ASSETS_{name}": value})
 
 
+def test_all_that_is_wrong_is_named_at_once_in_one_line() -> None:
+    with pytest.raises(SettingsError) as raised:
+        Settings.from_environment(
+            {"INCREMENTAL_ASSETS_START_DATE": "soon", "INCREMENTAL_ASSETS_SENSOR_SECONDS": "0"}
+        )
+
+    assert str(raised.value) == (
+        "INCREMENTAL_ASSETS_START_DATE is 'soon'; expected a day such as 2017-01-01. "
+        "INCREMENTAL_ASSETS_SENSOR_SECONDS is '0'; expected a whole number of seconds from 1 to 86400."
+    )
+
+
+def test_an_environment_that_is_given_is_the_only_one(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("INCREMENTAL_ASSETS_LAKE", "/somewhere/else")
+    monkeypatch.setenv("SPARK_REMOTE", "sc://elsewhere")
+    (here / ".env").write_text("INCREMENTAL_ASSETS_LAKE=/elsewhere")
+
+    given = Settings.from_environment({"SPARK_MASTER": "local[1]"})
+
+    assert given == Settings(lake=str(here / "lake"), spark_master="local[1]")
+    assert (given.lake, given.spark_remote) == (str(here / "lake"), None)
+
+
+def test_settings_cannot_be_changed_but_copied_with_other_values_that_are_checked() -> None:
+    settings = Settings.from_environment({"SPARK_REMOTE": "sc://host"})
+
+    with pytest.raises(ValidationError, match="frozen"):
+        settings.lake = "/other"  # type: ignore[misc]
+    assert settings.replace(lake="/other/") == settings.replace(lake="/other")
+    assert settings.replace(lake="/other").spark_remote == "sc://host"
+    with pytest.raises(ValidationError, match="vacuum_days"):
+        settings.replace(vacuum_days=0)
+
+
+def test_equal_settings_are_one_key_also_after_they_were_pickled() -> None:
+    settings = Settings.from_environment({"SPARK_REMOTE": "sc://host"})
+
+    assert {settings: 1}[pickle.loads(pickle.dumps(settings))] == 1
+
+
 def test_what_may_hold_a_token_is_not_shown_with_the_settings() -> None:
     settings = Settings.from_environment(
         {
@@ -241,7 +289,22 @@ def test_what_may_hold_a_token_is_not_shown_with_the_settings() -> None:
 
     assert "t0k3n" in settings.webhook
     assert "t0k3n" in (settings.spark_remote or "")
-    assert "t0k3n" not in repr(settings)
+    assert "t0k3n" not in f"{settings!r} {settings}"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("webhook", "ftp://t0k3n"), ("spark_remote", "sc://host/;token=t0k3n\udcff")],
+)
+def test_no_error_shows_what_may_hold_a_token(name: str, value: str) -> None:
+    variable = {"webhook": "INCREMENTAL_ASSETS_WEBHOOK"}.get(name, name.upper())
+
+    with pytest.raises(SettingsError, match=f"^{variable} is wrong") as of_environment:
+        Settings.from_environment({variable: value})
+    with pytest.raises(ValidationError, match=name) as of_constructor:
+        Settings(**{name: value})
+
+    assert "t0k3n" not in f"{of_environment.value} {of_constructor.value}"
 
 
 def test_the_largest_lateness_is_ten_years() -> None:

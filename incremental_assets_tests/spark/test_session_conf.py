@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from incremental_assets.spark.session import SESSION_CONF, session_conf
 
 
 def test_a_server_is_reported_only_what_a_session_may_set(settings: Settings) -> None:
-    remote = replace(settings, spark_remote="sc://nowhere:15002", cache=settings.cache / "no")
+    remote = settings.replace(spark_remote="sc://nowhere:15002", cache=settings.cache / "no")
 
     assert session_conf(remote) == SESSION_CONF | PINNED
 
@@ -23,7 +22,7 @@ def test_a_server_is_reported_only_what_a_session_may_set(settings: Settings) ->
 def test_a_cluster_gets_its_master_and_the_jars_but_nothing_sized_for_one_machine(
     settings: Settings,
 ) -> None:
-    conf = session_conf(replace(settings, spark_master="spark://head:7077"))
+    conf = session_conf(settings.replace(spark_master="spark://head:7077"))
 
     assert conf["spark.master"] == "spark://head:7077"
     assert "delta-spark_4.2_2.13-4.4.0.jar" in conf["spark.jars"]
@@ -31,7 +30,7 @@ def test_a_cluster_gets_its_master_and_the_jars_but_nothing_sized_for_one_machin
 
 
 def test_an_embedded_spark_is_sized_for_one_machine(settings: Settings) -> None:
-    conf = session_conf(replace(settings, spark_master="local[2]", driver_memory="700m"))
+    conf = session_conf(settings.replace(spark_master="local[2]", driver_memory="700m"))
 
     assert conf["spark.master"] == "local[2]"
     assert conf["spark.driver.memory"] == "700m"
@@ -41,12 +40,12 @@ def test_an_embedded_spark_is_sized_for_one_machine(settings: Settings) -> None:
 
 def test_without_jars_no_spark_is_started(settings: Settings) -> None:
     with pytest.raises(SparkUnavailableError, match="The Delta jars are not in"):
-        session_conf(replace(settings, cache=settings.cache / "no"))
+        session_conf(settings.replace(cache=settings.cache / "no"))
 
 
 def test_without_java_no_spark_is_started(settings: Settings) -> None:
     with pytest.raises(SparkUnavailableError, match="Java is missing"):
-        session_conf(replace(settings, java_home=Path("/nowhere")))
+        session_conf(settings.replace(java_home=Path("/nowhere")))
 
 
 def test_every_session_reckons_in_utc_and_refuses_what_does_not_fit(spark: SparkSession) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,7 @@ def fresh(settings: Settings, tmp_path: Path) -> Settings:
     (cache / "jars").symlink_to(settings.cache / "jars")
     (cache / "spark.jsa").touch()
     (cache / "spark-0123456789abcdef.jsa").touch()
-    return replace(settings, cache=cache)
+    return settings.replace(cache=cache)
 
 
 def loads_by(script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +69,7 @@ def test_an_archive_is_only_of_its_own_jars_and_java(
     java.touch()
     first = archive_path(fresh)
     assert archive_path(fresh) == first
-    assert archive_path(replace(fresh, java_home=tmp_path / "java")) != first
+    assert archive_path(fresh.replace(java_home=tmp_path / "java")) != first
     with monkeypatch.context() as patched:
         patched.setattr(session, "jar_paths", lambda _: [java])
         assert archive_path(fresh) != first
