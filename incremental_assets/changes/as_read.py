@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from incremental_assets.changes.inspection import FINGERPRINT
-from incremental_assets.changes.position import Position
+from incremental_assets.changes.position import Position, is_as_read
 from incremental_assets.changes.request import ReadRequest
 from incremental_assets.errors import SourceError
 from incremental_assets.sources.source import FixedSource
@@ -37,7 +36,7 @@ class AsRead:
 def require_as_it_was_read(request: ReadRequest, before: Position) -> None:
     """Raise SourceError where the source is not what the last load read."""
     last = request.state.last
-    if last is not None and before.state.get(FINGERPRINT) != request.source.fingerprint:
+    if last is not None and not is_as_read(request.source, before.state):
         raise SourceError(
             f"{request.name}: the source {request.source.path} is not as the last load read it, "
             "and what it was then is gone. Load it, then verify."

@@ -14,7 +14,7 @@ from incremental_assets.changes.bronze_events import Events, debezium_events, fl
 from incremental_assets.changes.debezium import UNKNOWN_OPERATION
 from incremental_assets.changes.detector import Detector, NewRows, SourceWindow
 from incremental_assets.changes.event_identity import EVENT, not_yet_quarantined, with_identity
-from incremental_assets.changes.inspection import FINGERPRINT, Inspection
+from incremental_assets.changes.inspection import Inspection
 from incremental_assets.changes.log_events import (
     MOST_SHOWN,
     OP_WORD,
@@ -26,7 +26,7 @@ from incremental_assets.changes.log_events import (
 from incremental_assets.changes.log_truncates import Truncated, truncate_values, with_truncates
 from incremental_assets.changes.new_files import LogFiles, bounded, new_files
 from incremental_assets.changes.operations import Operation
-from incremental_assets.changes.position import Position
+from incremental_assets.changes.position import FINGERPRINT, Position, version_read
 from incremental_assets.changes.request import ReadRequest
 from incremental_assets.changes.source_rows import hash_of
 from incremental_assets.changes.watermark import (
@@ -158,10 +158,8 @@ class ChangeLog(Detector):
     def _unread(self, request: ReadRequest) -> LogFiles:
         """What of the log was not read yet."""
         one_by_one = request.max_records is not None
-        source, before = request.source, self.position(request)
-        if not source.is_same_table(before.state.get(FINGERPRINT, "")):
-            before = replace(before, state={})  # its commits count from 0 again
-        return new_files(source, request.state.files, before, one_by_one=one_by_one)
+        read = version_read(request.source, self.position(request).state)
+        return new_files(request.source, request.state.files, read, one_by_one=one_by_one)
 
     def events(
         self, frames: Frames, rows: DataFrame, key: Sequence[str], kind: Any, table: str

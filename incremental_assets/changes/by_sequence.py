@@ -115,12 +115,13 @@ class Sequence(Cursor):
 
     def inspect(self, request: ReadRequest) -> Inspection:
         """By the fingerprint; after the deadline, rows that wait for a gap are new as well."""
-        found, since = super().inspect(request), self._progress(request).waiting_since
-        if found.status != "nothing" or since is None:
+        found, state = super().inspect(request), self.position(request).state
+        if found.status != "nothing" or not self.waits(state, request.now):
             return found
-        if request.now - since >= self.deadline:
-            return Inspection("new", f"it waits for a gap since {since}, which is long enough")
-        return Inspection("nothing", f"it waits for a gap since {since}, for {self.deadline}")
+        waits = f"it waits for a gap since {state['waiting_since']}"
+        if self.holds_back(state, request.now):
+            return Inspection("nothing", f"{waits}, for {self.deadline}")
+        return Inspection("new", f"{waits}, which is long enough")
 
     def rewound(self, last: Position, before: Position) -> Position:
         """The loaded numbers, and the gaps in them, stay known; the watermark alone goes back."""

@@ -6,7 +6,7 @@ just before the target is committed: if the load dies in between, settling puts 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import reduce
@@ -112,6 +112,10 @@ class SnapshotDiff(Detector):
         self, frames: Frames, rows: DataFrame, key: Sequence[str], kind: Any, table: str
     ) -> Events:
         return snapshot_events(rows)
+
+    def rewound_day(self, last: Mapping[str, Any], before: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The state of the snapshot that the table still holds."""
+        return super().rewound_day(before, last)
 
     def as_read(self, request: ReadRequest) -> AsRead:
         """The last snapshot, if it is there still. Raises SourceError if it is another one."""

@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DateType, TimestampNTZType, TimestampType
 
+from incremental_assets.changes.position import without_fingerprints
 from incremental_assets.changes.progress import SequenceStep
 from incremental_assets.days import utc_today
 from incremental_assets.delta.columns import ORDER
@@ -85,6 +86,10 @@ class DayReading:
     def passing_gaps(self) -> Self:
         """The detector that waits for no missing number, for reading again what was loaded."""
         return self
+
+    def rewound_day(self, last: Mapping[str, Any], before: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The state `before`, to go on from after `last`: the source is read again from there."""
+        return without_fingerprints(before)
 
     def cursor_of(self, kind: DataType) -> Column:
         """The cursor of typed rows. Raises SourceError for a type that cannot be ordered."""

@@ -18,8 +18,8 @@ from pyspark.sql.types import DataType
 from incremental_assets.changes.as_read import AsRead
 from incremental_assets.changes.bronze_events import Events
 from incremental_assets.changes.day_reading import DayReading
-from incremental_assets.changes.inspection import FINGERPRINT, Inspection, inspect_by_fingerprint
-from incremental_assets.changes.position import Position
+from incremental_assets.changes.inspection import Inspection, inspect_by_fingerprint
+from incremental_assets.changes.position import Position, without_fingerprints
 from incremental_assets.changes.request import ReadRequest
 from incremental_assets.delta.columns import HASH, ORDER
 from incremental_assets.errors import DefinitionError
@@ -114,8 +114,7 @@ class Detector(DayReading):
 
     def rewound(self, last: Position, before: Position) -> Position:
         """The position `before`, to go on from after `last`: nothing that is loaded comes twice."""
-        state = {name: value for name, value in before.state.items() if name != FINGERPRINT}
-        return replace(before, state=state)
+        return replace(before, state=without_fingerprints(before.state))
 
     def read(self, request: ReadRequest, frames: Frames) -> SourceWindow | None:
         """The rows of the source that may be new; None where nothing can be."""

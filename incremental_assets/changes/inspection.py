@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from incremental_assets.changes.position import Position
+from incremental_assets.changes.position import FINGERPRINT, Position
 from incremental_assets.changes.request import ReadRequest
 
 SourceStatus = Literal["new", "unknown", "nothing"]
-FINGERPRINT = "source"
-"""Under this name a position keeps the fingerprint of the source as it was read."""
 
 
 @dataclass(frozen=True, slots=True)

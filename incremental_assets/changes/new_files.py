@@ -9,7 +9,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType
 
 from incremental_assets.changes.files import Files
-from incremental_assets.changes.position import Position
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import FileEntry
 from incremental_assets.sources.payloads import row_objects, row_payloads
@@ -83,18 +82,18 @@ def bounded(
 def new_files(
     fixed: FixedSource,
     known: Mapping[str, FileEntry],
-    before: Position,
+    read: int | None,
     *,
     one_by_one: bool,
 ) -> LogFiles:
     """What is new, found without Spark.
 
-    Of files those that are not `known`; of versions all, or the next one.
+    Of files those that are not `known`; of versions all after the one that was `read`, or the next.
 
     Raises SourceError if the log cannot be listed.
     """
     if fixed.version is not None:
-        return commits_since(fixed, before.state.get("version"), one_by_one=one_by_one)
+        return commits_since(fixed, read, one_by_one=one_by_one)
     new, changed = Files().new_and_changed(fixed.files, known, fixed.tagged)
     files = tuple(FileEntry(f.path, f.size, f.tag, f.modified) for f in (*new, *changed))
     return LogFiles(fixed, files, nothing=not files)

@@ -9,6 +9,11 @@ from typing import Any
 
 from incremental_assets.errors import WatermarkError
 from incremental_assets.ledger.entry import Entry
+from incremental_assets.sources.source import FixedSource
+
+FINGERPRINT = "source"
+"""Under this name a position keeps the fingerprint of the source as it was read."""
+_FINGERPRINTS = (FINGERPRINT, "seen", "listed")  # the others are of a day: of its rows, its files
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,27 @@ class Position:
 def state_of(entry: Entry | None) -> Mapping[str, Any]:
     """The state that the detector left in an entry of the ledger; empty without one."""
     return parsed(entry.position if entry else "")
+
+
+def without_fingerprints(state: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The state by which no source counts as unchanged."""
+    return {name: value for name, value in state.items() if name not in _FINGERPRINTS}
+
+
+def is_as_read(source: FixedSource, state: Mapping[str, Any]) -> bool:
+    """Whether a source is what it was when the state was left."""
+    return bool(state.get(FINGERPRINT) == source.fingerprint)
+
+
+def version_read(source: FixedSource, state: Mapping[str, Any]) -> int | None:
+    """Up to which version a log was read; None where another table is there now.
+
+    Its commits count from 0 again.
+    """
+    read: int | None = state.get("version")
+    if read is not None and not source.is_same_table(state.get(FINGERPRINT, "")):
+        return None
+    return read
 
 
 def parsed(position: str) -> Mapping[str, Any]:

@@ -46,11 +46,6 @@ class Progress:
     gaps: tuple[Range, ...] = ()
     waiting: tuple[Waiting, ...] = ()
 
-    @property
-    def waiting_since(self) -> datetime | None:
-        """When the gap was seen before which the watermark stopped; None for none."""
-        return self.waiting[0].since if self.waiting else None
-
 
 @dataclass(frozen=True, slots=True, order=True)
 class Waiting:

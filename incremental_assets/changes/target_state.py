@@ -54,13 +54,7 @@ class TargetState:
     def with_ledger(self, last: Entry | None, history: TableHistory | None) -> TargetState:
         """With the last batch of the ledger and, where the history is given, all of them."""
         committed = history.committed if history else ()
-        files: dict[str, FileEntry] = {}
-        for entry in committed:
-            of_entry = {file.path: file for file in entry.files}
-            if entry.kind == "rewind":  # these are to be read again
-                files = {path: file for path, file in files.items() if path not in of_entry}
-            else:
-                files |= of_entry
+        files = history.files_read if history else {}
         start = state_of(last).get(START) or (committed[0].low if committed else "")
         moments = tuple(e.high for e in committed)
         return replace(self, last=last, moments=moments, files=files, start=start)

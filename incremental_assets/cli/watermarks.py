@@ -159,12 +159,13 @@ def watermarks_rewind(
     name: str, target: str, span: str | None, reason: str, *, yes: bool, as_json: bool
 ) -> None:
     """Let a table load again what it loaded after a batch. No row is removed before that load."""
-    from incremental_assets.operations.rewind import batch_or_moment, rewind, to_rewind
+    from incremental_assets.operations.rewind import TableRewind, batch_or_moment
 
     table, lakehouse = lakehouse_and_table(name)
     days, to = asked_days(span), batch_or_moment(target)
     history = ledger_view(lakehouse.settings).table(name)
-    found = to_rewind(table, history, to, days, lakehouse.now())
+    rewind = TableRewind(lakehouse, table)
+    found = rewind.found(history, to, days)
     if not yes:
         click.confirm(
             f"{name} goes back to batch {found.to}: the next run loads {named(found.days)} again. "
@@ -172,7 +173,7 @@ def watermarks_rewind(
             abort=True,
             err=as_json,
         )
-    done = rewind(lakehouse, table, to, reason, days)
+    done = rewind.record(found.to, reason, days)
     if as_json:
         show_object({"table": name, "to": done.to, "days": list(done.days)})
         return

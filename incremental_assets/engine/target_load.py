@@ -13,11 +13,7 @@ from incremental_assets.engine.settling import TargetSettling
 from incremental_assets.engine.target import TargetTable
 from incremental_assets.engine.target_quarantine import remove_outdated
 from incremental_assets.engine.target_steps import Loaded, TargetSteps
-from incremental_assets.engine.target_table import (
-    refuse_filled,
-    refuse_other_files,
-    refuse_other_snapshot,
-)
+from incremental_assets.engine.target_table import loadable_state
 from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.ledger.lock import table_lock
 from incremental_assets.ledger.settle import settle
@@ -39,13 +35,7 @@ def load_target(
     ledger = Ledger(target.ledger)
     with table_lock(target.ledger, target.name, f"a load of {target.name}", log):
         tail = settle(ledger, target.name, TargetSettling.of(target, log), now, log)
-        history = ledger.view().table(target.name) if target.changes.needs_history else None
-        state = target.state.with_table().with_ledger(tail.last, history)
-        refuse_other_files(target, state)
-        refuse_filled(target, state)
-        refuse_other_snapshot(target, state)
-        state.require_key()
-        state.require_same_write()
+        state = loadable_state(target, ledger, tail)
         remove_outdated(target, state.quarantine_from, log)
         of_kind = kind or TargetSteps
         steps = of_kind(target, state, ledger, tail, spark, now, log, started)

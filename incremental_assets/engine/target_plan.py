@@ -8,11 +8,7 @@ from datetime import datetime
 from incremental_assets.changes.inspection import SourceStatus
 from incremental_assets.engine.settling import TargetSettling
 from incremental_assets.engine.target import TargetTable, request_of
-from incremental_assets.engine.target_table import (
-    refuse_filled,
-    refuse_other_files,
-    refuse_other_snapshot,
-)
+from incremental_assets.engine.target_table import loadable_state
 from incremental_assets.ledger.consistency import require_consistent
 from incremental_assets.ledger.ledger import Ledger
 
@@ -43,15 +39,7 @@ def plan_target(target: TargetTable, now: datetime) -> TargetPlan:
     if unsettled is None:
         settling = TargetSettling.of(target, lambda _: None)
         require_consistent(ledger, tail, settling.log_state, settling.remedy)
-    view = ledger.view_if_any() if target.changes.needs_history else None
-    history = view.table(target.name) if view else None
-    state = target.state.with_table().with_ledger(tail.last, history)
-    refuse_other_files(target, state)
-    refuse_filled(target, state)
-    if unsettled is None:  # a load that died may have moved the snapshot on
-        refuse_other_snapshot(target, state)
-    state.require_key()
-    state.require_same_write()
+    state = loadable_state(target, ledger, tail)
     found = target.changes.inspect(request_of(target, state, now))
     watermark = state.last.high if state.last else target.start
     return TargetPlan(target.name, found.status, found.why, watermark, found.files, unsettled)

@@ -13,8 +13,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets import plurals
 from incremental_assets.changes.detector import NewRows, SourceWindow
-from incremental_assets.changes.inspection import FINGERPRINT
-from incremental_assets.changes.position import Position
+from incremental_assets.changes.position import FINGERPRINT, Position
 from incremental_assets.changes.target_state import QUARANTINE_FROM, START, TargetState
 from incremental_assets.delta.columns import HASH
 from incremental_assets.delta.delta_log import find_commit

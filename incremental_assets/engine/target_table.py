@@ -22,11 +22,27 @@ from incremental_assets.delta.delta_table import (
 )
 from incremental_assets.engine.target import TargetTable
 from incremental_assets.errors import LakeError
+from incremental_assets.ledger.ledger import Ledger
+from incremental_assets.ledger.tail import TableTail
 from incremental_assets.plurals import counted
 from incremental_assets.storage import files_below
 
 
-def refuse_filled(target: TargetTable, state: TargetState) -> None:
+def loadable_state(target: TargetTable, ledger: Ledger, tail: TableTail) -> TargetState:
+    """The target, and what the ledger knows of it. Raises for what a load refuses unread."""
+    view = ledger.view_if_any() if target.changes.needs_history else None
+    history = view.table(target.name) if view else None
+    state = target.state.with_table().with_ledger(tail.last, history)
+    _refuse_other_files(target, state)
+    _refuse_filled(target, state)
+    if not tail.unsettled:  # a load that died may have moved the snapshot on
+        _refuse_other_snapshot(target, state)
+    state.require_key()
+    state.require_same_write()
+    return state
+
+
+def _refuse_filled(target: TargetTable, state: TargetState) -> None:
     """Raise LakeError where appending could double rows of unknown origin."""
     if not target.write.appends or state.last or target.start or state.version is None:
         return
@@ -40,7 +56,7 @@ def refuse_filled(target: TargetTable, state: TargetState) -> None:
         )
 
 
-def refuse_other_snapshot(target: TargetTable, state: TargetState) -> None:
+def _refuse_other_snapshot(target: TargetTable, state: TargetState) -> None:
     """Raise LakeError where the stored snapshot is not the one that the target holds.
 
     Nothing would differ from it, and the target would lack what it never got.
@@ -60,7 +76,7 @@ def refuse_other_snapshot(target: TargetTable, state: TargetState) -> None:
     )
 
 
-def refuse_other_files(target: TargetTable, state: TargetState) -> None:
+def _refuse_other_files(target: TargetTable, state: TargetState) -> None:
     """Raise LakeError where the target holds files of something else."""
     if state.version is not None:
         return

@@ -150,6 +150,18 @@ class TableHistory:
                 found.setdefault(entry.day, {}).update((f.path, f) for f in entry.files)
         return found
 
+    @cached_property
+    def files_read(self) -> Mapping[str, FileEntry]:
+        """The files of all days as they were last loaded, without those to be loaded again."""
+        found: dict[str, FileEntry] = {}
+        for entry in self.committed:
+            files = {file.path: file for file in entry.files}
+            if entry.kind == "rewind":
+                found = {path: file for path, file in found.items() if path not in files}
+            else:
+                found |= files
+        return found
+
     def has_exactly(self, day: date, files: Iterable[FileEntry]) -> bool:
         """Whether these files, as they are listed, are all that was ever loaded for a day.
 

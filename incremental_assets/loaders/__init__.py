@@ -1,7 +1,6 @@
 """The four classic incremental loaders as plain classes; Dagster is not needed."""
 
 from incremental_assets.engine.target_plan import TargetPlan
-from incremental_assets.engine.target_rewind import RewoundTarget
 from incremental_assets.loaders.base import IncrementalLoader
 from incremental_assets.loaders.cdc import CDCLoader
 from incremental_assets.loaders.delta_diff import DeltaDiffLoader, DetectedChanges
@@ -11,6 +10,7 @@ from incremental_assets.loaders.session import local_session
 from incremental_assets.loaders.target import Target
 from incremental_assets.loaders.timestamp import TimestampBasedLoader
 from incremental_assets.loaders.watermarks import read_watermarks
+from incremental_assets.operations.rewind import Rewound
 from incremental_assets.verifying.verified import Verified
 from incremental_assets.writes import (
     SCD2,
@@ -33,7 +33,7 @@ __all__ = [
     "Merge",
     "OverwriteDays",
     "ReplaceDay",
-    "RewoundTarget",
+    "Rewound",
     "SequenceBasedLoader",
     "Target",
     "TargetPlan",

@@ -16,11 +16,11 @@ from incremental_assets.engine.target import TargetTable
 from incremental_assets.engine.target_load import load_target
 from incremental_assets.engine.target_plan import TargetPlan, plan_target
 from incremental_assets.engine.target_replay import replay_target
-from incremental_assets.engine.target_rewind import RewoundTarget, rewind_target
 from incremental_assets.engine.target_steps import Loaded
 from incremental_assets.errors import DefinitionError
 from incremental_assets.loaders.result import LoadResult
 from incremental_assets.locations import location
+from incremental_assets.operations.rewind import Rewound, TargetRewind
 from incremental_assets.verifying.target import verify_target
 from incremental_assets.verifying.verified import Verified
 
@@ -68,12 +68,12 @@ class Target:
         folder = "" if scratch is None else location("scratch", str(scratch))
         return verify_target(self.table, self.spark, self._now(), self.log, folder)
 
-    def rewind(self, to: int | datetime, why: str) -> RewoundTarget:
+    def rewind(self, to: int | datetime, why: str) -> Rewound:
         """Lower the watermark to what it was after batch `to` (0: before the first), or then.
 
         The next load reads the source again from there; no row is loaded twice.
         """
-        return rewind_target(self.table, to, why, self._now(), self.log)
+        return TargetRewind(self.table, self._now, self.log).record(to, why)
 
     def _now(self) -> datetime:
         now = self.clock()

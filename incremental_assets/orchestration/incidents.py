@@ -14,8 +14,8 @@ from incremental_assets.lakehouse import Lakehouse, TableLoadResult
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.operations import accept as accepting
 from incremental_assets.operations import restate as restating
-from incremental_assets.operations import rewind as rewinding
 from incremental_assets.operations.quarantined import QuarantineFilter, days_in_quarantine
+from incremental_assets.operations.rewind import TableRewind, batch_or_moment
 from incremental_assets.orchestration.events import (
     days_alone,
     evaluations,
@@ -117,8 +117,8 @@ def rewind_table(
     with _as_failures():
         opened = lakehouse.open(SparkResource(), context.log.info)  # which it does not start
         table = table_named(opened.tables, config.table)
-        to = rewinding.batch_or_moment(config.to)
-        done = rewinding.rewind(opened, table, to, config.reason, _days(config.days))
+        to = batch_or_moment(config.to)
+        done = TableRewind(opened, table).record(to, config.reason, _days(config.days))
         context.log.info(f"{done.table}: {named(done.days)} are back at batch {done.to}.")
         context.add_output_metadata({"batch": done.to, "days": [str(day) for day in done.days]})
 

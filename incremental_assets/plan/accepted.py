@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from incremental_assets.changes.position import state_of
+from incremental_assets.changes.position import is_as_read, state_of
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.work import DayWork, Plan
@@ -45,7 +45,7 @@ def same_input(judged: Entry, todo: DayWork, table: Table, view: LedgerView) -> 
     if table.upstreams:
         return not changed_since(judged, table, view)
     if todo.source is not None:
-        return state_of(judged).get("source") == todo.source.fingerprint
+        return is_as_read(todo.source, state_of(judged))
     files = {(f.path, f.size, f.tag) for f in judged.files}
     return {(f.path, f.size, f.tag) for f in todo.files} == files
 

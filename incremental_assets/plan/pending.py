@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 
-from incremental_assets.changes.position import state_of
+from incremental_assets.changes.position import is_as_read, state_of
 from incremental_assets.days import DayRange, utc_today
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.accepted import same_input
@@ -121,5 +121,4 @@ def _waits(table: Table, view: LedgerView, todo: DayWork, now: datetime) -> bool
     if todo.source is None:
         return False
     state = last_state(table, view.table(table.name), todo.day)
-    same = state.get("source") == todo.source.fingerprint
-    return same and table.changes.holds_back(state, now)
+    return is_as_read(todo.source, state) and table.changes.holds_back(state, now)

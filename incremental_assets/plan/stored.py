@@ -9,14 +9,14 @@ day pending when their time has come, whatever the source did since.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from typing import Any
 
-from incremental_assets.changes.position import parsed, state_of
+from incremental_assets.changes.position import is_as_read, parsed, state_of, version_read
 from incremental_assets.errors import NothingThereError
-from incremental_assets.ledger.entry import Entry, FileEntry, Window
+from incremental_assets.ledger.entry import Entry, Window
 from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.inspector import INSPECTOR, Inspector
@@ -65,7 +65,7 @@ def plan_stored(
         day
         for day in days
         if (day <= today if own else day == today)
-        and (day in wait or not _as_it_was(table, history, fixed, day))
+        and (day in wait or not is_as_read(fixed, last_state(table, history, day)))
     ]
     listed = _fingerprints(table, fixed, due, today, inspection.files_by_day)
     if listed is not None:
@@ -99,11 +99,6 @@ def last_state(table: Table, history: TableHistory, day: date) -> Mapping[str, A
     return parsed(history.position(day))
 
 
-def _as_it_was(table: Table, history: TableHistory, fixed: FixedSource, day: date) -> bool:
-    """Whether the source is what it was when the day was last inspected."""
-    return last_state(table, history, day).get("source") == fixed.fingerprint
-
-
 def _changed(
     table: Table, history: TableHistory, day: date, name: str, now: Mapping[date, str]
 ) -> bool:
@@ -129,7 +124,6 @@ def _day_work(
     table: Table, history: TableHistory, fixed: FixedSource, day: date, inspection: Inspector
 ) -> DayWork | None:
     last = last_inspection(table, history, day)
-    state = state_of(last)
     if table.changes.is_snapshot and fixed.is_missing:
         return None  # a snapshot that is missing is no deletion of everything
     low = next((w.high for w in last.windows if w.upstream == fixed.path), 0) if last else 0
@@ -143,26 +137,17 @@ def _day_work(
         if not files:
             return None
         why = counted(len(files), "new file")
-    since = state.get("version")
-    if since is not None and not fixed.is_same_table(state.get("source", "")):
-        since = None  # another table is there now, whose commits count from 0 again
+    since = version_read(fixed, state_of(last))
     return DayWork(day, why, windows, files, source=fixed, since=since)
 
 
 def _unread(
     table: Table, history: TableHistory, fixed: FixedSource, day: date, inspection: Inspector
 ) -> tuple[SourceFile, ...]:
-    known: Mapping[str, FileEntry] = (
-        history.files(day)
-        if table.landing_column is not None
-        else {f.path: f for f in _files(history.committed)}
-    )
-    again = frozenset().union(*history.to_load_again.values())
-    known = {path: file for path, file in known.items() if path not in again}
+    known = history.files_read
+    if table.landing_column is not None:
+        again = history.to_load_again.get(day, ())
+        known = {path: file for path, file in history.files(day).items() if path not in again}
     tagged = inspection.tags(fixed.tagged, known)
     new, changed = table.files.new_and_changed(fixed.files, known, tagged)
     return (*new, *changed)
-
-
-def _files(entries: Iterable[Entry]) -> Iterable[FileEntry]:
-    return (file for entry in entries for file in entry.files)

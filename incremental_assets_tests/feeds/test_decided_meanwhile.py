@@ -13,7 +13,7 @@ from incremental_assets.engine.table_load import TableSteps
 from incremental_assets.errors import ConflictError
 from incremental_assets.operations.accept import accept
 from incremental_assets.operations.quarantined import QuarantineFilter, drop
-from incremental_assets.operations.rewind import rewind
+from incremental_assets.operations.rewind import TableRewind
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_accept import RULES
 from incremental_assets_tests.feeds.test_rules import DAY, booking, bookings, landed
@@ -23,7 +23,7 @@ THE_DAY, NEXT, SILVER = date(2017, 1, 5), "2017-01-06", "silver/bookings"
 DECISIONS: dict[str, Callable[[Lake], object]] = {
     "accepted": lambda lake: accept(lake.lakehouse, lake.tables[SILVER], THE_DAY, "seen"),
     "dropped": lambda lake: drop(lake.lakehouse, lake.tables[SILVER], QuarantineFilter(), "seen"),
-    "rewound": lambda lake: rewind(lake.lakehouse, lake.tables[SILVER], 0, "seen"),
+    "rewound": lambda lake: TableRewind(lake.lakehouse, lake.tables[SILVER]).record(0, "seen"),
 }
 
 

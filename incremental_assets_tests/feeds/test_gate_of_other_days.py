@@ -17,7 +17,7 @@ import pytest
 
 from incremental_assets.changes import ChangeLog, Files, SnapshotDiff
 from incremental_assets.days import parse_days
-from incremental_assets.operations.rewind import rewind
+from incremental_assets.operations.rewind import TableRewind
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import (
     Rule,
@@ -109,7 +109,7 @@ def restated_with_the_held_day(lake: Lake, *silvers: Table) -> None:
 
 def rewound(lake: Lake, *silvers: Table) -> None:
     for table in silvers:
-        rewind(lake.lakehouse, table, 0, "a test", parse_days(MIDDLE))
+        TableRewind(lake.lakehouse, table).record(0, "a test", parse_days(MIDDLE))
         lake.load(MIDDLE, table.name)
 
 

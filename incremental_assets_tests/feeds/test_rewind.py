@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from incremental_assets.changes import ChangeLog, SnapshotDiff
 from incremental_assets.days import DayRange, parse_days
-from incremental_assets.errors import ConflictError, DefinitionError, WatermarkError
-from incremental_assets.operations.rewind import Rewound, rewind
+from incremental_assets.errors import DefinitionError, WatermarkError
+from incremental_assets.operations.rewind import Rewound, TableRewind
 from incremental_assets.sources.stored import Stored
 from incremental_assets.table import Table
 from incremental_assets.writes import SCD2, Append
@@ -24,11 +25,12 @@ from incremental_assets_tests.feeds.test_rules import DAY, booking, bookings, la
 from incremental_assets_tests.feeds.world import Lake, states
 
 NEXT = "2017-01-06"
+NEXT_DAY = date(2017, 1, 6)
 NOON = f"{NEXT}T12:00"
 
 
 def back(lake: Lake, name: str, to: int | datetime = 0, days: DayRange | None = None) -> Rewound:
-    return rewind(lake.lakehouse, lake.tables[name], to, "a till counted twice", days)
+    return TableRewind(lake.lakehouse, lake.tables[name]).record(to, "a till counted twice", days)
 
 
 def two_days(lake: Lakes) -> Lake:
@@ -62,7 +64,8 @@ def test_files_that_were_loaded_since_are_loaded_again_and_replace_their_rows(
     before = content(station)
     done = back(station, "bronze/bookings", 1)
 
-    assert done == Rewound("bronze/bookings", 1, (date(2017, 1, 6),))
+    assert (done.to, done.days) == (1, (date(2017, 1, 6),))
+    assert [Path(file).name for file in done.files] == ["1.jsonl"]
     assert station.pending_days("bronze/bookings") == [NEXT]
     results = station.load(f"{DAY}...{NEXT}", "bronze/bookings")
     assert states(results, "bronze/bookings") == ["idle", "committed"]
@@ -196,7 +199,7 @@ def test_a_snapshot_is_compared_again_and_what_a_damaged_one_lacked_is_still_kno
     assert made.bronze(table.name, *fields) == whole.bronze(table.name, *fields)
     overwritten = replace(table, reads=(Stored("bookings"),))
     with pytest.raises(DefinitionError, match="each snapshot overwrites the one before"):
-        rewind(made.lakehouse, overwritten, 0, "why")
+        TableRewind(made.lakehouse, overwritten).record(0, "why")
 
 
 def test_what_cannot_be_rewound_is_refused_and_changes_nothing(station: Lake) -> None:
@@ -205,15 +208,15 @@ def test_what_cannot_be_rewound_is_refused_and_changes_nothing(station: Lake) ->
     refused: list[tuple[int | datetime, DayRange | None, str]] = [
         (9, None, "has no batch 9 yet: its last is 2"),
         (-1, None, "has no batch -1 yet"),
-        (2, None, "no day was loaded after batch 2"),
-        (1, parse_days(DAY), f"no day of {DAY} was loaded after batch 1"),
+        (2, None, "nothing was loaded after batch 2"),
+        (1, parse_days(DAY), f"nothing of {DAY} was loaded after batch 1"),
         (far, None, "is in the future"),
     ]
     for to, days, message in refused:
         with pytest.raises(WatermarkError, match=message):
             back(station, "silver/bookings", to, days)
     with pytest.raises(DefinitionError, match="needs a reason"):
-        rewind(station.lakehouse, station.tables["silver/bookings"], 1, " ")
+        TableRewind(station.lakehouse, station.tables["silver/bookings"]).record(1, " ")
     assert station.lakehouse.ledger.view().version == before
 
 
@@ -228,7 +231,7 @@ def test_a_moment_names_the_last_batch_until_then(station: Lake) -> None:
     assert (done.to, [str(day) for day in done.days]) == (2, [NEXT])
 
 
-def test_a_table_with_an_unfinished_batch_is_refused(
+def test_an_unfinished_batch_gets_its_outcome_and_is_rewound_with_the_others(
     station: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     station.land("bookings", NEXT, "2.jsonl", [booking("e", "5")])
@@ -236,10 +239,18 @@ def test_a_table_with_an_unfinished_batch_is_refused(
         patch.setattr("incremental_assets.engine.table_load.record", die)
         station.load(NEXT, "bronze/bookings")
 
-    with pytest.raises(ConflictError, match="has no outcome yet: its run is in progress elsewhere"):
-        back(station, "bronze/bookings", 1)
-    station.load(NEXT, "bronze/bookings")
-    assert back(station, "bronze/bookings", 1).days == (date(2017, 1, 6),)
+    done = back(station, "bronze/bookings", 1)
+
+    assert [Path(file).name for file in done.files] == ["1.jsonl", "2.jsonl"]
+    outcomes = station.lakehouse.ledger.view().table("bronze/bookings").outcomes
+    assert [(e.batch, e.state, e.kind) for e in outcomes[-2:]] == [
+        (3, "committed", "advance"),
+        (4, "committed", "rewind"),
+    ]
+    (work,) = station.load(NEXT, "bronze/bookings")["bronze/bookings"].days[NEXT_DAY].entries
+    assert (work.kind, work.rows_read) == ("restate", 3)
+    ids = [row[1] for row in station.bronze("bronze/bookings", "id")]
+    assert ids == ["a", "b", "c", "d", "e"]
 
 
 @pytest.mark.parametrize("reads", [(), (Stored("users", "json"),)], ids=["day folders", "a folder"])
@@ -265,3 +276,22 @@ def test_a_log_is_read_again_and_no_change_is_there_twice(
         made.rows("silver/users", *logs.VERSION),
     )
     assert made.pending_days("bronze/users") == []
+
+
+def test_the_files_of_a_log_that_was_rewound_are_read_again_once(lake: Lakes) -> None:
+    made = lake(*logs.tables(SCD2(), ChangeLog(), Stored("users", "json")))
+    name, span = "bronze/users", "2017-01-05...2017-01-12"
+
+    def files_read() -> list[str]:
+        (entry,) = made.load(span, name)[name].days[made.now.date()].entries
+        return [Path(file.path).name for file in entry.files]
+
+    made.land("users", DAY, "1.jsonl", [logs.event("INSERT", 1, 1, name="Ann")])
+    assert files_read() == ["1.jsonl"]
+    back(made, name, 0)
+    made.now += timedelta(days=1)
+
+    assert files_read() == ["1.jsonl"]
+    made.land("users", DAY, "2.jsonl", [logs.event("UPDATE", 2, 1, name="Anna")])
+    assert files_read() == ["2.jsonl"]
+    assert len(made.bronze(name, "sequence_num")) == 2

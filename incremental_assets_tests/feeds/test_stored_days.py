@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from incremental_assets.changes import ChangeLog, Sequence, Timestamp
-from incremental_assets.operations.rewind import rewind
+from incremental_assets.operations.rewind import TableRewind
 from incremental_assets.plan import pending_days
 from incremental_assets.plan.inspector import INSPECTOR, Fingerprints, Inspector
 from incremental_assets.quality.rules import fail, row_count
@@ -317,7 +317,7 @@ def test_numbers_inside_the_lookback_that_come_again_are_not_doubled(lake: Lakes
         (None,),
     ]
 
-    rewind(shop.lakehouse, shop.tables["bronze/orders"], 1, "to be sure")
+    TableRewind(shop.lakehouse, shop.tables["bronze/orders"]).record(1, "to be sure")
     shop.load("2017-01-10")
     shop.put_delta("orders", movements(*late, (6, "05 10:00"), (7, "05 10:00")))
     shop.load("2017-01-10")

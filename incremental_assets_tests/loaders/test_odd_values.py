@@ -100,7 +100,7 @@ def test_each_gap_is_waited_for_from_when_it_was_seen() -> None:
     assert passed.stop == 4
     assert passed.after == Progress(4, ((1, 1), (3, 3)), (Waiting(5, 5, NOON + hour),))
     older = {"waiting_since": NOON.isoformat()}
-    assert progress_from(older, 2).waiting_since == NOON
+    assert progress_from(older, 2).waiting[0].since == NOON
 
 
 def test_an_empty_text_that_names_a_partition_is_quarantined(place: Place) -> None:

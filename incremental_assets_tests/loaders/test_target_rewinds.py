@@ -162,6 +162,17 @@ def test_a_log_that_lacks_a_file_that_is_to_be_read_again_is_refused(place: Plac
     assert Ledger(str(place.watermarks)).tail("orders").last_batch == 2
 
 
+def test_a_target_that_holds_versions_stays_one_when_it_is_rewound_as_another(place: Place) -> None:
+    load(place, by_log, 1, history=True)
+    load(place, by_log, 2, history=True)
+
+    by_log(place, NO_SPARK).rewind(1, "to see")
+
+    with pytest.raises(DefinitionError, match="holds versions of each key"):
+        load(place, by_log)
+    assert load(place, by_log, history=True) == 0
+
+
 def test_a_truncate_stays_known_when_its_log_is_rewound(place: Place) -> None:
     def take(*rows: Any) -> None:
         if rows:
@@ -182,7 +193,7 @@ def test_a_truncate_stays_known_when_its_log_is_rewound(place: Place) -> None:
 
 
 def test_what_cannot_be_rewound_is_refused(place: Place) -> None:
-    with pytest.raises(DefinitionError, match="snapshot replaces the one before"):
+    with pytest.raises(DefinitionError, match="snapshot overwrites the one before"):
         by_snapshot(place, NO_SPARK).rewind(0, "to see")
     with pytest.raises(DefinitionError, match="would be lost"):
         by_sequence(place, NO_SPARK, primary_key="id", write=DeleteInsert()).rewind(0, "to see")

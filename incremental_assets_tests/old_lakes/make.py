@@ -18,7 +18,7 @@ import pytest
 
 from incremental_assets.catalog import tables_of
 from incremental_assets.loaders import local_session
-from incremental_assets.operations.rewind import rewind
+from incremental_assets.operations.rewind import TableRewind
 from incremental_assets.settings import PREFIX, Settings
 from incremental_assets_tests.end_to_end.loaders_rounds import load_all, write_feed
 from incremental_assets_tests.end_to_end.test_own_tables import PACKAGE, deliver
@@ -63,7 +63,7 @@ def main(name: str) -> None:
         deliver(lake, 1)
         lake.land("users", "2017-01-06", "2.jsonl", ["{broken"])
         lake.load(DAYS)
-        rewind(lake.lakehouse, lake.tables["bronze/movements"], 1, "a fixture", None)
+        TableRewind(lake.lakehouse, lake.tables["bronze/movements"]).record(1, "a fixture", None)
         deliver(lake, 2)
         dies_at(lake, "bronze/users", "incremental_assets.engine.table_load.record")
         dies_at(lake, "bronze/products", "incremental_assets.engine.table_load.publish")
