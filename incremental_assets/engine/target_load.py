@@ -11,7 +11,6 @@ from pyspark.sql import SparkSession
 from incremental_assets.engine.load import load
 from incremental_assets.engine.settling import TargetSettling
 from incremental_assets.engine.target import TargetTable
-from incremental_assets.engine.target_quarantine import remove_outdated
 from incremental_assets.engine.target_steps import Loaded, TargetSteps
 from incremental_assets.engine.target_table import (
     refuse_filled,
@@ -46,7 +45,7 @@ def load_target(
         refuse_other_snapshot(target, state)
         state.require_key()
         state.require_same_write()
-        remove_outdated(target, state.quarantine_from, log)
+        state.quarantine.remove_outdated(state.outdated, log)
         of_kind = kind or TargetSteps
         steps = of_kind(target, state, ledger, tail, spark, now, log, started)
         done = load(steps)
