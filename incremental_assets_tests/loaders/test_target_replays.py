@@ -159,6 +159,19 @@ def test_a_quarantine_of_an_older_version_is_read_added_to_counted_on_and_tidied
     assert {number for number, _ in judged(place)} == {3}
 
 
+def test_a_row_that_an_older_version_quarantined_stays_where_it_is_not_read_again(
+    place: Place,
+) -> None:
+    load(place, by_timestamp, 1, 15, rules=STRICT)
+    load(place, by_timestamp, 20, rules=STRICT)
+    as_an_older_version_left_it(place.target / "_quarantine")
+    (place.source / "part-0001.parquet").unlink()
+
+    assert by_timestamp(place, place.spark, rules=MILDER).replay().records_loaded == 1
+
+    assert trials(place) == [(15, None, None)]
+
+
 def test_a_value_that_could_not_be_read_is_not_loaded_as_null(place: Place) -> None:
     def target(rules: Any) -> Target:
         return TimestampBasedLoader(place.spark, place.clock).target(
