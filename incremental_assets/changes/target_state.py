@@ -7,21 +7,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from deltalake.exceptions import DeltaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
 from incremental_assets.changes.position import Position, state_of
-from incremental_assets.delta.columns import BATCH, HASH, ORDER, TABLE, is_reserved
+from incremental_assets.delta.columns import HASH, ORDER, is_reserved
 from incremental_assets.delta.delta_table import open_table, version_of
+from incremental_assets.delta.quarantine import OutdatedRows, Quarantine
 from incremental_assets.delta.read import plain_files, read_files
 from incremental_assets.delta.side_table import side_rows, side_table_of
-from incremental_assets.errors import DefinitionError, LakeError
+from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import quoted
 from incremental_assets.ledger.entry import Entry, FileEntry
 from incremental_assets.ledger.table_history import TableHistory
-from incremental_assets.query import query
 from incremental_assets.writes.strategy import WriteStrategy
 
 KEY = "incremental_assets.key"
@@ -74,9 +73,9 @@ class TargetState:
         )
 
     @property
-    def quarantine(self) -> str:
-        """The table of rows that the gate quarantined."""
-        return f"{self.path}/_quarantine"
+    def quarantine(self) -> Quarantine:
+        """The rows that the gate quarantined."""
+        return Quarantine(f"{self.path}/_quarantine", self.name, is_shared=True)
 
     def require_key(self) -> None:
         """Raise DefinitionError where the target is filled by another key."""
@@ -153,11 +152,13 @@ class TargetState:
 
     def quarantine_rows(self, session: SparkSession) -> DataFrame | None:
         """The rows of this load in quarantine that count; None where there are none."""
-        rows = side_rows(session, self.quarantine)
-        if rows is None:
-            return None
-        mine = rows.where(F.col(TABLE) == self.name)
-        return mine.where(F.col(BATCH) >= self.quarantine_from) if self.quarantine_from else mine
+        return self.quarantine.read(session, self.outdated)
+
+    @property
+    def outdated(self) -> Sequence[OutdatedRows]:
+        """The rows in quarantine that no longer count."""
+        before = self.quarantine_from
+        return [OutdatedRows(None, 0, before)] if before else []
 
     @property
     def quarantine_from(self) -> int:
@@ -170,15 +171,7 @@ class TargetState:
 
     def count_in_quarantine(self, reason: str) -> int:
         """How many rows are quarantined with this reason, counted without Spark."""
-        there = open_table(self.quarantine)
-        if there is None or "reasons" not in {f.name for f in there.schema().fields}:
-            return 0
-        try:
-            rows = query(there, f"{BATCH}, {TABLE}, reasons")
-        except (DeltaError, OSError) as error:
-            raise LakeError(f"{self.quarantine} cannot be read: {error}") from error
-        mine = rows.filter((rows[TABLE] == self.name) & (rows[BATCH] >= self.quarantine_from))
-        return int(mine["reasons"].list.contains(reason).sum())
+        return self.quarantine.count(self.outdated, reason)
 
     def without_superseded(
         self, session: SparkSession, rows: DataFrame, low: datetime | None

@@ -1,4 +1,4 @@
-"""The quarantine of a table: the rows that its gate held back, with all their reasons.
+"""The quarantine of a table or of a loader's target: what its gate held back, with all reasons.
 
 Rows are stored as text rather than as VARIANT: so outdated ones can be dropped without a JVM, any
 Delta reader can show them, and a line that is cut in half is no VARIANT.
@@ -6,7 +6,7 @@ Delta reader can show them, and a line that is cut in half is no VARIANT.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
@@ -15,31 +15,23 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.decodable import decodable_stored
+from incremental_assets.delta.columns import BATCH, HASH, REASONS, TABLE
 from incremental_assets.delta.delta_table import open_table
 from incremental_assets.delta.literals import sql_days, sql_text
 from incremental_assets.delta.read import DataFile, data_files, read_version
 from incremental_assets.delta.side_table import (
+    abandon_side_rows,
+    cleanup,
     delete_side_rows,
-    fence_side_table,
     put_side_rows,
     quarantine_name,
 )
-from incremental_assets.delta.stage import discard_batch
 from incremental_assets.errors import LakeError
 from incremental_assets.query import query
 
-COLUMNS = (
-    ("_batch", "long"),
-    ("_day", "date"),
-    ("_landing_day", "date"),
-    ("_file", "string"),
-    ("row", "string"),
-    ("first_seen", "timestamp"),
-    ("tried", "integer"),
-)
-"""The first columns of the table; `reasons` and `details` are arrays of strings."""
-
 IDENTITY = ("_day", "_landing_day", "_file", "row")
+"""What identifies a row of a table of the lake; that of a target is identified by its `_hash`."""
+_LATER = {"first_seen": "timestamp", "tried": "int", "details": "array<string>"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,86 +75,167 @@ class OutdatedRows:
         return self.low <= file.first_batch and file.last_batch < self.high
 
 
-def as_stored(rows: DataFrame, batch: int, now: datetime) -> DataFrame:
-    """The rows that have reasons, with the columns of a quarantine.
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    """The rows in quarantine at a path: those of a table of the lake, or of a load of a target.
 
-    Takes `_day`, `_landing_day`, `_file`, `_line` (the line's JSON, or the line as it landed where
-    it is none), `_reasons` and, if there are any, `_details`: what exactly is unreadable.
+    Rows of a target have no day. Several loads may fill one, and each has the rows with its name:
+    such a quarantine `is_shared`.
     """
-    nothing = F.array().cast("array<string>")
-    return rows.where("size(_reasons) > 0").select(
-        F.lit(batch).cast("long").alias("_batch"),
-        "_day",
-        "_landing_day",
-        "_file",
-        decodable_stored(F.col("_line")).alias("row"),
-        F.lit(now).cast("timestamp_ltz").alias("first_seen"),
-        F.lit(1).alias("tried"),
-        F.col("_reasons").alias("reasons"),
-        (F.col("_details") if "_details" in rows.columns else nothing).alias("details"),
-    )
 
+    path: str
+    table: str
+    is_shared: bool = False
 
-def with_first_seen(rows: DataFrame, known: DataFrame) -> DataFrame:
-    """The rows with `first_seen` and `tried` counted on from the same rows in `known`."""
-    once = known.groupBy(*IDENTITY).agg(
-        F.min("first_seen").alias("_since"), F.max("tried").alias("_times")
-    )
-    same = [F.col(f"a.{name}").eqNullSafe(F.col(f"b.{name}")) for name in IDENTITY]
-    joined = rows.alias("a").join(once.alias("b"), same, "left")
-    return joined.select(
-        "a.*",
-        F.coalesce("_since", "first_seen").alias("_first"),
-        (F.coalesce("_times", F.lit(0)) + F.col("tried")).alias("_tried"),
-    ).select(
-        *(c for c in rows.columns if c not in ("first_seen", "tried")),
-        F.col("_first").alias("first_seen"),
-        F.col("_tried").cast("int").alias("tried"),
-    )
+    def put(
+        self,
+        rows: DataFrame,
+        batch: int,
+        now: datetime,
+        known: DataFrame | None = None,
+        staying: DataFrame | None = None,
+    ) -> None:
+        """Add the rows of a batch that have `_reasons`.
 
+        They have `_file`, `_line` (the line's JSON, or the line as it landed where it is none), if
+        there are any `_details` (what exactly is unreadable), and `_day` and `_landing_day`, or of
+        a target `_hash`. `first_seen` and `tried` are counted on from the same rows in `known`.
+        The rows `staying` are there already: they are put again as they are, under this batch.
+        """
+        number = F.lit(batch).cast("long").alias(BATCH)
+        stored = self._stored(rows, number, now)
+        if known is not None:
+            stored = self._counted_on(stored, known)
+        if staying is not None:
+            stored = stored.unionByName(staying.withColumn(BATCH, number).select(stored.columns))
+        by_day = () if self.is_shared else ("_day",)
+        put_side_rows(stored, self.path, quarantine_name(self.table), batch, (), by_day)
 
-def put(rows: DataFrame, path: str, table: str, batch: int) -> None:
-    """Add a batch's rows, which have the columns of the quarantine."""
-    put_side_rows(rows, path, quarantine_name(table), batch, COLUMNS, ("_day",))
+    def read(
+        self,
+        session: SparkSession,
+        outdated: Iterable[OutdatedRows],
+        days: Collection[date] | None = None,
+    ) -> DataFrame | None:
+        """The rows that count, of some days (None: of all); None where there are none.
 
+        `first_seen`, `tried` and `details` are null in one of an older version.
+        """
+        there = open_table(self.path)
+        if there is None or "reasons" not in {field.name for field in there.schema().fields}:
+            return None
+        if not there.file_uris():
+            return None
 
-def read(
-    session: SparkSession, path: str, days: Collection[date] | None = None
-) -> DataFrame | None:
-    """The rows of some days (None: of all); None where there is no quarantine yet.
+        def of_these_days(file: DataFile) -> bool:
+            return days is None or file.partition["_day"] in days
 
-    `first_seen`, `tried` and `details` are null in one of an older version.
-    """
-    there = open_table(path)
-    if there is None or "reasons" not in {field.name for field in there.schema().fields}:
-        return None
+        rows = read_version(session, self.path, there.version(), of_these_days)
+        missing = {n: F.lit(None).cast(t) for n, t in _LATER.items() if n not in rows.columns}
+        rows = rows.withColumns(missing | {"row": decodable_stored(F.col("row"))})
+        if self.is_shared:
+            rows = rows.where(F.col(TABLE) == F.lit(self.table))
+        if days is not None:
+            rows = rows.where(f"_day IN ({sql_days(days)})")
+        return without_outdated(rows, self.remaining(outdated, there.version()))
 
-    def of_these_days(file: DataFile) -> bool:
-        return days is None or file.partition["_day"] in days
+    def count(self, outdated: Iterable[OutdatedRows], reason: str) -> int:
+        """How many rows that count have a reason, counted without a JVM. Raises LakeError."""
+        has = f"array_has(reasons, {sql_text(reason)})"
+        return self._count(
+            "reasons", " AND ".join([has, *(f"NOT {each.sql}" for each in outdated)])
+        )
 
-    rows = read_version(session, path, there.version(), of_these_days)
-    later = {"first_seen": "timestamp", "tried": "int", "details": "array<string>"}
-    missing = {n: F.lit(None).cast(kind) for n, kind in later.items() if n not in rows.columns}
-    line = {"row": decodable_stored(F.col("row"))}
-    rows = rows.withColumns(missing | line)
-    return rows if days is None else rows.where(f"_day IN ({sql_days(days)})")
+    def remaining(
+        self, outdated: Iterable[OutdatedRows], version: int | None = None
+    ) -> list[OutdatedRows]:
+        """The outdated rows that a file may still hold. Reads only the log."""
+        found = list(outdated)
+        there = open_table(self.path) if found else None
+        if there is None:
+            return []
+        files = data_files(self.path, there.version() if version is None else version)
+        return [each for each in found if any(map(each.may_be_in, files))]
 
+    def drop(self, outdated: Sequence[OutdatedRows]) -> None:
+        """Remove outdated rows. Raises LakeError."""
+        if outdated:
+            rows = " OR ".join(each.sql for each in outdated)
+            delete_side_rows(
+                self.path,
+                self._own(rows),
+                lambda file: not self.is_shared and any(e.covers(file) for e in outdated),
+            )
 
-def fence(path: str, table: str, batch: int) -> None:
-    """Keep an abandoned batch from adding rows. Those it has added do not count."""
-    fence_side_table(path, quarantine_name(table), batch)
+    def remove_outdated(self, outdated: Iterable[OutdatedRows], log: Callable[[str], None]) -> None:
+        """Remove outdated rows that are left.
 
+        No result depends on it: a failure is logged and not raised, and the next load tries again.
+        """
+        with cleanup(f"{self.table}: outdated rows in quarantine", log):
+            self.drop(self.remaining(outdated))
 
-def remaining(
-    path: str, outdated: Iterable[OutdatedRows], version: int | None = None
-) -> list[OutdatedRows]:
-    """The outdated rows that a file of the quarantine may still hold. Reads only its log."""
-    found = list(outdated)
-    there = open_table(path) if found else None
-    if there is None:
-        return []
-    files = data_files(path, there.version() if version is None else version)
-    return [each for each in found if any(map(each.may_be_in, files))]
+    def abandon(self, batch: int) -> None:
+        """Remove the rows of an abandoned batch, and keep it from adding any."""
+        own = {TABLE: self.table} if self.is_shared else None
+        abandon_side_rows(self.path, quarantine_name(self.table), batch, own)
+
+    def expire(self, before: datetime) -> None:
+        """Drop the rows that were first seen before a moment."""
+        delete_side_rows(self.path, self._own(_seen_before(before)))
+
+    def expired(self, before: datetime) -> int:
+        """How many rows were, counted without a JVM. Raises LakeError."""
+        return self._count("first_seen", _seen_before(before))
+
+    def _stored(self, rows: DataFrame, number: Column, now: datetime) -> DataFrame:
+        nothing = F.array().cast("array<string>")
+        of_target = (F.lit(self.table).alias(TABLE), F.col(HASH))
+        return rows.where(f"size({REASONS}) > 0").select(
+            number,
+            *(of_target if self.is_shared else ("_day", "_landing_day")),
+            "_file",
+            decodable_stored(F.col("_line")).alias("row"),
+            F.lit(now).cast("timestamp_ltz").alias("first_seen"),
+            F.lit(1).alias("tried"),
+            F.col(REASONS).alias("reasons"),
+            (F.col("_details") if "_details" in rows.columns else nothing).alias("details"),
+        )
+
+    def _counted_on(self, rows: DataFrame, known: DataFrame) -> DataFrame:
+        identity = (HASH,) if self.is_shared else IDENTITY
+        once = known.groupBy(*identity).agg(
+            F.min("first_seen").alias("_since"), F.max("tried").alias("_times")
+        )
+        same = [F.col(f"a.{name}").eqNullSafe(F.col(f"b.{name}")) for name in identity]
+        return (
+            rows.alias("a")
+            .join(once.alias("b"), same, "left")
+            .select("a.*", "_since", "_times")
+            .withColumns(
+                {
+                    "first_seen": F.coalesce("_since", "first_seen"),
+                    "tried": (F.coalesce("_times", F.lit(0)) + F.col("tried")).cast("int"),
+                }
+            )
+            .select(rows.columns)
+        )
+
+    def _own(self, condition: str) -> str:
+        """The condition, for delta-rs, on rows of this table or load."""
+        mine = f" AND {TABLE} = {sql_text(self.table)}" if self.is_shared else ""
+        return f"({condition}){mine}"
+
+    def _count(self, column: str, condition: str) -> int:
+        """How many rows meet a condition on a column, which may be missing in an older version."""
+        there = open_table(self.path)
+        if there is None or column not in {field.name for field in there.schema().fields}:
+            return 0
+        try:
+            found = query(there, f"count(*) FILTER (WHERE {self._own(condition)})")
+            return int(found.item())
+        except (DeltaError, OSError) as error:
+            raise LakeError(f"{self.path} cannot be read: {error}") from error
 
 
 def without_outdated(rows: DataFrame, outdated: Sequence[OutdatedRows]) -> DataFrame:
@@ -170,36 +243,6 @@ def without_outdated(rows: DataFrame, outdated: Sequence[OutdatedRows]) -> DataF
     for each in outdated:
         rows = rows.where(~F.coalesce(each.column, F.lit(False)))
     return rows
-
-
-def drop(path: str, outdated: Sequence[OutdatedRows]) -> None:
-    """Remove outdated rows. Raises LakeError."""
-    if outdated:
-        predicate = " OR ".join(each.sql for each in outdated)
-        delete_side_rows(path, predicate, lambda file: any(e.covers(file) for e in outdated))
-
-
-def discard(path: str, table: str, batch: int) -> None:
-    """Remove what a fenced batch had staged for the quarantine."""
-    if open_table(path) is not None:
-        discard_batch(path, quarantine_name(table), batch)
-
-
-def expire(path: str, before: datetime) -> None:
-    """Drop the rows that were first seen before a moment."""
-    if open_table(path) is not None:
-        delete_side_rows(path, _seen_before(before))
-
-
-def expired(path: str, before: datetime) -> int:
-    """How many rows were first seen before a moment, counted without a JVM. Raises LakeError."""
-    there = open_table(path)
-    if there is None or "first_seen" not in {field.name for field in there.schema().fields}:
-        return 0
-    try:
-        return int(query(there, f"count(*) FILTER (WHERE {_seen_before(before)})").item())
-    except (DeltaError, OSError) as error:
-        raise LakeError(f"{path} cannot be read: {error}") from error
 
 
 def _seen_before(moment: datetime) -> str:

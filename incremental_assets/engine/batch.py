@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from incremental_assets.delta.delta_log import Commit, find_commit, partition_day
 from incremental_assets.delta.delta_table import bytes_of, columns_of
+from incremental_assets.delta.quarantine import Quarantine
 from incremental_assets.delta.stage import folder_of
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.errors import ConflictError, IncrementalAssetsError
@@ -24,7 +25,7 @@ from incremental_assets.ledger.hold_reason import hold_reason
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import Work
 from incremental_assets.quality.gate import Counted
-from incremental_assets.quality.judge import RuleResult
+from incremental_assets.quality.judge import RuleResult, failing
 from incremental_assets.settings import Settings
 from incremental_assets.spark.load_session import Size, size_of
 from incremental_assets.table import AsOf, Table
@@ -76,9 +77,9 @@ class Batch:
         return folder_of(self.table.name, self.number)
 
     @property
-    def quarantine_path(self) -> str:
-        """The path of the rows that the table's gate quarantined."""
-        return quarantine_path(self.settings, self.table)
+    def quarantine(self) -> Quarantine:
+        """The rows that the table's gate quarantined."""
+        return quarantine_of(self.settings, self.table)
 
     @cached_property
     def columns(self) -> Sequence[str]:
@@ -151,9 +152,10 @@ class Outcome:
         return [entry.day for entry in self.entries if entry.state == "committed"]
 
 
-def quarantine_path(settings: Settings, table: Table) -> str:
-    """The path of the rows that a table's gate quarantined."""
-    return f"{settings.lake}/quarantine/{table.name.replace('/', '_')}"
+def quarantine_of(settings: Settings, table: Table) -> Quarantine:
+    """The rows that a table's gate quarantined."""
+    path = f"{settings.lake}/quarantine/{table.name.replace('/', '_')}"
+    return Quarantine(path, table.name)
 
 
 class BatchKind(ABC, Generic[C]):
@@ -204,7 +206,7 @@ class BatchKind(ABC, Generic[C]):
 
 def verdict(results: Sequence[RuleResult]) -> dict[str, Any]:
     """The fields `state` and `held_by` of a day's entry, by the results of the rules."""
-    failed = {r.rule: r.found for r in results if r.severity == "fail" and not r.passed}
+    failed = {r.rule: r.found for r in failing(results)}
     return {"state": "held" if failed else "committed", "held_by": hold_reason(failed)}
 
 

@@ -1,4 +1,4 @@
-"""Outdated rows in quarantine, by the ledger; and removing them.
+"""Outdated rows in the quarantine of a table, by the ledger.
 
 A row counts until a later batch judges its window again, or a manual decision drops it; those of an
 abandoned batch never do. Outdated rows are removed after that is recorded, and no result depends on
@@ -7,14 +7,12 @@ the removal: readers of the quarantine leave them out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from datetime import date
 
 from pyspark.sql import DataFrame, SparkSession
 
-from incremental_assets.delta import quarantine
 from incremental_assets.delta.quarantine import OutdatedRows
-from incremental_assets.delta.side_table import cleanup
 from incremental_assets.engine.batch import Batch
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.table_history import TableHistory
@@ -64,24 +62,5 @@ def in_quarantine(
     session: SparkSession, batch: Batch, days: Collection[date] | None = None
 ) -> DataFrame | None:
     """The rows of the batch's table that count, of some days; None where there never were any."""
-    path = batch.quarantine_path
-    rows = quarantine.read(session, path, days)
-    if rows is None:
-        return None
-    outdated = outdated_rows(outcomes_of(batch.view.table(batch.table.name), days), days)
-    return quarantine.without_outdated(rows, quarantine.remaining(path, outdated))
-
-
-def remove_outdated(
-    path: str,
-    name: str,
-    outcomes: Iterable[Entry],
-    days: Collection[date],
-    log: Callable[[str], None],
-) -> None:
-    """Remove the outdated rows of these days.
-
-    A failure is logged and not raised; the next load of the day and `maintain` try again.
-    """
-    with cleanup(f"{name}: outdated rows in quarantine", log):
-        quarantine.drop(path, quarantine.remaining(path, outdated_rows(outcomes, days)))
+    outcomes = outcomes_of(batch.view.table(batch.table.name), days)
+    return batch.quarantine.read(session, outdated_rows(outcomes, days), days)

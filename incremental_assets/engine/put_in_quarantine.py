@@ -1,20 +1,25 @@
-"""Putting rows of a batch into quarantine, and which rows there it judges again."""
+"""Putting bad rows of a batch into quarantine, and which rows there it judges again."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import date
+from datetime import date, datetime
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from incremental_assets.delta import quarantine
+from incremental_assets.changes.detector import NewRows
+from incremental_assets.changes.source_rows import unseen
+from incremental_assets.changes.target_state import TargetState
+from incremental_assets.delta.columns import HASH
 from incremental_assets.engine.batch import Batch
 from incremental_assets.engine.outdated import in_quarantine
+from incremental_assets.frames import quoted
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.quality.details import with_details
+from incremental_assets.quality.reasons import is_good
 
 
 def put_in_quarantine(
@@ -23,21 +28,57 @@ def put_in_quarantine(
     """Put the rows that have reasons into quarantine.
 
     The rows that were in quarantine for the same windows are dropped once the batch has its
-    outcome. A row that is quarantined again keeps its `first_seen`.
+    outcome.
     """
-    schema = batch.table.schema
-    if schema is not None:
-        rows = with_details(rows.where("size(_reasons) > 0"), schema)
-    stored = quarantine.as_stored(rows, batch.number, batch.now)
     again = first_reevaluated(batch.view.table(batch.table.name), entries)
     known = in_quarantine(session, batch, set(again)) if again else None
     if known is not None:
         windows = [
             (F.col("_day") == F.lit(day)) & (F.col("_batch") >= low) for day, low in again.items()
         ]
-        seen_before = known.where(reduce(Column.__or__, windows))
-        stored = quarantine.with_first_seen(stored, seen_before)
-    quarantine.put(stored, batch.quarantine_path, batch.table.name, batch.number)
+        known = known.where(reduce(Column.__or__, windows))
+    put_of_days(batch, rows, known)
+
+
+def put_of_days(
+    batch: Batch, rows: DataFrame, known: DataFrame | None, staying: DataFrame | None = None
+) -> None:
+    """Put the rows of a table that have reasons there, and again those that stay.
+
+    Rows that are among those `known` keep their `first_seen`.
+    """
+    bad = rows.where(~is_good())
+    if batch.table.schema is not None:
+        bad = with_details(bad, batch.table.schema)
+    batch.quarantine.put(bad, batch.number, batch.now, known, staying)
+
+
+def put_of_target(
+    state: TargetState,
+    new: NewRows,
+    batch: int,
+    now: datetime,
+    leaving: Sequence[DataFrame] | None,
+) -> None:
+    """Put the bad rows of a target there; where some leave it, again those that stay."""
+    # Of an event that has no row, the event as it came.
+    given = ("_line",) if "_line" in new.rows.columns else ()
+    line = F.coalesce("_raw", *given, F.to_json(F.struct(*map(quoted, new.own))))
+    bad = new.rows.where(~is_good()).withColumn("_line", line)
+    known = state.quarantine_rows(new.rows.sparkSession) if leaving is not None else None
+    staying = None
+    if known is not None and leaving is not None:
+        staying = unseen(known, [*leaving, bad])
+    state.quarantine.put(bad, batch, now, known, staying)
+
+
+def does_leave(state: TargetState, session: SparkSession, leaving: Sequence[DataFrame]) -> bool:
+    """Whether a row in the quarantine of a target is among those that leave it, by `_hash`."""
+    there = state.quarantine_rows(session) if leaving else None
+    if there is None:
+        return False
+    hashes = reduce(lambda some, more: some.union(more), (rows.select(HASH) for rows in leaving))
+    return not there.join(hashes, HASH, "left_semi").isEmpty()
 
 
 def first_reevaluated(history: TableHistory, entries: Sequence[Entry]) -> Mapping[date, int]:

@@ -9,30 +9,27 @@ from datetime import date
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from incremental_assets.delta import quarantine
 from incremental_assets.delta.quarantine import IDENTITY
 from incremental_assets.delta.stage import Staged
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.engine.batch import Batch, DayBatch, Outcome
 from incremental_assets.engine.outdated import in_quarantine
+from incremental_assets.engine.put_in_quarantine import put_of_days
 from incremental_assets.engine.silver import (
     counted_rows,
     fit_columns,
     with_changes,
 )
 from incremental_assets.engine.table_write import stage_good
-from incremental_assets.engine.typed import Typed, contract_of, replayed_rows, typed
-from incremental_assets.errors import GateError
+from incremental_assets.engine.typed import Typed, replayed_rows, typed
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import Entry
-from incremental_assets.quality.details import with_details
 from incremental_assets.quality.gate import (
     APART,
     Counted,
     DayGate,
-    watched_rules,
 )
-from incremental_assets.quality.judge import RuleResult, not_named, row_result
+from incremental_assets.quality.judge import RuleResult, judge_rows, not_named, require_passed
 
 REPLAYED = "replayed"
 
@@ -78,7 +75,7 @@ class ReplayBatch(DayBatch[tuple[_Tried, ...]]):
             return Outcome([replace(claim, state="committed") for claim in batch.claims], {})
         (here,) = read
         counted = counted_rows(batch, here.read)
-        _refuse(batch, counted)
+        require_passed(batch.table.name, _results(batch, counted))
         before = _counts(here.tried, here.rest)
         entries = [
             _entry(claim, counted.days.get(claim.day), before.get(claim.day, _QuarantinedBefore()))
@@ -91,7 +88,7 @@ class ReplayBatch(DayBatch[tuple[_Tried, ...]]):
         self, batch: Batch, frames: Frames, read: tuple[_Tried, ...], outcome: Outcome
     ) -> None:
         for here in read:
-            _put(batch, here.read.rows, here.tried, here.rest)
+            put_of_days(batch, here.read.rows, here.tried, here.rest)
 
     def stage(
         self, batch: Batch, frames: Frames, read: tuple[_Tried, ...], outcome: Outcome
@@ -125,27 +122,13 @@ def _matching(quarantined: DataFrame, found: DataFrame, how: str) -> DataFrame:
     return quarantined.alias("a").join(found.alias("b"), same, how).select("a.*")
 
 
-def _refuse(batch: Batch, counted: Counted) -> None:
-    """Raise GateError where a rule on rows would hold their days."""
-    failed = []
-    for rule in watched_rules(batch.table.rules):
-        for day, gate in counted.days.items():
-            result = row_result(rule, counted.broken.get((day, rule.name), 0), gate.rows)
-            if rule.severity == "fail" and not result.passed:
-                failed.append(f"{day}: {rule.name}: {result.found}")
-    if failed:
-        raise GateError(
-            f"{batch.table.name}: the replay is held back by {'; '.join(failed)}. Nothing left "
-            "quarantine; repair the rows or the rule, or replay other days."
-        )
-
-
-def _put(batch: Batch, rows: DataFrame, tried: DataFrame, rest: DataFrame) -> None:
-    """Put the rows that stay in quarantine there again, under the batch's number."""
-    bad = with_details(rows.where("size(_reasons) > 0"), contract_of(batch.table))
-    bad = quarantine.with_first_seen(quarantine.as_stored(bad, batch.number, batch.now), tried)
-    stays = rest.withColumn("_batch", F.lit(batch.number).cast("long")).select(*bad.columns)
-    quarantine.put(bad.unionByName(stays), batch.quarantine_path, batch.table.name, batch.number)
+def _results(batch: Batch, counted: Counted) -> list[RuleResult]:
+    """What the rules on rows found, which would hold their days; shares mean nothing here."""
+    return [
+        replace(result, rule=f"{day}: {result.rule}")
+        for day, gate in counted.days.items()
+        for result in judge_rows(gate, batch.table.rules, counted)
+    ]
 
 
 def _counts(tried: DataFrame, rest: DataFrame) -> Mapping[date, _QuarantinedBefore]:

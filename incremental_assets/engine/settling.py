@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 
-from incremental_assets.delta import quarantine
 from incremental_assets.delta.columns import TABLE
 from incremental_assets.delta.delta_log import Commit, find_commit, last_transaction, put_fence
 from incremental_assets.delta.delta_table import open_table
 from incremental_assets.delta.literals import sql_days
+from incremental_assets.delta.quarantine import Quarantine
 from incremental_assets.delta.side_table import (
     CONFLICTS,
     SIDE_ROWS,
@@ -25,8 +25,8 @@ from incremental_assets.delta.side_table import (
     side_table_of,
 )
 from incremental_assets.delta.stage import discard_batch
-from incremental_assets.engine.batch import BatchKind, quarantine_path
-from incremental_assets.engine.outdated import outcomes_of, remove_outdated
+from incremental_assets.engine.batch import BatchKind, quarantine_of
+from incremental_assets.engine.outdated import outcomes_of, outdated_rows
 from incremental_assets.engine.target import TargetTable
 from incremental_assets.ledger.consistency import LogState, require_own_commit
 from incremental_assets.ledger.entry import Entry, Touched
@@ -45,6 +45,7 @@ class Settling(ABC):
 
     name: str
     path: str
+    quarantine: Quarantine
     log: Callable[[str], None]
 
     @property
@@ -59,9 +60,9 @@ class Settling(ABC):
     def committed(self, claims: Sequence[Entry], commit: Commit) -> Sequence[Entry]:
         """The outcome of a batch that was published, from its commit."""
 
-    @abstractmethod
     def roll_back(self, batch: int) -> None:
-        """Take back what a fenced batch wrote, other than its side rows and staged files."""
+        """Take back what a fenced batch wrote, other than to the side table and staged files."""
+        self.quarantine.abandon(batch)
 
     def abandoned(self, claim: Entry) -> Entry:
         """The outcome of an abandoned claim."""
@@ -113,7 +114,8 @@ class TableSettling(Settling):
         cls, settings: Settings, table: Table, kind: BatchKind[Any], log: Callable[[str], None]
     ) -> TableSettling:
         """The settling of a table."""
-        return cls(table.name, f"{settings.lake}/{table.name}", log, settings, table, kind)
+        path, quarantine = f"{settings.lake}/{table.name}", quarantine_of(settings, table)
+        return cls(table.name, path, quarantine, log, settings, table, kind)
 
     @property
     def remedy(self) -> str:
@@ -135,18 +137,11 @@ class TableSettling(Settling):
         supersede(self.settings, self.table, entries)
         return entries
 
-    def roll_back(self, batch: int) -> None:
-        path = quarantine_path(self.settings, self.table)
-        quarantine.fence(path, self.name, batch)
-        with cleanup(f"{self.name}: files that batch {batch} had staged", self.log):
-            quarantine.discard(path, self.name, batch)
-
     def remove_outdated(self, view: LedgerView) -> None:
         """Remove the rows in quarantine that are outdated by the recorded outcomes."""
-        path = quarantine_path(self.settings, self.table)
         if self.settled:
             outcomes = outcomes_of(view.table(self.name), self.settled)
-            remove_outdated(path, self.name, outcomes, self.settled, self.log)
+            self.quarantine.remove_outdated(outdated_rows(outcomes, self.settled), self.log)
 
 
 @dataclass(frozen=True)
@@ -158,7 +153,7 @@ class TargetSettling(Settling):
     @classmethod
     def of(cls, target: TargetTable, log: Callable[[str], None]) -> TargetSettling:
         """The settling of a target."""
-        return cls(target.name, target.path, log, target)
+        return cls(target.name, target.path, target.state.quarantine, log, target)
 
     @property
     def remedy(self) -> str:
@@ -196,9 +191,8 @@ class TargetSettling(Settling):
         ]
 
     def roll_back(self, batch: int) -> None:
-        target, own = self.target, {TABLE: self.name}
-        abandon_side_rows(target.state.quarantine, target.quarantine_name, batch, own)
-        target.changes.roll_back(target.name, target.snapshot, batch)
+        super().roll_back(batch)
+        self.target.changes.roll_back(self.name, self.target.snapshot, batch)
 
 
 def supersede(settings: Settings, table: Table, entries: Sequence[Entry]) -> None:

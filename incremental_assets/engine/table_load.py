@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 from pyspark.sql import SparkSession
 
-from incremental_assets.delta import quarantine
 from incremental_assets.delta.delta_table import ensure_table, version_of
 from incremental_assets.delta.publish import publish
 from incremental_assets.delta.side_table import cleanup
@@ -20,7 +19,7 @@ from incremental_assets.engine.batch import Batch, BatchKind, Outcome
 from incremental_assets.engine.kinds import detector_of
 from incremental_assets.engine.load import Steps
 from incremental_assets.engine.lookups import affected_days, looked_up_versions
-from incremental_assets.engine.outdated import outcomes_of, remove_outdated
+from incremental_assets.engine.outdated import outcomes_of, outdated_rows
 from incremental_assets.engine.settling import supersede
 from incremental_assets.errors import ConflictError, IncrementalAssetsError, LakeError
 from incremental_assets.frames import Frames
@@ -206,11 +205,10 @@ class TableSteps(Steps[Any, Outcome, Outcome]):
     def _tidy(self, entries: Sequence[Entry]) -> None:
         """Remove the outdated rows from quarantine; the load is done even if that fails."""
         batch, log = self.batch, self._lake.log
-        name, path = batch.table.name, batch.quarantine_path
-        days = {entry.day for entry in entries}
+        name, days = batch.table.name, {entry.day for entry in entries}
         outcomes = (*outcomes_of(batch.view.table(name), days), *entries)
-        remove_outdated(path, name, outcomes, days, log)
+        batch.quarantine.remove_outdated(outdated_rows(outcomes, days), log)
         keep = self._lake.settings.quarantine_days
         if keep and any(entry.rows_quarantined for entry in entries):
             with cleanup(f"{name}: rows that are in quarantine for too long", log):
-                quarantine.expire(path, batch.now - timedelta(days=keep))
+                batch.quarantine.expire(batch.now - timedelta(days=keep))

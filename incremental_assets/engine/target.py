@@ -10,7 +10,6 @@ from functools import cached_property
 from incremental_assets.changes.detector import Detector
 from incremental_assets.changes.request import ReadRequest
 from incremental_assets.changes.target_state import TargetState
-from incremental_assets.delta.side_table import quarantine_name
 from incremental_assets.errors import DefinitionError
 from incremental_assets.quality.rule import Rule, needs_lake
 from incremental_assets.sources.source import FixedSource, Source
@@ -114,11 +113,6 @@ class TargetTable:
     def state(self) -> TargetState:
         """The target; nothing of it is read yet."""
         return TargetState(self.name, self.path, self.write, self.key)
-
-    @property
-    def quarantine_name(self) -> str:
-        """The application name of the load in the log of its quarantine."""
-        return quarantine_name(self.name)
 
 
 def request_of(target: TargetTable, state: TargetState, now: datetime) -> ReadRequest:

@@ -11,7 +11,6 @@ from pyspark.sql import SparkSession
 from incremental_assets.engine.load import load
 from incremental_assets.engine.settling import TargetSettling
 from incremental_assets.engine.target import TargetTable
-from incremental_assets.engine.target_quarantine import remove_outdated
 from incremental_assets.engine.target_steps import Loaded, TargetSteps
 from incremental_assets.engine.target_table import loadable_state
 from incremental_assets.ledger.ledger import Ledger
@@ -36,7 +35,7 @@ def load_target(
     with table_lock(target.ledger, target.name, f"a load of {target.name}", log):
         tail = settle(ledger, target.name, TargetSettling.of(target, log), now, log)
         state = loadable_state(target, ledger, tail)
-        remove_outdated(target, state.quarantine_from, log)
+        state.quarantine.remove_outdated(state.outdated, log)
         of_kind = kind or TargetSteps
         steps = of_kind(target, state, ledger, tail, spark, now, log, started)
         done = load(steps)

@@ -70,7 +70,3 @@ class ReplaySteps(TargetSteps):
         """Also rows that were loaded since and are still in quarantine."""
         loaded = self._request.state.loaded(frames.session)
         return [*super()._leaving(frames, read, new), *(rows.select(HASH) for rows in loaded)]
-
-    def _settled(self, frames: Frames, read: SourceWindow, new: NewRows) -> Sequence[DataFrame]:
-        """Also rows that are still bad: they are put there as they are judged today."""
-        return [*self._leaving(frames, read, new), read.rows]

@@ -24,17 +24,11 @@ from incremental_assets.delta.side_table import last_number
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.delta.transaction import Transaction
 from incremental_assets.engine.conformed import conformed
+from incremental_assets.engine.days_read_again import with_rows_of_days
 from incremental_assets.engine.load import Steps
+from incremental_assets.engine.put_in_quarantine import does_leave, put_of_target
 from incremental_assets.engine.target import TargetTable, request_of
 from incremental_assets.engine.target_note import commit_note, touched_days
-from incremental_assets.engine.target_quarantine import (
-    does_leave,
-    in_words,
-    put,
-    remove_outdated,
-    require_passed,
-    with_rows_of_days,
-)
 from incremental_assets.engine.target_table import (
     ensure_columns,
     ensure_key,
@@ -48,7 +42,7 @@ from incremental_assets.ledger.settle import record
 from incremental_assets.ledger.tail import TableTail
 from incremental_assets.quality.examples import examples
 from incremental_assets.quality.gate import Counted, count
-from incremental_assets.quality.judge import RuleResult, judge_target
+from incremental_assets.quality.judge import RuleResult, in_words, judge_target, require_passed
 from incremental_assets.quality.reasons import is_good
 from incremental_assets.settings import user_name
 from incremental_assets.spark.failure import what_failed
@@ -145,7 +139,7 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
         ensure_columns(target, new)
         self._request = replace(self._request, state=self._request.state.with_table())
         ensure_key(target, self._request.state)
-        last = expected or last_number(target.path, target.state.quarantine, target.name)
+        last = expected or last_number(target.path, target.state.quarantine.path, target.name)
         number = last + 1
         entry = Entry(
             table=target.name,
@@ -183,12 +177,12 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
         return self._claim
 
     def quarantine(self, frames: Frames, read: SourceWindow, judged: _Judged) -> None:
-        target, new = self._target, judged.new
+        state, new = self._request.state, judged.new
         for note in judged.notes:
-            self._log(f"{target.name}: {note}")
+            self._log(f"{self._target.name}: {note}")
         if new.quarantined or self._releases:
-            leaving = self._settled(frames, read, new) if self._releases else None
-            put(target, self._request.state, new, self.number(), leaving)
+            leaving = self._leaving(frames, read, new) if self._releases else None
+            put_of_target(state, new, self.number(), self._now, leaving)
 
     def stage(self, frames: Frames, read: SourceWindow, judged: _Judged) -> StagedWrite | None:
         target, new, state = self._target, judged.new, self._request.state
@@ -236,7 +230,8 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
         entry = replace(outcome.entry, seconds=round(seconds, 3))
         record(self._ledger, self._target.name, [entry])
         if self._releases:
-            remove_outdated(self._target, self.number(), self._log)
+            after = replace(self._request.state, last=entry)
+            after.quarantine.remove_outdated(after.outdated, self._log)
         return replace(outcome, entry=entry, seconds=seconds)
 
     def explained(self, error: Exception) -> IncrementalAssetsError:
@@ -269,10 +264,6 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
     def _does_release(self, frames: Frames, read: SourceWindow, new: NewRows) -> bool:
         leaving = self._leaving(frames, read, new)
         return does_leave(self._request.state, frames.session, leaving)
-
-    def _settled(self, frames: Frames, read: SourceWindow, new: NewRows) -> Sequence[DataFrame]:
-        """These, and rows in quarantine that the batch puts there again as it judged them."""
-        return self._leaving(frames, read, new)
 
     def _checks(
         self, read: SourceWindow, counted: Counted, deletes: Column | None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from incremental_assets.delta.delta_table import bytes_of, open_table
 from incremental_assets.delta.side_table import side_table_of
-from incremental_assets.engine.batch import quarantine_path
+from incremental_assets.engine.batch import quarantine_of
 from incremental_assets.engine.snapshot_base import base_path
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
@@ -26,7 +26,7 @@ class LakeDeltaTable:
 def delta_tables(settings: Settings, tables: Sequence[Table]) -> Iterator[LakeDeltaTable]:
     """Of each table its own Delta table, its side tables, and its quarantine."""
     for table in tables:
-        path, quarantined = f"{settings.lake}/{table.name}", quarantine_path(settings, table)
+        path, quarantined = f"{settings.lake}/{table.name}", quarantine_of(settings, table).path
         for each in (path, side_table_of(path), base_path(path)):
             yield LakeDeltaTable(each.removeprefix(f"{settings.lake}/"), each, table)
         name = quarantined.removeprefix(f"{settings.lake}/")

@@ -15,7 +15,7 @@ from datetime import date, datetime, timedelta
 
 from pyspark.sql import SparkSession
 
-from incremental_assets.delta import quarantine, vacuum
+from incremental_assets.delta import vacuum
 from incremental_assets.delta.compact import (
     CompactionGroup,
     commit_compaction,
@@ -26,6 +26,7 @@ from incremental_assets.delta.compact import (
 from incremental_assets.delta.delta_log import checkpoint_of, keep_log_short
 from incremental_assets.delta.delta_table import open_table, version_of
 from incremental_assets.delta.read import DataFile, TableFiles, plain_files
+from incremental_assets.engine.batch import quarantine_of
 from incremental_assets.engine.outdated import outdated_rows
 from incremental_assets.engine.since import version_read
 from incremental_assets.errors import ConflictError, IncrementalAssetsError, LakeError
@@ -139,13 +140,14 @@ class _Maintenance:
     def _drop_outdated(self, target: LakeDeltaTable, result: MaintainedTable) -> MaintainedTable:
         if self.options.dry_run:
             return result
+        quarantine = quarantine_of(self.settings, target.table)
         outcomes = self.ledger.view().table(target.table.name).outcomes
-        left = quarantine.remaining(target.path, outdated_rows(outcomes))
+        left = quarantine.remaining(outdated_rows(outcomes))
         if left:
             with self._lock(target) as mine:
                 if not mine:
                     return _skipped(result, "rows are left in quarantine", target)
-                quarantine.drop(target.path, left)
+                quarantine.drop(left)
         return result
 
     def _expire(self, target: LakeDeltaTable, result: MaintainedTable) -> MaintainedTable:
@@ -153,13 +155,14 @@ class _Maintenance:
         if not days:
             return result
         before = self.now - timedelta(days=days)
-        rows = quarantine.expired(target.path, before)
+        quarantine = quarantine_of(self.settings, target.table)
+        rows = quarantine.expired(before)
         if not rows or self.options.dry_run:
             return replace(result, rows_expired=rows)
         with self._lock(target) as mine:
             if not mine:
                 return _skipped(result, "rows are left in quarantine", target)
-            quarantine.expire(target.path, before)
+            quarantine.expire(before)
         return replace(result, rows_expired=rows)
 
     def _compact(self, target: LakeDeltaTable, result: MaintainedTable) -> MaintainedTable:

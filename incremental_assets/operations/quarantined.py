@@ -10,12 +10,11 @@ import polars as pl
 from deltalake.exceptions import DeltaError
 
 from incremental_assets.days import DayRange
-from incremental_assets.delta import quarantine
 from incremental_assets.delta.delta_table import open_table
 from incremental_assets.delta.legacy_text import is_invalid_utf8, read_decoded
 from incremental_assets.delta.quarantine import OutdatedRows
-from incremental_assets.engine.batch import quarantine_path
-from incremental_assets.engine.outdated import outdated_rows, remove_outdated
+from incremental_assets.engine.batch import quarantine_of
+from incremental_assets.engine.outdated import outdated_rows
 from incremental_assets.errors import DefinitionError, LakeError
 from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.ledger.entry import Entry
@@ -106,7 +105,8 @@ def quarantined_rows(
     are left out, and so are outdated rows. Of fewer `columns`, which `_batch`,
     `_day` and `reasons` are among, only those are read. Raises LakeError.
     """
-    path = quarantine_path(settings, table)
+    quarantine = quarantine_of(settings, table)
+    path = quarantine.path
     there = open_table(path)
     names = [] if there is None else [field.name for field in there.schema().fields]
     if there is None or "reasons" not in names:
@@ -122,7 +122,7 @@ def quarantined_rows(
     rows = rows.with_columns(later).select(list(columns))
     settled = Ledger(ledger_path(settings.lake)).view().table(table.name).outcomes
     rows = rows.filter(pl.col("_batch").is_in({e.batch for e in settled if e.state != "abandoned"}))
-    for outdated in quarantine.remaining(path, outdated_rows(settled)):
+    for outdated in quarantine.remaining(outdated_rows(settled)):
         rows = rows.filter(~_is(outdated))
     if which.days is not None:
         rows = rows.filter(pl.col("_day").is_between(which.days.first, which.days.last))
@@ -176,7 +176,6 @@ def drop(
         ]
         record_decision(lakehouse.ledger, table.name, last, entries, "dropped")
         outcomes = lakehouse.ledger.view().table(table.name).outcomes
-        remove_outdated(
-            quarantine_path(settings, table), table.name, outcomes, counts, lakehouse.log
-        )
+        outdated = outdated_rows(outcomes, counts)
+        quarantine_of(settings, table).remove_outdated(outdated, lakehouse.log)
     return counts

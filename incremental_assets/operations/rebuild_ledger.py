@@ -17,7 +17,7 @@ from incremental_assets.delta.delta_log import put_fence, transaction
 from incremental_assets.delta.delta_table import open_table
 from incremental_assets.delta.side_table import last_number
 from incremental_assets.delta_log_files import DELTA_LOG
-from incremental_assets.engine.batch import quarantine_path
+from incremental_assets.engine.batch import quarantine_of
 from incremental_assets.errors import LakeError, LedgerError
 from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.ledger.entry import Entry, State
@@ -60,7 +60,7 @@ def require_a_lake(lakehouse: Lakehouse) -> None:
     """Raises LakeError where there is no ledger, table or quarantine, readable or not."""
     settings = lakehouse.settings
     tables = (f"{settings.lake}/{table.name}" for table in lakehouse.tables)
-    quarantines = (quarantine_path(settings, table) for table in lakehouse.tables)
+    quarantines = (quarantine_of(settings, table).path for table in lakehouse.tables)
     paths = (lakehouse.ledger.path, *tables, *quarantines)
     if not any(files_below(f"{path}/{DELTA_LOG}") for path in paths):
         raise LakeError(
@@ -133,7 +133,7 @@ def _entries(settings: Settings, table: Table, view: LedgerView, now: datetime) 
     if not last:
         return []
     # Rows in quarantine are outdated once their day is rebuilt, also one never published.
-    quarantined = days_in_quarantine(quarantine_path(settings, table))
+    quarantined = days_in_quarantine(quarantine_of(settings, table).path)
     outdating = [
         _marked(table, last + 1, day, "committed", now, rows)
         for day, rows in sorted(quarantined.items())
@@ -165,7 +165,7 @@ def _last_number(settings: Settings, table: Table, view: LedgerView) -> int:
     be new to them.
     """
     path, name = f"{settings.lake}/{table.name}", table.name
-    logged = last_number(path, quarantine_path(settings, table), name)
+    logged = last_number(path, quarantine_of(settings, table).path, name)
     read = (
         window.high
         for other in view.tables

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from incremental_assets.errors import GateError
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.examples import Examples
 from incremental_assets.quality.fields import MOST_NEW_FIELDS
@@ -40,6 +41,28 @@ class RuleResult:
     rows: int = 0
     broken: int = 0
     examples: tuple[str, ...] = ()
+
+
+def failing(results: Iterable[RuleResult]) -> list[RuleResult]:
+    """The results that hold what was judged."""
+    return [result for result in results if result.severity == "fail" and not result.passed]
+
+
+def require_passed(name: str, results: Iterable[RuleResult]) -> None:
+    """Raise GateError where a rule that holds a load, or a replay, is broken."""
+    failed = failing(results)
+    if failed:
+        raise GateError(
+            f"{name}: held back by {'; '.join(map(in_words, failed))}. Nothing was published, "
+            "nothing left quarantine and no watermark moved; correct the rows or the rule, and try "
+            "again."
+        )
+
+
+def in_words(result: RuleResult) -> str:
+    """What a rule found, with examples."""
+    such = f", such as {'; '.join(result.examples)}" if result.examples else ""
+    return f"{result.rule}: {result.found}{such}"
 
 
 def judge_rows(gate: DayGate, rules: Sequence[Rule], counted: Counted) -> list[RuleResult]:

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from incremental_assets.days import named
 from incremental_assets.delta.delta_table import open_table
-from incremental_assets.engine.batch import quarantine_path
+from incremental_assets.engine.batch import quarantine_of
 from incremental_assets.engine.outdated import outdated_rows
 from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.ledger.table_history import TableHistory
@@ -40,13 +40,13 @@ def quarantine_compared(
         return Compared(), []
     left_out = _dropped(history) | _expired(lakehouse, history)
     selection = replace(selection, except_days=(*selection.except_days, *left_out))
-    again = quarantine_path(scratch.settings, table)
-    there = open_table(again)
+    again = quarantine_of(scratch.settings, table)
+    there = open_table(again.path)
     rebuilt_version = None if there is None else there.version()
     settled = history.unsettled[0].batch - 1 if history.unsettled else history.last_batch
     outdated = outdated_rows(history.outcomes)
-    path = quarantine_path(lakehouse.settings, table)
-    real = quarantine_rows(session, path, version, selection, settled, outdated)
+    own = quarantine_of(lakehouse.settings, table)
+    real = quarantine_rows(session, own, version, selection, settled, outdated)
     rebuilt = quarantine_rows(session, again, rebuilt_version, selection, 2**31)
     notes = (
         [f"quarantine of {named(left_out)} is not compared: rows were dropped, or have expired"]

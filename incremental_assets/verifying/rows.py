@@ -13,7 +13,12 @@ from incremental_assets.days import DayRange, contiguous
 from incremental_assets.decodable import decodable_stored
 from incremental_assets.delta.columns import CHANGED_AT, ORDER, WITHIN
 from incremental_assets.delta.delta_table import open_table
-from incremental_assets.delta.quarantine import IDENTITY, OutdatedRows, remaining, without_outdated
+from incremental_assets.delta.quarantine import (
+    IDENTITY,
+    OutdatedRows,
+    Quarantine,
+    without_outdated,
+)
 from incremental_assets.delta.read import DataFile, read_version
 from incremental_assets.frames import with_is_among
 from incremental_assets.row_hash import payload_hash
@@ -84,7 +89,7 @@ def with_lines(rows: DataFrame) -> DataFrame:
 
 def quarantine_rows(
     session: SparkSession,
-    path: str,
+    quarantine: Quarantine,
     version: int | None,
     selection: RowSelection,
     settled: int,
@@ -94,13 +99,14 @@ def quarantine_rows(
 
     Without those that are `outdated`.
     """
-    there = None if version is None else open_table(path)
+    there = None if version is None else open_table(quarantine.path)
     if there is None or version is None:
         return None
     if "reasons" not in {field.name for field in there.schema().fields}:
         return None
-    rows = table_rows(session, path, version, selection, "_day").where(f"_batch <= {settled}")
-    rows = without_outdated(rows, remaining(path, outdated, version))
+    rows = table_rows(session, quarantine.path, version, selection, "_day")
+    rows = rows.where(f"_batch <= {settled}")
+    rows = without_outdated(rows, quarantine.remaining(outdated, version))
     return rows.withColumns(
         {"reasons": F.array_sort("reasons"), "row": decodable_stored(F.col("row"))}
     )

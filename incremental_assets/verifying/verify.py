@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from incremental_assets.days import DayRange, named
 from incremental_assets.delta.delta_table import bytes_of, open_table, version_of
-from incremental_assets.engine.batch import quarantine_path
+from incremental_assets.engine.batch import quarantine_of
 from incremental_assets.errors import DefinitionError, LakeError
 from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.ledger.ledger import ledger_path
@@ -163,7 +163,7 @@ def _fixed(lakehouse: Lakehouse, table: Table, scope: VerifyScope, view: LedgerV
         for each in (*scope.bronze, table)
         if view.table(each.name).committed
     }
-    quarantine = open_table(quarantine_path(lakehouse.settings, table))
+    quarantine = open_table(quarantine_of(lakehouse.settings, table).path)
     return _Fixed(view, versions, None if quarantine is None else quarantine.version())
 
 

@@ -15,10 +15,8 @@ from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction
 
 from incremental_assets.decodable import landed_bytes
-from incremental_assets.delta import quarantine
 from incremental_assets.delta.legacy_text import read_decoded, rewrite_as_utf8
-from incremental_assets.delta.quarantine import OutdatedRows
-from incremental_assets.delta.side_table import abandon_side_rows
+from incremental_assets.delta.quarantine import OutdatedRows, Quarantine
 from incremental_assets.errors import LakeError
 from incremental_assets.query import query
 
@@ -76,14 +74,14 @@ def kept(path: str) -> list[tuple[int, date, bytes]]:
 FIRST = [(1, DAY, ZIP), (1, DAY, b"bad")]
 SECOND = [(2, DAY, b"text"), (2, DAY, b"worse")]
 LAST = [(2, NEXT, ZIP + b"2")]
-DROPS: dict[str, tuple[Callable[[str], None], list[tuple[int, date, bytes]]]] = {
-    "superseded": (lambda p: quarantine.drop(p, [OutdatedRows(DAY, 1, 2)]), [*SECOND, *LAST]),
-    "abandoned": (lambda p: abandon_side_rows(p, "quarantine", 2), FIRST),
+DROPS: dict[str, tuple[Callable[[Quarantine], None], list[tuple[int, date, bytes]]]] = {
+    "superseded": (lambda q: q.drop([OutdatedRows(DAY, 1, 2)]), [*SECOND, *LAST]),
+    "abandoned": (lambda q: q.abandon(2), FIRST),
     "dropped": (
-        lambda p: quarantine.drop(p, [OutdatedRows(DAY, 0, 9, "line_unreadable")]),
+        lambda q: q.drop([OutdatedRows(DAY, 0, 9, "line_unreadable")]),
         [FIRST[1], SECOND[1], *LAST],
     ),
-    "expired": (lambda p: quarantine.expire(p, datetime(2017, 1, 6, tzinfo=UTC)), []),
+    "expired": (lambda q: q.expire(datetime(2017, 1, 6, tzinfo=UTC)), []),
 }
 
 
@@ -91,7 +89,7 @@ DROPS: dict[str, tuple[Callable[[str], None], list[tuple[int, date, bytes]]]] = 
 def test_rows_are_dropped_and_the_others_stay_byte_for_byte(path: str, how: str) -> None:
     drop, left = DROPS[how]
 
-    drop(path)
+    drop(Quarantine(path, "silver/sales"))
 
     assert kept(path) == sorted(left)
 

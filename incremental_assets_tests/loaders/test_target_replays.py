@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from pyspark.sql import SparkSession
 
 from incremental_assets.errors import DefinitionError
@@ -27,6 +30,7 @@ from incremental_assets.quality.rules import (
     quarantined_share,
     satisfies,
 )
+from incremental_assets.query import query
 from incremental_assets_tests.crashing import attempts_until_one_survives
 from incremental_assets_tests.loaders.conftest import Place
 from incremental_assets_tests.loaders.test_cdc import events
@@ -99,6 +103,75 @@ def test_a_row_that_is_repaired_or_gone_at_the_source_stays_in_quarantine(place:
     assert [(number, len(reasons)) for number, reasons in judged(place)] == [(3, 1)]
 
 
+def trials(place: Place) -> list[Any]:
+    """Of each row in quarantine its id, when it was first seen and how often it was tried."""
+    rows = place.rows("row", "first_seen", "tried", path=place.target / "_quarantine")
+    return sorted((json.loads(row)["id"], since, tried) for row, since, tried in rows)
+
+
+@pytest.mark.parametrize("of", [by_timestamp, by_log])
+def test_only_a_row_that_is_tried_counts_on_and_each_keeps_the_moment_it_was_first_seen(
+    place: Place, of: Of
+) -> None:
+    load(place, of, 20, rules=STRICT)
+    load(place, of, 15, 30, 45, rules=STRICT)
+    seen = place.now
+    (place.source / "part-0001.parquet").unlink()
+
+    for hour in (1, 2):
+        place.now = seen + timedelta(hours=hour)
+        mild = quarantine(satisfies("fine", f"id = {15 + 15 * hour}"))
+        assert of(place, place.spark, rules=mild).replay().records_loaded == 1
+
+    assert trials(place) == [(15, seen, 3), (20, seen, 1)]
+    assert {number for number, _ in judged(place)} == {4}
+
+
+def as_an_older_version_left_it(path: Path) -> None:
+    """The quarantine of a target as it was before it had `first_seen`, `tried` and `details`."""
+    table = DeltaTable(str(path))
+    rows = query(table, "_batch, _table, _hash, _file, row, reasons").to_arrow()
+    last = table.transaction_version("quarantine of orders") or 0
+    shutil.rmtree(path)
+    number = CommitProperties(app_transactions=[Transaction("quarantine of orders", last)])
+    write_deltalake(str(path), rows, commit_properties=number)
+
+
+def test_a_quarantine_of_an_older_version_is_read_added_to_counted_on_and_tidied(
+    place: Place,
+) -> None:
+    load(place, by_timestamp, 1, 15, 20, 300, rules=STRICT)  # one is ahead of the clock
+    as_an_older_version_left_it(place.target / "_quarantine")
+    assert plan(place, by_timestamp, rules=STRICT)[1].startswith("1 row in quarantine")
+
+    place.now += timedelta(minutes=1)
+    added = place.now
+    load(place, by_timestamp, 30, 45, rules=STRICT)
+    old, new = [(15, None, None), (20, None, None)], [(30, added, 1), (45, added, 1)]
+    assert trials(place) == [*old, *new, (300, None, None)]
+    place.now += timedelta(minutes=1)
+    (place.source / "part-0002.parquet").unlink()
+    result = by_timestamp(place, place.spark, rules=MILDER).replay()
+
+    assert (result.records_loaded, result.records_quarantined) == (1, 2)
+    assert place.rows("id") == [(1,), (20,)]
+    assert trials(place) == [(15, place.now, 1), *new, (300, place.now, 1)]
+    assert {number for number, _ in judged(place)} == {3}
+
+
+def test_a_row_that_an_older_version_quarantined_stays_where_it_is_not_read_again(
+    place: Place,
+) -> None:
+    load(place, by_timestamp, 1, 15, rules=STRICT)
+    load(place, by_timestamp, 20, rules=STRICT)
+    as_an_older_version_left_it(place.target / "_quarantine")
+    (place.source / "part-0001.parquet").unlink()
+
+    assert by_timestamp(place, place.spark, rules=MILDER).replay().records_loaded == 1
+
+    assert trials(place) == [(15, None, None)]
+
+
 def test_a_value_that_could_not_be_read_is_not_loaded_as_null(place: Place) -> None:
     def target(rules: Any) -> Target:
         return TimestampBasedLoader(place.spark, place.clock).target(
@@ -125,6 +198,20 @@ def test_a_row_that_a_later_load_takes_leaves_quarantine(place: Place) -> None:
 
     assert place.rows("id") == [(1,), (120,)]
     assert [number for number, _ in judged(place)] == [2, 2]
+
+
+def test_a_row_whose_time_has_come_and_that_is_bad_by_now_is_in_quarantine_once(
+    place: Place,
+) -> None:
+    load(place, by_timestamp, 1, 90, 120)  # two are ahead of the clock
+    seen = place.now
+    place.now += timedelta(hours=2)
+
+    load(place, by_timestamp, rules=quarantine(satisfies("fine", "id <> 90")))
+
+    assert place.rows("id") == [(1,), (120,)]
+    assert place.quarantined() == [["fine"]]
+    assert trials(place) == [(90, seen, 2)]
 
 
 def test_an_old_event_that_passes_is_put_in_its_place(place: Place) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from incremental_assets.delta import quarantine
 from incremental_assets.delta.delta_log import transaction
+from incremental_assets.delta.quarantine import Quarantine
 from incremental_assets.engine import table_load
 from incremental_assets.errors import ConflictError
 from incremental_assets.loaders import SequenceBasedLoader
@@ -102,7 +102,8 @@ def test_giving_up_a_batch_leaves_what_another_load_put_into_the_table(
 def test_late_writer_of_an_abandoned_batch_adds_nothing_to_quarantine(landed: World) -> None:
     landed.load("2017-01-05", "silver/sales")
     place = landed.path("quarantine/silver_sales")
-    quarantine.fence(place, "silver/sales", 7)
+    quarantine = Quarantine(place, "silver/sales")
+    quarantine.abandon(7)
 
     spark = landed.lakehouse._spark()
     late = (
@@ -111,6 +112,6 @@ def test_late_writer_of_an_abandoned_batch_adds_nothing_to_quarantine(landed: Wo
         .selectExpr("_day", "_landing_day", "_file", "row AS _line", "reasons AS _reasons")
     )
     with pytest.raises(ConflictError):
-        quarantine.put(late, place, "silver/sales", 7)
+        quarantine.put(late, 7, landed.lakehouse.now())
 
     assert landed.quarantine() == [("2017-01-05", ("order_id_not_null",))]

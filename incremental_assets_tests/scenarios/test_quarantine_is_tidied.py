@@ -15,6 +15,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from incremental_assets.days import parse_day
 from incremental_assets.delta import side_table
+from incremental_assets.delta.quarantine import Quarantine
 from incremental_assets.maintenance import maintain
 from incremental_assets.operations.quarantined import QuarantineFilter, drop, in_quarantine
 from incremental_assets.verifying.verify import verify
@@ -103,7 +104,7 @@ def after_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def after_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("incremental_assets.engine.table_load.remove_outdated", die)
+    monkeypatch.setattr(Quarantine, "remove_outdated", die)
 
 
 @pytest.mark.parametrize("dies", [after_the_commit, after_the_record])
