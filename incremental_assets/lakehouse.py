@@ -92,12 +92,12 @@ class Lakehouse:
         Days whose gate fails are held and named in the result, not raised. Raises an
         IncrementalAssetsError if the job could not be done; nothing is then half-written.
         """
+        return self._load(table, days, partial(self.plan, table), run_id, "a load")
 
-        def planned(some: Sequence[date], view: LedgerView) -> Plan:
-            now = self.now()
-            return plan_table(table, some, view, self.settings, utc_today(now), now=now)
-
-        return self._load(table, days, planned, run_id, "a load")
+    def plan(self, table: Table, days: Sequence[date], view: LedgerView) -> Plan:
+        """What a load of these days would do now, by a view of the ledger. Changes nothing."""
+        now = self.now()
+        return plan_table(table, days, view, self.settings, utc_today(now), now=now)
 
     def replay(
         self, table: Table, days: Sequence[date], reason: str = "", run_id: str = ""
@@ -125,10 +125,13 @@ class Lakehouse:
         planned = partial(plan_restate, table, why=why, lake=self.settings.lake)
         return self._load(table, days, planned, run_id, "a restatement")
 
-    def in_lake(self, lake: str) -> Lakehouse:
-        """The same tables and sources in another lake, where rows stay in quarantine for ever."""
+    def in_lake(self, lake: str, now: datetime) -> Lakehouse:
+        """The same tables and sources in another lake, where it is always `now`.
+
+        Rows stay in quarantine there for ever.
+        """
         settings = self.settings.replace(lake=lake, quarantine_days=0)
-        return Lakehouse(settings, self.tables, self._spark, self.now, self.log)
+        return Lakehouse(settings, self.tables, self._spark, lambda: now, self.log)
 
     def load_as(
         self,

@@ -21,8 +21,7 @@ from incremental_assets.errors import DefinitionError
 from incremental_assets.loaders.result import LoadResult
 from incremental_assets.locations import location
 from incremental_assets.operations.rewind import Rewound, TargetRewind
-from incremental_assets.verifying.target import verify_target
-from incremental_assets.verifying.verified import Verified
+from incremental_assets.verifying import Verified, verify_target
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date
 
 from incremental_assets.ledger.entry import FileEntry, Kind, Mode, Window
@@ -78,6 +78,11 @@ class Plan:
     def days(self) -> tuple[date, ...]:
         """The days that there is something to do for."""
         return tuple(sorted(day for work in self.work for day in work.days))
+
+    def with_days(self, change: Callable[[DayWork], DayWork]) -> Plan:
+        """The plan with the work of each day as `change` makes it."""
+        works = [replace(w, days={d: change(t) for d, t in w.days.items()}) for w in self.work]
+        return replace(self, work=tuple(works))
 
 
 def file_entries(files: Sequence[SourceFile]) -> tuple[FileEntry, ...]:

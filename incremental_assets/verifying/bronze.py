@@ -1,90 +1,63 @@
-"""Rebuilding bronze from its source, as far as the source still has what was loaded."""
+"""A bronze table, loaded again from its source, as far as that still has what was loaded."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from functools import partial
 
-from incremental_assets.days import DayRange, utc_today
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from incremental_assets.days import utc_today
+from incremental_assets.decodable import decodable_stored
 from incremental_assets.engine.snapshot_diff import is_damaged
 from incremental_assets.errors import DefinitionError
 from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import DayWork, Plan, Work, plan_table
+from incremental_assets.row_hash import payload_hash
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.source_file import SourceFile, with_content_tag
 from incremental_assets.table import Table
-from incremental_assets.verifying.rebuild import without_holds, would_hold
+from incremental_assets.verifying.compare import Matching, compare
+from incremental_assets.verifying.rebuild import Asked, LakeRebuild, Method
+from incremental_assets.verifying.rows import RowSelection
+from incremental_assets.verifying.scope import TableDays, VerifyScope
+from incremental_assets.verifying.verified import Compared
 
-Planned = Callable[[Sequence[date], LedgerView], Plan]
 _NAMED_FILES = 3
+_DAY = "_landing_day"
 
 
-@dataclass(frozen=True)
-class Reload:
-    """What of a bronze table is loaded again, for a comparison.
-
-    `days` are loaded by `planned`, which lets no rule hold one. Days in `left_out` and rows of
-    `files` are not compared. `dated` is whether a row's landing day is the same whenever it is
-    loaded.
-    """
-
-    table: Table
-    days: tuple[date, ...]
-    planned: Planned
-    left_out: Mapping[date, str] = field(default_factory=dict)
-    files: frozenset[str] = frozenset()
-    notes: tuple[str, ...] = ()
-    dated: bool = True
-
-
-def reload_of(
-    lakehouse: Lakehouse, table: Table, view: LedgerView, asked: DayRange | None
-) -> Reload:
-    """What of a bronze table can be loaded again now.
+def bronze_rebuild(asked: Asked) -> LakeRebuild:
+    """The rebuild of what of a bronze table can be loaded again now.
 
     Raises DefinitionError for a source that keeps no earlier state, and SourceError for one that
     cannot be listed.
     """
+    table = asked.table
     if table.feed is not None:
-        found = _of_files(lakehouse, table, table.feed, view, asked)
-    elif table.changes.is_snapshot:
+        return _landed(asked, table.feed)
+    if table.changes.is_snapshot:
         raise DefinitionError(
             f"{table.name} cannot be rebuilt: its source is one snapshot, which keeps nothing of "
             "earlier ones. Land each snapshot in a day folder (LandedFiles) to be able to verify "
             "it; verify the tables that are built on it, which start from what bronze has."
         )
-    else:
-        found = _of_stored(lakehouse, table, view, asked)
-    left_out = dict(found.left_out)
-    for entry in view.table(table.name).unsettled:
-        left_out[entry.day] = f"batch {entry.batch} is being loaded, or its run died"
-    if asked is not None:
-        left_out = {day: why for day, why in left_out.items() if day in asked}
-    return replace(found, left_out=dict(sorted(left_out.items())))
+    return _stored(asked)
 
 
-def reload(scratch: Lakehouse, found: Reload, view: LedgerView) -> list[str]:
-    """Load it into the scratch lake; a note for each rule that would have held a day."""
-    history = view.table(found.table.name)
-    accepted = {entry.day for entry in history.outcomes if entry.state == "accepted"}
-    result = scratch.load_as(found.table, found.days, found.planned, "a verification")
-    return would_hold(result, found.table, accepted)
-
-
-def _of_files(
-    lakehouse: Lakehouse, table: Table, feed: LandedFiles, view: LedgerView, asked: DayRange | None
-) -> Reload:
+def _landed(asked: Asked, feed: LandedFiles) -> LakeRebuild:
     """Files in day folders: those that are as they were when they were loaded."""
-    history, landing = view.table(table.name), lakehouse.settings.landing
-    snapshots = table.changes.is_snapshot
+    table, history, landing = asked.table, asked.history, asked.lakehouse.settings.landing
+    snapshots, span = table.changes.is_snapshot, asked.days
     days = [
         day
         for day in sorted(history.last_committed)
-        if asked is None or day in asked or (snapshots and day <= asked.last)
+        if span is None or day in span or (snapshots and day <= span.last)
     ]
     unchanged: dict[date, tuple[SourceFile, ...]] = {}
     left_out: dict[date, str] = {}
@@ -114,10 +87,10 @@ def _of_files(
             unchanged[day] = same
     if snapshots:
         left_out |= _after_a_missing_snapshot(history, days, left_out)
-    planned = partial(_plan_files, table, unchanged, snapshots)
-    return Reload(
-        table, tuple(unchanged), planned, left_out, frozenset(left_out_files), tuple(notes)
-    )
+    scope = _scope(asked, table, tuple(unchanged), left_out)
+    rows = RowSelection(span, tuple(scope.left_out), files=left_out_files)
+    method = Method(partial(_plan_files, unchanged, snapshots), rows, _DAY, _compared_by_line)
+    return LakeRebuild(asked, scope, method, notes)
 
 
 def _after_a_missing_snapshot(
@@ -138,48 +111,83 @@ def _after_a_missing_snapshot(
 
 
 def _plan_files(
-    table: Table,
     unchanged: Mapping[date, tuple[SourceFile, ...]],
     snapshots: bool,  # noqa: FBT001 - bound by partial
+    scratch: Lakehouse,
+    table: Table,
     days: Sequence[date],
     view: LedgerView,
 ) -> Plan:
     works = {day: DayWork(day, f"{len(unchanged[day])} files", (), unchanged[day]) for day in days}
     each = [{day: work} for day, work in works.items()] if snapshots else [works]
-    return without_holds(Plan(tuple(Work("append", "advance", some) for some in each)), table)
+    return Plan(tuple(Work("append", "advance", some) for some in each))
 
 
-def _of_stored(
-    lakehouse: Lakehouse, table: Table, view: LedgerView, asked: DayRange | None
-) -> Reload:
+def _compared_by_line(real: DataFrame, rebuilt: DataFrame) -> Compared:
+    by = Matching(_DAY, (), [name for name in real.columns if name != "_batch"], ("_file",))
+    return compare(_decodable(real), _decodable(rebuilt), by)
+
+
+def _stored(asked: Asked) -> LakeRebuild:
     """A stored table or log: the days that did not change since they were loaded."""
-    history, moment = view.table(table.name), lakehouse.now()
-    today = utc_today(moment)
+    table, history, today = asked.table, asked.history, utc_today(asked.now)
     dated = table.landing_column is not None
     loaded = sorted(history.last_committed)
-    ask_for = loaded if dated else [today]
-    now = plan_table(table, ask_for, view, lakehouse.settings, today, now=moment)
-    changed = {day: f"stale: {todo.why}" for w in now.work for day, todo in w.days.items()}
+    ask_for, settings = loaded if dated else [today], asked.lakehouse.settings
+    plan = plan_table(table, ask_for, asked.view, settings, today, now=asked.now)
+    changed = {day: f"stale: {todo.why}" for w in plan.work for day, todo in w.days.items()}
     if not dated and changed:
         changed = dict.fromkeys(loaded, changed[today])
     left_out = {d: f"held since batch {e.batch}: {e.held_by}" for d, e in history.held.items()}
     left_out |= changed
     if dated:
-        days = [d for d in loaded if d not in left_out and (asked is None or d in asked)]
+        days = [d for d in loaded if d not in left_out and (asked.days is None or d in asked.days)]
     else:
         days = [] if left_out else [today]
     # Later loads have already passed a gap that a load waited for.
     again = replace(table, changes=table.changes.passing_gaps())
-    planned = partial(_plan_stored, lakehouse, again)
-    return Reload(again, tuple(days), planned, left_out, dated=dated)
+    scope = _scope(asked, again, tuple(days), left_out)
+    rows = RowSelection(asked.days, tuple(scope.left_out)) if dated else RowSelection()
+    method = Method(Lakehouse.plan, rows, _DAY, partial(_compared_by_hash, dated))
+    return LakeRebuild(asked, scope, method)
 
 
-def _plan_stored(
-    lakehouse: Lakehouse, table: Table, days: Sequence[date], view: LedgerView
-) -> Plan:
-    now = lakehouse.now()
-    plan = plan_table(table, days, view, lakehouse.settings, utc_today(now), now=now)
-    return without_holds(plan, table)
+def _compared_by_hash(
+    dated: bool,  # noqa: FBT001 - bound by partial
+    real: DataFrame,
+    rebuilt: DataFrame,
+) -> Compared:
+    """Rows of a source that may lack old ones; the file may be another now.
+
+    A column that was added makes no difference. Where the day is that of the load, a rebuild has
+    none.
+    """
+    columns, real = ["payload", "_raw"], real.where(f"{_DAY} IS NOT NULL")
+    if dated:
+        columns.append(_DAY)
+    else:
+        rebuilt = rebuilt.withColumn(_DAY, F.lit(None).cast("date"))
+    real, rebuilt = (
+        _decodable(side).withColumn("payload", payload_hash("payload")) for side in (real, rebuilt)
+    )
+    return compare(real, rebuilt, Matching(_DAY, ("_hash",), columns, ("_hash",), forgets=True))
+
+
+def _decodable(rows: DataFrame) -> DataFrame:
+    """With lines as this version stores them, whichever stored them."""
+    return rows.withColumn("_raw", decodable_stored(F.col("_raw")))
+
+
+def _scope(
+    asked: Asked, table: Table, days: tuple[date, ...], left_out: dict[date, str]
+) -> VerifyScope:
+    loading = {
+        entry.day: f"batch {entry.batch} is being loaded, or its run died"
+        for entry in asked.history.unsettled
+    }
+    found = sorted((left_out | loading).items())
+    shown = {day: why for day, why in found if asked.days is None or day in asked.days}
+    return VerifyScope((TableDays(table, days),), left_out=shown)
 
 
 def _files(paths: Sequence[str]) -> str:

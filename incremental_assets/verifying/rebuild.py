@@ -1,106 +1,196 @@
-"""Rebuilding tables in a scratch lake, by the code that loads them."""
+"""A table that is built again for a comparison, and how tables of a lake are, from any upstream."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from datetime import date
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from functools import partial
 
-from incremental_assets.days import named, utc_today
+from pyspark.sql import DataFrame, SparkSession
+
+from incremental_assets.days import DayRange, named
 from incremental_assets.delta.clone import clone
+from incremental_assets.delta.delta_table import bytes_of, open_table, version_of
+from incremental_assets.engine.batch import quarantine_of
 from incremental_assets.errors import LakeError
-from incremental_assets.lakehouse import Lakehouse, TableLoadResult
-from incremental_assets.ledger.entry import Window
+from incremental_assets.lakehouse import Lakehouse
+from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.ledger.view import LedgerView
-from incremental_assets.plan import DayWork, Plan, plan_table
+from incremental_assets.plan import Plan
 from incremental_assets.table import Table
-from incremental_assets.verifying.scope import TableDays
+from incremental_assets.verifying.quarantine import quarantine_compared
+from incremental_assets.verifying.rows import RowSelection, rebuilt_rows, table_rows
+from incremental_assets.verifying.scope import TableDays, VerifyScope
+from incremental_assets.verifying.verified import Compared, Verified
 
 
-def clone_bronze(
-    lakehouse: Lakehouse,
-    scratch: Lakehouse,
-    bronze: Sequence[Table],
-    view: LedgerView,
-    versions: Mapping[str, int],
-) -> None:
-    """Clone bronze at these versions into the scratch lake, with its entries in the ledger."""
-    entries = []
-    for table in bronze:
-        if table.name not in versions:
-            continue
-        name = table.name
-        clone(
-            f"{lakehouse.settings.lake}/{name}", versions[name], f"{scratch.settings.lake}/{name}"
+class Rebuild(ABC):
+    """A table at `path`, as it is `now`, that can be built again.
+
+    `found` is what is known before that: the version that is compared, what is left out, and what
+    is rebuilt, if anything is. `history` is what the ledger knows of the table.
+    """
+
+    found: Verified
+    path: str
+    history: TableHistory
+    now: datetime
+
+    @property
+    def size(self) -> int:
+        """About how many bytes the rebuild takes."""
+        return bytes_of(self.path)
+
+    @abstractmethod
+    def build(self, folder: str) -> tuple[str, Callable[[SparkSession], Verified]]:
+        """Build the table again in a folder; its path there, and what compares the two."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A table of a lake to verify, for some days (None: all), as the ledger knows it `now`."""
+
+    lakehouse: Lakehouse
+    table: Table
+    view: LedgerView
+    days: DayRange | None
+    now: datetime
+
+    @property
+    def history(self) -> TableHistory:
+        """What the ledger knows of the table."""
+        return self.view.table(self.table.name)
+
+
+@dataclass(frozen=True)
+class Method:
+    """How days of tables of a lake are built again, and which rows are compared, by which `day`.
+
+    `plan` plans days in the scratch lake, by the view of its ledger; `compare` compares the table
+    with its rebuild.
+    """
+
+    plan: Callable[[Lakehouse, Table, Sequence[date], LedgerView], Plan]
+    selection: RowSelection
+    day: str
+    compare: Callable[[DataFrame, DataFrame], Compared]
+
+
+class LakeRebuild(Rebuild):
+    """The rebuild of a table of a lake with the tables of its scope, at one version of each."""
+
+    def __init__(
+        self, asked: Asked, scope: VerifyScope, method: Method, notes: Sequence[str] = ()
+    ) -> None:
+        lake, table, view = asked.lakehouse.settings.lake, asked.table, asked.view
+        self.path, self.history, self.now = f"{lake}/{table.name}", asked.history, asked.now
+        self._asked, self._scope, self._method = asked, scope, method
+        self._versions = {
+            each.name: _known_version(f"{lake}/{each.name}", view.table(each.name))
+            for each in (*scope.bronze, table)
+            if view.table(each.name).committed
+        }
+        quarantine = open_table(quarantine_of(asked.lakehouse.settings, table).path)
+        self._quarantine = None if quarantine is None else quarantine.version()
+        parts = scope.parts if scope.days_of(table) else ()
+        self.found = Verified(
+            table.name,
+            self._versions[table.name],
+            self.history.high,
+            left_out=scope.left_out,
+            notes=tuple(notes),
+            rebuilt={part.table.name: len(part.days) for part in parts},
         )
-        # A repaired file needs no restatement where nothing was read yet.
-        entries += [
-            replace(entry, kind="advance", files=())
-            for entry in view.table(name).committed
-            if entry.kind != "rewind"
+
+    @property
+    def size(self) -> int:
+        lake = self._asked.lakehouse.settings.lake
+        return sum(_bytes(lake, part) for part in self._scope.parts)
+
+    def build(self, folder: str) -> tuple[str, Callable[[SparkSession], Verified]]:
+        scratch = self._asked.lakehouse.in_lake(folder, self.now)
+        self._clone_bronze(scratch)
+        notes = [note for part in self._scope.parts for note in self._load_again(scratch, part)]
+        return f"{folder}/{self.found.table}", partial(self._compared, scratch, notes)
+
+    def _clone_bronze(self, scratch: Lakehouse) -> None:
+        """Clone bronze into the scratch lake, with its entries in the ledger."""
+        lake, entries = self._asked.lakehouse.settings.lake, []
+        for name in [each.name for each in self._scope.bronze if each.name in self._versions]:
+            clone(f"{lake}/{name}", self._versions[name], f"{scratch.settings.lake}/{name}")
+            # A repaired file needs no restatement where nothing was read yet.
+            entries += [
+                replace(entry, kind="advance", files=())
+                for entry in self._asked.view.table(name).committed
+                if entry.kind != "rewind"
+            ]
+        scratch.ledger.transact(lambda _: entries)
+
+    def _load_again(self, scratch: Lakehouse, part: TableDays) -> list[str]:
+        """Load the days into the scratch lake; a note for each rule that would have held some.
+
+        No day is held: the rows of such a day are compared like any other's. A day that was
+        accepted needs no note. Raises LakeError if a day was not built all the same.
+        """
+        table, history = part.table, self._asked.view.table(part.table.name)
+        checks, of = table.checks(), len(history.last_committed)
+        what = f"{len(part.days)} of {of} days" if len(part.days) < of else f"all {of} days"
+        scratch.log(f"{self.found.table}: {table.name} is rebuilt, {what}")
+
+        def without_holds(days: Sequence[date], view: LedgerView) -> Plan:
+            plan = self._method.plan(scratch, table, days, view)
+            return plan.with_days(lambda todo: replace(todo, accepted=frozenset(checks)))
+
+        result = scratch.load_as(table, part.days, without_holds, "a verification")
+        if result.failed:
+            day, why = next(iter(result.failed.items()))
+            raise LakeError(f"{table.name} {day} could not be rebuilt: {why.reason}.")
+        accepted = {entry.day for entry in history.outcomes if entry.state == "accepted"}
+        broken: dict[str, list[tuple[date, str]]] = {}
+        for day, done in result.days.items():
+            for name, judged in done.checks.items():
+                blocks = name in checks and checks[name].blocking
+                if not judged.passed and blocks and day not in accepted:
+                    broken.setdefault(name, []).append((day, judged.found))
+        return [
+            f"{table.name}: its rule {name} would hold {named(day for day, _ in found)} if it "
+            f"was built as one batch ({found[0][1].removesuffix(' (accepted)')})"
+            for name, found in broken.items()
         ]
-    scratch.ledger.transact(lambda _: entries)
 
-
-def rebuild(scratch: Lakehouse, part: TableDays, view: LedgerView) -> list[str]:
-    """Build the days of a table; a note for each of its rules that would have held a day.
-
-    No day is held: the rows of such a day are compared like any other's.
-    """
-    table, history = part.table, view.table(part.table.name)
-    accepted = {entry.day for entry in history.outcomes if entry.state == "accepted"}
-
-    def planned(days: Sequence[date], scratch_view: LedgerView) -> Plan:
-        now = scratch.now()
-        plan = plan_table(table, days, scratch_view, scratch.settings, utc_today(now), now=now)
-        return without_holds(plan, table, lambda day: _as_far_as_read(table, day, view))
-
-    result = scratch.load_as(table, part.days, planned, "a verification")
-    return would_hold(result, table, accepted)
-
-
-def without_holds(
-    plan: Plan, table: Table, windows: Callable[[DayWork], DayWork] = lambda day: day
-) -> Plan:
-    """The plan with windows by `windows`, and all rules accepted, so that none holds a day."""
-    names = frozenset(table.checks())
-    works = tuple(
-        replace(
-            work,
-            days={day: replace(windows(todo), accepted=names) for day, todo in work.days.items()},
+    def _compared(
+        self, scratch: Lakehouse, notes: Sequence[str], session: SparkSession
+    ) -> Verified:
+        table, method, found = self._asked.table, self._method, self.found
+        rows, day = method.selection, method.day
+        real = table_rows(session, self.path, found.version, rows, day)
+        rebuilt = rebuilt_rows(session, f"{scratch.settings.lake}/{table.name}", real, rows, day)
+        compared = method.compare(real, rebuilt)
+        quarantine, more = quarantine_compared(
+            session, self._asked.lakehouse, scratch, table, self.history, self._quarantine, rows
         )
-        for work in plan.work
-    )
-    return replace(plan, work=works)
+        notes = (*found.notes, *notes, *more)
+        return replace(found, rows=compared, quarantine=quarantine, notes=notes)
 
 
-def would_hold(result: TableLoadResult, table: Table, accepted: set[date]) -> list[str]:
-    """A note for each rule that would have held days of a rebuild that were not accepted.
+def _bytes(lake: str, part: TableDays) -> int:
+    days = None if part.table.write.recomputes_keys else set(part.days)
+    return bytes_of(f"{lake}/{part.table.name}", days)
 
-    Raises LakeError if a day was not built all the same.
+
+def _known_version(path: str, history: TableHistory) -> int:
+    """The version of a table that holds just what the ledger knew when it was read.
+
+    The newest, unless a batch was published since: what else is committed changes no row.
     """
-    if result.failed:
-        day, why = next(iter(result.failed.items()))
-        raise LakeError(f"{table.name} {day} could not be rebuilt: {why.reason}.")
-    blocking = {name for name, check in table.checks().items() if check.blocking}
-    broken: dict[str, list[tuple[date, str]]] = {}
-    for day, done in result.days.items():
-        for name, found in done.checks.items():
-            if not found.passed and name in blocking and day not in accepted:
-                broken.setdefault(name, []).append((day, found.found))
-    return [
-        f"{table.name}: its rule {name} would hold {named(day for day, _ in found)} if it "
-        f"was built as one batch ({found[0][1].removesuffix(' (accepted)')})"
-        for name, found in broken.items()
-    ]
-
-
-def _as_far_as_read(table: Table, todo: DayWork, view: LedgerView) -> DayWork:
-    """The day with windows of bronze that end at the table's watermark."""
-    if not table.is_typed:
-        return todo
-    history = view.table(table.name)
-    windows = tuple(
-        Window(w.upstream, w.low, history.watermark(w.upstream, todo.day)) for w in todo.windows
-    )
-    return replace(todo, windows=windows)
+    there = open_table(path)
+    if there is None:
+        return version_of(path)  # which raises with what is wrong
+    published = there.transaction_version(history.table) or 0
+    if published <= history.outcomes[-1].batch:
+        version: int = there.version()
+        return version
+    known = (e.target_version for e in history.committed if e.target_version is not None)
+    return max(known, default=0)

@@ -11,7 +11,6 @@ from pyspark.sql import functions as F
 
 from incremental_assets.days import DayRange, contiguous
 from incremental_assets.decodable import decodable_stored
-from incremental_assets.delta.columns import CHANGED_AT, ORDER, WITHIN
 from incremental_assets.delta.delta_table import open_table
 from incremental_assets.delta.quarantine import (
     IDENTITY,
@@ -21,12 +20,8 @@ from incremental_assets.delta.quarantine import (
 )
 from incremental_assets.delta.read import DataFile, read_version
 from incremental_assets.frames import with_is_among
-from incremental_assets.row_hash import payload_hash
-from incremental_assets.table import Table
 from incremental_assets.verifying.compare import Matching
 
-# Of the load's own columns those that define which change of a key is the later one.
-_ORDER_COLUMNS = (ORDER, WITHIN, CHANGED_AT)
 _LEFT_OUT = "_left_out"
 
 
@@ -82,11 +77,6 @@ def rebuilt_rows(
     return table_rows(session, path, rebuilt.version(), selection, day)
 
 
-def with_lines(rows: DataFrame) -> DataFrame:
-    """Rows of bronze with their lines as this version stores them, whichever stored them."""
-    return rows.withColumn("_raw", decodable_stored(F.col("_raw")))
-
-
 def quarantine_rows(
     session: SparkSession,
     quarantine: Quarantine,
@@ -112,47 +102,4 @@ def quarantine_rows(
     )
 
 
-def by_key(table: Table, real: DataFrame, rebuilt: DataFrame) -> Matching:
-    """How the rows of a silver or gold table are matched, and which columns are compared."""
-    names = dict.fromkeys((*real.columns, *rebuilt.columns))
-    columns = [n for n in names if not n.startswith("_") or n in _ORDER_COLUMNS]
-    key = [name for name in _key(table) if name in names]
-    return Matching("dt", key, columns, key)
-
-
-def by_line(real: DataFrame) -> Matching:
-    """How the rows of a bronze table of landed files are matched: by all their columns."""
-    return Matching("_landing_day", (), [n for n in real.columns if n != "_batch"], ("_file",))
-
-
-def by_hash(*, dated: bool) -> Matching:
-    """How those of a stored source are, which may lack old rows; the file may be another now."""
-    days = ("_landing_day",) if dated else ()
-    return Matching(
-        "_landing_day", ("_hash",), (*days, "payload", "_raw"), ("_hash",), forgets=True
-    )
-
-
-def as_hashed(rows: DataFrame, *, dated: bool) -> DataFrame:
-    """Rows of a stored source as they are compared: a column that was added makes no difference.
-
-    Where the day is that of the load, a rebuild has none.
-    """
-    rows = rows.withColumn("payload", payload_hash("payload"))
-    return rows if dated else rows.withColumn("_landing_day", F.lit(None).cast("date"))
-
-
 QUARANTINED = Matching("_day", IDENTITY, ("reasons",), ("_file",))
-
-
-def _key(table: Table) -> tuple[str, ...]:
-    """What no two rows of a table have in common; () where any may be the same."""
-    if not table.key or table.write.appends:
-        return ()
-    if table.write.keeps_versions:
-        return (*table.key, "valid_from")
-    if table.is_typed:
-        return (*table.key, "dt") if table.day is not None else table.key
-    if table.write.recomputes_keys and not table.write.running_columns:
-        return table.key
-    return (*table.key, "dt")

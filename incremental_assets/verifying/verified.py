@@ -58,7 +58,8 @@ class Verified:
     """The result of verifying a table at its Delta `version`, as of its batch `batch`.
 
     `left_out` are the days that were not compared, each with the reason; `notes` is further text;
-    `rebuilt` how many days of which tables were rebuilt. `seconds` is wall time.
+    `rebuilt` how many days of which tables were rebuilt (a loader's target counts as one).
+    `seconds` is wall time.
     """
 
     table: str

@@ -1,44 +1,31 @@
-"""Verifying a table: rebuilding it from bronze in a scratch lake, and comparing row by row."""
+"""Verifying: what was loaded is built again in a scratch folder, and compared row by row."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
 
 from pyspark.sql import SparkSession
 
 from incremental_assets.days import DayRange, named
-from incremental_assets.delta.delta_table import bytes_of, open_table, version_of
-from incremental_assets.engine.batch import quarantine_of
+from incremental_assets.delta.delta_table import bytes_of
+from incremental_assets.engine.target import TargetTable
 from incremental_assets.errors import DefinitionError, LakeError
 from incremental_assets.lakehouse import Lakehouse
-from incremental_assets.ledger.ledger import ledger_path
 from incremental_assets.ledger.table_history import TableHistory
-from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.consistent import require_all_consistent
 from incremental_assets.plurals import counted
 from incremental_assets.spark.failure import SPARK_ERRORS, what_failed
 from incremental_assets.spark.load_session import own_session, size_of
 from incremental_assets.table import Table
-from incremental_assets.verifying.bronze import Reload, reload, reload_of
-from incremental_assets.verifying.compare import compare
-from incremental_assets.verifying.quarantine import quarantine_compared
-from incremental_assets.verifying.rebuild import clone_bronze, rebuild
-from incremental_assets.verifying.rows import (
-    RowSelection,
-    as_hashed,
-    by_hash,
-    by_key,
-    by_line,
-    rebuilt_rows,
-    table_rows,
-    with_lines,
-)
-from incremental_assets.verifying.scope import TableDays, VerifyScope, scope_of
+from incremental_assets.verifying.bronze import bronze_rebuild
+from incremental_assets.verifying.derived import derived_rebuild
+from incremental_assets.verifying.rebuild import Asked, Rebuild
 from incremental_assets.verifying.scratch import FOLDER, scratch_lake, size_text
-from incremental_assets.verifying.verified import Compared, Verified
+from incremental_assets.verifying.target import TargetRebuild
+from incremental_assets.verifying.verified import Verified
 
 _NAMED_DAYS = 5
 
@@ -48,102 +35,73 @@ def verify(
 ) -> Verified:
     """Rebuild a table, and all tables above it, from bronze, and compare it row by row.
 
-    The rebuild is below `scratch` (a path or URI; default in the lake) until it is compared.
-    Nothing of the lake is changed, and loads that go on meanwhile are not waited for: everything
-    is read as it is now. Days that are stale or held are left out. Raises DefinitionError where
-    there is nothing to compare, LedgerError if the ledger and these tables are inconsistent, and
-    LakeError if the comparison failed.
+    Bronze is loaded again from its source. The rebuild is below `scratch` (a path or URI; default
+    in the lake) until it is compared. Nothing of the lake is changed, and loads that go on
+    meanwhile are not waited for: everything is read as it is now. Days that are stale or held are
+    left out. Raises DefinitionError where there is nothing to compare, LedgerError if the ledger
+    and these tables are inconsistent, and LakeError if the comparison failed.
     """
     started = time.monotonic()
     require_all_consistent(lakehouse.ledger, lakehouse.settings, _made_of(table))
-    view = _view(lakehouse)
-    history = view.table(table.name)
-    _require_loaded(table, history, days)
-    of = _of_bronze if table.layer == "bronze" else _of_derived
-    found = of(lakehouse, table, view, days, scratch or f"{lakehouse.settings.lake}/{FOLDER}")
-    return replace(found, seconds=round(time.monotonic() - started, 3))
+    view = lakehouse.ledger.view_if_any()
+    _require_loaded(table, view.table(table.name), days)
+    of = bronze_rebuild if table.layer == "bronze" else derived_rebuild
+    rebuild = of(Asked(lakehouse, table, view, days, lakehouse.now()))
+    below = scratch or f"{lakehouse.settings.lake}/{FOLDER}"
+    return _verified(rebuild, below, lakehouse.spark, lakehouse.log, started)
 
 
-def _of_derived(
-    lakehouse: Lakehouse, table: Table, view: LedgerView, days: DayRange | None, scratch_path: str
+def verify_target(
+    target: TargetTable,
+    spark: SparkSession,
+    now: datetime,
+    log: Callable[[str], None],
+    scratch: str = "",
 ) -> Verified:
-    """A silver or gold table: it and all tables between it and bronze are rebuilt."""
-    scope = scope_of(table, lakehouse.tables, view, days)
-    fixed = _fixed(lakehouse, table, scope, view)
-    history = view.table(table.name)
-    found = Verified(table.name, fixed.versions[table.name], history.high, left_out=scope.left_out)
-    if not scope.days_of(table):
-        return found
-    _log_scope(lakehouse, table, scope, view)
-    size = sum(_bytes(lakehouse, part) for part in scope.parts)
-    lakehouse.log(f"{table.name}: the rebuild takes about {size_text(size)} below {scratch_path}")
-    with scratch_lake(scratch_path, lakehouse.now(), size, lakehouse.log) as folder:
-        return _compared(lakehouse, lakehouse.in_lake(folder), table, scope, fixed, found, days)
+    """Build a loader's target again from its source, below `scratch`, and compare the two.
+
+    Nothing of the target is changed. It is built by the rules of today, and in one load. Raises
+    DefinitionError where there is nothing that could be compared, SourceError where the source has
+    lost what that needs, and LakeError if it could not be done.
+    """
+    started = time.monotonic()
+    rebuild = TargetRebuild(target, spark, now)
+    below = scratch or f"{target.path}/{FOLDER}"
+    return _verified(rebuild, below, lambda: spark, log, started)
 
 
-def _of_bronze(
-    lakehouse: Lakehouse, table: Table, view: LedgerView, days: DayRange | None, scratch_path: str
+def _verified(
+    rebuild: Rebuild,
+    below: str,
+    spark: Callable[[], SparkSession],
+    log: Callable[[str], None],
+    started: float,
 ) -> Verified:
-    """A bronze table: what its source still has is loaded again."""
-    what, history = reload_of(lakehouse, table, view, days), view.table(table.name)
-    path = f"{lakehouse.settings.lake}/{table.name}"
-    version = _version(path, history)
-    found = Verified(table.name, version, history.high, left_out=what.left_out, notes=what.notes)
-    if not what.days:
-        return found
-    size = bytes_of(path)
-    lakehouse.log(
-        f"{table.name}: loading {counted(len(what.days), 'day')} from the source takes about "
-        f"{size_text(size)} below {scratch_path}"
-    )
-    with scratch_lake(scratch_path, lakehouse.now(), size, lakehouse.log) as folder:
-        scratch = lakehouse.in_lake(folder)
-        notes = reload(scratch, what, view)
-        lakehouse.log(f"{table.name}: version {version} is compared with the rebuild")
-        with _comparing(lakehouse, table, [path, f"{folder}/{table.name}"]) as session:
-            rows = _lines_compared(session, what, (path, version), f"{folder}/{table.name}", days)
-    if rows.not_judged:
-        notes.append(f"not compared: {counted(rows.not_judged, 'row')} no longer at the source")
-    notes = [*found.notes, *notes, *_makers(history, rows)]
-    return replace(found, rows=rows, notes=tuple(notes), rebuilt={table.name: len(what.days)})
-
-
-def _lines_compared(
-    session: SparkSession, what: Reload, at: tuple[str, int], again: str, days: DayRange | None
-) -> Compared:
-    """Bronze at a path and version against what was loaded again."""
-    day = "_landing_day"
-    selection = (
-        RowSelection(days, tuple(what.left_out), files=what.files) if what.dated else RowSelection()
-    )
-    real = with_lines(table_rows(session, *at, selection, day))
-    rebuilt = with_lines(rebuilt_rows(session, again, real, selection, day))
-    if what.table.feed is not None:
-        return compare(real, rebuilt, by_line(real))
-    real = as_hashed(real.where(f"{day} IS NOT NULL"), dated=True)
-    return compare(real, as_hashed(rebuilt, dated=what.dated), by_hash(dated=what.dated))
-
-
-@dataclass(frozen=True)
-class _Fixed:
-    """The lake at one moment: the ledger, and the versions of the tables that go with it."""
-
-    view: LedgerView
-    versions: Mapping[str, int]
-    quarantine: int | None
+    """Build what can be built again, and compare; what goes wrong in Spark is a LakeError."""
+    found, name = rebuild.found, rebuild.found.table
+    if found.rebuilt:
+        size = rebuild.size
+        log(f"{name}: the rebuild takes about {size_text(size)} below {below}")
+        with scratch_lake(below, rebuild.now, size, log) as folder:
+            again, compared = rebuild.build(folder)
+            log(f"{name}: version {found.version} is compared with the rebuild")
+            read = [bytes_of(path) for path in (rebuild.path, again)]
+            try:
+                with own_session(spark(), size_of(0, read)) as session:
+                    found = compared(session)
+            except SPARK_ERRORS as error:
+                raise LakeError(
+                    f"{name} could not be compared: Spark failed: {what_failed(error)}. Nothing "
+                    "was changed; run again, and if it fails again, investigate this error."
+                ) from error
+    notes = [*found.notes, *_forgotten(found), *_makers(rebuild.history, found)]
+    return replace(found, notes=tuple(notes), seconds=round(time.monotonic() - started, 3))
 
 
 def _made_of(table: Table) -> list[Table]:
     """All tables above this one, and itself."""
     above = {each.name: each for read in table.upstreams for each in _made_of(read.table)}
     return [*above.values(), table]
-
-
-def _view(lakehouse: Lakehouse) -> LedgerView:
-    """The ledger, without creating one."""
-    if open_table(ledger_path(lakehouse.settings.lake)) is None:
-        return LedgerView(None)
-    return lakehouse.ledger.view()
 
 
 def _require_loaded(table: Table, history: TableHistory, days: DayRange | None) -> None:
@@ -156,101 +114,15 @@ def _require_loaded(table: Table, history: TableHistory, days: DayRange | None) 
         raise DefinitionError(f"{table.name} has none of the days {days}; it has {named(loaded)}.")
 
 
-def _fixed(lakehouse: Lakehouse, table: Table, scope: VerifyScope, view: LedgerView) -> _Fixed:
-    lake = lakehouse.settings.lake
-    versions = {
-        each.name: _version(f"{lake}/{each.name}", view.table(each.name))
-        for each in (*scope.bronze, table)
-        if view.table(each.name).committed
-    }
-    quarantine = open_table(quarantine_of(lakehouse.settings, table).path)
-    return _Fixed(view, versions, None if quarantine is None else quarantine.version())
+def _forgotten(found: Verified) -> list[str]:
+    rows = found.rows.not_judged
+    return [f"not compared: {counted(rows, 'row')} no longer at the source"] if rows else []
 
 
-def _version(path: str, history: TableHistory) -> int:
-    """The version of a table that holds just what the ledger knew when it was read.
-
-    The newest, unless a batch was published since: what else is committed changes no row.
-    """
-    there = open_table(path)
-    if there is None:
-        return version_of(path)  # which raises with what is wrong
-    published = there.transaction_version(history.table) or 0
-    if published <= history.outcomes[-1].batch:
-        version: int = there.version()
-        return version
-    known = (e.target_version for e in history.committed if e.target_version is not None)
-    return max(known, default=0)
-
-
-def _log_scope(lakehouse: Lakehouse, table: Table, scope: VerifyScope, view: LedgerView) -> None:
-    for part in scope.parts:
-        of = len(view.table(part.table.name).last_committed)
-        what = f"{len(part.days)} of {of} days" if len(part.days) < of else f"all {of} days"
-        lakehouse.log(f"{table.name}: {part.table.name} is rebuilt, {what}")
-
-
-def _bytes(lakehouse: Lakehouse, part: TableDays) -> int:
-    path, loaded = f"{lakehouse.settings.lake}/{part.table.name}", set(part.days)
-    return bytes_of(path, None if part.table.write.recomputes_keys else loaded)
-
-
-def _compared(
-    lakehouse: Lakehouse,
-    scratch: Lakehouse,
-    table: Table,
-    scope: VerifyScope,
-    fixed: _Fixed,
-    found: Verified,
-    days: DayRange | None,
-) -> Verified:
-    """Rebuild the parts of the scope, and compare the table with its rebuild."""
-    notes, history = list(found.notes), fixed.view.table(table.name)
-    clone_bronze(lakehouse, scratch, scope.bronze, fixed.view, fixed.versions)
-    for part in scope.parts:
-        notes += rebuild(scratch, part, fixed.view)
-    selection = _selection(table, scope, days)
-    path = f"{lakehouse.settings.lake}/{table.name}"
-    again = f"{scratch.settings.lake}/{table.name}"
-    lakehouse.log(f"{table.name}: version {found.version} is compared with the rebuild")
-    with _comparing(lakehouse, table, [path, again]) as session:
-        real = table_rows(session, path, found.version, selection, "dt")
-        rebuilt = rebuilt_rows(session, again, real, selection, "dt")
-        rows = compare(real, rebuilt, by_key(table, real, rebuilt))
-        quarantine, more = quarantine_compared(
-            session, lakehouse, scratch, table, history, fixed.quarantine, selection
-        )
-    notes += [*more, *_makers(history, rows, quarantine)]
-    rebuilt_days = {part.table.name: len(part.days) for part in scope.parts}
-    return replace(
-        found, rows=rows, quarantine=quarantine, notes=tuple(notes), rebuilt=rebuilt_days
-    )
-
-
-@contextmanager
-def _comparing(lakehouse: Lakehouse, table: Table, paths: Sequence[str]) -> Iterator[SparkSession]:
-    """A session for comparing; what goes wrong in Spark is a LakeError."""
-    try:
-        with own_session(
-            lakehouse.spark(), size_of(0, [bytes_of(path) for path in paths])
-        ) as session:
-            yield session
-    except SPARK_ERRORS as error:
-        raise LakeError(
-            f"{table.name} could not be compared: Spark failed: {what_failed(error)}. Nothing was "
-            "changed; run again, and if it fails again, investigate this error."
-        ) from error
-
-
-def _selection(table: Table, scope: VerifyScope, days: DayRange | None) -> RowSelection:
-    """The days to compare. Rows of recomputed keys are on days of their own, which none holds."""
-    except_days = () if table.write.recomputes_keys else tuple(scope.left_out)
-    return RowSelection(days, except_days, scope.before)
-
-
-def _makers(history: TableHistory, *found: Compared) -> list[str]:
+def _makers(history: TableHistory, found: Verified) -> list[str]:
     """Which batch made the days that differ: it may have been made by older code."""
-    days = sorted({d.day for each in found for d in each.days if d.differences and d.day})
+    compared = (*found.rows.days, *found.quarantine.days)
+    days = sorted({each.day for each in compared if each.differences and each.day})
     last = {t.day: e for e in history.committed for t in e.touched} | dict(history.last_committed)
     return [
         f"{day} was last loaded by batch {last[day].batch}, at "

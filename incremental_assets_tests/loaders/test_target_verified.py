@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from deltalake import DeltaTable
 
-from incremental_assets.errors import DefinitionError, SourceError
+from incremental_assets.errors import DefinitionError, LakeError, SourceError
 from incremental_assets.loaders import DeleteInsert
 from incremental_assets_tests.loaders.conftest import NOON, Place
 from incremental_assets_tests.loaders.test_target_plans import (
@@ -58,7 +58,7 @@ def test_a_target_is_equal_until_somebody_changes_it(place: Place, name: str) ->
     found = of(place, place.spark, **options).verify()
 
     assert (found.equal, found.rows.rows, found.rows.not_judged) == (True, 4, 0)
-    assert (found.version, found.batch) == (before, 2)
+    assert (found.version, found.batch, found.rebuilt) == (before, 2, {"orders": 1})
     assert sorted(place.folder.rglob("*")) == files
     DeltaTable(str(place.target)).delete("id = 2")
     DeltaTable(str(place.target)).update({"id": "40"}, predicate="id = 4")
@@ -97,7 +97,7 @@ def test_rows_that_the_source_has_no_more_or_has_newer_are_counted_and_not_judge
 
     assert (found.equal, found.rows.rows, found.rows.not_judged) == (True, 1, 1)
     assert "not compared: 1 row of the source not loaded yet" in found.notes
-    assert "not judged: 1 row no longer at the source" in found.notes
+    assert "not compared: 1 row no longer at the source" in found.notes
 
 
 def test_a_value_that_changed_in_place_without_its_timestamp_is_reported(place: Place) -> None:
@@ -135,6 +135,15 @@ def test_what_the_source_lost_refuses_a_verification(place: Place) -> None:
     land(other, 2)
     with pytest.raises(SourceError, match="not as the last load read it"):
         by_snapshot(other, other.spark).verify()
+
+
+def test_a_file_that_the_target_lost_is_an_error_and_no_difference(place: Place) -> None:
+    take(place, by_timestamp, 1)
+    (lost,) = DeltaTable(str(place.target)).file_uris()
+    Path(lost).unlink()
+
+    with pytest.raises(LakeError, match=r"orders could not be compared: Spark failed: .* changed"):
+        by_timestamp(place, place.spark).verify()
 
 
 def test_what_cannot_be_built_again_is_refused(place: Place) -> None:

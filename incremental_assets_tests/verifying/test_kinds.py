@@ -205,6 +205,15 @@ def test_a_log_without_a_day_of_its_own_lands_on_the_day_of_the_load(lake: Lakes
     all_equal(users)
     assert days_of(verified(users, "bronze/users")) == ["2017-01-10", "2017-01-11"]
 
+    def next_day(line: str) -> None:
+        if "takes about" in line:
+            users.now += timedelta(days=1)
+
+    users.lakehouse.log = next_day
+    found = verified(users, "bronze/users")
+    assert (found.rows.rows, found.rows.not_judged, found.rebuilt) == (2, 0, {"bronze/users": 1})
+
+    users.lakehouse.log = print
     lose_lines(users.spark, users.path("bronze/users"), "_landing_day = '2017-01-11'")
     assert sum(d.missing for d in verified(users, "bronze/users").rows.days) == 1
 

@@ -167,7 +167,7 @@ def test_days_that_are_stale_or_held_are_left_out_and_a_load_meanwhile_disturbs_
     world.land("events", "2017-01-03", "more.jsonl", sales("more", "2017-01-03", 2))
     world.load("2017-01-03", "bronze/events", "silver/sales")
     with pytest.MonkeyPatch.context() as between:
-        between.setattr(world.lakehouse.ledger, "view", lambda: as_it_was)
+        between.setattr(world.lakehouse.ledger, "view_if_any", lambda: as_it_was)
         found = verified(world, "silver/sales")
     assert (found.equal, found.version) == (True, world.version("silver/sales") - 1)
 
