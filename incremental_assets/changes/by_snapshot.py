@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from incremental_assets.changes.as_read import AsRead, require_as_it_was_read
 from incremental_assets.changes.bronze_events import Events, snapshot_events
+from incremental_assets.changes.day_reading import StateOf
 from incremental_assets.changes.detector import Detector, NewRows, SourceWindow
 from incremental_assets.changes.inspection import Inspection
 from incremental_assets.changes.late_snapshot import late_changes
@@ -69,9 +70,15 @@ class SnapshotDiff(Detector):
     """
 
     name: ClassVar[str] = "snapshot diff"
-    is_snapshot: ClassVar[bool] = True
     finds_deletes: ClassVar[bool] = True
     needs_history: ClassVar[bool] = True
+    judges_all: ClassVar[bool] = True
+    why_not_again: ClassVar[str] = (
+        "each snapshot overwrites the one before, so there is none to read again"
+    )
+    state_of: ClassVar[StateOf] = "table"
+    compares_days: ClassVar[bool] = True
+    changed_at: ClassVar[str] = "_landing_day"
 
     key: tuple[str, ...]
     ignore: tuple[str, ...] = ()
@@ -118,7 +125,7 @@ class SnapshotDiff(Detector):
         before = self.position(request)
         require_as_it_was_read(request, before)
         changes, at = replace(self, watermark=None), instant(before.high)
-        return AsRead(request.source, changes, at=at, ignored=self.ignore)
+        return AsRead(request.source, changes, at=at, one_moment=True, ignored=self.ignore)
 
     def read(self, request: ReadRequest, frames: Frames) -> SourceWindow | None:
         """The rows of the snapshot; None for one that is missing: it deletes nothing."""

@@ -66,10 +66,9 @@ def rewind_target(
 def _refuse(target: TargetTable, why: str) -> None:
     if not isinstance(why, str) or not why.strip():
         raise DefinitionError("A rewind needs a reason, for whoever reads the ledger later.")
-    if target.changes.is_snapshot:
+    if target.changes.why_not_again:
         raise DefinitionError(
-            f"{target.name}: each snapshot replaces the one before, so there is none to "
-            "read again. Each load compares the whole of it; load again."
+            f"{target.name}: {target.changes.why_not_again}. Load again: it reads what is there."
         )
     if target.write.replaces_by_batch:
         raise DefinitionError(

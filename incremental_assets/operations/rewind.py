@@ -56,11 +56,8 @@ def to_rewind(
     recorded by then. Raises WatermarkError where there is nothing to rewind, and DefinitionError
     for a source that has nothing to read again.
     """
-    if table.source is not None and table.changes.is_snapshot:
-        raise DefinitionError(
-            f"{table.name}: each snapshot overwrites the one before, so there is none to read "
-            "again. The rows that the table keeps of the older ones stay."
-        )
+    if table.why_not_again:
+        raise DefinitionError(f"{table.name}: {table.why_not_again}. What is loaded stays.")
     number = _batch_at(table, history, to, now) if isinstance(to, datetime) else to
     last = max((entry.batch for entry in history.loads), default=0)
     if number < 0 or number > last:
@@ -175,10 +172,7 @@ def _files_since(history: TableHistory, found: Rewound) -> Mapping[date, tuple[F
 
 def _position(table: Table, last: Entry, before: Entry | None, remaining: Sequence[Entry]) -> str:
     """The position that the detector continues from, without the fingerprints of the source."""
-    state = state_of(before)
-    if table.changes.state_of_source and remaining:  # its gaps are the whole source's
-        state = state_of(remaining[-1])
-    if table.changes.is_snapshot:  # the table still holds the snapshot
-        state = state_of(last)
+    newest = remaining[-1] if remaining else before
+    state = state_of({"day": before, "source": newest, "table": last}[table.changes.state_of])
     own = {name: value for name, value in state.items() if name not in _FINGERPRINTS}
     return json.dumps(own) if own else ""

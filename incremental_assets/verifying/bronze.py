@@ -29,7 +29,7 @@ class Reload:
 
     `days` are loaded by `planned`, which lets no rule hold one. Days in `left_out` and rows of
     `files` are not compared. `dated` is whether a row's landing day is the same whenever it is
-    loaded.
+    loaded. `hashed`: rows are compared by their hash, not as lines of files.
     """
 
     table: Table
@@ -39,6 +39,7 @@ class Reload:
     files: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
     dated: bool = True
+    hashed: bool = False
 
 
 def reload_of(
@@ -51,11 +52,11 @@ def reload_of(
     """
     if table.feed is not None:
         found = _of_files(lakehouse, table, table.feed, view, asked)
-    elif table.changes.is_snapshot:
+    elif table.why_not_again:
         raise DefinitionError(
-            f"{table.name} cannot be rebuilt: its source is one snapshot, which keeps nothing of "
-            "earlier ones. Land each snapshot in a day folder (LandedFiles) to be able to verify "
-            "it; verify the tables that are built on it, which start from what bronze has."
+            f"{table.name} cannot be rebuilt: {table.why_not_again}. Let its source land in day "
+            "folders (LandedFiles) to be able to verify it; verify the tables that are built on "
+            "it, which start from what bronze has."
         )
     else:
         found = _of_stored(lakehouse, table, view, asked)
@@ -80,7 +81,7 @@ def _of_files(
 ) -> Reload:
     """Files in day folders: those that are as they were when they were loaded."""
     history, landing = view.table(table.name), lakehouse.settings.landing
-    snapshots = table.changes.is_snapshot
+    snapshots = table.changes.compares_days
     days = [
         day
         for day in sorted(history.last_committed)
@@ -171,7 +172,7 @@ def _of_stored(
     # Later loads have already passed a gap that a load waited for.
     again = replace(table, changes=table.changes.passing_gaps())
     planned = partial(_plan_stored, lakehouse, again)
-    return Reload(again, tuple(days), planned, left_out, dated=dated)
+    return Reload(again, tuple(days), planned, left_out, dated=dated, hashed=True)
 
 
 def _plan_stored(

@@ -81,7 +81,7 @@ def verify_target(
         loaded = load_target(again, spark, now)
         try:
             with own_session(spark, size_of(0, [size, bytes_of(again.path)])) as session:
-                if target.changes.is_snapshot and loaded.entry and loaded.entry.rows_quarantined:
+                if of.one_moment and loaded.entry and loaded.entry.rows_quarantined:
                     of = replace(of, forgets=True)  # what is known of bad rows stays
                 rows, notes = _compared(session, target, state, again, of)
         except SPARK_ERRORS as error:
@@ -158,7 +158,7 @@ def _compared(
     own = [name for name in state.known_types() if name.lower() not in ignored]
     key = target.key if write.by_key else ()
     intervals: tuple[str, ...] = ()
-    if write.keeps_versions and not target.changes.is_snapshot:
+    if write.keeps_versions and not of.one_moment:
         key, intervals = (*key, write.validity[0]), write.validity[1:]
 
     def by(*columns: str) -> Matching:
@@ -201,7 +201,7 @@ def _sides(
         waiting = later.count()
         if waiting:
             notes.append(f"not compared: {counted(waiting, 'row')} of the source not loaded yet")
-    if target.write.keeps_versions and target.changes.is_snapshot:
+    if target.write.keeps_versions and of.one_moment:
         real, rebuilt = (side.where("is_current") for side in (real, rebuilt))
         notes.append("versions that are no longer valid are not compared: a snapshot has none")
     none = F.lit(None).cast("date")

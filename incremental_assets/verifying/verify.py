@@ -118,7 +118,7 @@ def _lines_compared(
     )
     real = with_lines(table_rows(session, *at, selection, day))
     rebuilt = with_lines(rebuilt_rows(session, again, real, selection, day))
-    if what.table.feed is not None:
+    if not what.hashed:
         return compare(real, rebuilt, by_line(real))
     real = as_hashed(real.where(f"{day} IS NOT NULL"), dated=True)
     return compare(real, as_hashed(rebuilt, dated=what.dated), by_hash(dated=what.dated))

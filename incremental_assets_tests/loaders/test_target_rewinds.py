@@ -182,7 +182,7 @@ def test_a_truncate_stays_known_when_its_log_is_rewound(place: Place) -> None:
 
 
 def test_what_cannot_be_rewound_is_refused(place: Place) -> None:
-    with pytest.raises(DefinitionError, match="snapshot replaces the one before"):
+    with pytest.raises(DefinitionError, match="snapshot overwrites the one before"):
         by_snapshot(place, NO_SPARK).rewind(0, "to see")
     with pytest.raises(DefinitionError, match="would be lost"):
         by_sequence(place, NO_SPARK, primary_key="id", write=DeleteInsert()).rewind(0, "to see")
