@@ -143,9 +143,8 @@ def _ensure_columns(batch: Batch, changes: ChangeSet, order: Sequence[str]) -> N
     rows, table = changes.rows.schema, batch.table
     columns = [StructField(BATCH, LongType())]
     columns += [rows[name] for name in dict.fromkeys((*changes.own, *order))]
-    if table.write.keeps_versions:
-        at = rows[CHANGED_AT if table.write.by_event_time else order[0]].dataType
-        columns += map(StructField, table.write.validity, (at, at, BooleanType()))
+    at = rows[CHANGED_AT if table.write.by_event_time else order[0]].dataType
+    columns += map(StructField, table.write.validity, (at, at, BooleanType()))
     there = open_table(batch.path)
     if there is not None:
         require_plain_writes(there, batch.path)
