@@ -15,7 +15,7 @@ from pyspark.sql.types import DataType, StringType
 from incremental_assets.changes.as_read import AsRead
 from incremental_assets.changes.batches_read_again import first_batch_read_again
 from incremental_assets.changes.cursor import Cursor
-from incremental_assets.changes.day_reading import Pushdown, SourceDays, StateOf
+from incremental_assets.changes.day_reading import Pushdown, SourceDays
 from incremental_assets.changes.detector import NewRows, SourceWindow
 from incremental_assets.changes.inspection import Inspection
 from incremental_assets.changes.position import Position
@@ -65,7 +65,7 @@ class Sequence(Cursor):
 
     name: ClassVar[str] = "sequence"
     expected: ClassVar[str] = "a whole number"
-    state_of: ClassVar[StateOf] = "source"
+    state_of_source: ClassVar[bool] = True
 
     column: str
     on_gap: Literal["report", "wait", "fail"] = "report"

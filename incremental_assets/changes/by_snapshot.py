@@ -17,7 +17,6 @@ from pyspark.sql import functions as F
 
 from incremental_assets.changes.as_read import AsRead, require_as_it_was_read
 from incremental_assets.changes.bronze_events import Events, snapshot_events
-from incremental_assets.changes.day_reading import StateOf
 from incremental_assets.changes.detector import Detector, NewRows, SourceWindow
 from incremental_assets.changes.inspection import Inspection
 from incremental_assets.changes.late_snapshot import late_changes
@@ -76,7 +75,6 @@ class SnapshotDiff(Detector):
     why_not_again: ClassVar[str] = (
         "each snapshot overwrites the one before, so there is none to read again"
     )
-    state_of: ClassVar[StateOf] = "table"
     compares_days: ClassVar[bool] = True
     changed_at: ClassVar[str] = "_landing_day"
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -26,8 +26,6 @@ from incremental_assets.ledger.table_history import TableHistory
 LOAD_DAY, WRITTEN = "_load_day", "_written"
 Pushdown = Callable[[Mapping[str, DataType]], Column | None]
 """A condition on a typed source's own columns, given their types, that only saves reading."""
-
-StateOf = Literal["day", "source", "table"]
 
 
 @dataclass(frozen=True)
@@ -52,16 +50,15 @@ class DayReading:
     `_load_day` is the day whose batch loads the row, `_order` its cursor, and `_written` whether
     there is any value in the cursor's column. `cursor_type` is the cursor's Spark type.
     `watermark_by_day`: each day has a watermark of its own, else the source has one.
-    `state_of` is what its state describes: after a rewind that of the day, or of the whole source,
-    is the earlier one, and that of the table, whose rows stay, is the same. `reads_once`: files and
-    versions that were read are not read again. `compares_days`: a day has all that there is, and
-    the table what differs from the day before. `changed_at` is the column of bronze that shows
-    from when a change counts.
+    `state_of_source`: the position is of the source, whichever days were loaded. `reads_once`:
+    files and versions that were read are not read again. `compares_days`: a day has all that there
+    is, and the table what differs from the day before. `changed_at` is the column of bronze that
+    shows from when a change counts.
     """
 
     cursor_type: ClassVar[str] = "decimal(38,0)"
     watermark_by_day: ClassVar[bool] = False
-    state_of: ClassVar[StateOf] = "day"
+    state_of_source: ClassVar[bool] = False
     reads_once: ClassVar[bool] = False
     compares_days: ClassVar[bool] = False
     changed_at: ClassVar[str] = "payload"

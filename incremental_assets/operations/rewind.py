@@ -172,7 +172,10 @@ def _files_since(history: TableHistory, found: Rewound) -> Mapping[date, tuple[F
 
 def _position(table: Table, last: Entry, before: Entry | None, remaining: Sequence[Entry]) -> str:
     """The position that the detector continues from, without the fingerprints of the source."""
-    newest = remaining[-1] if remaining else before
-    state = state_of({"day": before, "source": newest, "table": last}[table.changes.state_of])
+    state = state_of(before)
+    if table.changes.state_of_source and remaining:  # its gaps are the whole source's
+        state = state_of(remaining[-1])
+    if table.changes.compares_days:  # the table still holds the days that others are compared with
+        state = state_of(last)
     own = {name: value for name, value in state.items() if name not in _FINGERPRINTS}
     return json.dumps(own) if own else ""
