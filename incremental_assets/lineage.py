@@ -102,8 +102,8 @@ def _landed(table: Table, column: str) -> Origin:
     assert table.facts is not None
     if column == "dt":
         return Origin(table.facts.name, "_day")
-    if column in VALIDITY and table.log is not None and table.log.is_snapshot:
-        return Origin(table.facts.name, "_landing_day")
+    if column in VALIDITY and table.log is not None:
+        return Origin(table.facts.name, table.log.changed_at)
     return Origin(table.facts.name, "payload")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Literal
 
 from pyspark.sql import DataFrame
@@ -165,6 +165,18 @@ class Table:
         """The source that the table reads in place, if it is a bronze table of no feed."""
         return next((read for read in self.reads if isinstance(read, Source)), None)
 
+    def landed_days(self, landing: str) -> Sequence[date] | None:
+        """The landing days of its day folders; None where the rows alone show their days.
+
+        Raises SourceError if the landing root is missing.
+        """
+        return None if self.feed is None else self.feed.days(landing)
+
+    @property
+    def why_not_again(self) -> str:
+        """Why nothing that it has read can be read again; "" where it can."""
+        return "" if self.source is None else self.changes.why_not_again
+
     @property
     def landing_column(self) -> str | None:
         """The column of a source whose date is a row's landing day."""
@@ -195,9 +207,9 @@ class Table:
         return found if found is not None and found.finds_deletes else None
 
     @property
-    def changes_are_events(self) -> bool:
-        """Whether its rows are made of a change log's events, truncates among them."""
-        return self.log is not None and self.log.is_log
+    def has_truncates(self) -> bool:
+        """Whether among the events that its rows are made of may be one that deletes every row."""
+        return self.log is not None and self.log.finds_truncates
 
     @property
     def upstreams(self) -> Sequence[SameDay | AsOf]:

@@ -46,7 +46,7 @@ def check_table(table: Table) -> None:
     if len(set(names)) != len(names):
         raise DefinitionError(f"{table.name}: two rules have the same name: {sorted(names)}.")
     structural = set(structural_rules(table.schema)) if table.is_typed else set()
-    if table.changes.is_snapshot:
+    if isinstance(table.changes, SnapshotDiff):
         structural = {DELETED_SHARE}
     taken = sorted(set(names) & structural)
     if taken:
@@ -136,7 +136,7 @@ def _check_source(table: Table) -> None:
             f"{name}: a stored source needs a change detector: changes="
             "Timestamp(…), Sequence(…), ChangeLog(…) or SnapshotDiff(…)."
         )
-    if changes.is_snapshot and table.source is not None and table.source.day:
+    if isinstance(changes, SnapshotDiff) and table.source is not None and table.source.day:
         raise DefinitionError(
             f"{name}: a snapshot is of one moment and has no day column; leave `day` out."
         )

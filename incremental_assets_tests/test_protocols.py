@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import incremental_assets
 from incremental_assets.changes.detector import Detector
+from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.source import FixedSource, Source
 from incremental_assets.writes import WriteStrategy
 
@@ -30,7 +32,49 @@ def names() -> set[str]:
     ):
         __import__(f"incremental_assets.{module}")
     bases = (Detector, WriteStrategy, Source, FixedSource)
-    return {kind.__name__ for base in bases for kind in kinds(base)}
+    return {LandedFiles.__name__, *(kind.__name__ for base in bases for kind in kinds(base))}
+
+
+def flags_of_one_kind() -> set[str]:
+    """What a flag that asks for one kind would be called: of SnapshotDiff `is_snapshot`, …"""
+    words = [
+        re.findall(r"[A-Z0-9]+(?![a-z])|[A-Z][a-z0-9]*", kind.__name__)
+        for base in (Detector, WriteStrategy)
+        for kind in kinds(base)
+    ]
+    return {
+        "is_" + "_".join(name[first:end]).lower()
+        for name in words
+        for first in range(len(name))
+        for end in range(first + 1, len(name) + 1)
+    }
+
+
+def named(file: Path) -> Iterator[str]:
+    """The flags that a file reads, declares or passes on."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        for field in ("attr", "id", "arg", "name"):
+            text = getattr(node, field, None)
+            if isinstance(text, str):
+                yield text
+
+
+def compared(file: Path) -> Iterator[str]:
+    """The texts that a file compares with the `name` of something, or with a `detector`."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Compare):
+            first, others = node.left, node.comparators
+        elif isinstance(node, ast.Match):
+            first, others = node.subject, [case.pattern for case in node.cases]
+        else:
+            continue
+        parts = [part for each in (first, *others) for part in ast.walk(each)]
+        if any(getattr(part, "attr", "") in ("name", "detector") for part in parts):
+            yield from (
+                part.value
+                for part in parts
+                if isinstance(part, ast.Constant) and isinstance(part.value, str)
+            )
 
 
 def asked(file: Path) -> Iterator[str]:
@@ -71,6 +115,18 @@ def test_nobody_asks_which_detector_write_or_source_it_is() -> None:
     assert {name for name, some in found.items() if some} <= DEFINITIONS
 
 
+def test_no_flag_asks_which_detector_or_write_it_is() -> None:
+    flags = flags_of_one_kind()
+
+    assert {f.name: some for f in ROOT.rglob("*.py") if (some := flags & set(named(f)))} == {}
+
+
+def test_nobody_compares_the_name_of_a_detector() -> None:
+    names = {kind.name for kind in kinds(Detector) if hasattr(kind, "name")}
+
+    assert {f.name: some for f in ROOT.rglob("*.py") if (some := names & set(compared(f)))} == {}
+
+
 def test_each_class_has_a_name_of_its_own() -> None:
     files: dict[str, list[str]] = {}
     for file in sorted(ROOT.rglob("*.py")):
@@ -91,3 +147,16 @@ def test_a_file_that_asks_is_found(tmp_path: Path) -> None:
     )
 
     assert set(asked(file)) & names() == {"Sequence", "Merge", "Timestamp", "SCD2"}
+
+
+def test_a_file_that_asks_by_a_flag_or_a_name_is_found(tmp_path: Path) -> None:
+    file = tmp_path / "asks.py"
+    file.write_text(
+        "class Detector:\n    is_snapshot: bool = False\n"
+        "if table.changes.is_log: Destination(is_scd2=True)\n"
+        "if changes.name in ('snapshot diff', 'sequence'): pass\n"
+        "match changes.name:\n    case 'timestamp': pass\n"
+    )
+
+    assert set(named(file)) & flags_of_one_kind() == {"is_snapshot", "is_log", "is_scd2"}
+    assert set(compared(file)) == {"snapshot diff", "sequence", "timestamp"}

@@ -19,14 +19,16 @@ if TYPE_CHECKING:
 class AsRead:
     """The `source` as it was read, and the detector by which it is read again.
 
-    `forgets`: rows that were read may have been updated or deleted there since. `up_to` is the
-    highest cursor that was read (None: all of it was), `at` the moment of a snapshot, `ignored` the
-    columns whose change is none, `shown` what identifies a row without a key to a person.
+    `forgets`: rows that were read may have been updated or deleted there since. `one_moment`: it
+    shows its rows as they are at one moment, not since when, nor what they were before. `up_to` is
+    the highest cursor that was read (None: all of it was), `at` the moment of a snapshot, `ignored`
+    the columns whose change is none, `shown` what identifies a row without a key to a person.
     """
 
     source: FixedSource
     changes: Detector
     forgets: bool = False
+    one_moment: bool = False
     up_to: Any = None
     at: datetime | None = None
     ignored: tuple[str, ...] = ()

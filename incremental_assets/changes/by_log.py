@@ -74,9 +74,10 @@ class ChangeLog(Detector):
     """
 
     name: ClassVar[str] = "change log"
-    is_log: ClassVar[bool] = True
     finds_deletes: ClassVar[bool] = True
+    finds_truncates: ClassVar[bool] = True
     needs_history: ClassVar[bool] = True
+    reads_once: ClassVar[bool] = True
 
     operation: str = "operation"
     sequence: str = "sequence_num"

@@ -69,9 +69,14 @@ class SnapshotDiff(Detector):
     """
 
     name: ClassVar[str] = "snapshot diff"
-    is_snapshot: ClassVar[bool] = True
     finds_deletes: ClassVar[bool] = True
     needs_history: ClassVar[bool] = True
+    judges_all: ClassVar[bool] = True
+    why_not_again: ClassVar[str] = (
+        "each snapshot overwrites the one before, so there is none to read again"
+    )
+    compares_days: ClassVar[bool] = True
+    changed_at: ClassVar[str] = "_landing_day"
 
     key: tuple[str, ...]
     ignore: tuple[str, ...] = ()
@@ -122,7 +127,7 @@ class SnapshotDiff(Detector):
         before = self.position(request)
         require_as_it_was_read(request, before)
         changes, at = replace(self, watermark=None), instant(before.high)
-        return AsRead(request.source, changes, at=at, ignored=self.ignore)
+        return AsRead(request.source, changes, at=at, one_moment=True, ignored=self.ignore)
 
     def read(self, request: ReadRequest, frames: Frames) -> SourceWindow | None:
         """The rows of the snapshot; None for one that is missing: it deletes nothing."""

@@ -51,12 +51,18 @@ class DayReading:
     `_load_day` is the day whose batch loads the row, `_order` its cursor, and `_written` whether
     there is any value in the cursor's column. `cursor_type` is the cursor's Spark type.
     `watermark_by_day`: each day has a watermark of its own, else the source has one.
-    `state_of_source`: the position is of the source, whichever days were loaded.
+    `state_of_source`: the position is of the source, whichever days were loaded. `reads_once`:
+    files and versions that were read are not read again. `compares_days`: a day has all that there
+    is, and the table what differs from the day before. `changed_at` is the column of bronze that
+    shows from when a change counts.
     """
 
     cursor_type: ClassVar[str] = "decimal(38,0)"
     watermark_by_day: ClassVar[bool] = False
     state_of_source: ClassVar[bool] = False
+    reads_once: ClassVar[bool] = False
+    compares_days: ClassVar[bool] = False
+    changed_at: ClassVar[str] = "payload"
 
     @property
     def cursor_column(self) -> str | None:

@@ -73,16 +73,19 @@ class NewRows:
 class Detector(DayReading):
     """Base of the change detectors.
 
-    `name` is what the ledger calls it. `is_log`: what it finds are events of a log. `is_snapshot`:
-    it compares whole snapshots. `finds_deletes`: it finds deletes, too.
-    `needs_history`: it has to know all loads of a target, not the last one alone.
+    `name` is what the ledger calls it. `finds_deletes`: it finds deletes, too, so that bronze keeps
+    events. `finds_truncates`: among them may be one that deletes every row. `needs_history`: it has
+    to know all loads of a target, not the last one alone. `judges_all`: each load judges all rows
+    of the source, also those in quarantine. `why_not_again` is the reason that what it has read of
+    a source in place cannot be read again; "" where it can.
     """
 
     name: ClassVar[str]
-    is_log: ClassVar[bool] = False
-    is_snapshot: ClassVar[bool] = False
     finds_deletes: ClassVar[bool] = False
+    finds_truncates: ClassVar[bool] = False
     needs_history: ClassVar[bool] = False
+    judges_all: ClassVar[bool] = False
+    why_not_again: ClassVar[str] = ""
 
     @property
     def positioned_by(self) -> str:

@@ -98,7 +98,7 @@ class Batch:
         looked_up: list[tuple[str, set[date] | None]] = [
             (r.table.name, None) for r in table.upstreams if isinstance(r, AsOf)
         ]
-        if self.work.mode == "merge" or table.changes.is_snapshot:
+        if self.work.mode == "merge" or table.changes.compares_days:
             by_day = table.day or (not table.is_typed and table.write.keeps_latest)
             looked_up.append((table.name, set(self.work.days) if by_day else None))
         if table.write.recomputes_keys or self.reads_upstream_whole:

@@ -19,7 +19,7 @@ from incremental_assets.table import Table
 def kind_of(table: Table, mode: Mode = "rebuild") -> BatchKind[Any]:
     """How the table is loaded; the note of its commits does not depend on the mode."""
     if table.layer == "bronze":
-        if table.changes.is_snapshot:
+        if table.changes.compares_days:
             return SnapshotBatch()
         return LandingBatch() if table.feed is not None else StoredBatch()
     if table.is_typed:

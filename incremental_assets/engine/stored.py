@@ -216,7 +216,7 @@ def _position(
         state["listed"] = work.listed
     if found.first_ahead is not None:
         state["ahead"] = as_text(instant_at(found.first_ahead))
-    if batch.table.changes.is_log and fixed.version is not None:
+    if batch.table.changes.reads_once and fixed.version is not None:
         state["version"] = fixed.version
     if step is not None:
         state |= {"top": step.after.high, **state_of_progress(step.after, step.after.high)}
@@ -231,7 +231,7 @@ def _refuse_other_detector(batch: Batch) -> None:
     state = state_of(batch.view.table(batch.table.name).last)
     # The position in a log without a column of its own was called "" once.
     before = state.get("detector"), state.get("column") or "log position"
-    now = batch.claims[0].detector, batch.table.changes.positioned_by
+    now = batch.claims[0].detector, batch.table.changes.positioned_by or "log position"
     if state and before != now:
         raise WatermarkError(
             f"{batch.table.name} was loaded by {before[0]} of {before[1]!r} so far, and is now to "

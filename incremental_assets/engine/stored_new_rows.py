@@ -122,10 +122,9 @@ def _files_of_known(batch: Batch, fixed: FixedSource) -> Callable[[DataFile], bo
             return landed in batch.work.days or (to_come and today in batch.work.days)
 
         return of_the_days
-    if table.changes.is_log and fixed.version is None:
-        known = {f.path for e in history.committed for f in e.files}
-        if not any(file.path in known for work in batch.work.days.values() for file in work.files):
-            return None
+    files = {file.path for work in batch.work.days.values() for file in work.files}
+    if files and files.isdisjoint(f.path for e in history.committed for f in e.files):
+        return None
     first = table.changes.first_batch_read_again(history)
     if first is None:
         return None

@@ -28,31 +28,31 @@ def stored_rows(frames: Frames, batch: Batch, fixed: FixedSource, pushdown: Push
     column, `_landed` the landing day that the row names (null without one). Raises SourceError for
     a column that is missing or of a type that cannot be ordered.
     """
-    is_log, typed = batch.table.changes.is_log, fixed.is_typed
-    if not typed:
-        source = _log(batch, fixed) if is_log else fixed
-        return _from_payload(source.objects(frames), batch)
-    rows = _log(batch, fixed).rows(frames, {}) if is_log else fixed.rows(frames)
+    planned = _planned(batch, fixed)
+    if not fixed.is_typed:
+        return _from_payload(planned.objects(frames), batch)
+    rows = planned.rows(frames, {})
     wanted = pushdown(own_types(rows))
     rows = rows if wanted is None else rows.where(wanted)
-    return _from_payload(row_objects(rows), batch) if is_log else _typed(rows, batch, fixed)
+    events = batch.table.changes.finds_deletes
+    return _from_payload(row_objects(rows), batch) if events else _typed(rows, batch, fixed)
 
 
-def _log(batch: Batch, fixed: FixedSource) -> LogFiles:
-    """The part of a log that one of the batch's days has not read yet.
+def _planned(batch: Batch, fixed: FixedSource) -> FixedSource | LogFiles:
+    """The part of the source that the batch is to read: some files, or some commits, or all.
 
     Of a Delta table whose rows have their day, just the files that may hold the batch's days are
     read: the commits since a day was last loaded would be read whole, and there is no end to them.
     """
     works = batch.work.days.values()
-    if fixed.version is not None and batch.table.landing_column is not None:
-        return commits_since(fixed, None)
-    if fixed.version is None:
-        files = {file.path: file for work in works for file in work.files}
+    files = {file.path: file for work in works for file in work.files}
+    if files:
         entries = (FileEntry(f.path, f.size, f.tag, f.modified) for f in files.values())
         return LogFiles(fixed, tuple(entries))
     read = [work.since for work in works if work.since is not None]
-    return commits_since(fixed, min(read) if len(read) == len(works) else None)
+    if len(read) < len(works) or batch.table.landing_column is not None:
+        return fixed
+    return commits_since(fixed, min(read))
 
 
 def _typed(rows: DataFrame, batch: Batch, fixed: FixedSource) -> DataFrame:

@@ -75,7 +75,7 @@ def stage_good(
     to = _destination(batch, read.order, days)
     if batch.work.mode == "rebuild" and table.write.by_key and table.day is None:
         return _rebuilt(frames, batch, to, days, grown)
-    if table.changes_are_events:
+    if table.has_truncates:
         truncated = bool(counted.flags.get("truncates"))
         changes = _with_truncates(frames, to, changes, truncated=truncated)
     return table.write.stage(frames, to, changes)
@@ -113,7 +113,7 @@ def _destination(batch: Batch, order: tuple[str, ...], days: Sequence[date]) -> 
         keep=may_hold,
         counted_by="" if positioned else "dt",
         tombstones=positioned,
-        is_log=table.log is not None,
+        truncates=table.has_truncates,
         hidden=("dt", *LINEAGE, CHANGED_AT),
         lineage=("dt", *LINEAGE),
     )
@@ -143,9 +143,8 @@ def _ensure_columns(batch: Batch, changes: ChangeSet, order: Sequence[str]) -> N
     rows, table = changes.rows.schema, batch.table
     columns = [StructField(BATCH, LongType())]
     columns += [rows[name] for name in dict.fromkeys((*changes.own, *order))]
-    if table.write.keeps_versions:
-        at = rows[CHANGED_AT if table.write.by_event_time else order[0]].dataType
-        columns += map(StructField, table.write.validity, (at, at, BooleanType()))
+    at = rows[CHANGED_AT if table.write.by_event_time else order[0]].dataType
+    columns += map(StructField, table.write.validity, (at, at, BooleanType()))
     there = open_table(batch.path)
     if there is not None:
         require_plain_writes(there, batch.path)
@@ -185,7 +184,7 @@ def _rebuilt(
     touched = touched.distinct()
     events = events.unionByName(_as_published(table_now, events, touched, to, f"NOT ({here})"))
     wanted = events.join(touched, list(to.key), "left_semi")
-    if truncates is not None and batch.table.changes_are_events:
+    if truncates is not None and batch.table.has_truncates:
         upserts = wanted.where(f"{OPERATION} = 'upsert'")
         positions = _positions(truncates, to)
         before = earlier_truncates(superseded, to.key, positions.columns)

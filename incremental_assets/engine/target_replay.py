@@ -44,7 +44,7 @@ def replay_target(
             f"{target.name}: {target.write} would replace loaded rows by those that pass. Repair "
             "the rows at the source, with all that they belong to, and load again."
         )
-    if target.changes.is_snapshot:  # each load judges the whole snapshot again
+    if target.changes.judges_all:
         return load_target(target, spark, now, log)
     # Shares of rows that were all bad before mean nothing.
     rules = tuple(rule for rule in target.rules if isinstance(rule, RowRule))

@@ -250,7 +250,7 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
         state = {**new.after.state, **({QUARANTINE_FROM: counts_from} if counts_from else {})}
         if self._request.start:
             state[START] = self._request.start
-        whole = not self._target.changes.is_log and self._request.is_all(new.read)
+        whole = not self._target.changes.reads_once and self._request.is_all(new.read)
         if self.kind == "advance" and whole and FINGERPRINT not in state:
             state[FINGERPRINT] = self._request.source.fingerprint
         return replace(new.after, state=state)
@@ -290,5 +290,5 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
             target.changes.order,
             plain_files(target.path, version).partition_by,
             state.known_types(),
-            is_log=target.changes.is_log,
+            truncates=target.changes.finds_truncates,
         )

@@ -108,9 +108,8 @@ def ensure_columns(target: TargetTable, new: NewRows) -> None:
     schema = rows.schema
     names = (*new.own, *target.changes.order)
     columns = [StructField(BATCH, LongType()), *(schema[n] for n in names)]
-    if target.write.keeps_versions:
-        at = schema[target.changes.order[0]].dataType
-        columns += map(StructField, target.write.validity, (at, at, BooleanType()))
+    at = schema[target.changes.order[0]].dataType
+    columns += map(StructField, target.write.validity, (at, at, BooleanType()))
     fields = [field_of(column) for column in columns]
     table = open_table(target.path)
     if table is not None:

@@ -140,8 +140,8 @@ def _entries(settings: Settings, table: Table, view: LedgerView, now: datetime) 
     ]
     history = _history(table, [*logged, *outdating])
     days = tuple(sorted(history.last_committed))
-    if table.source is not None and table.changes.is_snapshot:
-        days = ()  # the table holds the last snapshot; older ones are gone
+    if table.why_not_again:
+        days = ()
     if not (outdating or days):  # a batch that did nothing, after which numbers go on
         outdating = [_marked(table, last + 1, now.date(), "abandoned", now, 0)]
     again = rewind_entries(table, history, Rewound(table.name, 0, days), WHY, now) if days else []

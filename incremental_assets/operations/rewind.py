@@ -66,8 +66,8 @@ class Rewind(ABC):
     """A rewind of one table: which batch it goes back to, and the record of that.
 
     The two kinds of tables differ in the entries. `lock` is where the table's lock is. In messages,
-    `load` loads it, and `batches` lists its batches. `is_overwritten`: each snapshot of its source
-    overwrites the one before.
+    `load` loads it, and `batches` lists its batches. `why_not_again` is the reason that nothing
+    can be read again; "" where something can.
     """
 
     name: str
@@ -77,7 +77,7 @@ class Rewind(ABC):
     log: Callable[[str], None]
     load: str
     batches: str
-    is_overwritten: bool
+    why_not_again: str
 
     @abstractmethod
     def _settled(self) -> TableHistory:
@@ -112,10 +112,10 @@ class Rewind(ABC):
         recorded by then. Raises WatermarkError where there is nothing to rewind, and
         DefinitionError for a table that cannot be.
         """
-        if self.is_overwritten:
+        if self.why_not_again:
             raise DefinitionError(
-                f"{self.name}: each snapshot overwrites the one before, so there is none to read "
-                f"again. {self.load} compares the whole of the present one."
+                f"{self.name}: {self.why_not_again}. {self.load} compares the whole of the present "
+                "one."
             )
         number = self._batch_at(history, to) if isinstance(to, datetime) else to
         if not isinstance(number, int) or isinstance(number, bool):
@@ -163,7 +163,7 @@ class TableRewind(Rewind):
         self.ledger, self.now, self.log = lakehouse.ledger, lakehouse.now, lakehouse.log
         self.load = f"`incremental-assets run {table.name}`"
         self.batches = f"`incremental-assets watermarks history {table.name}`"
-        self.is_overwritten = table.source is not None and table.changes.is_snapshot
+        self.why_not_again = table.why_not_again
         self._lakehouse, self._table = lakehouse, table
 
     def _settled(self) -> TableHistory:
@@ -185,7 +185,7 @@ class TargetRewind(Rewind):
         self.ledger, self.now, self.log = Ledger(target.ledger), now, log
         self.load = "`target.load()`"
         self.batches = f"The ledger {target.ledger}"
-        self.is_overwritten = target.changes.is_snapshot
+        self.why_not_again = target.changes.why_not_again
         self._target = target
 
     def _settled(self) -> TableHistory:

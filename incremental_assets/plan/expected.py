@@ -104,7 +104,7 @@ def _touched(
     table: Table, work: Work, day: date, rows: int, history: TableHistory
 ) -> tuple[Touched, ...]:
     own = Touched(day, rows)
-    if table.changes.is_snapshot and work.mode == "rebuild":
+    if table.changes.compares_days and work.mode == "rebuild":
         # The changes of the next snapshot are computed again.
         later = min((d for d in history.last_committed if d > day), default=None)
         return (own,) if later is None else (own, Touched(later, 0))

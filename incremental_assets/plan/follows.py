@@ -51,13 +51,13 @@ def _other_days(table: Table, work: Work, view: LedgerView) -> str:
 
 
 def _other_landing_days(table: Table, work: Work) -> str:
-    if table.changes.is_snapshot:
+    if table.changes.compares_days:
         return "a snapshot that equals the one before changes nothing, and nothing follows"
     if table.day is not None and work.mode == "rebuild":
         return "a changed file changes each day that its rows are about, or were"
     if table.day is not None:
         return "rows that are about another day than they landed on change that day"
-    if table.source is not None and table.landing_column is not None:
+    if table.landing_column is not None:
         return "the days for which the source has new rows are known by reading it"
     return ""
 

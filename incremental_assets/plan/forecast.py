@@ -210,8 +210,6 @@ def _unfinished(table: Table, view: LedgerView) -> str:
 def _no_longer_landed(
     table: Table, view: LedgerView, inspection: PlanInspector, span: DayRange
 ) -> str:
-    if table.feed is None:
-        return ""
     listed = {day: files for day, files in inspection.seen(table.feed).items() if day in span}
     missing = no_longer_landed(listed, view.table(table.name))
     if not missing:

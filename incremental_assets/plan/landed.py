@@ -39,20 +39,17 @@ def plan_landed(
         judged = {file.path for file in held.files} if held is not None else ()
         tagged = inspection.tags(tag, history.files(day), judged)
         new, changed, why = _pending(table, listed, history, day, tagged)
-        if changed:
-            repaired[day] = DayWork(day, why, (), (*new, *changed))
-        elif new:
-            fresh[day] = DayWork(day, why, (), tuple(new))
-        else:
+        if not (new or changed):
             idle.append(day)
-        if table.changes.is_snapshot and (new or changed):
-            # A snapshot is all files of its folder.
-            read = {file.path: file for file in (*new, *changed)}
-            whole = tuple(read.get(file.path, file) for file in listed)
-            why = (repaired.get(day) or fresh[day]).why
-            fresh[day] = DayWork(day, why, (), whole)
-    if table.changes.is_snapshot:
-        works = [snapshot_work(history, work) for _, work in sorted(fresh.items())]
+            continue
+        files = (*new, *changed)
+        if table.changes.compares_days:  # a snapshot is all files of its folder
+            read = {file.path: file for file in files}
+            files = tuple(read.get(file.path, file) for file in listed)
+        due = repaired if changed else fresh
+        due[day] = DayWork(day, why, (), files)
+    if table.changes.compares_days:
+        works = [snapshot_work(history, work) for _, work in sorted((fresh | repaired).items())]
     else:
         works = [Work("append", "advance", fresh), Work("rebuild", "restate", repaired)]
     return Plan(tuple(w for w in works if w.days), {}, tuple(idle))

@@ -11,8 +11,8 @@ from incremental_assets.days import DayRange, utc_today
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.accepted import same_input
 from incremental_assets.plan.inspector import INSPECTOR, Inspector
-from incremental_assets.plan.landed import plan_landed
-from incremental_assets.plan.stored import last_state, plan_stored
+from incremental_assets.plan.plan import plan_undecided
+from incremental_assets.plan.stored import last_state
 from incremental_assets.plan.work import DayWork, Plan
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
@@ -86,18 +86,10 @@ def _planned(
     now: datetime | None,
 ) -> tuple[Plan, tuple[date, ...]]:
     """What there is to do up to the last day of the span, and the days outside it."""
-    if table.feed is not None:
-        there = table.feed.days(settings.landing)
-        days = [day for day in there if day in span]
-        plan = plan_landed(table, table.feed, days, view, settings, inspection)
-        return plan, tuple(day for day in there if day not in span)
-    if table.source is not None:
-        days = list(span)
-        plan = plan_stored(
-            table, table.source, days, view, settings, span.last, inspection, now=now
-        )
-        return plan, ()
-    return Plan(), ()
+    there = table.landed_days(settings.landing)
+    days = list(span) if there is None else [day for day in there if day in span]
+    plan = plan_undecided(table, days, view, settings, span.last, inspection, now)
+    return plan, tuple(day for day in there or () if day not in span)
 
 
 def _days(plan: Plan) -> Iterator[DayWork]:

@@ -31,10 +31,12 @@ def plan_table(
     Without `now`, rows of a stored source whose timestamp is in `today` count as come. Raises
     SourceError if the landing or a stored source cannot be listed.
     """
-    return with_accepted(_planned(table, days, view, settings, today, inspection, now), table, view)
+    return with_accepted(
+        plan_undecided(table, days, view, settings, today, inspection, now), table, view
+    )
 
 
-def _planned(
+def plan_undecided(
     table: Table,
     days: Sequence[date],
     view: LedgerView,
@@ -43,6 +45,7 @@ def _planned(
     inspection: Inspector,
     now: datetime | None,
 ) -> Plan:
+    """As `plan_table`, without what a manual decision accepted."""
     if table.feed is not None:
         return plan_landed(table, table.feed, days, view, settings, inspection)
     if table.source is not None:

@@ -16,20 +16,20 @@ from incremental_assets.sources.source_file import SourceFile
 class PlanInspector(CachedInspector):
     """Lists a source once, and reads each of its days once, however often they are planned."""
 
-    _listed: dict[tuple[str, date], list[SourceFile]] = field(default_factory=dict)
+    _listed: dict[tuple[LandedFiles, date], list[SourceFile]] = field(default_factory=dict)
     _fixed: dict[Source, FixedSource] = field(default_factory=dict)
 
     def listed(
         self, feed: LandedFiles, landing: str, days: Sequence[date]
     ) -> Mapping[date, list[SourceFile]]:
-        new = [day for day in days if (feed.feed, day) not in self._listed]
+        new = [day for day in days if (feed, day) not in self._listed]
         for day, files in super().listed(feed, landing, new).items():
-            self._listed[feed.feed, day] = files
-        return {day: self._listed[feed.feed, day] for day in days}
+            self._listed[feed, day] = files
+        return {day: self._listed[feed, day] for day in days}
 
-    def seen(self, feed: LandedFiles) -> dict[date, list[SourceFile]]:
+    def seen(self, feed: LandedFiles | None) -> dict[date, list[SourceFile]]:
         """The files of the landing days that were inspected."""
-        return {day: files for (name, day), files in self._listed.items() if name == feed.feed}
+        return {day: files for (of, day), files in self._listed.items() if of == feed}
 
     def fixed(self, source: Source) -> FixedSource:
         if source not in self._fixed:

@@ -53,9 +53,10 @@ def skipped(
 
 def _outside(table: Table, settings: Settings, span: DayRange, today: date) -> Iterator[Skipped]:
     partitions = DayRange(settings.start_date, today)
-    if table.feed is None or span != partitions:
+    if span != partitions:
         return
-    outside = [day for day in table.feed.days(settings.landing) if day not in partitions]
+    there = table.landed_days(settings.landing) or ()
+    outside = [day for day in there if day not in partitions]
     for some in contiguous(outside):
         yield Skipped(
             table.name,

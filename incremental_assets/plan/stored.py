@@ -80,7 +80,7 @@ def plan_stored(
             rows, files = ("" if each is None else each.get(day, "") for each in (seen, listed))
             found[day] = replace(work, seen=rows, listed=files)
     idle = tuple(day for day in days if day not in found)
-    if table.changes.is_snapshot:
+    if table.changes.compares_days:
         return Plan(tuple(snapshot_work(history, work) for work in found.values()), {}, idle)
     return Plan((Work("append", "advance", found),) if found else (), {}, idle)
 
@@ -114,8 +114,8 @@ def _fingerprints(
     ask: Callable[[FixedSource, str, Collection[date], date], Mapping[date, str] | None],
 ) -> Mapping[date, str] | None:
     """What the source has for each day, with rows of no day or one to come under today's."""
-    column, changes = table.landing_column, table.changes
-    if column is None or not days or changes.is_snapshot:
+    column = table.landing_column
+    if column is None or not days:
         return None
     return ask(fixed, column, days, today)
 
@@ -124,7 +124,7 @@ def _day_work(
     table: Table, history: TableHistory, fixed: FixedSource, day: date, inspection: Inspector
 ) -> DayWork | None:
     last = last_inspection(table, history, day)
-    if table.changes.is_snapshot and fixed.is_missing:
+    if table.changes.compares_days and fixed.is_missing:
         return None  # a snapshot that is missing is no deletion of everything
     low = next((w.high for w in last.windows if w.upstream == fixed.path), 0) if last else 0
     windows = (Window(fixed.path, low, fixed.version or 0),)
@@ -132,7 +132,7 @@ def _day_work(
     if last is not None and last.kind == "rewind":
         why = f"rewound by {last.who}: {last.why}"
     files: tuple[SourceFile, ...] = ()
-    if table.changes.is_log and fixed.version is None:
+    if table.changes.reads_once and fixed.version is None:
         files = _unread(table, history, fixed, day, inspection)
         if not files:
             return None

@@ -41,11 +41,11 @@ def bronze_rebuild(asked: Asked) -> LakeRebuild:
     table = asked.table
     if table.feed is not None:
         return _landed(asked, table.feed)
-    if table.changes.is_snapshot:
+    if table.why_not_again:
         raise DefinitionError(
-            f"{table.name} cannot be rebuilt: its source is one snapshot, which keeps nothing of "
-            "earlier ones. Land each snapshot in a day folder (LandedFiles) to be able to verify "
-            "it; verify the tables that are built on it, which start from what bronze has."
+            f"{table.name} cannot be rebuilt: {table.why_not_again}. Let its source land in day "
+            "folders (LandedFiles) to be able to verify it; verify the tables that are built on "
+            "it, which start from what bronze has."
         )
     return _stored(asked)
 
@@ -53,7 +53,7 @@ def bronze_rebuild(asked: Asked) -> LakeRebuild:
 def _landed(asked: Asked, feed: LandedFiles) -> LakeRebuild:
     """Files in day folders: those that are as they were when they were loaded."""
     table, history, landing = asked.table, asked.history, asked.lakehouse.settings.landing
-    snapshots, span = table.changes.is_snapshot, asked.days
+    snapshots, span = table.changes.compares_days, asked.days
     days = [
         day
         for day in sorted(history.last_committed)

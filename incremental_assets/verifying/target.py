@@ -64,7 +64,7 @@ class TargetRebuild(Rebuild):
         of, again = self._of, replace(_again(self._target, self._of, folder), start=self._start)
         _make(again, self._state)
         loaded = load_target(again, self._spark, self.now)
-        if self._target.changes.is_snapshot and loaded.entry and loaded.entry.rows_quarantined:
+        if of.one_moment and loaded.entry and loaded.entry.rows_quarantined:
             of = replace(of, forgets=True)  # what is known of bad rows stays
         return again.path, partial(self._compared, again, of)
 
@@ -75,7 +75,7 @@ class TargetRebuild(Rebuild):
         own = [name for name in state.known_types() if name.lower() not in ignored]
         key = target.key if write.by_key else ()
         intervals: tuple[str, ...] = ()
-        if write.keeps_versions and not target.changes.is_snapshot:
+        if write.keeps_versions and not of.one_moment:
             key, intervals = (*key, write.validity[0]), write.validity[1:]
 
         def by(*columns: str) -> Matching:
@@ -173,7 +173,7 @@ def _sides(
         waiting = later.count()
         if waiting:
             notes.append(f"not compared: {counted(waiting, 'row')} of the source not loaded yet")
-    if target.write.keeps_versions and target.changes.is_snapshot:
+    if target.write.keeps_versions and of.one_moment:
         real, rebuilt = (side.where("is_current") for side in (real, rebuilt))
         notes.append("versions that are no longer valid are not compared: a snapshot has none")
     none = F.lit(None).cast("date")

@@ -56,8 +56,8 @@ class Destination:
     is partitioned. `days` are those of the batch, for a table that is partitioned by them; with
     `replaces_days` the batch has all rows of these. `keep` names the files in which the batch's
     keys may be. `counted_by` is the column of the day that changed rows are counted by.
-    `tombstones`: deletes may be kept in its side table. `is_log`: a delete of no key is a truncate.
-    `hidden` are columns whose change makes no new version.
+    `tombstones`: deletes may be kept in its side table. `truncates`: a delete of no key is a
+    truncate. `hidden` are columns whose change makes no new version.
     """
 
     name: str
@@ -74,7 +74,7 @@ class Destination:
     keep: Callable[[DataFile], bool] = every_file
     counted_by: str = ""
     tombstones: bool = True
-    is_log: bool = False
+    truncates: bool = False
     hidden: tuple[str, ...] = ()
     lineage: tuple[str, ...] = ()
 

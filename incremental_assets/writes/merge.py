@@ -210,7 +210,7 @@ def _latest(rows: DataFrame, to: Destination) -> DataFrame:
     first = [quoted(to.first_by)] if to.first_by else []
     order = ", ".join((*latest, DELETED, f"{HASH} DESC NULLS LAST", *first))
     key = to.key
-    if to.is_log:  # each truncate stays: another may be rolled back
+    if to.truncates:  # each truncate stays: another may be rolled back
         nobody = f"{DELETED} AND {quoted(key[0])} IS NULL"
         position = f"CASE WHEN {nobody} THEN {struct_of(to.position)} END"
         rows = rows.withColumn(_TRUNCATE, F.expr(position))

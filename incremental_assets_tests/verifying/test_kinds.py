@@ -190,7 +190,7 @@ def test_one_snapshot_that_is_overwritten_cannot_be_rebuilt(lake: Lakes) -> None
     shop.put_delta("products", pl.DataFrame({"sku": ["a"], "name": ["A"], "price": [1.5]}))
     shop.load("2017-01-10")
 
-    with pytest.raises(DefinitionError, match="bronze/products cannot be rebuilt: its source"):
+    with pytest.raises(DefinitionError, match="bronze/products cannot be rebuilt: each snapshot"):
         verified(shop, "bronze/products")
     assert verified(shop, "silver/products").equal
 

@@ -59,7 +59,7 @@ def test_the_latest_changes_and_the_conflicts_of_a_large_batch_are_those_of_a_sm
         for _ in range(40)
     ]
     rows = spark.createDataFrame(drawn, "id int, _order int, _hash string, _deleted boolean")
-    to = Destination("t", "nowhere", 1, ("id",), ("_order", "_hash"), is_log=True)
+    to = Destination("t", "nowhere", 1, ("id",), ("_order", "_hash"), truncates=True)
 
     def latest(count: int) -> list[tuple[object, ...]]:
         changes = ChangeSet(rows, {"id": rows.schema["id"].dataType}, deletes=True, count=count)
