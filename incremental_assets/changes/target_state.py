@@ -90,7 +90,7 @@ class TargetState:
         )
 
     def require_same_write(self) -> None:
-        """Raise DefinitionError where history would be switched on or off."""
+        """Raise DefinitionError where SCD2 would be switched on or off."""
         if self.last is None or not self.columns:
             return
         if self.write.keeps_versions:
@@ -103,7 +103,7 @@ class TargetState:
             has, asked = "versions", "without"
         raise DefinitionError(
             f"{self.name}: the target {self.path} holds {has} of each key, and is now to be loaded "
-            f"{asked} history: half of it would be of either kind. Nothing was loaded. Load it as "
+            f"{asked} SCD2(): half of it would be of either kind. Nothing was loaded. Load it as "
             "before, or load into a target, with watermarks, of its own."
         )
 

@@ -52,25 +52,13 @@ class TargetTable:
                 "bytes."
             )
         self._require_own_paths()
-        if self.write.by_key and not self.key:
-            raise DefinitionError(f"{self.name}: {self.write} needs a primary_key.")
-        if self.write.recomputes_keys:
-            raise DefinitionError(
-                f"{self.name}: {self.write} computes the rows of a gold table; a loader's rows are "
-                "appended, merged, replaced by key or by day, or kept as history."
-            )
+        self._require_write()
         self._require_bound()
         odd = [name for name in self.partition_by if not _PARTITION.fullmatch(name)]
         if odd:
             raise DefinitionError(
                 f"{self.name}: partition_by names {odd}; use columns whose names are letters, "
                 "digits and underscores."
-            )
-        replaced = self.write.replaced_partition
-        if replaced and self.partition_by != (replaced,):
-            raise DefinitionError(
-                f"{self.name}: {self.write} replaces partitions, so partition_by has to be "
-                f"[{replaced!r}], not {list(self.partition_by)}."
             )
         wide = [rule.name for rule in self.rules if needs_lake(rule)]
         if wide:
@@ -81,10 +69,35 @@ class TargetTable:
         names = [rule.name for rule in self.rules]
         if len(set(names)) != len(names):
             raise DefinitionError(f"{self.name}: two rules have the same name: {sorted(names)}.")
+
+    def _require_write(self) -> None:
+        if not isinstance(self.write, WriteStrategy):
+            raise DefinitionError(
+                f"{self.name}: write is {self.write!r}; give a write strategy, such as Merge() or "
+                "Append()."
+            )
+        if self.write.by_key and not self.key:
+            raise DefinitionError(f"{self.name}: {self.write} needs a primary_key.")
+        if self.write.by_event_time:
+            raise DefinitionError(
+                f"{self.name}: a loader measures versions in the numbers of its source; "
+                'SCD2(valid_time="event") is for tables of the lake.'
+            )
+        if self.write.recomputes_keys:
+            raise DefinitionError(
+                f"{self.name}: {self.write} computes the rows of a gold table; a loader's rows are "
+                "appended, merged, replaced by key or by day, or kept by SCD2()."
+            )
+        replaced = self.write.replaced_partition
+        if replaced and self.partition_by != (replaced,):
+            raise DefinitionError(
+                f"{self.name}: {self.write} replaces partitions, so partition_by has to be "
+                f"[{replaced!r}], not {list(self.partition_by)}."
+            )
         if self.changes.finds_deletes and not self.write.applies_deletes:
             raise DefinitionError(
-                f"{self.name}: {type(self.changes).__name__} brings deletes, so it is merged or "
-                f"kept as history; {self.write} cannot delete."
+                f"{self.name}: {type(self.changes).__name__} brings deletes, so it needs "
+                f"Merge() or SCD2(); {self.write} cannot delete."
             )
 
     def _require_bound(self) -> None:

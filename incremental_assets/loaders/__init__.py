@@ -4,6 +4,7 @@ from incremental_assets.engine.target_plan import TargetPlan
 from incremental_assets.loaders.base import IncrementalLoader
 from incremental_assets.loaders.cdc import CDCLoader
 from incremental_assets.loaders.delta_diff import DeltaDiffLoader, DetectedChanges
+from incremental_assets.loaders.options import LoaderOptions
 from incremental_assets.loaders.result import LoadResult
 from incremental_assets.loaders.sequence import SequenceBasedLoader
 from incremental_assets.loaders.session import local_session
@@ -30,6 +31,7 @@ __all__ = [
     "DetectedChanges",
     "IncrementalLoader",
     "LoadResult",
+    "LoaderOptions",
     "Merge",
     "OverwriteDays",
     "ReplaceDay",

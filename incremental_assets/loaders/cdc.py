@@ -4,27 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Unpack
 
 from incremental_assets.changes.by_log import ChangeLog
 from incremental_assets.changes.operations import Operation
-from incremental_assets.changes.watermark import Advance
 from incremental_assets.choices import require_choice
-from incremental_assets.engine.target import TargetTable
-from incremental_assets.loaders.base import (
-    ColumnNames,
-    IncrementalLoader,
-    RuleOrRules,
-    names_of,
-    rules_of,
-    source_of,
-    table_path_of,
-    write_of,
-)
+from incremental_assets.loaders.base import IncrementalLoader
+from incremental_assets.loaders.options import ColumnNames, LoaderOptions, source_of
 from incremental_assets.loaders.target import Target, on
 from incremental_assets.sources.source import Source
-from incremental_assets.sources.stored_files import Format
-from incremental_assets.writes import WriteStrategy
 
 
 class CDCLoader(IncrementalLoader):
@@ -42,14 +30,8 @@ class CDCLoader(IncrementalLoader):
         operation_column: str = "operation",
         sequence_column: str = "sequence_num",
         operations: Mapping[str, Operation] | None = None,
-        source_format: Format | None = None,
-        partition_by: ColumnNames = (),
-        rules: RuleOrRules = (),
         max_records: int | None = None,
-        history: bool = False,
-        ignore_changes_in: ColumnNames = (),
-        write: WriteStrategy | None = None,
-        watermark: Advance | None = None,
+        **options: Unpack[LoaderOptions],
     ) -> Target:
         """Bring the target to what the log says; its rows are the live ones.
 
@@ -58,34 +40,24 @@ class CDCLoader(IncrementalLoader):
         most systems name them (INSERT, U, update_postimage, …); `operations` adds words of one's
         own. The target holds the source's own columns without those of the log, and what begins
         with `_`; tombstones are kept in a side table, so that nothing older brings a row back. With
-        `history` it holds every version. `max_records` takes whole files, at least one.
+        `write=SCD2()` it holds every version. `max_records` takes whole files, at least one. The
+        `options` of every loader are those of `LoaderOptions`.
         """
-        key = names_of(primary_key)
         require_choice("cdc_format", cdc_format, ("flat", "debezium"))
-        debezium = cdc_format == "debezium"
-        changes = (
-            ChangeLog.debezium(watermark=self._advance(watermark))
-            if debezium
-            else ChangeLog(
-                operation_column,
-                sequence_column,
-                operations or {},
-                watermark=self._advance(watermark),
-            )
-        )
+        watermark = self._watermark(options)
         return self._target(
-            TargetTable(
-                table_name,
-                source_of("cdc_source_path", cdc_source_path, source_format),
-                table_path_of("target_path", target_path),
-                table_path_of("watermark_path", watermark_path),
-                changes,
-                write_of(write, key, names_of(ignore_changes_in), history=history),
-                key,
-                names_of(partition_by),
-                rules_of(rules),
-                max_records,
-            )
+            table_name,
+            source_of("cdc_source_path", cdc_source_path, options),
+            target_path,
+            watermark_path,
+            ChangeLog.debezium(watermark)
+            if cdc_format == "debezium"
+            else ChangeLog(
+                operation_column, sequence_column, operations or {}, watermark=watermark
+            ),
+            primary_key,
+            options,
+            max_records=max_records,
         )
 
     process_cdc = on(target, Target.load)

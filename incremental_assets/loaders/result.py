@@ -14,7 +14,7 @@ class LoadResult:
 
     `records_read` are the rows that were new to the load; of these `records_quarantined` were
     quarantined. `records_loaded` is what it changed in the target: inserted, updated and deleted
-    rows together. With history, inserted are new versions, updated those whose interval or values
+    rows together. With SCD2, inserted are new versions, updated those whose interval or values
     changed, and deleted the deletes that ended one. `watermark_before` and `watermark_after` are
     ISO 8601 in UTC, or digits; None before the first load. `target_version` is the Delta version
     of the target, None if there is none yet. `notes` are what a person may want to know: gaps,

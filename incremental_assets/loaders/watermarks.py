@@ -11,7 +11,7 @@ from incremental_assets.delta.delta_table import open_table
 from incremental_assets.delta.read import no_rows
 from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.ledger.watermarks import watermark_rows
-from incremental_assets.loaders.base import table_path_of
+from incremental_assets.loaders.options import table_path_of
 
 _COLUMNS = StructType(
     [

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from incremental_assets.delta.columns import DELETED
 from incremental_assets.delta.scd2 import VALIDITY, Versions, merge_scd2
 from incremental_assets.delta.staged_write import StagedWrite
+from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import Mode
 from incremental_assets.row_hash import row_hash
@@ -39,6 +40,13 @@ class SCD2(WriteStrategy):
     keeps_versions: ClassVar[bool] = True
     validity: ClassVar[tuple[str, ...]] = VALIDITY
     mode: ClassVar[Mode] = "history"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.ignore_changes_in, str):
+            raise DefinitionError(
+                f"SCD2: ignore_changes_in is {self.ignore_changes_in!r}; expected a tuple of "
+                f"columns: ({self.ignore_changes_in!r},)."
+            )
 
     @property
     def ignored(self) -> tuple[str, ...]:

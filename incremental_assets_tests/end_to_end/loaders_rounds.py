@@ -19,6 +19,7 @@ from incremental_assets.loaders import (
     TimestampBasedLoader,
     local_session,
 )
+from incremental_assets.writes import SCD2
 
 ROUNDS = 4
 ROWS = 6
@@ -54,7 +55,7 @@ def load_all(spark: Any, folder: Path) -> None:
     log = CDCLoader(spark)
     log.process_cdc(source, folder / LIVE, ledger, "id", LIVE, sequence_column="seq")
     log.process_cdc(
-        source, folder / VERSIONS, ledger, "id", VERSIONS, sequence_column="seq", history=True
+        source, folder / VERSIONS, ledger, "id", VERSIONS, sequence_column="seq", write=SCD2()
     )
     newest = folder / "newest.parquet"
     latest = pl.concat([pl.read_parquet(f) for f in sorted(source.iterdir())])

@@ -21,6 +21,7 @@ from incremental_assets.loaders import (
     read_watermarks,
 )
 from incremental_assets.query import query
+from incremental_assets.writes import SCD2
 
 
 def run(folder: Path) -> dict[str, Any]:
@@ -52,7 +53,7 @@ def run(folder: Path) -> dict[str, Any]:
             ),
             CDCLoader(spark).process_cdc(
                 source, target["versions"], ledger, "id", "versions", sequence_column="seq",
-                history=True,
+                write=SCD2(),
             ),
         ]  # fmt: skip
         diff = DeltaDiffLoader(spark).detect_changes(

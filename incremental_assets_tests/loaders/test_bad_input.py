@@ -29,7 +29,7 @@ from incremental_assets.loaders import (
 )
 from incremental_assets.quality.rules import at_least, fail, quarantine, row_count, unique
 from incremental_assets.query import query
-from incremental_assets.writes import RecomputeKeys
+from incremental_assets.writes import SCD2, RecomputeKeys
 from incremental_assets_tests.loaders.conftest import NOON, Place
 
 SCHEMA = {"id": pl.Int64, "amount": pl.Int64, "at": pl.Datetime("us", "UTC")}
@@ -84,7 +84,7 @@ BAD = [
     pytest.param(LakeError, "holds rows already", _a_filled_target, id="a filled target to append to"),
     pytest.param(DefinitionError, "table_name is ''", lambda _: {"table_name": ""}, id="no table name"),
     pytest.param(DefinitionError, "table_name is None", lambda _: {"table_name": None}, id="a table name of None"),
-    pytest.param(DefinitionError, "needs a primary_key", lambda _: {"history": True}, id="history without key"),
+    pytest.param(DefinitionError, "needs a primary_key", lambda _: {"write": SCD2()}, id="history without key"),
     pytest.param(DefinitionError, "rules .'row_count', 'a_unique'. judge days", lambda _: {"rules": fail(row_count(1), unique("a"))}, id="rule on days"),
     pytest.param(SourceError, "no column 'dt'", lambda _: {"partition_by": "dt", "nulls": "include"}, id="no partition column"),
 ]  # fmt: skip

@@ -14,6 +14,7 @@ from incremental_assets.engine import target_steps as load_module
 from incremental_assets.errors import SourceError
 from incremental_assets.loaders import CDCLoader, LoadResult
 from incremental_assets.quality.rules import fail, not_null, quarantine, satisfies
+from incremental_assets.writes import SCD2, Merge, WriteStrategy
 from incremental_assets_tests.loaders.conftest import Place
 
 SCHEMA = {"id": pl.Int64, "name": pl.String, "operation": pl.String, "sequence_num": pl.Int64}
@@ -143,8 +144,8 @@ def test_a_documented_feed_gives_its_documented_state_in_the_sources_own_columns
 
 
 def test_a_documented_feed_gives_its_documented_history(place: Place) -> None:
-    load(place, *AUTO_CDC[:6], history=True)
-    load(place, *AUTO_CDC[6:], history=True)  # both are late
+    load(place, *AUTO_CDC[:6], write=SCD2())
+    load(place, *AUTO_CDC[6:], write=SCD2())  # both are late
 
     assert versions(place) == [
         (123, "Isabel, Chihuahua", 5, 6, False),
@@ -257,9 +258,9 @@ def _history(every: Sequence[Event]) -> list[tuple[Any, ...]]:
     return sorted(found, key=str)
 
 
-@pytest.mark.parametrize(("seed", "history"), [(0, False), (1, True)], ids=["state", "history"])
+@pytest.mark.parametrize(("seed", "write"), [(0, Merge()), (1, SCD2())], ids=["state", "history"])
 def test_any_order_repetition_and_interruption_ends_in_the_same_table(
-    place: Place, seed: int, history: bool, monkeypatch: pytest.MonkeyPatch
+    place: Place, seed: int, write: WriteStrategy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(seed)
     every: list[Event] = [
@@ -275,10 +276,10 @@ def test_any_order_repetition_and_interruption_ends_in_the_same_table(
         place.land(events(*batch), SCHEMA)
         with monkeypatch.context() as dying, suppress(Killed):
             dying.setattr(load_module, chance.choice(["publish", "record"]), _killed)
-            process(place, history=history)
-        process(place, history=history)
+            process(place, write=write)
+        process(place, write=write)
 
-    if history:
+    if write.keeps_versions:
         shown = place.rows("id", "name", "valid_from", "valid_to", "is_current")
         assert shown == [(i, n, a, b, c) for i, n, a, b, c in _history(every)]
     else:

@@ -11,7 +11,7 @@ from pyspark.sql.types import LongType, StringType
 
 from incremental_assets.loaders import CDCLoader, LoadResult, TimestampBasedLoader
 from incremental_assets.row_hash import row_hash
-from incremental_assets.writes import Append
+from incremental_assets.writes import SCD2, Append
 from incremental_assets_tests.loaders.conftest import Place
 from incremental_assets_tests.loaders.test_cdc import events, live, load, process
 
@@ -37,7 +37,7 @@ def test_an_event_that_only_looks_like_one_that_was_quarantined_is_applied(place
         (2, "Bob", "INSERT", 1),
         (2, None, "DELETE", None),
         (3, "Cy", "DELETE", None),
-        history=True,
+        write=SCD2(),
     )
     assert first.records_quarantined == 3
 
@@ -46,7 +46,7 @@ def test_an_event_that_only_looks_like_one_that_was_quarantined_is_applied(place
         (1, "Ann", "INSERT", 2),
         (2, None, "DELETE", 3),
         (3, "Cy", "INSERT", 4),
-        history=True,
+        write=SCD2(),
     )
 
     assert (second.records_read, second.records_quarantined) == (3, 0)

@@ -17,6 +17,7 @@ from incremental_assets.loaders import (
     SequenceBasedLoader,
     TimestampBasedLoader,
 )
+from incremental_assets.writes import SCD2
 from incremental_assets_tests.event_log import EventLog, jobs, records_read
 from incremental_assets_tests.loaders.conftest import NOON, Place
 
@@ -63,7 +64,7 @@ def history(place: Place) -> object:
         "id",
         "orders",
         sequence_column="seq",
-        history=True,
+        write=SCD2(),
     )
 
 

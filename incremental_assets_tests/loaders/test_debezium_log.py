@@ -11,6 +11,7 @@ import pytest
 
 from incremental_assets.errors import SourceError
 from incremental_assets.loaders import CDCLoader, LoadResult
+from incremental_assets.writes import SCD2
 from incremental_assets_tests.loaders.conftest import Place
 
 Json = Mapping[str, Any]
@@ -79,9 +80,9 @@ def test_the_tutorials_customers_come_change_and_go_in_the_order_of_the_log(plac
 
 def test_a_history_counts_in_the_logs_positions(place: Place) -> None:
     place.land_lines([postgres("c", 10, after=ANNE), postgres("d", 40, MARIE)])
-    process(place, history=True)
+    process(place, write=SCD2())
     place.land_lines([postgres("u", 30, ANNE, MARIE)])
-    process(place, history=True)
+    process(place, write=SCD2())
 
     shown = place.rows("valid_from", "valid_to", "first_name", "is_current")
     assert [(n, int(a), int(b), c) for a, b, n, c in shown] == [

@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 
 from incremental_assets.errors import DefinitionError
 from incremental_assets.loaders import CDCLoader, DeltaDiffLoader, TimestampBasedLoader
-from incremental_assets.writes import Append
+from incremental_assets.writes import SCD2, Append
 from incremental_assets_tests.loaders.conftest import NOON, Place
 
 PEOPLE = {"id": pl.Int64, "email": pl.String, "at": pl.Datetime("us", "UTC")}
@@ -44,7 +44,7 @@ def test_a_loader_with_another_key_is_refused_and_nothing_is_loaded(place: Place
         (["id", "email"], {}),
         (None, {"write": Append()}),
         ("email", {"table": "by another load"}),
-        ("email", {"history": True}),
+        ("email", {"write": SCD2()}),
     ):
         with pytest.raises(DefinitionError, match=r"filled by the primary_key \['id'\]"):
             load(place, key, **options)

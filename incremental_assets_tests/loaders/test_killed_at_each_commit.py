@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from incremental_assets.delta.delta_table import ensure_table
 from incremental_assets.loaders import CDCLoader, DeltaDiffLoader
 from incremental_assets.query import query
-from incremental_assets.writes import Merge
+from incremental_assets.writes import SCD2, Merge, WriteStrategy
 from incremental_assets_tests.crashing import attempts_until_one_survives
 from incremental_assets_tests.loaders.conftest import Place
 from incremental_assets_tests.loaders.stories import MAY_1, MAY_2, NULL, SCHEMA, row
@@ -63,18 +63,18 @@ class Story:
     dies_at: int = 0
 
 
-def of_log(*, history: bool) -> Story:
+def of_log(write: WriteStrategy) -> Story:
     def load(place: Place) -> object:
         return CDCLoader(place.spark, place.clock).process_cdc(
-            place.source, place.target, place.watermarks, "id", "log", history=history
+            place.source, place.target, place.watermarks, "id", "log", write=write
         )
 
-    if history:  # in one load, which creates all that there is
+    if write.keeps_versions:  # in one load, which creates all that there is
         return Story([landing([*EVENTS[0], *EVENTS[1]], LOG)], load)
     return Story([landing(events, LOG) for events in EVENTS], load, dies_at=1)
 
 
-def of_copies(*, history: bool) -> Story:
+def of_copies(write: WriteStrategy) -> Story:
     def load(place: Place) -> object:
         return DeltaDiffLoader(place.spark, place.clock).detect_changes(
             max(place.source.iterdir()),
@@ -83,10 +83,10 @@ def of_copies(*, history: bool) -> Story:
             "id",
             "copies",
             max_deleted_share=1.0,
-            history=history,
+            write=write,
         )
 
-    return Story([landing(copy, COPY) for copy in COPIES], load, dies_at=int(history))
+    return Story([landing(copy, COPY) for copy in COPIES], load, dies_at=int(write.keeps_versions))
 
 
 def of_rows(load: Callable[..., object], write: Any) -> Story:
@@ -101,10 +101,10 @@ def landing(rows: Sequence[tuple[Any, ...]], schema: dict[str, Any]) -> Callable
 
 # Of the writes by a timestamp or a sequence, that which writes all that the others do.
 STORIES = {
-    "log, merge": of_log(history=False),
-    "log, history": of_log(history=True),
-    "copies, merge": of_copies(history=False),
-    "copies, history": of_copies(history=True),
+    "log, merge": of_log(Merge()),
+    "log, history": of_log(SCD2()),
+    "copies, merge": of_copies(Merge()),
+    "copies, history": of_copies(SCD2()),
     "timestamp, merge": of_rows(by_timestamp, Merge()),
 }
 
@@ -148,7 +148,7 @@ def test_a_load_that_dies_after_any_commit_goes_on_and_ends_as_if_it_had_not(
 def test_a_table_next_to_a_target_that_an_older_version_left_half_made_is_completed(
     place: Place, make: Callable[..., Story]
 ) -> None:
-    story = make(history=False)
+    story = make(Merge())
     own = [("_batch", "long"), ("_table", "string")]
     marks = [("_deleted", "boolean"), ("_why", "string")]
     ensure_table(f"{place.target}/_beside", "beside", [*own, *marks], ())

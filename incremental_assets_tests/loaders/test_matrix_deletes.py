@@ -12,6 +12,7 @@ import pytest
 
 from incremental_assets.engine import target_steps as load_module
 from incremental_assets.loaders import CDCLoader, DeltaDiffLoader, LoadResult
+from incremental_assets.writes import SCD2, Merge, WriteStrategy
 from incremental_assets_tests.loaders.conftest import NOON, Place
 from incremental_assets_tests.loaders.crashes import CRASHES, Killed
 
@@ -119,7 +120,7 @@ BY_COPY = (
 )
 
 
-def load_log(place: Place, step: Step, *, history: bool) -> LoadResult:
+def load_log(place: Place, step: Step, *, write: WriteStrategy) -> LoadResult:
     if step.lands is not None:
         place.land(step.lands, EVENTS)
     return CDCLoader(place.spark, place.clock).process_cdc(
@@ -129,11 +130,11 @@ def load_log(place: Place, step: Step, *, history: bool) -> LoadResult:
         "id",
         "orders",
         sequence_column="seq",
-        history=history,
+        write=write,
     )
 
 
-def load_copy(place: Place, step: Step, *, history: bool) -> LoadResult:
+def load_copy(place: Place, step: Step, *, write: WriteStrategy) -> LoadResult:
     if step.lands is not None:
         for old in place.source.glob("*"):
             old.unlink()
@@ -144,7 +145,7 @@ def load_copy(place: Place, step: Step, *, history: bool) -> LoadResult:
         place.snapshot,
         "id",
         "orders",
-        history=history,
+        write=write,
         snapshot_at=step.at,
         max_deleted_share=0.5,
     )["result"]
@@ -173,8 +174,8 @@ class Truth:
         return sorted(found, key=str)
 
 
-def shown(place: Place, *, history: bool) -> Shown:
-    versions = ("valid_from", "valid_to", "is_current") if history else ()
+def shown(place: Place, *, write: WriteStrategy) -> Shown:
+    versions = ("valid_from", "valid_to", "is_current") if write.keeps_versions else ()
     return place.rows("id", "amount", *versions)
 
 
@@ -184,18 +185,18 @@ DETECTORS: Mapping[str, tuple[Load, Sequence[Step]]] = {
     "snapshot diff": (load_copy, BY_COPY),
 }
 COMBINATIONS = [
-    pytest.param(*DETECTORS[name], history, id=f"{name}, {'history' if history else 'merge'}")
+    pytest.param(*DETECTORS[name], write, id=f"{name}, {write.mode}")
     for name in DETECTORS
-    for history in (False, True)
+    for write in (Merge(), SCD2())
 ]
 
 
-@pytest.mark.parametrize(("load", "story", "history"), COMBINATIONS)
+@pytest.mark.parametrize(("load", "story", "write"), COMBINATIONS)
 def test_each_step_changes_just_what_it_should_also_where_a_load_before_it_died(
     place: Place,
     load: Load,
     story: Sequence[Step],
-    history: bool,
+    write: WriteStrategy,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     truth = Truth()
@@ -203,14 +204,14 @@ def test_each_step_changes_just_what_it_should_also_where_a_load_before_it_died(
         if step.dies:
             with monkeypatch.context() as dying, pytest.raises(Killed):
                 dying.setattr(load_module, *CRASHES[step.dies])
-                load(place, step, history=history)
+                load(place, step, write=write)
         before = place.version() if place.target.exists() else None
 
-        result = load(place, replace(step, lands=None) if step.dies else step, history=history)
+        result = load(place, replace(step, lands=None) if step.dies else step, write=write)
 
         truth.events += [event for event in step.happened if event not in truth.events]
-        wanted = truth.versions() if history else truth.live()
-        assert shown(place, history=history) == wanted, step.name
+        wanted = truth.versions() if write.keeps_versions else truth.live()
+        assert shown(place, write=write) == wanted, step.name
         published = step.dies == "after the write"
         assert result.records_quarantined == step.aside, step.name
         if step.happened and not published:

@@ -27,7 +27,14 @@ from incremental_assets.loaders import (
 from incremental_assets.loaders.result import LoadResult
 from incremental_assets.quality.rules import between, fail, quarantine, satisfies
 from incremental_assets.query import query
-from incremental_assets.writes import DeleteInsert, OverwriteDays, ReplaceDay
+from incremental_assets.writes import (
+    SCD2,
+    DeleteInsert,
+    Merge,
+    OverwriteDays,
+    ReplaceDay,
+    WriteStrategy,
+)
 from incremental_assets_tests.loaders.conftest import NOON, Place
 
 AT = "2024-05-10T10:00:00Z"
@@ -248,11 +255,11 @@ def test_columns_that_begin_with_an_underscore_are_the_sources_own(place: Place)
 def test_a_snapshot_that_comes_late_deletes_no_more_than_another(place: Place) -> None:
     whole = pl.DataFrame({"id": list(range(10)), "v": [1] * 10})
     days = [NOON + timedelta(days=n) for n in range(3)]
-    by_snapshot(place, whole, "id", history=True, snapshot_at=days[0])
-    by_snapshot(place, whole.with_columns(v=2), "id", history=True, snapshot_at=days[2])
+    by_snapshot(place, whole, "id", write=SCD2(), snapshot_at=days[0])
+    by_snapshot(place, whole.with_columns(v=2), "id", write=SCD2(), snapshot_at=days[2])
 
     with pytest.raises(SnapshotError, match="8 of 10"):
-        by_snapshot(place, whole.head(2), "id", history=True, snapshot_at=days[1])
+        by_snapshot(place, whole.head(2), "id", write=SCD2(), snapshot_at=days[1])
 
 
 def test_a_row_may_have_columns_of_the_names_that_a_message_has(place: Place) -> None:
@@ -307,16 +314,20 @@ def test_a_session_with_other_words_for_time_changes_nothing(place: Place) -> No
     assert loader.load_incremental(**place.paths, **of).records_read == 0
 
 
-@pytest.mark.parametrize("first", [False, True], ids=["on", "off"])
-def test_history_is_neither_switched_on_nor_off(place: Place, first: bool) -> None:
+@pytest.mark.parametrize(
+    ("first", "other"), [(Merge(), SCD2()), (SCD2(), Merge())], ids=["on", "off"]
+)
+def test_scd2_is_neither_switched_on_nor_off(
+    place: Place, first: WriteStrategy, other: WriteStrategy
+) -> None:
     place.land_lines([{"id": 1, "n": "a", "operation": "I", "sequence_num": 1}])
-    by_log(place, history=first)
+    by_log(place, write=first)
     before = place.version()
     place.land_lines([{"id": 1, "n": "b", "operation": "U", "sequence_num": 2}])
 
-    with pytest.raises(DefinitionError, match="history"):
-        by_log(place, history=not first)
+    with pytest.raises(DefinitionError, match=r"SCD2\(\): half of it"):
+        by_log(place, write=other)
     assert place.version() == before
-    by_log(place, history=first)
+    by_log(place, write=first)
 
     assert ("b",) in place.rows("n")

@@ -7,10 +7,18 @@ from typing import Any
 
 import pytest
 
-from incremental_assets.errors import DefinitionError
-from incremental_assets.loaders import CDCLoader, SequenceBasedLoader, TimestampBasedLoader
+from incremental_assets.errors import DefinitionError, SourceError
+from incremental_assets.loaders import (
+    SCD2,
+    CDCLoader,
+    LoaderOptions,
+    Merge,
+    SequenceBasedLoader,
+    Target,
+    TimestampBasedLoader,
+)
 from incremental_assets.quality.rules import quarantine
-from incremental_assets.settings import user_name
+from incremental_assets.settings import PROJECT_ROOT, user_name
 
 NO_SPARK: Any = None
 PLACES = ("source", "target", "watermarks")
@@ -24,7 +32,9 @@ PLACES = ("source", "target", "watermarks")
         ({"lookback": 3}, "are timedeltas"),
         ({"source_format": "jsonl"}, "is 'delta', 'parquet', 'json' or 'csv', not 'jsonl'"),
         ({"write": "merge"}, "write is 'merge'; give a write strategy"),
+        ({"write": SCD2(valid_time="event"), "primary_key": "id"}, "is for tables of the lake"),
         ({"rules": "price >= 0"}, "'price >= 0' is no rule"),
+        ({"primary_keys": "id"}, "TimestampBasedLoader has no option primary_keys"),
     ],
     ids=lambda it: next(iter(it)) if isinstance(it, dict) else "",
 )
@@ -53,6 +63,41 @@ def test_of_a_loader_by_sequence_and_of_a_log(tmp_path: Path) -> None:
         sequence.target(*places, "seq", "orders").rewind(0, NO_SPARK)
     with pytest.raises(DefinitionError, match="cdc_format is 'flat' or 'debezium', not 'avro'"):
         CDCLoader(NO_SPARK).target(*places, "id", "orders", cdc_format="avro")
+
+
+def test_history_is_a_deprecated_way_to_write_scd2(tmp_path: Path) -> None:
+    def target(**options: Any) -> Target:
+        with pytest.warns(DeprecationWarning, match=r"write=SCD2\(ignore_changes_in="):
+            return CDCLoader(NO_SPARK).target(
+                *(tmp_path / place for place in PLACES), "id", "orders", **options
+            )
+
+    ignoring = target(history=True, ignore_changes_in="at")
+    assert ignoring.table.write == SCD2(ignore_changes_in=("at",))
+    assert target(history=True).table.write == SCD2()
+    assert target(history=False, ignore_changes_in="at").table.write == Merge()
+    assert target(history=True, write=Merge()).table.write == Merge()
+
+
+def test_the_warning_names_the_line_of_the_load(tmp_path: Path) -> None:
+    places = [tmp_path / place for place in PLACES]
+    with pytest.warns(DeprecationWarning, match="history") as warned, pytest.raises(SourceError):
+        CDCLoader(NO_SPARK).process_cdc(*places, "id", "orders", history=True)
+    assert warned[0].filename == __file__
+
+
+def test_columns_to_ignore_are_a_tuple() -> None:
+    one: Any = "at"
+    with pytest.raises(DefinitionError, match=r"expected a tuple of columns: \('at',\)"):
+        SCD2(ignore_changes_in=one)
+
+
+def test_every_shared_option_is_documented() -> None:
+    pages = (LoaderOptions.__doc__ or "", (PROJECT_ROOT / "docs/loaders.md").read_text())
+    deprecated = {"history", "ignore_changes_in"}
+    for option in LoaderOptions.__optional_keys__:
+        assert f"`{option}`" in pages[0]
+        assert f"| `{option}` |" in pages[1] or option in deprecated
 
 
 def test_a_source_that_is_neither_a_path_nor_a_source(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from incremental_assets.engine import target_steps as load_module
 from incremental_assets.errors import SnapshotError, SourceError
 from incremental_assets.loaders import DeltaDiffLoader, DetectedChanges
 from incremental_assets.quality.rules import at_least, quarantine
+from incremental_assets.writes import SCD2, Merge, WriteStrategy
 from incremental_assets_tests.loaders.conftest import Place
 
 SCHEMA = {"sku": pl.String, "name": pl.String, "price": pl.Int64, "checked": pl.Int64}
@@ -136,10 +137,10 @@ def test_copies_in_a_delta_table_are_its_versions(place: Place) -> None:
 
 
 def test_a_clock_that_goes_back_makes_no_copy_late(place: Place) -> None:
-    copy(place, FIRST, history=True)
+    copy(place, FIRST, write=SCD2())
     place.now -= timedelta(days=1)
 
-    found = copy(place, (("a", "Apple", 9), *FIRST[1:]), history=True)
+    found = copy(place, (("a", "Apple", 9), *FIRST[1:]), write=SCD2())
 
     assert kinds(found) == ([], ["a"], [])
     current = [r for r in place.rows("sku", "price", "is_current") if r[2]]
@@ -155,7 +156,7 @@ def take(place: Place, products: Sequence[Product], at: datetime) -> int:
     found = copy(
         place,
         products,
-        history=True,
+        write=SCD2(),
         snapshot_at=at,
         max_deleted_share=1.0,
         rules=quarantine(at_least("price", 0)),
@@ -223,24 +224,24 @@ def _killed(*_: object, **__: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "history"),
-    [("prepare", True), ("publish", False)],
+    ("where", "write"),
+    [("prepare", SCD2()), ("publish", Merge())],
 )
 def test_a_load_that_dies_and_runs_on_another_copy_misses_nothing(
-    place: Place, where: str, history: bool, monkeypatch: pytest.MonkeyPatch
+    place: Place, where: str, write: WriteStrategy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    copy(place, FIRST, history=history)
+    copy(place, FIRST, write=write)
     with monkeypatch.context() as dying, pytest.raises(Killed):
         module = snapshot_module if where == "prepare" else load_module
         dying.setattr(module, "publish" if where == "prepare" else where, _killed)
         place.now += DAY
-        copy(place, (*FIRST, ("x", "only in this copy", 1)), history=history)
+        copy(place, (*FIRST, ("x", "only in this copy", 1)), write=write)
 
     place.now += DAY
-    copy(place, FIRST, history=history, max_deleted_share=1.0)
+    copy(place, FIRST, write=write, max_deleted_share=1.0)
 
     shown = place.rows("sku", "name", "price")
-    if history:
+    if write.keeps_versions:
         frame = place.rows("sku", "is_current")
         shown = [s for s, (_, current) in zip(shown, frame, strict=True) if s[0] != "x" or current]
     assert shown == sorted(FIRST, key=str)

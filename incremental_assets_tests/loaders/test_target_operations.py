@@ -17,6 +17,7 @@ from incremental_assets.errors import DefinitionError, LakeError
 from incremental_assets.loaders import CDCLoader, ReplaceDay, Target
 from incremental_assets.quality.rules import between, quarantine, satisfies
 from incremental_assets.sources.stored_delta import FixedDelta
+from incremental_assets.writes import SCD2, Merge, WriteStrategy
 from incremental_assets_tests.loaders.conftest import NOON, Place
 from incremental_assets_tests.loaders.crashes import CRASHES, Killed
 from incremental_assets_tests.loaders.test_cdc import SCHEMA as LOG
@@ -250,10 +251,10 @@ def test_a_delta_log_of_another_kind_of_fingerprint_is_another_table() -> None:
     assert fixed.is_same_table("")
 
 
-@pytest.mark.parametrize("history", [False, True], ids=["merge", "history"])
-def test_a_delta_log_is_verified_replayed_and_rewound(place: Place, history: bool) -> None:
-    strict: Any = {"history": history, "rules": quarantine(between("id", 0, 5))}
-    today = log(place, history=history)
+@pytest.mark.parametrize("write", [Merge(), SCD2()], ids=["merge", "history"])
+def test_a_delta_log_is_verified_replayed_and_rewound(place: Place, write: WriteStrategy) -> None:
+    strict: Any = {"write": write, "rules": quarantine(between("id", 0, 5))}
+    today = log(place, write=write)
     write_log(place, (1, "a", "INSERT", 1), (9, "x", "INSERT", 2), (None, "no key", "INSERT", 3))
     log(place, **strict).load()
     write_log(place, (1, "b", "UPDATE", 5), (2, "c", "erase", 6), (2, "c", "INSERT", 4))
@@ -263,7 +264,7 @@ def test_a_delta_log_is_verified_replayed_and_rewound(place: Place, history: boo
     assert today.replay().records_inserted == 1
     assert (9, "x") in place.rows("id", "name")
     assert today.verify().equal
-    erased = log(place, history=history, operations={"erase": "delete"})
+    erased = log(place, write=write, operations={"erase": "delete"})
     assert erased.replay().records_deleted == 1
     assert erased.verify().equal
     before = place.rows("id", "name")
@@ -300,12 +301,14 @@ ENVELOPES = (
 
 
 @pytest.mark.parametrize(
-    ("stored", "history"), [("files", False), ("delta", True)], ids=["merge-files", "history-delta"]
+    ("stored", "write"),
+    [("files", Merge()), ("delta", SCD2())],
+    ids=["merge-files", "history-delta"],
 )
 def test_a_debezium_log_is_verified_replayed_and_rewound(
-    place: Place, stored: str, history: bool
+    place: Place, stored: str, write: WriteStrategy
 ) -> None:
-    options: Any = {"cdc_format": "debezium", "history": history}
+    options: Any = {"cdc_format": "debezium", "write": write}
     rules = quarantine(between("id", 0, 5))
     today = log(place, **options)
     for number, lines in enumerate(ENVELOPES):
@@ -378,7 +381,7 @@ def other_snapshot(place: Place, target: Path, name: str, watermarks: Path | Non
 
 
 def test_a_late_snapshot_is_not_taken_for_the_last_one(place: Place) -> None:
-    options = {"history": True}
+    options = {"write": SCD2()}
     land(place, 1, 2)
     by_snapshot(place, place.spark, **options).load()
     land(place, 3)

@@ -156,5 +156,6 @@ def test_the_load_takes_what_the_target_takes() -> None:
     load, target = TimestampBasedLoader.load_incremental, TimestampBasedLoader.target
 
     assert inspect.signature(load).parameters == inspect.signature(target).parameters
+    assert inspect.signature(load).parameters["options"].annotation == "Unpack[LoaderOptions]"
     assert inspect.signature(load).return_annotation == "LoadResult"
     assert inspect.signature(DeltaDiffLoader.detect_changes).return_annotation == "DetectedChanges"

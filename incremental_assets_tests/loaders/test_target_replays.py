@@ -31,6 +31,7 @@ from incremental_assets.quality.rules import (
     satisfies,
 )
 from incremental_assets.query import query
+from incremental_assets.writes import SCD2
 from incremental_assets_tests.crashing import attempts_until_one_survives
 from incremental_assets_tests.loaders.conftest import Place
 from incremental_assets_tests.loaders.test_cdc import events
@@ -65,7 +66,7 @@ def judged(place: Place) -> list[Any]:
     [
         (by_timestamp, {}),
         (by_sequence, {"primary_key": "id"}),
-        (by_log, {"history": True}),
+        (by_log, {"write": SCD2()}),
     ],
     ids=["timestamp", "sequence, merge", "history of a log"],
 )
@@ -222,12 +223,12 @@ def test_an_old_event_that_passes_is_put_in_its_place(place: Place) -> None:
 
     def take(*rows: Any) -> None:
         place.land_lines(events(*rows))
-        target(rules=quarantine(between("id", 0, 5)), history=True).load()
+        target(rules=quarantine(between("id", 0, 5)), write=SCD2()).load()
 
     take((1, "a", "INSERT", 1), (9, "x", "INSERT", 2), (8, "y", "INSERT", 3))
     take((9, None, "DELETE", 7), (None, "keyless", "INSERT", 8))
 
-    result = target(history=True).replay()
+    result = target(write=SCD2()).replay()
 
     assert (result.records_read, result.records_quarantined) == (3, 1)
     assert place.rows("id", "name", "valid_from", "valid_to") == [
@@ -281,7 +282,7 @@ def test_the_quarantine_of_another_loader_of_the_target_stays(place: Place) -> N
 
 @pytest.mark.parametrize(
     ("of", "options"),
-    [(by_timestamp, {}), (by_log, {"history": True})],
+    [(by_timestamp, {}), (by_log, {"write": SCD2()})],
     ids=["append", "log, history"],
 )
 def test_a_replay_that_dies_after_any_commit_goes_on_and_ends_as_if_it_had_not(

@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 
 from incremental_assets.errors import DefinitionError, LakeError, SourceError
 from incremental_assets.loaders import DeleteInsert
+from incremental_assets.writes import SCD2
 from incremental_assets_tests.loaders.conftest import NOON, Place
 from incremental_assets_tests.loaders.test_target_plans import (
     SCHEMA,
@@ -27,7 +28,7 @@ KEYED = {"primary_key": "id"}
 CASES: dict[str, tuple[Of, dict[str, Any]]] = {
     "timestamp": (by_timestamp, {}),
     "sequence, merge": (by_sequence, KEYED),
-    "log, history": (by_log, {"history": True}),
+    "log, history": (by_log, {"write": SCD2()}),
     "snapshot": (by_snapshot, {}),
 }
 

@@ -11,6 +11,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from incremental_assets.changes.target_state import TargetState
+from incremental_assets.writes import SCD2, Merge, WriteStrategy
 from incremental_assets_tests.event_log import EventLog, operators
 from incremental_assets_tests.loaders.conftest import Place
 from incremental_assets_tests.loaders.test_cdc import Event, live, load, versions
@@ -27,25 +28,25 @@ def position(place: Place) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("history", [False, True], ids=["merge", "history"])
+@pytest.mark.parametrize("write", [Merge(), SCD2()], ids=["merge", "history"])
 def test_a_load_after_many_truncates_is_planned_as_one_after_few(
-    place: Place, spark: SparkSession, event_log: Path, history: bool
+    place: Place, spark: SparkSession, event_log: Path, write: WriteStrategy
 ) -> None:
     counted, found = EventLog(spark, event_log), []
     first: list[Event] = [(1, "Ann", "INSERT", 1), (3, "Cy", "INSERT", 500)]
-    load(place, *first, *truncates(10, 30), history=history)
+    load(place, *first, *truncates(10, 30), write=write)
     for key, late, more in ((2, 12, truncates(30, 210)), (4, 17, [])):
         counted.new()
-        load(place, (key, "late", "INSERT", late), history=history)
+        load(place, (key, "late", "INSERT", late), write=write)
         events = counted.new()
         found.append((operators(events), len(json.dumps(position(place)))))
         if more:
-            load(place, *more, history=history)
+            load(place, *more, write=write)
 
     (few, short), (many, long) = found
     assert 0 < many < 1.5 * few
     assert long < short + 5  # the digits of the last place
-    if history:
+    if write.keeps_versions:
         assert versions(place) == [
             (1, "Ann", 1, 10, False),
             (2, "late", 12, 20, False),
@@ -57,10 +58,10 @@ def test_a_load_after_many_truncates_is_planned_as_one_after_few(
 
 
 def test_each_truncate_ends_what_there_was_in_whatever_order_they_come(place: Place) -> None:
-    load(place, (1, "A", "INSERT", 1), (1, "A", "UPDATE", 25), history=True)
-    load(place, *truncates(10, 50), (2, "B", "INSERT", 35), history=True)
+    load(place, (1, "A", "INSERT", 1), (1, "A", "UPDATE", 25), write=SCD2())
+    load(place, *truncates(10, 50), (2, "B", "INSERT", 35), write=SCD2())
     late: list[Event] = [(1, "C", "UPDATE", 12), (3, "D", "INSERT", 45), (4, "E", "INSERT", 2)]
-    load(place, *late, *truncates(5, 6), history=True)
+    load(place, *late, *truncates(5, 6), write=SCD2())
 
     assert versions(place) == [
         (1, "A", 1, 5, False),
@@ -72,11 +73,11 @@ def test_each_truncate_ends_what_there_was_in_whatever_order_they_come(place: Pl
     ]
 
 
-@pytest.mark.parametrize("history", [False, True], ids=["merge", "history"])
+@pytest.mark.parametrize("write", [Merge(), SCD2()], ids=["merge", "history"])
 def test_truncates_that_an_earlier_version_kept_in_the_ledger_go_on(
-    place: Place, history: bool, monkeypatch: pytest.MonkeyPatch
+    place: Place, write: WriteStrategy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    load(place, (1, "Ann", "INSERT", 1), *truncates(10, 30), history=history)
+    load(place, (1, "Ann", "INSERT", 1), *truncates(10, 30), write=write)
     beside = DeltaTable(str(place.target / "_beside"))
     beside.delete("_deleted AND id IS NULL")
     before = TargetState.position
@@ -89,12 +90,12 @@ def test_truncates_that_an_earlier_version_kept_in_the_ledger_go_on(
 
     with monkeypatch.context() as earlier:
         earlier.setattr(TargetState, "position", as_it_was)
-        load(place, (2, "Bob", "INSERT", 30), history=history)
+        load(place, (2, "Bob", "INSERT", 30), write=write)
     assert position(place)["truncated"] == ["20", "0"]
 
-    load(place, (3, "late", "INSERT", 5), (3, "later", "UPDATE", 15), history=history)
+    load(place, (3, "late", "INSERT", 5), (3, "later", "UPDATE", 15), write=write)
 
-    if history:
+    if write.keeps_versions:
         assert versions(place)[2:] == [(3, "late", 5, 10, False), (3, "later", 15, 20, False)]
     else:
         assert live(place) == [(2, "Bob")]

@@ -14,7 +14,7 @@ from incremental_assets.changes.position import Position
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import FileEntry
-from incremental_assets.loaders.base import source_of
+from incremental_assets.loaders.options import source_of
 from incremental_assets.sources.source import NO_TYPES, FixedSource
 from incremental_assets.sources.source_file import SourceFile
 from incremental_assets.sources.stored import Stored
@@ -57,9 +57,9 @@ def test_a_log_reads_a_file_again_whose_time_or_tag_is_another_one(changed: Sour
 
 def test_a_loader_takes_no_source_below_a_landing_root_and_no_second_format() -> None:
     with pytest.raises(DefinitionError, match="landing root"):
-        source_of("source_path", Stored("orders"), None)
+        source_of("source_path", Stored("orders"), {})
     with pytest.raises(DefinitionError, match="source_format"):
-        source_of("source_path", Stored("/data/orders"), "csv")
+        source_of("source_path", Stored("/data/orders"), {"source_format": "csv"})
 
 
 @dataclass(frozen=True)
