@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from incremental_assets.changes.detector import Detector
-from incremental_assets.operations.rewind import rewind
+from incremental_assets.operations.rewind import TableRewind
 from incremental_assets.sources.stored import Stored
 from incremental_assets.table import Table
 from incremental_assets.writes import Append
@@ -41,6 +41,6 @@ def test_a_detector_without_anything_of_its_own_loads_each_row_once(lake: Lakes)
     loaded = [(TODAY, "a"), (TODAY, "b"), (TODAY, "c")]
     assert shop.bronze(table.name, "order_id") == loaded
     assert shop.pending_days(table.name) == []
-    rewind(shop.lakehouse, table, 0, "to see")
+    TableRewind(shop.lakehouse, table).record(0, "to see")
     shop.load(TODAY)
     assert shop.bronze(table.name, "order_id") == loaded
