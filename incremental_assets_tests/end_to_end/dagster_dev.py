@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from incremental_assets.days import parse_days
 from incremental_assets_tests.end_to_end.shop import BIN, Shop
 
 LAUNCH_BACKFILL = """
@@ -31,7 +32,9 @@ mutation($s: SensorSelector!) { startSensor(sensorSelector: $s) {
 """
 STATUS = """
 query($id: String!) { partitionBackfillOrError(backfillId: $id) {
-  ... on PartitionBackfill { status runs(limit: 20) { status } } } }
+  ... on PartitionBackfill { status runs(limit: 20) { status }
+    assetBackfillData { assetBackfillStatuses { ... on AssetPartitionsStatusCounts {
+      assetKey { path } numPartitionsTargeted } } } } } }
 """
 
 
@@ -80,10 +83,10 @@ class Web:
         return run_id
 
     def backfill(self, names: Sequence[str], first: str, last: str) -> str:
-        """A backfill of the days, both included; gives its id."""
-        span = {"range": {"start": first, "end": last}}
-        wanted = [{"assetKey": {"path": n.split("/")}, "partitions": span} for n in names]
-        answer = self.ask(LAUNCH_BACKFILL, p={"partitionsByAssets": wanted})
+        """A backfill of the days, both included, as *Materialize all* asks for it; gives its id."""
+        wanted = [{"path": name.split("/")} for name in names]
+        days = [str(day) for day in parse_days(f"{first}...{last}")]
+        answer = self.ask(LAUNCH_BACKFILL, p={"assetSelection": wanted, "partitionNames": days})
         launched = answer["launchPartitionBackfill"]
         assert launched["__typename"] == "LaunchBackfillSuccess", launched
         backfill_id: str = launched["backfillId"]

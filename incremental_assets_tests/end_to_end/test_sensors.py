@@ -159,6 +159,9 @@ def test_a_backfill_loads_its_days_in_one_run_and_shows_them_green_though_all_wa
 
     assert seen["status"] == "COMPLETED_SUCCESS", seen
     assert [run["status"] for run in seen["runs"]] == ["SUCCESS"]
+    counts = seen["assetBackfillData"]["assetBackfillStatuses"]
+    targeted = {"/".join(c["assetKey"]["path"]): c["numPartitionsTargeted"] for c in counts}
+    assert targeted == dict.fromkeys(TABLES, 2)
     assert len(world.orders("gold/sales_mart")) == 20
     with shop.instance() as instance:
         assert instance.get_materialized_partitions(SILVER_SALES) == set(DAYS[:2])

@@ -144,7 +144,7 @@ def test_the_command_tells_what_would_be_done_and_does_it(lake: Settings) -> Non
         pytest.param(
             ["--days", "2017-01-02...2017-01-01"], {}, "ends before it begins", id="reversed"
         ),
-        pytest.param([], {"VACUUM_DAYS": "0"}, "expected at least 1", id="retention"),
+        pytest.param([], {"VACUUM_DAYS": "0"}, "days from 1 to 3650", id="retention"),
         pytest.param([], {"LAKE": "/nowhere/lake"}, "There is no lake at /nowhere", id="lake"),
     ],
 )
