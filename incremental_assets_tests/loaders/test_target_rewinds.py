@@ -16,6 +16,7 @@ from incremental_assets.loaders import (
     SequenceBasedLoader,
     read_watermarks,
 )
+from incremental_assets.writes import SCD2
 from incremental_assets_tests.crashing import attempts_until_one_survives
 from incremental_assets_tests.loaders.conftest import NOON, Place
 from incremental_assets_tests.loaders.test_cdc import SCHEMA as LOG
@@ -163,14 +164,14 @@ def test_a_log_that_lacks_a_file_that_is_to_be_read_again_is_refused(place: Plac
 
 
 def test_a_target_that_holds_versions_stays_one_when_it_is_rewound_as_another(place: Place) -> None:
-    load(place, by_log, 1, history=True)
-    load(place, by_log, 2, history=True)
+    load(place, by_log, 1, write=SCD2())
+    load(place, by_log, 2, write=SCD2())
 
     by_log(place, NO_SPARK).rewind(1, "to see")
 
     with pytest.raises(DefinitionError, match="holds versions of each key"):
         load(place, by_log)
-    assert load(place, by_log, history=True) == 0
+    assert load(place, by_log, write=SCD2()) == 0
 
 
 def test_a_truncate_stays_known_when_its_log_is_rewound(place: Place) -> None:
