@@ -28,6 +28,16 @@ OWN_TABLES = "incremental_assets.retail"
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 
 
+def _digits(value: object) -> object:
+    """Pydantic alone would take `7.0` and `1_000`, too."""
+    if isinstance(value, str) and not (value.strip().isascii() and value.strip().isdigit()):
+        raise ValueError
+    return value
+
+
+Whole = Annotated[int, BeforeValidator(_digits)]
+
+
 def _whole(default: int, unit: str, least: int, most: int) -> Any:
     expected = f"a whole number of {unit} from {least} to {most}"
     return Field(default, ge=least, le=most, description=expected)
@@ -64,8 +74,8 @@ def _webhook(value: str) -> str:
 class Settings(BaseSettings):
     """Where the lake, the landing and Spark are, and the limits of loads and alerts.
 
-    Each setting is a variable of its name, with the prefix INCREMENTAL_ASSETS_ or as its alias
-    says; its description is what the variable should hold.
+    Each setting is a variable: its alias, or else its name in capitals with the prefix
+    INCREMENTAL_ASSETS_; its description is what the variable should hold.
 
     `lake` and `landing` are absolute local paths or URIs of an object store; neither ends in a
     slash. `start_date` is the first daily partition (UTC). A fact may land until `lateness_days`
@@ -96,7 +106,7 @@ class Settings(BaseSettings):
     start_date: Annotated[date, BeforeValidator(_day)] = Field(
         date(2017, 1, 1), description="a day such as 2017-01-01"
     )
-    lateness_days: int = _whole(7, "days", 0, 3650)
+    lateness_days: Whole = _whole(7, "days", 0, 3650)
     cache: Annotated[Path, AfterValidator(Path.absolute)] = PROJECT_ROOT / ".cache"
     spark_master: str | None = Field(None, validation_alias="SPARK_MASTER")
     spark_remote: str | None = Field(None, validation_alias="SPARK_REMOTE", repr=False)
@@ -112,19 +122,19 @@ class Settings(BaseSettings):
         pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$",
         description="the name of a Python package that can be imported, such as shop.tables",
     )
-    quarantine_days: int = _whole(0, "days", 0, 3650)
-    fresh_hours: int = _whole(36, "hours", 0, 87_600)
+    quarantine_days: Whole = _whole(0, "days", 0, 3650)
+    fresh_hours: Whole = _whole(36, "hours", 0, 87_600)
     webhook: Annotated[str, AfterValidator(_webhook)] = Field(
         "",
         repr=False,
         description="http:// or https:// with a host, in ASCII, without blanks and without a user "
         "name",
     )
-    alert_stale_hours: int = _whole(6, "hours", 0, 87_600)
-    alert_quarantine_percent: int = _whole(2, "percent", 0, 100)
-    alert_late_percent: int = _whole(20, "percent", 0, 100)
-    vacuum_days: int = _whole(7, "days", 1, 3650)
-    sensor_seconds: int = _whole(30, "seconds", 1, 86_400)
+    alert_stale_hours: Whole = _whole(6, "hours", 0, 87_600)
+    alert_quarantine_percent: Whole = _whole(2, "percent", 0, 100)
+    alert_late_percent: Whole = _whole(20, "percent", 0, 100)
+    vacuum_days: Whole = _whole(7, "days", 1, 3650)
+    sensor_seconds: Whole = _whole(30, "seconds", 1, 86_400)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -134,7 +144,8 @@ class Settings(BaseSettings):
         """
         env = os.environ if environment is None else environment
         source = EnvSettingsSource(cls)
-        source.env_vars = {name.lower(): value for name, value in env.items() if value}
+        # Under no other spelling: pydantic would take `incremental_assets_lake` as well.
+        source.env_vars = {name.lower(): env[name] for name in _variables() if env.get(name)}
         try:
             return cls(**source())
         except ValidationError as error:
@@ -157,10 +168,17 @@ class Settings(BaseSettings):
         return timedelta(days=self.lateness_days)
 
 
+def _variable(name: str) -> str:
+    return str(Settings.model_fields[name].validation_alias or f"{PREFIX}{name.upper()}")
+
+
+def _variables() -> list[str]:
+    return [_variable(name) for name in Settings.model_fields]
+
+
 def _told(error: ErrorDetails) -> str:
     name = str(error["loc"][0])
-    field = Settings.model_fields[name]
-    variable = field.validation_alias or f"{PREFIX}{name.upper()}"
+    field, variable = Settings.model_fields[name], _variable(name)
     held = repr(error["input"]) if field.repr else "wrong (not shown here, for it may hold a token)"
     return f"{variable} is {held}; expected {field.description or 'text in UTF-8'}."
 

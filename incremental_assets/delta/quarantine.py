@@ -23,6 +23,7 @@ from incremental_assets.delta.side_table import (
     abandon_side_rows,
     cleanup,
     delete_side_rows,
+    fence_side_table,
     put_side_rows,
     quarantine_name,
 )
@@ -175,10 +176,18 @@ class Quarantine:
         with cleanup(f"{self.table}: outdated rows in quarantine", log):
             self.drop(self.remaining(outdated))
 
-    def abandon(self, batch: int) -> None:
-        """Remove the rows of an abandoned batch, and keep it from adding any."""
-        own = {TABLE: self.table} if self.is_shared else None
-        abandon_side_rows(self.path, quarantine_name(self.table), batch, own)
+    def abandon(self, batch: int, log: Callable[[str], None]) -> None:
+        """Keep an abandoned batch from adding rows, and remove those that it has added.
+
+        By the ledger those of a table of the lake do not count, so their removal may fail.
+        """
+        name = quarantine_name(self.table)
+        if self.is_shared:
+            abandon_side_rows(self.path, name, batch, {TABLE: self.table})
+            return
+        fence_side_table(self.path, name, batch)
+        with cleanup(f"{self.table}: rows in quarantine of batch {batch}", log):
+            abandon_side_rows(self.path, name, batch)
 
     def expire(self, before: datetime) -> None:
         """Drop the rows that were first seen before a moment."""

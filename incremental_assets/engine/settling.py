@@ -62,7 +62,7 @@ class Settling(ABC):
 
     def roll_back(self, batch: int) -> None:
         """Take back what a fenced batch wrote, other than to the side table and staged files."""
-        self.quarantine.abandon(batch)
+        self.quarantine.abandon(batch, self.log)
 
     def abandoned(self, claim: Entry) -> Entry:
         """The outcome of an abandoned claim."""

@@ -144,8 +144,9 @@ def _day_work(
 def _unread(
     table: Table, history: TableHistory, fixed: FixedSource, day: date, inspection: Inspector
 ) -> tuple[SourceFile, ...]:
-    known = history.files_read
-    if table.landing_column is not None:
+    if table.landing_column is None:
+        known = history.files_read  # of all days: reads the whole ledger
+    else:
         again = history.to_load_again.get(day, ())
         known = {path: file for path, file in history.files(day).items() if path not in again}
     tagged = inspection.tags(fixed.tagged, known)

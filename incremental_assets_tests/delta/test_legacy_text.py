@@ -76,7 +76,7 @@ SECOND = [(2, DAY, b"text"), (2, DAY, b"worse")]
 LAST = [(2, NEXT, ZIP + b"2")]
 DROPS: dict[str, tuple[Callable[[Quarantine], None], list[tuple[int, date, bytes]]]] = {
     "superseded": (lambda q: q.drop([OutdatedRows(DAY, 1, 2)]), [*SECOND, *LAST]),
-    "abandoned": (lambda q: q.abandon(2), FIRST),
+    "abandoned": (lambda q: q.abandon(2, print), FIRST),
     "dropped": (
         lambda q: q.drop([OutdatedRows(DAY, 0, 9, "line_unreadable")]),
         [FIRST[1], SECOND[1], *LAST],

@@ -10,17 +10,22 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from incremental_assets.changes import ChangeLog
 from incremental_assets.delta.delta_log import put_fence
 from incremental_assets.delta.delta_table import ensure_table
 from incremental_assets.engine.bronze import COLUMNS, PARTITIONS
 from incremental_assets.lakehouse import Lakehouse
-from incremental_assets.ledger.entry import Entry, Touched, Window
-from incremental_assets.ledger.ledger import ledger_path
+from incremental_assets.ledger.entry import Entry, FileEntry, Touched, Window
+from incremental_assets.ledger.ledger import Ledger, ledger_path
+from incremental_assets.plan import plan_table
 from incremental_assets.plan.forecast import forecast
 from incremental_assets.plan.work import file_entries
 from incremental_assets.settings import Settings
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.source_file import SourceFile
+from incremental_assets.sources.stored import Stored
+from incremental_assets.table import Table
+from incremental_assets.writes import Append
 from incremental_assets_tests.ledger.long import A_FILE, filled, read
 from incremental_assets_tests.plan.ledgers import EVENTS, MART, SALES, USERS, did
 
@@ -118,3 +123,34 @@ def test_a_plan_and_a_load_read_as_much_of_a_history_ten_times_as_long(
     # The last file of a table may be fuller or emptier.
     assert more_plan_rows <= plan_rows + A_FILE * len(TABLES)
     assert more_load_rows <= load_rows + A_FILE
+
+
+def test_a_plan_of_a_day_of_a_dated_log_reads_as_much_of_a_history_ten_times_as_long(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: list[int]
+) -> None:
+    log = Stored("log", "json", day="at")
+    table = Table(
+        "bronze/log", "What a log says.", reads=(log,), changes=ChangeLog(), write=Append()
+    )
+    place = Path(settings.landing) / "log"
+    place.mkdir()
+    (place / "new.json").write_text('{"operation":"INSERT","sequence_num":1,"id":1,"at":"2017"}\n')
+    found = []
+    for days in (50, 500):
+        there = settings.replace(lake=str(tmp_path / f"lake {days}"))
+        entries = [
+            replace(each, files=(FileEntry(f"old {at}.json", 10, "t", 1),))
+            for at in range(days)
+            for each in _batch(table.name, at + 1, at, Window(str(place), 0, 0))
+        ]
+        filled(ledger_path(there.lake), entries, monkeypatch)
+        last = FIRST + timedelta(days=days - 1)
+        read.clear()
+        now = datetime(last.year, last.month, last.day, 23, tzinfo=UTC)
+        plan = plan_table(
+            table, [last], Ledger(ledger_path(there.lake)).view(), there, last, now=now
+        )
+        assert plan.work
+        found.append(sum(read))
+
+    assert found[1] <= found[0] + A_FILE

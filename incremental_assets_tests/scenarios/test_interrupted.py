@@ -103,7 +103,7 @@ def test_late_writer_of_an_abandoned_batch_adds_nothing_to_quarantine(landed: Wo
     landed.load("2017-01-05", "silver/sales")
     place = landed.path("quarantine/silver_sales")
     quarantine = Quarantine(place, "silver/sales")
-    quarantine.abandon(7)
+    quarantine.abandon(7, print)
 
     spark = landed.lakehouse._spark()
     late = (

@@ -230,6 +230,9 @@ def test_a_webhook_that_cannot_be_is_refused_without_showing_it(value: str) -> N
         ("ALERT_STALE_HOURS", "87601", "a whole number of hours from 0 to 87600"),
         ("ALERT_LATE_PERCENT", "101", "a whole number of percent from 0 to 100"),
         ("ALERT_QUARANTINE_PERCENT", "0.02", "a whole number of percent from 0 to 100"),
+        ("LATENESS_DAYS", "7.0", "a whole number of days from 0 to 3650"),
+        ("LATENESS_DAYS", "1_0", "a whole number of days from 0 to 3650"),
+        ("LATENESS_DAYS", "-0", "a whole number of days from 0 to 3650"),
     ],
 )
 def test_hours_and_percents_are_whole_numbers(name: str, value: str, expected: str) -> None:
@@ -247,6 +250,20 @@ def test_all_that_is_wrong_is_named_at_once_in_one_line() -> None:
         "INCREMENTAL_ASSETS_START_DATE is 'soon'; expected a day such as 2017-01-01. "
         "INCREMENTAL_ASSETS_SENSOR_SECONDS is '0'; expected a whole number of seconds from 1 to 86400."
     )
+
+
+def test_a_variable_counts_under_its_own_name_alone(here: Path) -> None:
+    others = {
+        "incremental_assets_lake": "/lower",
+        "Incremental_Assets_Lake": "/mixed",
+        "spark_remote": "sc://lower",
+        "INCREMENTAL_ASSETS_SPARK_REMOTE": "sc://prefixed",
+    }
+
+    given = Settings.from_environment({"INCREMENTAL_ASSETS_LAKE": "/upper", **others})
+
+    assert (given.lake, given.spark_remote) == ("/upper", None)
+    assert Settings.from_environment(others) == Settings()
 
 
 def test_an_environment_that_is_given_is_the_only_one(
