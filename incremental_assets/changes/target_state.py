@@ -78,7 +78,15 @@ class TargetState:
         return Quarantine(f"{self.path}/_quarantine", self.name, is_shared=True)
 
     def require_key(self) -> None:
-        """Raise DefinitionError where the target is filled by another key."""
+        """Raise DefinitionError where the target is filled by another key, or by none."""
+        is_appended = self.last is not None and self.last.mode == "append"
+        if self.write.by_key and is_appended and not self.filled_by:
+            raise DefinitionError(
+                f"{self.name}: the target {self.path} is filled by appending, so it may hold "
+                f"several rows of one key, and is now to be loaded by {list(self.key)}: they would "
+                "stay. Nothing was loaded. Load it as before, or load by the key into a target, "
+                "with watermarks, of its own."
+            )
         if not self.filled_by or _folded(self.filled_by) == _folded(self.key):
             return
         asked = list(self.key) or "none"

@@ -6,8 +6,10 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from difflib import get_close_matches
+from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from pyspark.sql import SparkSession
 
@@ -49,6 +51,7 @@ class IncrementalLoader:
     spark: SparkSession
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     log: Callable[[str], None] = _LOG.info
+    target: ClassVar[Callable[..., Target]]
 
     def next_watermark(self, before: Any, seen: Seen) -> Any:
         """The watermark after a load; by default the highest value ever seen.
@@ -82,9 +85,13 @@ class IncrementalLoader:
     ) -> Target:
         unknown = options.keys() - LoaderOptions.__optional_keys__
         if unknown:
+            own = signature(type(self).target).parameters
+            known = sorted({*own, *LoaderOptions.__optional_keys__} - {"self", "options"})
+            near = get_close_matches(min(unknown), known, 1)
             raise DefinitionError(
-                f"{type(self).__name__} has no option {', '.join(sorted(unknown))}; it takes those "
-                "in its signature and in LoaderOptions."
+                f"{type(self).__name__} has no option {', '.join(sorted(unknown))}; "
+                f"{f'did you mean {near[0]}? The' if near else 'the'} options are "
+                f"{', '.join(known)}."
             )
         key = names_of(primary_key)
         table = TargetTable(

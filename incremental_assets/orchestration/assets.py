@@ -135,8 +135,8 @@ def _log_stale(
     stale = [d for d in stale_days(table, view, settings.start_date, last) if str(d) not in own]
     if stale:
         context.log.info(
-            f"{table.name}: {named(stale)} are stale; `incremental-assets run` brings them up to "
-            "date"
+            f"{table.name}: stale, and not in this run: {named(stale)}; `incremental-assets run` "
+            "brings all that is stale up to date"
         )
 
 

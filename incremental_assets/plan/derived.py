@@ -113,8 +113,8 @@ def _day_work(table: Table, day: date, view: LedgerView) -> DayWork | None:
         windows.append(Window(read.table.name, low, upstream.high))
         new = unread(table, read, day, view)
         if new:
-            last = new[-1].batch
-            batches = f"batch {last}" if len(new) == 1 else f"{len(new):,} batches up to {last}"
+            last, count = new[-1].batch, len({entry.batch for entry in new})
+            batches = f"batch {last}" if count == 1 else f"{count:,} batches up to {last}"
             reasons.append(f"{read.table.name} {batches}")
     if day in history.rewound:
         entry = history.rewound[day]

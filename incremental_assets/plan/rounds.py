@@ -75,6 +75,11 @@ def within_partitions(days: DayRange | None, start: date, today: date) -> DayRan
 
     Raises DayError where none of the days has a partition.
     """
+    if start > today:
+        raise DayError(
+            f"The first partition, {start}, is in the future. Set INCREMENTAL_ASSETS_START_DATE to "
+            "the first day that is to be loaded."
+        )
     if days is None:
         return DayRange(start, today)
     if days.last < start or days.first > today:

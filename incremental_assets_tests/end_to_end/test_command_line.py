@@ -203,6 +203,13 @@ def test_what_cannot_be_planned_cannot_be_run_and_both_say_why_and_leave_no_trac
     assert not Path(shop.settings.lake).exists()
 
 
+def test_a_first_day_in_the_future_is_named_and_not_counted_back_from(shop: Shop) -> None:
+    done = shop.ask("run", INCREMENTAL_ASSETS_START_DATE="2999-01-01")
+
+    assert done.returncode == 1
+    assert "The first partition, 2999-01-01, is in the future." in done.stderr
+
+
 def test_a_plan_of_a_fresh_project_leaves_no_trace(shop: Shop) -> None:
     folder = Path(shop.settings.landing) / "events" / "2017-01-05"
     folder.mkdir(parents=True)

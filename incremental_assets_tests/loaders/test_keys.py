@@ -58,10 +58,26 @@ def test_a_loader_with_another_key_is_refused_and_nothing_is_loaded(place: Place
     assert place.rows("id") == [(1,), (2,), (3,)]
 
 
+def test_an_appended_target_is_not_loaded_by_a_key_for_it_may_hold_several_rows_of_one(
+    place: Place,
+) -> None:
+    land(place, (1, "a@x"), (1, "b@x"))
+    load(place, None)
+
+    with pytest.raises(DefinitionError, match="is filled by appending"):
+        load(place, "id")
+
+    land(place, (2, "c@x"))
+    load(place, None)
+    assert place.rows("id") == [(1,), (1,), (2,)]
+
+
 def test_a_target_that_says_no_key_yet_takes_the_first_that_comes(place: Place) -> None:
     land(place, (1, "a@x"))
-    load(place, None)
-    assert recorded(place) is None
+    load(place, ["id", "email"])
+    # As an older version has merged it.
+    says_none = {KEY: "[]"}
+    DeltaTable(str(place.target)).alter.set_table_properties(says_none, raise_if_not_exists=False)
     land(place, (2, "b@x"))
 
     load(place, ["id", "email"])

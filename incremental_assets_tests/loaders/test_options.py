@@ -34,7 +34,7 @@ PLACES = ("source", "target", "watermarks")
         ({"write": "merge"}, "write is 'merge'; give a write strategy"),
         ({"write": SCD2(valid_time="event"), "primary_key": "id"}, "is for tables of the lake"),
         ({"rules": "price >= 0"}, "'price >= 0' is no rule"),
-        ({"primary_keys": "id"}, "TimestampBasedLoader has no option primary_keys"),
+        ({"primary_keys": "id"}, "no option primary_keys; did you mean primary_key"),
     ],
     ids=lambda it: next(iter(it)) if isinstance(it, dict) else "",
 )
