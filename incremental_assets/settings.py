@@ -12,7 +12,6 @@ from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, ValidationInfo
-from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -149,7 +148,8 @@ class Settings(BaseSettings):
         try:
             return cls(**source())
         except ValidationError as error:
-            raise SettingsError(" ".join(_told(each) for each in error.errors())) from None
+            messages = (_message(str(e["loc"][0]), e["input"]) for e in error.errors())
+            raise SettingsError(" ".join(messages)) from None
 
     @classmethod
     def settings_customise_sources(
@@ -176,11 +176,10 @@ def _variables() -> list[str]:
     return [_variable(name) for name in Settings.model_fields]
 
 
-def _told(error: ErrorDetails) -> str:
-    name = str(error["loc"][0])
-    field, variable = Settings.model_fields[name], _variable(name)
-    held = repr(error["input"]) if field.repr else "wrong (not shown here, for it may hold a token)"
-    return f"{variable} is {held}; expected {field.description or 'text in UTF-8'}."
+def _message(name: str, value: object) -> str:
+    field = Settings.model_fields[name]
+    held = repr(value) if field.repr else "wrong (not shown here, for it may hold a token)"
+    return f"{_variable(name)} is {held}; expected {field.description or 'text in UTF-8'}."
 
 
 def user_name() -> str:

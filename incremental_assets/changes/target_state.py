@@ -25,6 +25,7 @@ from incremental_assets.writes.strategy import WriteStrategy
 
 KEY = "incremental_assets.key"
 HISTORY = "history"  # the mode of a load that keeps versions
+_BY_KEY = ("merge", HISTORY)  # older versions did not record the key with the target
 QUARANTINE_FROM, START = "quarantine_from", "start"
 
 
@@ -79,13 +80,13 @@ class TargetState:
 
     def require_key(self) -> None:
         """Raise DefinitionError where the target is filled by another key, or by none."""
-        is_appended = self.last is not None and self.last.mode == "append"
-        if self.write.by_key and is_appended and not self.filled_by:
+        by_none = self.last is not None and self.last.mode not in _BY_KEY
+        if self.write.by_key and by_none and not self.filled_by:
             raise DefinitionError(
-                f"{self.name}: the target {self.path} is filled by appending, so it may hold "
-                f"several rows of one key, and is now to be loaded by {list(self.key)}: they would "
-                "stay. Nothing was loaded. Load it as before, or load by the key into a target, "
-                "with watermarks, of its own."
+                f"{self.name}: the target {self.path} is filled by no key, so it may hold several "
+                f"rows of one, and is now to be loaded by {list(self.key)}: they would stay. "
+                "Nothing was loaded. Load it as before, or load by the key into a target, with "
+                "watermarks, of its own."
             )
         if not self.filled_by or _folded(self.filled_by) == _folded(self.key):
             return

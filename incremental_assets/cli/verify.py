@@ -18,7 +18,7 @@ from incremental_assets.cli.options import DAYS, asked_days, not_empty
 from incremental_assets.cli.output import OUT, bad, show, write
 from incremental_assets.days import contiguous
 from incremental_assets.errors import IncrementalAssetsError
-from incremental_assets.locations import location
+from incremental_assets.locations import table_location
 from incremental_assets.plurals import counted
 from incremental_assets.screen import labelled
 
@@ -68,7 +68,7 @@ def _verified(name: str, span: str | None, scratch: str | None) -> Verified:
     from incremental_assets.verifying import verify as verified
 
     days = asked_days(span)
-    folder = location("--scratch", scratch) if scratch else None
+    folder = table_location("--scratch", scratch) if scratch else None
     table, lakehouse = lakehouse_and_table(name)
     return verified(lakehouse, table, days, folder)
 

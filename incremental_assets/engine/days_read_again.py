@@ -9,6 +9,7 @@ from incremental_assets.changes.source_rows import unseen
 from incremental_assets.changes.target_state import TargetState
 from incremental_assets.engine.target import TargetTable
 from incremental_assets.frames import Frames
+from incremental_assets.plurals import counted
 from incremental_assets.quality.gate import count
 from incremental_assets.quality.judge import judge_target, require_passed
 from incremental_assets.quality.reasons import is_good
@@ -39,7 +40,7 @@ def with_rows_of_days(
     count_of_bad = more.count()
     if not count_of_bad:
         return new
-    note = f"{count_of_bad} other rows of the days that were read again break a rule"
+    note = f"{counted(count_of_bad, 'other row')} of the days that were read again failed a rule"
     return replace(
         new,
         rows=new.rows.unionByName(more),

@@ -19,7 +19,7 @@ from incremental_assets.engine.target_replay import replay_target
 from incremental_assets.engine.target_steps import Loaded
 from incremental_assets.errors import DefinitionError
 from incremental_assets.loaders.result import LoadResult
-from incremental_assets.locations import location
+from incremental_assets.locations import table_location
 from incremental_assets.operations.rewind import Rewound, TargetRewind
 from incremental_assets.verifying import Verified, verify_target
 
@@ -64,7 +64,7 @@ class Target:
 
         The folder is in the target's folder by default, and is removed at the end.
         """
-        folder = "" if scratch is None else location("scratch", str(scratch))
+        folder = "" if scratch is None else table_location("scratch", str(scratch))
         return verify_target(self.table, self.spark, self._now(), self.log, folder)
 
     def rewind(self, to: int | datetime, why: str) -> Rewound:

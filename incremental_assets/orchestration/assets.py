@@ -94,12 +94,10 @@ def _freshness(table: Table, settings: Settings) -> dg.FreshnessPolicy | None:
 
 def _deps(table: Table) -> list[dg.AssetDep]:
     """The tables that it reads, and those that its rules read: of each, the same day."""
-    read = {upstream.table.name for upstream in table.upstreams}
+    names = dict.fromkeys([*(u.table.name for u in table.upstreams), *sorted(table.rule_tables)])
     same_day = dg.IdentityPartitionMapping()
-    return [
-        dg.AssetDep(dg.AssetKey(name.split("/")), partition_mapping=same_day)
-        for name in [*(u.table.name for u in table.upstreams), *sorted(table.rule_tables - read)]
-    ]
+    keys = (dg.AssetKey(name.split("/")) for name in names)
+    return [dg.AssetDep(key, partition_mapping=same_day) for key in keys]
 
 
 def _load(context: dg.AssetExecutionContext, lakehouse: Lakehouse, table: Table) -> Iterator[Any]:

@@ -22,7 +22,7 @@ LONG = 300  # seconds
 
 
 def test_a_run_from_dagster_waits_for_one_of_the_command_line_and_names_it(
-    shop: Shop, spark: SparkSession, server: str
+    shop: Shop, spark: SparkSession
 ) -> None:
     world = shop.world(spark)
     world.land("events", DAY, "a.jsonl", sales("a", DAY, 10))
@@ -36,9 +36,7 @@ def test_a_run_from_dagster_waits_for_one_of_the_command_line_and_names_it(
     owner = json.loads(lock.read_text())
     assert owner["pid"] == first.pid
     words = ("--select", "*", "--partition", DAY)
-    second = threading.Thread(
-        target=lambda: ended.append(shop.materialize(*words, SPARK_REMOTE=server))
-    )
+    second = threading.Thread(target=lambda: ended.append(shop.materialize(*words)))
     second.start()
     waits = f"bronze/events: waiting for {owner['owner']} (process {first.pid}) to finish"
     try:

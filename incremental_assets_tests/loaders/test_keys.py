@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 
 from incremental_assets.errors import DefinitionError
 from incremental_assets.loaders import CDCLoader, DeltaDiffLoader, TimestampBasedLoader
-from incremental_assets.writes import SCD2, Append
+from incremental_assets.writes import SCD2, Append, OverwriteDays
 from incremental_assets_tests.loaders.conftest import NOON, Place
 
 PEOPLE = {"id": pl.Int64, "email": pl.String, "at": pl.Datetime("us", "UTC")}
@@ -58,17 +58,20 @@ def test_a_loader_with_another_key_is_refused_and_nothing_is_loaded(place: Place
     assert place.rows("id") == [(1,), (2,), (3,)]
 
 
-def test_an_appended_target_is_not_loaded_by_a_key_for_it_may_hold_several_rows_of_one(
-    place: Place,
+@pytest.mark.parametrize(
+    "options", [{}, {"write": OverwriteDays("email"), "partition_by": "email"}], ids=str
+)
+def test_a_target_that_is_filled_by_no_key_is_not_loaded_by_one_for_it_may_hold_it_twice(
+    place: Place, options: dict[str, Any]
 ) -> None:
     land(place, (1, "a@x"), (1, "b@x"))
-    load(place, None)
+    load(place, None, **options)
 
-    with pytest.raises(DefinitionError, match="is filled by appending"):
-        load(place, "id")
+    with pytest.raises(DefinitionError, match="is filled by no key"):
+        load(place, "id", partition_by=options.get("partition_by", ()))
 
     land(place, (2, "c@x"))
-    load(place, None)
+    load(place, None, **options)
     assert place.rows("id") == [(1,), (1,), (2,)]
 
 

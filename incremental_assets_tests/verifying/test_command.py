@@ -76,6 +76,7 @@ def test_the_exit_status_says_whether_a_table_is_what_a_rebuild_makes_of_it(
         (("silver/sales", "--days", "2017-01-05...2017-01-04"), "ends before it begins"),
         (("silver/sales",), "lake: it has no ledger. Set INCREMENTAL_ASSETS_LAKE to where"),
         (("silver/sales", "--scratch", "a\nb"), "--scratch holds a back quote or a control"),
+        (("silver/sales", "--scratch", "/a[b]"), "--scratch is '/a[b]': delta-rs cannot open"),
     ],
 )
 def test_what_cannot_be_done_is_reported_with_another_status_and_leaves_nothing(
