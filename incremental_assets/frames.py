@@ -42,10 +42,17 @@ class Frames:
     """The session of one batch, and the frames that it caches until its end.
 
     The session is opened when it is first asked for: a batch that has nothing to read needs none.
+    `small` is asked after that: a small batch spends its time on planning, so the plan of a cached
+    frame ends at the cache. Spark would otherwise analyze all of it again with each step.
     """
 
-    def __init__(self, open_session: Callable[[], AbstractContextManager[SparkSession]]) -> None:
+    def __init__(
+        self,
+        open_session: Callable[[], AbstractContextManager[SparkSession]],
+        small: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._open = open_session
+        self._small = small
         self._stack = ExitStack()
 
     @classmethod
@@ -70,7 +77,12 @@ class Frames:
         return self._stack.enter_context(self._open())
 
     def cache(self, rows: DataFrame) -> DataFrame:
-        """The rows, computed once however often they are used, until the end of the batch."""
+        """The rows, computed once however often they are used, until the end of the batch.
+
+        Spark drops a checkpoint when no frame of it is left.
+        """
+        if self._small():
+            return rows.localCheckpoint(eager=False, storageLevel=StorageLevel.MEMORY_AND_DISK)
         return self._stack.enter_context(persisted(rows))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +47,21 @@ def jobs(events: list[dict[str, Any]]) -> int:
 
 
 def records_read(events: list[dict[str, Any]]) -> int:
+    """How many rows the scans of files gave; rows that come from a cache are not read again."""
+    scans = {at for event in events for at in _rows_of_scans(event.get("sparkPlanInfo") or {})}
     ends = (event for event in events if event["Event"] == "SparkListenerTaskEnd")
-    metrics = (event.get("Task Metrics") or {} for event in ends)
-    return sum(m.get("Input Metrics", {}).get("Records Read", 0) for m in metrics)
+    counts = (count for event in ends for count in event["Task Info"]["Accumulables"])
+    return sum(int(count["Update"]) for count in counts if count["ID"] in scans)
+
+
+def _rows_of_scans(plan: dict[str, Any]) -> Iterator[int]:
+    """The accumulators in which the scans of a plan count their rows."""
+    name = plan.get("nodeName", "")
+    if name.startswith("Scan ") and "ExistingRDD" not in name:
+        metrics = plan["metrics"]
+        yield from (m["accumulatorId"] for m in metrics if m["name"] == "number of output rows")
+    for child in plan.get("children", ()):
+        yield from _rows_of_scans(child)
 
 
 def operators(events: list[dict[str, Any]]) -> int:

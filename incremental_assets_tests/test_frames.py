@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import io
+import shutil
 from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.frames import FEW_VALUES, with_is_among
 from incremental_assets.sources.delta_commits import delta_files_since
 from incremental_assets.sources.stored_delta import delta_rows
+from incremental_assets.spark.load_session import SMALL_ROWS, batch_frames, size_of
 
 
 @pytest.mark.parametrize("few", [0, FEW_VALUES], ids=["many", "few"])
@@ -54,6 +56,29 @@ def test_files_of_a_source_are_chosen_among_many_by_deltas_own_reader(
     found = delta_rows(spark, path, 2, files)
 
     assert [row["name"] for row in found.collect()] == ["b2"]
+
+
+@pytest.mark.parametrize(("rows", "scans"), [(SMALL_ROWS, 0), (SMALL_ROWS + 1, 1)])
+def test_in_a_small_batch_a_plan_ends_at_the_cache_and_its_source_is_read_once(
+    spark: SparkSession, tmp_path: Path, rows: int, scans: int
+) -> None:
+    source = str(tmp_path / "source")
+    spark.range(3).write.parquet(source)
+
+    with batch_frames(lambda: spark, lambda: size_of(rows, [])) as frames:
+        cached = frames.cache(frames.session.read.parquet(source).where("id > 0"))
+        later = cached.selectExpr("id + 1 AS id")
+        assert later.count() == 2
+        shutil.rmtree(source)
+        assert sorted(row["id"] for row in later.collect()) == [2, 3]
+        assert plan_of(later).count(" parquet") == scans
+
+
+def plan_of(rows: DataFrame) -> str:
+    """The analyzed plan, as `explain` prints it."""
+    with redirect_stdout(io.StringIO()) as printed:
+        rows.explain(extended=True)
+    return printed.getvalue().partition("== Optimized")[0].partition("== Analyzed")[2]
 
 
 def test_a_query_does_not_grow_with_the_values(spark: SparkSession) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import cache
 from typing import Literal
 
 from pyspark.errors import PySparkException
@@ -115,7 +116,7 @@ def own_session(spark: SparkSession, size: Size) -> Iterator[SparkSession]:
     On a Connect server it is released when the load is over; its client would otherwise be closed
     by Python's exit, where closing can hang.
     """
-    clone = getattr(spark, "cloneSession", None)
+    clone = _cloning(spark)
     # A server knows a session from its first request on, and only then it can be copied.
     has = spark.conf.getAll if clone else {}
     session: SparkSession = clone() if clone else spark.newSession()
@@ -129,6 +130,12 @@ def own_session(spark: SparkSession, size: Size) -> Iterator[SparkSession]:
             ):  # the error of a server that has ended was raised already
                 session.client.release_session()
             session.client.close()
+
+
+def _cloning(spark: SparkSession) -> Callable[[], SparkSession] | None:
+    """What copies a session of a Connect server; None for an embedded Spark."""
+    clone: Callable[[], SparkSession] | None = getattr(spark, "cloneSession", None)
+    return clone
 
 
 @contextmanager
@@ -149,9 +156,14 @@ def _configure(session: SparkSession, wanted: Mapping[str, str], has: Mapping[st
 
 def batch_frames(spark: Callable[[], SparkSession], size: Callable[[], Size]) -> Frames:
     """The frames of one batch, in a session of its own; both are asked for when it is opened."""
+    asked = cache(size)
 
     def opened() -> AbstractContextManager[SparkSession]:
-        asked = size()  # before Spark starts, which depends on it
-        return own_session(spark(), asked)
+        now = asked()  # before Spark starts, which depends on it
+        return own_session(spark(), now)
 
-    return Frames(opened)
+    def small() -> bool:
+        # A client of pyspark 4.2 gives a checkpoint to its active session, not to a copy of it.
+        return asked() in {"tiny", "small"} and _cloning(spark()) is None
+
+    return Frames(opened, small)
