@@ -25,6 +25,7 @@ FURTHER, EXPECTED, SHAPE = "_of_further", "_of_expected", "_of_shape"
 SHAPE_AT = f"{SHAPE}.at"
 MOST_SHAPES, LONGEST_SHAPE = 8, 200
 _JOINED, _BETWEEN_NAMES = "_of_names", "\x1f"
+_FIELDS, _TEXT = "_of_fields", "_of_text_"
 _NONE = "CAST(array() AS ARRAY<STRING>)"
 _ALIKE = 0.8
 OnNewColumn = Literal["evolve", "discard", "freeze"]
@@ -110,45 +111,59 @@ class Contract:
         columns. With `shapes`, `_of_shape.at: int` is the index of the shape that a row has, or
         null; of such a row the names are known, and none of them is looked at.
         """
-        payload = F.col("payload")
-        # As texts, all fields are taken out of the object at once, and no cast of a value fails,
-        # which would take twenty times as long.
         expected = self.grown((), sorted(expected))
-        shape = ",".join(f"`{name}`:string" for name in (*self.columns, *expected))
-        names = F.map_keys(payload.try_cast("map<string,variant>"))
-        rows = rows.withColumns({PAYLOAD: payload, "_names": names})
+        rows, texts = self._with_texts(rows, expected, shapes)
+        payload = F.col("payload")
+        typed = {
+            name: kind.typed(_kind(payload, name), F.expr(texts[name]))
+            for name, kind in self.columns.items()
+        }
+        # An object or array has a text, too, so without one there is nothing, or JSON null.
+        misfits = {
+            name: f"(`{name}` IS NULL AND {texts[name]} IS NOT NULL)"
+            for name, kind in self.columns.items()
+            if kind.on_type_error != "discard"
+        }
+        # In a struct: what a transform does to all texts of a row is not meant for these.
+        texts_of = F.struct(*(F.expr(texts[name]).alias(name) for name in expected))
+        kept = {EXPECTED: texts_of} if expected else {}
+        rows = rows.withColumns({**typed, **self._named(texts, shapes), **kept})
+        rows = rows.withColumns(
+            {"_unreadable": _those(misfits), FURTHER: self._further(expected, shapes)}
+        )
+        helpers = (name for name in rows.columns if name.startswith(_TEXT))
+        return rows.drop(_FIELDS, "_names", "_values", "_texts", _JOINED, *helpers)
+
+    def _with_texts(
+        self, rows: DataFrame, expected: Sequence[str], shapes: Sequence[Shape]
+    ) -> tuple[DataFrame, Mapping[str, str]]:
+        """The rows with `_payload`, the names of their fields, and their shapes; and SQL for the
+        text of each field.
+
+        As texts, all fields are taken out of the object at once, and no cast of a value fails,
+        which would take twenty times as long. Where every field of the known shapes is asked for,
+        their names are taken out by the same cast, and a text is found by its position.
+        """
+        payload, asked = F.col("payload"), (*self.columns, *expected)
+        in_one_cast = bool(shapes) and all(set(shape) <= set(asked) for shape in shapes)
+        if in_one_cast:
+            rows = rows.withColumn(_FIELDS, payload.try_cast("map<string,string>"))
+            names, values = F.map_keys(_FIELDS), F.map_values(_FIELDS)
+            rows = rows.withColumns({PAYLOAD: payload, "_names": names, "_values": values})
+        else:
+            names = F.map_keys(payload.try_cast("map<string,variant>"))
+            rows = rows.withColumns({PAYLOAD: payload, "_names": names})
         if shapes:
             rows = rows.withColumn(_JOINED, F.concat_ws(_BETWEEN_NAMES, "_names"))
             # In a struct: what a transform does to all numbers of a row is not meant for this one.
             rows = rows.withColumn(SHAPE, F.struct(_shape_of(shapes).alias("at")))
-        if shape:
-            rows = rows.withColumn("_texts", payload.try_cast(f"struct<{shape}>"))
-        texts = {name: F.col(f"_texts.{name}") for name in self.columns}
-        typed = {
-            name: kind.typed(_kind(payload, name), texts[name])
-            for name, kind in self.columns.items()
-        }
-        # An object or array has a text, too, so without one there is nothing, or JSON null.
-        misfits = [
-            F.when(F.col(name).isNull() & texts[name].isNotNull(), F.lit(name))
-            for name, kind in self.columns.items()
-            if kind.on_type_error != "discard"
-        ]
-        # In a struct: what a transform does to all texts of a row is not meant for these.
-        texts_of = F.struct(*(F.col(f"_texts.{name}").alias(name) for name in expected))
-        kept = {EXPECTED: texts_of} if expected else {}
-        rows = rows.withColumns({**typed, **self._named(shapes), **kept})
-        rows = rows.withColumn("_of_misfits", F.array(*misfits).cast("array<string>"))
-        rows = rows.withColumns(
-            {
-                "_unreadable": F.expr(
-                    f"CASE WHEN concat_ws('', _of_misfits) = '' THEN {_NONE} "
-                    "ELSE array_except(_of_misfits, array(CAST(NULL AS STRING))) END"
-                ),
-                FURTHER: self._further(expected, shapes),
-            }
-        )
-        return rows.drop("_names", "_texts", "_of_misfits", _JOINED)
+        if in_one_cast:
+            texts = {f"{_TEXT}{name}": _text_by_shape(name, shapes) for name in asked}
+            return rows.withColumns(texts), {name: f"`{_TEXT}{name}`" for name in asked}
+        if asked:
+            struct = ",".join(f"`{name}`:string" for name in asked)
+            rows = rows.withColumn("_texts", payload.try_cast(f"struct<{struct}>"))
+        return rows, {name: f"_texts.`{name}`" for name in asked}
 
     def _further(self, expected: Sequence[str], shapes: Sequence[Shape]) -> Column:
         """Whether a row may have fields that become columns and are not expected."""
@@ -175,12 +190,12 @@ class Contract:
     def _undeclared_of(self, shape: Shape) -> list[str]:
         return [name for name in shape if name not in self.columns]
 
-    def _named(self, shapes: Sequence[Shape]) -> dict[str, Column]:
+    def _named(self, texts: Mapping[str, str], shapes: Sequence[Shape]) -> dict[str, Column]:
         """Which fields that are not declared a row has, and which declared ones it lacks.
 
         Most rows have a value of each declared field, so that none can be absent.
         """
-        found = self._looked_at()
+        found = self._looked_at(texts)
         undeclared = {at: _texts(self._undeclared_of(shape)) for at, shape in enumerate(shapes)}
         absent = {
             at: _texts([name for name in self.columns if name not in shape])
@@ -191,11 +206,11 @@ class Contract:
             ABSENT: _by_shape(absent, found[ABSENT]),
         }
 
-    def _looked_at(self) -> dict[str, Column]:
+    def _looked_at(self, texts: Mapping[str, str]) -> dict[str, Column]:
         """The same by the names of each row."""
         declared = ",".join(f"'{name}'" for name in self.columns)
         declared = f"CAST(array({declared}) AS ARRAY<STRING>)"
-        values = (f"_texts.`{name}` IS NOT NULL" for name in self.columns)
+        values = (f"{texts[name]} IS NOT NULL" for name in self.columns)
         complete = " AND ".join(["_names IS NOT NULL", *values])
         no_more = f"size(_names) = {len(self.columns)}"
         return {
@@ -313,6 +328,28 @@ def _by_shape(known: Mapping[int, Column], other: Column) -> Column:
     return found
 
 
+def _text_by_shape(name: str, shapes: Sequence[Shape]) -> Column:
+    """The text of a field: in a row of a known shape at its position, in any other by its name."""
+    known = {
+        at: F.expr(
+            f"get(_values, {shape.index(name)})" if name in shape else "CAST(NULL AS STRING)"
+        )
+        for at, shape in enumerate(shapes)
+    }
+    return _by_shape(known, F.expr(f"try_element_at({_FIELDS}, '{name}')"))
+
+
+def _those(conditions: Mapping[str, str]) -> Column:
+    """The names whose condition is met; nearly always none is, and no array is built."""
+    if not conditions:
+        return F.expr(_NONE)
+    names = ", ".join(f"CASE WHEN {sql} THEN '{name}' END" for name, sql in conditions.items())
+    return F.expr(
+        f"CASE WHEN {' OR '.join(conditions.values())} "
+        f"THEN array_except(array({names}), array(CAST(NULL AS STRING))) ELSE {_NONE} END"
+    )
+
+
 def _texts(names: Sequence[str]) -> Column:
     """A constant array, in few calls to the JVM."""
     return F.split(F.lit(_BETWEEN_NAMES.join(names)), _BETWEEN_NAMES) if names else F.expr(_NONE)
@@ -322,10 +359,11 @@ def _kind(payload: Column, name: str) -> Column:
     """The JSON type of a field, as `schema_of_variant` gives it.
 
     By way of a text, so that it is found out where it is asked for. A scan takes a value out of a
-    VARIANT for every row, whether it is asked for or not.
+    VARIANT for every row, whether it is asked for or not. (`from_json` would do, too, but Spark
+    compiles no stage with it.)
     """
-    value = F.from_json(F.to_json(payload), f"struct<`{name}`:variant>").getField(name)
-    return F.schema_of_variant(value)
+    again = F.parse_json(F.to_json(payload))
+    return F.schema_of_variant(F.try_variant_get(again, f"$.{name}", "variant"))
 
 
 def _alike(name: str, others: Sequence[str]) -> str:

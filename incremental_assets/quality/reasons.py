@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import reduce
+from operator import or_
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
@@ -23,7 +25,7 @@ _BROKEN = f"{HELPER}broken_"  # no rule is called so
 # Nearly every row is good, and none of its columns needs to be looked into. What cannot be read is
 # null as well; one reason is enough for that. As one text it is one call to the JVM.
 _REASONS = f"""
-    CASE WHEN concat_ws('', {_BROKEN}, _unreadable) = '' THEN CAST(array() AS ARRAY<STRING>)
+    CASE WHEN size({_BROKEN}) = 0 AND coalesce(size(_unreadable), 0) = 0 THEN {_BROKEN}
     ELSE concat(
         array_except({_BROKEN}, concat(
             transform(_unreadable, name -> concat(name, '_not_null')),
@@ -106,15 +108,20 @@ def _with_reasons(
     unread: Column | None,
     live: Column | None,
 ) -> DataFrame:
-    own = [
-        F.when(_breaks(rule, live), F.lit(rule.name))
+    own = {
+        rule.name: _breaks(rule, live)
         for rule in rules
         if isinstance(rule, RowRule) and rule.severity == "quarantine"
-    ]
+    }
     no_object = F.col(UNDECLARED).isNull() if unread is None else unread
     reasons = F.when(no_object, F.array(F.lit(LINE))).otherwise(F.expr(_REASONS))
+    breaks_any = [*(reason.isNotNull() for reason in structural), *own.values()]
+    names = F.array(*structural, *(F.when(breaks, F.lit(name)) for name, breaks in own.items()))
+    none = F.expr("CAST(array() AS ARRAY<STRING>)")
+    if breaks_any:
+        names = F.when(reduce(or_, breaks_any), names.cast("array<string>")).otherwise(none)
     # Of a line that is no object, no rule is asked: its condition may fail on nulls.
-    broken = F.when(~no_object, F.array(*structural, *own).cast("array<string>"))
+    broken = F.when(~no_object, names.cast("array<string>"))
     rows = rows.withColumn(_BROKEN, broken)
     return rows.withColumn("_reasons", reasons).drop(_BROKEN)
 

@@ -10,7 +10,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from incremental_assets.quality.contract import MOST_SHAPES, SHAPE_AT, Contract, Shape, known_shapes
+from incremental_assets.quality.contract import (
+    EXPECTED,
+    MOST_SHAPES,
+    SHAPE_AT,
+    Contract,
+    Shape,
+    known_shapes,
+)
 from incremental_assets.quality.fields import Names
 from incremental_assets.quality.gate import Counted, count, with_new_fields
 from incremental_assets.quality.reasons import with_reasons
@@ -21,12 +28,12 @@ CONTRACT = Contract({"secret": "freeze", "noise": "discard"}, id=Text(), qty=Int
 FIELDS = ("id", "qty", "note", "other", "secret", "noise", "a b", "ID", "note\x1fother", "")
 
 
-def drawn(seed: int, rows: int) -> list[str]:
+def drawn(seed: int, rows: int, among: Sequence[str] = FIELDS) -> list[str]:
     draw = Random(seed)
     values = [None, 1, "1", "x", 2.5, True, [1], {"a": 1}]
     lines = ["[1]", "no json", "null", "{}"]
     for _ in range(rows):
-        names = draw.sample(FIELDS, draw.randrange(len(FIELDS) + 1))
+        names = draw.sample(among, draw.randrange(len(among) + 1))
         lines.append(json.dumps({name: draw.choice(values) for name in names}))
     return lines
 
@@ -47,14 +54,22 @@ def shapes_of(lines: Sequence[str]) -> list[Shape]:
     return sorted({tuple(sorted(row)) for row in rows if isinstance(row, dict)})
 
 
+ASKED = ("id", "qty", "note", "other")
+
+
 @pytest.mark.parametrize("seed", [1, 2])
-def test_a_known_shape_changes_nothing(spark: SparkSession, seed: int) -> None:
-    lines = drawn(seed, 40)
-    shapes = known_shapes(Random(seed).sample(shapes_of(lines), 20))
+@pytest.mark.parametrize("of_shapes", [FIELDS, ASKED], ids=["any field", "fields asked for"])
+def test_a_known_shape_changes_nothing(
+    spark: SparkSession, seed: int, of_shapes: Sequence[str]
+) -> None:
+    known = drawn(seed, 40, of_shapes)
+    lines = [*known, *drawn(seed + 2, 20)]
+    every = shapes_of(known)
+    shapes = known_shapes(Random(seed).sample(every, min(20, len(every))))
     assert len(shapes) == MOST_SHAPES
     expected = {"note", "other"}
     columns = ["i", "id", "qty", "_undeclared", "_absent", "_unreadable"]
-    columns += [f"to_json({name})" for name in ("_payload", "_reasons")]
+    columns += [f"to_json({name})" for name in ("_payload", "_reasons", EXPECTED)]
 
     plain = typed(spark, lines, expected, ())
     shaped = typed(spark, lines, expected, shapes)
