@@ -74,6 +74,22 @@ def test_in_a_small_batch_a_plan_ends_at_the_cache_and_its_source_is_read_once(
         assert plan_of(later).count(" parquet") == scans
 
 
+def test_on_a_cluster_rows_of_an_executor_that_is_lost_can_be_computed_again(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = type(spark.conf).get
+    monkeypatch.setattr(
+        type(spark.conf),
+        "get",
+        lambda conf, name, *default: (
+            "spark://head:7077" if name == "spark.master" else read(conf, name, *default)
+        ),
+    )
+
+    with batch_frames(lambda: spark, lambda: size_of(1, [])) as frames:
+        assert "Range" in plan_of(frames.cache(frames.session.range(3)))
+
+
 def plan_of(rows: DataFrame) -> str:
     """The analyzed plan, as `explain` prints it."""
     with redirect_stdout(io.StringIO()) as printed:

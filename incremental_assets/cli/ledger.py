@@ -137,7 +137,7 @@ def _batches(entries: Iterable[Entry], *, plain: bool) -> pl.DataFrame:
             "deleted": e.rows_deleted,
             "quarantined": e.rows_quarantined,
             "late": e.rows_late,
-            "seconds": e.seconds,
+            "seconds": round(e.seconds, 1) if plain else e.seconds,
             "who": e.who,
             "why": "; ".join(filter(None, (e.why, e.held_by))),
             "recorded_at": moment(e.recorded_at, plain=plain),

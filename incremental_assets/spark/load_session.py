@@ -162,8 +162,18 @@ def batch_frames(spark: Callable[[], SparkSession], size: Callable[[], Size]) ->
         now = asked()  # before Spark starts, which depends on it
         return own_session(spark(), now)
 
+    @cache
     def small() -> bool:
-        # A client of pyspark 4.2 gives a checkpoint to its active session, not to a copy of it.
-        return asked() in {"tiny", "small"} and _cloning(spark()) is None
+        return asked() in {"tiny", "small"} and _can_checkpoint(spark())
 
     return Frames(opened, small)
+
+
+def _can_checkpoint(session: SparkSession) -> bool:
+    """Whether a checkpoint stays: not where an executor that is lost takes its part along.
+
+    Nor on a server: a client of PySpark 4.2 gives a checkpoint to its active session, not to the
+    copy of it that a load uses.
+    """
+    master = session.conf.get("spark.master", "") or ""
+    return _cloning(session) is None and master.startswith("local")
