@@ -79,7 +79,8 @@ class Frames:
     def cache(self, rows: DataFrame) -> DataFrame:
         """The rows, computed once however often they are used, until the end of the batch.
 
-        Spark drops a checkpoint when no frame of it is left.
+        Use the frame that is returned: the one that is given may be computed again. Of a small
+        batch, Java's next collection after its end releases the rows.
         """
         if self._small():
             return rows.localCheckpoint(eager=False, storageLevel=StorageLevel.MEMORY_AND_DISK)

@@ -25,7 +25,9 @@ FURTHER, EXPECTED, SHAPE = "_of_further", "_of_expected", "_of_shape"
 SHAPE_AT = f"{SHAPE}.at"
 MOST_SHAPES, LONGEST_SHAPE = 8, 200
 _JOINED, _BETWEEN_NAMES = "_of_names", "\x1f"
-_FIELDS, _TEXT = "_of_fields", "_of_text_"
+_FIELDS, _VALUES, _TEXT = "_of_fields", "_of_values", "_of_text_"
+_MOST_TEXTS_BY_SHAPE = 200
+"""So many expressions take longer to plan than they save."""
 _NONE = "CAST(array() AS ARRAY<STRING>)"
 _ALIKE = 0.8
 OnNewColumn = Literal["evolve", "discard", "freeze"]
@@ -132,7 +134,7 @@ class Contract:
             {"_unreadable": _those(misfits), FURTHER: self._further(expected, shapes)}
         )
         helpers = (name for name in rows.columns if name.startswith(_TEXT))
-        return rows.drop(_FIELDS, "_names", "_values", "_texts", _JOINED, *helpers)
+        return rows.drop(_FIELDS, _VALUES, "_names", "_texts", _JOINED, *helpers)
 
     def _with_texts(
         self, rows: DataFrame, expected: Sequence[str], shapes: Sequence[Shape]
@@ -144,11 +146,12 @@ class Contract:
         their names are taken out by the same cast, and a text is found by its position.
         """
         payload, asked = F.col("payload"), (*self.columns, *expected)
-        in_one_cast = bool(shapes) and all(set(shape) <= set(asked) for shape in shapes)
+        few = len(asked) * len(shapes) <= _MOST_TEXTS_BY_SHAPE
+        in_one_cast = bool(shapes) and few and all({*shape} <= {*asked} for shape in shapes)
         if in_one_cast:
             rows = rows.withColumn(_FIELDS, payload.try_cast("map<string,string>"))
             names, values = F.map_keys(_FIELDS), F.map_values(_FIELDS)
-            rows = rows.withColumns({PAYLOAD: payload, "_names": names, "_values": values})
+            rows = rows.withColumns({PAYLOAD: payload, "_names": names, _VALUES: values})
         else:
             names = F.map_keys(payload.try_cast("map<string,variant>"))
             rows = rows.withColumns({PAYLOAD: payload, "_names": names})
@@ -329,13 +332,13 @@ def _by_shape(known: Mapping[int, Column], other: Column) -> Column:
 
 def _text_by_shape(name: str, shapes: Sequence[Shape]) -> Column:
     """The text of a field: in a row of a known shape at its position, in any other by its name."""
-    known = {
-        at: F.expr(
-            f"get(_values, {shape.index(name)})" if name in shape else "CAST(NULL AS STRING)"
-        )
+    known = " ".join(
+        f"WHEN {at} THEN get({_VALUES}, {shape.index(name)})"
         for at, shape in enumerate(shapes)
-    }
-    return _by_shape(known, F.expr(f"try_element_at({_FIELDS}, '{name}')"))
+        if name in shape
+    )
+    by_name = f"try_element_at({_FIELDS}, '{name}')"
+    return F.expr(f"CASE {SHAPE_AT} {known} ELSE {by_name} END" if known else by_name)
 
 
 def _those(conditions: Mapping[str, str]) -> Column:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import reduce
-from operator import or_
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
@@ -119,7 +117,9 @@ def _with_reasons(
     names = F.array(*structural, *(F.when(breaks, F.lit(name)) for name, breaks in own.items()))
     none = F.expr("CAST(array() AS ARRAY<STRING>)")
     if breaks_any:
-        names = F.when(reduce(or_, breaks_any), names.cast("array<string>")).otherwise(none)
+        # Not one `or` in the other: a few hundred are too deep for Spark.
+        is_broken = F.greatest(*breaks_any) if len(breaks_any) > 1 else breaks_any[0]
+        names = F.when(is_broken, names.cast("array<string>")).otherwise(none)
     # Of a line that is no object, no rule is asked: its condition may fail on nulls.
     broken = F.when(~no_object, names.cast("array<string>"))
     rows = rows.withColumn(_BROKEN, broken)

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.errors import DefinitionError
+from incremental_assets.quality.reasons import with_reasons
 from incremental_assets.quality.rules import (
     DayCounts,
     DayRule,
@@ -24,6 +25,7 @@ from incremental_assets.quality.rules import (
     quarantined_share,
     reconciles,
     rows_delivered,
+    satisfies,
     warn,
 )
 
@@ -171,3 +173,15 @@ def test_a_day_cannot_be_quarantined() -> None:
 def test_a_rule_name_is_a_plain_word(make: Callable[[str], Rule], name: str) -> None:
     with pytest.raises(DefinitionError, match="use letters, digits and underscores"):
         make(name)
+
+
+def test_a_table_may_have_hundreds_of_rules(spark: SparkSession) -> None:
+    many = [satisfies(f"rule_{n}", f"coalesce(qty, 0) <> {n}") for n in range(300)]
+    rows = spark.createDataFrame([(7,), (500,), (None,)], "qty int")
+    rows = rows.selectExpr(
+        "qty", "array() AS _undeclared", "CAST(array() AS array<string>) AS _unreadable"
+    )
+
+    reasons = with_reasons(rows, quarantine(*many), []).select("_reasons").collect()
+
+    assert [row["_reasons"] for row in reasons] == [["rule_7"], [], ["rule_0"]]

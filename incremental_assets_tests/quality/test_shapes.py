@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from random import Random
 
 import pytest
@@ -142,6 +144,27 @@ def test_a_row_of_a_known_shape_keeps_its_payload_where_a_field_may_be_a_column_
     (row,) = typed(spark, [line], {*expected}, [shape]).select(SHAPE_AT, "_of_further").collect()
 
     assert tuple(row) == (0, kept)
+
+
+def test_a_wide_table_with_many_shapes_is_not_planned_field_by_field(spark: SparkSession) -> None:
+    lines = [json.dumps(dict.fromkeys(MANY[at:], "x")) for at in range(8)]
+    session = spark.newSession()
+    session.conf.set("spark.sql.debug.maxToStringFields", "1000")
+    rows = session.createDataFrame([(line,) for line in lines], "line string")
+    rows = rows.select(F.try_parse_json("line").alias("payload"))
+
+    wide = CONTRACT.apply(rows, set(MANY), shapes_of(lines)[:8])
+    narrow = CONTRACT.apply(rows, set(MANY), shapes_of(lines)[:1])
+
+    assert [row["of"] for row in wide.selectExpr(f"{EXPECTED}.a007 AS of").collect()] == ["x"] * 8
+    assert "try_element_at" not in analyzed(wide)
+    assert "try_element_at" in analyzed(narrow)
+
+
+def analyzed(rows: DataFrame) -> str:
+    with redirect_stdout(io.StringIO()) as printed:
+        rows.explain(extended=True)
+    return printed.getvalue().partition("== Optimized")[0]
 
 
 def test_what_a_transform_does_to_all_numbers_is_not_done_to_the_shape(
