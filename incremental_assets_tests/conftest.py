@@ -8,7 +8,6 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from py4j.java_gateway import java_import
 from pyspark.sql import SparkSession
 
 from incremental_assets.settings import PREFIX, PROJECT_ROOT, Settings
@@ -79,10 +78,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory, event_log: Path) -> Iterator
             "spark.sql.ui.retainedExecutions": "1",
         },
     )
-    # PySpark looks these up by their bare names for most columns, each time in every package that
-    # it imports: a tenth of the time of a small load.
-    for name in ("org.apache.spark.api.python.PythonUtils", "org.apache.spark.sql.functions"):
-        java_import(session.sparkContext._jvm, name)
     yield session
     session.stop()
 

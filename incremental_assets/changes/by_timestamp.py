@@ -240,11 +240,9 @@ class Timestamp(Cursor):
         # A quarantined row whose time has come is read again; before that it is known.
         released = self._releases(request)
         known = state.known_rows(session, low, but_for=self._in_future if released else "")
-        if window is every:
-            window = every = frames.cache(every)
-        else:
-            window = frames.cache(window)
-        new = unseen(window, known)
+        cached = frames.cache(window)
+        every = cached if window is every else every
+        new = unseen(cached, known)
         quarantined = state.quarantined(session)
         if quarantined and released:
             still_ahead = unseen(new.where(ahead), quarantined)

@@ -362,8 +362,8 @@ def _kind(payload: Column, name: str) -> Column:
 
     By way of a text, so that it is found out where it is asked for. A scan takes a value out of a
     VARIANT for every row, whether it is asked for or not. Spark does not compile a stage with
-    `from_json` as a whole, which is an advantage: the one method that it would be takes Java longer
-    to compile than a million rows take to type.
+    `from_json` as a whole, which is an advantage: as one long method, a fresh Java took longer for
+    a million rows.
     """
     value = F.from_json(F.to_json(payload), f"struct<`{name}`:variant>").getField(name)
     return F.schema_of_variant(value)

@@ -106,15 +106,15 @@ def _with_reasons(
     unread: Column | None,
     live: Column | None,
 ) -> DataFrame:
-    own = {
-        rule.name: _breaks(rule, live)
+    own = [
+        (rule.name, _breaks(rule, live))
         for rule in rules
         if isinstance(rule, RowRule) and rule.severity == "quarantine"
-    }
+    ]
     no_object = F.col(UNDECLARED).isNull() if unread is None else unread
     reasons = F.when(no_object, F.array(F.lit(LINE))).otherwise(F.expr(_REASONS))
-    breaks_any = [*(reason.isNotNull() for reason in structural), *own.values()]
-    names = F.array(*structural, *(F.when(breaks, F.lit(name)) for name, breaks in own.items()))
+    breaks_any = [*(reason.isNotNull() for reason in structural), *(breaks for _, breaks in own)]
+    names = F.array(*structural, *(F.when(breaks, F.lit(name)) for name, breaks in own))
     none = F.expr("CAST(array() AS ARRAY<STRING>)")
     if breaks_any:
         # Not one `or` in the other: a few hundred are too deep for Spark.

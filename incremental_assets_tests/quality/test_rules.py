@@ -185,3 +185,15 @@ def test_a_table_may_have_hundreds_of_rules(spark: SparkSession) -> None:
     reasons = with_reasons(rows, quarantine(*many), []).select("_reasons").collect()
 
     assert [row["_reasons"] for row in reasons] == [["rule_7"], [], ["rule_0"]]
+
+
+def test_each_of_two_rules_of_one_name_is_asked(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([(1,), (2,), (3,)], "qty int")
+    rows = rows.selectExpr(
+        "qty", "array() AS _undeclared", "CAST(array() AS array<string>) AS _unreadable"
+    )
+    both = quarantine(satisfies("odd", "qty <> 1"), satisfies("odd", "qty <> 2"))
+
+    reasons = with_reasons(rows, both, []).select("_reasons").collect()
+
+    assert [row["_reasons"] for row in reasons] == [["odd"], ["odd"], []]
