@@ -84,6 +84,7 @@ class Settings(BaseSettings):
     `silver` and `gold` define the tables. Rows stay in quarantine for `quarantine_days`; 0: for
     ever. Files that no table refers to any more stay on disk for `vacuum_days`: whoever began to
     read or to write less than a day ago may still need them. A sensor ticks every `sensor_seconds`.
+    Over a Connect server `tables_at_once` tables load at once; 0: as many as there are cores.
 
     Bronze and gold are fresh if they were published within `fresh_hours`; 0: no check. `webhook` is
     where alerts are posted, "" for nowhere. An alert is due for a day that is stale for
@@ -134,6 +135,7 @@ class Settings(BaseSettings):
     alert_late_percent: Whole = _whole(20, "percent", 0, 100)
     vacuum_days: Whole = _whole(7, "days", 1, 3650)
     sensor_seconds: Whole = _whole(30, "seconds", 1, 86_400)
+    tables_at_once: Whole = _whole(0, "tables", 0, 1000)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:

@@ -106,6 +106,14 @@ LEFT_TO_ALL: Final = {
     "maintenance/test_while_loads_go_on.py::test_versions_that_a_load_compares": (
         "maintenance/test_while_loads_go_on.py: one load after another"
     ),
+    "scenarios/test_join.py::test_days_that_are_merged_in_any_order": (
+        "scenarios/test_order_free.py: shuffled loads, scenarios/test_join.py: a late sale alone"
+    ),
+    "feeds/test_keys.py::test_many_random_loads": (
+        "feeds/test_keys.py: levels in whatever order the days are loaded"
+    ),
+    "loaders/test_killed_at_each_commit.py::test_a_load_that_dies_after_any_commit_goes_on_and_"
+    "ends_as_if_it_had_not[timestamp, merge]": "loaders/test_killed_at_each_commit.py: copies",
     "retail/feed/test_land.py::test_the_bytes": "retail/feed/test_land.py: the other tests",
     "spark/test_start.py::test_a_java_that_is_left": "spark/test_start.py: a session as it is",
 }

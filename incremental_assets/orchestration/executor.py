@@ -1,12 +1,13 @@
 """Which of Dagster's executors runs the steps of a run, and in which process the run is.
 
 An embedded Spark is one Java, which belongs to the process that started it: the tables of a run
-load in that process, one after the other. With a Spark Connect server each table loads in a process
-of its own, so tables that do not depend on each other load at once.
+load in that process, one after the other. With a Spark Connect server tables that do not depend on
+each other can load at once, each in a process of its own; one at a time, they load in the run's.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,30 +22,17 @@ from incremental_assets.settings import Settings
 _PRELOADED = ["incremental_assets.orchestration.build", "pyspark.sql.connect.session"]
 
 
-@dg.configured(
-    dg.multiprocess_executor,
-    config_schema={
-        "max_concurrent": dg.Field(
-            dg.IntSource,
-            default_value=0,
-            description="How many tables load at once; 0: as many as this machine has cores.",
-        )
-    },
-)
-def processes(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Dagster's processes, forked from one that has imported what a step needs."""
-    return {**config, "start_method": {"forkserver": {"preload_modules": _PRELOADED}}}
-
-
 def executor_for(settings: Settings) -> dg.ExecutorDefinition:
-    """A process for each table over a Spark Connect server; else the run's own for all of them."""
-    apart = bool(settings.spark_remote)
-    dagsters = processes if apart else dg.in_process_executor
+    """The run's process for all tables, or processes where several load at once over a server."""
+    has_server = bool(settings.spark_remote)
+    dagsters = _processes(settings.tables_at_once) if has_server else dg.in_process_executor
     schema: Any = dagsters.config_schema  # which Dagster takes, and does not declare
 
     def create(init_context: dg.InitExecutorContext) -> dg.Executor:
-        assert dagsters.executor_creation_fn is not None  # every executor of Dagster's has one
-        made = dagsters.executor_creation_fn(init_context)
+        apart = has_server and _at_once(init_context.executor_config) > 1
+        chosen = dagsters if apart else dg.in_process_executor
+        assert chosen.executor_creation_fn is not None  # every executor of Dagster's has one
+        made = chosen.executor_creation_fn(init_context)
         return _Recorded(made) if apart else _InProcess(made)
 
     return dg.ExecutorDefinition(
@@ -54,6 +42,30 @@ def executor_for(settings: Settings) -> dg.ExecutorDefinition:
         executor_creation_fn=create,
         description=dagsters.description,
     )
+
+
+def _processes(at_once: int) -> dg.ExecutorDefinition:
+    """Dagster's processes, forked from one that has imported what a step needs."""
+
+    @dg.configured(
+        dg.multiprocess_executor,
+        config_schema={
+            "max_concurrent": dg.Field(
+                dg.IntSource,
+                default_value=at_once,
+                description="How many tables load at once; 1: one after the other, in the process "
+                "of the run; 0: as many as this machine has cores.",
+            )
+        },
+    )
+    def processes(config: Mapping[str, Any]) -> dict[str, Any]:
+        return {**config, "start_method": {"forkserver": {"preload_modules": _PRELOADED}}}
+
+    return processes
+
+
+def _at_once(config: Mapping[str, Any]) -> int:
+    return int(config["max_concurrent"]) or os.cpu_count() or 1
 
 
 class _Recorded(dg.Executor):

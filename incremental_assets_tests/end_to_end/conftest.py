@@ -16,6 +16,5 @@ def shop(tmp_path: Path, settings: Settings) -> Shop:
 
 @pytest.fixture
 def warm_shop(shop: Shop, server: str) -> Shop:
-    """A shop whose commands find a Spark that is running already."""
-    shop.env["SPARK_REMOTE"] = server
-    return shop
+    """A shop whose commands find a Spark that is running already, and load in their own process."""
+    return shop.over(server)

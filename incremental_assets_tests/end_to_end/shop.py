@@ -37,6 +37,11 @@ class Shop:
             "DAGSTER_HOME": str(self.home),
         }
 
+    def over(self, server: str) -> Shop:
+        """The same shop, whose commands load over a server, one table after the other."""
+        self.env |= {"SPARK_REMOTE": server, "INCREMENTAL_ASSETS_TABLES_AT_ONCE": "1"}
+        return self
+
     def world(self, spark: SparkSession) -> World:
         """The same landing and lake, to land into and to read from."""
         return World(spark, self.settings)

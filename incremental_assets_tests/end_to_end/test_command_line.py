@@ -34,8 +34,9 @@ def checks(shop: Shop, name: str) -> dict[str | None, bool]:
 
 
 def test_range_with_a_held_day_publishes_the_others_and_goes_through_once_repaired(
-    shop: Shop, spark: SparkSession
+    warm_shop: Shop, spark: SparkSession
 ) -> None:
+    shop = warm_shop
     world = shop.world(spark)
     world.land("events", "2017-01-04", "a.jsonl", sales("a", "2017-01-04", 20))
     bad = [*sales("b", "2017-01-05", 18), sale(None, "2017-01-05"), sale(None, "2017-01-05")]

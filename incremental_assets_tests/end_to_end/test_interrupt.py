@@ -18,7 +18,7 @@ mutation($id: String!) { terminateRun(runId: $id) {
 
 
 def test_a_run_that_is_stopped_from_the_ui_is_cancelled_and_can_be_run_again(
-    shop: Shop, spark: SparkSession
+    shop: Shop, spark: SparkSession, server: str
 ) -> None:
     world = shop.world(spark)
     world.land("events", "2017-01-05", "a.jsonl", sales("a", "2017-01-05", 10))
@@ -36,5 +36,5 @@ def test_a_run_that_is_stopped_from_the_ui_is_cancelled_and_can_be_run_again(
             return run is not None and run.status is dg.DagsterRunStatus.CANCELED
 
         until(cancelled, SOON)
-    assert shop.command("run").returncode == 0
+    assert shop.over(server).command("run").returncode == 0
     assert len(world.orders("gold/sales_mart")) == 10

@@ -76,7 +76,7 @@ def test_tables_of_every_kind_are_materialized_and_then_brought_up_to_date_on_a_
     assert (idle.returncode, idle.stdout.strip()) == (0, "Nothing is new or stale."), idle.stdout
 
     deliver(lake, 1)
-    due = corner.command("run")
+    due = corner.over(server).command("run")
 
     assert due.returncode == 0, due.stderr
     assert lake.rows("gold/daily_orders", "dt", "status", "orders") == [

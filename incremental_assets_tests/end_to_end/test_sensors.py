@@ -145,8 +145,9 @@ def test_days_of_deliveries_reach_gold_through_kills_of_the_daemon_its_runs_and_
 
 
 def test_a_backfill_loads_its_days_in_one_run_and_shows_them_green_though_all_was_killed(
-    shop: Shop, dev: Dev, spark: SparkSession
+    shop: Shop, dev: Dev, spark: SparkSession, server: str
 ) -> None:
+    shop.over(server)
     world = shop.world(spark)
     for day in DAYS[:2]:
         world.land("events", day, "a.jsonl", sales(day, day, 10))

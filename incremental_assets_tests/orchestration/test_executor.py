@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -80,6 +81,18 @@ def two_that_meet() -> dg.JobDefinition:
 
 
 def two_apart() -> dg.JobDefinition:
+    return one_after_the_other(EMBEDDED)
+
+
+def two_apart_over_a_server() -> dg.JobDefinition:
+    return one_after_the_other(CONNECT.replace(tables_at_once=1))
+
+
+def two_apart_in_processes() -> dg.JobDefinition:
+    return one_after_the_other(CONNECT)
+
+
+def one_after_the_other(settings: Settings) -> dg.JobDefinition:
     @dg.op
     def first(context) -> None:
         here(context).came("first")
@@ -88,7 +101,7 @@ def two_apart() -> dg.JobDefinition:
     def second(context) -> None:
         here(context).came("second")
 
-    @dg.job(executor_def=executor_for(EMBEDDED))
+    @dg.job(executor_def=executor_for(settings))
     def job() -> None:
         second(first())
 
@@ -170,6 +183,27 @@ def test_over_an_embedded_spark_all_steps_run_in_the_process_of_the_run(
     assert execute(two_apart, instance).success
 
     assert {path.read_text() for path in meeting.folder.iterdir()} == {str(os.getpid())}
+
+
+@pytest.mark.parametrize(
+    ("job", "config", "apart"),
+    [
+        (two_apart_over_a_server, {}, False),
+        (two_apart_over_a_server, {"max_concurrent": 2}, True),
+        (two_apart_in_processes, {"max_concurrent": 1}, False),
+    ],
+    ids=["by the setting", "a run decides otherwise", "by the run's config"],
+)
+def test_over_a_server_one_table_at_a_time_loads_in_the_process_of_the_run(
+    instance: dg.DagsterInstance, meeting: Meeting, job: Any, config: Any, apart: bool
+) -> None:
+    done = dg.execute_job(
+        dg.reconstructable(job), instance, {"execution": {"config": config}} if config else None
+    )
+
+    assert done.success
+    pids = {path.read_text() for path in meeting.folder.iterdir()}
+    assert (str(os.getpid()) not in pids, len(pids)) == (apart, 2 if apart else 1)
 
 
 def test_over_a_server_steps_that_do_not_depend_on_each_other_run_at_once(

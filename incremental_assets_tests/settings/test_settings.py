@@ -64,6 +64,7 @@ def test_every_variable_reaches_its_setting() -> None:
             "INCREMENTAL_ASSETS_ALERT_QUARANTINE_PERCENT": "5",
             "INCREMENTAL_ASSETS_ALERT_LATE_PERCENT": "100",
             "INCREMENTAL_ASSETS_SENSOR_SECONDS": "300",
+            "INCREMENTAL_ASSETS_TABLES_AT_ONCE": "3",
             "SPARK_MASTER": "local[1]",
             "SPARK_REMOTE": "sc://host:15002",
             "DAGSTER_HOME": "/data/dagster",
@@ -89,6 +90,7 @@ def test_every_variable_reaches_its_setting() -> None:
         java_home=Path("/data/java"),
         vacuum_days=30,
         sensor_seconds=300,
+        tables_at_once=3,
     )
 
 
