@@ -6,12 +6,19 @@ import getpass
 import os
 import re
 from collections.abc import Mapping
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, ValidationInfo
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
@@ -19,6 +26,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from incremental_assets.days import utc_today
 from incremental_assets.errors import SettingsError
 from incremental_assets.locations import local_path, location, table_location
 
@@ -77,7 +85,8 @@ class Settings(BaseSettings):
     INCREMENTAL_ASSETS_; its description is what the variable should hold.
 
     `lake` and `landing` are absolute local paths or URIs of an object store; neither ends in a
-    slash. `start_date` is the first daily partition (UTC). A fact may land until `lateness_days`
+    slash. `start_date` is the first daily partition (UTC), and `end_date` the last; None: today. A
+    fact may land until `lateness_days`
     after its business day. `spark_remote` and `spark_master` point Spark elsewhere; both
     None means an embedded Spark, run by the Java of `java_home` or else of the PATH. `cache`
     holds the jars and the class-data archive. `tables` is the package whose folders `bronze`,
@@ -105,6 +114,9 @@ class Settings(BaseSettings):
     landing: Annotated[str, AfterValidator(_location)] = "./landing"
     start_date: Annotated[date, BeforeValidator(_day)] = Field(
         date(2017, 1, 1), description="a day such as 2017-01-01"
+    )
+    end_date: Annotated[date | None, BeforeValidator(_day)] = Field(
+        None, description="a day such as 2017-12-31"
     )
     lateness_days: Whole = _whole(7, "days", 0, 3650)
     cache: Annotated[Path, AfterValidator(Path.absolute)] = PROJECT_ROOT / ".cache"
@@ -163,6 +175,19 @@ class Settings(BaseSettings):
     def replace(self, **changes: Any) -> Settings:
         """A copy with other values, which are checked like the first."""
         return Settings(**{**dict(self), **changes})
+
+    def last_partition(self, now: datetime) -> date:
+        """The last day that is loaded (UTC): today, or `end_date` if that is earlier."""
+        return min(utc_today(now), self.end_date or date.max)
+
+    @model_validator(mode="after")
+    def _ends_after_it_starts(self) -> Settings:
+        if self.end_date is not None and self.end_date < self.start_date:
+            raise SettingsError(
+                f"{PREFIX}END_DATE is {self.end_date}, before the first partition "
+                f"{self.start_date}; expected a later day, or another {PREFIX}START_DATE."
+            )
+        return self
 
     @property
     def allowed_lateness(self) -> timedelta:

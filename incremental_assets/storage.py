@@ -97,6 +97,17 @@ def open_file(path: str) -> IO[bytes]:
         return opened
 
 
+def names_in(folder: str) -> list[str]:
+    """The names of what is in a folder; none where there is no such folder."""
+    local = local_path(folder)
+    if local is not None:
+        return sorted(each.name for each in os.scandir(local)) if local.is_dir() else []
+    store, inside = open_store(folder)
+    with answering(folder):
+        found = store.ls(inside, False) if store.isdir(inside) else []
+    return sorted(name.rstrip("/").rsplit("/", 1)[-1] for name in found)
+
+
 def folders_in(folder: str) -> list[str]:
     """The names of the folders in a folder."""
     local = local_path(folder)

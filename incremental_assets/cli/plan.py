@@ -10,7 +10,7 @@ import click
 import polars as pl
 from rich.text import Text
 
-from incremental_assets.catalog import tables_named
+from incremental_assets.catalog import tables, tables_named
 from incremental_assets.cli.group import main
 from incremental_assets.cli.options import DAYS, JSON, asked_days, limit_option
 from incremental_assets.cli.output import ERR, OUT, show
@@ -21,6 +21,7 @@ from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.plan.consistent import require_all_consistent
 from incremental_assets.plan.forecast import Forecast, PlannedDay, forecast
 from incremental_assets.plan.skipped import Skipped
+from incremental_assets.plan.unread import unread
 from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
 
@@ -73,7 +74,7 @@ def plan(names: tuple[str, ...], span: str | None, limit: int, *, as_json: bool)
         return
     if not (found.days or found.skipped):
         OUT.print(NOTHING_DUE)
-        for note in found.notes:
+        for note in (*found.notes, *unread(tables(), settings.landing)):
             OUT.print(f"- {note}", soft_wrap=True)
         return
     lines = [*map(_line, found.days), *map(_skipped_line, found.skipped)]
@@ -82,7 +83,7 @@ def plan(names: tuple[str, ...], span: str | None, limit: int, *, as_json: bool)
     show(found_lines, "Plan", as_json=False, can_lack=("bytes", "seconds", "reads", "rows"))
     if len(lines) > len(shown):
         OUT.print(f"… and {len(lines) - len(shown):,} more rows; --limit 0 shows all.")
-    for note in (*_unknowns(found.days), *found.notes):
+    for note in (*_unknowns(found.days), *found.notes, *unread(tables(), settings.landing)):
         OUT.print(f"- {note}", soft_wrap=True)
     OUT.print(_totals(found), soft_wrap=True)
 

@@ -15,6 +15,7 @@ from incremental_assets.cli.options import DAYS, JSON_OBJECT, asked_days
 from incremental_assets.cli.output import ERR, OUT, bad, show_object
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.plan.skipped import held_remedy
+from incremental_assets.plan.unread import unread
 from incremental_assets.plurals import counted
 from incremental_assets.screen import labelled
 from incremental_assets.settings import Settings
@@ -54,20 +55,25 @@ def run(names: tuple[str, ...], span: str | None, *, as_json: bool) -> None:
         show_object(_as_json(report))
     elif not report.runs and not report.held:
         OUT.print(NOTHING_DUE)
+    for note in () if report.runs else unread(tables(), settings.landing):
+        ERR.print(f"- {note}", soft_wrap=True)
+    _show_what_failed(report)
+    for each in report.left:
+        if each.came_later:
+            ERR.print(f"{_due(each.due)}. It landed during this run: run again", soft_wrap=True)
+    if not report.is_done:
+        sys.exit(1)
+
+
+def _show_what_failed(report: RunReport) -> None:
     for entry in report.held:
         bad("held", _held(entry))
     for line in report.failed:
         bad("failed", line)
-    in_vain = [each.due for each in report.left if not each.came_later]
-    for due in in_vain:
+    for due in report.in_vain:
         bad(
             "left", f"{_due(due)}. It was run and is still due: read that run's log, then run again"
         )
-    for each in report.left:
-        if each.came_later:
-            ERR.print(f"{_due(each.due)}. It landed during this run: run again", soft_wrap=True)
-    if report.held or report.failed or in_vain:
-        sys.exit(1)
 
 
 def tables_in_brief(names: Sequence[str], of: int) -> str:

@@ -1,7 +1,7 @@
 """Tables as software-defined assets: a load is a step, and its rules are the asset's checks."""
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
 from typing import Any
 
@@ -28,19 +28,22 @@ from incremental_assets.orchestration.metadata import (
     description,
     shown,
 )
-from incremental_assets.orchestration.partitions import daily, days_of
+from incremental_assets.orchestration.partitions import daily, days_of, last_day
 from incremental_assets.orchestration.resources import LakehouseResource, SparkResource
 from incremental_assets.plan import stale_days
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
 
-def incremental_assets(tables: Iterable[Table], settings: Settings) -> list[dg.AssetsDefinition]:
+def incremental_assets(tables: Sequence[Table], settings: Settings) -> list[dg.AssetsDefinition]:
     """One asset per table."""
-    return [_asset(table, settings) for table in tables]
+    partitions = daily(settings, last_day(tables, settings))
+    return [_asset(table, settings, partitions) for table in tables]
 
 
-def _asset(table: Table, settings: Settings) -> dg.AssetsDefinition:
+def _asset(
+    table: Table, settings: Settings, partitions: dg.PartitionsDefinition[str]
+) -> dg.AssetsDefinition:
     key = asset_key(table)
     with warnings.catch_warnings():
         # The backfill policy is Dagster's own answer to ranges, and beta for years.
@@ -52,7 +55,7 @@ def _asset(table: Table, settings: Settings) -> dg.AssetsDefinition:
             metadata=definition_metadata(table, settings.lake),
             tags=definition_tags(table),
             freshness_policy=_freshness(table, settings),
-            partitions_def=daily(settings),
+            partitions_def=partitions,
             backfill_policy=dg.BackfillPolicy.single_run(),
             deps=_deps(table),
             check_specs=[

@@ -7,24 +7,51 @@ depends on them: nine days of silver, and gold up to today.
 
 from __future__ import annotations
 
-from datetime import date
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
 
 import dagster as dg
 
-from incremental_assets.days import day_range, parse_day
-from incremental_assets.errors import DayError
+from incremental_assets.days import ONE_DAY, day_range, parse_day
+from incremental_assets.errors import DayError, IncrementalAssetsError
+from incremental_assets.plan.known_days import last_known_day
 from incremental_assets.settings import Settings
+from incremental_assets.table import Table
 
 # The tags of a run that takes a range of days.
 RANGE_START = "dagster/asset_partition_range_start"
 RANGE_END = "dagster/asset_partition_range_end"
 
 
-def daily(settings: Settings) -> dg.DailyPartitionsDefinition:
-    """Every UTC day from the start date up to and including today."""
+# A lake with a day so near is of a business that goes on: its partitions end today.
+_GOES_ON = timedelta(days=31)
+
+
+def daily(settings: Settings, last: date | None = None) -> dg.DailyPartitionsDefinition:
+    """Every UTC day from the start date up to and including `last`; None: today."""
     return dg.DailyPartitionsDefinition(
-        start_date=str(settings.start_date), end_offset=1, timezone="UTC"
+        start_date=str(settings.start_date),
+        end_date=None if last is None else str(max(last, settings.start_date) + ONE_DAY),
+        end_offset=1,
+        timezone="UTC",
     )
+
+
+def last_day(
+    tables: Sequence[Table], settings: Settings, now: datetime | None = None
+) -> date | None:
+    """The day that the partitions end with; None for one that moves on: today.
+
+    The end that is set, or the last day that is known. Today, where that was not long ago, where
+    nothing is known yet, and where no more is known than that a source has rows.
+    """
+    today = settings.last_partition(now or datetime.now(UTC))
+    if settings.end_date is not None:
+        return today if today == settings.end_date else None
+    try:
+        return last_known_day(tables, settings, before=today - _GOES_ON)
+    except IncrementalAssetsError:
+        return None  # whoever loads gets the reason
 
 
 def days_of(context: dg.AssetExecutionContext) -> list[date]:

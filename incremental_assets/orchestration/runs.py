@@ -49,6 +49,16 @@ class RunReport:
     held: list[Entry] = field(default_factory=list)
     left: list[Left] = field(default_factory=list)
 
+    @property
+    def in_vain(self) -> list[Due]:
+        """What was run and is still due, though nothing came meanwhile."""
+        return [each.due for each in self.left if not each.came_later]
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is held, nothing has failed and nothing was run in vain."""
+        return not (self.held or self.failed or self.in_vain)
+
 
 def run_what_is_due(
     job: RunnableJob,

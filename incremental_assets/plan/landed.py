@@ -9,6 +9,7 @@ from functools import partial
 from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.inspector import INSPECTOR, Inspector, Tag
+from incremental_assets.plan.unread import other_format
 from incremental_assets.plan.work import DayWork, Plan, Work, file_entries
 from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
@@ -52,7 +53,9 @@ def plan_landed(
         works = [snapshot_work(history, work) for _, work in sorted((fresh | repaired).items())]
     else:
         works = [Work("append", "advance", fresh), Work("rebuild", "restate", repaired)]
-    return Plan(tuple(w for w in works if w.days), {}, tuple(idle))
+    note = other_format([f for work in works for todo in work.days.values() for f in todo.files])
+    notes = (note,) if note else ()
+    return Plan(tuple(w for w in works if w.days), {}, tuple(idle), notes)
 
 
 def no_longer_landed(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from incremental_assets.days import parse_day
 from incremental_assets.errors import DayError, DefinitionError, SourceError
 from incremental_assets.locations import local_path
 from incremental_assets.sources.source_file import SourceFile, not_readable
-from incremental_assets.storage import answering, files_below, open_store
+from incremental_assets.storage import files_below, names_in, open_store
 
 _FEED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _MOST_LISTINGS = 10  # requests to a store, before all of a feed is listed at once
@@ -54,7 +53,7 @@ class LandedFiles:
             return {
                 day: [
                     SourceFile.of(file, f"{self.feed}/{day}")
-                    for file in files_below(f"{landing}/{self.feed}/{day}", skip=_hidden)
+                    for file in files_below(f"{landing}/{self.feed}/{day}", skip=is_hidden)
                 ]
                 for day in days
             }
@@ -65,26 +64,20 @@ class LandedFiles:
         self, landing: str, days: Sequence[date]
     ) -> Mapping[date, list[SourceFile]]:
         found: dict[str, list[SourceFile]] = {str(day): [] for day in days}
-        for file in files_below(f"{landing}/{self.feed}", skip=_hidden):
+        for file in files_below(f"{landing}/{self.feed}", skip=is_hidden):
             folder, inside, _ = file.path.partition("/")
             if inside and folder in found:
                 found[folder].append(SourceFile.of(file, self.feed))
         return {day: found[str(day)] for day in days}
 
+    def passed_over(self, landing: str) -> list[str]:
+        """The names in the feed's folder that no load reads: neither day folders nor hidden."""
+        return [n for n in self._names(landing) if not (is_hidden(n) or list(_day_folders([n])))]
+
     def _names(self, landing: str) -> list[str]:
         require_root(landing)
-        root = local_path(landing)
         try:
-            if root is not None:
-                folder = root / self.feed
-                return [entry.name for entry in os.scandir(folder)] if folder.is_dir() else []
-            store, path = open_store(landing)
-            folder_path = f"{path}/{self.feed}"
-            with answering(landing):
-                if not store.isdir(folder_path):
-                    return []
-                found = store.ls(folder_path, False)
-            return [name.rstrip("/").rsplit("/", 1)[-1] for name in found]
+            return names_in(f"{landing}/{self.feed}")
         except OSError as error:
             raise not_readable(error.filename or landing, error) from error
 
@@ -134,5 +127,5 @@ def _day_folders(names: list[str]) -> Iterator[date]:
             continue  # not a day folder: a temporary folder, a read-me, …
 
 
-def _hidden(name: str) -> bool:
+def is_hidden(name: str) -> bool:
     return name.startswith((".", "_"))

@@ -1,0 +1,59 @@
+"""What lies in the landing root and is read by no table is named: nothing is passed over silently."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from incremental_assets.catalog import tables
+from incremental_assets.plan.unread import unread
+from incremental_assets.settings import Settings
+from incremental_assets_tests.plan.ledgers import EMPTY, EVENTS, planned
+
+READ = "the tables read events, inventory_movements, orders, products, users"
+
+
+def put(settings: Settings, *paths: str) -> None:
+    for path in paths:
+        file = Path(settings.landing) / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("a,b\n1,2\n")
+
+
+def test_nothing_is_said_of_feeds_of_days_and_of_what_is_not_data(settings: Settings) -> None:
+    put(settings, "events/2017-01-05/a.csv", "events/_SUCCESS", "orders/part.csv", ".tmp/a.csv")
+
+    assert unread(tables(), settings.landing) == []
+    assert unread(tables(), "/nowhere") == []
+
+
+def test_folders_of_no_table_and_folders_that_are_no_days_are_named(settings: Settings) -> None:
+    put(settings, "events/dt=2024-01-01/a.jsonl", "events/a.jsonl", "payments/2017-01-05/a.jsonl")
+    put(settings, *(f"sales{n}.csv" for n in range(6)))
+
+    some, days = unread(tables(), settings.landing)
+
+    assert some == (
+        "No table reads payments, sales0.csv, sales1.csv, sales2.csv, sales3.csv and 2 more in "
+        f"{settings.landing}; {READ}"
+    )
+    assert days == (
+        f"bronze/events does not read a.jsonl, dt=2024-01-01 in {settings.landing}/events: its "
+        "files lie in a folder for each day, named as 2017-01-31"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [("a.csv", True), ("a.CSV.gz", True), ("a.parquet", True), ("a.jsonl", False)]
+)
+def test_files_that_are_no_json_lines_by_their_name_are_named_before_they_are_read(
+    settings: Settings, name: str, told: bool
+) -> None:
+    put(settings, f"events/2017-01-05/{name}")
+
+    notes = planned(EVENTS, [5], EMPTY, settings).notes
+
+    assert [note.partition(":")[0] for note in notes] == (
+        [f"events/2017-01-05/{name}"] if told else []
+    )
