@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,7 +16,7 @@ from incremental_assets.cli.group import main
 from incremental_assets.cli.options import DAYS, JSON, asked_days, limit_option
 from incremental_assets.cli.output import ERR, OUT, show
 from incremental_assets.cli.run import NOTHING_DUE
-from incremental_assets.days import DayRange
+from incremental_assets.days import ONE_DAY, DayRange
 from incremental_assets.ledger.entry import Window
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.plan.consistent import require_all_consistent
@@ -45,6 +46,8 @@ _RECORD: dict[str, pl.DataType | type[pl.DataType]] = {
     "unknown": pl.String,
 }
 _MOST_ROWS = 200
+_NEW_FILES = re.compile(r"\d[\d,]* new files?")
+_NUMBER = re.compile(r"\d[\d,]*")
 _SIZES = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -56,9 +59,10 @@ _SIZES = ("B", "kB", "MB", "GB", "TB")
 def plan(names: tuple[str, ...], span: str | None, limit: int, *, as_json: bool) -> None:
     """What a run would do now, in its order, and which days it would skip.
 
-    Needs no Spark and changes nothing. `~` marks what is estimated; `reads` are files, or the
-    batches of a table after the first number up to the second one. With --json all rows, with
-    numbers, and with what may follow and is known only by reading.
+    Needs no Spark and changes nothing. Days that are alike are one row, with their sums. `~` marks
+    what is estimated; `reads` are files, or the batches of a table after the first number up to
+    the second one. With --json a row for each day, with numbers, and with what may follow and is
+    known only by reading.
     """
     settings, now = Settings.from_environment(), datetime.now(UTC)
     days = asked_days(span)
@@ -77,10 +81,9 @@ def plan(names: tuple[str, ...], span: str | None, limit: int, *, as_json: bool)
         for note in (*found.notes, *unread(tables(), settings.landing)):
             OUT.print(f"- {note}", soft_wrap=True)
         return
-    lines = [*map(_line, found.days), *map(_skipped_line, found.skipped)]
+    lines = [*map(_line, _alike(found.days)), *map(_skipped_line, found.skipped)]
     shown = lines[: limit or None]
-    found_lines = pl.DataFrame(shown, schema_overrides={"seconds": pl.Float64})
-    show(found_lines, "Plan", as_json=False, can_lack=("bytes", "seconds", "reads", "rows"))
+    show(pl.DataFrame(shown), "Plan", as_json=False, can_lack=("bytes", "reads", "rows"))
     if len(lines) > len(shown):
         OUT.print(f"… and {len(lines) - len(shown):,} more rows; --limit 0 shows all.")
     for note in (*_unknowns(found.days), *found.notes, *unread(tables(), settings.landing)):
@@ -100,30 +103,65 @@ def _skipped(left: Skipped) -> dict[str, Any]:
     return dict.fromkeys(_RECORD) | none | values | {"reason": left.reason}
 
 
-def _line(day: PlannedDay) -> dict[str, Any]:
-    tilde = "~" if day.is_estimate else ""
+def _alike(days: Iterable[PlannedDay]) -> Iterator[list[PlannedDay]]:
+    """The days in ranges: of one run, table and mode, and of reasons that differ by numbers."""
+    some: list[PlannedDay] = []
+    for day in days:
+        if some and not (_like(some[-1]) == _like(day) and some[-1].day + ONE_DAY == day.day):
+            yield some
+            some = []
+        some.append(day)
+    if some:
+        yield some
+
+
+def _like(day: PlannedDay) -> tuple[Any, ...]:
+    reason = _NUMBER.sub("", day.reason).replace("files", "file")
+    return (day.run, day.table, day.mode, day.windows, bool(day.files), reason)
+
+
+def _line(days: Sequence[PlannedDay]) -> dict[str, Any]:
+    """A range of days as one row: their sums, and the reason of the first and the last."""
+    first, last = days[0], days[-1]
+    files = sum(day.files for day in days)
+    tilde = "~" if any(day.is_estimate for day in days) else ""
+    rows = _sum(day.rows for day in days)
+    size = _sum(day.bytes for day in days)
+    seconds = _sum(day.seconds for day in days)
     return {
-        "run": day.run,
-        "table": day.table,
-        "day": str(day.day),
-        "mode": day.mode,
-        "reads": _reads(day),
-        "rows": "" if day.rows is None else f"{tilde}{day.rows:,}",
-        "bytes": "" if day.bytes is None else f"{tilde if not day.files else ''}{_size(day.bytes)}",
-        "seconds": None if day.seconds is None else round(day.seconds, 1),
-        "reason": day.reason,
+        "run": first.run,
+        "table": first.table,
+        "days": str(DayRange(first.day, last.day)),
+        "mode": first.mode,
+        "reads": counted(files, "file") if files else _read(first),
+        "rows": "" if rows is None else f"{tilde}{rows:,.0f}",
+        "bytes": "" if size is None else f"{tilde if not files else ''}{_size(size)}",
+        "time": "" if seconds is None else f"{seconds:,.1f} s",
+        "reason": _reason(days, files),
     }
+
+
+def _reason(days: Sequence[PlannedDay], files: int) -> str:
+    """Why a range of days is loaded: the common reason, or the first and the last."""
+    first, last = days[0].reason, days[-1].reason
+    if all(_NEW_FILES.fullmatch(day.reason) for day in days):
+        return counted(files, "new file")
+    return first if first == last else f"{first} … {last}"
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    """The sum of what is known of some days; None if nothing is."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
 
 
 def _skipped_line(left: Skipped) -> dict[str, Any]:
     days = str(DayRange(left.first, left.last))
-    none = {"run": None, "reads": "", "rows": "", "bytes": "", "seconds": None}
-    return none | {"table": left.table, "day": days, "mode": "skip", "reason": left.reason}
+    none = {"run": None, "reads": "", "rows": "", "bytes": "", "time": ""}
+    return none | {"table": left.table, "days": days, "mode": "skip", "reason": left.reason}
 
 
-def _reads(day: PlannedDay) -> str:
-    if day.files:
-        return counted(day.files, "file")
+def _read(day: PlannedDay) -> str:
     return ", ".join(_window(w) for w in day.windows if w.high > w.low or not w.high)
 
 

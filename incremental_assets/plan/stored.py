@@ -128,7 +128,7 @@ def _day_work(
         return None  # a snapshot that is missing is no deletion of everything
     low = next((w.high for w in last.windows if w.upstream == fixed.path), 0) if last else 0
     windows = (Window(fixed.path, low, fixed.version or 0),)
-    why = f"{fixed.path} changed" if last else f"{fixed.path} has not been read for this day yet"
+    why = "the source changed" if last else "first load of this day"
     if last is not None and last.kind == "rewind":
         why = f"rewound by {last.who}: {last.why}"
     files: tuple[SourceFile, ...] = ()
