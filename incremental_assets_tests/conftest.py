@@ -22,11 +22,11 @@ _FOREIGN = ("DAGSTER_HOME", "SPARK_REMOTE", "SPARK_MASTER")
 _ROOM = ("-Xms1g", "-Xmn450m", "-XX:MetaspaceSize=400m")
 # The processes of the tests leave no core idle. Of what their Javas used in ten minutes the second
 # compiler took a third; the first one alone saves that, and has slower code for all the rest.
-_TIERS = (
-    " ".join(LARGE),
+_LATER = (
     "-XX:+UseSerialGC -XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=6000 "
-    "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000",
+    "-XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
 )
+_TIERS = (" ".join(LARGE), _LATER)
 _LOCALHOST, _PORT = "127.0.0.1", "spark.connect.grpc.binding.port"
 
 

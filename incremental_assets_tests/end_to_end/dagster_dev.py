@@ -30,6 +30,10 @@ START_SENSOR = """
 mutation($s: SensorSelector!) { startSensor(sensorSelector: $s) {
   __typename ... on Sensor { name } ... on PythonError { message } } }
 """
+PARTITIONS = """
+query($key: AssetKeyInput!) { assetNodeOrError(assetKey: $key) {
+  ... on AssetNode { partitionKeys } } }
+"""
 STATUS = """
 query($id: String!) { partitionBackfillOrError(backfillId: $id) {
   ... on PartitionBackfill { status runs(limit: 20) { status }
@@ -91,6 +95,12 @@ class Web:
         assert launched["__typename"] == "LaunchBackfillSuccess", launched
         backfill_id: str = launched["backfillId"]
         return backfill_id
+
+    def partitions(self, name: str) -> list[str]:
+        """The partitions of an asset, as its page shows them."""
+        answer = self.ask(PARTITIONS, key={"path": name.split("/")})["assetNodeOrError"]
+        keys: list[str] = answer["partitionKeys"]
+        return keys
 
     def start_sensor(self, location: str, name: str) -> None:
         """Switch a sensor on, as the UI does."""

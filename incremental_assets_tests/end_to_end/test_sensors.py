@@ -21,7 +21,7 @@ from incremental_assets.orchestration.requests import ASKED_FOR, MOST_ATTEMPTS
 from incremental_assets.plan import why_pending
 from incremental_assets.plan.due import stale_tables
 from incremental_assets.settings import PROJECT_ROOT
-from incremental_assets_tests.end_to_end.dagster_dev import Dev, until
+from incremental_assets_tests.end_to_end.dagster_dev import Dev, Web, until
 from incremental_assets_tests.end_to_end.shop import SILVER_SALES, Shop
 from incremental_assets_tests.scenarios.test_order_free import land_day
 from incremental_assets_tests.scenarios.world import TABLES, World, sales
@@ -155,7 +155,8 @@ def test_a_backfill_loads_its_days_in_one_run_and_shows_them_green_though_all_wa
 
     backfill = web.backfill(list(TABLES), DAYS[0], DAYS[1])
     dev.kill()
-    seen = dev.start().ended(backfill, PATIENCE)
+    again = dev.start()
+    seen = again.ended(backfill, PATIENCE)
 
     assert seen["status"] == "COMPLETED_SUCCESS", seen
     assert [run["status"] for run in seen["runs"]] == ["SUCCESS"]
@@ -165,6 +166,21 @@ def test_a_backfill_loads_its_days_in_one_run_and_shows_them_green_though_all_wa
     assert len(world.orders("gold/sales_mart")) == 20
     with shop.instance() as instance:
         assert instance.get_materialized_partitions(SILVER_SALES) == set(DAYS[:2])
+        a_day_beyond_those_that_dagster_knows_is_loaded(again, world, instance)
+
+
+def a_day_beyond_those_that_dagster_knows_is_loaded(
+    web: Web, world: World, instance: dg.DagsterInstance
+) -> None:
+    """Its code location was loaded when the partitions ended with the day before."""
+    assert web.partitions("silver/sales")[-1] == DAYS[1]
+    world.land("events", DAYS[2], "a.jsonl", sales(DAYS[2], DAYS[2], 10))
+    web.start_sensor(LOCATION, "new_in_events")
+    until(lambda: len(world.orders("gold/sales_mart")) == 30, PATIENCE)
+    until(lambda: nothing_is_left(world, instance), PATIENCE)
+
+    assert {run.status for run in instance.get_runs()} == {dg.DagsterRunStatus.SUCCESS}
+    assert instance.get_materialized_partitions(SILVER_SALES) == set(DAYS[:3])
 
 
 def test_what_a_backfill_did_not_load_before_it_was_killed_is_asked_for_by_the_sensors(
