@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -11,10 +12,10 @@ from click.testing import CliRunner, Result
 from incremental_assets.cli import main
 from incremental_assets.days import DayRange
 from incremental_assets.orchestration import runs
-from incremental_assets.orchestration.runs import RunReport
+from incremental_assets.orchestration.runs import Ran, RunReport
 from incremental_assets.plan.due import Due
 from incremental_assets.plan.rounds import Left
-from incremental_assets_tests.plan.ledgers import SALES
+from incremental_assets_tests.plan.ledgers import SALES, did
 
 DAYS = DayRange(date(2017, 1, 5), date(2017, 1, 6))
 
@@ -54,3 +55,31 @@ def test_what_came_meanwhile_is_named_and_left_to_the_next_run(
     assert (
         f"silver/sales {DAYS}: batch 7 is not read. It landed during this run: run" in done.output
     )
+
+
+@pytest.mark.parametrize(("run_id", "status"), [("this run", 1), ("a run before", 3)])
+def test_a_day_that_was_held_before_is_told_apart_from_one_that_is_held_now(
+    monkeypatch: pytest.MonkeyPatch, run_id: str, status: int
+) -> None:
+    entry = replace(did(SALES, 2, 6, state="held"), run_id=run_id, held_by="row_count: 0 rows")
+    ran = Ran("this run", Due((SALES,), DAYS, "new"), success=False)
+    said = "silver/sales: 2017-01-06 not published."
+    report = RunReport(runs=[ran], held=[entry])
+    if status == 1:
+        report.failed, report.by_gates = [said], {said}
+    monkeypatch.setattr(runs, "run_what_is_due", lambda *_: report)
+
+    done = CliRunner().invoke(main, ["run"])
+
+    assert done.exit_code == status
+    assert "held silver/sales 2017-01-06 by batch 2: row_count: 0 rows. Repair" in done.output
+    assert said not in done.output  # once is enough
+
+
+def test_a_failure_that_is_not_of_a_held_day_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = RunReport(failed=["silver/sales: 2017-01-06 not published."])
+    monkeypatch.setattr(runs, "run_what_is_due", lambda *_: report)
+
+    done = CliRunner().invoke(main, ["run"])
+
+    assert (done.exit_code, "failed silver/sales" in done.output) == (1, True)

@@ -36,8 +36,9 @@ def run(names: tuple[str, ...], span: str | None, *, as_json: bool) -> None:
     """Load whatever is new or stale, through Dagster runs: what a cron line needs.
 
     It does what `plan` lists. The runs go to the instance of DAGSTER_HOME (default ./.dagster).
-    The exit status is 1 if a gate holds a day, a run failed, or something that was run is still
-    due. What landed meanwhile is named, and left to the next run.
+    The exit status is 1 if a run failed, a gate has held a day, or something that was run is still
+    due; 3 if nothing is wrong but days that were held before. What landed meanwhile is named, and
+    left to the next run.
     """
     days = asked_days(span)
     from incremental_assets.orchestration.jobs import load_days
@@ -61,15 +62,15 @@ def run(names: tuple[str, ...], span: str | None, *, as_json: bool) -> None:
     for each in report.left:
         if each.came_later:
             ERR.print(f"{_due(each.due)}. It landed during this run: run again", soft_wrap=True)
-    if not report.is_done:
-        sys.exit(1)
+    sys.exit(report.status)
 
 
 def _show_what_failed(report: RunReport) -> None:
     for entry in report.held:
         bad("held", _held(entry))
     for line in report.failed:
-        bad("failed", line)
+        if not (report.held and line in report.by_gates):  # said above, with the remedy
+            bad("failed", line)
     for due in report.in_vain:
         bad(
             "left", f"{_due(due)}. It was run and is still due: read that run's log, then run again"

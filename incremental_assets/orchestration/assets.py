@@ -16,6 +16,7 @@ from incremental_assets.orchestration.events import (
     evaluations,
 )
 from incremental_assets.orchestration.failures import (
+    days_by_state,
     failure,
     failure_in_brief,
     failure_of,
@@ -115,9 +116,9 @@ def _load(context: dg.AssetExecutionContext, lakehouse: Lakehouse, table: Table)
     if result.failed:
         yield from days_alone(table, result, after)
         raise failure(
-            failure_text(table, result.failed),
+            failure_text(table, result.failed, lakehouse.tables),
             failure_in_brief(table, result.failed),
-            held=[str(day) for day in result.failed],
+            **days_by_state(result.failed),
         )
     for day, day_result in result.days.items():
         context.add_asset_metadata(after.day(day_result), partition_key=str(day))

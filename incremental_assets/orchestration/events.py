@@ -72,7 +72,7 @@ def evaluations(table: Table, result: TableLoadResult) -> Iterator[dg.AssetCheck
                     False,
                     metadata={"found": day_result.reason},
                     severity=_SEVERITY[True],
-                    description=as_markdown(day_result.reason),
+                    description=as_markdown(f"{day}: {day_result.reason}"),
                     blocking=True,
                     partition=str(day),
                 )
@@ -100,7 +100,7 @@ def _evaluation(
         judged.passed,
         metadata=metadata,
         severity=_SEVERITY[blocking],
-        description=as_markdown(found),
+        description=as_markdown(f"{day}: {found}"),
         blocking=blocking,
         partition=str(day),
     )

@@ -7,7 +7,7 @@ counts, and what a kind of error means.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 
 import dagster as dg
@@ -15,10 +15,13 @@ import dagster as dg
 from incremental_assets.days import named
 from incremental_assets.errors import IncrementalAssetsError
 from incremental_assets.lakehouse import DayResult
+from incremental_assets.plan.due import with_downstream
+from incremental_assets.plan.skipped import held_remedy
 from incremental_assets.plurals import counted
 from incremental_assets.table import Table
 
 BRIEF = "incremental_assets/in_brief"
+HELD, REFUSED = "held", "refused"
 _MOST_DAYS = 5
 
 
@@ -34,14 +37,36 @@ def failure_of(error: IncrementalAssetsError) -> dg.Failure:
     return failure(str(error), f"{kind.__name__}: {meaning}".strip())
 
 
-def failure_text(table: Table, failed: Mapping[date, DayResult]) -> str:
-    """Which days were not published, and why, in one message."""
+def failure_text(
+    table: Table, failed: Mapping[date, DayResult], tables: Sequence[Table] = ()
+) -> str:
+    """Which days were not published, why, what to do, and which of the tables wait for them."""
     lines = [f"{table.name}: {named(failed)} not published."]
     for day, result in list(failed.items())[:_MOST_DAYS]:
         lines.append(f"{day}: {result.reason}.")
     if len(failed) > _MOST_DAYS:
         lines.append(f"… and {counted(len(failed) - _MOST_DAYS, 'more day')}.")
+    judged = (result for result in failed.values() if result.state == HELD)
+    held = [entry for result in judged for entry in result.entries[-1:]]
+    if held:
+        lines.append(f"{held_remedy(held[0])}, and run it again.")
+    waiting = [other.name for other in with_downstream(table, tables)[1:]] if held else []
+    if waiting:
+        lines.append(f"Until then {', '.join(waiting)} {'wait' if waiting[1:] else 'waits'}.")
     return " ".join(lines)
+
+
+def days_by_state(failed: Mapping[date, DayResult]) -> dict[str, list[str]]:
+    """The days that the table's own gate holds, and those that were refused, for the metadata."""
+    found: dict[str, list[str]] = {}
+    for day, result in failed.items():
+        found.setdefault(result.state, []).append(str(day))
+    return found
+
+
+def says_only_what_is_held(metadata: Mapping[str, dg.MetadataValue]) -> bool:
+    """Whether a failure says no more than that the table's own gate holds days."""
+    return HELD in metadata and REFUSED not in metadata
 
 
 def failure_in_brief(table: Table, failed: Mapping[date, DayResult]) -> str:
@@ -60,7 +85,7 @@ def brief_of(metadata: Mapping[str, dg.MetadataValue]) -> str:
 
 
 def _why(result: DayResult) -> str:
-    if result.state == "refused":
+    if result.state == REFUSED:
         return "refused, because its gate or that of an upstream holds the day"
     rules = [r.rule for r in result.checks.values() if r.severity == "fail" and not r.passed]
     entry = result.entries[-1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -14,6 +14,7 @@ from incremental_assets.days import DayRange
 from incremental_assets.ledger.entry import Entry, is_of_a_load
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.orchestration.events import asset_key
+from incremental_assets.orchestration.failures import says_only_what_is_held
 from incremental_assets.orchestration.instance import open_instance
 from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
 from incremental_assets.plan.consistent import require_all_consistent
@@ -23,6 +24,7 @@ from incremental_assets.settings import Settings
 
 # A function of a module that gives a job: its steps may run in other processes, which call it too.
 RunnableJob = Callable[[], dg.JobDefinition]
+FAILED, HELD_BEFORE = 1, 3
 _INTERRUPTED = (dg.DagsterExecutionInterruptedError.__name__, KeyboardInterrupt.__name__)
 _CONSOLE = {"loggers": {"console": {"config": {"log_level": "INFO"}}}}
 
@@ -40,12 +42,14 @@ class Ran:
 class RunReport:
     """What was run, the batches of these runs, what failed, which days are held, what is left.
 
+    `by_gates` are those of the failures that say no more than that a gate holds a day of `held`.
     `left` is still due, though no run of its days has failed.
     """
 
     runs: list[Ran] = field(default_factory=list)
     loaded: list[Entry] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
+    by_gates: set[str] = field(default_factory=set)
     held: list[Entry] = field(default_factory=list)
     left: list[Left] = field(default_factory=list)
 
@@ -55,9 +59,12 @@ class RunReport:
         return [each.due for each in self.left if not each.came_later]
 
     @property
-    def is_done(self) -> bool:
-        """Whether nothing is held, nothing has failed and nothing was run in vain."""
-        return not (self.held or self.failed or self.in_vain)
+    def status(self) -> int:
+        """The exit status: 0, `FAILED`, or `HELD_BEFORE` where nothing is wrong but old holds."""
+        ours = {run.run_id for run in self.runs}
+        if self.failed or self.in_vain or any(entry.run_id in ours for entry in self.held):
+            return FAILED
+        return HELD_BEFORE if self.held else 0
 
 
 def run_what_is_due(
@@ -91,7 +98,9 @@ def run_what_is_due(
             tags={RANGE_START: str(due.days.first), RANGE_END: str(due.days.last)},
         )
         report.runs.append(Ran(result.run_id, due, result.success))
-        report.failed += _failures(result)
+        for message, of_held in _failures(result):
+            report.failed.append(message)
+            report.by_gates |= {message} if of_held else set()
     failed = [run.due for run in report.runs if not run.success]
     report.left = [each for each in left if not any(_covers(due, each.due) for due in failed)]
     view = ledger.view_if_any()
@@ -128,14 +137,13 @@ def _covers(run: Due, due: Due) -> bool:
     return same_days and due.tables[0] in run.tables
 
 
-def _failures(result: dg.JobExecutionResult) -> list[str]:
-    messages = []
+def _failures(result: dg.JobExecutionResult) -> Iterator[tuple[str, bool]]:
+    """What each failed step said, and whether it says no more than that its gate holds days."""
+    some = False
     for event in result.get_step_failure_events():
-        failure = event.step_failure_data.user_failure_data
-        messages.append(
-            (failure.description if failure else None)
-            or event.step_failure_data.error_display_string.splitlines()[0]
-        )
-    if not result.success and not messages:
-        messages.append(f"run {result.run_id} ended before any of its steps failed; see its log")
-    return messages
+        some, failure = True, event.step_failure_data.user_failure_data
+        said = failure.description if failure else None
+        message = said or event.step_failure_data.error_display_string.splitlines()[0]
+        yield message, bool(failure and says_only_what_is_held(failure.metadata))
+    if not result.success and not some:
+        yield f"run {result.run_id} ended before any of its steps failed; see its log", False

@@ -77,6 +77,14 @@ class Chain:
         """What the rule says of a bad day."""
         return "4 rows, 0 to 3 expected" if self.layer == "bronze" else "1 of 4 rows failed"
 
+    def remedy(self, day: str) -> str:
+        """What the run says to do, and which tables of the chain wait for the day."""
+        accept = f"`incremental-assets gate accept {self.judged} {day} --reason …`"
+        waiting = [f"{layer}/{self.name}" for layer in LAYERS[LAYERS.index(self.layer) + 1 :]]
+        until = f" Until then {', '.join(waiting)} {'wait' if waiting[1:] else 'waits'}."
+        said = f"Repair its input, or accept it: {accept}, and run it again."
+        return said + (until if waiting else "")
+
     def table(self, layer: Layer) -> str:
         """The chain's table in a layer; above the rule that is one which only warns."""
         is_above = LAYERS.index(layer) < LAYERS.index(self.layer)
@@ -311,7 +319,7 @@ def test_what_was_skipped_below_the_good_days_is_due_and_the_held_days_are_named
     gates: Gates,
 ) -> None:
     assert gates.due is not None
-    assert gates.due.returncode == 1
+    assert gates.due.returncode == 3
     for way in WAYS:
         for chain in FAILING:
             assert f"{chain.judged} {way.bad}" in gates.due.stderr
@@ -336,7 +344,8 @@ def test_the_run_fails_and_names_the_held_days_and_no_others(gates: Gates, way: 
 
     assert {run.status for run in together.runs[way.name]} == {dg.DagsterRunStatus.FAILURE}
     assert sorted(together.failures[way.name]) == sorted(
-        f"{chain.judged}: {way.bad} not published. {way.bad}: {chain.rule}: {chain.found}."
+        f"{chain.judged}: {way.bad} not published. {way.bad}: {chain.rule}: {chain.found}. "
+        f"{chain.remedy(way.bad)}"
         for chain in FAILING
     )
 
@@ -349,13 +358,14 @@ def test_gold_alone_is_refused_as_long_as_a_day_above_it_is_held(gates: Gates, w
     expected = []
     for chain in FAILING:
         why = f"{chain.rule}: {chain.found}"
+        remedy = f" {chain.remedy(way.bad)}" if chain.layer == "gold" else ""
         if chain.layer != "gold":
             batch = view.table(chain.judged).held[date.fromisoformat(way.bad)].batch
             why = (
                 f"{chain.judged} {way.bad} is held since batch {batch}: {why}. "
                 "Repair its input, or accept it, and run that day again"
             )
-        expected.append(f"gold/{chain.name}: {way.bad} not published. {way.bad}: {why}.")
+        expected.append(f"gold/{chain.name}: {way.bad} not published. {way.bad}: {why}.{remedy}")
     assert sorted(alone.failures[way.name]) == sorted(expected)
     assert {run.status for run in alone.runs[way.name]} == {dg.DagsterRunStatus.FAILURE}
 
@@ -373,7 +383,7 @@ def test_the_check_is_recorded_for_its_day_and_on_the_partition_of_a_bad_one(
         assert (check.passed, check.severity.value) == (day != way.bad, severity)
         assert check.blocking == (chain.severity == "fail")
     assert checks[way.bad].partition == way.bad
-    assert checks[way.bad].description == chain.found
+    assert checks[way.bad].description == f"{way.bad}: {chain.found}"
 
 
 @every_way

@@ -43,7 +43,9 @@ def test_days_on_which_a_rule_found_the_same_are_one_evaluation_on_the_last_of_t
     (one,) = told(judged(10), judged(12), judged(14))
 
     assert (one.passed, one.partition) == (True, "2017-01-03")
-    assert one.description == ("0 of 14 rows failed; the same value on 2017-01-01...2017-01-02")
+    assert one.description == (
+        "2017-01-03: 0 of 14 rows failed; the same value on 2017-01-01...2017-01-02"
+    )
     numbers = {name: value.value for name, value in one.metadata.items()}
     assert numbers == {
         "value": 0.0,
@@ -57,7 +59,7 @@ def test_days_on_which_a_rule_found_the_same_are_one_evaluation_on_the_last_of_t
 def test_one_day_says_nothing_of_others() -> None:
     (one,) = told(judged(10))
 
-    assert one.description == "0 of 10 rows failed"
+    assert one.description == "2017-01-01: 0 of 10 rows failed"
     assert "same_on" not in one.metadata
 
 
