@@ -9,6 +9,7 @@ import dagster as dg
 from incremental_assets.orchestration.alerts import alert_sensors
 from incremental_assets.orchestration.assets import incremental_assets
 from incremental_assets.orchestration.console import console
+from incremental_assets.orchestration.due import load_due
 from incremental_assets.orchestration.events import asset_key
 from incremental_assets.orchestration.executor import executor_for
 from incremental_assets.orchestration.incidents import INCIDENT_JOBS
@@ -40,6 +41,7 @@ def build_definitions(tables: Sequence[Table], settings: Settings | None = None)
                 "nothing new start no Spark. `incremental-assets run` runs it, too, for the days "
                 "and tables that are due.",
             ),
+            load_due,
             *INCIDENT_JOBS,
             verify_job,
             maintenance,

@@ -31,9 +31,10 @@ from incremental_assets.orchestration.metadata import shown
 from incremental_assets.orchestration.resources import LakehouseResource, SparkResource
 from incremental_assets.orchestration.runs import RunnableJob, run_here
 from incremental_assets.settings import Settings
+from incremental_assets.table import Table
 
 _TABLE = "A table, such as silver/sales."
-_DAYS = "A day or a range, such as 2017-01-01...2017-01-31; all days if it is empty."
+DAYS = "A day or a range, such as 2017-01-01...2017-01-31; all days if it is empty."
 _REASON = "The reason; the ledger records it."
 
 
@@ -41,7 +42,7 @@ class RestateConfig(dg.Config):
     """What is to be rebuilt."""
 
     tables: list[str] = Field(description="Silver or gold tables, such as silver/sales.")
-    days: str = Field("", description=_DAYS)
+    days: str = Field("", description=DAYS)
     why: str = Field(description=_REASON)
 
 
@@ -49,7 +50,7 @@ class ReplayConfig(dg.Config):
     """Which rows in quarantine are to be replayed."""
 
     table: str = Field(description=_TABLE)
-    days: str = Field("", description=_DAYS)
+    days: str = Field("", description=DAYS)
     rule: str = Field("", description="Only rows with this reason; all if it is empty.")
 
 
@@ -61,7 +62,7 @@ class RewindConfig(dg.Config):
         description="The batch that is to be the last again (0: none), or a moment (UTC, such as "
         "2017-01-05T10:00) at which it was."
     )
-    days: str = Field("", description=_DAYS)
+    days: str = Field("", description=DAYS)
     reason: str = Field(description=_REASON)
 
 
@@ -80,14 +81,14 @@ def restate_days(
     spark: SparkResource,
     lakehouse: dg.ResourceParam[LakehouseResource],
 ) -> Iterator[Any]:
-    with _as_failures():
+    with as_failures():
         opened = lakehouse.open(spark, context.log.info)
         chosen = [table_named(opened.tables, name) for name in config.tables]
-        asked = _days(config.days)
+        asked = days_asked_for(config.days)
         restating.require_loaded(chosen, asked, opened.ledger.view())
         days = restating.days_to_restate(opened, chosen, asked)
         done = restating.restate(opened, chosen, days, config.why, context.run_id)
-        yield from _report(opened, done)
+        yield from report(opened, done)
 
 
 @dg.op(description="Sends rows in quarantine through the rules and the code of today.")
@@ -97,15 +98,15 @@ def replay_rows(
     spark: SparkResource,
     lakehouse: dg.ResourceParam[LakehouseResource],
 ) -> Iterator[Any]:
-    with _as_failures():
+    with as_failures():
         opened = lakehouse.open(spark, context.log.info)
         table = table_named(opened.tables, config.table)
         days = list(
             days_in_quarantine(
-                opened.settings, table, QuarantineFilter(_days(config.days), config.rule)
+                opened.settings, table, QuarantineFilter(days_asked_for(config.days), config.rule)
             )
         )
-        yield from _report(opened, [opened.replay(table, days, config.rule, context.run_id)])
+        yield from report(opened, [opened.replay(table, days, config.rule, context.run_id)])
 
 
 @dg.op(description="Lowers a watermark; the next run loads again what was loaded since.")
@@ -114,11 +115,11 @@ def rewind_table(
     config: RewindConfig,
     lakehouse: dg.ResourceParam[LakehouseResource],
 ) -> None:
-    with _as_failures():
+    with as_failures():
         opened = lakehouse.open(SparkResource(), context.log.info)  # which it does not start
         table = table_named(opened.tables, config.table)
         to = batch_or_moment(config.to)
-        done = TableRewind(opened, table).record(to, config.reason, _days(config.days))
+        done = TableRewind(opened, table).record(to, config.reason, days_asked_for(config.days))
         context.log.info(f"{done.table}: {named(done.days)} are back at batch {done.to}.")
         context.add_output_metadata({"batch": done.to, "days": [str(day) for day in done.days]})
 
@@ -129,7 +130,7 @@ def accept_day(
     config: AcceptConfig,
     lakehouse: dg.ResourceParam[LakehouseResource],
 ) -> None:
-    with _as_failures():
+    with as_failures():
         opened = lakehouse.open(SparkResource(), context.log.info)  # which it does not start
         table = table_named(opened.tables, config.table)
         done = accepting.accept(opened, table, parse_day(config.day), config.reason)
@@ -182,7 +183,7 @@ def run_restate(
     """
     chosen = [table_named(tables(), name) for name in names]
     view = Ledger(ledger_path(settings.lake)).view_if_any()
-    restating.require_loaded(chosen, _days(days), view)  # before a run is created
+    restating.require_loaded(chosen, days_asked_for(days), view)  # before a run is created
     config = {"tables": list(names), "days": days, "why": why}
     result = run_here(job, open_instance(settings), {"ops": {"restate_days": {"config": config}}})
     for event in result.get_step_failure_events():
@@ -191,7 +192,13 @@ def run_restate(
     return "" if result.success else "the run ended before any of its steps failed; see its log"
 
 
-def _report(lakehouse: Lakehouse, done: Iterable[TableLoadResult]) -> Iterator[Any]:
+def tables_asked_for(lakehouse: Lakehouse, names: Sequence[str]) -> Sequence[Table]:
+    """These tables, upstreams first, or all; raises DefinitionError for one that is not there."""
+    wanted = {table_named(lakehouse.tables, name).name for name in names}
+    return [table for table in lakehouse.tables if not names or table.name in wanted]
+
+
+def report(lakehouse: Lakehouse, done: Iterable[TableLoadResult]) -> Iterator[Any]:
     """Yield the events of the assets; raise a Failure that names the days that failed."""
     failed, briefs = [], []
     for result in done:
@@ -200,7 +207,7 @@ def _report(lakehouse: Lakehouse, done: Iterable[TableLoadResult]) -> Iterator[A
         yield from evaluations(table, result)
         yield from days_alone(table, result, shown(table, lakehouse.settings.lake, history))
         if result.failed:
-            failed.append(failure_text(table, result.failed))
+            failed.append(failure_text(table, result.failed, lakehouse.tables))
             briefs.append(failure_in_brief(table, result.failed))
     if failed:
         raise failure(" ".join(failed), " ".join(briefs))
@@ -208,7 +215,7 @@ def _report(lakehouse: Lakehouse, done: Iterable[TableLoadResult]) -> Iterator[A
 
 
 @contextmanager
-def _as_failures() -> Iterator[None]:
+def as_failures() -> Iterator[None]:
     """Raises what the project raises on purpose as a Dagster failure with the same message."""
     try:
         yield
@@ -216,5 +223,5 @@ def _as_failures() -> Iterator[None]:
         raise failure_of(error) from error
 
 
-def _days(text: str) -> DayRange | None:
+def days_asked_for(text: str) -> DayRange | None:
     return parse_days(text) if text else None

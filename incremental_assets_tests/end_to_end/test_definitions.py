@@ -70,7 +70,16 @@ def test_definitions_hold_these_assets_checks_and_partitions_and_no_others() -> 
     assert set(keys) == set(ASSETS)
     assert [schedule.name for schedule in defs.schedules or ()] == ["daily_maintenance"]
     jobs = {job.name for job in defs.jobs or ()}
-    assert jobs == {"accept", "load_days", "maintenance", "replay", "restate", "rewind", "verify"}
+    assert jobs == {
+        "accept",
+        "load_days",
+        "load_due",
+        "maintenance",
+        "replay",
+        "restate",
+        "rewind",
+        "verify",
+    }
     sensors = list(defs.sensors or ())
     assert [sensor.name for sensor in sensors] == [
         "new_in_events",

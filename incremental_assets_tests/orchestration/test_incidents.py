@@ -11,15 +11,17 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from incremental_assets.catalog import tables_of
+from incremental_assets.orchestration.due import load_due
 from incremental_assets.orchestration.incidents import INCIDENT_JOBS
 from incremental_assets.orchestration.resources import LakehouseResource, SparkResource
 from incremental_assets.orchestration.verification import verify_job
 from incremental_assets.settings import PREFIX, Settings
 from incremental_assets_tests.end_to_end.test_own_tables import PACKAGE, deliver
+from incremental_assets_tests.feeds.test_snapshots import copy
 from incremental_assets_tests.feeds.world import Lake
 
 DAILY = "gold/daily_orders"
-JOBS = (*INCIDENT_JOBS, verify_job)
+JOBS = (*INCIDENT_JOBS, load_due, verify_job)
 _SESSIONS: list[SparkSession] = []
 
 
@@ -71,6 +73,45 @@ def message(result: dg.ExecuteInProcessResult) -> str:
     (event,) = result.get_step_failure_events()
     failure = event.step_failure_data.user_failure_data
     return (failure.description if failure else None) or ""
+
+
+def test_everything_that_is_due_is_loaded_and_shows_on_its_assets_without_any_config(
+    shop: Lake, instance: dg.DagsterInstance
+) -> None:
+    deliver(shop, 1)
+
+    result = launch(instance, "load_due", {})
+
+    assert result.success
+    assert not shop.stale()
+    assert shop.rows(DAILY, "dt", "status", "orders") == [
+        ("2017-01-05", "paid", 1),
+        ("2017-01-06", "paid", 3),
+        ("2017-01-06", "shipped", 2),
+    ]
+    done = {
+        event.asset_key.to_user_string()
+        for event in result.get_asset_materialization_events()
+        if event.asset_key
+    }
+    assert done == set(shop.tables)
+    again = launch(instance, "load_due", {"tables": [DAILY], "days": "2017-01-05"})
+    assert again.success
+    assert again.get_asset_materialization_events() == []
+
+
+def test_a_day_that_is_held_fails_the_run_that_loads_everything_but_not_what_is_beside_it(
+    shop: Lake, instance: dg.DagsterInstance
+) -> None:
+    shop.land("products", "2017-01-06", "1.jsonl", copy(other="a product that was not there"))
+
+    result = launch(instance, "load_due", {})
+
+    assert not result.success
+    assert "bronze/products: 2017-01-06 not published." in message(result)
+    assert "gate accept bronze/products 2017-01-06 --reason" in message(result)
+    assert "Until then silver/products waits." in message(result)
+    assert len(shop.rows("silver/users", "id")) == 2
 
 
 def test_a_restatement_shows_on_the_assets_that_it_rebuilt(
@@ -141,6 +182,8 @@ def test_a_proof_shows_on_the_asset_and_a_difference_fails_the_run(
 
 
 BAD_CONFIG: list[tuple[str, dict[str, Any], str]] = [
+    ("load_due", {"tables": ["silver/none"]}, "There is no table 'silver/none'"),
+    ("load_due", {"days": "2016-01-05"}, "2016-01-05 is outside the partitions 2017-01-01..."),
     ("restate", {"tables": ["silver/none"], "why": "x"}, "There is no table 'silver/none'"),
     ("restate", {"tables": ["bronze/orders"], "why": "x"}, "bronze keeps what landed"),
     (

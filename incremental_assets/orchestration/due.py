@@ -1,0 +1,71 @@
+"""Everything that is new or stale as a job: in the UI what `incremental-assets run` does."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import dagster as dg
+from pydantic import Field
+
+from incremental_assets.days import DayRange
+from incremental_assets.lakehouse import Lakehouse, TableLoadResult
+from incremental_assets.orchestration.incidents import (
+    DAYS,
+    as_failures,
+    days_asked_for,
+    report,
+    tables_asked_for,
+)
+from incremental_assets.orchestration.resources import LakehouseResource, SparkResource
+from incremental_assets.plan.consistent import require_all_consistent
+from incremental_assets.plan.rounds import due_runs
+from incremental_assets.table import Table
+
+
+class DueConfig(dg.Config):
+    """What is to be loaded, if not everything."""
+
+    tables: list[str] = Field([], description="Tables, such as silver/sales; all if it is empty.")
+    days: str = Field("", description=DAYS)
+
+
+@dg.op(description="Loads what is new or stale, upstreams first, until nothing is.")
+def load_due_days(
+    context: dg.OpExecutionContext,
+    config: DueConfig,
+    spark: SparkResource,
+    lakehouse: dg.ResourceParam[LakehouseResource],
+) -> Iterator[Any]:
+    with as_failures():
+        opened = lakehouse.open(spark, context.log.info)
+        chosen = tables_asked_for(opened, config.tables)
+        days = days_asked_for(config.days)
+        yield from report(opened, _loaded(opened, chosen, days, context.run_id))
+
+
+@dg.job(
+    description="Load everything that is new or stale, as `incremental-assets run` does: the days "
+    "that have landed, then what is built on them. It needs no config, and starts no Spark where "
+    "nothing is due."
+)
+def load_due() -> None:
+    load_due_days()
+
+
+def _loaded(
+    lakehouse: Lakehouse, chosen: Sequence[Table], days: DayRange | None, run_id: str
+) -> Iterator[TableLoadResult]:
+    """Each load, until nothing is due. What is built on a day that failed is left to a later run.
+
+    Raises an IncrementalAssetsError where a table cannot be loaded at all.
+    """
+    require_all_consistent(lakehouse.ledger, lakehouse.settings, chosen)
+    ledger, now = lakehouse.ledger.view_if_any, lakehouse.now()
+    for due in due_runs(chosen, lakehouse.settings, days, now, ledger, log=lakehouse.log):
+        failed: set[str] = set()
+        for table in due.tables:
+            if failed & ({read.table.name for read in table.upstreams} | table.rule_tables):
+                failed.add(table.name)
+                continue
+            result = lakehouse.load(table, list(due.days), run_id)
+            failed |= {table.name} if result.failed else set()
+            yield result
