@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime
 
 import click
@@ -19,7 +19,9 @@ from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import stale_days
 from incremental_assets.plan.consistent import require_all_consistent
+from incremental_assets.plan.skipped import held_until
 from incremental_assets.settings import Settings
+from incremental_assets.table import Table
 
 _CAN_LACK = ("seconds", "mode", "quarantined", "read")
 _SHOWN = ("table", "batch", "day", "state", "mode", "read", "quarantined", "seconds", "why")
@@ -30,7 +32,10 @@ _SHOWN = ("table", "batch", "day", "state", "mode", "read", "quarantined", "seco
 @DAYS
 @JSON
 def stale(names: tuple[str, ...], span: str | None, *, as_json: bool) -> None:
-    """Which days have to be rebuilt, and why: their upstream has batches that they did not read."""
+    """Which days have to be rebuilt, and why: their upstream has batches that they did not read.
+
+    What waits for a day that a gate holds is not stale: such days are named below, with what to do.
+    """
     settings = Settings.from_environment()
     some, last = tables_named(names), settings.last_partition(datetime.now(UTC))
     require_all_consistent(Ledger(ledger_path(settings.lake)), settings, some)
@@ -45,6 +50,8 @@ def stale(names: tuple[str, ...], span: str | None, *, as_json: bool) -> None:
     ]
     schema = {"table": pl.String, "day": pl.Date, "why": pl.String}
     show(pl.DataFrame(found, schema=schema), "Stale", as_json=as_json)
+    for line in () if as_json else _held(tables_named(()), view, asked):
+        OUT.print(f"- {line}", soft_wrap=True)
 
 
 @main.command()
@@ -113,6 +120,16 @@ def ledger_rebuild(names: tuple[str, ...], *, yes: bool, as_json: bool) -> None:
         OUT.print(
             f"The ledger was rebuilt.{former} `incremental-assets run` loads.", soft_wrap=True
         )
+
+
+def _held(lake: Sequence[Table], view: LedgerView, asked: DayRange) -> Iterator[str]:
+    """Each held day, why it is held, what to do, and which tables wait for it."""
+    for table in lake:
+        history = view.table(table.name)
+        for day, entry in sorted(history.held.items()):
+            if day in asked and day not in history.accepted:
+                since = f"is held since batch {entry.batch}: {entry.held_by}."
+                yield f"{table.name} {day} {since} {held_until(entry, table, lake)}"
 
 
 def _asked(span: str | None, settings: Settings, last: date) -> DayRange:

@@ -27,6 +27,7 @@ from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
+from incremental_assets.table import Table
 
 _COMPARED = {
     "table": pl.String,
@@ -58,7 +59,7 @@ def watermarks_show(names: tuple[str, ...], *, as_json: bool) -> None:
         rows.append(
             {
                 "table": table.name,
-                "watermark": _watermark(history),
+                "watermark": _watermark(table, history),
                 "batch": last.batch if last else None,
                 "first_day": days[0] if days else None,
                 "last_day": days[-1] if days else None,
@@ -122,10 +123,24 @@ def watermarks_history(name: str, span: str | None, limit: int, *, as_json: bool
     )
 
 
-def _watermark(history: TableHistory) -> str:
-    """The watermark of the newest batch that has one; a rewind may have lowered it to none."""
+def _watermark(table: Table, history: TableHistory) -> str:
+    """How far a table has read: a cursor, batches of its upstreams, or a landing day.
+
+    A cursor is that of the newest batch that has one; a rewind may have lowered it to none.
+    """
     candidates = (e for e in history.newest_first() if e.high or e.kind == "rewind")
-    return next((entry.high for entry in candidates), "")
+    newest = next(candidates, None)
+    if newest is not None and (newest.high or not table.upstreams):
+        return newest.high
+    if table.upstreams:
+        names = [read.table.name for read in table.upstreams]
+        read = {
+            n: max((history.watermark(n, d) for d in history.last_committed), default=0)
+            for n in names
+        }
+        return ", ".join(f"{name} batch {high}" for name, high in read.items() if high)
+    days = history.last_committed if table.feed is not None else ()
+    return f"landing day {max(days)}" if days else ""
 
 
 def _windows(entry: Entry) -> list[tuple[str, str, str]]:

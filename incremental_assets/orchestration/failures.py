@@ -15,8 +15,7 @@ import dagster as dg
 from incremental_assets.days import named
 from incremental_assets.errors import IncrementalAssetsError
 from incremental_assets.lakehouse import DayResult
-from incremental_assets.plan.due import with_downstream
-from incremental_assets.plan.skipped import held_remedy
+from incremental_assets.plan.skipped import held_until
 from incremental_assets.plurals import counted
 from incremental_assets.table import Table
 
@@ -49,10 +48,7 @@ def failure_text(
     judged = (result for result in failed.values() if result.state == HELD)
     held = [entry for result in judged for entry in result.entries[-1:]]
     if held:
-        lines.append(f"{held_remedy(held[0])}, and run it again.")
-    waiting = [other.name for other in with_downstream(table, tables)[1:]] if held else []
-    if waiting:
-        lines.append(f"Until then {', '.join(waiting)} {'wait' if waiting[1:] else 'waits'}.")
+        lines.append(held_until(held[0], table, tables))
     return " ".join(lines)
 
 

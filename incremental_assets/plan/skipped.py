@@ -11,6 +11,7 @@ from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.code import days_of_other_code
 from incremental_assets.plan.derived import upstream_held
+from incremental_assets.plan.due import with_downstream
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
@@ -85,6 +86,13 @@ def held_remedy(entry: Entry) -> str:
         "Repair its input, or accept it: `incremental-assets gate accept "
         f"{entry.table} {entry.day} --reason …`"
     )
+
+
+def held_until(entry: Entry, table: Table, lake: Sequence[Table]) -> str:
+    """What ends the hold of a day, and which tables of the lake wait for it, in sentences."""
+    waiting = [other.name for other in with_downstream(table, lake)[1:]]
+    until = f" Until then {', '.join(waiting)} {'wait' if waiting[1:] else 'waits'}."
+    return f"{held_remedy(entry)}, and run it again.{until if waiting else ''}"
 
 
 def _below_held(table: Table, view: LedgerView, span: DayRange) -> Iterator[Skipped]:

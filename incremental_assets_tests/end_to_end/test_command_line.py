@@ -136,6 +136,12 @@ def what_the_ledger_tells(shop: Shop) -> None:
     assert "quarantined_share: 2 of 20 rows" in str(newest["why"])
     (sales,) = told("watermarks", "show", "silver/sales")
     assert (sales["batch"], sales["last_day"], sales["held_days"]) == (1, "2017-01-04", 1)
+    assert sales["watermark"] == "bronze/events batch 1"
+    (events,) = told("watermarks", "show", "bronze/events")
+    assert events["watermark"] == "landing day 2017-01-05"
+    said = shop.ask("stale").stdout
+    assert "silver/sales 2017-01-05 is held since batch 1: quarantined_share: 2 of 20 rows" in said
+    assert "--reason …`, and run it again. Until then gold/sales_mart, " in said
     (window,) = told("watermarks", "history", "silver/sales")
     assert (window["upstream"], window["low"], window["high"]) == ("bronze/events", "0", "1")
     for words in (("stale",), ("batches", "--limit", "3"), ("watermarks", "show")):
