@@ -17,7 +17,9 @@ from rich.text import Text
 _PIPE_COLUMNS = 200  # a pipe or a file has no edge at which lines would have to end
 
 # Control characters but for tab and newline, and what turns the direction of text around.
-_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_STEERING = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
 def printable(text: str) -> str:

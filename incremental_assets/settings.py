@@ -6,7 +6,7 @@ import getpass
 import os
 import re
 from collections.abc import Mapping
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -26,7 +26,6 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from incremental_assets.days import utc_today
 from incremental_assets.errors import SettingsError
 from incremental_assets.locations import local_path, location, table_location
 
@@ -85,8 +84,8 @@ class Settings(BaseSettings):
     INCREMENTAL_ASSETS_; its description is what the variable should hold.
 
     `lake` and `landing` are absolute local paths or URIs of an object store; neither ends in a
-    slash. `start_date` is the first daily partition (UTC), and `end_date` the last; None: today. A
-    fact may land until `lateness_days`
+    slash. `start_date` is the first daily partition (UTC). `end_date` is the last that Dagster
+    shows; None: the last day that is known, or today. A fact may land until `lateness_days`
     after its business day. `spark_remote` and `spark_master` point Spark elsewhere; both
     None means an embedded Spark, run by the Java of `java_home` or else of the PATH. `cache`
     holds the jars and the class-data archive. `tables` is the package whose folders `bronze`,
@@ -175,10 +174,6 @@ class Settings(BaseSettings):
     def replace(self, **changes: Any) -> Settings:
         """A copy with other values, which are checked like the first."""
         return Settings(**{**dict(self), **changes})
-
-    def last_partition(self, now: datetime) -> date:
-        """The last day that is loaded (UTC): today, or `end_date` if that is earlier."""
-        return min(utc_today(now), self.end_date or date.max)
 
     @model_validator(mode="after")
     def _ends_after_it_starts(self) -> Settings:

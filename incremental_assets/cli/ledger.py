@@ -13,7 +13,7 @@ from incremental_assets.cli.context import ledger_view, open_lakehouse
 from incremental_assets.cli.group import main
 from incremental_assets.cli.options import DAYS, JSON, NAMES, YES, asked_days, limit_option
 from incremental_assets.cli.output import OUT, moment, show
-from incremental_assets.days import DayRange, named
+from incremental_assets.days import DayRange, named, utc_today
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.view import LedgerView
@@ -37,7 +37,7 @@ def stale(names: tuple[str, ...], span: str | None, *, as_json: bool) -> None:
     What waits for a day that a gate holds is not stale: such days are named below, with what to do.
     """
     settings = Settings.from_environment()
-    some, last = tables_named(names), settings.last_partition(datetime.now(UTC))
+    some, last = tables_named(names), utc_today(datetime.now(UTC))
     require_all_consistent(Ledger(ledger_path(settings.lake)), settings, some)
     view = ledger_view(settings)
     asked = _asked(span, settings, last)

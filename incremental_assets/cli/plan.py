@@ -47,7 +47,7 @@ _RECORD: dict[str, pl.DataType | type[pl.DataType]] = {
 }
 _MOST_ROWS = 200
 _NEW_FILES = re.compile(r"\d[\d,]* new files?")
-_NUMBER = re.compile(r"\d[\d,]*")
+_COUNTED = re.compile(r"\d[\d,]* (?=(new |loaded )?files?\b)|(?<=batch )\d[\d,]*|(?<=file)s\b")
 _SIZES = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -78,7 +78,7 @@ def plan(names: tuple[str, ...], span: str | None, limit: int, *, as_json: bool)
         return
     if not (found.days or found.skipped):
         OUT.print(NOTHING_DUE)
-        for note in (*found.notes, *unread(tables(), settings.landing)):
+        for note in (*found.notes, *unread(tables(), settings)):
             OUT.print(f"- {note}", soft_wrap=True)
         return
     lines = [*map(_line, _alike(found.days)), *map(_skipped_line, found.skipped)]
@@ -86,7 +86,7 @@ def plan(names: tuple[str, ...], span: str | None, limit: int, *, as_json: bool)
     show(pl.DataFrame(shown), "Plan", as_json=False, can_lack=("bytes", "reads", "rows"))
     if len(lines) > len(shown):
         OUT.print(f"… and {len(lines) - len(shown):,} more rows; --limit 0 shows all.")
-    for note in (*_unknowns(found.days), *found.notes, *unread(tables(), settings.landing)):
+    for note in (*_unknowns(found.days), *found.notes, *unread(tables(), settings)):
         OUT.print(f"- {note}", soft_wrap=True)
     OUT.print(_totals(found), soft_wrap=True)
 
@@ -116,7 +116,7 @@ def _alike(days: Iterable[PlannedDay]) -> Iterator[list[PlannedDay]]:
 
 
 def _like(day: PlannedDay) -> tuple[Any, ...]:
-    reason = _NUMBER.sub("", day.reason).replace("files", "file")
+    reason = _COUNTED.sub("", day.reason)
     return (day.run, day.table, day.mode, day.windows, bool(day.files), reason)
 
 
@@ -126,6 +126,7 @@ def _line(days: Sequence[PlannedDay]) -> dict[str, Any]:
     files = sum(day.files for day in days)
     tilde = "~" if any(day.is_estimate for day in days) else ""
     rows = _sum(day.rows for day in days)
+    more = "≥" if rows is not None and any(day.rows is None for day in days) else ""
     size = _sum(day.bytes for day in days)
     seconds = _sum(day.seconds for day in days)
     return {
@@ -134,7 +135,7 @@ def _line(days: Sequence[PlannedDay]) -> dict[str, Any]:
         "days": str(DayRange(first.day, last.day)),
         "mode": first.mode,
         "reads": counted(files, "file") if files else _read(first),
-        "rows": "" if rows is None else f"{tilde}{rows:,.0f}",
+        "rows": "" if rows is None else f"{more}{tilde}{rows:,.0f}",
         "bytes": "" if size is None else f"{tilde if not files else ''}{_size(size)}",
         "time": "" if seconds is None else f"{seconds:,.1f} s",
         "reason": _reason(days, files),
@@ -146,7 +147,7 @@ def _reason(days: Sequence[PlannedDay], files: int) -> str:
     first, last = days[0].reason, days[-1].reason
     if all(_NEW_FILES.fullmatch(day.reason) for day in days):
         return counted(files, "new file")
-    return first if first == last else f"{first} … {last}"
+    return first if len({day.reason for day in days}) == 1 else f"{first} … {last}"
 
 
 def _sum(values: Iterable[float | None]) -> float | None:

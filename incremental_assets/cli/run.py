@@ -56,7 +56,7 @@ def run(names: tuple[str, ...], span: str | None, *, as_json: bool) -> None:
         show_object(_as_json(report))
     elif not report.runs and not report.held:
         OUT.print(NOTHING_DUE)
-    for note in () if report.runs else unread(tables(), settings.landing):
+    for note in () if report.runs else unread(tables(), settings):
         ERR.print(f"- {note}", soft_wrap=True)
     _show_what_failed(report)
     for each in report.left:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 
 from incremental_assets.changes.watermark import as_text
+from incremental_assets.days import utc_today
 from incremental_assets.errors import NothingThereError
 from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.ledger.view import LedgerView
@@ -51,7 +52,7 @@ def compare_with_source(
 def _compared(
     table: Table, view: LedgerView, settings: Settings, now: datetime, inspection: PlanInspector
 ) -> Iterator[WatermarkComparison]:
-    history, today = view.table(table.name), settings.last_partition(now)
+    history, today = view.table(table.name), utc_today(now)
     if table.layer == "bronze":
         found = pending_days(table, view, settings, now, inspection)
         pending = {day: todo.why for day, todo in found.days.items()}

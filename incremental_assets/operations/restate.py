@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import date
 
-from incremental_assets.days import DayRange, named
+from incremental_assets.days import DayRange, named, utc_today
 from incremental_assets.errors import DefinitionError
 from incremental_assets.lakehouse import Lakehouse, TableLoadResult
 from incremental_assets.ledger.view import LedgerView
@@ -76,9 +76,8 @@ def _loaded(table: Table, days: Sequence[date], lakehouse: Lakehouse) -> Sequenc
 def days_made_stale(table: Table, before: LedgerView, lakehouse: Lakehouse) -> list[date]:
     """The days of a table that were made stale by what was published since `before` alone."""
     now = lakehouse.ledger.view()
-    settings = lakehouse.settings
-    last = settings.last_partition(lakehouse.now())
-    stale = stale_days(table, now, settings.start_date, last)
+    start, today = lakehouse.settings.start_date, utc_today(lakehouse.now())
+    stale = stale_days(table, now, start, today)
     changed: set[date] = set()
     for read in table.upstreams:
         low, upstream = before.table(read.table.name).last_batch, now.table(read.table.name)

@@ -16,6 +16,7 @@ import dagster as dg
 from incremental_assets.alerts.conditions import AlertThresholds, Condition, conditions, due
 from incremental_assets.alerts.notification_state import NotificationState, notification
 from incremental_assets.alerts.webhook import post
+from incremental_assets.days import utc_today
 from incremental_assets.errors import IncrementalAssetsError, WebhookError
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.view import LedgerView
@@ -117,7 +118,7 @@ class _Watch:
     """Evaluates the conditions only if the ledger or the date has changed since the last tick."""
 
     def __init__(self, tables: Sequence[Table], settings: Settings) -> None:
-        self._tables, self._settings = tables, settings
+        self._tables, self._start = tables, settings.start_date
         self._ledger = Ledger(ledger_path(settings.lake))
         self._limits = AlertThresholds(
             timedelta(hours=settings.alert_stale_hours),
@@ -128,10 +129,9 @@ class _Watch:
         self._found: list[Condition] = []
 
     def due(self, now: datetime) -> list[Condition]:
-        view, today = self._ledger.view(), self._settings.last_partition(now)
+        view, today = self._ledger.view(), utc_today(now)
         if self._seen is None or self._seen[0] is not view or self._seen[1] != today:
-            start = self._settings.start_date
-            self._found = conditions(self._tables, view, self._limits, start, today)
+            self._found = conditions(self._tables, view, self._limits, self._start, today)
             self._seen = view, today
         return due(self._found, self._limits, now)
 

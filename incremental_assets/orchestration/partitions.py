@@ -7,13 +7,17 @@ depends on them: nine days of silver, and gold up to today.
 
 from __future__ import annotations
 
+import multiprocessing
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
+from threading import Thread
 
 import dagster as dg
 
-from incremental_assets.days import ONE_DAY, day_range, parse_day
-from incremental_assets.errors import DayError, IncrementalAssetsError
+from incremental_assets.days import ONE_DAY, day_range, parse_day, utc_today
+from incremental_assets.errors import DayError
 from incremental_assets.plan.known_days import last_known_day
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
@@ -25,13 +29,17 @@ RANGE_END = "dagster/asset_partition_range_end"
 
 # A lake with a day so near is of a business that goes on: its partitions end today.
 _GOES_ON = timedelta(days=31)
+_MOST_SECONDS = 10.0
+# The words of Dagster's command line that execute a run: `dagster asset materialize`, or those by
+# which its launchers start one. Of a code server it is a child by multiprocessing.
+_RUN_BY = frozenset({"materialize", "execute_run", "execute_step"})
 
 
 def daily(settings: Settings, last: date | None = None) -> dg.DailyPartitionsDefinition:
     """Every UTC day from the start date up to and including `last`; None: today."""
     return dg.DailyPartitionsDefinition(
         start_date=str(settings.start_date),
-        end_date=None if last is None else str(max(last, settings.start_date) + ONE_DAY),
+        end_date=None if last is None or last == date.max else str(last + ONE_DAY),
         end_offset=1,
         timezone="UTC",
     )
@@ -43,15 +51,31 @@ def last_day(
     """The day that the partitions end with; None for one that moves on: today.
 
     The end that is set, or the last day that is known. Today, where that was not long ago, where
-    nothing is known yet, and where no more is known than that a source has rows.
+    nothing is known yet or in time, and where no more is known than that a source has rows. Today
+    for a run, too: it may load days that nobody knew when it was asked for.
     """
-    today = settings.last_partition(now or datetime.now(UTC))
+    today = utc_today(now or datetime.now(UTC))
+    if is_of_a_run():
+        return None
     if settings.end_date is not None:
-        return today if today == settings.end_date else None
-    try:
-        return last_known_day(tables, settings, before=today - _GOES_ON)
-    except IncrementalAssetsError:
-        return None  # whoever loads gets the reason
+        return settings.end_date if settings.end_date < today else None
+    found: list[date | None] = []
+
+    def look() -> None:
+        # A source of somebody's own may raise anything; whoever loads it gets the reason.
+        with suppress(Exception):
+            found.append(last_known_day(tables, settings, before=today - _GOES_ON))
+
+    # A store that does not answer would hold up all that Dagster shows.
+    looking = Thread(target=look, daemon=True)
+    looking.start()
+    looking.join(_MOST_SECONDS)
+    return found[0] if found else None
+
+
+def is_of_a_run() -> bool:
+    """Whether this process executes a run, or a step of one, and does not show what there is."""
+    return multiprocessing.parent_process() is not None or bool(_RUN_BY & set(sys.argv[1:4]))
 
 
 def days_of(context: dg.AssetExecutionContext) -> list[date]:

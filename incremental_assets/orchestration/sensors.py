@@ -7,7 +7,7 @@ from datetime import datetime
 
 import dagster as dg
 
-from incremental_assets.days import DayRange
+from incremental_assets.days import DayRange, utc_today
 from incremental_assets.errors import IncrementalAssetsError
 from incremental_assets.orchestration.cached_ledger import cached_ledger
 from incremental_assets.orchestration.events import asset_key
@@ -41,7 +41,7 @@ def stale_days_sensors(
     )
     def stale_days(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         at, cursor = now(), SensorCursor.of(context.cursor)
-        span = DayRange(settings.start_date, settings.last_partition(at))
+        span = DayRange(settings.start_date, utc_today(at))
         try:
             view = ledger.view()
         except IncrementalAssetsError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import date, datetime
+from datetime import datetime
 
 import dagster as dg
 
@@ -73,9 +73,7 @@ def _sensor(
 def _outside(pending: PendingDays, settings: Settings) -> str:
     """Which day folders are left out, for the log; "" for none."""
     before = [day for day in pending.outside if day < settings.start_date]
-    last = settings.end_date or date.max
-    after = [day for day in pending.outside if settings.start_date < day <= last]
-    beyond = [day for day in pending.outside if day > last]
+    after = [day for day in pending.outside if day > settings.start_date]
     lines = []
     if before:
         lines.append(
@@ -85,9 +83,4 @@ def _outside(pending: PendingDays, settings: Settings) -> str:
         )
     if after:
         lines.append(f"the day folders {named(after)} are in the future; they are loaded then")
-    if beyond:
-        lines.append(
-            f"the day folders {named(beyond)} are after the last partition {last} and are left "
-            "out; set INCREMENTAL_ASSETS_END_DATE to load them"
-        )
     return "; ".join(lines)

@@ -12,7 +12,7 @@ from datetime import date, datetime
 from functools import cache
 from typing import Literal
 
-from incremental_assets.days import DayRange, chunks, named
+from incremental_assets.days import DayRange, chunks, named, utc_today
 from incremental_assets.delta.delta_table import bytes_per_row
 from incremental_assets.ledger.entry import Mode, Window
 from incremental_assets.ledger.view import LedgerView
@@ -83,7 +83,7 @@ def forecast(
 
     Raises DayError for days outside the partitions, SourceError if a source cannot be listed.
     """
-    today = settings.last_partition(now)
+    today = utc_today(now)
     span = within_partitions(days, settings.start_date, today)
     inspection = PlanInspector()
     ahead = _Ahead(chosen, view, settings, now, inspection)
@@ -121,7 +121,7 @@ class _Ahead:
     def run(self, number: int, due: Due) -> None:
         """Plan a run: a table with an unpublished day ends it for the tables built on it."""
         failed: set[str] = set()
-        today = self.settings.last_partition(self.now)
+        today = utc_today(self.now)
         for table in due.tables:
             if failed & ({read.table.name for read in table.upstreams} | table.rule_tables):
                 failed.add(table.name)

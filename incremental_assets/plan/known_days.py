@@ -30,7 +30,8 @@ def last_known_day(tables: Sequence[Table], settings: Settings, before: date) ->
     ):
         if day is None or day >= before:
             return None
-        last = max(day, last or day)
+        if day >= settings.start_date:
+            last = max(day, last or day)
     return last
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 
 from incremental_assets.changes.position import is_as_read, state_of
-from incremental_assets.days import DayRange
+from incremental_assets.days import DayRange, utc_today
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.accepted import same_input
 from incremental_assets.plan.inspector import INSPECTOR, Inspector
@@ -49,7 +49,7 @@ def pending_days(
     sequence that waits for a gap until it waits no longer. Raises SourceError if the source cannot
     be listed.
     """
-    span = DayRange(settings.start_date, settings.last_partition(now))
+    span = DayRange(settings.start_date, utc_today(now))
     plan, outside = _planned(table, view, settings, span, inspection, now)
     found = {
         todo.day: todo

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
-from incremental_assets.days import DayRange, contiguous
+from incremental_assets.days import DayRange, contiguous, utc_today
 from incremental_assets.errors import DayError
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.due import Due, stale_tables, with_downstream
@@ -48,7 +48,7 @@ def due_runs(
     still due. Raises DayError for days outside the partitions and SourceError if a source cannot be
     listed. `log` takes one line for each source that is inspected.
     """
-    today = settings.last_partition(now)
+    today = utc_today(now)
     span = within_partitions(days, settings.start_date, today)
     tried: dict[_Key, str] = {}
     while True:
@@ -85,7 +85,7 @@ def within_partitions(days: DayRange | None, start: date, today: date) -> DayRan
     if days.last < start or days.first > today:
         raise DayError(
             f"{days} is outside the partitions {start}...{today}. Name days among them, or set "
-            "INCREMENTAL_ASSETS_START_DATE or INCREMENTAL_ASSETS_END_DATE to others."
+            "INCREMENTAL_ASSETS_START_DATE to an earlier first day."
         )
     return DayRange(max(days.first, start), min(days.last, today))
 

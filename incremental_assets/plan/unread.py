@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import PurePosixPath
 
 from incremental_assets.errors import SourceError
+from incremental_assets.settings import Settings
 from incremental_assets.sources.landed_files import is_hidden
 from incremental_assets.sources.source_file import SourceFile
 from incremental_assets.storage import names_in
@@ -15,16 +16,27 @@ _NAMED = 5
 _OTHER = frozenset({".avro", ".csv", ".orc", ".parquet", ".tsv", ".xls", ".xlsx", ".xml"})
 
 
-def unread(tables: Sequence[Table], landing: str) -> list[str]:
+def unread(tables: Sequence[Table], settings: Settings) -> list[str]:
     """What no load of these tables reads, a sentence for each folder.
 
     `tables` are all tables of the lake. Nothing where the landing cannot be listed: whoever plans
     a load of it gets the reason.
     """
+    read = _read(tables, settings)
     try:
-        return [*_without_a_table(tables, landing), *_without_a_day(tables, landing)]
+        others = _without_a_table(tables, settings, read)
+        return [*others, *_without_a_day(tables, settings.landing, read)]
     except (SourceError, OSError):
         return []
+
+
+def _read(tables: Sequence[Table], settings: Settings) -> set[str]:
+    """The paths below the landing root that a table reads, or that are the lake."""
+    landing = f"{settings.landing}/"
+    sources = {t.source.below(settings.landing).path for t in tables if t.source is not None}
+    feeds = {table.feed.feed for table in tables if table.feed is not None}
+    below = {path for path in (*sources, settings.lake) if path.startswith(landing)}
+    return feeds | {path.removeprefix(landing) for path in below}
 
 
 def other_format(files: Sequence[SourceFile]) -> str:
@@ -38,33 +50,39 @@ def other_format(files: Sequence[SourceFile]) -> str:
     )
 
 
-def _without_a_table(tables: Sequence[Table], landing: str) -> list[str]:
-    feeds = {table.feed.feed for table in tables if table.feed is not None}
-    stored = {table.source.path for table in tables if table.source and table.source.is_landed}
-    read = feeds | {path.partition("/")[0] for path in stored}
-    others = [name for name in names_in(landing) if name not in read and not is_hidden(name)]
+def _without_a_table(
+    tables: Sequence[Table], settings: Settings, read: Collection[str]
+) -> list[str]:
+    first = {path.partition("/")[0] for path in read}
+    others = [n for n in names_in(settings.landing) if n not in first and not is_hidden(n)]
     if not others:
         return []
-    return [
-        f"No table reads {_some(others)} in {landing}; the tables read {', '.join(sorted(read))}"
-    ]
+    feeds = sorted(table.feed.feed for table in tables if table.feed is not None)
+    names = f"; a feed is a folder of its name: {', '.join(feeds)}" if feeds else ""
+    return [f"No table reads {_some(others)} in {settings.landing}{names}"]
 
 
-def _without_a_day(tables: Sequence[Table], landing: str) -> list[str]:
+def _without_a_day(tables: Sequence[Table], landing: str, read: Collection[str]) -> list[str]:
     found = []
     for table in tables:
-        others = table.feed.passed_over(landing) if table.feed is not None else []
-        if table.feed is not None and others:
+        feed = table.feed
+        others = feed.passed_over(landing) if feed is not None else []
+        of_others = {
+            path.split("/")[1] for path in read if feed and path.startswith(f"{feed.feed}/")
+        }
+        others = [name for name in others if name not in of_others]
+        if feed is not None and others:
             found.append(
-                f"{table.name} does not read {_some(others)} in {landing}/{table.feed.feed}: its "
-                "files lie in a folder for each day, named as 2017-01-31"
+                f"{table.name} does not read {_some(others)} in {landing}/{feed.feed}: its files "
+                "lie in a folder for each day, named as 2017-01-31"
             )
     return found
 
 
 def _some(names: Sequence[str]) -> str:
     more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+    shown = ", ".join(n if n.isprintable() else repr(n)[1:-1] for n in names[:_NAMED])
+    return shown + (f" and {more:,} more" if more > 0 else "")
 
 
 def _suffix(path: str) -> str:

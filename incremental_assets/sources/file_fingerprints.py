@@ -127,11 +127,18 @@ def _parquet_spans(root: Path, files: Sequence[SourceFile], column: str) -> Iter
     for file in files:
         identity = (file.path, file.size, file.tag or file.modified)
         if named is not None:
-            text = named.get(file.path) or ""
-            day = date.fromisoformat(text) if _DAY.fullmatch(text) else None
+            day = _named_day(named.get(file.path) or "")
             yield FileSpan.of(identity, day, day, "none" if day else "some")
         else:
             yield _in_footer(pq.read_metadata(root / file.path), column, identity)
+
+
+def _named_day(text: str) -> date | None:
+    """The day that a folder is named after, if it is one."""
+    try:
+        return date.fromisoformat(text) if _DAY.fullmatch(text) else None
+    except ValueError:  # 2017-02-30
+        return None
 
 
 def _in_footer(footer: pq.FileMetaData, column: str, file: tuple[Any, ...]) -> FileSpan:
@@ -148,8 +155,11 @@ def _in_footer(footer: pq.FileMetaData, column: str, file: tuple[Any, ...]) -> F
     dated = [chunk for chunk in chunks if chunk.statistics.null_count < chunk.num_values]
     if not all(chunk.statistics.has_min_max for chunk in dated):
         return unknown
-    lows = (chunk.statistics.min for chunk in dated)
-    highs = (chunk.statistics.max for chunk in dated)
+    try:
+        lows = [chunk.statistics.min for chunk in dated]
+        highs = [chunk.statistics.max for chunk in dated]
+    except (OverflowError, ValueError):  # years that Python does not know
+        return unknown
     dayless = _dayless(nulls, footer.num_rows)
     return FileSpan.of(file, min(lows, default=None), max(highs, default=None), dayless)
 

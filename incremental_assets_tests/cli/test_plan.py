@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 from io import StringIO
 from pathlib import Path
 
 import pytest
 
 from incremental_assets.cli import output
+from incremental_assets.cli.plan import _alike, _line
+from incremental_assets.plan.forecast import PlannedDay
 from incremental_assets.screen import Screen
 from incremental_assets.settings import Settings
 from incremental_assets_tests.cli.conftest import Command
@@ -44,6 +47,31 @@ def test_days_that_are_alike_are_one_row_with_their_sums(
         ["2", "bronze/events", "2017-01-07", "append", "3 files", "4.5 kB", "3 new files"],
         ["2", "silver/sales", "2017-01-07", "append", "bronze/events 0..2", "bronze/events batch 2"],
     ]  # fmt: skip
+
+
+def planned(day: int, reason: str, rows: int | None = 1) -> PlannedDay:
+    return PlannedDay(
+        run=1, batch=1, table="bronze/events", day=date(2017, 1, day), mode="append", kind="advance",
+        windows=(), files=1, rows=rows, bytes=5, is_estimate=True, seconds=None, reason=reason,
+        may_follow=(), unknown="",
+    )  # fmt: skip
+
+
+def test_reasons_that_somebody_gave_stay_apart_and_what_is_not_known_is_no_sum() -> None:
+    days = [
+        planned(1, "1 file again: rewound by ann: ticket 7"),
+        planned(2, "2 files again: rewound by ann: ticket 7", None),
+        planned(3, "1 file again: rewound by ann: ticket 9"),
+    ]
+
+    ranges = list(_alike(days))
+
+    assert [[day.day.day for day in some] for some in ranges] == [[1, 2], [3]]
+    line = _line(ranges[0])
+    assert (line["rows"], line["bytes"]) == ("≥~1", "10 B")
+    assert line["reason"] == (
+        "1 file again: rewound by ann: ticket 7 … 2 files again: rewound by ann: ticket 7"
+    )
 
 
 def test_the_json_has_a_row_for_each_day(settings: Settings, command: Command) -> None:

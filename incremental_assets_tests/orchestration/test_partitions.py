@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime
 from pathlib import Path
+from threading import Event
 
 import polars as pl
 import pytest
@@ -13,6 +14,7 @@ from incremental_assets.catalog import tables
 from incremental_assets.errors import SettingsError
 from incremental_assets.ledger.entry import Touched
 from incremental_assets.ledger.ledger import Ledger, ledger_path
+from incremental_assets.orchestration import partitions
 from incremental_assets.orchestration.build import build_definitions
 from incremental_assets.orchestration.jobs import load_days
 from incremental_assets.orchestration.partitions import daily, last_day
@@ -94,19 +96,54 @@ def test_they_end_today_where_only_rows_have_days_or_the_landing_cannot_be_liste
     assert daily(settings).get_partition_keys()[-1] == str(datetime.now(UTC).date())
 
 
-def test_an_end_that_is_set_is_the_end_of_what_is_shown_and_of_what_is_loaded(
-    settings: Settings,
-) -> None:
+def test_an_end_that_is_set_is_the_end(settings: Settings) -> None:
     land(settings, "2017-01-03")
-    ends = settings.replace(end_date=date(2017, 3, 31))
 
-    assert last_day(tables(), ends, NOW) == date(2017, 3, 31)
-    assert ends.last_partition(NOW) == date(2017, 3, 31)
-    later = settings.replace(end_date=date(2019, 1, 1))
-    assert last_day(tables(), later, NOW) is None
-    assert later.last_partition(NOW) == NOW.date()
+    assert last_day(tables(), settings.replace(end_date=date(2017, 3, 31)), NOW) == date(
+        2017, 3, 31
+    )
+    assert last_day(tables(), settings.replace(end_date=date(2019, 1, 1)), NOW) is None
     with pytest.raises(SettingsError, match="END_DATE is 2016-12-31, before the first partition"):
         settings.replace(end_date=date(2016, 12, 31))
+
+
+def test_days_before_the_first_partition_do_not_count(settings: Settings) -> None:
+    land(settings, "0001-01-01", "2016-12-31")
+    assert last_day(tables(), settings, NOW) is None
+    land(settings, "2017-01-03")
+    assert last_day(tables(), settings, NOW) == date(2017, 1, 3)
+
+
+def test_a_source_that_raises_or_does_not_answer_holds_up_no_definitions(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    land(settings, "2017-01-03")
+    monkeypatch.setattr(partitions, "_MOST_SECONDS", 0.2)
+    answers = Event()
+
+    def never(*_: object, **__: object) -> date:
+        answers.wait(20)
+        return date(2017, 1, 3)
+
+    def fails(*_: object, **__: object) -> date:
+        raise OverflowError("date value out of range")
+
+    for look in (never, fails):
+        monkeypatch.setattr(partitions, "last_known_day", look)
+        assert last_day(tables(), settings, NOW) is None
+    answers.set()
+
+
+@pytest.mark.parametrize("words", [("asset", "materialize"), ("api", "execute_run"), ("dev",)])
+def test_a_run_may_load_days_that_nobody_knew_when_it_was_asked_for(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    land(settings, "2017-01-03")
+    monkeypatch.setattr("sys.argv", ["dagster", *words, "-m", "incremental_assets"])
+
+    shown = last_day(tables(), settings, NOW)
+
+    assert shown == (date(2017, 1, 3) if words == ("dev",) else None)
 
 
 def test_assets_have_them_and_a_run_of_the_command_line_goes_on_to_today(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,11 @@ import pytest
 from incremental_assets.catalog import tables
 from incremental_assets.plan.unread import unread
 from incremental_assets.settings import Settings
+from incremental_assets.sources.stored import Stored
+from incremental_assets_tests.feeds.test_timestamp import tables as tables_by_timestamp
 from incremental_assets_tests.plan.ledgers import EMPTY, EVENTS, planned
 
-READ = "the tables read events, inventory_movements, orders, products, users"
+READ = "a feed is a folder of its name: events, products, users"
 
 
 def put(settings: Settings, *paths: str) -> None:
@@ -24,15 +27,15 @@ def put(settings: Settings, *paths: str) -> None:
 def test_nothing_is_said_of_feeds_of_days_and_of_what_is_not_data(settings: Settings) -> None:
     put(settings, "events/2017-01-05/a.csv", "events/_SUCCESS", "orders/part.csv", ".tmp/a.csv")
 
-    assert unread(tables(), settings.landing) == []
-    assert unread(tables(), "/nowhere") == []
+    assert unread(tables(), settings) == []
+    assert unread(tables(), settings.replace(landing="/nowhere")) == []
 
 
 def test_folders_of_no_table_and_folders_that_are_no_days_are_named(settings: Settings) -> None:
     put(settings, "events/dt=2024-01-01/a.jsonl", "events/a.jsonl", "payments/2017-01-05/a.jsonl")
     put(settings, *(f"sales{n}.csv" for n in range(6)))
 
-    some, days = unread(tables(), settings.landing)
+    some, days = unread(tables(), settings)
 
     assert some == (
         "No table reads payments, sales0.csv, sales1.csv, sales2.csv, sales3.csv and 2 more in "
@@ -42,6 +45,27 @@ def test_folders_of_no_table_and_folders_that_are_no_days_are_named(settings: Se
         f"bronze/events does not read a.jsonl, dt=2024-01-01 in {settings.landing}/events: its "
         "files lie in a folder for each day, named as 2017-01-31"
     )
+
+
+def test_what_another_table_or_the_lake_itself_has_there_is_read(settings: Settings) -> None:
+    put(settings, "events/reference/a.csv", "stock/a.csv", "lake/a.parquet")
+    bronze, _ = tables_by_timestamp()
+    stored = [
+        replace(bronze, name=f"bronze/t{n}", reads=(Stored(path),))
+        for n, path in enumerate(("events/reference", f"{settings.landing}/stock"))
+    ]
+
+    here = settings.replace(lake=f"{settings.landing}/lake")
+
+    assert unread([EVENTS, *stored], here) == []
+
+
+def test_a_name_that_cannot_be_printed_is_shown_escaped(settings: Settings) -> None:
+    put(settings, "a\n- All is well/b", "caf\udce9.csv")
+
+    (note,) = unread([EVENTS], settings)
+
+    assert "No table reads a\\n- All is well, caf\\udce9.csv in" in note
 
 
 @pytest.mark.parametrize(

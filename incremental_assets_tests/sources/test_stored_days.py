@@ -148,3 +148,17 @@ def test_a_file_without_statistics_may_hold_rows_of_any_day(tmp_path: Path) -> N
 
     assert found is not None
     assert sorted(found) == ALL
+
+
+def test_folders_and_statistics_of_no_day_may_hold_rows_of_any_day(tmp_path: Path) -> None:
+    """The 30th of February, and years that Python does not know."""
+    folder = tmp_path / "named" / "day=2017-02-30"
+    folder.mkdir(parents=True)
+    ROWS.drop("day").write_parquet(folder / "a.parquet")
+    far = pl.DataFrame({"at": pl.Series([569_000_000_000_000_000]).cast(pl.Datetime("us", "UTC"))})
+    (tmp_path / "far").mkdir()
+    far.write_parquet(tmp_path / "far" / "a.parquet")
+
+    for name, column in (("named", "day"), ("far", "at")):
+        (span,) = Stored(str(tmp_path / name)).fix().day_spans(column) or ()
+        assert (span.first, span.last, span.dayless) == (None, None, "some"), name
