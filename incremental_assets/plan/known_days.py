@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from itertools import chain
 
@@ -22,6 +22,7 @@ def last_known_day(tables: Sequence[Table], settings: Settings, before: date) ->
     The day folders that have landed and the ledger are asked first, so that the files of other
     sources are listed only where all of those days lie before. Raises SourceError and LedgerError.
     """
+    tables = list({table.name: table for table in _with_upstreams(tables)}.values())
     bronze = [table for table in tables if not table.upstreams]
     last: date | None = None
     view = Ledger(ledger_path(settings.lake)).view_if_any()
@@ -33,6 +34,13 @@ def last_known_day(tables: Sequence[Table], settings: Settings, before: date) ->
         if day >= settings.start_date:
             last = max(day, last or day)
     return last
+
+
+def _with_upstreams(tables: Iterable[Table]) -> Iterator[Table]:
+    """The tables, and what they are built on: a day that those have is one to come here."""
+    for table in tables:
+        yield table
+        yield from _with_upstreams(read.table for read in table.upstreams)
 
 
 def _landed(bronze: Sequence[Table], settings: Settings) -> Iterator[date | None]:

@@ -72,6 +72,15 @@ def orders(settings: Settings, day: int | None) -> pl.DataFrame:
     return pl.DataFrame({"order_id": ["a"], "updated_at": column})
 
 
+def test_what_a_table_is_built_on_counts_though_it_is_not_among_the_tables(
+    settings: Settings,
+) -> None:
+    land(settings, "2017-01-03")
+    gold = [table for table in tables() if table.layer == "gold"]
+
+    assert last_day(gold, settings, NOW) == date(2017, 1, 3)
+
+
 def test_a_source_without_day_folders_counts_by_what_its_files_say_of_their_rows(
     settings: Settings,
 ) -> None:
