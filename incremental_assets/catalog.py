@@ -93,12 +93,14 @@ def _visit(
     ordered.setdefault(table.name, table)
 
 
-def tables_named(names: Sequence[str]) -> list[Table]:
+def tables_named(names: Sequence[str], among: Sequence[Table] | None = None) -> list[Table]:
     """The tables of these names in the order of loading; all of them where none is named.
+
+    `among` are the tables of a lake, upstreams first; None: those of the environment.
 
     Raises DefinitionError for one that is not there.
     """
-    every = tables()
+    every = tables() if among is None else among
     asked = {table_named(every, name).name for name in names}
     return [table for table in every if not asked or table.name in asked]
 

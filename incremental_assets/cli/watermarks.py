@@ -127,10 +127,11 @@ def _watermark(table: Table, history: TableHistory) -> str:
     """How far a table has read: a cursor, batches of its upstreams, or a landing day.
 
     A cursor is that of the newest batch that has one; a rewind may have lowered it to none.
+    Of landing days those count that are not to be loaded again.
     """
     candidates = (e for e in history.newest_first() if e.high or e.kind == "rewind")
     newest = next(candidates, None)
-    if newest is not None and (newest.high or not table.upstreams):
+    if newest is not None and (newest.high or table.source is not None):
         return newest.high
     if table.upstreams:
         names = [read.table.name for read in table.upstreams]
@@ -139,8 +140,8 @@ def _watermark(table: Table, history: TableHistory) -> str:
             for n in names
         }
         return ", ".join(f"{name} batch {high}" for name, high in read.items() if high)
-    days = history.last_committed if table.feed is not None else ()
-    return f"landing day {max(days)}" if days else ""
+    days = history.last_committed.keys() - history.rewound.keys()
+    return f"landing day {max(days)}" if days and table.feed is not None else ""
 
 
 def _windows(entry: Entry) -> list[tuple[str, str, str]]:

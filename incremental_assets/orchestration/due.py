@@ -6,6 +6,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from incremental_assets.catalog import tables_named
 from incremental_assets.days import DayRange
 from incremental_assets.lakehouse import Lakehouse, TableLoadResult
 from incremental_assets.orchestration.incidents import (
@@ -13,7 +14,6 @@ from incremental_assets.orchestration.incidents import (
     as_failures,
     days_asked_for,
     report,
-    tables_asked_for,
 )
 from incremental_assets.orchestration.resources import LakehouseResource, SparkResource
 from incremental_assets.plan.consistent import require_all_consistent
@@ -37,7 +37,7 @@ def load_due_days(
 ) -> Iterator[Any]:
     with as_failures():
         opened = lakehouse.open(spark, context.log.info)
-        chosen = tables_asked_for(opened, config.tables)
+        chosen = tables_named(config.tables, opened.tables)
         days = days_asked_for(config.days)
         yield from report(opened, _loaded(opened, chosen, days, context.run_id))
 

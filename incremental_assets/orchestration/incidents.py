@@ -31,7 +31,6 @@ from incremental_assets.orchestration.metadata import shown
 from incremental_assets.orchestration.resources import LakehouseResource, SparkResource
 from incremental_assets.orchestration.runs import RunnableJob, run_here
 from incremental_assets.settings import Settings
-from incremental_assets.table import Table
 
 _TABLE = "A table, such as silver/sales."
 DAYS = "A day or a range, such as 2017-01-01...2017-01-31; all days if it is empty."
@@ -190,12 +189,6 @@ def run_restate(
         failure = event.step_failure_data.user_failure_data
         return (failure.description if failure else None) or "the run failed; see its log"
     return "" if result.success else "the run ended before any of its steps failed; see its log"
-
-
-def tables_asked_for(lakehouse: Lakehouse, names: Sequence[str]) -> Sequence[Table]:
-    """These tables, upstreams first, or all; raises DefinitionError for one that is not there."""
-    wanted = {table_named(lakehouse.tables, name).name for name in names}
-    return [table for table in lakehouse.tables if not names or table.name in wanted]
 
 
 def report(lakehouse: Lakehouse, done: Iterable[TableLoadResult]) -> Iterator[Any]:

@@ -26,7 +26,7 @@ def restate() -> dg.JobDefinition:
 def _job(name: str) -> dg.JobDefinition:
     settings = Settings.from_environment()
     # A run may find rows of a day that nobody knew when its definitions were made.
-    open_end = settings.replace(end_date=settings.end_date or date.max)
+    open_end = settings.replace(end_date=date.max)
     return _definitions(open_end).resolve_job_def(name)
 
 

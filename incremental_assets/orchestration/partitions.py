@@ -26,7 +26,6 @@ from incremental_assets.table import Table
 RANGE_START = "dagster/asset_partition_range_start"
 RANGE_END = "dagster/asset_partition_range_end"
 
-
 # A lake with a day so near is of a business that goes on: its partitions end today.
 _GOES_ON = timedelta(days=31)
 _MOST_SECONDS = 10.0

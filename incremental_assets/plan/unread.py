@@ -13,6 +13,7 @@ from incremental_assets.storage import names_in
 from incremental_assets.table import Table
 
 _NAMED = 5
+_COMPRESSED = (".gz", ".bz2", ".zst")
 _OTHER = frozenset({".avro", ".csv", ".orc", ".parquet", ".tsv", ".xls", ".xlsx", ".xml"})
 
 
@@ -86,9 +87,6 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _suffix(path: str) -> str:
-    name = PurePosixPath(path.lower())
-    return (
-        name.suffix
-        if name.suffix not in (".gz", ".bz2", ".zst")
-        else PurePosixPath(name.stem).suffix
-    )
+    """The ending of a file's name that says its format, not how it is compressed."""
+    *_, last = ["", *(s for s in PurePosixPath(path.lower()).suffixes if s not in _COMPRESSED)]
+    return last

@@ -26,9 +26,14 @@ from incremental_assets_tests.plan.ledgers import EVENTS, SALES, did
             "bronze/events batch 4",
         ),
         ([replace(did(EVENTS, 1, 5), high="1234")], EVENTS.name, "1234"),
+        (
+            [did(EVENTS, 1, 5), did(EVENTS, 2, 5, kind="rewind"), did(EVENTS, 3, 3)],
+            EVENTS.name,
+            "landing day 2017-01-03",
+        ),
         ([], SALES.name, ""),
     ],
-    ids=["landed files", "batches of an upstream", "a cursor", "never loaded"],
+    ids=["landed files", "batches of an upstream", "a cursor", "a day rewound", "never loaded"],
 )
 def test_each_table_has_a_watermark(
     lake: Ledger, command: Command, entries: list[object], name: str, watermark: str

@@ -155,9 +155,11 @@ def test_a_run_may_load_days_that_nobody_knew_when_it_was_asked_for(
     assert shown == (date(2017, 1, 3) if words == ("dev",) else None)
 
 
+@pytest.mark.parametrize("end", ["", "2017-01-03"], ids=["as known", "as set"])
 def test_assets_have_them_and_a_run_of_the_command_line_goes_on_to_today(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
+    monkeypatch.setenv("INCREMENTAL_ASSETS_END_DATE", end)
     land(settings, "2017-01-03")
     monkeypatch.setenv("INCREMENTAL_ASSETS_LAKE", settings.lake)
     monkeypatch.setenv("INCREMENTAL_ASSETS_LANDING", settings.landing)

@@ -69,15 +69,16 @@ def test_a_name_that_cannot_be_printed_is_shown_escaped(settings: Settings) -> N
 
 
 @pytest.mark.parametrize(
-    ("name", "told"), [("a.csv", True), ("a.CSV.gz", True), ("a.parquet", True), ("a.jsonl", False)]
+    ("name", "noted"),
+    [("a.csv", True), ("a.CSV.gz", True), ("a.parquet", True), ("a.jsonl", False)],
 )
 def test_files_that_are_no_json_lines_by_their_name_are_named_before_they_are_read(
-    settings: Settings, name: str, told: bool
+    settings: Settings, name: str, noted: bool
 ) -> None:
     put(settings, f"events/2017-01-05/{name}")
 
     notes = planned(EVENTS, [5], EMPTY, settings).notes
 
     assert [note.partition(":")[0] for note in notes] == (
-        [f"events/2017-01-05/{name}"] if told else []
+        [f"events/2017-01-05/{name}"] if noted else []
     )
