@@ -50,6 +50,6 @@ def test_every_pattern_has_its_page() -> None:
     names = {page.stem for page in PAGES}
 
     assert names == {
-        *("files", "timestamp", "sequence", "change-log", "snapshot-diff"),
+        *("files", "timestamp", "sequence", "change-log", "snapshot-diff", "combining"),
         *("loaders", "lake-sources", "add-a-source"),
     }
