@@ -17,13 +17,8 @@ from incremental_assets.table import Table
 _SEVERITY = {True: dg.AssetCheckSeverity.ERROR, False: dg.AssetCheckSeverity.WARN}
 
 
-def asset_key(table: Table) -> dg.AssetKey:
-    """`bronze/events` is the asset key ["bronze", "events"]."""
-    return dg.AssetKey(table.name.split("/"))
-
-
 def days_alone(
-    table: Table, result: TableLoadResult, after: Shown
+    key: dg.AssetKey, table: Table, result: TableLoadResult, after: Shown
 ) -> Iterator[dg.AssetMaterialization | dg.AssetObservation]:
     """The events of each day where the run has no single materialization for all of them.
 
@@ -32,7 +27,7 @@ def days_alone(
     for day, day_result in result.days.items():
         if day not in result.failed:
             yield dg.AssetMaterialization(
-                asset_key(table),
+                key,
                 partition=str(day),
                 metadata={**after.whole, **after.day(day_result)},
                 tags={
@@ -43,10 +38,12 @@ def days_alone(
             )
         elif day_result.entries:
             metadata = after.day(day_result)
-            yield dg.AssetObservation(asset_key(table), partition=str(day), metadata=metadata)
+            yield dg.AssetObservation(key, partition=str(day), metadata=metadata)
 
 
-def evaluations(table: Table, result: TableLoadResult) -> Iterator[dg.AssetCheckEvaluation]:
+def evaluations(
+    key: dg.AssetKey, table: Table, result: TableLoadResult
+) -> Iterator[dg.AssetCheckEvaluation]:
     """Each rule's result on the partition of its day, and none for a day with nothing to judge.
 
     Days on which a rule passed with the same value are one evaluation, on the last of them: a month
@@ -64,10 +61,10 @@ def evaluations(table: Table, result: TableLoadResult) -> Iterator[dg.AssetCheck
             if judged is not None:
                 *earlier, last = alike[_same_result(judged, day)]
                 if day == last:
-                    yield _evaluation(table, judged, day, earlier)
+                    yield _evaluation(key, judged, day, earlier)
             elif day_result.state == "refused" and check.blocking:
                 yield dg.AssetCheckEvaluation(
-                    asset_key(table),
+                    key,
                     name,
                     False,
                     metadata={"found": day_result.reason},
@@ -86,7 +83,7 @@ def _same_result(judged: RuleResult, day: date) -> Hashable:
 
 
 def _evaluation(
-    table: Table, judged: RuleResult, day: date, earlier: Sequence[date]
+    key: dg.AssetKey, judged: RuleResult, day: date, earlier: Sequence[date]
 ) -> dg.AssetCheckEvaluation:
     """A rule's result on a day, which was the same on earlier days of the load."""
     metadata, found = dict(check_metadata(judged)), judged.found
@@ -95,7 +92,7 @@ def _evaluation(
         found = f"{found}; the same value on {named(earlier)}"
     blocking = judged.severity == "fail"  # what was accepted blocks nothing
     return dg.AssetCheckEvaluation(
-        asset_key(table),
+        key,
         judged.rule,
         judged.passed,
         metadata=metadata,

@@ -14,6 +14,7 @@ from incremental_assets.catalog import table_named, tables
 from incremental_assets.lakehouse import DayResult, Lakehouse, TableLoadResult
 from incremental_assets.orchestration.assets import incremental_assets
 from incremental_assets.orchestration.events import evaluations
+from incremental_assets.orchestration.naming import ALONE
 from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
 from incremental_assets.orchestration.resources import SparkResource
 from incremental_assets.quality.judge import RuleResult
@@ -36,7 +37,7 @@ def told(*results: RuleResult) -> Sequence[dg.AssetCheckEvaluation]:
     """What is written of a rule that found this on the first days."""
     days = zip(DAYS, results, strict=False)
     loaded = {day: DayResult(day, "committed", checks={RULE: found}) for day, found in days}
-    return list(evaluations(SALES, TableLoadResult(SALES.name, loaded, 1.0)))
+    return list(evaluations(ALONE.key(SALES), SALES, TableLoadResult(SALES.name, loaded, 1.0)))
 
 
 def test_days_on_which_a_rule_found_the_same_are_one_evaluation_on_the_last_of_them() -> None:
@@ -113,7 +114,7 @@ def _no_spark() -> Any:
 
 def events_of(settings: Settings) -> Mapping[str, int]:
     """How many events of each kind a run over thirty good days of sales leaves behind."""
-    resources = {"spark": SparkResource(), "lakehouse": _Resource(settings)}
+    resources = {ALONE.spark: SparkResource(), ALONE.lakehouse: _Resource(settings)}
     made = dg.Definitions(
         incremental_assets(tables(), settings),
         resources=resources,
