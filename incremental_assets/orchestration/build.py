@@ -29,7 +29,7 @@ def build_definitions(
     tables: Sequence[Table],
     settings: Settings | None = None,
     *,
-    key_prefix: Sequence[str] = (),
+    key_prefix: str | Sequence[str] = (),
     group_name: str = "{layer}",
     name_prefix: str | None = None,
     deps: Deps | None = None,
@@ -38,7 +38,7 @@ def build_definitions(
 
     They can be merged with any others. The jobs, and with them the runs that sensors request, have
     the executor that the Spark of the settings needs; that of the code location is not set. All
-    names begin with `key_prefix`: with ["retail"] an asset is ["retail", "silver", "sales"] and a
+    names begin with `key_prefix`: with "retail" an asset is ["retail", "silver", "sales"] and a
     job `retail_load_days`, so several lakes fit into one code location. `name_prefix` is another
     beginning of the names of jobs, sensors, pools and resources. `group_name` is the group of the
     assets; `{layer}` in it is bronze, silver or gold. `deps` are assets of your own that tables are
@@ -49,7 +49,8 @@ def build_definitions(
     prefix or a group that is no name, or a table that is not there.
     """
     settings = settings or Settings.from_environment()
-    naming = Naming(tuple(key_prefix), group_name, name_prefix)
+    prefix = (key_prefix,) if isinstance(key_prefix, str) else tuple(key_prefix)
+    naming = Naming(prefix, group_name, name_prefix)
     executor = executor_for(settings)
     load_days = load_days_job(tables, executor, naming)
     maintenance = MAINTENANCE.definition(naming, executor)

@@ -222,7 +222,7 @@ def tick(made: dg.Definitions, name: str, instance: dg.DagsterInstance) -> Any:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"key_prefix": ["a/b"]}, "'a/b' cannot be used in key_prefix: expected letters"),
+        ({"key_prefix": "a/b"}, "'a/b' cannot be used in key_prefix: expected letters"),
         ({"name_prefix": "2nd"}, "'2nd' cannot be used in name_prefix: .* no digit first"),
         ({"group_name": "{table}"}, "'{table}' cannot be used in group_name: .* or {layer}"),
         ({"deps": {"bronze/event": ["export"]}}, "'bronze/event'; did you mean bronze/events?"),
