@@ -11,7 +11,7 @@ from incremental_assets.catalog import table_named
 from incremental_assets.days import named
 from incremental_assets.errors import IncrementalAssetsError
 from incremental_assets.lakehouse import Lakehouse
-from incremental_assets.orchestration.events import days_alone, evaluations
+from incremental_assets.orchestration.events import days_alone, evaluations, still_held
 from incremental_assets.orchestration.failures import (
     days_by_state,
     failure,
@@ -124,7 +124,9 @@ def _load(
         raise failure_of(error) from error
     yield from evaluations(naming.key(table), table, result)
     view = lakehouse.ledger.view()
-    after = shown(table, lakehouse.settings.lake, view.table(table.name), naming)
+    history = view.table(table.name)
+    yield from still_held(naming.key(table), table, history)
+    after = shown(table, lakehouse.settings.lake, history, naming)
     _log_stale(context, lakehouse.settings, table, view)
     if result.failed:
         yield from days_alone(naming.key(table), table, result, after)

@@ -10,6 +10,8 @@ import dagster as dg
 
 from incremental_assets.days import named
 from incremental_assets.lakehouse import TableLoadResult
+from incremental_assets.ledger.hold_reason import rules_in
+from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.orchestration.metadata import Shown, as_markdown, check_metadata
 from incremental_assets.quality.judge import RuleResult
 from incremental_assets.table import Table
@@ -73,6 +75,35 @@ def evaluations(
                     blocking=True,
                     partition=str(day),
                 )
+
+
+def still_held(
+    key: dg.AssetKey, table: Table, history: TableHistory
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """The rules that hold days of the table, each told once more as a warning about all of them.
+
+    Of a run Dagster shows a check as it is on the last of the run's partitions, unless there is an
+    evaluation of no partition. Without this one a check would be green as soon as a later day
+    passes. It blocks nothing: the days that the run was about have their own evaluations.
+    """
+    by_rule: defaultdict[str, list[date]] = defaultdict(list)
+    for day, entry in sorted(history.held.items()):
+        if day not in history.accepted:
+            for rule in table.checks().keys() & rules_in(entry.held_by):
+                by_rule[rule].append(day)
+    for rule, days in sorted(by_rule.items()):
+        entry = history.held[days[-1]]
+        yield dg.AssetCheckEvaluation(
+            key,
+            rule,
+            False,
+            metadata={"held": named(days), "held_since_batch": entry.batch},
+            severity=_SEVERITY[False],
+            description=as_markdown(
+                f"{named(days)}: held, since batch {entry.batch}: {entry.held_by}"
+            ),
+            blocking=False,
+        )
 
 
 def _same_result(judged: RuleResult, day: date) -> Hashable:

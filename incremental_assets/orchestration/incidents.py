@@ -14,7 +14,7 @@ from incremental_assets.operations import accept as accepting
 from incremental_assets.operations import restate as restating
 from incremental_assets.operations.quarantined import QuarantineFilter, days_in_quarantine
 from incremental_assets.operations.rewind import TableRewind, batch_or_moment
-from incremental_assets.orchestration.events import days_alone, evaluations
+from incremental_assets.orchestration.events import days_alone, evaluations, still_held
 from incremental_assets.orchestration.failures import failure, failure_in_brief, failure_text
 from incremental_assets.orchestration.instance import open_instance
 from incremental_assets.orchestration.manual_jobs import JobStep, ManualJob
@@ -170,6 +170,7 @@ def report(step: JobStep, done: Iterable[TableLoadResult]) -> Iterator[Any]:
         history = lakehouse.ledger.view().table(table.name)
         after = shown(table, lakehouse.settings.lake, history, naming)
         yield from evaluations(naming.key(table), table, result)
+        yield from still_held(naming.key(table), table, history)
         yield from days_alone(naming.key(table), table, result, after)
         if result.failed:
             failed.append(failure_text(table, result.failed, lakehouse.tables))
