@@ -28,6 +28,8 @@ from incremental_assets.days import ONE_DAY, chunks
 from incremental_assets.lakehouse import DAYS_PER_BATCH
 from incremental_assets.ledger.entry import Entry, FileEntry, Touched, Window, to_frame
 from incremental_assets.ledger.ledger import Ledger, ledger_path
+from incremental_assets.orchestration.executor import executor_for
+from incremental_assets.orchestration.load_days import load_days_job
 from incremental_assets.orchestration.sensors import stale_days_sensors
 from incremental_assets.orchestration.source_sensors import source_sensors
 from incremental_assets.settings import Settings
@@ -117,7 +119,11 @@ def _measured(settings: Settings, last: date, files: int, days: int, ticks: int)
         f"{files:,} files in {days:,} day folders, all loaded; seconds",
         ("a tick", "median", "slowest", "CPU, median", "goal", "met"),
     )
-    made = [*source_sensors(tables(), settings), *stale_days_sensors(tables(), settings)]
+    job = load_days_job(tables(), executor_for(settings))
+    made = [
+        *source_sensors(tables(), settings, job),
+        *stale_days_sensors(tables(), settings, job),
+    ]
     sensors = {sensor.name: sensor for sensor in made}
     ledger, by_name = Ledger(ledger_path(settings.lake)), {t.name: t for t in tables()}
     with dg.DagsterInstance.ephemeral() as instance:

@@ -1,6 +1,6 @@
 """What Dagster loads: the tables that INCREMENTAL_ASSETS_TABLES names, as assets."""
 
 from incremental_assets.catalog import tables
-from incremental_assets.orchestration.build import build_definitions
+from incremental_assets.orchestration.build import code_location
 
-defs = build_definitions(tables())
+defs = code_location(tables())

@@ -158,11 +158,7 @@ class Settings(BaseSettings):
         source = EnvSettingsSource(cls)
         # Under no other spelling: pydantic would take `incremental_assets_lake` as well.
         source.env_vars = {name.lower(): env[name] for name in _variables() if env.get(name)}
-        try:
-            return cls(**source())
-        except ValidationError as error:
-            messages = (_message(str(e["loc"][0]), e["input"]) for e in error.errors())
-            raise SettingsError(" ".join(messages)) from None
+        return _checked(source())
 
     @classmethod
     def settings_customise_sources(
@@ -172,8 +168,15 @@ class Settings(BaseSettings):
         return (sources["init_settings"],)
 
     def replace(self, **changes: Any) -> Settings:
-        """A copy with other values, which are checked like the first."""
-        return Settings(**{**dict(self), **changes})
+        """A copy with other values, which are checked like the first.
+
+        Raises SettingsError for a setting that is not there, or a value that it cannot have.
+        """
+        unknown = sorted(changes.keys() - Settings.model_fields.keys())
+        if unknown:
+            known = ", ".join(Settings.model_fields)
+            raise SettingsError(f"There is no setting {unknown[0]!r}; the settings are {known}.")
+        return _checked({**dict(self), **changes})
 
     @model_validator(mode="after")
     def _ends_after_it_starts(self) -> Settings:
@@ -188,6 +191,14 @@ class Settings(BaseSettings):
     def allowed_lateness(self) -> timedelta:
         """How long after its business day a fact may land."""
         return timedelta(days=self.lateness_days)
+
+
+def _checked(values: Mapping[str, Any]) -> Settings:
+    try:
+        return Settings(**values)
+    except ValidationError as error:
+        messages = (_message(str(e["loc"][0]), e["input"]) for e in error.errors())
+        raise SettingsError(" ".join(messages)) from None
 
 
 def _variable(name: str) -> str:

@@ -7,7 +7,8 @@ or with `monitor_all_code_locations` those of every project.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -20,8 +21,8 @@ from incremental_assets.days import utc_today
 from incremental_assets.errors import IncrementalAssetsError, WebhookError
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.view import LedgerView
-from incremental_assets.orchestration.events import asset_key
 from incremental_assets.orchestration.failures import brief_of
+from incremental_assets.orchestration.naming import ALONE, Naming, is_asset_job
 from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
 from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
@@ -35,19 +36,29 @@ _LONGEST = 1000  # characters of a failure's message
 PARTITION = "dagster/partition"
 
 
-def alert_sensors(tables: Sequence[Table], settings: Settings) -> list[dg.SensorDefinition]:
-    """The two sensors. With a webhook they are on from the start; without one they do nothing."""
+def alert_sensors(
+    tables: Sequence[Table],
+    settings: Settings,
+    jobs: Collection[str],
+    naming: Naming = ALONE,
+) -> list[dg.SensorDefinition]:
+    """The two sensors; `jobs` are the names of the jobs whose failed runs are posted as well.
+
+    With a webhook they are on from the start; without one they do nothing.
+    """
     status = dg.DefaultSensorStatus.RUNNING if settings.webhook else dg.DefaultSensorStatus.STOPPED
-    return [_failed_runs(tables, settings, status), _data_alerts(tables, settings, status)]
+    ours = _Ours(frozenset(naming.key(table) for table in tables), frozenset(jobs))
+    return [
+        _failed_runs(ours, settings, status, naming),
+        _data_alerts(tables, settings, status, naming),
+    ]
 
 
 def _failed_runs(
-    tables: Sequence[Table], settings: Settings, status: dg.DefaultSensorStatus
+    ours: _Ours, settings: Settings, status: dg.DefaultSensorStatus, naming: Naming
 ) -> dg.SensorDefinition:
-    own = {asset_key(table) for table in tables}
-
     @dg.sensor(
-        name="failed_run_alerts",
+        name=naming.own("failed_run_alerts"),
         minimum_interval_seconds=_SECONDS,
         default_status=status,
         description="Posts each run that failed to the webhook of INCREMENTAL_ASSETS_WEBHOOK: its "
@@ -64,7 +75,7 @@ def _failed_runs(
         posted = 0
         for event in _failures(context.instance, int(context.cursor)):
             run = context.instance.get_run_by_id(event.run_id)
-            if run is not None and _is_ours(run, context, own):
+            if run is not None and ours.include(run, context):
                 if posted == MOST_RUNS:
                     break
                 try:
@@ -81,12 +92,15 @@ def _failed_runs(
 
 
 def _data_alerts(
-    tables: Sequence[Table], settings: Settings, status: dg.DefaultSensorStatus
+    tables: Sequence[Table],
+    settings: Settings,
+    status: dg.DefaultSensorStatus,
+    naming: Naming,
 ) -> dg.SensorDefinition:
-    watch = _Watch(tables, settings)
+    watch = _Watch(tables, settings, naming)
 
     @dg.sensor(
-        name="data_alerts",
+        name=naming.own("data_alerts"),
         minimum_interval_seconds=_SECONDS,
         default_status=status,
         description="Posts to the webhook of INCREMENTAL_ASSETS_WEBHOOK which days are held, stale "
@@ -114,11 +128,30 @@ def _data_alerts(
     return data_alerts
 
 
+@dataclass(frozen=True)
+class _Ours:
+    """Which runs are of these assets and jobs: a code location may have others."""
+
+    assets: frozenset[dg.AssetKey]
+    jobs: frozenset[str]
+
+    def include(self, run: dg.DagsterRun, context: dg.SensorEvaluationContext) -> bool:
+        """Whether the run is one of them, of this code location or from the command line."""
+        if run.asset_selection and self.assets.isdisjoint(run.asset_selection):
+            return False
+        if not run.asset_selection and run.job_name not in self.jobs and not is_asset_job(run):
+            return False
+        origin, here = run.remote_job_origin, context.code_location_origin
+        if origin is None or here is None:
+            return True
+        return origin.repository_origin.code_location_origin.location_name == here.location_name
+
+
 class _Watch:
     """Evaluates the conditions only if the ledger or the date has changed since the last tick."""
 
-    def __init__(self, tables: Sequence[Table], settings: Settings) -> None:
-        self._tables, self._start = tables, settings.start_date
+    def __init__(self, tables: Sequence[Table], settings: Settings, naming: Naming) -> None:
+        self._tables, self._start, self._naming = tables, settings.start_date, naming
         self._ledger = Ledger(ledger_path(settings.lake))
         self._limits = AlertThresholds(
             timedelta(hours=settings.alert_stale_hours),
@@ -131,7 +164,10 @@ class _Watch:
     def due(self, now: datetime) -> list[Condition]:
         view, today = self._ledger.view(), utc_today(now)
         if self._seen is None or self._seen[0] is not view or self._seen[1] != today:
-            self._found = conditions(self._tables, view, self._limits, self._start, today)
+            found = conditions(self._tables, view, self._limits, self._start, today)
+            self._found = [
+                replace(each, table=self._naming.key(each.table).to_user_string()) for each in found
+            ]
             self._seen = view, today
         return due(self._found, self._limits, now)
 
@@ -181,17 +217,6 @@ def _days(run: dg.DagsterRun) -> str:
     if first and last:
         return first if first == last else f"{first}...{last}"
     return run.tags.get(PARTITION, "")
-
-
-def _is_ours(
-    run: dg.DagsterRun, context: dg.SensorEvaluationContext, own: set[dg.AssetKey]
-) -> bool:
-    """Whether the run is of this code location; from the command line, whether it loads a table."""
-    if run.remote_job_origin is None:
-        return not run.asset_selection or not own.isdisjoint(run.asset_selection)
-    here = context.code_location_origin
-    its = run.remote_job_origin.repository_origin.code_location_origin
-    return here is None or its.location_name == here.location_name
 
 
 def _failures(

@@ -1,20 +1,17 @@
 """Tables as software-defined assets: a load is a step, and its rules are the asset's checks."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
-from typing import Any
+from typing import Any, TypeAlias
 
 import dagster as dg
 
+from incremental_assets.catalog import table_named
 from incremental_assets.days import named
 from incremental_assets.errors import IncrementalAssetsError
 from incremental_assets.lakehouse import Lakehouse
-from incremental_assets.orchestration.events import (
-    asset_key,
-    days_alone,
-    evaluations,
-)
+from incremental_assets.orchestration.events import days_alone, evaluations, still_held
 from incremental_assets.orchestration.failures import (
     days_by_state,
     failure,
@@ -29,23 +26,41 @@ from incremental_assets.orchestration.metadata import (
     description,
     shown,
 )
+from incremental_assets.orchestration.naming import ALONE, Naming
 from incremental_assets.orchestration.partitions import daily, days_of, last_day
-from incremental_assets.orchestration.resources import LakehouseResource, SparkResource
+from incremental_assets.orchestration.resources import opened
 from incremental_assets.plan import stale_days
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
+Key: TypeAlias = dg.AssetKey | str | Sequence[str]
+Dep: TypeAlias = dg.AssetsDefinition | dg.AssetSpec | dg.AssetDep | Key
+# Assets of others that a table is built on, by the name of the table.
+Deps: TypeAlias = Mapping[str, Sequence[Dep]]
 
-def incremental_assets(tables: Sequence[Table], settings: Settings) -> list[dg.AssetsDefinition]:
-    """One asset per table."""
+
+def incremental_assets(
+    tables: Sequence[Table],
+    settings: Settings,
+    naming: Naming = ALONE,
+    deps: Deps | None = None,
+) -> list[dg.AssetsDefinition]:
+    """One asset per table. Raises DefinitionError for dependencies of a table that is not there."""
+    others = {table_named(tables, name).name: keys for name, keys in (deps or {}).items()}
     partitions = daily(settings, last_day(tables, settings))
-    return [_asset(table, settings, partitions) for table in tables]
+    return [
+        _asset(table, settings, partitions, naming, others.get(table.name, ())) for table in tables
+    ]
 
 
 def _asset(
-    table: Table, settings: Settings, partitions: dg.PartitionsDefinition[str]
+    table: Table,
+    settings: Settings,
+    partitions: dg.PartitionsDefinition[str],
+    naming: Naming,
+    deps: Iterable[Dep],
 ) -> dg.AssetsDefinition:
-    key = asset_key(table)
+    key = naming.key(table)
     with warnings.catch_warnings():
         # The backfill policy is Dagster's own answer to ranges, and beta for years.
         warnings.simplefilter("ignore", dg.BetaWarning)
@@ -58,7 +73,7 @@ def _asset(
             freshness_policy=_freshness(table, settings),
             partitions_def=partitions,
             backfill_policy=dg.BackfillPolicy.single_run(),
-            deps=_deps(table),
+            deps=[*_deps(table, naming), *deps],
             check_specs=[
                 dg.AssetCheckSpec(
                     name,
@@ -72,18 +87,15 @@ def _asset(
                 )
                 for name, check in table.checks().items()
             ],
-            group_name=table.layer,
+            group_name=naming.group(table),
             owners=list(table.owners),
             kinds={"pyspark", STORAGE, table.layer},
             code_version=table.code_version,
-            pool=table.name.replace("/", "_"),
+            pool=naming.own(table.name.replace("/", "_")),
+            required_resource_keys=naming.resources,
         )
-        def load(
-            context: dg.AssetExecutionContext,
-            spark: SparkResource,
-            lakehouse: dg.ResourceParam[LakehouseResource],
-        ) -> Iterator[Any]:
-            yield from _load(context, lakehouse.open(spark, context.log.info), table)
+        def load(context: dg.AssetExecutionContext) -> Iterator[Any]:
+            yield from _load(context, opened(context, naming), table, naming)
 
     return load
 
@@ -96,25 +108,28 @@ def _freshness(table: Table, settings: Settings) -> dg.FreshnessPolicy | None:
     return dg.FreshnessPolicy.time_window(fail_window=within, warn_window=within * 3 / 4)
 
 
-def _deps(table: Table) -> list[dg.AssetDep]:
+def _deps(table: Table, naming: Naming) -> list[dg.AssetDep]:
     """The tables that it reads, and those that its rules read: of each, the same day."""
     names = dict.fromkeys([*(u.table.name for u in table.upstreams), *sorted(table.rule_tables)])
     same_day = dg.IdentityPartitionMapping()
-    keys = (dg.AssetKey(name.split("/")) for name in names)
-    return [dg.AssetDep(key, partition_mapping=same_day) for key in keys]
+    return [dg.AssetDep(naming.key(name), partition_mapping=same_day) for name in names]
 
 
-def _load(context: dg.AssetExecutionContext, lakehouse: Lakehouse, table: Table) -> Iterator[Any]:
+def _load(
+    context: dg.AssetExecutionContext, lakehouse: Lakehouse, table: Table, naming: Naming
+) -> Iterator[Any]:
     try:
         result = lakehouse.load(table, days_of(context), context.run.run_id)
     except IncrementalAssetsError as error:
         raise failure_of(error) from error
-    yield from evaluations(table, result)
+    yield from evaluations(naming.key(table), table, result)
     view = lakehouse.ledger.view()
-    after = shown(table, lakehouse.settings.lake, view.table(table.name))
+    history = view.table(table.name)
+    yield from still_held(naming.key(table), table, history)
+    after = shown(table, lakehouse.settings.lake, history, naming)
     _log_stale(context, lakehouse.settings, table, view)
     if result.failed:
-        yield from days_alone(table, result, after)
+        yield from days_alone(naming.key(table), table, result, after)
         raise failure(
             failure_text(table, result.failed, lakehouse.tables),
             failure_in_brief(table, result.failed),

@@ -7,55 +7,81 @@ from collections.abc import Sequence
 import dagster as dg
 
 from incremental_assets.orchestration.alerts import alert_sensors
-from incremental_assets.orchestration.assets import incremental_assets
+from incremental_assets.orchestration.assets import Deps, incremental_assets
 from incremental_assets.orchestration.console import console
-from incremental_assets.orchestration.due import load_due
-from incremental_assets.orchestration.events import asset_key
+from incremental_assets.orchestration.due import LOAD_DUE
 from incremental_assets.orchestration.executor import executor_for
 from incremental_assets.orchestration.incidents import INCIDENT_JOBS
-from incremental_assets.orchestration.maintenance import DAILY_MAINTENANCE, maintenance
+from incremental_assets.orchestration.load_days import load_days_job
+from incremental_assets.orchestration.maintenance import MAINTENANCE, daily_maintenance
+from incremental_assets.orchestration.naming import Naming
 from incremental_assets.orchestration.resources import LakehouseResource, SparkResource
 from incremental_assets.orchestration.sensors import stale_days_sensors
 from incremental_assets.orchestration.source_sensors import source_sensors
-from incremental_assets.orchestration.verification import verify_job
+from incremental_assets.orchestration.verification import VERIFY
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
-LOAD_DAYS = "load_days"
+_BY_HAND = (LOAD_DUE, *INCIDENT_JOBS, VERIFY)
 
 
-def build_definitions(tables: Sequence[Table], settings: Settings | None = None) -> dg.Definitions:
+def build_definitions(
+    tables: Sequence[Table],
+    settings: Settings | None = None,
+    *,
+    key_prefix: str | Sequence[str] = (),
+    group_name: str = "{layer}",
+    name_prefix: str | None = None,
+    deps: Deps | None = None,
+) -> dg.Definitions:
     """The tables as assets with their checks, and the sensors, jobs and schedule that go with them.
 
+    They can be merged with any others. The jobs, and with them the runs that sensors request, have
+    the executor that the Spark of the settings needs; that of the code location is not set. All
+    names begin with `key_prefix`: with "retail" an asset is ["retail", "silver", "sales"] and a
+    job `retail_load_days`, so several lakes fit into one code location. `name_prefix` is another
+    beginning of the names of jobs, sensors, pools and resources. `group_name` is the group of the
+    assets; `{layer}` in it is bronze, silver or gold. `deps` are assets of your own that tables are
+    built on, by table: {"bronze/orders": [export_of_orders]}.
+
     `tables` come upstreams first, as `tables_of(package)` gives them. Without `settings`, those of
-    the environment; a SettingsError names those that cannot be used.
+    the environment; a SettingsError names those that cannot be used. A DefinitionError names a
+    prefix or a group that is no name, or a table that is not there.
     """
     settings = settings or Settings.from_environment()
+    prefix = (key_prefix,) if isinstance(key_prefix, str) else tuple(key_prefix)
+    naming = Naming(prefix, group_name, name_prefix)
+    executor = executor_for(settings)
+    load_days = load_days_job(tables, executor, naming)
+    maintenance = MAINTENANCE.definition(naming, executor)
+    jobs = [
+        load_days,
+        *(job.definition(naming, executor) for job in _BY_HAND),
+        maintenance,
+    ]
     return dg.Definitions(
-        assets=incremental_assets(tables, settings),
-        jobs=[
-            dg.define_asset_job(
-                LOAD_DAYS,
-                dg.AssetSelection.assets(*(asset_key(table) for table in tables)),
-                description="Load the chosen days of all tables, upstreams first. Days with "
-                "nothing new start no Spark. `incremental-assets run` runs it, too, for the days "
-                "and tables that are due.",
-            ),
-            load_due,
-            *INCIDENT_JOBS,
-            verify_job,
-            maintenance,
-        ],
-        schedules=[DAILY_MAINTENANCE],
+        assets=incremental_assets(tables, settings, naming, deps),
+        jobs=jobs,
+        schedules=[daily_maintenance(maintenance, naming)],
         sensors=[
-            *source_sensors(tables, settings),
-            *stale_days_sensors(tables, settings),
-            *alert_sensors(tables, settings),
+            *source_sensors(tables, settings, load_days, naming=naming),
+            *stale_days_sensors(tables, settings, load_days, naming=naming),
+            *alert_sensors(tables, settings, [job.name for job in jobs], naming),
         ],
         resources={
-            "spark": SparkResource(),
-            "lakehouse": LakehouseResource(tuple(tables), settings),
+            naming.spark: SparkResource(),
+            naming.lakehouse: LakehouseResource(tuple(tables), settings),
         },
-        executor=executor_for(settings),
-        loggers={"console": console},
+    )
+
+
+def code_location(tables: Sequence[Table], settings: Settings | None = None) -> dg.Definitions:
+    """The same as a code location of its own: with its executor for every run, and its log lines.
+
+    So a run of single assets, or a backfill, from the UI shares one Spark, too.
+    """
+    settings = settings or Settings.from_environment()
+    return dg.Definitions.merge(
+        build_definitions(tables, settings),
+        dg.Definitions(executor=executor_for(settings), loggers={"console": console}),
     )

@@ -9,6 +9,7 @@ from deltalake import Field
 
 from incremental_assets.delta.delta_table import columns_of
 from incremental_assets.lineage import Origin, lineage_of
+from incremental_assets.orchestration.naming import Naming
 from incremental_assets.quality.rule import RowRule
 from incremental_assets.table import Table
 
@@ -50,13 +51,12 @@ def origins_of(table: Table, columns: Sequence[str], lake: str) -> Origins:
     return lineage_of(table, columns, lambda upstream: columns_of(f"{lake}/{upstream.name}"))
 
 
-def column_lineage(origins: Origins) -> dg.TableColumnLineage:
+def column_lineage(origins: Origins, naming: Naming) -> dg.TableColumnLineage:
     """The same as Dagster's metadata."""
     return dg.TableColumnLineage(
         {
             name: [
-                dg.TableColumnDep(asset_key=dg.AssetKey(o.table.split("/")), column_name=o.column)
-                for o in some
+                dg.TableColumnDep(asset_key=naming.key(o.table), column_name=o.column) for o in some
             ]
             for name, some in origins.items()
         }

@@ -9,13 +9,8 @@ from pydantic import Field
 from incremental_assets.catalog import tables_named
 from incremental_assets.days import DayRange
 from incremental_assets.lakehouse import Lakehouse, TableLoadResult
-from incremental_assets.orchestration.incidents import (
-    DAYS,
-    as_failures,
-    days_asked_for,
-    report,
-)
-from incremental_assets.orchestration.resources import LakehouseResource, SparkResource
+from incremental_assets.orchestration.incidents import DAYS, days_asked_for, report
+from incremental_assets.orchestration.manual_jobs import JobStep, ManualJob
 from incremental_assets.plan.consistent import require_all_consistent
 from incremental_assets.plan.rounds import due_runs
 from incremental_assets.table import Table
@@ -28,27 +23,22 @@ class DueConfig(dg.Config):
     days: str = Field("", description=DAYS)
 
 
-@dg.op(description="Loads what is new or stale, upstreams first, until nothing is.")
-def load_due_days(
-    context: dg.OpExecutionContext,
-    config: DueConfig,
-    spark: SparkResource,
-    lakehouse: dg.ResourceParam[LakehouseResource],
-) -> Iterator[Any]:
-    with as_failures():
-        opened = lakehouse.open(spark, context.log.info)
-        chosen = tables_named(config.tables, opened.tables)
-        days = days_asked_for(config.days)
-        yield from report(opened, _loaded(opened, chosen, days, context.run_id))
+def _load_due(step: JobStep) -> Iterator[Any]:
+    chosen = tables_named(step.config.tables, step.lakehouse.tables)
+    days = days_asked_for(step.config.days)
+    yield from report(step, _loaded(step.lakehouse, chosen, days, step.run_id))
 
 
-@dg.job(
+LOAD_DUE = ManualJob(
+    name="load_due",
+    op="load_due_days",
     description="Load everything that is new or stale, as `incremental-assets run` does: the days "
     "that have landed, then what is built on them. It needs no config, and starts no Spark where "
-    "nothing is due."
+    "nothing is due.",
+    op_description="Loads what is new or stale, upstreams first, until nothing is.",
+    config=DueConfig,
+    run=_load_due,
 )
-def load_due() -> None:
-    load_due_days()
 
 
 def _loaded(

@@ -10,6 +10,8 @@ import dagster as dg
 
 from incremental_assets.days import named
 from incremental_assets.lakehouse import TableLoadResult
+from incremental_assets.ledger.hold_reason import rules_in
+from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.orchestration.metadata import Shown, as_markdown, check_metadata
 from incremental_assets.quality.judge import RuleResult
 from incremental_assets.table import Table
@@ -17,13 +19,8 @@ from incremental_assets.table import Table
 _SEVERITY = {True: dg.AssetCheckSeverity.ERROR, False: dg.AssetCheckSeverity.WARN}
 
 
-def asset_key(table: Table) -> dg.AssetKey:
-    """`bronze/events` is the asset key ["bronze", "events"]."""
-    return dg.AssetKey(table.name.split("/"))
-
-
 def days_alone(
-    table: Table, result: TableLoadResult, after: Shown
+    key: dg.AssetKey, table: Table, result: TableLoadResult, after: Shown
 ) -> Iterator[dg.AssetMaterialization | dg.AssetObservation]:
     """The events of each day where the run has no single materialization for all of them.
 
@@ -32,7 +29,7 @@ def days_alone(
     for day, day_result in result.days.items():
         if day not in result.failed:
             yield dg.AssetMaterialization(
-                asset_key(table),
+                key,
                 partition=str(day),
                 metadata={**after.whole, **after.day(day_result)},
                 tags={
@@ -43,10 +40,12 @@ def days_alone(
             )
         elif day_result.entries:
             metadata = after.day(day_result)
-            yield dg.AssetObservation(asset_key(table), partition=str(day), metadata=metadata)
+            yield dg.AssetObservation(key, partition=str(day), metadata=metadata)
 
 
-def evaluations(table: Table, result: TableLoadResult) -> Iterator[dg.AssetCheckEvaluation]:
+def evaluations(
+    key: dg.AssetKey, table: Table, result: TableLoadResult
+) -> Iterator[dg.AssetCheckEvaluation]:
     """Each rule's result on the partition of its day, and none for a day with nothing to judge.
 
     Days on which a rule passed with the same value are one evaluation, on the last of them: a month
@@ -64,10 +63,10 @@ def evaluations(table: Table, result: TableLoadResult) -> Iterator[dg.AssetCheck
             if judged is not None:
                 *earlier, last = alike[_same_result(judged, day)]
                 if day == last:
-                    yield _evaluation(table, judged, day, earlier)
+                    yield _evaluation(key, judged, day, earlier)
             elif day_result.state == "refused" and check.blocking:
                 yield dg.AssetCheckEvaluation(
-                    asset_key(table),
+                    key,
                     name,
                     False,
                     metadata={"found": day_result.reason},
@@ -78,6 +77,35 @@ def evaluations(table: Table, result: TableLoadResult) -> Iterator[dg.AssetCheck
                 )
 
 
+def still_held(
+    key: dg.AssetKey, table: Table, history: TableHistory
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """The rules that hold days of the table, each told once more as a warning about all of them.
+
+    Of a run Dagster shows a check as it is on the last of the run's partitions, unless there is an
+    evaluation of no partition. Without this one a check would be green as soon as a later day
+    passes. It blocks nothing: the days that the run was about have their own evaluations.
+    """
+    by_rule: defaultdict[str, list[date]] = defaultdict(list)
+    for day, entry in sorted(history.held.items()):
+        if day not in history.accepted:
+            for rule in table.checks().keys() & rules_in(entry.held_by):
+                by_rule[rule].append(day)
+    for rule, days in sorted(by_rule.items()):
+        entry = history.held[days[-1]]
+        yield dg.AssetCheckEvaluation(
+            key,
+            rule,
+            False,
+            metadata={"held": named(days), "held_since_batch": entry.batch},
+            severity=_SEVERITY[False],
+            description=as_markdown(
+                f"{named(days)}: held, since batch {entry.batch}: {entry.held_by}"
+            ),
+            blocking=False,
+        )
+
+
 def _same_result(judged: RuleResult, day: date) -> Hashable:
     """What is equal for equal results; the result of a rule that failed is of its day alone."""
     own = None if judged.passed else day
@@ -86,7 +114,7 @@ def _same_result(judged: RuleResult, day: date) -> Hashable:
 
 
 def _evaluation(
-    table: Table, judged: RuleResult, day: date, earlier: Sequence[date]
+    key: dg.AssetKey, judged: RuleResult, day: date, earlier: Sequence[date]
 ) -> dg.AssetCheckEvaluation:
     """A rule's result on a day, which was the same on earlier days of the load."""
     metadata, found = dict(check_metadata(judged)), judged.found
@@ -95,7 +123,7 @@ def _evaluation(
         found = f"{found}; the same value on {named(earlier)}"
     blocking = judged.severity == "fail"  # what was accepted blocks nothing
     return dg.AssetCheckEvaluation(
-        asset_key(table),
+        key,
         judged.rule,
         judged.passed,
         metadata=metadata,

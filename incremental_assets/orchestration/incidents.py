@@ -1,7 +1,6 @@
 """The manual operations of an incident as jobs: launched from the UI, with a reason as config."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import dagster as dg
@@ -9,26 +8,17 @@ from pydantic import Field
 
 from incremental_assets.catalog import table_named, tables
 from incremental_assets.days import DayRange, named, parse_day, parse_days
-from incremental_assets.errors import IncrementalAssetsError
-from incremental_assets.lakehouse import Lakehouse, TableLoadResult
+from incremental_assets.lakehouse import TableLoadResult
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.operations import accept as accepting
 from incremental_assets.operations import restate as restating
 from incremental_assets.operations.quarantined import QuarantineFilter, days_in_quarantine
 from incremental_assets.operations.rewind import TableRewind, batch_or_moment
-from incremental_assets.orchestration.events import (
-    days_alone,
-    evaluations,
-)
-from incremental_assets.orchestration.failures import (
-    failure,
-    failure_in_brief,
-    failure_of,
-    failure_text,
-)
+from incremental_assets.orchestration.events import days_alone, evaluations, still_held
+from incremental_assets.orchestration.failures import failure, failure_in_brief, failure_text
 from incremental_assets.orchestration.instance import open_instance
+from incremental_assets.orchestration.manual_jobs import JobStep, ManualJob
 from incremental_assets.orchestration.metadata import shown
-from incremental_assets.orchestration.resources import LakehouseResource, SparkResource
 from incremental_assets.orchestration.runs import RunnableJob, run_here
 from incremental_assets.settings import Settings
 
@@ -73,104 +63,84 @@ class AcceptConfig(dg.Config):
     reason: str = Field(description=_REASON)
 
 
-@dg.op(description="Rebuilds days of tables, upstreams first, then what depends on them.")
-def restate_days(
-    context: dg.OpExecutionContext,
-    config: RestateConfig,
-    spark: SparkResource,
-    lakehouse: dg.ResourceParam[LakehouseResource],
-) -> Iterator[Any]:
-    with as_failures():
-        opened = lakehouse.open(spark, context.log.info)
-        chosen = [table_named(opened.tables, name) for name in config.tables]
-        asked = days_asked_for(config.days)
-        restating.require_loaded(chosen, asked, opened.ledger.view())
-        days = restating.days_to_restate(opened, chosen, asked)
-        done = restating.restate(opened, chosen, days, config.why, context.run_id)
-        yield from report(opened, done)
+def _restate(step: JobStep) -> Iterator[Any]:
+    lakehouse, config = step.lakehouse, step.config
+    chosen = [table_named(lakehouse.tables, name) for name in config.tables]
+    asked = days_asked_for(config.days)
+    restating.require_loaded(chosen, asked, lakehouse.ledger.view())
+    days = restating.days_to_restate(lakehouse, chosen, asked)
+    done = restating.restate(lakehouse, chosen, days, config.why, step.run_id)
+    yield from report(step, done)
 
 
-@dg.op(description="Sends rows in quarantine through the rules and the code of today.")
-def replay_rows(
-    context: dg.OpExecutionContext,
-    config: ReplayConfig,
-    spark: SparkResource,
-    lakehouse: dg.ResourceParam[LakehouseResource],
-) -> Iterator[Any]:
-    with as_failures():
-        opened = lakehouse.open(spark, context.log.info)
-        table = table_named(opened.tables, config.table)
-        days = list(
-            days_in_quarantine(
-                opened.settings, table, QuarantineFilter(days_asked_for(config.days), config.rule)
-            )
-        )
-        yield from report(opened, [opened.replay(table, days, config.rule, context.run_id)])
+def _replay(step: JobStep) -> Iterator[Any]:
+    lakehouse, config = step.lakehouse, step.config
+    table = table_named(lakehouse.tables, config.table)
+    which = QuarantineFilter(days_asked_for(config.days), config.rule)
+    days = list(days_in_quarantine(lakehouse.settings, table, which))
+    yield from report(step, [lakehouse.replay(table, days, config.rule, step.run_id)])
 
 
-@dg.op(description="Lowers a watermark; the next run loads again what was loaded since.")
-def rewind_table(
-    context: dg.OpExecutionContext,
-    config: RewindConfig,
-    lakehouse: dg.ResourceParam[LakehouseResource],
-) -> None:
-    with as_failures():
-        opened = lakehouse.open(SparkResource(), context.log.info)  # which it does not start
-        table = table_named(opened.tables, config.table)
-        to = batch_or_moment(config.to)
-        done = TableRewind(opened, table).record(to, config.reason, days_asked_for(config.days))
-        context.log.info(f"{done.table}: {named(done.days)} are back at batch {done.to}.")
-        context.add_output_metadata({"batch": done.to, "days": [str(day) for day in done.days]})
+def _rewind(step: JobStep) -> Iterator[Any]:
+    config = step.config
+    table = table_named(step.lakehouse.tables, config.table)
+    to = batch_or_moment(config.to)
+    rewound = TableRewind(step.lakehouse, table)
+    done = rewound.record(to, config.reason, days_asked_for(config.days))
+    step.context.log.info(f"{done.table}: {named(done.days)} are back at batch {done.to}.")
+    days = [str(day) for day in done.days]
+    step.context.add_output_metadata({"batch": done.to, "days": days})
+    yield from ()
 
 
-@dg.op(description="Accepts a held day, once, as it was judged; the next run publishes it.")
-def accept_day(
-    context: dg.OpExecutionContext,
-    config: AcceptConfig,
-    lakehouse: dg.ResourceParam[LakehouseResource],
-) -> None:
-    with as_failures():
-        opened = lakehouse.open(SparkResource(), context.log.info)  # which it does not start
-        table = table_named(opened.tables, config.table)
-        done = accepting.accept(opened, table, parse_day(config.day), config.reason)
-        rules = ", ".join(done.rules)
-        context.log.info(f"{table.name} {named(done.days)}: batch {done.batch} is accepted.")
-        context.add_output_metadata({"batch": done.batch, "rules": rules})
+def _accept(step: JobStep) -> Iterator[Any]:
+    config = step.config
+    table = table_named(step.lakehouse.tables, config.table)
+    done = accepting.accept(step.lakehouse, table, parse_day(config.day), config.reason)
+    rules = ", ".join(done.rules)
+    step.context.log.info(f"{table.name} {named(done.days)}: batch {done.batch} is accepted.")
+    step.context.add_output_metadata({"batch": done.batch, "rules": rules})
+    yield from ()
 
 
-@dg.job(
-    description="Rebuild days of silver or gold tables from what bronze keeps, and all that "
-    "depends on them: after the code or a contract changed, or where a table is not trusted."
+INCIDENT_JOBS = (
+    ManualJob(
+        name="restate",
+        op="restate_days",
+        description="Rebuild days of silver or gold tables from what bronze keeps, and all that "
+        "depends on them: after the code or a contract changed, or where a table is not trusted.",
+        op_description="Rebuilds days of tables, upstreams first, then what depends on them.",
+        config=RestateConfig,
+        run=_restate,
+    ),
+    ManualJob(
+        name="replay",
+        op="replay_rows",
+        description="Replay rows in quarantine, after a rule or a contract was corrected. Rows "
+        "that pass are merged like late data; what depends on them is then stale.",
+        op_description="Sends rows in quarantine through the rules and the code of today.",
+        config=ReplayConfig,
+        run=_replay,
+    ),
+    ManualJob(
+        name="rewind",
+        op="rewind_table",
+        description="Lower the watermark of a table: the next run loads again what its later "
+        "batches loaded. No row is removed before that load, and the old entries stay.",
+        op_description="Lowers a watermark; the next run loads again what was loaded since.",
+        config=RewindConfig,
+        run=_rewind,
+    ),
+    ManualJob(
+        name="accept",
+        op="accept_day",
+        description="Accept a held day although its rules failed: once, for the input that they "
+        "judged; the ledger keeps the reason.",
+        op_description="Accepts a held day, once, as it was judged; the next run publishes it.",
+        config=AcceptConfig,
+        run=_accept,
+    ),
 )
-def restate() -> None:
-    restate_days()
-
-
-@dg.job(
-    description="Replay rows in quarantine, after a rule or a contract was corrected. Rows that "
-    "pass are merged like late data; what depends on them is then stale."
-)
-def replay() -> None:
-    replay_rows()
-
-
-@dg.job(
-    description="Lower the watermark of a table: the next run loads again what its later batches "
-    "loaded. No row is removed before that load, and the old entries stay."
-)
-def rewind() -> None:
-    rewind_table()
-
-
-@dg.job(
-    description="Accept a held day although its rules failed: once, for the input that they "
-    "judged; the ledger keeps the reason."
-)
-def accept() -> None:
-    accept_day()
-
-
-INCIDENT_JOBS = (restate, replay, rewind, accept)
 
 
 def run_restate(
@@ -191,29 +161,22 @@ def run_restate(
     return "" if result.success else "the run ended before any of its steps failed; see its log"
 
 
-def report(lakehouse: Lakehouse, done: Iterable[TableLoadResult]) -> Iterator[Any]:
+def report(step: JobStep, done: Iterable[TableLoadResult]) -> Iterator[Any]:
     """Yield the events of the assets; raise a Failure that names the days that failed."""
+    lakehouse, naming = step.lakehouse, step.naming
     failed, briefs = [], []
     for result in done:
         table = table_named(lakehouse.tables, result.table)
         history = lakehouse.ledger.view().table(table.name)
-        yield from evaluations(table, result)
-        yield from days_alone(table, result, shown(table, lakehouse.settings.lake, history))
+        after = shown(table, lakehouse.settings.lake, history, naming)
+        yield from evaluations(naming.key(table), table, result)
+        yield from still_held(naming.key(table), table, history)
+        yield from days_alone(naming.key(table), table, result, after)
         if result.failed:
             failed.append(failure_text(table, result.failed, lakehouse.tables))
             briefs.append(failure_in_brief(table, result.failed))
     if failed:
         raise failure(" ".join(failed), " ".join(briefs))
-    yield dg.Output(None)
-
-
-@contextmanager
-def as_failures() -> Iterator[None]:
-    """Raises what the project raises on purpose as a Dagster failure with the same message."""
-    try:
-        yield
-    except IncrementalAssetsError as error:
-        raise failure_of(error) from error
 
 
 def days_asked_for(text: str) -> DayRange | None:

@@ -11,12 +11,13 @@ from functools import cache
 import dagster as dg
 
 from incremental_assets.catalog import tables_of
-from incremental_assets.orchestration.build import LOAD_DAYS, build_definitions
+from incremental_assets.orchestration.build import code_location
+from incremental_assets.orchestration.naming import ALONE
 from incremental_assets.settings import Settings
 
 
 def load_days() -> dg.JobDefinition:
-    return _job(LOAD_DAYS)
+    return _job(ALONE.load_days)
 
 
 def restate() -> dg.JobDefinition:
@@ -32,4 +33,4 @@ def _job(name: str) -> dg.JobDefinition:
 
 @cache
 def _definitions(settings: Settings) -> dg.Definitions:
-    return build_definitions(tables_of(settings.tables), settings)
+    return code_location(tables_of(settings.tables), settings)

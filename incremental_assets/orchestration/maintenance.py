@@ -1,6 +1,6 @@
 """The maintenance of the lake as a job, with a schedule that is off until it is switched on."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import dagster as dg
@@ -8,7 +8,6 @@ from pydantic import Field
 
 from incremental_assets.catalog import table_named
 from incremental_assets.days import parse_days
-from incremental_assets.errors import IncrementalAssetsError
 from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.maintenance import (
     STEPS,
@@ -18,9 +17,9 @@ from incremental_assets.maintenance import (
     maintain,
     steps_named,
 )
-from incremental_assets.orchestration.events import asset_key
-from incremental_assets.orchestration.failures import failure, failure_of
-from incremental_assets.orchestration.resources import LakehouseResource, SparkResource
+from incremental_assets.orchestration.failures import failure
+from incremental_assets.orchestration.manual_jobs import JobStep, ManualJob
+from incremental_assets.orchestration.naming import Naming
 from incremental_assets.plurals import counted
 
 CRON = "30 3 * * *"
@@ -41,54 +40,49 @@ class MaintenanceConfig(dg.Config):
     dry_run: bool = Field(False, description="Only list what would be done.")
 
 
-@dg.op(description="Compacts files, removes those that no version needs, cuts logs and ledger.")
-def maintain_lake(
-    context: dg.OpExecutionContext,
-    config: MaintenanceConfig,
-    spark: SparkResource,
-    lakehouse: dg.ResourceParam[LakehouseResource],
-) -> None:
-    opened = lakehouse.open(spark, context.log.info)
-    try:
-        report = _maintained(config, opened)
-    except IncrementalAssetsError as error:
-        raise failure_of(error) from error
-    own = {table.name: asset_key(table) for table in opened.tables}
-    for table in report.tables:
+def _maintain(step: JobStep) -> Iterator[Any]:
+    done = _maintained(step.config, step.lakehouse)
+    own = {table.name for table in step.lakehouse.tables}
+    for table in done.tables:
         if table.name in own:
-            context.log_event(dg.AssetObservation(own[table.name], metadata=_metadata(table)))
-    context.add_output_metadata(
+            yield dg.AssetObservation(step.naming.key(table.name), metadata=_metadata(table))
+    step.context.add_output_metadata(
         {
-            "files_compacted_away": sum(t.files_before - t.files_after for t in report.tables),
-            "files_removed": sum(t.removed for t in report.tables),
-            "bytes_freed": sum(t.freed for t in report.tables),
-            "rows_expired": sum(t.rows_expired for t in report.tables),
-            "seconds": round(report.seconds, 3),
+            "files_compacted_away": sum(t.files_before - t.files_after for t in done.tables),
+            "files_removed": sum(t.removed for t in done.tables),
+            "bytes_freed": sum(t.freed for t in done.tables),
+            "rows_expired": sum(t.rows_expired for t in done.tables),
+            "seconds": round(done.seconds, 3),
         }
     )
-    if report.failed:
-        some = f"{counted(len(report.failed), 'step')} failed; see the run's log"
-        raise failure(" ".join(report.failed), f"Maintenance: {some}")
+    if done.failed:
+        some = f"{counted(len(done.failed), 'step')} failed; see the run's log"
+        raise failure(" ".join(done.failed), f"Maintenance: {some}")
 
 
-@dg.job(
+MAINTENANCE = ManualJob(
+    name="maintenance",
+    op="maintain_lake",
     description="Keep the lake fast and small: compact the files of each day, remove files that no "
     "table has needed for INCREMENTAL_ASSETS_VACUUM_DAYS, write checkpoints, drop what is in "
     "quarantine for longer than INCREMENTAL_ASSETS_QUARANTINE_DAYS, compact the ledger. Loads may "
-    "go on meanwhile, and have precedence."
+    "go on meanwhile, and have precedence.",
+    op_description="Compacts files, removes those that no version needs, cuts logs and ledger.",
+    config=MaintenanceConfig,
+    run=_maintain,
 )
-def maintenance() -> None:
-    maintain_lake()
 
 
-DAILY_MAINTENANCE = dg.ScheduleDefinition(
-    name="daily_maintenance",
-    job=maintenance,
-    cron_schedule=CRON,
-    execution_timezone="UTC",
-    description="The maintenance of the whole lake, each night. Off until it is switched on here, "
-    "for a cron line with `incremental-assets maintain` does as well.",
-)
+def daily_maintenance(job: dg.JobDefinition, naming: Naming) -> dg.ScheduleDefinition:
+    """The schedule of the job."""
+    return dg.ScheduleDefinition(
+        name=naming.own("daily_maintenance"),
+        job=job,
+        cron_schedule=CRON,
+        execution_timezone="UTC",
+        description="The maintenance of the whole lake, each night. Off until it is switched on "
+        "here, for a cron line with `incremental-assets maintain` does as well.",
+    )
 
 
 def _maintained(config: MaintenanceConfig, lakehouse: Lakehouse) -> MaintenanceResult:

@@ -23,6 +23,7 @@ from incremental_assets.orchestration.columns import (
     found_columns,
     origins_of,
 )
+from incremental_assets.orchestration.naming import ALONE, Naming
 from incremental_assets.quality.judge import RuleResult
 from incremental_assets.table import Table
 
@@ -89,7 +90,7 @@ def description(table: Table) -> str:
     return f"{table.description}\n\n{text}".strip()
 
 
-def shown(table: Table, lake: str, history: TableHistory) -> Shown:
+def shown(table: Table, lake: str, history: TableHistory, naming: Naming = ALONE) -> Shown:
     """The table as it is now, by its log and the ledger alone."""
     path = f"{lake}/{table.name}"
     names = {"dagster/table_name": table.name, "dagster/uri": path}
@@ -97,7 +98,7 @@ def shown(table: Table, lake: str, history: TableHistory) -> Shown:
     if found is None:
         return Shown(names)
     contents = contents_of(found)
-    whole = {**names, **_table_metadata(table, lake, found, contents.whole)}
+    whole = {**names, **_table_metadata(table, lake, found, contents.whole, naming)}
     return Shown(whole, contents, _versions(table, history))
 
 
@@ -114,7 +115,7 @@ def _versions(table: Table, history: TableHistory) -> Mapping[date, int]:
 
 
 def _table_metadata(
-    table: Table, lake: str, found: DeltaTable, whole: Contents
+    table: Table, lake: str, found: DeltaTable, whole: Contents, naming: Naming
 ) -> Mapping[str, Any]:
     fields = found.schema().fields
     origins = origins_of(table, [f.name for f in fields], lake)
@@ -123,7 +124,7 @@ def _table_metadata(
         "table_bytes": whole.bytes,
         "table_files": whole.files,
         "dagster/column_schema": found_columns(table, fields, origins),
-        **({"dagster/column_lineage": column_lineage(origins)} if origins else {}),
+        **({"dagster/column_lineage": column_lineage(origins, naming)} if origins else {}),
         "delta_version": found.version(),
     }
 

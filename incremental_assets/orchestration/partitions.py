@@ -29,9 +29,10 @@ RANGE_END = "dagster/asset_partition_range_end"
 # A lake with a day so near is of a business that goes on: its partitions end today.
 _GOES_ON = timedelta(days=31)
 _MOST_SECONDS = 10.0
-# The words of Dagster's command line that execute a run: `dagster asset materialize`, or those by
-# which its launchers start one. Of a code server it is a child by multiprocessing.
-_RUN_BY = frozenset({"materialize", "execute_run", "execute_step"})
+# The words of Dagster's command lines that execute a run (`dagster asset materialize`, `dagster job
+# execute`, `dg launch`), or by which its launchers start one. Of a code server it is a child by
+# multiprocessing.
+_RUN_BY = frozenset({"materialize", "execute", "launch", "execute_run", "execute_step"})
 
 
 def daily(settings: Settings, last: date | None = None) -> dg.DailyPartitionsDefinition:

@@ -16,7 +16,7 @@ import dagster as dg
 
 from incremental_assets.days import DayRange, chunks, contiguous, named, parse_days
 from incremental_assets.errors import DayError
-from incremental_assets.orchestration.events import asset_key
+from incremental_assets.orchestration.naming import ALONE, Naming
 from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
 from incremental_assets.table import Table
 
@@ -44,9 +44,9 @@ class RunRequests:
 
 @dataclass(frozen=True, slots=True)
 class _Want:
-    """Days of a table at a position: what one run is to load."""
+    """Days of an asset at a position: what one run is to load."""
 
-    table: str
+    asset: str
     days: DayRange
     position: str
 
@@ -54,11 +54,14 @@ class _Want:
     def asked(self) -> str:
         """What all attempts have in common."""
         digest = hashlib.blake2b(self.position.encode(), digest_size=8).hexdigest()
-        return f"{self.table} {self.days}:{digest}"
+        return f"{self.asset} {self.days}:{digest}"
 
 
 def runs_for(
-    tables: Sequence[Table], positions: Mapping[date, str], instance: dg.DagsterInstance
+    tables: Sequence[Table],
+    positions: Mapping[date, str],
+    instance: dg.DagsterInstance,
+    naming: Naming = ALONE,
 ) -> RunRequests:
     """The runs that load the tables for these days; the days are those of the first table.
 
@@ -67,14 +70,14 @@ def runs_for(
     run. Days are requested in contiguous ranges of at most `DAYS_PER_RUN`; the last attempt takes
     each day by itself, so that one bad day does not block its neighbours.
     """
-    name = tables[0].name
+    name, asset = tables[0].name, naming.key(tables[0]).to_user_string()
     left: list[str] = []
-    taken = _under_way(instance, tables[0])
+    taken = _under_way(instance, tables[0], naming)
     busy = {day for day in positions if any(day in span for span in taken)}
     if busy:
         left.append(f"{name}: a run over {named(busy)} is in progress")
     single = {
-        day: _Want(name, DayRange(day, day), position)
+        day: _Want(asset, DayRange(day, day), position)
         for day, position in positions.items()
         if day not in busy
     }
@@ -85,15 +88,16 @@ def runs_for(
             f"{name} {named(exhausted)} was tried {MOST_ATTEMPTS} times and is not done; check "
             "its last run. When its input changes it is requested again"
         )
-    wanted = _ranges(name, {day: positions[day] for day in single.keys() - set(exhausted)})
+    wanted = _ranges(asset, {day: positions[day] for day in single.keys() - set(exhausted)})
     tried |= _attempts(instance, [want.asked for want in wanted if len(want.days) > 1])
     apart = [want for want in wanted if len(want.days) > 1 and tried[want.asked] >= 2]
     wanted = [want for want in wanted if want not in apart]
     wanted += [single[day] for want in apart for day in want.days]
-    return RunRequests([_request(tables, want, tried[want.asked] + 1) for want in wanted], left)
+    keys = [naming.key(table) for table in tables]
+    return RunRequests([_request(keys, want, tried[want.asked] + 1) for want in wanted], left)
 
 
-def _ranges(table: str, positions: Mapping[date, str]) -> list[_Want]:
+def _ranges(asset: str, positions: Mapping[date, str]) -> list[_Want]:
     spans = [
         DayRange(some[0], some[-1])
         for span in contiguous(positions)
@@ -101,7 +105,7 @@ def _ranges(table: str, positions: Mapping[date, str]) -> list[_Want]:
     ]
     return [
         _Want(
-            table,
+            asset,
             span,
             positions[span.first] if len(span) == 1 else str([positions[day] for day in span]),
         )
@@ -109,10 +113,10 @@ def _ranges(table: str, positions: Mapping[date, str]) -> list[_Want]:
     ]
 
 
-def _request(tables: Sequence[Table], want: _Want, attempt: int) -> dg.RunRequest:
+def _request(keys: Sequence[dg.AssetKey], want: _Want, attempt: int) -> dg.RunRequest:
     return dg.RunRequest(
         run_key=f"{want.asked}:{attempt}",
-        asset_selection=[asset_key(table) for table in tables],
+        asset_selection=keys,
         tags={
             ASKED_FOR: want.asked,
             RANGE_START: str(want.days.first),
@@ -135,13 +139,12 @@ def _parts(asked: Sequence[str]) -> Iterable[Sequence[str]]:
         yield asked[start : start + _KEYS_PER_QUERY]
 
 
-def _under_way(instance: dg.DagsterInstance, table: Table) -> list[DayRange]:
+def _under_way(instance: dg.DagsterInstance, table: Table, naming: Naming) -> list[DayRange]:
     """The days of the runs that load this table and have not ended."""
     found = []
     for run in instance.get_runs(dg.RunsFilter(statuses=_UNDER_WAY)):
-        chosen = run.asset_selection
         span = _days(run)
-        if span is not None and (chosen is None or asset_key(table) in chosen):
+        if span is not None and naming.loads(run, table):
             found.append(span)
     return found
 

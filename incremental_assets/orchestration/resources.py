@@ -17,6 +17,7 @@ from pydantic import Field
 from pyspark.sql import SparkSession
 
 from incremental_assets.lakehouse import Lakehouse
+from incremental_assets.orchestration.naming import Naming
 from incremental_assets.settings import Settings
 from incremental_assets.spark.session import start_session
 from incremental_assets.table import Table
@@ -36,7 +37,7 @@ class SparkResource(LazyPySparkResource):
         return self.session(Settings.from_environment())
 
     def session(self, settings: Settings) -> SparkSession:
-        """The one session of this process."""
+        """The session of this process; lakes with the same settings of Spark share it."""
         extra = tuple(sorted((name, str(value)) for name, value in self.spark_config.items()))
         session = _session(settings, extra)
         if settings.spark_remote:
@@ -52,9 +53,9 @@ class SparkResource(LazyPySparkResource):
             _session.cache_clear()
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=8)
 def _session(settings: Settings, extra: tuple[tuple[str, str], ...]) -> SparkSession:
-    """One session a process: Dagster copies a resource for each run."""
+    """One session a process for each lake: Dagster copies a resource for each run."""
     with _own_interrupts():
         return start_session(settings, dict(extra))
 
@@ -74,10 +75,7 @@ def _own_interrupts() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class LakehouseResource:
-    """The tables and the settings that the assets and jobs of one `Definitions` share.
-
-    Its name there is `lakehouse`.
-    """
+    """The tables and the settings that the assets and jobs of one set of tables share."""
 
     tables: tuple[Table, ...]
     settings: Settings
@@ -91,3 +89,10 @@ class LakehouseResource:
             lambda: datetime.now(UTC),
             log,
         )
+
+
+def opened(context: dg.OpExecutionContext | dg.AssetExecutionContext, naming: Naming) -> Lakehouse:
+    """The lakehouse of a step, by the resources of the set of tables that it belongs to."""
+    spark, lakehouse = (getattr(context.resources, key) for key in (naming.spark, naming.lakehouse))
+    found: Lakehouse = lakehouse.open(spark, context.log.info)
+    return found

@@ -10,7 +10,8 @@ import dagster as dg
 from incremental_assets.days import DayRange, utc_today
 from incremental_assets.errors import IncrementalAssetsError
 from incremental_assets.orchestration.cached_ledger import cached_ledger
-from incremental_assets.orchestration.events import asset_key
+from incremental_assets.orchestration.load_days import AssetJob
+from incremental_assets.orchestration.naming import ALONE, Naming
 from incremental_assets.orchestration.patience import SensorCursor, utc_now
 from incremental_assets.orchestration.requests import MOST_ATTEMPTS, runs_for
 from incremental_assets.plan.due import stale_tables, with_downstream
@@ -19,20 +20,23 @@ from incremental_assets.table import Table
 
 
 def stale_days_sensors(
-    tables: Sequence[Table], settings: Settings, now: Callable[[], datetime] = utc_now
+    tables: Sequence[Table],
+    settings: Settings,
+    load_days: AssetJob,
+    now: Callable[[], datetime] = utc_now,
+    naming: Naming = ALONE,
 ) -> list[dg.SensorDefinition]:
-    """A sensor over all tables; none where no table is built on another.
+    """A sensor over all tables, which requests runs of `load_days`; none where nothing is built.
 
     A tick reads the ledger and starts no JVM.
     """
-    built = [asset_key(table) for table in tables if table.upstreams]
-    if not built:
+    if not any(table.upstreams for table in tables):
         return []
     ledger = cached_ledger(settings.lake)
 
     @dg.sensor(
-        name="stale_days",
-        target=dg.AssetSelection.assets(*built),
+        name=naming.own("stale_days"),
+        target=load_days,
         minimum_interval_seconds=settings.sensor_seconds,
         description="Requests the days whose upstream has rows that they have not read: after a "
         "range with a held day, what is built on the good days; after late rows, their own days. "
@@ -53,7 +57,7 @@ def stale_days_sensors(
         for table, stale in stale_tables(tables, view, span.first, span.last, span):
             last = view.table(table.name).last_final_batch
             positions = {day: f"{last.get(day, 0)} {why}" for day, why in stale.items()}
-            requests = runs_for(with_downstream(table, tables), positions, context.instance)
+            requests = runs_for(with_downstream(table, tables), positions, context.instance, naming)
             left += requests.left
             if requests.runs:  # what is stale further down is due after that
                 return dg.SensorResult(requests.runs)

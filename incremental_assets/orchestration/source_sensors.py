@@ -10,7 +10,8 @@ import dagster as dg
 from incremental_assets.days import named
 from incremental_assets.errors import IncrementalAssetsError
 from incremental_assets.orchestration.cached_ledger import cached_ledger
-from incremental_assets.orchestration.events import asset_key
+from incremental_assets.orchestration.load_days import AssetJob
+from incremental_assets.orchestration.naming import ALONE, Naming
 from incremental_assets.orchestration.patience import SensorCursor, utc_now
 from incremental_assets.orchestration.requests import RunRequests, runs_for
 from incremental_assets.plan import PendingDays, pending_days
@@ -21,25 +22,36 @@ from incremental_assets.table import Table
 
 
 def source_sensors(
-    tables: Sequence[Table], settings: Settings, now: Callable[[], datetime] = utc_now
+    tables: Sequence[Table],
+    settings: Settings,
+    load_days: AssetJob,
+    now: Callable[[], datetime] = utc_now,
+    naming: Naming = ALONE,
 ) -> list[dg.SensorDefinition]:
     """A sensor for each bronze table of the tables, whatever kind of source it reads.
 
-    A tick lists the source, reads the ledger and starts no JVM.
+    It requests runs of the job `load_days`, which has all the tables. A tick lists the source,
+    reads the ledger and starts no JVM.
     """
-    return [_sensor(table, tables, settings, now) for table in tables if table.layer == "bronze"]
+    bronze = [table for table in tables if table.layer == "bronze"]
+    return [_sensor(table, tables, settings, load_days, now, naming) for table in bronze]
 
 
 def _sensor(
-    table: Table, tables: Sequence[Table], settings: Settings, now: Callable[[], datetime]
+    table: Table,
+    tables: Sequence[Table],
+    settings: Settings,
+    load_days: AssetJob,
+    now: Callable[[], datetime],
+    naming: Naming,
 ) -> dg.SensorDefinition:
     below = with_downstream(table, tables)
     _, _, source = table.name.partition("/")
     ledger, inspector = cached_ledger(settings.lake), CachedInspector()
 
     @dg.sensor(
-        name=f"new_in_{source}",
-        target=dg.AssetSelection.assets(*(asset_key(each) for each in below)),
+        name=naming.own(f"new_in_{source}"),
+        target=load_days,
         minimum_interval_seconds=settings.sensor_seconds,
         description=f"Requests the landing days of {table.name} on which its source has something "
         "new, with all that is built on it. What was requested is not requested again unless it "
@@ -57,7 +69,9 @@ def _sensor(
             return dg.SkipReason(f"Since {cursor.unreachable_since}: {error}")
         last = view.table(table.name).last_final_batch
         positions = {day: f"{last.get(day, 0)} {pending.position(day)}" for day in pending.days}
-        requests = runs_for(below, positions, context.instance) if positions else RunRequests()
+        requests = (
+            runs_for(below, positions, context.instance, naming) if positions else RunRequests()
+        )
         outside = _outside(pending, settings)
         notes = [outside] if outside and outside != cursor.outside else []
         for line in notes:

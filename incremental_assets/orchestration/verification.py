@@ -1,6 +1,6 @@
 """Verifying tables as a job: the result shows on the assets, and a difference fails the run."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import dagster as dg
@@ -8,10 +8,8 @@ from pydantic import Field
 
 from incremental_assets.catalog import table_named
 from incremental_assets.days import named, parse_days
-from incremental_assets.errors import IncrementalAssetsError
-from incremental_assets.orchestration.events import asset_key
-from incremental_assets.orchestration.failures import failure, failure_of
-from incremental_assets.orchestration.resources import LakehouseResource, SparkResource
+from incremental_assets.orchestration.failures import failure
+from incremental_assets.orchestration.manual_jobs import JobStep, ManualJob
 from incremental_assets.plurals import counted
 from incremental_assets.verifying import Verified, verify
 
@@ -27,37 +25,29 @@ class VerifyConfig(dg.Config):
     )
 
 
-@dg.op(description="Rebuilds each table from bronze in a scratch lake, and compares the rows.")
-def verify_tables(
-    context: dg.OpExecutionContext,
-    config: VerifyConfig,
-    spark: SparkResource,
-    lakehouse: dg.ResourceParam[LakehouseResource],
-) -> None:
+def _verify(step: JobStep) -> Iterator[Any]:
     different: list[Verified] = []
-    try:
-        opened = lakehouse.open(spark, context.log.info)
-        days = parse_days(config.days) if config.days else None
-        chosen = [table_named(opened.tables, name) for name in config.tables] or opened.tables
-        for table in chosen:
-            found = verify(opened, table, days)
-            context.log_event(dg.AssetObservation(asset_key(table), metadata=_metadata(found)))
-            context.log.info(_in_words(found))
-            if not found.equal:
-                different.append(found)
-    except IncrementalAssetsError as error:
-        raise failure_of(error) from error
+    config, lakehouse = step.config, step.lakehouse
+    days = parse_days(config.days) if config.days else None
+    for table in [table_named(lakehouse.tables, n) for n in config.tables] or lakehouse.tables:
+        found = verify(lakehouse, table, days)
+        yield dg.AssetObservation(step.naming.key(table), metadata=_metadata(found))
+        step.context.log.info(_in_words(found))
+        if not found.equal:
+            different.append(found)
     if different:
         raise failure(" ".join(map(_in_words, different)), " ".join(map(_in_brief, different)))
 
 
-@dg.job(
+VERIFY = ManualJob(
     name="verify",
+    op="verify_tables",
     description="Prove that tables are what a full rebuild makes of them, row by row. Nothing in "
     "the lake is changed; the run fails where a row is missing, extra or different.",
+    op_description="Rebuilds each table from bronze in a scratch lake, and compares the rows.",
+    config=VerifyConfig,
+    run=_verify,
 )
-def verify_job() -> None:
-    verify_tables()
 
 
 def _in_brief(found: Verified) -> str:

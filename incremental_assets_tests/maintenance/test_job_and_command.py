@@ -20,7 +20,8 @@ from incremental_assets import defs
 from incremental_assets.catalog import tables
 from incremental_assets.cli import main
 from incremental_assets.ledger.ledger import Ledger, ledger_path
-from incremental_assets.orchestration.maintenance import maintenance
+from incremental_assets.orchestration.maintenance import MAINTENANCE
+from incremental_assets.orchestration.naming import ALONE
 from incremental_assets.orchestration.resources import LakehouseResource
 from incremental_assets.settings import PREFIX, Settings
 from incremental_assets_tests.plan.ledgers import SALES, did, jan
@@ -50,12 +51,12 @@ def instance() -> Iterator[dg.DagsterInstance]:
 
 
 def launch(instance: dg.DagsterInstance, config: Mapping[str, Any]) -> dg.ExecuteInProcessResult:
-    return maintenance.execute_in_process(
+    return MAINTENANCE.definition(ALONE, dg.in_process_executor).execute_in_process(
         instance=instance,
         run_config={"ops": {"maintain_lake": {"config": dict(config)}}},
         resources={
-            "spark": (defs.resources or {})["spark"],
-            "lakehouse": LakehouseResource(tables(), Settings.from_environment()),
+            ALONE.spark: (defs.resources or {})[ALONE.spark],
+            ALONE.lakehouse: LakehouseResource(tables(), Settings.from_environment()),
         },
         raise_on_error=False,
     )

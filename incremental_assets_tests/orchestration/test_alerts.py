@@ -20,6 +20,7 @@ from incremental_assets_tests.alerts.receiver import TOKEN, Receiver
 from incremental_assets_tests.plan.ledgers import EVENTS, SALES, did
 
 BROKEN = "broken"
+JOBS = ("job", "ours", *(f"job_{number}" for number in range(MOST_RUNS + 2)))
 UNFORESEEN = ValueError("Ada Lovelace, 12 Main Street")
 
 
@@ -45,7 +46,7 @@ def told(settings: Settings, hook: Receiver) -> Settings:
 
 
 def sensors(settings: Settings, instance: dg.DagsterInstance) -> tuple[Daemon, Daemon]:
-    runs, data = alert_sensors((EVENTS, SALES), settings)
+    runs, data = alert_sensors((EVENTS, SALES), settings, JOBS)
     return Daemon(runs, instance), Daemon(data, instance)
 
 
@@ -252,13 +253,14 @@ def days(first: str, last: str) -> Mapping[str, str]:
     }
 
 
-def test_a_run_of_another_projects_tables_is_passed_over(
+def test_a_run_of_other_assets_or_another_job_is_passed_over(
     told: Settings, instance: dg.DagsterInstance, hook: Receiver
 ) -> None:
     daemon, _ = sensors(told, instance)
     daemon.tick()
     theirs = frozenset({dg.AssetKey(["theirs"])})
     instance.report_run_failed(instance.add_run(dg.DagsterRun("x", asset_selection=theirs)))
+    failed_run(instance, "theirs")
     failed_run(instance, "ours")
 
     daemon.tick()

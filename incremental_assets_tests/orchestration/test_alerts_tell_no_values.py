@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from incremental_assets.days import parse_day
 from incremental_assets.orchestration.alerts import alert_sensors
 from incremental_assets.orchestration.assets import incremental_assets
+from incremental_assets.orchestration.naming import ALONE
 from incremental_assets.orchestration.resources import LakehouseResource, SparkResource
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import (
@@ -120,10 +121,14 @@ def told(
 def fail_a_run(settings: Settings, instance: dg.DagsterInstance, table: Table) -> str:
     """Load the day of a table through Dagster, which fails; the failure's own words."""
     (asset,) = incremental_assets([table], settings)
-    result = dg.materialize(
-        [asset],
+    resources = {
+        ALONE.spark: TestsSpark(),
+        ALONE.lakehouse: LakehouseResource((table,), settings),
+    }
+    made = dg.Definitions([asset], resources=resources)
+    result = made.resolve_implicit_global_asset_job_def().execute_in_process(
         instance=instance,
-        resources={"spark": TestsSpark(), "lakehouse": LakehouseResource((table,), settings)},
+        asset_selection=[asset.key],
         partition_key=DAY,
         raise_on_error=False,
     )
@@ -146,7 +151,7 @@ def test_alerts_hold_no_value_whatever_rule_has_failed(
     judged = silver(*quarantine(satisfies("seated", "seat IS NULL")), *ROW_RULES, *DAY_RULES)
     gold = per_train(*GOLD_RULES)
     held_bronze = landed("bookings", *BRONZE_RULES)
-    runs, data = alert_sensors([held_bronze, judged, gold], told)
+    runs, data = alert_sensors([held_bronze, judged, gold], told, [])
     cursor = runs.evaluate_tick(dg.build_sensor_context(instance)).cursor
 
     messages = [fail_a_run(told, instance, held_bronze)]

@@ -8,6 +8,7 @@ import pytest
 
 from incremental_assets.lakehouse import DayResult, TableLoadResult
 from incremental_assets.orchestration.events import evaluations
+from incremental_assets.orchestration.naming import ALONE
 from incremental_assets.quality.judge import RuleResult
 from incremental_assets_tests.alerts.test_conditions import JUDGED
 
@@ -35,7 +36,9 @@ SHOWN = r"\!\[x\](http\://evil/x.png) \<img src=y\> \[z\](http\://evil) \`a\` a_
     ],
 )
 def test_no_word_of_a_feed_becomes_a_link_or_a_picture(result: DayResult) -> None:
-    (told,) = evaluations(JUDGED, TableLoadResult(JUDGED.name, {DAY: result}, 1.0))
+    (told,) = evaluations(
+        ALONE.key(JUDGED), JUDGED, TableLoadResult(JUDGED.name, {DAY: result}, 1.0)
+    )
 
     assert told.description == f"{DAY}: {SHOWN}"
     assert told.metadata["found"].value == HOSTILE

@@ -12,8 +12,10 @@ import dagster as dg
 
 from incremental_assets.catalog import table_named, tables
 from incremental_assets.lakehouse import DayResult, Lakehouse, TableLoadResult
+from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.orchestration.assets import incremental_assets
-from incremental_assets.orchestration.events import evaluations
+from incremental_assets.orchestration.events import evaluations, still_held
+from incremental_assets.orchestration.naming import ALONE
 from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
 from incremental_assets.orchestration.resources import SparkResource
 from incremental_assets.quality.judge import RuleResult
@@ -36,7 +38,7 @@ def told(*results: RuleResult) -> Sequence[dg.AssetCheckEvaluation]:
     """What is written of a rule that found this on the first days."""
     days = zip(DAYS, results, strict=False)
     loaded = {day: DayResult(day, "committed", checks={RULE: found}) for day, found in days}
-    return list(evaluations(SALES, TableLoadResult(SALES.name, loaded, 1.0)))
+    return list(evaluations(ALONE.key(SALES), SALES, TableLoadResult(SALES.name, loaded, 1.0)))
 
 
 def test_days_on_which_a_rule_found_the_same_are_one_evaluation_on_the_last_of_them() -> None:
@@ -83,6 +85,27 @@ def test_a_day_of_another_value_and_every_day_that_failed_speak_for_themselves()
     assert found[3].metadata["same_on"].value == "2017-01-01"
 
 
+def test_a_rule_that_holds_days_is_told_once_more_of_no_partition_and_blocks_nothing() -> None:
+    held = [did(SALES, batch, day, state="held") for batch, day in ((1, 2), (2, 3), (2, 4))]
+    repaired = did(SALES, 3, 4)
+
+    (told,) = still_held(ALONE.key(SALES), SALES, TableHistory(SALES.name, (*held, repaired)))
+
+    assert (told.check_name, told.passed, told.blocking) == ("quarantined_share", False, False)
+    assert (told.severity, told.partition) == (dg.AssetCheckSeverity.WARN, None)
+    assert told.description == (
+        "2017-01-02...2017-01-03: held, since batch 2: quarantined_share: 3 of 5"
+    )
+
+
+def test_nothing_is_told_of_a_held_day_that_was_accepted_or_of_a_rule_that_is_gone() -> None:
+    held = replace(did(SALES, 1, 2, state="held"), held_by="rule_of_old: 3 of 5")
+    accepted = [did(SALES, 2, 3, state=state) for state in ("held", "accepted")]
+    history = TableHistory(SALES.name, (held, accepted[0], replace(accepted[1], batch=3)))
+
+    assert not list(still_held(ALONE.key(SALES), SALES, history))
+
+
 class _Loaded(Lakehouse):
     """A lakehouse whose days are all loaded, and good."""
 
@@ -113,7 +136,7 @@ def _no_spark() -> Any:
 
 def events_of(settings: Settings) -> Mapping[str, int]:
     """How many events of each kind a run over thirty good days of sales leaves behind."""
-    resources = {"spark": SparkResource(), "lakehouse": _Resource(settings)}
+    resources = {ALONE.spark: SparkResource(), ALONE.lakehouse: _Resource(settings)}
     made = dg.Definitions(
         incremental_assets(tables(), settings),
         resources=resources,

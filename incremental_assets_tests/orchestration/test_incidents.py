@@ -11,17 +11,18 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from incremental_assets.catalog import tables_of
-from incremental_assets.orchestration.due import load_due
+from incremental_assets.orchestration.due import LOAD_DUE
 from incremental_assets.orchestration.incidents import INCIDENT_JOBS
+from incremental_assets.orchestration.naming import ALONE
 from incremental_assets.orchestration.resources import LakehouseResource, SparkResource
-from incremental_assets.orchestration.verification import verify_job
+from incremental_assets.orchestration.verification import VERIFY
 from incremental_assets.settings import PREFIX, Settings
 from incremental_assets_tests.end_to_end.test_own_tables import PACKAGE, deliver
 from incremental_assets_tests.feeds.test_snapshots import copy
 from incremental_assets_tests.feeds.world import Lake
 
 DAILY = "gold/daily_orders"
-JOBS = (*INCIDENT_JOBS, load_due, verify_job)
+JOBS = (*INCIDENT_JOBS, LOAD_DUE, VERIFY)
 _SESSIONS: list[SparkSession] = []
 
 
@@ -56,14 +57,15 @@ def instance() -> Iterator[dg.DagsterInstance]:
 def launch(
     instance: dg.DagsterInstance, name: str, config: Mapping[str, Any]
 ) -> dg.ExecuteInProcessResult:
-    job = next(job for job in JOBS if job.name == name)
+    described = next(job for job in JOBS if job.name == name)
+    job = described.definition(ALONE, dg.in_process_executor)
     (op,) = job.nodes
     return job.execute_in_process(
         instance=instance,
         run_config={"ops": {op.name: {"config": dict(config)}}},
         resources={
-            "spark": TestsSpark(),
-            "lakehouse": LakehouseResource(tables_of(PACKAGE), Settings.from_environment()),
+            ALONE.spark: TestsSpark(),
+            ALONE.lakehouse: LakehouseResource(tables_of(PACKAGE), Settings.from_environment()),
         },
         raise_on_error=False,
     )
@@ -216,7 +218,8 @@ def test_bad_config_fails_the_run_in_words_and_changes_nothing(
 
 
 def test_each_job_and_each_word_of_its_config_says_what_it_is_for() -> None:
-    for job in JOBS:
+    for described in JOBS:
+        job = described.definition(ALONE, dg.in_process_executor)
         assert job.description
         (op,) = job.nodes
         fields = op.definition.config_schema.config_type.fields  # type: ignore[union-attr]

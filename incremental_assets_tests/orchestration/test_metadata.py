@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from incremental_assets.catalog import tables
 from incremental_assets.orchestration.assets import incremental_assets
+from incremental_assets.orchestration.naming import ALONE
 from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
 from incremental_assets.orchestration.resources import LakehouseResource, SparkResource
 from incremental_assets.settings import PROJECT_ROOT, Settings
@@ -45,8 +46,8 @@ class Runs:
         made = dg.Definitions(
             assets=incremental_assets(tables(), self.world.settings),
             resources={
-                "spark": TheSpark(),
-                "lakehouse": LakehouseResource(tables(), self.world.settings),
+                ALONE.spark: TheSpark(),
+                ALONE.lakehouse: LakehouseResource(tables(), self.world.settings),
             },
             executor=dg.in_process_executor,
         )

@@ -143,7 +143,16 @@ def test_a_source_that_raises_or_does_not_answer_holds_up_no_definitions(
     answers.set()
 
 
-@pytest.mark.parametrize("words", [("asset", "materialize"), ("api", "execute_run"), ("dev",)])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("asset", "materialize"),
+        ("job", "execute"),
+        ("launch", "--assets", "*"),
+        ("api", "execute_run"),
+        ("dev",),
+    ],
+)
 def test_a_run_may_load_days_that_nobody_knew_when_it_was_asked_for(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
@@ -11,18 +13,28 @@ import pytest
 from incremental_assets.errors import LedgerError
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path
+from incremental_assets.orchestration.executor import executor_for
+from incremental_assets.orchestration.load_days import load_days_job
 from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
 from incremental_assets.orchestration.requests import ASKED_FOR
 from incremental_assets.orchestration.sensors import stale_days_sensors
 from incremental_assets.settings import Settings
+from incremental_assets.table import Table
 from incremental_assets_tests.plan.ledgers import EVENTS, MART, SALES, USERS, did, jan
 
 TABLES = (EVENTS, USERS, SALES, MART)
 
 
+def made(
+    settings: Settings, tables: Sequence[Table] = TABLES, **clock: Any
+) -> list[dg.SensorDefinition]:
+    job = load_days_job(tables, executor_for(settings))
+    return stale_days_sensors(tables, settings, job, **clock)
+
+
 def asked(settings: Settings, instance: dg.DagsterInstance) -> dg.SensorResult | dg.SkipReason:
     context = dg.build_sensor_context(instance=instance)
-    (sensor,) = stale_days_sensors(TABLES, settings)
+    (sensor,) = made(settings)
     found = sensor(context)
     assert isinstance(found, dg.SensorResult | dg.SkipReason)
     return found
@@ -43,7 +55,7 @@ def skipped(settings: Settings, instance: dg.DagsterInstance) -> str:
 def ran(
     instance: dg.DagsterInstance, request: dg.RunRequest, status: dg.DagsterRunStatus
 ) -> dg.DagsterRun:
-    return instance.add_run(dg.DagsterRun("assets", tags=dict(request.tags), status=status))
+    return instance.add_run(dg.DagsterRun("load_days", tags=dict(request.tags), status=status))
 
 
 def write(settings: Settings, entry: Entry) -> None:
@@ -128,9 +140,7 @@ def test_a_ledger_that_cannot_be_read_is_reported_and_after_half_an_hour_the_tic
     Path(settings.lake).write_text("a file where the lake should be")
     noon = datetime(2017, 1, 31, 12, tzinfo=UTC)
     minutes = iter((0, 29, 30))
-    (sensor,) = stale_days_sensors(
-        TABLES, settings, lambda: noon + timedelta(minutes=next(minutes))
-    )
+    (sensor,) = made(settings, now=lambda: noon + timedelta(minutes=next(minutes)))
     context = dg.build_sensor_context(instance=instance)
 
     for _ in range(2):
@@ -155,4 +165,4 @@ def test_days_that_are_held_are_left_alone(
 
 
 def test_where_nothing_is_built_on_anything_there_is_no_sensor(settings: Settings) -> None:
-    assert stale_days_sensors([EVENTS], settings) == []
+    assert made(settings, [EVENTS]) == []

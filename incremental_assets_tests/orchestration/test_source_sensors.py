@@ -16,6 +16,8 @@ from incremental_assets.changes import Sequence, Timestamp
 from incremental_assets.days import DayRange
 from incremental_assets.errors import SourceError
 from incremental_assets.ledger.ledger import Ledger, ledger_path
+from incremental_assets.orchestration.executor import executor_for
+from incremental_assets.orchestration.load_days import load_days_job
 from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
 from incremental_assets.orchestration.requests import ASKED_FOR
 from incremental_assets.orchestration.source_sensors import source_sensors
@@ -127,7 +129,7 @@ def test_runs_and_backfills_from_the_ui_count_as_under_way(
     events: Ticks, tags: dict[str, str], covers: bool
 ) -> None:
     land(events.settings, jan(2))
-    starting = dg.DagsterRun("assets", tags=tags, status=dg.DagsterRunStatus.STARTING)
+    starting = dg.DagsterRun("load_days", tags=tags, status=dg.DagsterRunStatus.STARTING)
     events.instance.add_run(starting)
 
     if covers:
@@ -136,13 +138,20 @@ def test_runs_and_backfills_from_the_ui_count_as_under_way(
         assert spans(events.requests()) == ["2017-01-02"]
 
 
-def test_a_run_of_other_tables_keeps_nothing_back(events: Ticks) -> None:
+@pytest.mark.parametrize(
+    ("job", "assets"),
+    [("load_days", frozenset([dg.AssetKey(["silver", "sales"])])), ("their_daily_job", None)],
+    ids=["of other tables", "of another job"],
+)
+def test_a_run_that_does_not_load_the_table_keeps_nothing_back(
+    events: Ticks, job: str, assets: frozenset[dg.AssetKey] | None
+) -> None:
     land(events.settings, jan(2))
     other = dg.DagsterRun(
-        "assets",
+        job,
         tags={"dagster/partition": "2017-01-02"},
         status=dg.DagsterRunStatus.STARTED,
-        asset_selection=frozenset([dg.AssetKey(["silver", "sales"])]),
+        asset_selection=assets,
     )
     events.instance.add_run(other)
 
@@ -364,6 +373,9 @@ def test_a_tick_reads_no_new_file_and_a_loaded_one_once(
 def test_a_source_without_anything_built_on_it_has_a_sensor_too(
     settings: Settings, instance: dg.DagsterInstance
 ) -> None:
-    names = [sensor.name for sensor in source_sensors([EVENTS, ORDERS, SALES], settings)]
+    some = [EVENTS, ORDERS, SALES]
+    job = load_days_job(some, executor_for(settings))
+
+    names = [sensor.name for sensor in source_sensors(some, settings, job)]
 
     assert names == ["new_in_events", "new_in_orders"]

@@ -12,6 +12,8 @@ import dagster as dg
 from incremental_assets.days import DayRange
 from incremental_assets.ledger.entry import Entry, State, Window
 from incremental_assets.ledger.ledger import Ledger, ledger_path
+from incremental_assets.orchestration.executor import executor_for
+from incremental_assets.orchestration.load_days import load_days_job
 from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
 from incremental_assets.orchestration.source_sensors import source_sensors
 from incremental_assets.plan import file_entries, plan_table
@@ -31,7 +33,8 @@ class Ticks:
         self.now = LATE
         self.cursor: str | None = None
         self.table = tables[0]
-        (self._sensor,) = source_sensors(tables, settings, lambda: self.now)
+        job = load_days_job(tables, executor_for(settings))
+        (self._sensor,) = source_sensors(tables, settings, job, lambda: self.now)
 
     def tick(self) -> dg.SensorResult | dg.SkipReason:
         context = dg.build_sensor_context(instance=self.instance, cursor=self.cursor)

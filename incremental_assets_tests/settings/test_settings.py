@@ -290,8 +290,10 @@ def test_settings_cannot_be_changed_but_copied_with_other_values_that_are_checke
         settings.lake = "/other"  # type: ignore[misc]
     assert settings.replace(lake="/other/") == settings.replace(lake="/other")
     assert settings.replace(lake="/other").spark_remote == "sc://host"
-    with pytest.raises(ValidationError, match="vacuum_days"):
+    with pytest.raises(SettingsError, match="VACUUM_DAYS is 0; expected a whole number of days"):
         settings.replace(vacuum_days=0)
+    with pytest.raises(SettingsError, match="no setting 'lakes'; the settings are lake, landing"):
+        settings.replace(lakes="/other")
 
 
 def test_equal_settings_are_one_key_also_after_they_were_pickled() -> None:
