@@ -85,14 +85,15 @@ class Settings(BaseSettings):
 
     `lake` and `landing` are absolute local paths or URIs of an object store; neither ends in a
     slash. `start_date` is the first daily partition (UTC). `end_date` is the last that Dagster
-    shows; None: the last day that is known, or today. A fact may land until `lateness_days`
-    after its business day. `spark_remote` and `spark_master` point Spark elsewhere; both
-    None means an embedded Spark, run by the Java of `java_home` or else of the PATH. `cache`
-    holds the jars and the class-data archive. `tables` is the package whose folders `bronze`,
-    `silver` and `gold` define the tables. Rows stay in quarantine for `quarantine_days`; 0: for
-    ever. Files that no table refers to any more stay on disk for `vacuum_days`: whoever began to
-    read or to write less than a day ago may still need them. A sensor ticks every `sensor_seconds`.
-    Over a Connect server `tables_at_once` tables load at once; 0: as many as there are cores.
+    shows; None: the last day that is known, or today. A fact may land until `lateness_days` after
+    its business day. `spark_remote` and `spark_master` point Spark elsewhere; both None means an
+    embedded Spark, run by the Java of `java_home` or else of the PATH. `cache` holds the jars and
+    the class-data archive. `tables` is the package whose folders `bronze`, `silver` and `gold`
+    define the tables; in Dagster their keys begin with `key_prefix`. Rows stay in quarantine for
+    `quarantine_days`; 0: for ever. Files that no table refers to any more stay on disk for
+    `vacuum_days`: whoever began to read or to write less than a day ago may still need them. A
+    sensor ticks every `sensor_seconds`. Over a Connect server `tables_at_once` tables load at once;
+    0: as many as there are cores.
 
     Bronze and gold are fresh if they were published within `fresh_hours`; 0: no check. `webhook` is
     where alerts are posted, "" for nowhere. An alert is due for a day that is stale for
@@ -132,6 +133,11 @@ class Settings(BaseSettings):
         OWN_TABLES,
         pattern=r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$",
         description="the name of a Python package that can be imported, such as shop.tables",
+    )
+    key_prefix: str = Field(
+        "",
+        pattern=r"^([A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*)?$",
+        description="names of letters, digits and '_', such as retail or retail/north",
     )
     quarantine_days: Whole = _whole(0, "days", 0, 3650)
     fresh_hours: Whole = _whole(36, "hours", 0, 87_600)

@@ -42,7 +42,7 @@ class IncrementalTables(dg.Component, dg.Model, dg.Resolvable):
     )
     start_date: Day = Field(None, description="The first daily partition (UTC).")
     end_date: Day = Field(None, description="The last day that is shown.")
-    key_prefix: list[str] = Field([], description="What the asset keys begin with.")
+    key_prefix: list[str] | None = Field(None, description="What the asset keys begin with.")
     name_prefix: str | None = Field(
         None,
         description="What the names of jobs, sensors, pools and resources begin with. By default "

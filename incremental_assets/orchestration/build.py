@@ -29,7 +29,7 @@ def build_definitions(
     tables: Sequence[Table],
     settings: Settings | None = None,
     *,
-    key_prefix: str | Sequence[str] = (),
+    key_prefix: str | Sequence[str] | None = None,
     group_name: str = "{layer}",
     name_prefix: str | None = None,
     deps: Deps | None = None,
@@ -45,12 +45,12 @@ def build_definitions(
     built on, by table: {"bronze/orders": [export_of_orders]}.
 
     `tables` come upstreams first, as `tables_of(package)` gives them. Without `settings`, those of
-    the environment; a SettingsError names those that cannot be used. A DefinitionError names a
-    prefix or a group that is no name, or a table that is not there.
+    the environment; without `key_prefix`, that of the settings. A SettingsError names a setting
+    that cannot be used, a DefinitionError a prefix or a group that is no name, or a table that is
+    not there.
     """
     settings = settings or Settings.from_environment()
-    prefix = (key_prefix,) if isinstance(key_prefix, str) else tuple(key_prefix)
-    naming = Naming(prefix, group_name, name_prefix)
+    naming = Naming(_parts(key_prefix, settings), group_name, name_prefix)
     executor = executor_for(settings)
     load_days = load_days_job(tables, executor, naming)
     maintenance = MAINTENANCE.definition(naming, executor)
@@ -85,3 +85,9 @@ def code_location(tables: Sequence[Table], settings: Settings | None = None) -> 
         build_definitions(tables, settings),
         dg.Definitions(executor=executor_for(settings), loggers={"console": console}),
     )
+
+
+def _parts(key_prefix: str | Sequence[str] | None, settings: Settings) -> tuple[str, ...]:
+    if key_prefix is None:
+        return Naming.of(settings).key_prefix
+    return (key_prefix,) if isinstance(key_prefix, str) else tuple(key_prefix)

@@ -26,7 +26,8 @@ class _EventLines(logging.Formatter):
             message = (
                 failure.description if failure else event.step_failure_data.error_display_string
             )
-            return f"FAILED {message if message.startswith(step) else f'{step}: {message}'}"
+            named = step.endswith(message.partition(":")[0])  # after a prefix of the key
+            return f"FAILED {message if named else f'{step}: {message}'}"
         if event is not None and event.event_type_value == "ASSET_CHECK_EVALUATION":
             check = event.asset_check_evaluation_data
             name = check.asset_key.to_user_string()

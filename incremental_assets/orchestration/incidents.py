@@ -19,6 +19,7 @@ from incremental_assets.orchestration.failures import failure, failure_in_brief,
 from incremental_assets.orchestration.instance import open_instance
 from incremental_assets.orchestration.manual_jobs import JobStep, ManualJob
 from incremental_assets.orchestration.metadata import shown
+from incremental_assets.orchestration.naming import Naming
 from incremental_assets.orchestration.runs import RunnableJob, run_here
 from incremental_assets.settings import Settings
 
@@ -154,7 +155,8 @@ def run_restate(
     view = Ledger(ledger_path(settings.lake)).view_if_any()
     restating.require_loaded(chosen, days_asked_for(days), view)  # before a run is created
     config = {"tables": list(names), "days": days, "why": why}
-    result = run_here(job, open_instance(settings), {"ops": {"restate_days": {"config": config}}})
+    op = Naming.of(settings).own("restate_days")
+    result = run_here(job, open_instance(settings), {"ops": {op: {"config": config}}})
     for event in result.get_step_failure_events():
         failure = event.step_failure_data.user_failure_data
         return (failure.description if failure else None) or "the run failed; see its log"

@@ -12,12 +12,12 @@ import dagster as dg
 
 from incremental_assets.catalog import tables_of
 from incremental_assets.orchestration.build import code_location
-from incremental_assets.orchestration.naming import ALONE
+from incremental_assets.orchestration.naming import Naming
 from incremental_assets.settings import Settings
 
 
 def load_days() -> dg.JobDefinition:
-    return _job(ALONE.load_days)
+    return _job("load_days")
 
 
 def restate() -> dg.JobDefinition:
@@ -28,7 +28,7 @@ def _job(name: str) -> dg.JobDefinition:
     settings = Settings.from_environment()
     # A run may find rows of a day that nobody knew when its definitions were made.
     open_end = settings.replace(end_date=date.max)
-    return _definitions(open_end).resolve_job_def(name)
+    return _definitions(open_end).resolve_job_def(Naming.of(settings).own(name))
 
 
 @cache

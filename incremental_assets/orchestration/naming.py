@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Self
 
 import dagster as dg
 
 from incremental_assets.errors import DefinitionError
+from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
 _PART = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -41,6 +43,11 @@ class Naming:
                     f"{name!r} cannot be used in {what}: expected letters, digits and '_'{layer}, "
                     "and no digit first."
                 )
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """The names of the tables of the environment, which the command line uses."""
+        return cls(tuple(filter(None, settings.key_prefix.split("/"))))
 
     def key(self, table: Table | str) -> dg.AssetKey:
         """`bronze/events`, a table or its name, is ["bronze", "events"] after the prefix."""

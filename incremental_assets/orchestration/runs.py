@@ -15,7 +15,7 @@ from incremental_assets.ledger.entry import Entry, is_of_a_load
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.orchestration.failures import says_only_what_is_held
 from incremental_assets.orchestration.instance import open_instance
-from incremental_assets.orchestration.naming import ALONE
+from incremental_assets.orchestration.naming import Naming
 from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
 from incremental_assets.plan.consistent import require_all_consistent
 from incremental_assets.plan.due import Due
@@ -87,6 +87,7 @@ def run_what_is_due(
     ledger = Ledger(ledger_path(settings.lake))
     require_all_consistent(ledger, settings, chosen)
     instance = open_instance(settings)
+    naming = Naming.of(settings)
     report, before = RunReport(), ledger.view_if_any()
     left: list[Left] = []
     for due in due_runs(chosen, settings, days, now, ledger.view_if_any, left=left.append):
@@ -94,7 +95,7 @@ def run_what_is_due(
         result = run_here(
             job,
             instance,
-            asset_selection=[ALONE.key(table) for table in due.tables],
+            asset_selection=[naming.key(table) for table in due.tables],
             tags={RANGE_START: str(due.days.first), RANGE_END: str(due.days.last)},
         )
         report.runs.append(Ran(result.run_id, due, result.success))

@@ -7,6 +7,7 @@ import os
 import re
 from pathlib import Path
 
+import dagster as dg
 import polars as pl
 
 from incremental_assets.settings import PROJECT_ROOT
@@ -29,6 +30,7 @@ def test_three_files_of_the_page_make_three_tables_that_stay_up_to_date(
         path.write_text(code)
     shop.env |= {
         "INCREMENTAL_ASSETS_TABLES": "shop.tables",
+        "INCREMENTAL_ASSETS_KEY_PREFIX": "shop/back",
         # Before the code that is tested, wherever it is checked out.
         "PYTHONPATH": os.pathsep.join([str(tmp_path / "theirs"), str(PROJECT_ROOT)]),
     }
@@ -62,6 +64,13 @@ def test_three_files_of_the_page_make_three_tables_that_stay_up_to_date(
     run = shop.command("run")
     assert run.returncode == 0, run.stderr
     assert daily(shop) == [("2017-01-05", 37), ("2017-01-06", 7)]
+    with shop.instance() as instance:
+        gold = dg.AssetKey(["shop", "back", "gold", "daily_returns"])
+        assert instance.get_materialized_partitions(gold) == {"2017-01-05", "2017-01-06"}
+        assert {run.job_name for run in instance.get_runs()} == {
+            "__ASSET_JOB",
+            "shop_back_load_days",
+        }
     assert len(pl.read_delta(f"{shop.settings.lake}/quarantine/silver_returns")) == 1
     a_rule_that_was_too_strict_is_corrected(shop, tmp_path / "theirs/shop/tables/silver/returns.py")
 

@@ -66,6 +66,7 @@ def test_every_variable_reaches_its_setting() -> None:
             "INCREMENTAL_ASSETS_ALERT_LATE_PERCENT": "100",
             "INCREMENTAL_ASSETS_SENSOR_SECONDS": "300",
             "INCREMENTAL_ASSETS_TABLES_AT_ONCE": "3",
+            "INCREMENTAL_ASSETS_KEY_PREFIX": "retail/north",
             "SPARK_MASTER": "local[1]",
             "SPARK_REMOTE": "sc://host:15002",
             "DAGSTER_HOME": "/data/dagster",
@@ -93,6 +94,7 @@ def test_every_variable_reaches_its_setting() -> None:
         vacuum_days=30,
         sensor_seconds=300,
         tables_at_once=3,
+        key_prefix="retail/north",
     )
 
 
