@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import partial
@@ -16,6 +16,7 @@ from incremental_assets.engine.batch import BatchKind, Outcome
 from incremental_assets.engine.kinds import kind_of
 from incremental_assets.engine.load import load
 from incremental_assets.engine.replay import ReplayBatch
+from incremental_assets.engine.retraction import retraction_of
 from incremental_assets.engine.settling import TableSettling
 from incremental_assets.engine.table_load import Lake, TableSteps
 from incremental_assets.ledger.entry import Entry
@@ -24,6 +25,7 @@ from incremental_assets.ledger.lock import table_lock
 from incremental_assets.ledger.settle import settle
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import Plan, Work, plan_replay, plan_restate, plan_table
+from incremental_assets.plan.retract import plan_retraction
 from incremental_assets.plan.work import DAYS_PER_BATCH
 from incremental_assets.plurals import counted
 from incremental_assets.quality.judge import RuleResult
@@ -124,6 +126,17 @@ class Lakehouse:
         """
         planned = partial(plan_restate, table, why=why, lake=self.settings.lake)
         return self._load(table, days, planned, run_id, "a restatement")
+
+    def retract(
+        self, table: Table, days: Sequence[date], paths: Collection[str], why: str, run_id: str = ""
+    ) -> TableLoadResult:
+        """Remove the rows of landed files of these landing days from a bronze table.
+
+        A file that was not loaded, or was retracted before, is left out. Raises as
+        `plan_retraction` does.
+        """
+        planned = partial(plan_retraction, table, paths, why, self.settings)
+        return self._load(table, days, planned, run_id, "a retraction", retraction_of(table))
 
     def in_lake(self, lake: str, now: datetime) -> Lakehouse:
         """The same tables and sources in another lake, where it is always `now`.

@@ -32,6 +32,7 @@ from incremental_assets.orchestration.metadata import (
 from incremental_assets.orchestration.partitions import daily, days_of, last_day
 from incremental_assets.orchestration.resources import LakehouseResource, SparkResource
 from incremental_assets.plan import stale_days
+from incremental_assets.plan.retract import gone_below
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
@@ -116,7 +117,12 @@ def _load(context: dg.AssetExecutionContext, lakehouse: Lakehouse, table: Table)
     if result.failed:
         yield from days_alone(table, result, after)
         raise failure(
-            failure_text(table, result.failed, lakehouse.tables),
+            failure_text(
+                table,
+                result.failed,
+                lakehouse.tables,
+                lambda day: gone_below(table, day, view, lakehouse.settings),
+            ),
             failure_in_brief(table, result.failed),
             **days_by_state(result.failed),
         )

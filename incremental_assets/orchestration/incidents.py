@@ -1,7 +1,9 @@
 """The manual operations of an incident as jobs: launched from the UI, with a reason as config."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import date
+from functools import partial
 from typing import Any
 
 import dagster as dg
@@ -12,8 +14,10 @@ from incremental_assets.days import DayRange, named, parse_day, parse_days
 from incremental_assets.errors import IncrementalAssetsError
 from incremental_assets.lakehouse import Lakehouse, TableLoadResult
 from incremental_assets.ledger.ledger import Ledger, ledger_path
+from incremental_assets.ledger.view import LedgerView
 from incremental_assets.operations import accept as accepting
 from incremental_assets.operations import restate as restating
+from incremental_assets.operations import retract as retracting
 from incremental_assets.operations.quarantined import QuarantineFilter, days_in_quarantine
 from incremental_assets.operations.rewind import TableRewind, batch_or_moment
 from incremental_assets.orchestration.events import (
@@ -30,7 +34,9 @@ from incremental_assets.orchestration.instance import open_instance
 from incremental_assets.orchestration.metadata import shown
 from incremental_assets.orchestration.resources import LakehouseResource, SparkResource
 from incremental_assets.orchestration.runs import RunnableJob, run_here
+from incremental_assets.plan.retract import gone_below
 from incremental_assets.settings import Settings
+from incremental_assets.table import Table
 
 _TABLE = "A table, such as silver/sales."
 DAYS = "A day or a range, such as 2017-01-01...2017-01-31; all days if it is empty."
@@ -63,6 +69,16 @@ class RewindConfig(dg.Config):
     )
     days: str = Field("", description=DAYS)
     reason: str = Field(description=_REASON)
+
+
+class RetractConfig(dg.Config):
+    """Which landed files are to be retracted."""
+
+    files: list[str] = Field(
+        description="Files below the landing root, such as events/2017-01-05/part-0.jsonl, that "
+        "are no longer landed."
+    )
+    why: str = Field(description=_REASON)
 
 
 class AcceptConfig(dg.Config):
@@ -123,6 +139,20 @@ def rewind_table(
         context.add_output_metadata({"batch": done.to, "days": [str(day) for day in done.days]})
 
 
+@dg.op(description="Removes the rows of landed files, then rebuilds what is built on them.")
+def retract_files(
+    context: dg.OpExecutionContext,
+    config: RetractConfig,
+    spark: SparkResource,
+    lakehouse: dg.ResourceParam[LakehouseResource],
+) -> Iterator[Any]:
+    with as_failures():
+        opened = lakehouse.open(spark, context.log.info)
+        yield from report(
+            opened, retracting.retract(opened, config.files, config.why, context.run_id)
+        )
+
+
 @dg.op(description="Accepts a held day, once, as it was judged; the next run publishes it.")
 def accept_day(
     context: dg.OpExecutionContext,
@@ -170,7 +200,15 @@ def accept() -> None:
     accept_day()
 
 
-INCIDENT_JOBS = (restate, replay, rewind, accept)
+@dg.job(
+    description="Retract landed files that should never have landed, and are no longer there: "
+    "their rows leave bronze, and the days that are built on them are rebuilt."
+)
+def retract() -> None:
+    retract_files()
+
+
+INCIDENT_JOBS = (restate, replay, rewind, accept, retract)
 
 
 def run_restate(
@@ -184,7 +222,22 @@ def run_restate(
     view = Ledger(ledger_path(settings.lake)).view_if_any()
     restating.require_loaded(chosen, days_asked_for(days), view)  # before a run is created
     config = {"tables": list(names), "days": days, "why": why}
-    result = run_here(job, open_instance(settings), {"ops": {"restate_days": {"config": config}}})
+    return _run(job, settings, "restate_days", config)
+
+
+def run_retract(job: RunnableJob, settings: Settings, files: Sequence[str], why: str) -> str:
+    """Run the job `retract` in this process, over the instance; what failed, or "".
+
+    Raises KeyboardInterrupt if the run was interrupted, and an IncrementalAssetsError, before a run
+    is created, where the files cannot be retracted.
+    """
+    view = Ledger(ledger_path(settings.lake)).view_if_any()
+    retracting.retractions_of(files, tables(), view, settings)
+    return _run(job, settings, "retract_files", {"files": list(files), "why": why})
+
+
+def _run(job: RunnableJob, settings: Settings, op: str, config: Mapping[str, Any]) -> str:
+    result = run_here(job, open_instance(settings), {"ops": {op: {"config": config}}})
     for event in result.get_step_failure_events():
         failure = event.step_failure_data.user_failure_data
         return (failure.description if failure else None) or "the run failed; see its log"
@@ -196,15 +249,21 @@ def report(lakehouse: Lakehouse, done: Iterable[TableLoadResult]) -> Iterator[An
     failed, briefs = [], []
     for result in done:
         table = table_named(lakehouse.tables, result.table)
-        history = lakehouse.ledger.view().table(table.name)
+        view = lakehouse.ledger.view()
+        after = shown(table, lakehouse.settings.lake, view.table(table.name))
         yield from evaluations(table, result)
-        yield from days_alone(table, result, shown(table, lakehouse.settings.lake, history))
+        yield from days_alone(table, result, after)
         if result.failed:
-            failed.append(failure_text(table, result.failed, lakehouse.tables))
+            gone_of = partial(_gone, lakehouse, table, view)
+            failed.append(failure_text(table, result.failed, lakehouse.tables, gone_of))
             briefs.append(failure_in_brief(table, result.failed))
     if failed:
         raise failure(" ".join(failed), " ".join(briefs))
     yield dg.Output(None)
+
+
+def _gone(lakehouse: Lakehouse, table: Table, view: LedgerView, day: date) -> Sequence[str]:
+    return gone_below(table, day, view, lakehouse.settings)
 
 
 @contextmanager
