@@ -20,6 +20,7 @@ from incremental_assets.engine.batch import (
     Outcome,
     note,
     verdict,
+    without_holding,
 )
 from incremental_assets.engine.bronze import COLUMNS, PARTITIONS, landed_lines
 from incremental_assets.engine.volume import RowsBefore, judges_volume, landed
@@ -153,12 +154,12 @@ def _judge(
             day=claim.day,
             now=batch.now,
         )
-        results[claim.day] = batch.accepting(judge_day(batch.table.rules, counts), claim.day)
-        outcome = verdict(results[claim.day])
+        judged = batch.accepting(judge_day(batch.table.rules, counts), claim.day)
         # A repair that leaves a day without rows takes the old ones away all the same.
         if batch.work.mode == "rebuild" and not read:
-            outcome = verdict(())
-        entries.append(replace(_with_rows(claim, by_day), **outcome))
+            judged = without_holding(judged)
+        results[claim.day] = judged
+        entries.append(replace(_with_rows(claim, by_day), **verdict(judged)))
     return entries, results
 
 
