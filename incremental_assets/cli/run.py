@@ -12,7 +12,7 @@ import click
 from incremental_assets.catalog import table_named, tables
 from incremental_assets.cli.group import main
 from incremental_assets.cli.options import DAYS, JSON_OBJECT, asked_days
-from incremental_assets.cli.output import ERR, OUT, bad, show_object
+from incremental_assets.cli.output import ERR, OUT, bad, log, show_object
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.view import LedgerView
@@ -54,7 +54,7 @@ def run(names: tuple[str, ...], span: str | None, *, as_json: bool) -> None:
         console.print(labelled(f"{due.days}:", "bold", what), soft_wrap=True)
 
     settings, now = Settings.from_environment(), datetime.now(UTC)
-    report = run_what_is_due(load_days, settings, names, days, now, announce)
+    report = run_what_is_due(load_days, settings, names, days, now, announce, log)
     if as_json:
         show_object(_as_json(report))
     elif not report.runs and not report.held:

@@ -15,6 +15,7 @@ from incremental_assets.orchestration.incidents import (
     days_asked_for,
     report,
 )
+from incremental_assets.orchestration.red_days import clear_red_days
 from incremental_assets.orchestration.resources import LakehouseResource, SparkResource
 from incremental_assets.plan.consistent import require_all_consistent
 from incremental_assets.plan.rounds import due_runs
@@ -39,7 +40,8 @@ def load_due_days(
         opened = lakehouse.open(spark, context.log.info)
         chosen = tables_named(config.tables, opened.tables)
         days = days_asked_for(config.days)
-        yield from report(opened, _loaded(opened, chosen, days, context.run_id))
+        loaded = _loaded(opened, chosen, days, context.run_id)
+        yield from report(opened, _and_cleared(loaded, opened, chosen, context.instance))
 
 
 @dg.job(
@@ -69,3 +71,15 @@ def _loaded(
             result = lakehouse.load(table, list(due.days), run_id)
             failed |= {table.name} if result.failed else set()
             yield result
+
+
+def _and_cleared(
+    loaded: Iterator[TableLoadResult],
+    lakehouse: Lakehouse,
+    chosen: Sequence[Table],
+    instance: dg.DagsterInstance,
+) -> Iterator[TableLoadResult]:
+    """The loads; after the last one, what earlier runs have left red without cause is cleared."""
+    yield from loaded
+    view, now = lakehouse.ledger.view_if_any(), lakehouse.now()
+    clear_red_days(instance, chosen, view, lakehouse.settings, now, lakehouse.log)

@@ -9,7 +9,7 @@ from datetime import date
 import dagster as dg
 
 from incremental_assets.days import named
-from incremental_assets.lakehouse import TableLoadResult
+from incremental_assets.lakehouse import DayResult, TableLoadResult
 from incremental_assets.orchestration.metadata import Shown, as_markdown, check_metadata
 from incremental_assets.quality.judge import RuleResult
 from incremental_assets.table import Table
@@ -31,19 +31,24 @@ def days_alone(
     """
     for day, day_result in result.days.items():
         if day not in result.failed:
-            yield dg.AssetMaterialization(
-                asset_key(table),
-                partition=str(day),
-                metadata={**after.whole, **after.day(day_result)},
-                tags={
-                    "dagster/code_version": table.code_version,
-                    "dagster/data_version": after.data_version([day]),
-                    "dagster/data_version_is_user_provided": "true",
-                },
-            )
+            yield materialization(table, day_result, after)
         elif day_result.entries:
             metadata = after.day(day_result)
             yield dg.AssetObservation(asset_key(table), partition=str(day), metadata=metadata)
+
+
+def materialization(table: Table, result: DayResult, after: Shown) -> dg.AssetMaterialization:
+    """The materialization of one day that was published, or had nothing new."""
+    return dg.AssetMaterialization(
+        asset_key(table),
+        partition=str(result.day),
+        metadata={**after.whole, **after.day(result)},
+        tags={
+            "dagster/code_version": table.code_version,
+            "dagster/data_version": after.data_version([result.day]),
+            "dagster/data_version_is_user_provided": "true",
+        },
+    )
 
 
 def evaluations(table: Table, result: TableLoadResult) -> Iterator[dg.AssetCheckEvaluation]:
