@@ -26,6 +26,7 @@ from incremental_assets.table import Table
 
 _CAN_LACK = ("seconds", "mode", "quarantined", "read")
 _SHOWN = ("table", "batch", "day", "state", "mode", "read", "quarantined", "seconds", "why")
+_STATES = {"rewind": "rewound", "retract": "retracted"}  # of what was committed
 
 
 @main.command()
@@ -150,7 +151,7 @@ def _batches(entries: Iterable[Entry], *, plain: bool) -> pl.DataFrame:
             "table": e.table,
             "batch": e.batch,
             "day": e.day,
-            "state": "rewound" if e.kind == "rewind" else e.state,
+            "state": _STATES.get(e.kind, e.state) if e.state == "committed" else e.state,
             "mode": e.mode,
             "read": e.rows_read,
             "inserted": e.rows_inserted,

@@ -47,6 +47,10 @@ class LandingRetraction(LandingBatch):
     def incoming(self, batch: Batch, frames: Frames) -> DataFrame:
         return no_rows(frames.session, plain_files(batch.path, version_of(batch.path)).schema)
 
+    def gate(self, batch: Batch, frames: Frames, read: Any) -> Outcome:
+        """No results: the rules judge what is delivered, and nothing was."""
+        return replace(super().gate(batch, frames, read), results={})
+
     def counted(self, outcome: Outcome, write: StagedWrite) -> Sequence[Entry]:
         (entry,) = outcome.entries
         return [replace(entry, rows_deleted=write.deleted)]

@@ -84,7 +84,7 @@ def test_a_table_is_compared_with_its_source_rewound_and_restated_also_in_a_move
     assert "gold/sales_mart: stale by the retraction: 2017-01-06" in retracted.stderr
     assert there.orders("gold/sales_mart") == {"a0", "a1", "a2"}
     newest, *_ = json.loads(shop.ask("batches", "bronze/events", "--json").stdout)
-    assert newest["why"] == "of another shop"
+    assert (newest["state"], newest["why"]) == ("retracted", "of another shop")
     assert shop.ask("run").stdout.strip() == "Nothing is new or stale."
 
     shutil.rmtree(f"{moved}/_ledger")
