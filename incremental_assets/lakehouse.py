@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import partial
@@ -16,6 +16,7 @@ from incremental_assets.engine.batch import BatchKind, Outcome
 from incremental_assets.engine.kinds import kind_of
 from incremental_assets.engine.load import load
 from incremental_assets.engine.replay import ReplayBatch
+from incremental_assets.engine.retraction import retraction_of
 from incremental_assets.engine.settling import TableSettling
 from incremental_assets.engine.table_load import Lake, TableSteps
 from incremental_assets.ledger.entry import Entry
@@ -24,11 +25,14 @@ from incremental_assets.ledger.lock import table_lock
 from incremental_assets.ledger.settle import settle
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import Plan, Work, plan_replay, plan_restate, plan_table
+from incremental_assets.plan.retract import plan_retraction
 from incremental_assets.plan.work import DAYS_PER_BATCH
 from incremental_assets.plurals import counted
 from incremental_assets.quality.judge import RuleResult
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
+
+_SILENT_SECONDS = 10.0  # of days with nothing to do, before a line tells how far it is
 
 DayState = Literal["committed", "held", "refused", "idle"]
 
@@ -125,6 +129,17 @@ class Lakehouse:
         planned = partial(plan_restate, table, why=why, lake=self.settings.lake)
         return self._load(table, days, planned, run_id, "a restatement")
 
+    def retract(
+        self, table: Table, days: Sequence[date], paths: Collection[str], why: str, run_id: str = ""
+    ) -> TableLoadResult:
+        """Remove the rows of landed files of these landing days from a bronze table.
+
+        A file that was not loaded, or was retracted before, is left out. Raises as
+        `plan_retraction` does.
+        """
+        planned = partial(plan_retraction, table, paths, why, self.settings)
+        return self._load(table, days, planned, run_id, "a retraction", retraction_of(table))
+
     def in_lake(self, lake: str, now: datetime) -> Lakehouse:
         """The same tables and sources in another lake, where it is always `now`.
 
@@ -164,13 +179,20 @@ class Lakehouse:
         kind: BatchKind[Any] | None = None,
     ) -> TableLoadResult:
         """Load what is planned for the days, some at a time, under the table's lock."""
-        started = time.monotonic()
+        started = told = time.monotonic()
         results: dict[date, DayResult] = {}
         with table_lock(self.settings.lake, table.name, run_id or owner, self.log):
-            for some in chunks(sorted(set(days)), DAYS_PER_BATCH):
+            wanted = sorted(set(days))
+            for some in chunks(wanted, DAYS_PER_BATCH):
                 view = self.settle(table)
                 after = view.table(table.name).last_batch
-                results |= self._do(table, planned(some, view), after, run_id, kind)
+                found = self._do(table, planned(some, view), after, run_id, kind)
+                results |= found
+                now, done = time.monotonic(), len(results)
+                worked = any(result.state != "idle" for result in found.values())
+                if done < len(wanted) and (worked or now - told > _SILENT_SECONDS):
+                    self.log(_progress(table, done, len(wanted), now - started))
+                    told = now
         versions = [e.target_version for r in results.values() for e in r.entries]
         last = max((v for v in versions if v is not None), default=None)
         return TableLoadResult(table.name, results, time.monotonic() - started, last)
@@ -207,10 +229,17 @@ class Lakehouse:
 def _what(table: Table, work: Work) -> str:
     days = sorted(work.days)
     if len(days) == 1:
-        return f"{table.name}: {work.mode} {days[0]}: {work.days[days[0]].why}"
+        how = work.kind if work.kind == "retract" else work.mode
+        return f"{table.name}: {how} {days[0]}: {work.days[days[0]].why}"
     files = sum(len(day.files) for day in work.days.values())
     why = counted(files, "file") if files else f"{work.days[days[0]].why}, …"
     return f"{table.name}: {work.mode} {days[0]} … {days[-1]} ({counted(len(days), 'day')}): {why}"
+
+
+def _progress(table: Table, done: int, of: int, seconds: float) -> str:
+    """How many days are done, and how long the rest takes if it goes on like that."""
+    left = seconds / max(done, 1) * (of - done)
+    return f"{table.name}: {done:,} of {counted(of, 'day')} done, about {left:,.0f} s more"
 
 
 def _done(table: Table, outcome: Outcome, seconds: float) -> str:
@@ -219,4 +248,6 @@ def _done(table: Table, outcome: Outcome, seconds: float) -> str:
     held = [str(e.day) for e in outcome.entries if e.state == "held"]
     tail = f", held: {', '.join(held)}" if held else ""
     rows = f"{counted(read, 'row')} read, {quarantined:,} quarantined"
+    if any(entry.kind == "retract" for entry in outcome.entries):
+        rows = f"{counted(sum(e.rows_deleted for e in outcome.entries), 'row')} retracted"
     return f"{table.name}: {rows}, {seconds:.1f} s{tail}"

@@ -19,12 +19,14 @@ from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import stale_days
 from incremental_assets.plan.consistent import require_all_consistent
+from incremental_assets.plan.retract import gone_below
 from incremental_assets.plan.skipped import held_until
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
 _CAN_LACK = ("seconds", "mode", "quarantined", "read")
 _SHOWN = ("table", "batch", "day", "state", "mode", "read", "quarantined", "seconds", "why")
+_STATES = {"rewind": "rewound", "retract": "retracted"}  # of what was committed
 
 
 @main.command()
@@ -50,7 +52,7 @@ def stale(names: tuple[str, ...], span: str | None, *, as_json: bool) -> None:
     ]
     schema = {"table": pl.String, "day": pl.Date, "why": pl.String}
     show(pl.DataFrame(found, schema=schema), "Stale", as_json=as_json)
-    for line in () if as_json else _held(tables_named(()), view, asked):
+    for line in () if as_json else _held(tables_named(()), view, settings, asked):
         OUT.print(f"- {line}", soft_wrap=True)
 
 
@@ -122,14 +124,17 @@ def ledger_rebuild(names: tuple[str, ...], *, yes: bool, as_json: bool) -> None:
         )
 
 
-def _held(lake: Sequence[Table], view: LedgerView, asked: DayRange) -> Iterator[str]:
+def _held(
+    lake: Sequence[Table], view: LedgerView, settings: Settings, asked: DayRange
+) -> Iterator[str]:
     """Each held day, why it is held, what to do, and which tables wait for it."""
     for table in lake:
         history = view.table(table.name)
         for day, entry in sorted(history.held.items()):
             if day in asked and day not in history.accepted:
                 since = f"is held since batch {entry.batch}: {entry.held_by}."
-                yield f"{table.name} {day} {since} {held_until(entry, table, lake)}"
+                gone = gone_below(table, day, view, settings)
+                yield f"{table.name} {day} {since} {held_until(entry, table, lake, gone)}"
 
 
 def _asked(span: str | None, settings: Settings, last: date) -> DayRange:
@@ -146,7 +151,7 @@ def _batches(entries: Iterable[Entry], *, plain: bool) -> pl.DataFrame:
             "table": e.table,
             "batch": e.batch,
             "day": e.day,
-            "state": "rewound" if e.kind == "rewind" else e.state,
+            "state": _STATES.get(e.kind, e.state) if e.state == "committed" else e.state,
             "mode": e.mode,
             "read": e.rows_read,
             "inserted": e.rows_inserted,

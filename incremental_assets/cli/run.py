@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from incremental_assets.catalog import tables
+from incremental_assets.catalog import table_named, tables
 from incremental_assets.cli.group import main
 from incremental_assets.cli.options import DAYS, JSON_OBJECT, asked_days
-from incremental_assets.cli.output import ERR, OUT, bad, show_object
+from incremental_assets.cli.output import ERR, OUT, bad, log, show_object
 from incremental_assets.ledger.entry import Entry
+from incremental_assets.ledger.ledger import Ledger, ledger_path
+from incremental_assets.ledger.view import LedgerView
+from incremental_assets.plan.retract import gone_below
 from incremental_assets.plan.skipped import held_remedy
 from incremental_assets.plan.unread import unread
 from incremental_assets.plurals import counted
@@ -51,23 +54,25 @@ def run(names: tuple[str, ...], span: str | None, *, as_json: bool) -> None:
         console.print(labelled(f"{due.days}:", "bold", what), soft_wrap=True)
 
     settings, now = Settings.from_environment(), datetime.now(UTC)
-    report = run_what_is_due(load_days, settings, names, days, now, announce)
+    report = run_what_is_due(load_days, settings, names, days, now, announce, log)
     if as_json:
         show_object(_as_json(report))
     elif not report.runs and not report.held:
         OUT.print(NOTHING_DUE)
     for note in () if report.runs else unread(tables(), settings):
         ERR.print(f"- {note}", soft_wrap=True)
-    _show_what_failed(report)
+    _show_what_failed(report, settings)
     for each in report.left:
         if each.came_later:
             ERR.print(f"{_due(each.due)}. It landed during this run: run again", soft_wrap=True)
     sys.exit(report.status)
 
 
-def _show_what_failed(report: RunReport) -> None:
+def _show_what_failed(report: RunReport, settings: Settings) -> None:
+    view = Ledger(ledger_path(settings.lake)).view_if_any() if report.held else LedgerView(None)
     for entry in report.held:
-        bad("held", _held(entry))
+        gone = gone_below(table_named(tables(), entry.table), entry.day, view, settings)
+        bad("held", f"{_held(entry)}. {held_remedy(entry, gone)}")
     for line in report.failed:
         if not (report.held and line in report.by_gates):  # said above, with the remedy
             bad("failed", line)
@@ -90,8 +95,7 @@ def _due(due: Due) -> str:
 
 
 def _held(entry: Entry) -> str:
-    by = f"{entry.table} {entry.day} by batch {entry.batch}: {entry.held_by}"
-    return f"{by}. {held_remedy(entry)}"
+    return f"{entry.table} {entry.day} by batch {entry.batch}: {entry.held_by}"
 
 
 def _as_json(report: RunReport) -> dict[str, Any]:

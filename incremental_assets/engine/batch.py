@@ -138,6 +138,7 @@ class Batch:
 class Outcome:
     """The outcome of a batch: an entry per day, what each rule found, and notes for the log.
 
+    A day is held if, and only if, a result holds it: whoever shows results shows what was done.
     `counted` is what the gate counted of typed rows.
     """
 
@@ -145,6 +146,11 @@ class Outcome:
     results: Mapping[date, Sequence[RuleResult]]
     notes: Sequence[str] = ()
     counted: Counted | None = None
+
+    def __post_init__(self) -> None:
+        for entry in self.entries:
+            failed = failing(self.results.get(entry.day, ()))
+            assert (entry.state == "held") == bool(failed), (entry.table, entry.day, failed)
 
     @property
     def published(self) -> list[date]:
@@ -202,6 +208,11 @@ class BatchKind(ABC, Generic[C]):
     def explained(self, batch: Batch, error: Exception) -> IncrementalAssetsError | None:
         """The error to raise where the source explains an error of Spark; else None."""
         return None
+
+
+def without_holding(results: Sequence[RuleResult]) -> list[RuleResult]:
+    """The results of a day that is published whatever they are: what failed is a warning."""
+    return [r if r.passed else replace(r, severity="warn") for r in results]
 
 
 def verdict(results: Sequence[RuleResult]) -> dict[str, Any]:

@@ -14,7 +14,14 @@ from incremental_assets.delta.merge import replace_rows
 from incremental_assets.delta.read import DataFile
 from incremental_assets.delta.stage import stage
 from incremental_assets.delta.staged_write import StagedWrite
-from incremental_assets.engine.batch import Batch, BatchKind, Outcome, note, verdict
+from incremental_assets.engine.batch import (
+    Batch,
+    BatchKind,
+    Outcome,
+    note,
+    verdict,
+    without_holding,
+)
 from incremental_assets.engine.bronze import COLUMNS, PARTITIONS, landed_lines
 from incremental_assets.engine.volume import RowsBefore, judges_volume, landed
 from incremental_assets.errors import IncrementalAssetsError, SourceError
@@ -59,7 +66,7 @@ class LandingBatch(BatchKind[_LandedRows]):
         restated = batch.work.mode == "rebuild"
         if not (restated or any(file.size for file in files)):
             return _LandedRows(None, {}, {})
-        rows = landed_lines(frames.session, batch, files)
+        rows = self.incoming(batch, frames)
         if restated:
             write, carried_forward = _replacing(frames, batch, rows, files)
             return _LandedRows(write, carried_forward, _came(write.staged.rows, carried_forward))
@@ -67,6 +74,10 @@ class LandingBatch(BatchKind[_LandedRows]):
             rows = rows.hint("rebalance", *PARTITIONS)
         staged = stage(rows, batch.path, batch.folder, PARTITIONS)
         return _LandedRows(StagedWrite(staged), {}, _came(staged.rows, {}))
+
+    def incoming(self, batch: Batch, frames: Frames) -> DataFrame:
+        """The lines of the batch's files."""
+        return landed_lines(frames.session, batch, _files(batch))
 
     def gate(self, batch: Batch, frames: Frames, read: _LandedRows) -> Outcome:
         return Outcome(*_judge(batch, read.came, read.write))
@@ -143,12 +154,12 @@ def _judge(
             day=claim.day,
             now=batch.now,
         )
-        results[claim.day] = batch.accepting(judge_day(batch.table.rules, counts), claim.day)
-        outcome = verdict(results[claim.day])
+        judged = batch.accepting(judge_day(batch.table.rules, counts), claim.day)
         # A repair that leaves a day without rows takes the old ones away all the same.
         if batch.work.mode == "rebuild" and not read:
-            outcome = verdict(())
-        entries.append(replace(_with_rows(claim, by_day), **outcome))
+            judged = without_holding(judged)
+        results[claim.day] = judged
+        entries.append(replace(_with_rows(claim, by_day), **verdict(judged)))
     return entries, results
 
 
@@ -160,7 +171,7 @@ def _with_rows(claim: Entry, by_day: Mapping[date, int]) -> Entry:
         rows_read=read,
         rows_inserted=read,
         rows_late=sum(n for d, n in by_day.items() if d < claim.day),
-        bytes=sum(f.size for f in claim.files),
+        bytes=0 if claim.kind == "retract" else sum(f.size for f in claim.files),
     )
 
 

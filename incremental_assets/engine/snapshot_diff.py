@@ -24,6 +24,9 @@ STATE = (KEY, HASH, "payload", "_file")
 CARRIED_FORWARD = "carried"
 """The operation of a row that a damaged snapshot lacks, carried forward from the one before."""
 
+RETRACTED = "retracted"
+"""In the position of a day whose snapshot was retracted whole: as if it had never come."""
+
 
 def identified(rows: DataFrame, batch: Batch) -> DataFrame:
     """Rows with `payload`, `_raw` and `_file`, and what identifies them: `_key` and `_hash`."""
@@ -152,7 +155,7 @@ def changes_after(
     last, session = batch.view.table(batch.table.name).last_committed, frames.session
     found: dict[date, DataFrame] = {}
     state = _carrying_forward(before, held) if damaged else held
-    for later in sorted(d for d in last if d > day):
+    for later in sorted(d for d in loaded_days(batch) if d > day):
         rows, is_whole = snapshot_rows(session, batch, later), not is_damaged(last[later])
         changed = differing(state, rows, later, damaged=not is_whole)
         found[later] = changed.unionByName(unread_lines(_lines_of(session, batch, later), later))
@@ -199,8 +202,10 @@ def is_damaged(entry: Entry) -> bool:
 
 
 def loaded_days(batch: Batch) -> frozenset[date]:
-    """The days of which the table has a snapshot."""
-    return frozenset(batch.view.table(batch.table.name).last_committed)
+    """The days of which the table has a snapshot; not those whose snapshot was retracted."""
+    history = batch.view.table(batch.table.name)
+    days = history.last_committed
+    return frozenset(d for d in days if not parsed(history.position(d)).get(RETRACTED))
 
 
 def changes_of(batch: Batch) -> SnapshotDiff:

@@ -54,15 +54,15 @@ _OWN = ((HASH, "string"), (KEY, "string"), (OPERATION, "string"))
 
 
 @dataclass(frozen=True)
-class _SnapshotChanges:
+class SnapshotChanges:
     """What differs from the snapshot before: the rows to write, of this one and of `later` ones."""
 
     rows: DataFrame
     later: Collection[date]
-    counted: _SnapshotCounts
+    counted: SnapshotCounts
 
 
-class SnapshotBatch(BatchKind[_SnapshotChanges]):
+class SnapshotBatch(BatchKind[SnapshotChanges]):
     """Compares a snapshot with the one before, and keeps the rows that came, changed or went."""
 
     def columns(self, table: Table) -> Sequence[tuple[str, str]]:
@@ -75,7 +75,7 @@ class SnapshotBatch(BatchKind[_SnapshotChanges]):
     def partition_by(self, table: Table) -> Sequence[str]:
         return PARTITIONS
 
-    def read(self, batch: Batch, frames: Frames) -> _SnapshotChanges:
+    def read(self, batch: Batch, frames: Frames) -> SnapshotChanges:
         (day,) = batch.work.days
         session, snapshot = frames.session, _snapshot(frames, batch)
         keep_base(session, batch, day)
@@ -86,9 +86,9 @@ class SnapshotBatch(BatchKind[_SnapshotChanges]):
         rows = rows.unionByName(unread_lines(snapshot, day))
         later = changes_after(frames, batch, before, held, day, damaged=bool(keyless))
         every = frames.cache(reduce(DataFrame.unionByName, later.values(), rows))
-        return _SnapshotChanges(every, tuple(later), _count(snapshot, before, every, day))
+        return SnapshotChanges(every, tuple(later), _count(snapshot, before, every, day))
 
-    def gate(self, batch: Batch, frames: Frames, read: _SnapshotChanges) -> Outcome:
+    def gate(self, batch: Batch, frames: Frames, read: SnapshotChanges) -> Outcome:
         (day,) = batch.work.days
         counted = read.counted
         entry, results = _judge(batch, day, counted)
@@ -100,7 +100,7 @@ class SnapshotBatch(BatchKind[_SnapshotChanges]):
         return Outcome([entry], {day: results}, notes)
 
     def stage(
-        self, batch: Batch, frames: Frames, read: _SnapshotChanges, outcome: Outcome
+        self, batch: Batch, frames: Frames, read: SnapshotChanges, outcome: Outcome
     ) -> StagedWrite | None:
         (day,) = batch.work.days
         if not outcome.published:
@@ -119,7 +119,7 @@ class SnapshotBatch(BatchKind[_SnapshotChanges]):
 
 
 @dataclass(frozen=True, slots=True)
-class _SnapshotCounts:
+class SnapshotCounts:
     """Rows of the snapshot, of the one before, and of what is written; its changes by kind."""
 
     snapshot: int
@@ -158,7 +158,7 @@ def _refuse_duplicates(batch: Batch, day: date, snapshot: DataFrame) -> int:
     return next((row["count"] for row in found if row[KEY] is None), 0)
 
 
-def _count(snapshot: DataFrame, before: DataFrame, rows: DataFrame, day: date) -> _SnapshotCounts:
+def _count(snapshot: DataFrame, before: DataFrame, rows: DataFrame, day: date) -> SnapshotCounts:
     here = f"_landing_day = '{day}' AND {KEY} IS NOT NULL"
     kind = f"CASE WHEN {here} THEN {OPERATION} ELSE 'other' END AS kind"
     of_snapshot = snapshot.selectExpr(f"if({KEY} IS NULL, 'keyless', 'keyed') AS kind")
@@ -166,7 +166,7 @@ def _count(snapshot: DataFrame, before: DataFrame, rows: DataFrame, day: date) -
     found = {row["kind"]: row["count"] for row in grouped}
     keyless, deleted = found.get("keyless", 0), found.get("delete", 0)
     changes = [found.get(kind, 0) for kind in ("insert", "update", "delete")]
-    return _SnapshotCounts(
+    return SnapshotCounts(
         found.get("keyed", 0) + keyless,
         keyless,
         before.count() if deleted else 0,
@@ -175,7 +175,7 @@ def _count(snapshot: DataFrame, before: DataFrame, rows: DataFrame, day: date) -
     )
 
 
-def _judge(batch: Batch, day: date, counted: _SnapshotCounts) -> tuple[Entry, list[RuleResult]]:
+def _judge(batch: Batch, day: date, counted: SnapshotCounts) -> tuple[Entry, list[RuleResult]]:
     (claim,) = batch.claims
     changes = changes_of(batch)
     empty = tuple(file.path for file in claim.files if file.size == 0)
@@ -213,7 +213,7 @@ def _judge(batch: Batch, day: date, counted: _SnapshotCounts) -> tuple[Entry, li
     return entry, results
 
 
-def _deletes(changes: SnapshotDiff, counted: _SnapshotCounts) -> RuleResult:
+def _deletes(changes: SnapshotDiff, counted: SnapshotCounts) -> RuleResult:
     """Whether the snapshot deletes no more than it may."""
     share = counted.deleted / counted.before if counted.before else 0.0
     passed = share <= changes.max_deleted_share
@@ -229,7 +229,7 @@ def _deletes(changes: SnapshotDiff, counted: _SnapshotCounts) -> RuleResult:
     )
 
 
-def _position(batch: Batch, counted: _SnapshotCounts) -> str:
+def _position(batch: Batch, counted: SnapshotCounts) -> str:
     fixed = batch.work.source
     state = {
         "detector": batch.claims[0].detector,

@@ -10,9 +10,9 @@ from typing import Any, Literal
 import polars as pl
 
 State = Literal["claimed", "committed", "held", "abandoned", "accepted", "dropped"]
-Kind = Literal["advance", "restate", "rewind", "replay"]
+Kind = Literal["advance", "restate", "rewind", "replay", "retract"]
 Mode = Literal["append", "merge", "rebuild", "history", "replace"]
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5  # since 5 there are retractions; no column was added
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,8 @@ class Entry:
     """A row per table, batch and day.
 
     A batch is first `claimed`; its outcome, a second row, is final. A manual decision has a number
-    of its own and no claim: a held day `accepted`, rows of it `dropped` from quarantine.
+    of its own and no claim: a held day `accepted`, rows of it `dropped` from quarantine. A batch
+    of the kind `retract` removed the rows of its `files`, which are named as they were loaded.
 
     `touched` are the days whose rows the batch changed (for a bronze table the business days);
     `affects` the fact days that look these rows up, None when that is not known and every day may
@@ -98,6 +99,11 @@ class Entry:
     code_version: str = ""
     token: str = ""
     format_version: int = FORMAT_VERSION
+
+    @property
+    def replaces_rows(self) -> bool:
+        """Whether it replaced or removed rows that others may have read, so that they rebuild."""
+        return self.kind in ("restate", "retract")
 
 
 def is_of_a_load(entry: Entry) -> bool:

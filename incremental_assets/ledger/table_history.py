@@ -139,8 +139,18 @@ class TableHistory:
         return _high(self.last_published.get(day), upstream)
 
     def files(self, day: date) -> Mapping[str, FileEntry]:
-        """The files of a landing day as they were last loaded, by path."""
+        """The files of a landing day as they were last loaded, by path; also retracted ones."""
         return self._files.get(day, {})
+
+    def retracted(self, day: date) -> frozenset[str]:
+        """The paths of the files of a landing day that were retracted, and not loaded since."""
+        found: frozenset[str] = frozenset()
+        for entry in self.by_day.get(day, ()):
+            if entry.kind == "retract":
+                found |= _paths(entry)
+            elif entry.kind != "rewind":
+                found -= _paths(entry)
+        return found
 
     @cached_property
     def _files(self) -> Mapping[date, Mapping[str, FileEntry]]:

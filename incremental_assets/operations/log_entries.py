@@ -17,6 +17,7 @@ from incremental_assets.delta.delta_table import open_table
 from incremental_assets.delta.read import DataFile, plain_files
 from incremental_assets.delta_log_files import log_files
 from incremental_assets.engine.kinds import detector_of, kind_of
+from incremental_assets.engine.retraction import DECISION
 from incremental_assets.errors import LakeError
 from incremental_assets.ledger.consistency import CLAIM_NOTE
 from incremental_assets.ledger.entry import Entry, FileEntry, State, Touched
@@ -64,17 +65,32 @@ def landed_files(path: str, table: Table) -> Mapping[date, tuple[FileEntry, ...]
     """The landed files whose rows a bronze table has, by landing day; their bytes are not known."""
     found: dict[date, set[str]] = {}
     for file in _files(path):
-        try:
-            with open_file(f"{path}/{file.path}") as stream:
-                names = pq.read_table(stream, columns=["_file"], partitioning=None)["_file"]
-        except (OSError, pa.ArrowInvalid, KeyError) as error:
-            raise LakeError(f"{path}/{file.path} cannot be read: {error}") from error
         own = found.setdefault(file.partition["_landing_day"], set())
-        own |= {name for name in names.unique().to_pylist() if name}
+        own |= {name for name in _landed_in(path, file).unique().to_pylist() if name}
     return {
         day: tuple(FileEntry(name, 0, "", "") for name in sorted(names))
         for day, names in found.items()
     }
+
+
+def landed_rows(path: str, landed: date) -> Mapping[tuple[str, date], int]:
+    """How many rows of a landing day a bronze table has, by landed file and day of silver."""
+    found: Counter[tuple[str, date]] = Counter()
+    for file in _files(path):
+        if file.partition["_landing_day"] == landed:
+            names = Counter(_landed_in(path, file).to_pylist())
+            day = file.partition["_day"]
+            found.update({(name, day): rows for name, rows in names.items() if name})
+    return found
+
+
+def _landed_in(path: str, file: DataFile) -> pa.ChunkedArray:
+    """The landed file of each row of a data file."""
+    try:
+        with open_file(f"{path}/{file.path}") as stream:
+            return pq.read_table(stream, columns=["_file"], partitioning=None)["_file"]
+    except (OSError, pa.ArrowInvalid, KeyError) as error:
+        raise LakeError(f"{path}/{file.path} cannot be read: {error}") from error
 
 
 def days_in_quarantine(path: str) -> Mapping[date, int]:
@@ -96,6 +112,11 @@ def _of_commit(table: Table, number: int, at: datetime, commit: Commit, why: str
     claims = [
         replace(rebuild_entry(table, number, day, "claimed", at, why), token=token) for day in days
     ]
+    decision = commit.note.get(DECISION)
+    if decision:
+        files = tuple(FileEntry(path, size, tag, "") for path, size, tag in decision["files"])
+        by = {"who": decision["who"], "why": decision["why"]}
+        claims = [replace(claim, kind="retract", files=files, **by) for claim in claims]
     return list(kind_of(table).settled(table, claims, commit))
 
 

@@ -246,6 +246,8 @@ def rewind_entries(
         if is_whole:  # all days have one watermark
             batches = history.committed
         entry = _entry(history, found, last, batches, why, now)
+        gone = history.retracted(day)
+        entry = replace(entry, files=tuple(f for f in entry.files if f.path not in gone))
         before = of_source if table.changes.state_of_source else _before(batches, found.to)
         state = table.changes.rewound_day(state_of(last), state_of(before))
         entries.append(replace(entry, position=json.dumps(state) if state else ""))

@@ -30,6 +30,7 @@ from incremental_assets.orchestration.naming import ALONE, Naming
 from incremental_assets.orchestration.partitions import daily, days_of, last_day
 from incremental_assets.orchestration.resources import opened
 from incremental_assets.plan import stale_days
+from incremental_assets.plan.retract import gone_below
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
@@ -131,7 +132,12 @@ def _load(
     if result.failed:
         yield from days_alone(naming.key(table), table, result, after)
         raise failure(
-            failure_text(table, result.failed, lakehouse.tables),
+            failure_text(
+                table,
+                result.failed,
+                lakehouse.tables,
+                lambda day: gone_below(table, day, view, lakehouse.settings),
+            ),
             failure_in_brief(table, result.failed),
             **days_by_state(result.failed),
         )

@@ -11,6 +11,7 @@ from incremental_assets.days import DayRange
 from incremental_assets.lakehouse import Lakehouse, TableLoadResult
 from incremental_assets.orchestration.incidents import DAYS, days_asked_for, report
 from incremental_assets.orchestration.manual_jobs import JobStep, ManualJob
+from incremental_assets.orchestration.red_days import clear_red_days
 from incremental_assets.plan.consistent import require_all_consistent
 from incremental_assets.plan.rounds import due_runs
 from incremental_assets.table import Table
@@ -26,7 +27,8 @@ class DueConfig(dg.Config):
 def _load_due(step: JobStep) -> Iterator[Any]:
     chosen = tables_named(step.config.tables, step.lakehouse.tables)
     days = days_asked_for(step.config.days)
-    yield from report(step, _loaded(step.lakehouse, chosen, days, step.run_id))
+    loaded = _loaded(step.lakehouse, chosen, days, step.run_id)
+    yield from report(step, _and_cleared(loaded, step, chosen))
 
 
 LOAD_DUE = ManualJob(
@@ -59,3 +61,14 @@ def _loaded(
             result = lakehouse.load(table, list(due.days), run_id)
             failed |= {table.name} if result.failed else set()
             yield result
+
+
+def _and_cleared(
+    loaded: Iterator[TableLoadResult], step: JobStep, chosen: Sequence[Table]
+) -> Iterator[TableLoadResult]:
+    """The loads; after the last one, what earlier runs have left red without cause is cleared."""
+    yield from loaded
+    lake = step.lakehouse
+    view, now = lake.ledger.view_if_any(), lake.now()
+    instance = step.context.instance
+    clear_red_days(instance, chosen, view, lake.settings, now, lake.log, step.naming)

@@ -9,7 +9,7 @@ from datetime import date
 import dagster as dg
 
 from incremental_assets.days import named
-from incremental_assets.lakehouse import TableLoadResult
+from incremental_assets.lakehouse import DayResult, TableLoadResult
 from incremental_assets.ledger.hold_reason import rules_in
 from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.orchestration.metadata import Shown, as_markdown, check_metadata
@@ -28,19 +28,26 @@ def days_alone(
     """
     for day, day_result in result.days.items():
         if day not in result.failed:
-            yield dg.AssetMaterialization(
-                key,
-                partition=str(day),
-                metadata={**after.whole, **after.day(day_result)},
-                tags={
-                    "dagster/code_version": table.code_version,
-                    "dagster/data_version": after.data_version([day]),
-                    "dagster/data_version_is_user_provided": "true",
-                },
-            )
+            yield materialization(key, table, day_result, after)
         elif day_result.entries:
             metadata = after.day(day_result)
             yield dg.AssetObservation(key, partition=str(day), metadata=metadata)
+
+
+def materialization(
+    key: dg.AssetKey, table: Table, result: DayResult, after: Shown
+) -> dg.AssetMaterialization:
+    """The materialization of one day that was published, or had nothing new."""
+    return dg.AssetMaterialization(
+        key,
+        partition=str(result.day),
+        metadata={**after.whole, **after.day(result)},
+        tags={
+            "dagster/code_version": table.code_version,
+            "dagster/data_version": after.data_version([result.day]),
+            "dagster/data_version_is_user_provided": "true",
+        },
+    )
 
 
 def evaluations(

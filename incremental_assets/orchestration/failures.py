@@ -7,7 +7,7 @@ counts, and what a kind of error means.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 
 import dagster as dg
@@ -37,9 +37,15 @@ def failure_of(error: IncrementalAssetsError) -> dg.Failure:
 
 
 def failure_text(
-    table: Table, failed: Mapping[date, DayResult], tables: Sequence[Table] = ()
+    table: Table,
+    failed: Mapping[date, DayResult],
+    tables: Sequence[Table] = (),
+    gone_of: Callable[[date], Sequence[str]] = lambda _: (),
 ) -> str:
-    """Which days were not published, why, what to do, and which of the tables wait for them."""
+    """Which days were not published, why, what to do, and which of the tables wait for them.
+
+    `gone_of` gives the files that a day may have rows of and that are no longer landed.
+    """
     lines = [f"{table.name}: {named(failed)} not published."]
     for day, result in list(failed.items())[:_MOST_DAYS]:
         lines.append(f"{day}: {result.reason}.")
@@ -48,7 +54,8 @@ def failure_text(
     judged = (result for result in failed.values() if result.state == HELD)
     held = [entry for result in judged for entry in result.entries[-1:]]
     if held:
-        lines.append(held_until(held[0], table, tables))
+        gone = sorted({path for entry in held[:_MOST_DAYS] for path in gone_of(entry.day)})
+        lines.append(held_until(held[0], table, tables, gone))
     return " ".join(lines)
 
 

@@ -1,6 +1,8 @@
 """The manual operations of an incident as jobs: launched from the UI, with a reason as config."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
+from functools import partial
 from typing import Any
 
 import dagster as dg
@@ -8,10 +10,12 @@ from pydantic import Field
 
 from incremental_assets.catalog import table_named, tables
 from incremental_assets.days import DayRange, named, parse_day, parse_days
-from incremental_assets.lakehouse import TableLoadResult
+from incremental_assets.lakehouse import Lakehouse, TableLoadResult
 from incremental_assets.ledger.ledger import Ledger, ledger_path
+from incremental_assets.ledger.view import LedgerView
 from incremental_assets.operations import accept as accepting
 from incremental_assets.operations import restate as restating
+from incremental_assets.operations import retract as retracting
 from incremental_assets.operations.quarantined import QuarantineFilter, days_in_quarantine
 from incremental_assets.operations.rewind import TableRewind, batch_or_moment
 from incremental_assets.orchestration.events import days_alone, evaluations, still_held
@@ -21,7 +25,9 @@ from incremental_assets.orchestration.manual_jobs import JobStep, ManualJob
 from incremental_assets.orchestration.metadata import shown
 from incremental_assets.orchestration.naming import Naming
 from incremental_assets.orchestration.runs import RunnableJob, run_here
+from incremental_assets.plan.retract import gone_below
 from incremental_assets.settings import Settings
+from incremental_assets.table import Table
 
 _TABLE = "A table, such as silver/sales."
 DAYS = "A day or a range, such as 2017-01-01...2017-01-31; all days if it is empty."
@@ -54,6 +60,16 @@ class RewindConfig(dg.Config):
     )
     days: str = Field("", description=DAYS)
     reason: str = Field(description=_REASON)
+
+
+class RetractConfig(dg.Config):
+    """Which landed files are to be retracted."""
+
+    files: list[str] = Field(
+        description="Files below the landing root, such as events/2017-01-05/part-0.jsonl, that "
+        "are no longer landed."
+    )
+    why: str = Field(description=_REASON)
 
 
 class AcceptConfig(dg.Config):
@@ -104,6 +120,12 @@ def _accept(step: JobStep) -> Iterator[Any]:
     yield from ()
 
 
+def _retract(step: JobStep) -> Iterator[Any]:
+    config = step.config
+    done = retracting.retract(step.lakehouse, config.files, config.why, step.run_id)
+    yield from report(step, done)
+
+
 INCIDENT_JOBS = (
     ManualJob(
         name="restate",
@@ -141,6 +163,15 @@ INCIDENT_JOBS = (
         config=AcceptConfig,
         run=_accept,
     ),
+    ManualJob(
+        name="retract",
+        op="retract_files",
+        description="Retract landed files that should never have landed, and are no longer there: "
+        "their rows leave bronze, and the days that are built on them are rebuilt.",
+        op_description="Removes the rows of landed files, then rebuilds what is built on them.",
+        config=RetractConfig,
+        run=_retract,
+    ),
 )
 
 
@@ -155,7 +186,22 @@ def run_restate(
     view = Ledger(ledger_path(settings.lake)).view_if_any()
     restating.require_loaded(chosen, days_asked_for(days), view)  # before a run is created
     config = {"tables": list(names), "days": days, "why": why}
-    op = Naming.of(settings).own("restate_days")
+    return _run(job, settings, "restate_days", config)
+
+
+def run_retract(job: RunnableJob, settings: Settings, files: Sequence[str], why: str) -> str:
+    """Run the job `retract` in this process, over the instance; what failed, or "".
+
+    Raises KeyboardInterrupt if the run was interrupted, and an IncrementalAssetsError, before a run
+    is created, where the files cannot be retracted.
+    """
+    view = Ledger(ledger_path(settings.lake)).view_if_any()
+    retracting.retractions_of(files, tables(), view, settings)
+    return _run(job, settings, "retract_files", {"files": list(files), "why": why})
+
+
+def _run(job: RunnableJob, settings: Settings, step: str, config: Mapping[str, Any]) -> str:
+    op = Naming.of(settings).own(step)
     result = run_here(job, open_instance(settings), {"ops": {op: {"config": config}}})
     for event in result.get_step_failure_events():
         failure = event.step_failure_data.user_failure_data
@@ -169,16 +215,22 @@ def report(step: JobStep, done: Iterable[TableLoadResult]) -> Iterator[Any]:
     failed, briefs = [], []
     for result in done:
         table = table_named(lakehouse.tables, result.table)
-        history = lakehouse.ledger.view().table(table.name)
+        view = lakehouse.ledger.view()
+        history = view.table(table.name)
         after = shown(table, lakehouse.settings.lake, history, naming)
         yield from evaluations(naming.key(table), table, result)
         yield from still_held(naming.key(table), table, history)
         yield from days_alone(naming.key(table), table, result, after)
         if result.failed:
-            failed.append(failure_text(table, result.failed, lakehouse.tables))
+            gone_of = partial(_gone, lakehouse, table, view)
+            failed.append(failure_text(table, result.failed, lakehouse.tables, gone_of))
             briefs.append(failure_in_brief(table, result.failed))
     if failed:
         raise failure(" ".join(failed), " ".join(briefs))
+
+
+def _gone(lakehouse: Lakehouse, table: Table, view: LedgerView, day: date) -> Sequence[str]:
+    return gone_below(table, day, view, lakehouse.settings)
 
 
 def days_asked_for(text: str) -> DayRange | None:

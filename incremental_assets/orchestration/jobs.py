@@ -24,6 +24,10 @@ def restate() -> dg.JobDefinition:
     return _job("restate")
 
 
+def retract() -> dg.JobDefinition:
+    return _job("retract")
+
+
 def _job(name: str) -> dg.JobDefinition:
     settings = Settings.from_environment()
     # A run may find rows of a day that nobody knew when its definitions were made.

@@ -24,7 +24,7 @@ ASKED_FOR = "incremental_assets/asked_for"
 MOST_ATTEMPTS = 3
 DAYS_PER_RUN = 31
 # A run that is created and not yet queued is requested again: the daemon finds it by its key.
-_UNDER_WAY = (
+UNDER_WAY = (
     dg.DagsterRunStatus.QUEUED,
     dg.DagsterRunStatus.STARTING,
     dg.DagsterRunStatus.STARTED,
@@ -142,7 +142,7 @@ def _parts(asked: Sequence[str]) -> Iterable[Sequence[str]]:
 def _under_way(instance: dg.DagsterInstance, table: Table, naming: Naming) -> list[DayRange]:
     """The days of the runs that load this table and have not ended."""
     found = []
-    for run in instance.get_runs(dg.RunsFilter(statuses=_UNDER_WAY)):
+    for run in instance.get_runs(dg.RunsFilter(statuses=UNDER_WAY)):
         span = _days(run)
         if span is not None and naming.loads(run, table):
             found.append(span)

@@ -17,6 +17,8 @@ from incremental_assets.orchestration.failures import says_only_what_is_held
 from incremental_assets.orchestration.instance import open_instance
 from incremental_assets.orchestration.naming import Naming
 from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
+from incremental_assets.orchestration.recording import told_of_recording
+from incremental_assets.orchestration.red_days import clear_red_days
 from incremental_assets.plan.consistent import require_all_consistent
 from incremental_assets.plan.due import Due
 from incremental_assets.plan.rounds import Left, due_runs
@@ -74,14 +76,15 @@ def run_what_is_due(
     days: DayRange | None,
     now: datetime,
     announce: Callable[[Due], None],
+    tell: Callable[[str], None] = lambda _: None,
 ) -> RunReport:
     """Run what is new, then what that made stale, until nothing is due: what `forecast` plans.
 
     `job` holds every asset. Each run takes a contiguous range of days. A range that failed is not
-    tried again within this call. `announce` is called with each run before it starts. Raises an
-    IncrementalAssetsError if the landing or the ledger cannot be read, the ledger and any of the
-    tables are not of the same time, or a table or day is not there; KeyboardInterrupt if a run was
-    interrupted.
+    tried again within this call. `announce` is called with each run before it starts, and `tell`
+    with lines of progress while Dagster records days. Raises an IncrementalAssetsError if the
+    landing or the ledger cannot be read, the ledger and any of the tables are not of the same time,
+    or a table or day is not there; KeyboardInterrupt if a run was interrupted.
     """
     chosen = tables_named(names)
     ledger = Ledger(ledger_path(settings.lake))
@@ -92,12 +95,14 @@ def run_what_is_due(
     left: list[Left] = []
     for due in due_runs(chosen, settings, days, now, ledger.view_if_any, left=left.append):
         announce(due)
-        result = run_here(
-            job,
-            instance,
-            asset_selection=[naming.key(table) for table in due.tables],
-            tags={RANGE_START: str(due.days.first), RANGE_END: str(due.days.last)},
-        )
+        keys = [naming.key(table) for table in due.tables]
+        with told_of_recording(instance, keys, due.days, tell):
+            result = run_here(
+                job,
+                instance,
+                asset_selection=keys,
+                tags={RANGE_START: str(due.days.first), RANGE_END: str(due.days.last)},
+            )
         report.runs.append(Ran(result.run_id, due, result.success))
         for message, of_held in _failures(result):
             report.failed.append(message)
@@ -105,6 +110,7 @@ def run_what_is_due(
     failed = [run.due for run in report.runs if not run.success]
     report.left = [each for each in left if not any(_covers(due, each.due) for due in failed)]
     view = ledger.view_if_any()
+    clear_red_days(instance, chosen, view, settings, now, tell, naming)
     ours = {run.run_id for run in report.runs}
     for table in chosen:
         history = view.table(table.name)

@@ -185,5 +185,5 @@ def _restating(work: DayWork, view: LedgerView) -> list[Entry]:
         entry
         for window in work.windows
         for entry in view.table(window.upstream).changes(work.day, window.low)
-        if entry.kind == "restate"
+        if entry.replaces_rows
     ]

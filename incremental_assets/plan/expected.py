@@ -151,7 +151,7 @@ def _derived(
     if table.write.recomputes_keys:
         return _size(changed_rows(todo, view), is_estimate=True)
     if table.is_typed:
-        restated = any(entry.kind == "restate" for entry in new)
+        restated = any(entry.replaces_rows for entry in new)
         return _size(_rows(new, todo.day), is_estimate=is_estimate or restated)
     if work.mode == "merge":
         return _size(changed_rows(todo, view), is_estimate=is_estimate)

@@ -218,5 +218,6 @@ def _no_longer_landed(
     files = "1 file that was loaded is" if number == 1 else f"{number} files that were loaded are"
     return (
         f"{table.name}: {files} no longer in landing ({named(missing)}). Their rows stay; what was "
-        "not archived on purpose was lost there."
+        "not archived on purpose was lost there, and what should never have landed is to be "
+        "retracted (`incremental-assets retract FILE --why …`)."
     )

@@ -17,6 +17,8 @@ from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.source_file import SourceFile, with_content_tag
 from incremental_assets.table import Table
 
+_NAMED = 3
+
 
 def plan_landed(
     table: Table,
@@ -31,6 +33,7 @@ def plan_landed(
     fresh: dict[date, DayWork] = {}
     repaired: dict[date, DayWork] = {}
     idle: list[date] = []
+    returned: list[str] = []
     tag = partial(with_content_tag, settings.landing)
     for day, listed in inspection.listed(feed, settings.landing, days).items():
         if history.has_exactly(day, file_entries(listed)):
@@ -40,13 +43,15 @@ def plan_landed(
         judged = {file.path for file in held.files} if held is not None else ()
         tagged = inspection.tags(tag, history.files(day), judged)
         new, changed, why = _pending(table, listed, history, day, tagged)
+        back = _retracted_again(listed, changed, history, day)
+        returned += back
         if not (new or changed):
             idle.append(day)
             continue
         files = (*new, *changed)
         if table.changes.compares_days:  # a snapshot is all files of its folder
             read = {file.path: file for file in files}
-            files = tuple(read.get(file.path, file) for file in listed)
+            files = tuple(read.get(f.path, f) for f in listed if f.path not in back)
         due = repaired if changed else fresh
         due[day] = DayWork(day, why, (), files)
     if table.changes.compares_days:
@@ -54,8 +59,25 @@ def plan_landed(
     else:
         works = [Work("append", "advance", fresh), Work("rebuild", "restate", repaired)]
     note = other_format([f for work in works for todo in work.days.values() for f in todo.files])
-    notes = (note,) if note else ()
-    return Plan(tuple(w for w in works if w.days), {}, tuple(idle), notes)
+    notes = [note] if note else []
+    if returned:
+        notes.append(
+            f"{counted(len(returned), 'retracted file')} landed again, unchanged, and will not be "
+            f"read: {', '.join(returned[:_NAMED])}. To load it, land it under another name"
+        )
+    return Plan(tuple(w for w in works if w.days), {}, tuple(idle), tuple(notes))
+
+
+def _retracted_again(
+    listed: Sequence[SourceFile],
+    changed: Sequence[SourceFile],
+    history: TableHistory,
+    day: date,
+) -> list[str]:
+    """The files that were retracted and are listed again as they were loaded."""
+    other = {file.path for file in changed}
+    gone = history.retracted(day) - other
+    return [file.path for file in listed if file.path in gone]
 
 
 def no_longer_landed(
@@ -66,7 +88,8 @@ def no_longer_landed(
     for day, files in listed.items():
         if not history.has_exactly(day, file_entries(files)):
             there = {file.path for file in files}
-            missing[day] = sum(path not in there for path in history.files(day))
+            gone = there | history.retracted(day)
+            missing[day] = sum(path not in gone for path in history.files(day))
     return {day: number for day, number in missing.items() if number}
 
 

@@ -38,7 +38,7 @@ def plan_replay(table: Table, days: Sequence[date], view: LedgerView) -> Plan:
         elif day in history.rewound:
             refused[day] = "it was rewound; run it, which judges it again"
         elif any(
-            entry.kind == "restate"
+            entry.replaces_rows
             for window in last.windows
             for entry in view.table(window.upstream).changes(day, window.high)
         ):

@@ -12,6 +12,7 @@ from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.code import days_of_other_code
 from incremental_assets.plan.derived import upstream_held
 from incremental_assets.plan.due import with_downstream
+from incremental_assets.plan.retract import gone_below, retract_hint
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
@@ -41,7 +42,7 @@ def skipped(
     """
     found: list[Skipped] = []
     for table in chosen:
-        own = [*_outside(table, settings, span, today), *_held(table, view, span)]
+        own = [*_outside(table, settings, span, today), *_held(table, view, settings, span)]
         own += _below_held(table, view, span)
         if table.upstreams:
             history = view.table(table.name)
@@ -68,7 +69,7 @@ def _outside(table: Table, settings: Settings, span: DayRange, today: date) -> I
         )
 
 
-def _held(table: Table, view: LedgerView, span: DayRange) -> Iterator[Skipped]:
+def _held(table: Table, view: LedgerView, settings: Settings, span: DayRange) -> Iterator[Skipped]:
     history = view.table(table.name)
     for day, entry in sorted(history.held.items()):
         if day in span and day not in history.accepted:
@@ -76,23 +77,29 @@ def _held(table: Table, view: LedgerView, span: DayRange) -> Iterator[Skipped]:
                 table.name,
                 day,
                 day,
-                f"held since batch {entry.batch}: {entry.held_by}. {held_remedy(entry)}",
+                f"held since batch {entry.batch}: {entry.held_by}. "
+                + held_remedy(entry, gone_below(table, day, view, settings)),
             )
 
 
-def held_remedy(entry: Entry) -> str:
-    """What ends the hold of a day."""
-    return (
+def held_remedy(entry: Entry, gone: Sequence[str] = (), then: str = "") -> str:
+    """What ends the hold of a day.
+
+    `gone` are the files that bronze may have rows of for it, and that are no longer landed; `then`
+    is what to do after any of it.
+    """
+    repair = (
         "Repair its input, or accept it: `incremental-assets gate accept "
-        f"{entry.table} {entry.day} --reason …`"
+        f"{entry.table} {entry.day} --reason …`{then}"
     )
+    return f"{repair}. {retract_hint(gone)}" if gone else repair
 
 
-def held_until(entry: Entry, table: Table, lake: Sequence[Table]) -> str:
+def held_until(entry: Entry, table: Table, lake: Sequence[Table], gone: Sequence[str] = ()) -> str:
     """What ends the hold of a day, and which tables of the lake wait for it, in sentences."""
     waiting = [other.name for other in with_downstream(table, lake)[1:]]
     until = f" Until then {', '.join(waiting)} {'wait' if waiting[1:] else 'waits'}."
-    return f"{held_remedy(entry)}, and run it again.{until if waiting else ''}"
+    return f"{held_remedy(entry, gone, ', and run it again')}.{until if waiting else ''}"
 
 
 def _below_held(table: Table, view: LedgerView, span: DayRange) -> Iterator[Skipped]:

@@ -64,13 +64,17 @@ def _landed(asked: Asked, feed: LandedFiles) -> LakeRebuild:
     left_out_files: set[str] = set()
     notes: list[str] = []
     for day in days:
-        known, listed = history.files(day), feed.files(landing, day)
+        gone, listed = history.retracted(day), feed.files(landing, day)
+        known = history.files(day)
         new, changed = table.files.new_and_changed(
             listed, known, partial(with_content_tag, landing)
         )
         other = {file.path for file in (*new, *changed)}
         same = tuple(file for file in listed if file.path not in other)
-        missing = sorted(set(known) - {file.path for file in same})
+        same = tuple(file for file in same if file.path not in gone)
+        missing = sorted(set(known) - gone - {file.path for file in same})
+        if gone and not (same or missing or day in history.held):
+            continue  # nothing of it may be there
         held = history.held.get(day)
         if held is not None:
             left_out[day] = f"held since batch {held.batch}: {held.held_by}"
@@ -86,7 +90,8 @@ def _landed(asked: Asked, feed: LandedFiles) -> LakeRebuild:
         if day not in left_out:
             unchanged[day] = same
     if snapshots:
-        left_out |= _after_a_missing_snapshot(history, days, left_out)
+        known_days = [day for day in days if day in unchanged or day in left_out]
+        left_out |= _after_a_missing_snapshot(history, known_days, left_out)
     scope = _scope(asked, table, tuple(unchanged), left_out)
     rows = RowSelection(span, tuple(scope.left_out), files=left_out_files)
     method = Method(partial(_plan_files, unchanged, snapshots), rows, _DAY, _compared_by_line)

@@ -138,7 +138,7 @@ class _NotRebuildable:
             furthest[entry.day] = max(furthest.get(entry.day, 0), high)
         for day in history.last_committed:
             low = history.watermark(upstream, day)
-            repaired = [e for e in above.changes(day, low) if e.kind == "restate"]
+            repaired = [e for e in above.changes(day, low) if e.replaces_rows]
             if repaired:
                 found[day] = (
                     f"stale: {upstream} batch {repaired[-1].batch} repaired what it had read"

@@ -77,6 +77,7 @@ def test_definitions_hold_these_assets_checks_and_partitions_and_no_others() -> 
         "maintenance",
         "replay",
         "restate",
+        "retract",
         "rewind",
         "verify",
     }

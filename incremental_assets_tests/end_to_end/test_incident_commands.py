@@ -69,6 +69,24 @@ def test_a_table_is_compared_with_its_source_rewound_and_restated_also_in_a_move
         assert set(rows["order_id"]) <= set(now["order_id"])
     assert shop.ask("run").stdout.strip() == "Nothing is new or stale."
 
+    wrong = "events/2017-01-06/a.jsonl"
+    retract = ("retract", wrong, "--why", "of another shop", "--json")
+    there_still = shop.ask(*retract)
+    assert (there_still.returncode, "move it out of the landing" in there_still.stderr) == (1, True)
+    Path(shop.settings.landing, wrong).unlink()
+    would = shop.ask(*retract, "--dry-run")
+    day = {"table": "bronze/events", "file": wrong, "day": "2017-01-06", "rows": 2}
+    assert (would.returncode, json.loads(would.stdout)["rows"]) == (0, [day])
+    assert len(there.orders("gold/sales_mart")) == 5
+    retracted = shop.command(*retract)
+    assert retracted.returncode == 0, retracted.stderr
+    assert json.loads(retracted.stdout)["rows"] == [day]
+    assert "gold/sales_mart: stale by the retraction: 2017-01-06" in retracted.stderr
+    assert there.orders("gold/sales_mart") == {"a0", "a1", "a2"}
+    newest, *_ = json.loads(shop.ask("batches", "bronze/events", "--json").stdout)
+    assert (newest["state"], newest["why"]) == ("retracted", "of another shop")
+    assert shop.ask("run").stdout.strip() == "Nothing is new or stale."
+
     shutil.rmtree(f"{moved}/_ledger")
     asked = shop.ask("ledger", "rebuild")
     assert asked.returncode == 1
@@ -83,6 +101,7 @@ def test_a_table_is_compared_with_its_source_rewound_and_restated_also_in_a_move
     for words, message in {
         ("restate", "silver/sale", "--why", "x"): "There is no table",
         ("restate", "bronze/events", "--why", "x"): "bronze keeps what landed",
+        ("retract", "events/2017-01-05/b.jsonl", "--why", "x"): "did you mean events/2017-01-05/a",
         ("restate", "silver/sales", "--days", "2017-01-09...2017-01-08", "--why", "x"): "before",
         ("watermarks", "rewind", "silver/sales", "--to", "soon", *WHY): "neither a batch",
     }.items():

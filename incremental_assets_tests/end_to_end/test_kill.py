@@ -15,8 +15,11 @@ import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
+from incremental_assets.catalog import tables
 from incremental_assets.errors import INTERRUPTED, STOPPED
 from incremental_assets.ledger.ledger import Ledger, ledger_path
+from incremental_assets.orchestration.events import asset_key
+from incremental_assets.orchestration.partitions import daily
 from incremental_assets_tests.end_to_end.dagster_dev import until
 from incremental_assets_tests.end_to_end.shop import BIN, Shop, kill_group
 from incremental_assets_tests.retail_truth import assert_tables_are_the_truth, retail_truth
@@ -88,9 +91,21 @@ def test_run_after_an_interrupt_and_kills_gives_the_tables_of_an_undisturbed_one
     world.same_tables_as(whole)
     bronze = {name: _bronze_lines(world, name) for name in ("bronze/events", "bronze/users")}
     assert bronze == {name: _landed_lines(world, name) for name in bronze}
+    assert not_shown_as_loaded(shop) == {}
     versions = world.versions()
     assert shop.command("run").returncode == 0
     assert world.versions() == versions
+
+
+def not_shown_as_loaded(shop: Shop) -> dict[str, list[str]]:
+    """The days of the week that Dagster shows as failed or in progress, by table."""
+    instance, partitions = shop.instance(), daily(shop.settings)
+    days = [str(date(2017, 1, day)) for day in range(2, 7)]
+    found = {}
+    for table in tables():
+        shown = instance.get_status_by_partition(asset_key(table), days, partitions) or {}
+        found[table.name] = [d for d, s in shown.items() if s and s.value != "MATERIALIZED"]
+    return {name: wrong for name, wrong in found.items() if wrong}
 
 
 def test_tables_equal_what_all_feeds_say_though_a_run_was_killed_again_and_again(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from incremental_assets.orchestration.events import evaluations
 from incremental_assets_tests.scenarios.world import OF_SALES, World, sale, sales
 
 BAD = {
@@ -138,3 +139,17 @@ def test_landing_day_with_files_but_no_row_is_held_until_rows_come(world: World)
     later = world.load(f"{zero_bytes}...{half}")
     assert not any(result.failed for result in later.values())
     assert len(world.orders("gold/sales_mart")) == 9
+
+    for day in (zero_bytes, blank_lines, half):
+        world.land("events", day, "a.jsonl", [])
+    emptied = world.load(f"{zero_bytes}...{half}")
+    assert not any(result.failed for result in emptied.values())
+    assert world.orders("gold/sales_mart") == set()
+    # That no row came is a warning now: Dagster fails a step that reports a blocking failure.
+    found = list(evaluations(world.tables["bronze/events"], emptied["bronze/events"]))
+    assert [e.partition for e in found if e.check_name == "rows_delivered" and not e.passed] == [
+        zero_bytes,
+        blank_lines,
+        half,
+    ]
+    assert not any(each.blocking for each in found if not each.passed)

@@ -1,0 +1,184 @@
+"""Retracting landed files: their rows leave bronze on record, and all that is built on it follows.
+
+Bronze keeps the rows of a file that is no longer landed, since it may have been archived. So a file
+that should never have landed is removed where it landed, and then retracted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from difflib import get_close_matches
+from pathlib import Path
+
+from incremental_assets.days import named, parse_day
+from incremental_assets.errors import DayError, DefinitionError
+from incremental_assets.lakehouse import Lakehouse, TableLoadResult
+from incremental_assets.ledger.view import LedgerView
+from incremental_assets.locations import local_path
+from incremental_assets.operations.log_entries import landed_rows
+from incremental_assets.operations.restate import days_made_stale
+from incremental_assets.plan.due import with_downstream
+from incremental_assets.plan.retract import plan_retraction
+from incremental_assets.settings import Settings
+from incremental_assets.table import Table
+
+_PATH = re.compile(r"([^/]+)/([^/]+)/(.+)")
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Retraction:
+    """The files of one bronze table that are to be retracted, by landing day."""
+
+    table: Table
+    paths: Mapping[date, Collection[str]]
+
+    @property
+    def files(self) -> set[str]:
+        return {path for paths in self.paths.values() for path in paths}
+
+
+@dataclass(frozen=True, slots=True)
+class RetractedRows:
+    """How many rows of a file bronze has on a day of silver."""
+
+    table: str
+    file: str
+    day: date
+    rows: int
+
+
+def retract(
+    lakehouse: Lakehouse, files: Sequence[str], why: str, run_id: str = ""
+) -> Iterator[TableLoadResult]:
+    """Remove the rows of the files from bronze, then load the days that this made stale.
+
+    The files are named as in `retractions_of`. Yields a result as soon as its table is done,
+    upstreams first. A file that was retracted before changes nothing. Raises DefinitionError
+    without a reason, and as `retractions_of` and `Lakehouse.retract` do.
+    """
+    if not why.strip():
+        raise DefinitionError("A retraction needs a reason, which stays in the ledger: give one.")
+    before = lakehouse.ledger.view()
+    chosen = {
+        each.table.name: each
+        for each in retractions_of(files, lakehouse.tables, before, lakehouse.settings)
+    }
+    below = {
+        table.name
+        for each in chosen.values()
+        for table in with_downstream(each.table, lakehouse.tables)
+    }
+    for table in (t for t in lakehouse.tables if t.name in below):
+        own = chosen.get(table.name)
+        if own is not None:
+            days = sorted(own.paths)
+            yield lakehouse.retract(table, days, own.files, why.strip(), run_id)
+            continue
+        stale = days_made_stale(table, before, lakehouse)
+        if stale:
+            lakehouse.log(f"{table.name}: stale by the retraction: {named(stale)}")
+            yield lakehouse.load(table, stale, run_id)
+
+
+def retractions_of(
+    files: Sequence[str], tables: Sequence[Table], view: LedgerView, settings: Settings
+) -> list[Retraction]:
+    """Which bronze tables have loaded the files, and which of their days; changes nothing.
+
+    A file is named by its path below the landing root, `<feed>/YYYY-MM-DD/…`, or by one that leads
+    there. Raises DefinitionError for a file that no table has loaded, or that is still landed, and
+    SourceError where the rest of a snapshot is gone.
+    """
+    if not files:
+        raise DefinitionError("A retraction needs a file: name one or more.")
+    found: dict[str, dict[date, set[str]]] = {}
+    for name in files:
+        path = _below_landing(name, settings)
+        day, readers = _readers(path, tables, settings)
+        loaded = [t for t in readers if path in view.table(t.name).files(day)]
+        if not loaded:
+            raise DefinitionError(_not_loaded(path, day, readers, view))
+        for table in loaded:
+            found.setdefault(table.name, {}).setdefault(day, set()).add(path)
+    retractions = [Retraction(t, found[t.name]) for t in tables if t.name in found]
+    for each in retractions:
+        plan_retraction(each.table, each.files, "", settings, sorted(each.paths), view)
+    return retractions
+
+
+def rows_to_retract(
+    retractions: Sequence[Retraction], settings: Settings, view: LedgerView
+) -> list[RetractedRows]:
+    """What a retraction would remove from bronze, found without Spark."""
+    found = []
+    for each in retractions:
+        path = f"{settings.lake}/{each.table.name}"
+        for landed, paths in sorted(each.paths.items()):
+            wanted = set(paths) - view.table(each.table.name).retracted(landed)
+            rows = landed_rows(path, landed) if wanted else {}
+            found += [
+                RetractedRows(each.table.name, file, day, number)
+                for (file, day), number in sorted(rows.items())
+                if file in wanted
+            ]
+    return found
+
+
+def _below_landing(name: str, settings: Settings) -> str:
+    """The path below the landing root of a file that is named by one of several paths."""
+    landing = settings.landing.rstrip("/")
+    if name.startswith(f"{landing}/"):
+        return name[len(landing) + 1 :]
+    root = local_path(landing)
+    if root is not None and "://" not in name:
+        at, root = Path(name).absolute(), root.absolute()
+        if at.is_relative_to(root):
+            return at.relative_to(root).as_posix()
+    return name.removeprefix("./")
+
+
+def _readers(path: str, tables: Sequence[Table], settings: Settings) -> tuple[date, list[Table]]:
+    """The landing day of a path, and the bronze tables that read its feed."""
+    feeds = sorted({table.feed.feed for table in tables if table.feed is not None})
+    parts = _PATH.fullmatch(path)
+    try:
+        day = parse_day(parts[2]) if parts else None
+    except DayError:
+        day = None
+    if parts is None or day is None:
+        raise DefinitionError(
+            f"{path!r} is no file of a day folder. Name files as they landed below "
+            f"{settings.landing}: <feed>/YYYY-MM-DD/…, such as "
+            f"{feeds[0] if feeds else 'orders'}/2017-01-05/part-0.jsonl."
+        )
+    readers = [t for t in tables if t.feed is not None and t.feed.feed == parts[1]]
+    if not readers:
+        near = get_close_matches(parts[1], feeds, 1)
+        meant = f"; did you mean {near[0]}/{parts[2]}/{parts[3]}?" if near else "."
+        raise DefinitionError(
+            f"{path}: no table reads files of a feed {parts[1]!r} in day folders{meant} "
+            f"The feeds are {', '.join(feeds) or 'none'}."
+        )
+    return day, readers
+
+
+def _not_loaded(path: str, day: date, readers: Sequence[Table], view: LedgerView) -> str:
+    names = ", ".join(table.name for table in readers)
+    histories = [view.table(table.name) for table in readers]
+    for history in histories:
+        held = history.held.get(day)
+        if held is not None and path in {file.path for file in held.files}:
+            return (
+                f"{path} was never published: {history.table} {day} is held since batch "
+                f"{held.batch}. Repair it where it landed, or remove it, and run."
+            )
+    known = sorted({file for history in histories for file in history.files(day)})
+    near = get_close_matches(path, known, 1)
+    if near:
+        return f"{names} has not loaded {path}; did you mean {near[0]}?"
+    of_day = ", ".join(known[:_SHOWN]) + (", …" if len(known) > _SHOWN else "")
+    return f"{names} has not loaded {path}. Of {day} it has loaded {of_day or 'no file'}."

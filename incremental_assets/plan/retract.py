@@ -1,0 +1,143 @@
+"""Files that landed and are to be taken out of bronze again, by a manual decision."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Sequence
+from datetime import date
+
+from incremental_assets.errors import DefinitionError, SourceError
+from incremental_assets.ledger.entry import FileEntry
+from incremental_assets.ledger.view import LedgerView
+from incremental_assets.plan.work import DayWork, Plan, Work
+from incremental_assets.plurals import counted
+from incremental_assets.settings import Settings
+from incremental_assets.sources.landed_files import LandedFiles
+from incremental_assets.sources.source_file import SourceFile
+from incremental_assets.table import SameDay, Table
+
+_NAMED = 3
+
+
+def plan_retraction(
+    table: Table,
+    paths: Collection[str],
+    why: str,
+    settings: Settings,
+    days: Sequence[date],
+    view: LedgerView,
+) -> Plan:
+    """The landing days of which files are to be retracted, one a batch.
+
+    A file that was not loaded, or was retracted before, is left out. Raises DefinitionError for
+    one that is still in the landing, and SourceError where the rest of a snapshot is not.
+    """
+    works = []
+    for day in days:
+        history = view.table(table.name)
+        before = history.retracted(day)
+        files = [f for p, f in history.files(day).items() if p in paths and p not in before]
+        if not files:
+            continue
+        _require_gone(table, day, files, settings)
+        todo = DayWork(
+            day, why, (), tuple(map(_source_file, files)), accepted=frozenset(table.checks())
+        )
+        if table.changes.compares_days:
+            left_of_snapshot(table, todo, view, settings)
+        works.append(Work("rebuild", "retract", {day: todo}))
+    done = {day for work in works for day in work.days}
+    return Plan(tuple(works), {}, tuple(day for day in days if day not in done))
+
+
+def left_of_snapshot(
+    table: Table, todo: DayWork, view: LedgerView, settings: Settings
+) -> tuple[SourceFile, ...]:
+    """The files that a snapshot consists of without those that are retracted.
+
+    Raises SourceError if any of them is no longer in the landing.
+    """
+    history, day = view.table(table.name), todo.day
+    gone = history.retracted(day) | {file.path for file in todo.files}
+    wanted = [path for path in history.files(day) if path not in gone]
+    there = {file.path: file for file in _listed(table, day, settings)}
+    missing = [path for path in wanted if path not in there]
+    if missing:
+        raise SourceError(
+            f"{table.name} {day}: without the retracted files the snapshot would consist of "
+            f"{_named(wanted)}, and {_named(missing)} cannot be read any more: no longer in the "
+            "landing. Nothing was retracted; restore the rest of the snapshot, or retract it too."
+        )
+    return tuple(there[path] for path in wanted)
+
+
+def gone_below(table: Table, day: date, view: LedgerView, settings: Settings) -> Sequence[str]:
+    """The files from which bronze has rows for a day of a table, and that are not landed any more.
+
+    By the batches that wrote to the day. None where the landing cannot be listed.
+    """
+    found: set[str] = set()
+    for bronze in _landed_below(table):
+        history = view.table(bronze.name)
+        loaded: dict[date, set[str]] = {}
+        for entry in history.changes(day, 0):
+            loaded.setdefault(entry.day, set()).update(file.path for file in entry.files)
+        for landed, paths in loaded.items():
+            try:
+                there = {file.path for file in _listed(bronze, landed, settings)}
+            except SourceError:
+                continue
+            found |= paths - there - history.retracted(landed)
+    return sorted(found)
+
+
+def retract_hint(paths: Sequence[str]) -> str:
+    """What to do about files that are no longer landed where a day is held; "" without one."""
+    if not paths:
+        return ""
+    are = "is" if len(paths) == 1 else "are"
+    more = f", and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+    return (
+        f"It may have rows of {counted(len(paths), 'file')} that {are} no longer in the landing; "
+        "to remove the rows of what should never have landed: `incremental-assets retract "
+        f"{shlex.join(paths[:_NAMED])} --why …`{more}"
+    )
+
+
+def _landed_below(table: Table) -> list[Table]:
+    """The bronze tables of landed feeds whose rows of a day the table is built on."""
+    below = [read.table for read in table.upstreams if isinstance(read, SameDay)]
+    if table.layer == "bronze":
+        return []
+    return [
+        bronze
+        for read in below
+        for bronze in ([read] if read.feed is not None else _landed_below(read))
+    ]
+
+
+def _require_gone(table: Table, day: date, files: Sequence[FileEntry], settings: Settings) -> None:
+    listed = {file.path for file in _listed(table, day, settings)}
+    there = [file.path for file in files if file.path in listed]
+    if there:
+        it, was = ("it", "is") if len(there) == 1 else ("them", "are")
+        raise DefinitionError(
+            f"{_named(there)} {was} still in the landing {settings.landing}, so a rebuild would "
+            f"load {it} again. Nothing was retracted: move {it} out of the landing first, then "
+            f"retract {it}; or repair {it} in place, and run."
+        )
+
+
+def _listed(table: Table, day: date, settings: Settings) -> Sequence[SourceFile]:
+    feed = table.feed
+    assert isinstance(feed, LandedFiles)
+    return feed.files(settings.landing, day)
+
+
+def _source_file(file: FileEntry) -> SourceFile:
+    return SourceFile(file.path, file.size, file.tag, file.modified)
+
+
+def _named(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+    return f"{', '.join(paths[:_NAMED])}{more}"

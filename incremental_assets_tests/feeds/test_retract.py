@@ -1,0 +1,298 @@
+"""Files that should never have landed: what leaves the tables with them, and what stays out."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from incremental_assets.changes import ChangeLog
+from incremental_assets.errors import DefinitionError, SourceError
+from incremental_assets.lakehouse import TableLoadResult
+from incremental_assets.operations.retract import retract, retractions_of, rows_to_retract
+from incremental_assets.plan.retract import gone_below
+from incremental_assets.verifying import verify
+from incremental_assets.writes import SCD2
+from incremental_assets_tests.crashing import attempts_until_one_survives
+from incremental_assets_tests.feeds import test_change_log as log
+from incremental_assets_tests.feeds import test_snapshots as copies
+from incremental_assets_tests.feeds.conftest import Lakes
+from incremental_assets_tests.feeds.test_accept import RULES, THE_DAY
+from incremental_assets_tests.feeds.test_rebuild_ledger import LEDGER, rebuilt
+from incremental_assets_tests.feeds.test_rules import DAY, booking, bookings, landed, per_train
+from incremental_assets_tests.feeds.world import Lake, states
+
+FIRST, BEFORE, AFTER = "2017-01-03", "2017-01-04", "2017-01-06"
+WRONG = f"bookings/{DAY}/wrong.jsonl"
+LOADED = ("bronze/bookings", "silver/bookings", "gold/per_train")
+
+
+def trains(lake: Lakes) -> Lake:
+    """A day that is held by a wrong file, whose right version has another name."""
+    shop = lake(landed("bookings"), bookings(*RULES), per_train())
+    late = booking("late", "9", at=f"{BEFORE}T10:00")
+    shop.land("bookings", BEFORE, "1.jsonl", [booking("a", "1", at=f"{BEFORE}T10:00")])
+    shop.load(BEFORE)
+    wrong = shop.land("bookings", DAY, "wrong.jsonl", [late, booking("b", "2", "nowhere"), "{"])
+    shop.land("bookings", DAY, "other.jsonl", [booking("c", "3", "t2")])
+    shop.load(f"{BEFORE}...{DAY}")
+    wrong.unlink()
+    shop.land("bookings", DAY, "right.jsonl", [booking("b", "2")])
+    shop.load(f"{BEFORE}...{DAY}")
+    shop.load_stale()
+    assert shop.rows("silver/bookings", "id") == [("a",), ("late",)]
+    return shop
+
+
+def retracted(shop: Lake, *files: str, why: str = "a test file") -> dict[str, TableLoadResult]:
+    return {done.table: done for done in retract(shop.lakehouse, files, why)}
+
+
+def all_equal(shop: Lake) -> None:
+    """Every table holds what a full rebuild holds, and no day is left out of that."""
+    for name in shop.tables:
+        found = verify(shop.lakehouse, shop.tables[name])
+        assert (found.equal, found.left_out) == (True, {}), f"{name}: {found}"
+
+
+def test_a_file_leaves_every_table_on_record_and_the_day_that_it_held_is_published(
+    lake: Lakes,
+) -> None:
+    shop = lake.copy_of(trains)
+    view = shop.lakehouse.ledger.view()
+    assert gone_below(shop.tables["silver/bookings"], THE_DAY, view, shop.settings) == [WRONG]
+    found = retractions_of([WRONG], shop.lakehouse.tables, view, shop.settings)
+    rows = rows_to_retract(found, shop.settings, view)
+    assert [(r.table, r.file, str(r.day), r.rows) for r in rows] == [
+        ("bronze/bookings", WRONG, BEFORE, 1),
+        ("bronze/bookings", WRONG, DAY, 2),
+    ]
+
+    done = retracted(shop, WRONG)
+
+    assert list(done) == list(LOADED)
+    assert not any(result.failed for result in done.values())
+    assert shop.bronze("bronze/bookings", "id") == [(BEFORE, "a"), (DAY, "b"), (DAY, "c")]
+    assert shop.rows("silver/bookings", "id", "train") == [("a", "t1"), ("b", "t1"), ("c", "t2")]
+    assert shop.reasons("silver/bookings") == []
+    assert shop.rows("gold/per_train", "dt", "train", "seats") == [
+        (BEFORE, "t1", 1),
+        (DAY, "t1", 1),
+        (DAY, "t2", 1),
+    ]
+    assert shop.stale() == {}
+    assert shop.pending_days("bronze/bookings") == []
+    view = shop.lakehouse.ledger.view()
+    entry = view.table("bronze/bookings").committed[-1]
+    assert (entry.kind, entry.why, entry.rows_deleted) == ("retract", "a test file", 3)
+    assert entry.who
+    assert [file.path for file in entry.files] == [WRONG]
+    assert gone_below(shop.tables["silver/bookings"], THE_DAY, view, shop.settings) == []
+    all_equal(shop)
+
+    versions = shop.versions()
+    assert states(retracted(shop, WRONG), "bronze/bookings") == ["idle"]
+    assert shop.versions() == versions
+
+
+def test_it_is_not_read_again_unless_it_has_changed_not_even_by_a_ledger_from_the_log(
+    lake: Lakes,
+) -> None:
+    shop = lake.copy_of(trains)
+    shop.land("bookings", DAY, "wrong.jsonl", [])
+    with pytest.raises(DefinitionError, match="move it out of the landing first"):
+        retracted(shop, WRONG)
+    (shop.source("bookings") / DAY / "wrong.jsonl").unlink()
+    retracted(shop, WRONG)
+    rows = shop.rows("silver/bookings", "id")
+    again = [booking("late", "9", at=f"{BEFORE}T10:00"), booking("b", "2", "nowhere"), "{"]
+    shop.land("bookings", DAY, "wrong.jsonl", again)
+
+    assert shop.pending_days("bronze/bookings") == []
+    shop.load(DAY)
+    assert any(f"landed again, unchanged, and will not be read: {WRONG}" in t for t in shop.logged)
+    shutil.rmtree(shop.path(LEDGER))
+    rebuilt(shop)
+    shop = shop.with_tables(*shop.tables.values())
+    shop.load(f"{BEFORE}...{DAY}")
+    shop.load_stale()
+    assert shop.rows("silver/bookings", "id") == rows
+    history = shop.lakehouse.ledger.view().table("bronze/bookings")
+    assert [e.why for e in history.committed if e.kind == "retract"] == ["a test file"]
+
+    shop.land("bookings", DAY, "wrong.jsonl", [booking("d", "4")])
+    shop.load(DAY)
+    assert shop.rows("silver/bookings", "id") == [*rows, ("d",)]
+
+
+def test_a_retraction_that_is_killed_anywhere_goes_on_and_two_at_once_wait(
+    lake: Lakes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = lake.copy_of(trains)
+
+    attempts = attempts_until_one_survives(monkeypatch, lambda: retracted(shop, WRONG))
+    shop.load(f"{BEFORE}...{DAY}")
+    shop.load_stale()
+
+    assert attempts == 4  # after the claim, the staged files, and the commit
+    assert shop.rows("silver/bookings", "id") == [("a",), ("b",), ("c",)]
+    errors: list[BaseException] = []
+
+    def at_once() -> None:
+        try:
+            retracted(shop.with_tables(*shop.tables.values()), f"bookings/{DAY}/right.jsonl")
+        except BaseException as error:  # a thread has no caller to raise it to
+            errors.append(error)
+
+    (shop.source("bookings") / DAY / "right.jsonl").unlink()
+    both = [Thread(target=at_once) for _ in range(2)]
+    for one in both:
+        one.start()
+    for one in both:
+        one.join()
+    assert errors == []
+    history = shop.lakehouse.ledger.view().table("bronze/bookings")
+    last = [e for e in history.committed if any("right" in f.path for f in e.files)]
+    assert [e.kind for e in last] == ["advance", "retract"]
+    shop.load_stale()
+    assert shop.rows("silver/bookings", "id") == [("a",), ("c",)]
+
+
+def test_a_retracted_file_of_a_log_takes_its_events_out_of_the_versions(lake: Lakes) -> None:
+    users = lake(*log.both_ways(ChangeLog()))
+    first = [log.event("INSERT", 1, 1, name="A"), log.event("INSERT", 2, 2, name="B")]
+    users.land("users", DAY, "1.jsonl", first)
+    users.load(DAY)
+    wrong = [log.event("UPDATE", 4, 1, name="X"), log.event("DELETE", 3, 2)]
+    file = users.land("users", AFTER, "1.jsonl", wrong)
+    users.load(AFTER)
+    assert users.rows("silver/users", "id", "name") == [(1, "X")]
+    file.unlink()
+
+    retracted(users, f"users/{AFTER}/1.jsonl")
+
+    assert users.rows("silver/users", "id", "name") == [(1, "A"), (2, "B")]
+    assert [row[:2] for row in users.rows("silver/versions", *log.VERSION)] == [(1, "A"), (2, "B")]
+    assert users.stale() == {}
+    all_equal(users)
+
+
+def snapshots(lake: Lakes) -> Lake:
+    shop = lake(*copies.tables(SCD2()))
+    days = {
+        FIRST: copies.copy(a="A", b="B"),
+        DAY: copies.copy(a="WRONG", x="X"),
+        AFTER: copies.copy(a="A", b="B", c="C"),
+    }
+    for day, rows in days.items():
+        shop.land("products", day, "1.jsonl", rows)
+    shop.load(f"{FIRST}...{AFTER}")
+    return shop
+
+
+def test_a_retracted_snapshot_counts_as_one_that_never_came(lake: Lakes) -> None:
+    shop = lake.copy_of(snapshots)
+    (shop.source("products") / DAY / "1.jsonl").unlink()
+
+    retracted(shop, f"products/{DAY}/1.jsonl")
+
+    assert copies.operations(shop) == [
+        ("03", "insert", '["a"]'),
+        ("03", "insert", '["b"]'),
+        ("06", "insert", '["c"]'),
+    ]
+    assert [row[:2] for row in shop.rows("silver/products", *copies.COLUMNS)] == [
+        ("a", "A"),
+        ("b", "B"),
+        ("c", "C"),
+    ]
+    assert shop.stale() == {}
+    all_equal(shop)
+    # Nor is it the next snapshot for one that comes late.
+    shop.land("products", BEFORE, "1.jsonl", copies.copy(a="A", b="B", z="Z"))
+    shop.load(f"{FIRST}...{AFTER}", "bronze/products")
+    assert copies.operations(shop) == [
+        ("03", "insert", '["a"]'),
+        ("03", "insert", '["b"]'),
+        ("04", "insert", '["z"]'),
+        ("06", "delete", '["z"]'),
+        ("06", "insert", '["c"]'),
+    ]
+
+
+def test_a_part_of_a_snapshot_is_retracted_where_the_rest_can_be_read(lake: Lakes) -> None:
+    shop = lake(*copies.tables(SCD2()))
+    shop.land("products", DAY, "1.jsonl", copies.copy(a="A", b="B"))
+    wrong = shop.land("products", DAY, "2.jsonl", copies.copy(x="X", y="Y", z="Z"))
+    shop.land("products", AFTER, "1.jsonl", copies.copy(a="A", b="B", c="C", x="X", y="Y", z="Z"))
+    shop.load(f"{DAY}...{AFTER}")
+    wrong.unlink()
+    rest = shop.source("products") / DAY / "1.jsonl"
+    rest.rename(rest.with_suffix(".away"))
+    with pytest.raises(SourceError, match=r"1\.jsonl cannot be read any more"):
+        retracted(shop, f"products/{DAY}/2.jsonl")
+    rest.with_suffix(".away").rename(rest)
+
+    retracted(shop, f"products/{DAY}/2.jsonl")
+
+    inserted = [(day, key) for day, kind, key in copies.operations(shop) if kind == "insert"]
+    assert inserted == [
+        ("05", '["a"]'),
+        ("05", '["b"]'),
+        ("06", '["c"]'),
+        ("06", '["x"]'),
+        ("06", '["y"]'),
+        ("06", '["z"]'),
+    ]
+    assert shop.pending_days("bronze/products") == []
+
+
+NAMES: dict[str, tuple[str, str]] = {
+    "a typing error": (
+        f"bookings/{DAY}/wrang.jsonl",
+        f"bronze/bookings has not loaded bookings/{DAY}/wrang.jsonl; did you mean {WRONG}?",
+    ),
+    "another day": (
+        "bookings/2017-01-09/wrong.jsonl",
+        "has not loaded bookings/2017-01-09/wrong.jsonl. Of 2017-01-09 it has loaded no file.",
+    ),
+    "another feed": (f"booking/{DAY}/wrong.jsonl", f"did you mean {WRONG}?"),
+    "no day": ("bookings/wrong.jsonl", "is no file of a day folder. Name files as they landed"),
+    "nothing": ("", "'' is no file of a day folder"),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_that_was_not_loaded_is_refused_in_a_line_with_the_one_that_was_meant(
+    lake: Lakes, name: str
+) -> None:
+    shop = lake.copy_of(trains)
+    versions = shop.versions()
+    file, message = NAMES[name]
+
+    with pytest.raises(DefinitionError) as refused:
+        retracted(shop, WRONG, file)
+
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert shop.versions() == versions
+
+
+def test_a_file_is_named_by_any_path_that_leads_to_it_and_a_reason_is_needed(
+    lake: Lakes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = lake.copy_of(trains)
+    landing = Path(shop.settings.landing)
+    monkeypatch.chdir(landing.parent)
+    names: Sequence[Any] = [f"{landing}/{WRONG}", f"{landing.name}/{WRONG}", f"./{WRONG}"]
+    found: Callable[[str], Any] = lambda name: retractions_of(  # noqa: E731
+        [name], shop.lakehouse.tables, shop.lakehouse.ledger.view(), shop.settings
+    )
+
+    assert [found(name)[0].files for name in names] == [{WRONG}] * 3
+    with pytest.raises(DefinitionError, match="needs a reason"):
+        retracted(shop, WRONG, why=" ")
