@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
+from incremental_assets import loaders
 from incremental_assets.settings import PROJECT_ROOT
 from incremental_assets.testing import Lake
 from incremental_assets_tests.pages import written
@@ -52,6 +56,33 @@ def test_the_page_has_these_tests(page: ModuleType) -> None:
 @pytest.mark.parametrize("name", TESTS)
 def test_a_test_of_the_page_passes(page: ModuleType, lake: Lake, name: str) -> None:
     getattr(page, name)(lake)
+
+
+def test_a_table_is_read_as_docs_read_the_lake_shows(
+    page: ModuleType, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loaders, "local_session", lambda: lake.spark)
+    lake.land("returns", "2017-01-05", [page.a_return("a", "2017-01-05", qty=2)])
+    lake.load(page.RETURNS, "2017-01-05")
+    text = (PROJECT_ROOT / "docs/read-the-lake.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    read: dict[str, Any] = {}
+
+    for block in blocks:
+        if "duckdb" not in block:  # not among the requirements
+            exec(block.replace('"lake/', f'"{lake.settings.lake}/'), read)
+
+    columns = ["dt", "return_id", "qty", "returned_at", "updated_at"]
+    assert read["day"].columns == read["returns"].columns == columns
+    assert len(read["day"]) == read["landed"].count() == 1
+    versions = {
+        name: DeltaTable(f"{lake.settings.lake}/{name}/returns").protocol()
+        for name in ("bronze", "silver")
+    }
+    silver, bronze = versions["silver"], versions["bronze"]
+    assert (silver.min_reader_version, silver.min_writer_version) == (1, 2)
+    assert (bronze.min_reader_version, bronze.min_writer_version) == (3, 7)
+    assert bronze.reader_features == ["variantType"]
 
 
 def test_the_plugin_gives_a_project_its_fixtures(project: Path) -> None:
