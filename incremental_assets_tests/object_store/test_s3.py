@@ -250,7 +250,9 @@ def test_a_store_that_does_not_answer_is_a_source_that_cannot_be_read(
     s3fs.S3FileSystem.clear_instance_cache()
     place = "s3://shop/landing"
 
-    with pytest.raises(SourceError, match=rf"s3://shop/landing\S* cannot be read: no answer.*{url}"):
+    with pytest.raises(
+        SourceError, match=rf"s3://shop/landing\S* cannot be read: no answer.*{url}"
+    ):
         look(Stored(place) if look is Stored.fix else place)
 
     s3fs.S3FileSystem.clear_instance_cache()
