@@ -17,7 +17,7 @@ help:  ## List the commands
 
 setup: .venv/.installed .cache/.prepared  ## Install everything from the lock file; safe to repeat
 	@mkdir -p $(DAGSTER_HOME)
-	@test -e $(DAGSTER_HOME)/dagster.yaml || cp dagster.yaml $(DAGSTER_HOME)/
+	@test -e $(DAGSTER_HOME)/dagster.yaml || cp incremental_assets/orchestration/dagster.yaml $(DAGSTER_HOME)/
 
 .venv/.installed: requirements.lock pyproject.toml
 	@$(PYTHON) scripts/check_machine.py
@@ -73,7 +73,7 @@ bench-ticks: setup  ## Measure a sensor's tick that finds nothing new
 	@$(BIN)/python -m benchmarks.ticks
 
 lock:  ## Resolve the dependencies again (needs uv)
-	@uv pip compile --quiet --universal --no-strip-extras --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --extra s3 --group demo --group dev pyproject.toml -o requirements.lock
+	@uv pip compile --quiet --universal --no-strip-extras --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --extra s3 --extra demo --extra testing --group dev pyproject.toml -o requirements.lock
 
 clean:  ## Remove the demo's lake, landing and Dagster history
 	rm -rf lake landing .dagster

@@ -22,6 +22,7 @@ import polars as pl
 
 from benchmarks.process import CommandError, Run, adopt_orphans, run
 from benchmarks.report import Row, Table, machine, show, write
+from incremental_assets.orchestration.instance import CONFIG
 from incremental_assets.settings import PREFIX, PROJECT_ROOT, Settings
 
 DAY = "2017-01-05"
@@ -69,7 +70,7 @@ class Bench:
         self.lakes += 1
         home = self.root / f"home{self.lakes}"
         home.mkdir()
-        shutil.copy(PROJECT_ROOT / "dagster.yaml", home)
+        shutil.copy(CONFIG, home)
         lake = self.root / f"lake{self.lakes}"
         return environment() | {
             f"{PREFIX}LAKE": str(lake),

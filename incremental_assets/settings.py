@@ -32,6 +32,7 @@ from incremental_assets.locations import local_path, location, table_location
 PREFIX = "INCREMENTAL_ASSETS_"
 OWN_TABLES = "incremental_assets.retail"
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
+_IS_CHECKOUT = (PROJECT_ROOT / "pyproject.toml").exists()
 
 
 def _digits(value: object) -> object:
@@ -88,12 +89,12 @@ class Settings(BaseSettings):
     shows; None: the last day that is known, or today. A fact may land until `lateness_days` after
     its business day. `spark_remote` and `spark_master` point Spark elsewhere; both None means an
     embedded Spark, run by the Java of `java_home` or else of the PATH. `cache` holds the jars and
-    the class-data archive. `tables` is the package whose folders `bronze`, `silver` and `gold`
-    define the tables; in Dagster their keys begin with `key_prefix`. Rows stay in quarantine for
-    `quarantine_days`; 0: for ever. Files that no table refers to any more stay on disk for
-    `vacuum_days`: whoever began to read or to write less than a day ago may still need them. A
-    sensor ticks every `sensor_seconds`. Over a Connect server `tables_at_once` tables load at once;
-    0: as many as there are cores.
+    the class-data archive (default: `default_cache`). `tables` is the package whose folders
+    `bronze`, `silver` and `gold` define the tables; in Dagster their keys begin with `key_prefix`.
+    Rows stay in quarantine for `quarantine_days`; 0: for ever. Files that no table refers to any
+    more stay on disk for `vacuum_days`: whoever began to read or to write less than a day ago may
+    still need them. A sensor ticks every `sensor_seconds`. Over a Connect server `tables_at_once`
+    tables load at once; 0: as many as there are cores.
 
     Bronze and gold are fresh if they were published within `fresh_hours`; 0: no check. `webhook` is
     where alerts are posted, "" for nowhere. An alert is due for a day that is stale for
@@ -119,7 +120,9 @@ class Settings(BaseSettings):
         None, description="a day such as 2017-12-31"
     )
     lateness_days: Whole = _whole(7, "days", 0, 3650)
-    cache: Annotated[Path, AfterValidator(Path.absolute)] = PROJECT_ROOT / ".cache"
+    cache: Annotated[Path, AfterValidator(Path.absolute)] = Field(
+        default_factory=lambda: default_cache(os.environ)
+    )
     spark_master: str | None = Field(None, validation_alias="SPARK_MASTER")
     spark_remote: str | None = Field(None, validation_alias="SPARK_REMOTE", repr=False)
     driver_memory: str = Field(
@@ -164,7 +167,8 @@ class Settings(BaseSettings):
         source = EnvSettingsSource(cls)
         # Under no other spelling: pydantic would take `incremental_assets_lake` as well.
         source.env_vars = {name.lower(): env[name] for name in _variables() if env.get(name)}
-        return _checked(source())
+        values = source()
+        return _checked(values if "cache" in values else values | {"cache": default_cache(env)})
 
     @classmethod
     def settings_customise_sources(
@@ -205,6 +209,30 @@ def _checked(values: Mapping[str, Any]) -> Settings:
     except ValidationError as error:
         messages = (_message(str(e["loc"][0]), e["input"]) for e in error.errors())
         raise SettingsError(" ".join(messages)) from None
+
+
+def default_cache(environment: Mapping[str, str], *, of_checkout: bool = _IS_CHECKOUT) -> Path:
+    """The cache where none is set: in a checkout its `.cache`, else the user's own.
+
+    That is `incremental_assets` in XDG_CACHE_HOME, or in `.cache` of the home directory. Raises
+    SettingsError for a user without one.
+    """
+    if of_checkout:
+        return PROJECT_ROOT / ".cache"
+    caches = Path(environment.get("XDG_CACHE_HOME", ""))
+    if not caches.is_absolute():  # the specification has such ignored
+        caches = _home(environment) / ".cache"
+    return caches / "incremental_assets"
+
+
+def _home(environment: Mapping[str, str]) -> Path:
+    try:
+        return Path(environment.get("HOME") or Path.home())
+    except RuntimeError as error:
+        raise SettingsError(
+            "The user who runs this has no home directory to keep the Delta jars in. Set "
+            f"{PREFIX}CACHE to a folder that can be written."
+        ) from error
 
 
 def _variable(name: str) -> str:

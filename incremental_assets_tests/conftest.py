@@ -14,6 +14,7 @@ from incremental_assets.settings import PREFIX, PROJECT_ROOT, Settings
 from incremental_assets.spark.server import free_port
 from incremental_assets.spark.session import server_conf, start_session
 from incremental_assets.spark.sizing import LARGE
+from incremental_assets.testing.fixtures import SMALL_ROWS
 from incremental_assets_tests.made_once import MadeOnce
 
 _FOREIGN = ("DAGSTER_HOME", "SPARK_REMOTE", "SPARK_MASTER")
@@ -63,11 +64,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory, event_log: Path) -> Iterator
         _settings_in(folder),
         {
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
-            # Tests plan hundreds of queries over a few rows: compiling each costs more than it
-            # saves. The end-to-end tests run the embedded Spark as it is.
-            "spark.sql.codegen.wholeStage": "false",
-            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-            "spark.sql.shuffle.partitions": "1",
+            # The end-to-end tests run the embedded Spark as it is.
+            **SMALL_ROWS,
             "spark.driver.extraJavaOptions": " ".join([java_options.replace(*_TIERS), *_ROOM]),
             "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
             "spark.connect.grpc.binding.address": _LOCALHOST,

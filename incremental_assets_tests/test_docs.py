@@ -16,7 +16,8 @@ PAGES = [
 ]
 _PYTHON_FILE = re.compile(r"`([a-z_][\w/]*/\w+\.py)`")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
-_OF_A_READER = "shop/"  # the package of the reader, in examples
+# The package of the reader, and its tests, in examples.
+_OF_A_READER = ("shop/", "tests/")
 _ROOTS = (PROJECT_ROOT, PROJECT_ROOT / "incremental_assets")
 
 

@@ -14,6 +14,7 @@ import pytest
 
 import incremental_assets
 from incremental_assets.errors import INTERRUPTED, STOPPED
+from incremental_assets.orchestration.instance import CONFIG
 from incremental_assets.settings import PROJECT_ROOT
 
 SOURCE = Path(incremental_assets.__file__).read_text()
@@ -139,7 +140,7 @@ def test_the_ui_opens_on_the_port_that_was_asked_for() -> None:
 
 
 def test_no_dialog_covers_the_first_page_of_the_ui(tmp_path: Path) -> None:
-    shutil.copy(PROJECT_ROOT / "dagster.yaml", tmp_path)
+    shutil.copy(CONFIG, tmp_path)
 
     with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
         assert not instance.nux_enabled

@@ -37,6 +37,10 @@ LEFT_TO_ALL: Final = {
     ),
     "end_to_end/test_own_tables.py::test_kills": "feeds/test_interrupted.py",
     "end_to_end/test_kill_loaders.py": "loaders/test_killed_at_each_commit.py",
+    "test_wheel.py::test_another_project": (
+        "test_wheel.py: what the wheel holds, settings/test_settings.py: the cache, "
+        "testing/test_page.py, end_to_end/test_add_a_table.py"
+    ),
     # A further seed, order, or pair of a detector and a write, in the process of the tests.
     "feeds/test_snapshots.py::test_snapshots_in_any_order_damaged_and_repaired_ones_end_in_the_"
     "same_products[3]": "feeds/test_snapshots.py: another seed",

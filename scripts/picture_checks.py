@@ -68,7 +68,7 @@ def main() -> None:
 def _environment(folder: Path) -> dict[str, str]:
     home = folder / "dagster"
     home.mkdir()
-    settings = (ROOT / "dagster.yaml").read_text()
+    settings = (ROOT / "incremental_assets/orchestration/dagster.yaml").read_text()
     (home / "dagster.yaml").write_text(f"{settings}\nnux:\n  enabled: false\n")
     return {
         **os.environ,

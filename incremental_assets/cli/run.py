@@ -149,7 +149,7 @@ def _as_json(report: RunReport) -> dict[str, Any]:
 @main.command()
 @JSON_OBJECT
 def setup(*, as_json: bool) -> None:
-    """Resolve the jars into the project's cache and make Spark start fast. Safe to repeat."""
+    """Download the jars of Delta into the cache and make Spark start fast. Safe to repeat."""
     from incremental_assets.spark.jars import resolve_jars
     from incremental_assets.spark.java import require_java
     from incremental_assets.spark.session import archive_path

@@ -9,9 +9,11 @@ from pathlib import Path
 import dagster as dg
 
 from incremental_assets.errors import SettingsError
-from incremental_assets.settings import PROJECT_ROOT, Settings
+from incremental_assets.settings import Settings
 
 DEFAULT_HOME = ".dagster"
+CONFIG = Path(__file__).with_name("dagster.yaml")
+"""The settings of a new instance."""
 # A setting of the project's former dagster.yaml, whose module no longer exists.
 _FORMER_HISTORY = re.compile(
     r"^instance_class:\n(?:  +#.*\n)*  +module: incremental_assets\.orchestration\.history\n"
@@ -33,8 +35,7 @@ def open_instance(settings: Settings) -> dg.DagsterInstance:
         home.mkdir(parents=True, exist_ok=True)
         config = home / "dagster.yaml"
         if not config.exists():
-            own = PROJECT_ROOT / "dagster.yaml"
-            config.write_text(own.read_text("utf-8") if own.exists() else "", encoding="utf-8")
+            config.write_text(CONFIG.read_text("utf-8"), encoding="utf-8")
         elif _FORMER_HISTORY.search(text := config.read_text("utf-8")):
             config.write_text(_FORMER_HISTORY.sub("", text), encoding="utf-8")
     except OSError as error:

@@ -14,7 +14,8 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from incremental_assets.cli import main
-from incremental_assets.settings import PROJECT_ROOT, Settings
+from incremental_assets.orchestration.instance import CONFIG
+from incremental_assets.settings import Settings
 from incremental_assets_tests.scenarios.world import World
 
 BIN = Path(sys.executable).parent
@@ -28,7 +29,7 @@ class Shop:
         self.settings = settings
         self.home = folder / "dagster_home"
         self.home.mkdir(parents=True)
-        (self.home / "dagster.yaml").write_text((PROJECT_ROOT / "dagster.yaml").read_text())
+        (self.home / "dagster.yaml").write_text(CONFIG.read_text())
         self.env = {
             **os.environ,
             "INCREMENTAL_ASSETS_LAKE": settings.lake,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from pathlib import Path
 
 import dagster as dg
@@ -12,22 +11,15 @@ import polars as pl
 
 from incremental_assets.settings import PROJECT_ROOT
 from incremental_assets_tests.end_to_end.shop import Shop
-
-# A file's name in the text, and the block of Python that follows.
-_FILE = re.compile(r"`(shop/tables/\S+\.py)`.*?^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+from incremental_assets_tests.pages import written
 
 
 def test_three_files_of_the_page_make_three_tables_that_stay_up_to_date(
     warm_shop: Shop, tmp_path: Path
 ) -> None:
     shop = warm_shop
-    page = (PROJECT_ROOT / "docs" / "add-a-table.md").read_text()
-    files = _FILE.findall(page)
-    assert [Path(name).parent.name for name, _ in files] == ["bronze", "silver", "gold"]
-    for name, code in files:
-        path = tmp_path / "theirs" / name
-        path.parent.mkdir(parents=True)
-        path.write_text(code)
+    files = written("add-a-table", tmp_path / "theirs")
+    assert [path.parent.name for path in files] == ["bronze", "silver", "gold"]
     shop.env |= {
         "INCREMENTAL_ASSETS_TABLES": "shop.tables",
         "INCREMENTAL_ASSETS_KEY_PREFIX": "shop/back",

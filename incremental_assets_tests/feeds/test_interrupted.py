@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from incremental_assets.changes import ChangeLog, SnapshotDiff
+from incremental_assets.testing import Killed
 from incremental_assets.writes import SCD2, Merge
 from incremental_assets_tests.feeds import test_change_log as log
 from incremental_assets_tests.feeds import test_snapshots as copies
@@ -15,12 +16,8 @@ from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.world import Lake
 
 
-class Died(BaseException):
-    """What a killed process would have been stopped by."""
-
-
 def die(*_: object, **__: object) -> None:
-    raise Died
+    raise Killed
 
 
 def orders(lake: Lakes) -> Lake:
@@ -89,7 +86,7 @@ def test_a_load_that_died_is_settled_and_ends_as_if_nothing_had_happened(
                         continue
                     broken.setattr("incremental_assets.delta.merge.stage", die)
                     broken.setattr("incremental_assets.writes.merge.stage", die)
-                with pytest.raises(Died):
+                with pytest.raises(Killed):
                     shop.load("2017-01-05...2017-01-07", name)
         shop.load("2017-01-05...2017-01-07", name)
     shop.load_stale()

@@ -26,10 +26,11 @@ from incremental_assets.quality.rules import (
 )
 from incremental_assets.quality.types import Integer
 from incremental_assets.table import Table
+from incremental_assets.testing import Killed
 from incremental_assets.writes import Append
 from incremental_assets_tests.feeds import test_change_log as logs
 from incremental_assets_tests.feeds.conftest import Lakes
-from incremental_assets_tests.feeds.test_interrupted import Died, die
+from incremental_assets_tests.feeds.test_interrupted import die
 from incremental_assets_tests.feeds.test_rules import DAY, booking, bookings, landed, per_train
 from incremental_assets_tests.feeds.world import Lake, states
 
@@ -194,7 +195,7 @@ def test_a_replay_that_dies_at_any_step_is_done_once_or_not_at_all(
     new = station(lake, *LOOSE)
 
     def dies(lake: Lake, place: Any, step: str) -> None:
-        with monkeypatch.context() as broken, pytest.raises(Died):
+        with monkeypatch.context() as broken, pytest.raises(Killed):
             broken.setattr(place, step, die)
             replay(lake)
         lake.load(DAY, "silver/bookings")  # settles

@@ -15,12 +15,13 @@ from incremental_assets.errors import DefinitionError, WatermarkError
 from incremental_assets.operations.rewind import Rewound, TableRewind
 from incremental_assets.sources.stored import Stored
 from incremental_assets.table import Table
+from incremental_assets.testing import Killed
 from incremental_assets.writes import SCD2, Append
 from incremental_assets_tests.feeds import test_change_log as logs
 from incremental_assets_tests.feeds import test_sequence as sequences
 from incremental_assets_tests.feeds import test_timestamp as stamps
 from incremental_assets_tests.feeds.conftest import Lakes
-from incremental_assets_tests.feeds.test_interrupted import Died, die
+from incremental_assets_tests.feeds.test_interrupted import die
 from incremental_assets_tests.feeds.test_rules import DAY, booking, bookings, landed, per_train
 from incremental_assets_tests.feeds.world import Lake, states
 
@@ -235,7 +236,7 @@ def test_an_unfinished_batch_gets_its_outcome_and_is_rewound_with_the_others(
     station: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     station.land("bookings", NEXT, "2.jsonl", [booking("e", "5")])
-    with monkeypatch.context() as patch, pytest.raises(Died):
+    with monkeypatch.context() as patch, pytest.raises(Killed):
         patch.setattr("incremental_assets.engine.table_load.record", die)
         station.load(NEXT, "bronze/bookings")
 

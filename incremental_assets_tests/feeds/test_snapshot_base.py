@@ -20,6 +20,7 @@ from incremental_assets.delta.transaction import Transaction
 from incremental_assets.engine import snapshot_base
 from incremental_assets.engine.bronze import PARTITIONS
 from incremental_assets.maintenance.steps import maintain
+from incremental_assets.testing import Killed
 from incremental_assets.writes import Merge
 from incremental_assets_tests.event_log import EventLog, records_read
 from incremental_assets_tests.feeds.conftest import Lakes
@@ -97,10 +98,6 @@ def _changes(shop: Lake, day: date) -> list[tuple[str, str]]:
     rows = shop.spark.read.format("delta").load(shop.path(BRONZE))
     found = rows.where(f"_landing_day = '{day}'").select("_operation", "_key").collect()
     return [(row[0], row[1]) for row in found]
-
-
-class Killed(BaseException):
-    """The process is gone."""
 
 
 def _dies(*_: Any, **__: Any) -> None:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from incremental_assets.engine import target_steps as load_module
-
-
-class Killed(BaseException):
-    """The process is gone: nothing in it can catch that."""
+from incremental_assets.testing import Killed
 
 
 def _before_the_write(*_: object, **__: object) -> None:

@@ -14,6 +14,7 @@ from incremental_assets.engine import target_steps as load_module
 from incremental_assets.errors import SourceError
 from incremental_assets.loaders import CDCLoader, LoadResult
 from incremental_assets.quality.rules import fail, not_null, quarantine, satisfies
+from incremental_assets.testing import Killed
 from incremental_assets.writes import SCD2, Merge, WriteStrategy
 from incremental_assets_tests.loaders.conftest import Place
 
@@ -225,10 +226,6 @@ def test_a_log_without_a_column_is_refused_by_its_name(place: Place, missing: st
 
     with pytest.raises(SourceError, match=f"has no column '{missing}'"):
         process(place)
-
-
-class Killed(BaseException):
-    """The process is gone."""
 
 
 def _killed(*_: object, **__: object) -> None:

@@ -9,9 +9,10 @@ import pytest
 
 from incremental_assets.engine import target_steps as load_module
 from incremental_assets.loaders import LoadResult, SequenceBasedLoader, TimestampBasedLoader
+from incremental_assets.testing import Killed
 from incremental_assets.writes import OverwriteDays, ReplaceDay, WriteStrategy
 from incremental_assets_tests.loaders.conftest import Place
-from incremental_assets_tests.loaders.crashes import CRASHES, Killed
+from incremental_assets_tests.loaders.crashes import CRASHES
 from incremental_assets_tests.loaders.stories import (
     BY_SEQUENCE,
     BY_TIMESTAMP,

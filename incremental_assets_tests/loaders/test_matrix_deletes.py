@@ -12,9 +12,10 @@ import pytest
 
 from incremental_assets.engine import target_steps as load_module
 from incremental_assets.loaders import CDCLoader, DeltaDiffLoader, LoadResult
+from incremental_assets.testing import Killed
 from incremental_assets.writes import SCD2, Merge, WriteStrategy
 from incremental_assets_tests.loaders.conftest import NOON, Place
-from incremental_assets_tests.loaders.crashes import CRASHES, Killed
+from incremental_assets_tests.loaders.crashes import CRASHES
 
 EVENTS = {"id": pl.Int64, "amount": pl.Int64, "operation": pl.String, "seq": pl.Int64}
 COPY = {"id": pl.Int64, "amount": pl.Int64}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, timedelta
+from decimal import Decimal
 from typing import Any
 
 import polars as pl
@@ -11,6 +12,7 @@ from deltalake import DeltaTable
 
 from incremental_assets.changes.by_sequence import Sequence
 from incremental_assets.changes.progress import Progress, Waiting, progress_from, step
+from incremental_assets.delta.delta_table import ensure_table
 from incremental_assets.errors import (
     DefinitionError,
     GateError,
@@ -225,6 +227,20 @@ def test_whole_numbers_that_no_double_holds_stay_apart_next_to_a_fraction(
     by_timestamp(place, "id")
 
     assert [row[0] for row in place.rows("id")] == ["0.5", *ids[:2]]
+
+
+def test_money_in_csv_is_read_as_the_decimal_that_the_target_declares(place: Place) -> None:
+    columns = {"id": "long", "price": "decimal(18,4)", "at": "timestamp"}
+    ensure_table(str(place.target), "prices", list(columns.items()), ())
+    place.source.mkdir()
+    prices = ("0.1", "12345678901234.5678", "1")
+    rows = [f"{n},{price},{AT}" for n, price in enumerate(prices)]
+    (place.source / "a.csv").write_text("\n".join(["id,price,at", *rows, f"3,much,{AT}"]))
+
+    by_timestamp(place)
+
+    assert place.rows("id", "price") == [(n, Decimal(price)) for n, price in enumerate(prices)]
+    assert place.quarantined() == [["price_unreadable"]]
 
 
 def test_a_bound_is_not_rounded(place: Place) -> None:

@@ -15,6 +15,7 @@ from incremental_assets.engine import target_steps as load_module
 from incremental_assets.errors import SnapshotError, SourceError
 from incremental_assets.loaders import DeltaDiffLoader, DetectedChanges
 from incremental_assets.quality.rules import at_least, quarantine
+from incremental_assets.testing import Killed
 from incremental_assets.writes import SCD2, Merge, WriteStrategy
 from incremental_assets_tests.loaders.conftest import Place
 
@@ -213,10 +214,6 @@ def test_a_row_without_a_key_of_a_copy_that_comes_late_may_be_any_and_deletes_no
         ],
         key=str,
     )
-
-
-class Killed(BaseException):
-    """The process is gone."""
 
 
 def _killed(*_: object, **__: object) -> None:

@@ -17,9 +17,10 @@ from incremental_assets.errors import DefinitionError, LakeError
 from incremental_assets.loaders import CDCLoader, ReplaceDay, Target
 from incremental_assets.quality.rules import between, quarantine, satisfies
 from incremental_assets.sources.stored_delta import FixedDelta
+from incremental_assets.testing import Killed
 from incremental_assets.writes import SCD2, Merge, WriteStrategy
 from incremental_assets_tests.loaders.conftest import NOON, Place
-from incremental_assets_tests.loaders.crashes import CRASHES, Killed
+from incremental_assets_tests.loaders.crashes import CRASHES
 from incremental_assets_tests.loaders.test_cdc import SCHEMA as LOG
 from incremental_assets_tests.loaders.test_cdc import events
 from incremental_assets_tests.loaders.test_target_plans import (

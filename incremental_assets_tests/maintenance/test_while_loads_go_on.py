@@ -19,6 +19,7 @@ from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.lock import brief_lock, table_lock
 from incremental_assets.maintenance import MaintenanceResult, steps
 from incremental_assets.storage import files_below
+from incremental_assets.testing import Killed
 from incremental_assets_tests.maintenance.conftest import EAGER, Maintained
 from incremental_assets_tests.scenarios.world import World, sale, sales
 
@@ -238,10 +239,6 @@ def test_versions_that_a_load_compares_with_are_whole_or_not_counted_on(
     assert removed[-1] > 0
 
 
-class Died(BaseException):
-    """What a killed process would have been stopped by."""
-
-
 def test_a_maintenance_that_dies_before_the_commit_leaves_files_that_the_next_one_takes(
     twice: Maintained, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -249,9 +246,9 @@ def test_a_maintenance_that_dies_before_the_commit_leaves_files_that_the_next_on
     rows, versions, before = world.rows(SALES), world.versions(), parquet(world, BRONZE)
 
     def die(*_: object) -> None:
-        raise Died
+        raise Killed
 
-    with monkeypatch.context() as broken, pytest.raises(Died):
+    with monkeypatch.context() as broken, pytest.raises(Killed):
         broken.setattr(steps, "commit_compaction", die)
         broken.setattr(steps, "discard_uncommitted", die)
         kept.run()

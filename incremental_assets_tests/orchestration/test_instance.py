@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from incremental_assets.orchestration.instance import open_instance
-from incremental_assets.settings import PROJECT_ROOT, Settings
+from incremental_assets.orchestration.instance import CONFIG, open_instance
+from incremental_assets.settings import Settings
 
 FORMER = """# Settings of the Dagster instance.
 instance_class:
@@ -30,7 +30,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_new_home_gets_the_projects_settings(settings: Settings, home: Path) -> None:
     open_instance(settings.replace(dagster_home=home))
 
-    assert (home / "dagster.yaml").read_text() == (PROJECT_ROOT / "dagster.yaml").read_text()
+    assert (home / "dagster.yaml").read_text() == CONFIG.read_text()
 
 
 @pytest.mark.parametrize(

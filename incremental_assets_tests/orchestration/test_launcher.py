@@ -14,6 +14,7 @@ import pytest
 from dagster._core.launcher.base import CheckRunHealthResult, WorkerStatus
 
 from incremental_assets.orchestration.executor import executor_for
+from incremental_assets.orchestration.instance import CONFIG
 from incremental_assets.orchestration.launcher import LocalRunLauncher
 from incremental_assets.orchestration.process import (
     PROCESS,
@@ -22,13 +23,13 @@ from incremental_assets.orchestration.process import (
     record_process,
     recorded_process,
 )
-from incremental_assets.settings import PROJECT_ROOT, Settings
+from incremental_assets.settings import Settings
 from incremental_assets_tests.end_to_end.dagster_dev import until
 
 
 @pytest.fixture
 def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
-    (tmp_path / "dagster.yaml").write_text((PROJECT_ROOT / "dagster.yaml").read_text())
+    (tmp_path / "dagster.yaml").write_text(CONFIG.read_text())
     with dg.DagsterInstance.from_config(str(tmp_path)) as made:
         yield made
 

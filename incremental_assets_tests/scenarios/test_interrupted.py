@@ -14,16 +14,13 @@ from incremental_assets.engine import table_load
 from incremental_assets.errors import ConflictError
 from incremental_assets.loaders import SequenceBasedLoader
 from incremental_assets.storage import folders_in
+from incremental_assets.testing import Killed
 from incremental_assets_tests.made_once import MadeOnce
 from incremental_assets_tests.scenarios.world import World, sale, sales
 
 
-class Died(BaseException):
-    """What a killed process would have been stopped by."""
-
-
 def die(*_: object, **__: object) -> None:
-    raise Died
+    raise Killed
 
 
 def a_day(world: World) -> None:
@@ -41,7 +38,7 @@ def test_a_batch_that_died_before_its_commit_is_fenced_and_loaded_again_but_not_
     landed: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for step in ("publish", "record"):
-        with monkeypatch.context() as broken, pytest.raises(Died):
+        with monkeypatch.context() as broken, pytest.raises(Killed):
             broken.setattr(table_load, step, die)
             landed.load("2017-01-05", "silver/sales")
     version = landed.version("silver/sales")
@@ -66,7 +63,7 @@ def test_a_batch_that_died_before_its_commit_is_fenced_and_loaded_again_but_not_
     assert transaction(place, "quarantine of silver/sales") == 2
 
     # So does gold.
-    with monkeypatch.context() as broken, pytest.raises(Died):
+    with monkeypatch.context() as broken, pytest.raises(Killed):
         broken.setattr(table_load, "publish", die)
         landed.load("2017-01-05", "gold/sales_mart")
     landed.load("2017-01-05", "gold/sales_mart")
@@ -88,7 +85,7 @@ def test_giving_up_a_batch_leaves_what_another_load_put_into_the_table(
         table_name="by hand",
         partition_by="dt",
     )
-    with monkeypatch.context() as broken, pytest.raises(Died):
+    with monkeypatch.context() as broken, pytest.raises(Killed):
         broken.setattr(table_load, "publish", die)
         landed.load("2017-01-05", "silver/sales")
 

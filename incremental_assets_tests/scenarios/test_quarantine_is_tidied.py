@@ -18,9 +18,10 @@ from incremental_assets.delta import side_table
 from incremental_assets.delta.quarantine import Quarantine
 from incremental_assets.maintenance import maintain
 from incremental_assets.operations.quarantined import QuarantineFilter, drop, in_quarantine
+from incremental_assets.testing import Killed
 from incremental_assets.verifying.verify import verify
 from incremental_assets_tests.made_once import MadeOnce
-from incremental_assets_tests.scenarios.test_interrupted import Died, die
+from incremental_assets_tests.scenarios.test_interrupted import die
 from incremental_assets_tests.scenarios.world import TABLES, World, sale, sales
 
 DAY = "2017-01-05"
@@ -111,7 +112,7 @@ def after_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_load_that_dies_before_it_has_tidied_leaves_nothing_that_counts(
     bad: World, dies: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as broken, pytest.raises(Died):
+    with monkeypatch.context() as broken, pytest.raises(Killed):
         dies(broken)
         bad.load(DAY, "silver/sales")
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from incremental_assets.errors import SettingsError
 from incremental_assets.locations import local_path
-from incremental_assets.settings import PROJECT_ROOT, Settings
+from incremental_assets.settings import PROJECT_ROOT, Settings, default_cache
 
 
 @pytest.fixture
@@ -46,6 +46,29 @@ def test_an_empty_variable_is_the_same_as_none(here: Path) -> None:
     foreign = dict.fromkeys(("SPARK_MASTER", "SPARK_REMOTE", "DAGSTER_HOME", "JAVA_HOME"), "")
 
     assert Settings.from_environment(environment | foreign) == Settings.from_environment({})
+
+
+@pytest.mark.parametrize(
+    ("environment", "cache"),
+    [
+        ({"HOME": "/home/ann"}, "/home/ann/.cache/incremental_assets"),
+        ({"HOME": "/home/ann", "XDG_CACHE_HOME": "/big"}, "/big/incremental_assets"),
+        ({"HOME": "/home/ann", "XDG_CACHE_HOME": "big"}, "/home/ann/.cache/incremental_assets"),
+    ],
+)
+def test_an_installed_package_has_its_cache_in_that_of_the_user(
+    environment: dict[str, str], cache: str
+) -> None:
+    assert default_cache(environment, of_checkout=False) == Path(cache)
+
+
+def test_a_user_without_a_home_is_told_which_variable_to_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)  # as for a user without one
+
+    with pytest.raises(SettingsError, match="INCREMENTAL_ASSETS_CACHE to a folder"):
+        default_cache({}, of_checkout=False)
 
 
 def test_every_variable_reaches_its_setting() -> None:

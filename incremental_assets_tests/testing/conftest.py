@@ -1,0 +1,3 @@
+from incremental_assets.testing import lake
+
+__all__ = ["lake"]

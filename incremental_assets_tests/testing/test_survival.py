@@ -1,0 +1,33 @@
+"""A load that is killed after each of its writes, and what is said where that changes its end."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from incremental_assets.retail.bronze.events import EVENTS
+from incremental_assets.retail.silver.sales import SALES
+from incremental_assets.testing import Lake, assert_survives
+from incremental_assets_tests.scenarios.world import sale
+
+
+def test_the_rows_that_a_killed_load_ends_with_are_named(lake: Lake) -> None:
+    def lands_anew(lake: Lake) -> None:
+        started = len(list(Path(lake.settings.landing).rglob("*.jsonl")))
+        lake.land("events", "2017-01-05", [sale(f"of attempt {started + 1}", "2017-01-05")])
+        lake.load(EVENTS, "2017-01-05")
+
+    with pytest.raises(AssertionError) as raised:
+        assert_survives(lake, lands_anew)
+
+    said = str(raised.value)
+    assert re.match(r"bronze/events differs after a load that was killed \d+ times", said)
+    assert '"order_id":"of attempt 2"' in said
+    assert '"order_id":"of attempt 1"' not in said
+
+
+def test_a_load_that_writes_nothing_survives_nothing(lake: Lake) -> None:
+    with pytest.raises(AssertionError, match="wrote nothing"):
+        assert_survives(lake, lambda lake: lake.rows(SALES))
