@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import date
 from pathlib import Path
 
 import click
 
-from incremental_assets.catalog import tables
-from incremental_assets.cli.context import ledger_view
+from incremental_assets.cli.context import ledger_view, tables
 from incremental_assets.cli.group import main
-from incremental_assets.cli.options import DAYS, JSON_OBJECT, asked_days, not_empty
+from incremental_assets.cli.options import DAYS, JSON_OBJECT, not_empty
 from incremental_assets.cli.output import ERR, OUT, show_object
-from incremental_assets.days import day_range, parse_day
-from incremental_assets.errors import DemoFeedError
+from incremental_assets.days import DayRange, day_range, parse_day
+from incremental_assets.errors import DayError
 from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
+
+SHARE = click.FloatRange(0, 1)
 
 
 @main.group()
@@ -24,21 +26,33 @@ def demo() -> None:
 
 
 @demo.command("land")
-@click.option("--from", "first", required=True, metavar="DAY", help="First landing day.")
-@click.option("--to", "last", required=True, metavar="DAY", help="Last landing day.")
+@click.option(
+    "--from", "first", required=True, metavar="DAY", type=parse_day, help="First landing day."
+)
+@click.option(
+    "--to", "last", required=True, metavar="DAY", type=parse_day, help="Last landing day."
+)
 @click.option(
     "--landing", callback=not_empty, help="Where to land; default INCREMENTAL_ASSETS_LANDING."
 )
-@click.option("--late", default=0.01, show_default=True, help="Share of rows that land late.")
 @click.option(
-    "--duplicate", default=0.002, show_default=True, help="Share of rows that land twice."
+    "--late", type=SHARE, default=0.01, show_default=True, help="Share of rows that land late."
 )
-@click.option("--bad", default=0.001, show_default=True, help="Share of bad rows.")
-@click.option("--sample", default=1.0, show_default=True, help="Share of households and products.")
+@click.option(
+    "--duplicate",
+    type=SHARE,
+    default=0.002,
+    show_default=True,
+    help="Share of rows that land twice.",
+)
+@click.option("--bad", type=SHARE, default=0.001, show_default=True, help="Share of bad rows.")
+@click.option(
+    "--sample", type=SHARE, default=1.0, show_default=True, help="Share of households and products."
+)
 @JSON_OBJECT
 def demo_land(
-    first: str,
-    last: str,
+    first: date,
+    last: date,
     landing: str | None,
     late: float,
     duplicate: float,
@@ -50,13 +64,13 @@ def demo_land(
     """Land days of the Complete Journey grocery data as a shop would deliver them."""
     from incremental_assets.retail.feed import land
 
-    days = day_range(parse_day(first), parse_day(last))
+    days = day_range(first, last)
     where = landing or Settings.from_environment().landing
     if "://" not in where:
         where = str(Path(where).absolute())
     summary = land(where, days.first, days.last, late, duplicate, bad, sample, progress=ERR.print)
     if not summary.written and not summary.left_alone:
-        raise DemoFeedError(
+        raise DayError(
             f"Nothing lands on {days}: the data set has the days {summary.span}, and what is late "
             "or changes of them lands a few days later. Land some of these."
         )
@@ -74,11 +88,11 @@ def demo_land(
 @demo.command("show")
 @DAYS
 @JSON_OBJECT
-def demo_show(span: str | None, *, as_json: bool) -> None:
+def demo_show(days: DayRange | None, *, as_json: bool) -> None:
     """What the loads did, per day and table, and the products that sold best."""
     from incremental_assets.retail.feed.show import best_products, loaded_days, show
 
-    settings, days = Settings.from_environment(), asked_days(span)
+    settings = Settings.from_environment()
     ledger_view(settings)
     if as_json:
         loaded = [asdict(each) for each in loaded_days(settings, tables(), days)]
