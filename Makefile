@@ -6,7 +6,12 @@ export INCREMENTAL_ASSETS_LAKE ?= $(CURDIR)/lake
 export INCREMENTAL_ASSETS_LANDING ?= $(CURDIR)/landing
 export DAGSTER_HOME ?= $(CURDIR)/.dagster
 PORT ?= 3000
+UI = http://127.0.0.1:$(PORT)
+# `dg dev`, which it recommends, is another package and does the same.
+QUIET := PYTHONWARNINGS='ignore:Function `dev_command` is superseded'
 DEMO_DAYS ?= 2017-01-01...2017-01-07
+# On it two stores send prices that cannot be read. It may lie outside the days.
+DEMO_BROKEN_DAY ?= 2017-01-05
 DEMO_FROM = $(firstword $(subst ..., ,$(DEMO_DAYS)))
 DEMO_TO = $(lastword $(subst ..., ,$(DEMO_DAYS)))
 
@@ -31,16 +36,18 @@ setup: .venv/.installed .cache/.prepared  ## Install everything from the lock fi
 	@$(BIN)/incremental-assets setup
 	@touch $@
 
-demo: setup  ## Land a week of real retail data, load it, show what happened
-	@$(BIN)/incremental-assets demo land --from $(DEMO_FROM) --to $(DEMO_TO)
-	@$(BIN)/incremental-assets run
+demo: setup  ## Land a week of real retail data, load it, show what happened and what is held
+	@$(BIN)/incremental-assets demo land --from $(DEMO_FROM) --to $(DEMO_TO) --broken-day $(DEMO_BROKEN_DAY)
+	@$(BIN)/incremental-assets run --held-ok
 	@$(BIN)/incremental-assets demo show --days $(DEMO_DAYS)
 
 dev: setup  ## Open the Dagster UI on http://127.0.0.1:3000, or with PORT=3001 on that port
-	@cd $(DAGSTER_HOME) && $(CURDIR)/$(BIN)/dagster dev -h 127.0.0.1 -p $(PORT) -w $(CURDIR)/workspace.yaml
+	@echo "The assets are at $(UI)/assets, in half a minute; Ctrl-C stops the UI."
+	@cd $(DAGSTER_HOME) && $(QUIET) $(CURDIR)/$(BIN)/dagster dev -h 127.0.0.1 -p $(PORT) -w $(CURDIR)/workspace.yaml
 
 dev-connect: setup  ## The same over one Spark that is kept up: tables load at once, no run starts its own
-	@cd $(DAGSTER_HOME) && $(CURDIR)/$(BIN)/incremental-assets connect $(CURDIR)/$(BIN)/dagster dev -h 127.0.0.1 -p $(PORT) -w $(CURDIR)/workspace.yaml
+	@echo "The assets are at $(UI)/assets, in a minute; Ctrl-C stops the UI and Spark."
+	@cd $(DAGSTER_HOME) && $(QUIET) $(CURDIR)/$(BIN)/incremental-assets connect $(CURDIR)/$(BIN)/dagster dev -h 127.0.0.1 -p $(PORT) -w $(CURDIR)/workspace.yaml
 
 test: setup  ## Run the tests
 	@$(BIN)/python scripts/run_tests.py

@@ -12,6 +12,10 @@ _STOPPED = dg.DagsterExecutionInterruptedError.__name__
 
 
 class _EventLines(logging.Formatter):
+    def __init__(self, *, brief: bool) -> None:
+        super().__init__()
+        self._brief = brief
+
     def format(self, record: logging.LogRecord) -> str:
         return printable(self._line(record))
 
@@ -22,6 +26,8 @@ class _EventLines(logging.Formatter):
         if event is not None and event.is_step_failure:
             if event.step_failure_data.error.cls_name == _STOPPED:
                 return f"{self.formatTime(record, '%H:%M:%S')} {step} was stopped"
+            if self._brief:
+                return f"{self.formatTime(record, '%H:%M:%S')} {step} failed"
             failure = event.step_failure_data.user_failure_data
             message = (
                 failure.description if failure else event.step_failure_data.error_display_string
@@ -33,6 +39,8 @@ class _EventLines(logging.Formatter):
             found = check.metadata.get("found")
             result = found.value if found is not None else check.description
             message = f"{name} {check.partition}: {check.check_name}: {result}"
+        elif event is not None and event.event_type_value == "STEP_SKIPPED":
+            message = f"{step} waits for a table that it reads"
         else:
             message = meta.get("orig_message") or record.getMessage()
         return f"{self.formatTime(record, '%H:%M:%S')} {message}"
@@ -52,14 +60,22 @@ class _EventFilter(logging.Filter):
 
 
 @dg.logger(
-    config_schema={"log_level": dg.Field(str, is_required=False, default_value="INFO")},
+    config_schema={
+        "log_level": dg.Field(str, is_required=False, default_value="INFO"),
+        "brief": dg.Field(
+            bool,
+            is_required=False,
+            default_value=False,
+            description="Only name a step that fails: whoever started the run prints why.",
+        ),
+    },
     description="Readable lines on the console.",
 )
 def console(init_context: dg.InitLoggerContext) -> logging.Logger:
     """Progress, failures with their messages, and how the run ended."""
     logger = logging.Logger("incremental_assets", level="DEBUG")
     handler = logging.StreamHandler()
-    handler.setFormatter(_EventLines())
+    handler.setFormatter(_EventLines(brief=init_context.logger_config["brief"]))
     handler.addFilter(_EventFilter())
     logger.addHandler(handler)
     return logger
