@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 import polars as pl
 
+from incremental_assets.choices import no_such
 from incremental_assets.cli.context import (
     lakehouse_and_table,
     ledger_view,
@@ -15,10 +18,13 @@ from incremental_assets.cli.context import (
 )
 from incremental_assets.cli.group import main
 from incremental_assets.cli.options import DAYS, JSON, NAME, NAMES, REASON, RULE, YES, limit_option
-from incremental_assets.cli.output import OUT, show
+from incremental_assets.cli.output import OUT, log, show
 from incremental_assets.days import DayRange
 from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
+
+if TYPE_CHECKING:
+    from incremental_assets.table import Table
 
 
 @main.group()
@@ -39,7 +45,10 @@ def quarantine_list(
 
     settings, which = Settings.from_environment(), QuarantineFilter(days, rule or "")
     ledger_view(settings)
-    show(in_quarantine(settings, tables_named(names), which), "In quarantine", as_json=as_json)
+    found = in_quarantine(settings, tables_named(names), which)
+    show(found, "In quarantine", as_json=as_json)
+    if rule and found.is_empty():
+        _note_reasons(settings, tables_named(names), days, rule)
 
 
 @quarantine.command("show")
@@ -61,6 +70,19 @@ def quarantine_show(
     if not as_json:
         shown = shown.with_columns(pl.col("first_seen").dt.strftime("%Y-%m-%d %H:%M"))
     show(shown.drop("_landing_day"), f"{counted(len(rows), 'row')} of {name}", as_json=as_json)
+    if rule and rows.is_empty():
+        _note_reasons(settings, tables_named((name,)), days, rule)
+
+
+def _note_reasons(
+    settings: Settings, chosen: Sequence[Table], days: DayRange | None, rule: str
+) -> None:
+    """Name the reason that was meant, where rows are in quarantine for others."""
+    from incremental_assets.operations.quarantined import QuarantineFilter, in_quarantine
+
+    others = in_quarantine(settings, chosen, QuarantineFilter(days, ""))["reason"].unique().sort()
+    if len(others):
+        log(f"- {no_such('row with the reason', rule, others.to_list())}")
 
 
 @quarantine.command("replay")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from incremental_assets.cli.group import main
 from incremental_assets.cli.options import JSON_OBJECT
 from incremental_assets.cli.output import ERR, show_object
@@ -20,11 +24,20 @@ def setup(*, as_json: bool) -> None:
 
     settings = Settings.from_environment()
     java = require_java(settings.java_home)
-    with ERR.status("Resolving the Delta jars …"):
+    with _step("Set-up 2/3: fetching the Delta jars and checking their checksums (10 MB) …"):
         jars = resolve_jars(settings.cache, settings.java_home)
-    ERR.print(f"Java {java}, {counted(len(jars), 'jar')} in {jars[0].parent}")
+    ERR.print(f"  Java {java}, {counted(len(jars), 'jar')} in {jars[0].parent}", soft_wrap=True)
     if not archive_path(settings).exists():
-        ERR.print("Preparing Spark's class archive (once, about a minute) …")
-        make_archive(settings)
+        with _step("Set-up 3/3: preparing Spark's class archive (once, about a minute) …"):
+            make_archive(settings)
     if as_json:
         show_object({"java": java, "jars": [str(jar) for jar in jars]})
+
+
+@contextmanager
+def _step(what: str) -> Iterator[None]:
+    """Print what is done before it is, and how long it took after it."""
+    ERR.print(what)
+    began = time.monotonic()
+    yield
+    ERR.print(f"  took {time.monotonic() - began:.0f} s")

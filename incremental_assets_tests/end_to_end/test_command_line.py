@@ -64,6 +64,9 @@ def test_range_with_a_held_day_publishes_the_others_and_goes_through_once_repair
     assert '"order_id":null' in shown.stdout
     other = shop.ask("quarantine", "list", "silver/sales", "--rule", "qty_not_null")
     assert other.stdout.strip() == "In quarantine: nothing."
+    assert other.stderr == (
+        "- There is no row with the reason 'qty_not_null'; did you mean order_id_not_null?\n"
+    )
     unknown = shop.ask("quarantine", "show", "silver/sale")
     assert (unknown.returncode, unknown.stderr.startswith("Error: There is no table")) == (2, True)
 
