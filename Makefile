@@ -29,13 +29,13 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 .venv/.installed: requirements.lock pyproject.toml
 	@$(PYTHON) scripts/check_machine.py
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@echo "Set-up 1/3: installing the locked packages into .venv (400 MB to fetch, some minutes) …"
+	@echo "Set-up 1/3: installing the locked packages into .venv (430 MB to fetch, some minutes) …"
 	@$(INSTALL) --require-hashes -r requirements.lock && $(INSTALL) --no-build-isolation --editable . \
 	  && echo "  took $$SECONDS s"
 	@touch $@
 
 .venv/.tools: .venv/.installed requirements-dev.lock
-	@echo "Installing the tools of the tests and of lint into .venv (60 MB to fetch) …"
+	@echo "Installing the tools of the tests and of lint into .venv …"
 	@$(INSTALL) --require-hashes -r requirements-dev.lock && echo "  took $$SECONDS s"
 	@touch $@
 
