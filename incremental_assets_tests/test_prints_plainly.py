@@ -113,9 +113,13 @@ def test_a_step_that_failed_is_named_once_and_as_its_table(
     def silver__users() -> None:
         raise dg.Failure("The ledger cannot be read.")
 
+    @dg.op(ins={"sales": dg.In(dg.Nothing)})
+    def gold__mart() -> None:
+        pass
+
     @dg.job(logger_defs={"console": console})
     def job() -> None:
-        silver__sales()
+        gold__mart(silver__sales())
         silver__users()
 
     config = {"log_level": "INFO", "brief": brief}
@@ -126,6 +130,8 @@ def test_a_step_that_failed_is_named_once_and_as_its_table(
     assert ("FAILED silver/sales: 2017-01-05 not published." in printed) is not brief
     assert ("FAILED silver/users: The ledger cannot be read." in printed) is not brief
     assert (" silver/sales failed\n" in printed) is brief
+    assert " gold/mart waits for a table that it reads\n" in printed
+    assert "Not executing" not in printed
 
 
 @pytest.mark.parametrize("words", [("batches",), ("plan",), ("quarantine", "show", "silver/sales")])

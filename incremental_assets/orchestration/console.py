@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import re
 
 import dagster as dg
 
 from incremental_assets.screen import printable
 
+# What Dagster says of a step whose upstream failed; in other words it is printed as it is.
+_NOT_RUN = re.compile(r"Dependencies for step (\S+) .*Not executing\.$", re.DOTALL)
 _STOPPED = dg.DagsterExecutionInterruptedError.__name__
 
 
@@ -39,10 +42,10 @@ class _EventLines(logging.Formatter):
             found = check.metadata.get("found")
             result = found.value if found is not None else check.description
             message = f"{name} {check.partition}: {check.check_name}: {result}"
-        elif event is not None and event.event_type_value == "STEP_SKIPPED":
-            message = f"{step} waits for a table that it reads"
         else:
             message = meta.get("orig_message") or record.getMessage()
+            if event is None and (not_run := _NOT_RUN.match(message)):
+                message = f"{not_run[1].replace('__', '/')} waits for a table that it reads"
         return f"{self.formatTime(record, '%H:%M:%S')} {message}"
 
 
