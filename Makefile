@@ -6,49 +6,65 @@ export INCREMENTAL_ASSETS_LAKE ?= $(CURDIR)/lake
 export INCREMENTAL_ASSETS_LANDING ?= $(CURDIR)/landing
 export DAGSTER_HOME ?= $(CURDIR)/.dagster
 PORT ?= 3000
+UI = http://127.0.0.1:$(PORT)
+# `dg dev`, which it recommends, is another package and does the same.
+QUIET := PYTHONWARNINGS='ignore:Function `dev_command` is superseded'
 DEMO_DAYS ?= 2017-01-01...2017-01-07
+# On it two stores send prices that cannot be read. It may lie outside the days.
+DEMO_BROKEN_DAY ?= 2017-01-05
 DEMO_FROM = $(firstword $(subst ..., ,$(DEMO_DAYS)))
 DEMO_TO = $(lastword $(subst ..., ,$(DEMO_DAYS)))
 
-.PHONY: help setup demo dev dev-connect test test-all lint bench-quick bench-big bench-few bench-ledger bench-feeds bench-ticks lock clean
+.PHONY: help setup tools demo dev dev-connect test test-all lint bench-quick bench-big bench-few bench-ledger bench-feeds bench-ticks lock clean
 
 help:  ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 setup: .venv/.installed .cache/.prepared  ## Install everything from the lock file; safe to repeat
 	@mkdir -p $(DAGSTER_HOME)
-	@test -e $(DAGSTER_HOME)/dagster.yaml || cp incremental_assets/orchestration/dagster.yaml $(DAGSTER_HOME)/
+	@test -e $(DAGSTER_HOME)/dagster.yaml || cp dagster.yaml $(DAGSTER_HOME)/
+
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps
 
 .venv/.installed: requirements.lock pyproject.toml
 	@$(PYTHON) scripts/check_machine.py
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@echo "Installing the locked packages into .venv (430 MB to fetch, some minutes) …"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@echo "Set-up 1/3: installing the locked packages into .venv (430 MB to fetch, some minutes) …"
+	@$(INSTALL) --require-hashes -r requirements.lock && $(INSTALL) --no-build-isolation --editable . \
+	  && echo "  took $$SECONDS s"
+	@touch $@
+
+.venv/.tools: .venv/.installed requirements-dev.lock
+	@echo "Installing the tools of the tests and of lint into .venv …"
+	@$(INSTALL) --require-hashes -r requirements-dev.lock && echo "  took $$SECONDS s"
 	@touch $@
 
 .cache/.prepared: .venv/.installed incremental_assets/spark/jars.lock incremental_assets/spark/session.py
 	@$(BIN)/incremental-assets setup
 	@touch $@
 
-demo: setup  ## Land a week of real retail data, load it, show what happened
-	@$(BIN)/incremental-assets demo land --from $(DEMO_FROM) --to $(DEMO_TO)
-	@$(BIN)/incremental-assets run
+tools: setup .venv/.tools
+
+demo: setup  ## Land a week of real retail data, load it, show what happened and what is held
+	@$(BIN)/incremental-assets demo land --from $(DEMO_FROM) --to $(DEMO_TO) --broken-day $(DEMO_BROKEN_DAY)
+	@$(BIN)/incremental-assets run --held-ok
 	@$(BIN)/incremental-assets demo show --days $(DEMO_DAYS)
 
 dev: setup  ## Open the Dagster UI on http://127.0.0.1:3000, or with PORT=3001 on that port
-	@cd $(DAGSTER_HOME) && $(CURDIR)/$(BIN)/dagster dev -h 127.0.0.1 -p $(PORT) -w $(CURDIR)/workspace.yaml
+	@echo "The assets are at $(UI)/assets, in half a minute; Ctrl-C stops the UI."
+	@cd $(DAGSTER_HOME) && $(QUIET) $(CURDIR)/$(BIN)/dagster dev -h 127.0.0.1 -p $(PORT) -w $(CURDIR)/workspace.yaml
 
 dev-connect: setup  ## The same over one Spark that is kept up: tables load at once, no run starts its own
-	@cd $(DAGSTER_HOME) && $(CURDIR)/$(BIN)/incremental-assets connect $(CURDIR)/$(BIN)/dagster dev -h 127.0.0.1 -p $(PORT) -w $(CURDIR)/workspace.yaml
+	@echo "The assets are at $(UI)/assets, in a minute; Ctrl-C stops the UI and Spark."
+	@cd $(DAGSTER_HOME) && $(QUIET) $(CURDIR)/$(BIN)/incremental-assets connect $(CURDIR)/$(BIN)/dagster dev -h 127.0.0.1 -p $(PORT) -w $(CURDIR)/workspace.yaml
 
-test: setup  ## Run the tests
+test: tools  ## Run the tests
 	@$(BIN)/python scripts/run_tests.py
 
-test-all: setup  ## Also further seeds, pairs and kills of what the tests promise: before a release
+test-all: tools  ## Also further seeds, pairs and kills of what the tests promise: before a release
 	@$(BIN)/python scripts/run_tests.py --all
 
-lint: setup  ## Check style, types and import contracts
+lint: tools  ## Check style, types and import contracts
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
@@ -72,8 +88,12 @@ bench-feeds: setup  ## Measure a day of each kind of source
 bench-ticks: setup  ## Measure a sensor's tick that finds nothing new
 	@$(BIN)/python -m benchmarks.ticks
 
+LOCK := uv pip compile --quiet --universal --no-strip-extras --python-version 3.11 --generate-hashes \
+  --no-emit-index-url --no-annotate --no-header --extra s3 --extra demo --group build pyproject.toml
+
 lock:  ## Resolve the dependencies again (needs uv)
-	@uv pip compile --quiet --universal --no-strip-extras --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --extra s3 --extra demo --extra testing --group dev pyproject.toml -o requirements.lock
+	@$(LOCK) -o requirements.lock
+	@$(LOCK) --extra testing --group dev --constraint requirements.lock -o requirements-dev.lock
 
 clean:  ## Remove the demo's lake, landing and Dagster history
 	rm -rf lake landing .dagster

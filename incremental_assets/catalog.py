@@ -6,16 +6,13 @@ import importlib
 import importlib.util
 import pkgutil
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from functools import cache
 from types import ModuleType
 
 from incremental_assets.errors import DefinitionError
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
-
-_NEAR = 0.55  # of the letters; a table's name without its layer still is
-LAYERS = ("bronze", "silver", "gold")
+from incremental_assets.table_names import LAYERS, no_such_table, require_package
 
 
 def tables() -> tuple[Table, ...]:
@@ -25,16 +22,11 @@ def tables() -> tuple[Table, ...]:
 
 @cache
 def tables_of(package: str) -> tuple[Table, ...]:
-    """The tables in the layers of a package. Raises DefinitionError if it has none."""
-    try:
-        found = importlib.util.find_spec(package)
-    except ModuleNotFoundError:
-        found = None
-    if found is None:
-        raise DefinitionError(
-            f"The package {package!r}, which INCREMENTAL_ASSETS_TABLES names, cannot be imported. "
-            "Install it, or put its folder on PYTHONPATH."
-        )
+    """The tables in the layers of a package.
+
+    Raises DefinitionError if it has none, and SettingsError if there is no such package.
+    """
+    require_package(package)
     names = [f"{package}.{layer}" for layer in LAYERS]
     layers = [importlib.import_module(n) for n in names if importlib.util.find_spec(n)]
     made = find_tables(layers)
@@ -109,8 +101,5 @@ def table_named(tables: Sequence[Table], name: str) -> Table:
     """The table of that name. Raises DefinitionError for one that is not there."""
     found = next((table for table in tables if table.name == name), None)
     if found is None:
-        known = [table.name for table in tables]
-        near = get_close_matches(name, known, 1, _NEAR)
-        meant = f"did you mean {near[0]}? The" if near else "the"
-        raise DefinitionError(f"There is no table {name!r}; {meant} tables are {', '.join(known)}.")
+        raise no_such_table(name, tuple(table.name for table in tables))
     return found

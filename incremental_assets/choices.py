@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 
 from incremental_assets.errors import DefinitionError
+
+_NEAR = 0.55  # of the letters; a table's name without its layer still is
+
+
+def did_you_mean(word: object, known: Iterable[str]) -> str:
+    """`; did you mean …?` with the nearest of the known words; "" where none is near."""
+    near = get_close_matches(str(word), list(known), 1, _NEAR)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def no_such(what: str, word: object, known: Sequence[str]) -> str:
+    """The sentence that something does not exist: the nearest known word, or all of them."""
+    meant = did_you_mean(word, known) or f"; expected one of {', '.join(known)}."
+    return f"There is no {what} {word!r}{meant}"
 
 
 def require_choice(what: str, value: object, choices: Sequence[str]) -> None:
     """Raise DefinitionError for a value that is none of the choices."""
     if value not in choices:
         *others, last = map(repr, choices)
-        raise DefinitionError(f"{what} is {', '.join(others)} or {last}, not {value!r}.")
+        raise DefinitionError(
+            f"{what} is {', '.join(others)} or {last}, not {value!r}"
+            f"{did_you_mean(value, choices) or '.'}"
+        )

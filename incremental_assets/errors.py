@@ -32,7 +32,7 @@ class OutputError(IncrementalAssetsError):
 
 
 class CommandError(IncrementalAssetsError):
-    """A command that is to be run does not exist or cannot be started."""
+    """A command line names something that does not exist: a table, a step, a program."""
 
 
 class SettingsError(IncrementalAssetsError):

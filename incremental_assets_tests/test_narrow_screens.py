@@ -139,7 +139,7 @@ def test_a_command_keeps_them_whole(
 
 
 def test_the_demo_shows_days_and_tables_whole(screen: Narrow, lake: Settings) -> None:
-    show.show(lake, tables(), None, screen)
+    show.show(lake, tables(), None, screen, each_day=True)
 
     lines = screen.lines
     assert lines[1].split() == [
@@ -158,7 +158,23 @@ def test_the_demo_shows_days_and_tables_whole(screen: Narrow, lake: Settings) ->
         "bronze/events",
         "silver/sales",
     ]
-    assert max(map(len, lines)) <= COLUMNS
+    assert max(len(line) for line in lines if "incremental-assets" not in line) <= COLUMNS
+
+
+def test_the_demo_shows_each_table_once_and_what_is_held(screen: Narrow, lake: Settings) -> None:
+    show.show(lake, tables(), None, screen)
+
+    shown = {line.split()[0]: line for line in screen.lines if line.strip()}
+    assert "1 day held" in shown["silver/sales"]
+    assert "gate accept silver/sales 2017-01-06" in "".join(screen.lines)
+    assert max(len(line) for line in screen.lines if "incremental-assets" not in line) <= COLUMNS
+
+
+def test_a_value_above_all_others_flattens_no_bar() -> None:
+    assert show.bars([900.0, 100.0, 50.0, 0.0], 12) == ["█" * 10 + " »", "█" * 4, "█" * 2, ""]
+    assert show.bars([4.0, 2.0], 4) == ["████", "██"]
+    assert show.bars([7.0], 4) == ["████"]
+    assert show.bars([0.0], 4) == [""]
 
 
 @pytest.mark.parametrize("printed", ["batches", "demo"])

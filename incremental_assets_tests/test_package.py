@@ -60,7 +60,7 @@ def test_the_package_gives_its_definitions_when_asked() -> None:
 def test_a_setting_that_cannot_be_used_is_reported_in_one_line(command: tuple[str, ...]) -> None:
     done = python("-m", "incremental_assets", *command, INCREMENTAL_ASSETS_START_DATE="soon")
 
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "INCREMENTAL_ASSETS_START_DATE is 'soon'; expected a day" in done.stderr
     assert "Traceback" not in done.stderr
 

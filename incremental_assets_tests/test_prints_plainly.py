@@ -101,8 +101,9 @@ def test_a_step_that_was_stopped_is_reported_without_a_stack(
     assert "Stack Trace" not in printed
 
 
+@pytest.mark.parametrize("brief", [False, True])
 def test_a_step_that_failed_is_named_once_and_as_its_table(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], brief: bool
 ) -> None:
     @dg.op
     def silver__sales() -> None:
@@ -112,17 +113,25 @@ def test_a_step_that_failed_is_named_once_and_as_its_table(
     def silver__users() -> None:
         raise dg.Failure("The ledger cannot be read.")
 
+    @dg.op(ins={"sales": dg.In(dg.Nothing)})
+    def gold__mart() -> None:
+        pass
+
     @dg.job(logger_defs={"console": console})
     def job() -> None:
-        silver__sales()
+        gold__mart(silver__sales())
         silver__users()
 
-    told: Mapping[str, Any] = {"loggers": {"console": {"config": {"log_level": "INFO"}}}}
+    config = {"log_level": "INFO", "brief": brief}
+    told: Mapping[str, Any] = {"loggers": {"console": {"config": config}}}
     job.execute_in_process(run_config=told, raise_on_error=False)
 
     printed = capsys.readouterr().err
-    assert "FAILED silver/sales: 2017-01-05 not published." in printed
-    assert "FAILED silver/users: The ledger cannot be read." in printed
+    assert ("FAILED silver/sales: 2017-01-05 not published." in printed) is not brief
+    assert ("FAILED silver/users: The ledger cannot be read." in printed) is not brief
+    assert (" silver/sales failed\n" in printed) is brief
+    assert " gold/mart waits for a table that it reads\n" in printed
+    assert "Not executing" not in printed
 
 
 @pytest.mark.parametrize("words", [("batches",), ("plan",), ("quarantine", "show", "silver/sales")])

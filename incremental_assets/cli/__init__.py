@@ -1,15 +1,10 @@
 """The command line: `incremental-assets …`.
 
-Each module holds one command or group and is imported by itself: a function becomes a command by
-`@main.command()`, a group of commands by `@main.group()`.
+Each module holds one command or group, and has its name: a function becomes a command by
+`@main.command()`, a group of commands by `@main.group()`. A module is imported when its command is
+run, so it imports what brings PySpark or Dagster inside the function: wrong words fail at once.
 """
 
-import importlib
-import pkgutil
-
 from incremental_assets.cli.group import main
-
-for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")
 
 __all__ = ["main"]

@@ -2,34 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from functools import cache
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from incremental_assets.catalog import table_named, tables
 from incremental_assets.cli.interrupts import end_quietly
 from incremental_assets.cli.output import log
-from incremental_assets.ledger.ledger import Ledger, ledger_path, no_lake
-from incremental_assets.ledger.view import LedgerView
 from incremental_assets.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from incremental_assets.lakehouse import Lakehouse
+    from incremental_assets.ledger.view import LedgerView
     from incremental_assets.table import Table
+
+
+def tables() -> tuple[Table, ...]:
+    """All tables, upstreams first. They import PySpark, so the words are checked before."""
+    from incremental_assets import catalog
+
+    return catalog.tables()
+
+
+def table_named(name: str) -> Table:
+    """The table of that name."""
+    return tables_named((name,))[0]
+
+
+def tables_named(names: Sequence[str]) -> list[Table]:
+    """The tables of these names, upstreams first; all of them where none is named."""
+    from incremental_assets import catalog
+
+    return catalog.tables_named(names)
 
 
 def lakehouse_and_table(name: str) -> tuple[Table, Lakehouse]:
     """A table and the lakehouse that it belongs to, which starts Spark when it first needs one.
 
-    Raises DefinitionError for an unknown table and LakeError where there is no lake.
+    Raises LakeError where there is no lake.
     """
     lakehouse = open_lakehouse()
-    table = table_named(lakehouse.tables, name)
+    table = table_named(name)
     ledger_view(lakehouse.settings)
     return table, lakehouse
 
@@ -68,6 +85,8 @@ def lazy_spark(settings: Settings) -> Callable[[], SparkSession]:
 
 def ledger_view(settings: Settings) -> LedgerView:
     """The ledger of the lake as it is now. Raises LakeError where there is none, and makes none."""
+    from incremental_assets.ledger.ledger import Ledger, ledger_path, no_lake
+
     view = Ledger(ledger_path(settings.lake)).view_if_any()
     if view.version is None:
         raise no_lake(settings.lake)

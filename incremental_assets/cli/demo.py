@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import date
 from pathlib import Path
+from typing import Any
 
 import click
 
-from incremental_assets.catalog import tables
-from incremental_assets.cli.context import ledger_view
+from incremental_assets.cli.context import ledger_view, tables
 from incremental_assets.cli.group import main
-from incremental_assets.cli.options import DAYS, JSON_OBJECT, asked_days, not_empty
+from incremental_assets.cli.options import DAY, DAYS, JSON_OBJECT, not_empty
 from incremental_assets.cli.output import ERR, OUT, show_object
-from incremental_assets.days import day_range, parse_day
-from incremental_assets.errors import DemoFeedError
+from incremental_assets.days import DayRange, day_range, parse_day
+from incremental_assets.errors import DayError
 from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
+
+SHARE = click.FloatRange(0, 1)
+_LANDING = click.option(
+    "--landing", callback=not_empty, help="Where to land; default INCREMENTAL_ASSETS_LANDING."
+)
 
 
 @main.group()
@@ -24,39 +31,55 @@ def demo() -> None:
 
 
 @demo.command("land")
-@click.option("--from", "first", required=True, metavar="DAY", help="First landing day.")
-@click.option("--to", "last", required=True, metavar="DAY", help="Last landing day.")
 @click.option(
-    "--landing", callback=not_empty, help="Where to land; default INCREMENTAL_ASSETS_LANDING."
+    "--from", "first", required=True, metavar="DAY", type=parse_day, help="First landing day."
 )
-@click.option("--late", default=0.01, show_default=True, help="Share of rows that land late.")
 @click.option(
-    "--duplicate", default=0.002, show_default=True, help="Share of rows that land twice."
+    "--to", "last", required=True, metavar="DAY", type=parse_day, help="Last landing day."
 )
-@click.option("--bad", default=0.001, show_default=True, help="Share of bad rows.")
-@click.option("--sample", default=1.0, show_default=True, help="Share of households and products.")
+@_LANDING
+@click.option(
+    "--late", type=SHARE, default=0.01, show_default=True, help="Share of rows that land late."
+)
+@click.option(
+    "--duplicate",
+    type=SHARE,
+    default=0.002,
+    show_default=True,
+    help="Share of rows that land twice.",
+)
+@click.option("--bad", type=SHARE, default=0.001, show_default=True, help="Share of bad rows.")
+@click.option(
+    "--sample", type=SHARE, default=1.0, show_default=True, help="Share of households and products."
+)
+@click.option(
+    "--broken-day",
+    metavar="DAY",
+    type=parse_day,
+    help="On this day the tills of two stores send prices such as 1,99, and a gate holds it.",
+)
 @JSON_OBJECT
 def demo_land(
-    first: str,
-    last: str,
+    first: date,
+    last: date,
     landing: str | None,
     late: float,
     duplicate: float,
     bad: float,
     sample: float,
+    broken_day: date | None,
     *,
     as_json: bool,
 ) -> None:
     """Land days of the Complete Journey grocery data as a shop would deliver them."""
     from incremental_assets.retail.feed import land
 
-    days = day_range(parse_day(first), parse_day(last))
-    where = landing or Settings.from_environment().landing
-    if "://" not in where:
-        where = str(Path(where).absolute())
-    summary = land(where, days.first, days.last, late, duplicate, bad, sample, progress=ERR.print)
+    days = day_range(first, last)
+    where = _landing(landing)
+    shares = (late, duplicate, bad, sample)
+    summary = land(where, days.first, days.last, *shares, broken_day, progress=ERR.print)
     if not summary.written and not summary.left_alone:
-        raise DemoFeedError(
+        raise DayError(
             f"Nothing lands on {days}: the data set has the days {summary.span}, and what is late "
             "or changes of them lands a few days later. Land some of these."
         )
@@ -71,18 +94,58 @@ def demo_land(
     )
 
 
+@demo.command("repair")
+@DAY
+@_LANDING
+@JSON_OBJECT
+def demo_repair(day: date, landing: str | None, *, as_json: bool) -> None:
+    """Send a day's sales again as working tills do, in place of the files that landed.
+
+    The next run finds the changed files, replaces their rows and rebuilds what is built on them.
+    """
+    from incremental_assets.retail.feed import send_again
+
+    where = _landing(landing)
+    part = send_again(where, day)
+    if as_json:
+        show_object({"landing": where, **asdict(part)})
+        return
+    OUT.print(
+        f"{counted(part.rows, 'line')} of {day} were sent again to {where}, in "
+        f"{counted(part.files, 'file')}. `incremental-assets run` loads them.",
+        soft_wrap=True,
+    )
+
+
+def _landing(given: str | None) -> str:
+    where = given or Settings.from_environment().landing
+    return where if "://" in where else str(Path(where).absolute())
+
+
 @demo.command("show")
 @DAYS
+@click.option("--by-day", is_flag=True, help="A row for each day of each table.")
 @JSON_OBJECT
-def demo_show(span: str | None, *, as_json: bool) -> None:
-    """What the loads did, per day and table, and the products that sold best."""
-    from incremental_assets.retail.feed.show import best_products, loaded_days, show
+def demo_show(days: DayRange | None, *, by_day: bool, as_json: bool) -> None:
+    """What the loads did, by table, what is held, and what was sold, by day and product."""
+    from incremental_assets.retail.feed import loaded
+    from incremental_assets.retail.feed.show import show
 
-    settings, days = Settings.from_environment(), asked_days(span)
+    settings = Settings.from_environment()
     ledger_view(settings)
-    if as_json:
-        loaded = [asdict(each) for each in loaded_days(settings, tables(), days)]
-        best = best_products(settings, days).to_dicts()
-        show_object({"loaded": loaded, "best_products": best})
-    else:
-        show(settings, tables(), days, OUT)
+    if not as_json:
+        show(settings, tables(), days, OUT, each_day=by_day)
+        return
+    each_day = loaded.loaded_days(settings, tables(), days)
+    found: dict[str, Sequence[Any]] = {
+        "loaded": each_day,
+        "tables": loaded.by_table(settings, tables(), each_day),
+        "held": loaded.held_days(settings, tables(), days),
+    }
+    show_object(
+        {name: [asdict(each) for each in some] for name, some in found.items()}
+        | {
+            "revenue_by_day": loaded.revenue_by_day(settings, days).to_dicts(),
+            "best_products": loaded.best_products(settings, days).to_dicts(),
+        }
+    )

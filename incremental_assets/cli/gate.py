@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-
-import click
+from datetime import date
 
 from incremental_assets.cli.context import lakehouse_and_table
 from incremental_assets.cli.group import main
-from incremental_assets.cli.options import JSON_OBJECT, REASON
+from incremental_assets.cli.options import DAY, JSON_OBJECT, NAME, REASON
 from incremental_assets.cli.output import OUT, show_object
-from incremental_assets.days import parse_day
 
 
 @main.group()
@@ -19,11 +17,11 @@ def gate() -> None:
 
 
 @gate.command("accept")
-@click.argument("name", metavar="TABLE")
-@click.argument("day", metavar="DAY")
+@NAME
+@DAY
 @REASON
 @JSON_OBJECT
-def gate_accept(name: str, day: str, reason: str, *, as_json: bool) -> None:
+def gate_accept(name: str, day: date, reason: str, *, as_json: bool) -> None:
     """Accept a day's held batch, once: its rules on days do not hold it.
 
     The next run of the day publishes it. Rows in quarantine stay there. If the input changes
@@ -32,7 +30,7 @@ def gate_accept(name: str, day: str, reason: str, *, as_json: bool) -> None:
     from incremental_assets.operations.accept import accept
 
     table, lakehouse = lakehouse_and_table(name)
-    done = accept(lakehouse, table, parse_day(day), reason)
+    done = accept(lakehouse, table, day, reason)
     if as_json:
         show_object({"table": name, **asdict(done)})
         return

@@ -1,19 +1,74 @@
-"""The command that all others belong to, and how it prints an error."""
+"""The command that all others belong to: how it prints an error, and with which status it ends.
+
+`docs/command-line.md` lists the statuses of each command.
+"""
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import sys
-from typing import NoReturn
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
 import click
+from click.exceptions import NoArgsIsHelpError
 
 from incremental_assets.cli.interrupts import was_interrupted
 from incremental_assets.cli.output import bad, log
-from incremental_assets.errors import INTERRUPTED, STOPPED, IncrementalAssetsError
+from incremental_assets.errors import (
+    INTERRUPTED,
+    STOPPED,
+    CommandError,
+    DayError,
+    IncrementalAssetsError,
+    SettingsError,
+)
+
+_PACKAGE, _PROGRAM = __package__, "incremental-assets"
+FAILED, WRONG_INPUT = 1, 2
+_WRONG = (SettingsError, DayError, CommandError)
 
 
 class _Group(click.Group):
-    """Errors that the project raises on purpose are printed as their message, without a trace."""
+    """Errors that the project raises on purpose are printed as their message, without a trace.
+
+    So are words that no command knows, in one line instead of Click's usage and three lines.
+    """
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        for name in _modules():
+            self.get_command(ctx, name)
+        return super().list_commands(ctx)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.commands and cmd_name in _modules():
+            importlib.import_module(f"{_PACKAGE}.{cmd_name}")
+        return super().get_command(ctx, cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if self.get_command(ctx, args[0]) is None:
+            self.list_commands(ctx)  # which of them was meant
+        return super().resolve_command(ctx, args)
+
+    def main(self, args: Sequence[str] | None = None, *_: Any, **how: Any) -> NoReturn:
+        how |= {"prog_name": _PROGRAM, "standalone_mode": False}
+        try:
+            status = super().main(args, **how)
+        except NoArgsIsHelpError as error:
+            error.show()
+            sys.exit(WRONG_INPUT)
+        except click.ClickException as error:
+            bad("Error:", _in_a_line(error))
+            sys.exit(error.exit_code)
+        except click.Abort:  # a question was answered with no
+            if was_interrupted():
+                _end_stopped()
+            log("Nothing was changed; --yes leaves the question out.")
+            sys.exit(FAILED)
+        sys.exit(status)
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -26,7 +81,18 @@ class _Group(click.Group):
             if not isinstance(error, IncrementalAssetsError):
                 raise
             bad("Error:", str(error))
-            sys.exit(1)
+            sys.exit(WRONG_INPUT if isinstance(error, _WRONG) else FAILED)
+
+
+def _modules() -> list[str]:
+    return [module.name for module in pkgutil.iter_modules(sys.modules[_PACKAGE].__path__)]
+
+
+def _in_a_line(error: click.ClickException) -> str:
+    message = error.format_message()
+    if not isinstance(error, click.UsageError) or not error.ctx:
+        return message
+    return f"{message} `{error.ctx.command_path} --help` shows what it takes."
 
 
 def _end_stopped() -> NoReturn:
@@ -34,7 +100,13 @@ def _end_stopped() -> NoReturn:
     sys.exit(INTERRUPTED)
 
 
-@click.group(cls=_Group)
+_STATUSES = (
+    "Exit status: 0 done; 1 failed, or a gate held a day; 2 wrong words or settings, nothing was "
+    "started; 3 (run) only days that were held before; 130 stopped by Ctrl-C."
+)
+
+
+@click.group(cls=_Group, epilog=_STATUSES)
 @click.version_option(package_name="incremental-assets")
 def main() -> None:
     """Incremental loading on Spark and Delta Lake, day by day and exactly once."""

@@ -9,13 +9,14 @@ from datetime import UTC, datetime
 import click
 import polars as pl
 
-from incremental_assets.catalog import tables_named
 from incremental_assets.cli.group import main
-from incremental_assets.cli.options import DAYS, JSON, NAMES, asked_days
+from incremental_assets.cli.options import DAYS, JSON, NAMES, one_of
 from incremental_assets.cli.output import OUT, bad, log, show
-from incremental_assets.days import named
+from incremental_assets.days import DayRange, named
 from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
+
+STEPS = ("optimize", "vacuum", "checkpoint", "quarantine", "ledger")
 
 
 @main.command()
@@ -26,13 +27,14 @@ from incremental_assets.settings import Settings
     "steps",
     multiple=True,
     metavar="STEP",
-    help="Only optimize, vacuum, checkpoint, quarantine or ledger; may be repeated.",
+    type=one_of("step of maintenance", STEPS),
+    help=f"Only {', '.join(STEPS[:-1])} or {STEPS[-1]}; may be repeated.",
 )
 @click.option("--dry-run", is_flag=True, help="Only list what would be done.")
 @JSON
 def maintain(
     names: tuple[str, ...],
-    span: str | None,
+    days: DayRange | None,
     steps: tuple[str, ...],
     *,
     dry_run: bool,
@@ -43,12 +45,12 @@ def maintain(
     Loads may go on meanwhile: a table that is being loaded is skipped. --days bounds whose files
     are compacted. The exit status is 1 if something could not be done.
     """
-    from incremental_assets.cli.context import lazy_spark
+    from incremental_assets.cli.context import lazy_spark, tables_named
     from incremental_assets.maintenance import MaintenanceOptions, steps_named
     from incremental_assets.maintenance import maintain as maintain_lake
 
     settings = Settings.from_environment()
-    options = MaintenanceOptions(asked_days(span), steps_named(steps), dry_run)
+    options = MaintenanceOptions(days, steps_named(steps), dry_run)
     done = maintain_lake(
         settings,
         tables_named(names),

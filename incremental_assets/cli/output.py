@@ -9,14 +9,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import polars as pl
 from rich.padding import Padding
 from rich.text import Text
 
 from incremental_assets.errors import OutputError
 from incremental_assets.screen import GAP, Screen, grid, labelled
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _SHORT = 28  # characters that are never folded: a day, a name, a number
 _FOLDED = 20  # characters that a column of longer text has at least

@@ -5,26 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import click
 import polars as pl
 from rich.text import Text
 
-from incremental_assets.catalog import tables, tables_named
+from incremental_assets.cli.context import tables, tables_named
 from incremental_assets.cli.group import main
-from incremental_assets.cli.options import DAYS, JSON, asked_days, limit_option
+from incremental_assets.cli.options import DAYS, JSON, NAMES, limit_option, require_partitions
 from incremental_assets.cli.output import ERR, OUT, show
 from incremental_assets.cli.run import NOTHING_DUE
 from incremental_assets.days import ONE_DAY, DayRange
 from incremental_assets.ledger.entry import Window
 from incremental_assets.ledger.ledger import Ledger, ledger_path
-from incremental_assets.plan.consistent import require_all_consistent
-from incremental_assets.plan.forecast import Forecast, PlannedDay, forecast
-from incremental_assets.plan.skipped import Skipped
-from incremental_assets.plan.unread import unread
 from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
+
+if TYPE_CHECKING:
+    from incremental_assets.plan.forecast import Forecast, PlannedDay
+    from incremental_assets.plan.skipped import Skipped
 
 _WINDOW: pl.DataType = pl.Struct({"upstream": pl.String, "low": pl.Int64, "high": pl.Int64})
 _RECORD: dict[str, pl.DataType | type[pl.DataType]] = {
@@ -52,11 +51,11 @@ _SIZES = ("B", "kB", "MB", "GB", "TB")
 
 
 @main.command()
-@click.argument("names", metavar="[TABLE]...", nargs=-1)
+@NAMES
 @DAYS
 @limit_option(_MOST_ROWS)
 @JSON
-def plan(names: tuple[str, ...], span: str | None, limit: int, *, as_json: bool) -> None:
+def plan(names: tuple[str, ...], days: DayRange | None, limit: int, *, as_json: bool) -> None:
     """What a run would do now, in its order, and which days it would skip.
 
     Needs no Spark and changes nothing. Days that are alike are one row, with their sums. `~` marks
@@ -64,8 +63,12 @@ def plan(names: tuple[str, ...], span: str | None, limit: int, *, as_json: bool)
     the second one. With --json a row for each day, with numbers, and with what may follow and is
     known only by reading.
     """
+    from incremental_assets.plan.consistent import require_all_consistent
+    from incremental_assets.plan.forecast import forecast
+    from incremental_assets.plan.unread import unread
+
     settings, now = Settings.from_environment(), datetime.now(UTC)
-    days = asked_days(span)
+    require_partitions(days, settings)
     chosen = tables_named(names)
     with ERR.status("Reading the ledger …") as status:
         ledger = Ledger(ledger_path(settings.lake))

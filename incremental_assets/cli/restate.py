@@ -4,35 +4,34 @@ from __future__ import annotations
 
 import sys
 
-import click
-
 from incremental_assets.cli.context import ledger_view
 from incremental_assets.cli.group import main
-from incremental_assets.cli.options import DAYS, JSON_OBJECT, REASON, asked_days
+from incremental_assets.cli.options import DAYS, JSON_OBJECT, REASON, SOME_NAMES
 from incremental_assets.cli.output import OUT, bad, show_object
+from incremental_assets.days import DayRange
 from incremental_assets.settings import Settings
 
 
 @main.command()
-@click.argument("names", metavar="TABLE...", nargs=-1, required=True)
+@SOME_NAMES
 @DAYS
 @REASON
 @JSON_OBJECT
-def restate(names: tuple[str, ...], span: str | None, reason: str, *, as_json: bool) -> None:
+def restate(names: tuple[str, ...], days: DayRange | None, reason: str, *, as_json: bool) -> None:
     """Rebuild days of silver or gold tables from bronze, and all that depends on them.
 
     These may be other days, too: facts that look up what changed, levels that continue from the day
     before. It runs as the Dagster job `restate`. The exit status is 1 if a day was refused or held.
     """
-    days = "" if span is None else str(asked_days(span))
     from incremental_assets.orchestration import jobs
     from incremental_assets.orchestration.incidents import run_restate
 
     settings = Settings.from_environment()
     ledger_view(settings)
-    failed = run_restate(jobs.restate, settings, names, days, reason)
+    asked = "" if days is None else str(days)
+    failed = run_restate(jobs.restate, settings, names, asked, reason)
     if as_json:
-        show_object({"tables": names, "days": days, "why": reason, "failed": failed})
+        show_object({"tables": names, "days": asked, "why": reason, "failed": failed})
     if failed:
         bad("Error:", failed)
         sys.exit(1)

@@ -8,8 +8,7 @@ from dataclasses import asdict
 import click
 import polars as pl
 
-from incremental_assets.catalog import tables
-from incremental_assets.cli.context import ledger_view
+from incremental_assets.cli.context import ledger_view, tables
 from incremental_assets.cli.group import main
 from incremental_assets.cli.options import JSON_OBJECT, REASON
 from incremental_assets.cli.output import OUT, bad, show, show_object

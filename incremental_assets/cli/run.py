@@ -1,4 +1,4 @@
-"""`run`, which loads what is due, and `setup`, which prepares the machine."""
+"""`run`: loads what is due."""
 
 from __future__ import annotations
 
@@ -9,21 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from incremental_assets.catalog import table_named, tables
+from incremental_assets.cli.context import ledger_view, table_named, tables
 from incremental_assets.cli.group import main
-from incremental_assets.cli.options import DAYS, JSON_OBJECT, asked_days
+from incremental_assets.cli.options import DAYS, JSON_OBJECT, NAMES, require_partitions
 from incremental_assets.cli.output import ERR, OUT, bad, log, show_object
-from incremental_assets.ledger.entry import Entry
-from incremental_assets.ledger.ledger import Ledger, ledger_path
-from incremental_assets.ledger.view import LedgerView
-from incremental_assets.plan.retract import gone_below
-from incremental_assets.plan.skipped import held_remedy
-from incremental_assets.plan.unread import unread
-from incremental_assets.plurals import counted
+from incremental_assets.days import DayRange
 from incremental_assets.screen import labelled
 from incremental_assets.settings import Settings
 
 if TYPE_CHECKING:
+    from incremental_assets.ledger.entry import Entry
     from incremental_assets.orchestration.runs import RunReport
     from incremental_assets.plan.due import Due
 
@@ -32,10 +27,11 @@ NOTHING_DUE = "Nothing is new or stale."
 
 
 @main.command()
-@click.argument("names", metavar="[TABLE]...", nargs=-1)
+@NAMES
 @DAYS
+@click.option("--held-ok", is_flag=True, help="Exit status 0 also if gates hold days.")
 @JSON_OBJECT
-def run(names: tuple[str, ...], span: str | None, *, as_json: bool) -> None:
+def run(names: tuple[str, ...], days: DayRange | None, *, held_ok: bool, as_json: bool) -> None:
     """Load whatever is new or stale, through Dagster runs: what a cron line needs.
 
     It does what `plan` lists. The runs go to the instance of DAGSTER_HOME (default ./.dagster).
@@ -43,9 +39,11 @@ def run(names: tuple[str, ...], span: str | None, *, as_json: bool) -> None:
     due; 3 if nothing is wrong but days that were held before. What landed meanwhile is named, and
     left to the next run.
     """
-    days = asked_days(span)
+    settings, now = Settings.from_environment(), datetime.now(UTC)
+    require_partitions(days, settings)
     from incremental_assets.orchestration.jobs import load_days
     from incremental_assets.orchestration.runs import run_what_is_due
+    from incremental_assets.plan.unread import unread
 
     console = ERR if as_json else OUT
 
@@ -53,7 +51,6 @@ def run(names: tuple[str, ...], span: str | None, *, as_json: bool) -> None:
         what = tables_in_brief([table.name for table in due.tables], len(tables()))
         console.print(labelled(f"{due.days}:", "bold", what), soft_wrap=True)
 
-    settings, now = Settings.from_environment(), datetime.now(UTC)
     report = run_what_is_due(load_days, settings, names, days, now, announce, log)
     if as_json:
         show_object(_as_json(report))
@@ -65,14 +62,12 @@ def run(names: tuple[str, ...], span: str | None, *, as_json: bool) -> None:
     for each in report.left:
         if each.came_later:
             ERR.print(f"{_due(each.due)}. It landed during this run: run again", soft_wrap=True)
-    sys.exit(report.status)
+    sys.exit(0 if held_ok and report.only_held else report.status)
 
 
 def _show_what_failed(report: RunReport, settings: Settings) -> None:
-    view = Ledger(ledger_path(settings.lake)).view_if_any() if report.held else LedgerView(None)
-    for entry in report.held:
-        gone = gone_below(table_named(tables(), entry.table), entry.day, view, settings)
-        bad("held", f"{_held(entry)}. {held_remedy(entry, gone)}")
+    if report.held:
+        _show_held(report.held, settings)
     for line in report.failed:
         if not (report.held and line in report.by_gates):  # said above, with the remedy
             bad("failed", line)
@@ -94,8 +89,15 @@ def _due(due: Due) -> str:
     return f"{due.tables[0].name} {due.days}: {due.why}"
 
 
-def _held(entry: Entry) -> str:
-    return f"{entry.table} {entry.day} by batch {entry.batch}: {entry.held_by}"
+def _show_held(held: Sequence[Entry], settings: Settings) -> None:
+    from incremental_assets.plan.retract import gone_below
+    from incremental_assets.plan.skipped import held_remedy
+
+    view = ledger_view(settings)
+    for entry in held:
+        gone = gone_below(table_named(entry.table), entry.day, view, settings)
+        by = f"{entry.table} {entry.day} by batch {entry.batch}: {entry.held_by}"
+        bad("held", f"{by}. {held_remedy(entry, gone)}")
 
 
 def _as_json(report: RunReport) -> dict[str, Any]:
@@ -144,24 +146,3 @@ def _as_json(report: RunReport) -> dict[str, Any]:
             for e in report.held
         ],
     }
-
-
-@main.command()
-@JSON_OBJECT
-def setup(*, as_json: bool) -> None:
-    """Download the jars of Delta into the cache and make Spark start fast. Safe to repeat."""
-    from incremental_assets.spark.jars import resolve_jars
-    from incremental_assets.spark.java import require_java
-    from incremental_assets.spark.session import archive_path
-    from incremental_assets.warm_up import make_archive
-
-    settings = Settings.from_environment()
-    java = require_java(settings.java_home)
-    with ERR.status("Resolving the Delta jars …"):
-        jars = resolve_jars(settings.cache, settings.java_home)
-    ERR.print(f"Java {java}, {counted(len(jars), 'jar')} in {jars[0].parent}")
-    if not archive_path(settings).exists():
-        ERR.print("Preparing Spark's class archive (once, about a minute) …")
-        make_archive(settings)
-    if as_json:
-        show_object({"java": java, "jars": [str(jar) for jar in jars]})

@@ -14,9 +14,9 @@ from rich.text import Text
 from incremental_assets.cli.context import lakehouse_and_table
 from incremental_assets.cli.group import main
 from incremental_assets.cli.interrupts import was_interrupted
-from incremental_assets.cli.options import DAYS, asked_days, not_empty
+from incremental_assets.cli.options import DAYS, NAME, not_empty
 from incremental_assets.cli.output import OUT, bad, show, write
-from incremental_assets.days import contiguous
+from incremental_assets.days import DayRange, contiguous
 from incremental_assets.errors import IncrementalAssetsError
 from incremental_assets.locations import table_location
 from incremental_assets.plurals import counted
@@ -31,7 +31,7 @@ _MOST_DAYS = 31
 
 
 @main.command()
-@click.argument("name", metavar="TABLE")
+@NAME
 @DAYS
 @click.option(
     "--scratch",
@@ -40,7 +40,7 @@ _MOST_DAYS = 31
     help="Folder for the rebuild, removed afterwards; default the lake.",
 )
 @click.option("--json", "as_json", is_flag=True, help="A JSON object instead of tables.")
-def verify(name: str, span: str | None, scratch: str | None, *, as_json: bool) -> None:
+def verify(name: str, days: DayRange | None, scratch: str | None, *, as_json: bool) -> None:
     """Rebuild a table from bronze in a scratch lake, and compare the two row by row.
 
     Nothing in the lake is changed. Days that are stale or held are named and left out. The exit
@@ -48,7 +48,7 @@ def verify(name: str, span: str | None, scratch: str | None, *, as_json: bool) -
     compared.
     """
     try:
-        found = _verified(name, span, scratch)
+        found = _verified(name, days, scratch)
         if as_json:
             write(json.dumps(_plain(found), default=str))
         else:
@@ -64,10 +64,9 @@ def verify(name: str, span: str | None, scratch: str | None, *, as_json: bool) -
         sys.exit(1)
 
 
-def _verified(name: str, span: str | None, scratch: str | None) -> Verified:
+def _verified(name: str, days: DayRange | None, scratch: str | None) -> Verified:
     from incremental_assets.verifying import verify as verified
 
-    days = asked_days(span)
     folder = table_location("--scratch", scratch) if scratch else None
     table, lakehouse = lakehouse_and_table(name)
     return verified(lakehouse, table, days, folder)

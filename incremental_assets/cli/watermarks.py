@@ -4,30 +4,37 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import click
 import polars as pl
 
-from incremental_assets.catalog import table_named, tables, tables_named
-from incremental_assets.cli.context import lakehouse_and_table, ledger_view
+from incremental_assets.cli.context import (
+    lakehouse_and_table,
+    ledger_view,
+    table_named,
+    tables_named,
+)
 from incremental_assets.cli.group import main
 from incremental_assets.cli.options import (
     DAYS,
     JSON,
     JSON_OBJECT,
+    NAME,
     NAMES,
     REASON,
     YES,
-    asked_days,
     limit_option,
 )
 from incremental_assets.cli.output import OUT, moment, show, show_object
-from incremental_assets.days import named
+from incremental_assets.days import DayRange, batch_or_moment, named
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
-from incremental_assets.table import Table
+
+if TYPE_CHECKING:
+    from incremental_assets.table import Table
 
 _COMPARED = {
     "table": pl.String,
@@ -81,18 +88,17 @@ def watermarks_show(names: tuple[str, ...], *, as_json: bool) -> None:
 
 
 @watermarks.command("history")
-@click.argument("name", metavar="TABLE")
+@NAME
 @DAYS
 @limit_option(50)
 @JSON
-def watermarks_history(name: str, span: str | None, limit: int, *, as_json: bool) -> None:
+def watermarks_history(name: str, days: DayRange | None, limit: int, *, as_json: bool) -> None:
     """How far a table had read before and after each batch, newest first.
 
     Of a silver or gold table these are the batch numbers of its upstreams, of a bronze table the
     numbers or moments at its source.
     """
-    table = table_named(tables(), name)
-    asked = asked_days(span)
+    table = table_named(name)
     found = [
         {
             "batch": entry.batch,
@@ -104,7 +110,7 @@ def watermarks_history(name: str, span: str | None, limit: int, *, as_json: bool
             "updated": moment(entry.recorded_at, plain=not as_json),
         }
         for entry in reversed(ledger_view(Settings.from_environment()).table(table.name).committed)
-        if asked is None or entry.day in asked
+        if days is None or entry.day in days
         for upstream, low, high in _windows(entry)
     ]
     schema = {
@@ -159,12 +165,13 @@ def _windows(entry: Entry) -> list[tuple[str, str, str]]:
 
 
 @watermarks.command("rewind")
-@click.argument("name", metavar="TABLE")
+@NAME
 @click.option(
     "--to",
-    "target",
+    "to",
     required=True,
     metavar="BATCH|MOMENT",
+    type=batch_or_moment,
     help="The batch that is to be the last again (0: none), or a moment (UTC) at which it was.",
 )
 @DAYS
@@ -172,13 +179,12 @@ def _windows(entry: Entry) -> list[tuple[str, str, str]]:
 @YES
 @JSON_OBJECT
 def watermarks_rewind(
-    name: str, target: str, span: str | None, reason: str, *, yes: bool, as_json: bool
+    name: str, to: int | datetime, days: DayRange | None, reason: str, *, yes: bool, as_json: bool
 ) -> None:
     """Let a table load again what it loaded after a batch. No row is removed before that load."""
-    from incremental_assets.operations.rewind import TableRewind, batch_or_moment
+    from incremental_assets.operations.rewind import TableRewind
 
     table, lakehouse = lakehouse_and_table(name)
-    days, to = asked_days(span), batch_or_moment(target)
     history = ledger_view(lakehouse.settings).table(name)
     rewind = TableRewind(lakehouse, table)
     found = rewind.found(history, to, days)

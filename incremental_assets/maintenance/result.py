@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Literal, get_args
 
+from incremental_assets.choices import no_such
 from incremental_assets.days import DayRange
 from incremental_assets.delta.compact import DEFAULT_LIMITS, CompactionLimits
 from incremental_assets.errors import DefinitionError
@@ -20,9 +21,7 @@ def steps_named(names: Sequence[str]) -> tuple[MaintenanceStep, ...]:
     """The steps of these names, or all. Raises DefinitionError for an unknown name."""
     unknown = sorted(set(names) - set(STEPS))
     if unknown:
-        raise DefinitionError(
-            f"There is no step {unknown[0]!r} of maintenance; the steps are {', '.join(STEPS)}."
-        )
+        raise DefinitionError(no_such("step of maintenance", unknown[0], STEPS))
     return tuple(step for step in STEPS if not names or step in names)
 
 

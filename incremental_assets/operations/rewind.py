@@ -11,14 +11,14 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 
 from incremental_assets.changes.position import state_of
 from incremental_assets.changes.target_state import QUARANTINE_FROM, START
 from incremental_assets.days import DayRange
 from incremental_assets.engine.settling import TargetSettling
 from incremental_assets.engine.target import TargetTable, request_of
-from incremental_assets.errors import DayError, DefinitionError, SourceError, WatermarkError
+from incremental_assets.errors import DefinitionError, SourceError, WatermarkError
 from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.ledger.entry import Entry, FileEntry, Window
 from incremental_assets.ledger.ledger import Ledger
@@ -44,22 +44,6 @@ class Rewound:
     days: tuple[date, ...]
     watermark: str = ""
     files: tuple[str, ...] = ()
-
-
-def batch_or_moment(text: str) -> int | datetime:
-    """Read a batch number, or a day or moment of ISO 8601, UTC unless an offset is given.
-
-    Raises DayError for anything else.
-    """
-    if text.isascii() and text.isdigit():
-        return int(text)
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        raise DayError(
-            f"{text!r} is neither a batch, such as 12, nor a moment, such as 2017-01-05T10:00."
-        ) from None
-    return at.replace(tzinfo=UTC) if at.tzinfo is None else at
 
 
 class Rewind(ABC):

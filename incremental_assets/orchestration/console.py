@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import logging
+import re
 
 import dagster as dg
 
 from incremental_assets.screen import printable
 
+# What Dagster says of a step whose upstream failed; in other words it is printed as it is.
+_NOT_RUN = re.compile(r"Dependencies for step (\S+) .*Not executing\.$", re.DOTALL)
 _STOPPED = dg.DagsterExecutionInterruptedError.__name__
 
 
 class _EventLines(logging.Formatter):
+    def __init__(self, *, brief: bool) -> None:
+        super().__init__()
+        self._brief = brief
+
     def format(self, record: logging.LogRecord) -> str:
         return printable(self._line(record))
 
@@ -22,6 +29,8 @@ class _EventLines(logging.Formatter):
         if event is not None and event.is_step_failure:
             if event.step_failure_data.error.cls_name == _STOPPED:
                 return f"{self.formatTime(record, '%H:%M:%S')} {step} was stopped"
+            if self._brief:
+                return f"{self.formatTime(record, '%H:%M:%S')} {step} failed"
             failure = event.step_failure_data.user_failure_data
             message = (
                 failure.description if failure else event.step_failure_data.error_display_string
@@ -36,6 +45,8 @@ class _EventLines(logging.Formatter):
             message = f"{name} {check.partition}: {check.check_name}: {result}"
         else:
             message = meta.get("orig_message") or record.getMessage()
+            if event is None and (not_run := _NOT_RUN.match(message)):
+                message = f"{not_run[1].replace('__', '/')} waits for a table that it reads"
         return f"{self.formatTime(record, '%H:%M:%S')} {message}"
 
 
@@ -53,14 +64,22 @@ class _EventFilter(logging.Filter):
 
 
 @dg.logger(
-    config_schema={"log_level": dg.Field(str, is_required=False, default_value="INFO")},
+    config_schema={
+        "log_level": dg.Field(str, is_required=False, default_value="INFO"),
+        "brief": dg.Field(
+            bool,
+            is_required=False,
+            default_value=False,
+            description="Only name a step that fails: whoever started the run prints why.",
+        ),
+    },
     description="Readable lines on the console.",
 )
 def console(init_context: dg.InitLoggerContext) -> logging.Logger:
     """Progress, failures with their messages, and how the run ended."""
     logger = logging.Logger("incremental_assets", level="DEBUG")
     handler = logging.StreamHandler()
-    handler.setFormatter(_EventLines())
+    handler.setFormatter(_EventLines(brief=init_context.logger_config["brief"]))
     handler.addFilter(_EventFilter())
     logger.addHandler(handler)
     return logger

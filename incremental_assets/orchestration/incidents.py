@@ -9,7 +9,7 @@ import dagster as dg
 from pydantic import Field
 
 from incremental_assets.catalog import table_named, tables
-from incremental_assets.days import DayRange, named, parse_day, parse_days
+from incremental_assets.days import DayRange, batch_or_moment, named, parse_day, parse_days
 from incremental_assets.lakehouse import Lakehouse, TableLoadResult
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.view import LedgerView
@@ -17,7 +17,7 @@ from incremental_assets.operations import accept as accepting
 from incremental_assets.operations import restate as restating
 from incremental_assets.operations import retract as retracting
 from incremental_assets.operations.quarantined import QuarantineFilter, days_in_quarantine
-from incremental_assets.operations.rewind import TableRewind, batch_or_moment
+from incremental_assets.operations.rewind import TableRewind
 from incremental_assets.orchestration.events import days_alone, evaluations, still_held
 from incremental_assets.orchestration.failures import failure, failure_in_brief, failure_text
 from incremental_assets.orchestration.instance import open_instance

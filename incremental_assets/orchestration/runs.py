@@ -28,7 +28,7 @@ from incremental_assets.settings import Settings
 RunnableJob = Callable[[], dg.JobDefinition]
 FAILED, HELD_BEFORE = 1, 3
 _INTERRUPTED = (dg.DagsterExecutionInterruptedError.__name__, KeyboardInterrupt.__name__)
-_CONSOLE = {"loggers": {"console": {"config": {"log_level": "INFO"}}}}
+_CONSOLE = {"loggers": {"console": {"config": {"log_level": "INFO", "brief": True}}}}
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,11 @@ class RunReport:
     def in_vain(self) -> list[Due]:
         """What was run and is still due, though nothing came meanwhile."""
         return [each.due for each in self.left if not each.came_later]
+
+    @property
+    def only_held(self) -> bool:
+        """Whether nothing is wrong but days that a gate holds."""
+        return not self.in_vain and set(self.failed) <= self.by_gates
 
     @property
     def status(self) -> int:
@@ -126,7 +131,10 @@ def run_here(
     config: Mapping[str, Any] | None = None,
     **which: Any,
 ) -> dg.JobExecutionResult:
-    """Run a job from this process. Raises KeyboardInterrupt if it was interrupted."""
+    """Run a job from this process; the caller prints why it failed.
+
+    Raises KeyboardInterrupt if it was interrupted.
+    """
     result = dg.execute_job(
         dg.reconstructable(job), instance, {**_CONSOLE, **(config or {})}, **which
     )

@@ -12,7 +12,7 @@ from datetime import date, datetime
 from functools import cache
 from typing import Literal
 
-from incremental_assets.days import DayRange, chunks, named, utc_today
+from incremental_assets.days import DayRange, chunks, named, utc_today, within_partitions
 from incremental_assets.delta.delta_table import bytes_per_row
 from incremental_assets.ledger.entry import Mode, Window
 from incremental_assets.ledger.view import LedgerView
@@ -24,7 +24,7 @@ from incremental_assets.plan.inspector import Inspector
 from incremental_assets.plan.landed import no_longer_landed
 from incremental_assets.plan.plan import plan_table
 from incremental_assets.plan.plan_inspector import PlanInspector
-from incremental_assets.plan.rounds import due_runs, within_partitions
+from incremental_assets.plan.rounds import due_runs
 from incremental_assets.plan.skipped import Skipped, skipped
 from incremental_assets.plan.work import DAYS_PER_BATCH, Work
 from incremental_assets.settings import Settings

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
-from incremental_assets.days import DayRange, contiguous, utc_today
-from incremental_assets.errors import DayError
+from incremental_assets.days import DayRange, contiguous, utc_today, within_partitions
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.due import Due, stale_tables, with_downstream
 from incremental_assets.plan.inspector import INSPECTOR, Inspector
@@ -68,26 +67,6 @@ def due_runs(
             yield each
     for each, seen in (*landed, *stale):
         left(Left(each, tried[_key(each)] != seen))
-
-
-def within_partitions(days: DayRange | None, start: date, today: date) -> DayRange:
-    """The given days that have partitions; all partitions where no days are given.
-
-    Raises DayError where none of the days has a partition.
-    """
-    if start > today:
-        raise DayError(
-            f"The first partition, {start}, is in the future. Set INCREMENTAL_ASSETS_START_DATE to "
-            "the first day that is to be loaded."
-        )
-    if days is None:
-        return DayRange(start, today)
-    if days.last < start or days.first > today:
-        raise DayError(
-            f"{days} is outside the partitions {start}...{today}. Name days among them, or set "
-            "INCREMENTAL_ASSETS_START_DATE to an earlier first day."
-        )
-    return DayRange(max(days.first, start), min(days.last, today))
 
 
 def _landed(

@@ -20,10 +20,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from threading import Thread
 
 from pyspark.sql import SparkSession
 
 SUBMIT_ARGS = "PYSPARK_SUBMIT_ARGS"
+_STDERR = 2  # which Java inherits, whatever sys.stderr is
+_INCUBATOR = re.compile(rb"WARNING: Using incubator modules: [^\n]*\n")
 # Python was started by spark-submit: Java runs already, and PySpark writes no command line.
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 # When the Spark of a session was started, in milliseconds since 1970.
@@ -89,10 +92,40 @@ def _settings_in_a_file(conf: Mapping[str, str], java_home: Path | None) -> Iter
         # A process that ends meanwhile removes the file, and Java would report that it is missing.
         stop = atexit.register(partial(end_java, folder))
         try:
-            with _environment(overrides):
+            with _environment(overrides), _without_warnings_of_java():
                 yield
         finally:
             atexit.unregister(stop)
+
+
+@contextmanager
+def _without_warnings_of_java() -> Iterator[None]:
+    """Leave one line out of what the Java that is started in the block writes to standard error.
+
+    Spark adds an incubating module to Java's command line, and Java warns of it at each start;
+    neither has a setting that ends this.
+    """
+    try:
+        terminal = os.dup(_STDERR)
+    except OSError:  # it is closed
+        yield
+        return
+    reading, writing = os.pipe()
+    os.dup2(writing, _STDERR)
+    os.close(writing)
+    Thread(target=_pass_on, args=(reading, os.dup(terminal)), daemon=True).start()
+    try:
+        yield
+    finally:
+        os.dup2(terminal, _STDERR)
+        os.close(terminal)
+
+
+def _pass_on(reading: int, terminal: int) -> None:
+    """Copy what Java writes for as long as it lives."""
+    with suppress(OSError):
+        while written := os.read(reading, 65_536):
+            os.write(terminal, _INCUBATOR.sub(b"", written))
 
 
 @contextmanager

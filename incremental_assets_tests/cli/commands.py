@@ -14,7 +14,10 @@ def commands(of: click.Command = main, *path: str) -> Iterator[tuple[str, click.
     if not isinstance(of, click.Group):
         yield " ".join(path), of
         return
-    for name, inner in of.commands.items():
+    context = click.Context(of)
+    for name in of.list_commands(context):
+        inner = of.get_command(context, name)
+        assert inner is not None
         yield from commands(inner, *path, name)
 
 

@@ -6,10 +6,10 @@ import sys
 from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
-from incremental_assets import cli
 from incremental_assets.cli import main
 from incremental_assets_tests.cli.commands import commands
 
@@ -17,7 +17,7 @@ COMMAND = '''"""`tables`: the names of the tables."""
 
 from __future__ import annotations
 
-from incremental_assets.catalog import tables
+from incremental_assets.cli.context import tables
 from incremental_assets.cli.group import main
 from incremental_assets.cli.output import OUT
 
@@ -53,7 +53,7 @@ def test_a_new_file_is_a_new_command(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_every_file_has_its_commands_found_and_no_other_is_there() -> None:
-    assert sorted(cli.main.commands) == [
+    assert main.list_commands(click.Context(main)) == [
         "batches",
         "connect",
         "demo",

@@ -16,7 +16,7 @@ def test_a_command_that_is_not_there_is_reported_in_one_sentence(
 
     done = command("connect", "no-such-program", "-w", "workspace.yaml", "--help")
 
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert done.stderr == (
         "Error: 'no-such-program' cannot be run: it is no command of the PATH and no program at "
         "that path. Nothing was started.\n"

@@ -16,7 +16,7 @@ def test_days_that_the_data_set_does_not_have_are_an_error_that_names_those_it_h
 ) -> None:
     done = command("demo", "land", "--from", "2030-01-05", "--to", "2030-01-06", *more)
 
-    assert (done.exit_code, done.stdout) == (1, ""), done.output
+    assert (done.exit_code, done.stdout) == (2, ""), done.output
     assert "Error: Nothing lands on 2030-01-05...2030-01-06: the data set has the days" in (
         done.stderr
     )

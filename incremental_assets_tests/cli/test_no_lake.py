@@ -13,7 +13,7 @@ from incremental_assets.settings import Settings
 from incremental_assets_tests.cli.commands import commands, needed
 from incremental_assets_tests.cli.conftest import Command
 
-MAY_START_FROM_NOTHING = ("connect", "plan", "run", "setup", "demo land")
+MAY_START_FROM_NOTHING = ("connect", "plan", "run", "setup", "demo land", "demo repair")
 NEED_A_LAKE = [
     (*name.split(), *needed(each))
     for name, each in commands()

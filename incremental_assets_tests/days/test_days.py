@@ -30,8 +30,8 @@ def test_a_day_is_read_from_its_iso_form() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "2017-1-1", "20170101", "2017-W01-1", "2017-02-29", "2017-13-01", "2017-01-01 ", "today",
-     "2017-01-01T00:00", "٢٠١٧-٠١-٠١", "../etc"],
+    ["", "2017-W01-1", "2017-02-29", "2017-13-01", "today", "2017-01-01..2017-01-02",
+     "120170101", "٢٠١٧-٠١-٠١", "../etc"],
 )  # fmt: skip
 def test_anything_else_is_no_day_and_the_message_shows_it(text: str) -> None:
     with pytest.raises(DayError) as raised:
@@ -40,7 +40,21 @@ def test_anything_else_is_no_day_and_the_message_shows_it(text: str) -> None:
     assert str(raised.value) == f"{text!r} is not a day; expected the form 2017-01-31."
 
 
-@pytest.mark.parametrize("text", ["", "2017-01-01..2017-01-02", "2017-01-01...", "...2017-01-01"])
+@pytest.mark.parametrize("text", ["2017-1-1", "20170101", "2017-01-01 ", "2017-01-01T00:00"])
+def test_a_day_in_another_form_is_refused_and_written_as_it_should_be(text: str) -> None:
+    with pytest.raises(DayError) as raised:
+        parse_day(text)
+
+    assert str(raised.value) == f"{text!r} is not a day; did you mean 2017-01-01?"
+
+
+@pytest.mark.parametrize("text", ["2017-01-01..2017-01-02", "2017-01-01 to 2017-01-02"])
+def test_so_is_a_range(text: str) -> None:
+    with pytest.raises(DayError, match=r"did you mean 2017-01-01\.\.\.2017-01-02\?$"):
+        parse_days(text)
+
+
+@pytest.mark.parametrize("text", ["", "2017-01-01...", "...2017-01-01", "1...2...3"])
 def test_what_is_no_range_either_is_reported_how_one_is_written(text: str) -> None:
     with pytest.raises(DayError, match=r"is not a day; expected .* or A\.\.\.B with three dots"):
         parse_days(text)

@@ -64,8 +64,11 @@ def test_range_with_a_held_day_publishes_the_others_and_goes_through_once_repair
     assert '"order_id":null' in shown.stdout
     other = shop.ask("quarantine", "list", "silver/sales", "--rule", "qty_not_null")
     assert other.stdout.strip() == "In quarantine: nothing."
+    assert other.stderr == (
+        "- There is no row with the reason 'qty_not_null'; did you mean order_id_not_null?\n"
+    )
     unknown = shop.ask("quarantine", "show", "silver/sale")
-    assert (unknown.returncode, unknown.stderr.startswith("Error: There is no table")) == (1, True)
+    assert (unknown.returncode, unknown.stderr.startswith("Error: There is no table")) == (2, True)
 
     what_the_ledger_tells(shop)
     due, skipped = run_as_planned(shop)
@@ -147,7 +150,7 @@ def what_the_ledger_tells(shop: Shop) -> None:
     for words in (("stale",), ("batches", "--limit", "3"), ("watermarks", "show")):
         assert "silver/sales" in shop.ask(*words, COLUMNS="250").stdout, words
     unknown = shop.ask("batches", "silver/sale")
-    assert (unknown.returncode, unknown.stderr.startswith("Error: There is no table")) == (1, True)
+    assert (unknown.returncode, unknown.stderr.startswith("Error: There is no table")) == (2, True)
 
 
 def test_run_with_nothing_new_starts_no_jvm_and_one_with_something_new_needs_it(
@@ -188,16 +191,16 @@ def test_reversed_range_is_an_error_with_the_remedy(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("words", "status", "message"),
     [
-        ((), "does not exist. Set INCREMENTAL_ASSETS_LANDING"),
-        (("silver/sale",), "There is no table 'silver/sale'; did you mean silver/sales?"),
-        (("--days", "2017-01-05...2017-01-04"), "did you mean 2017-01-04...2017-01-05?"),
-        (("--days", "2016-01-05"), "2016-01-05 is outside the partitions 2017-01-01..."),
+        ((), 1, "does not exist. Set INCREMENTAL_ASSETS_LANDING"),
+        (("silver/sale",), 2, "There is no table 'silver/sale'; did you mean silver/sales?"),
+        (("--days", "2017-01-05...2017-01-04"), 2, "did you mean 2017-01-04...2017-01-05?"),
+        (("--days", "2016-01-05"), 2, "2016-01-05 is outside the partitions 2017-01-01..."),
     ],
 )
 def test_what_cannot_be_planned_cannot_be_run_and_both_say_why_and_leave_no_trace(
-    shop: Shop, words: tuple[str, ...], message: str
+    shop: Shop, words: tuple[str, ...], status: int, message: str
 ) -> None:
     Path(shop.settings.landing).rmdir()
     before = sorted(shop.home.parent.rglob("*"))
@@ -206,7 +209,7 @@ def test_what_cannot_be_planned_cannot_be_run_and_both_say_why_and_leave_no_trac
     assert sorted(shop.home.parent.rglob("*")) == before
     done = shop.ask("run", *words)
 
-    assert (planned.returncode, done.returncode) == (1, 1)
+    assert (planned.returncode, done.returncode) == (status, status)
     assert planned.stderr == done.stderr
     assert message in done.stderr
     assert not Path(shop.settings.lake).exists()
@@ -215,7 +218,7 @@ def test_what_cannot_be_planned_cannot_be_run_and_both_say_why_and_leave_no_trac
 def test_a_first_day_in_the_future_is_named_and_not_counted_back_from(shop: Shop) -> None:
     done = shop.ask("run", INCREMENTAL_ASSETS_START_DATE="2999-01-01")
 
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "The first partition, 2999-01-01, is in the future." in done.stderr
 
 

@@ -129,6 +129,6 @@ def test_kills_at_random_moments_leave_the_tables_of_an_undisturbed_run(
 def test_a_package_that_cannot_be_found_is_reported_by_its_name(corner: Shop) -> None:
     done = corner.command("run", INCREMENTAL_ASSETS_TABLES="no_such.package")
 
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "The package 'no_such.package'" in done.stderr
     assert "Traceback" not in done.stderr

@@ -100,7 +100,7 @@ def test_the_job_does_only_what_its_config_says_and_refuses_what_is_not_there(
     assert len(list(Path(f"{lake.lake}/silver/sales").rglob("*.parquet"))) == 2
     assert "There is no table 'gold/moon'" in refusal(launch(instance, {"tables": ["gold/moon"]}))
     assert "ends before it begins" in refusal(launch(instance, {"days": "2017-01-02...2017-01-01"}))
-    assert "no step 'tidy' of maintenance" in refusal(launch(instance, {"steps": ["tidy"]}))
+    assert "no step of maintenance 'tidy'" in refusal(launch(instance, {"steps": ["tidy"]}))
 
 
 def test_a_table_that_could_not_be_kept_fails_the_run_after_the_others_were_done(
@@ -157,5 +157,5 @@ def test_the_command_refuses_in_words_and_with_its_exit_status(
     done = CliRunner().invoke(main, ["maintain", *arguments], env=env)
 
     assert isinstance(done.exception, SystemExit)
-    assert done.exit_code == 1
+    assert done.exit_code == (1 if "LAKE" in environment else 2)
     assert message in done.stderr

@@ -171,7 +171,9 @@ def test_only_what_is_asked_for_is_done(lake: Settings) -> None:
     assert everything(lake) == before | {
         name: content for name, content in everything(lake).items() if name.startswith("_locks/")
     }
-    with pytest.raises(DefinitionError, match="no step 'tidy' of maintenance; the steps are opti"):
+    with pytest.raises(
+        DefinitionError, match="no step of maintenance 'tidy'; expected one of opti"
+    ):
         steps_named(["tidy"])
 
 

@@ -181,11 +181,13 @@ except Exception as error:
     print(type(error).__name__, error)
 print("PYSPARK_SUBMIT_ARGS" in os.environ, os.environ["JAVA_HOME"])
 """
-    home = fake_java(tmp_path, "exit 3")
+    warning = "WARNING: Using incubator modules: jdk.incubator.vector"
+    home = fake_java(tmp_path, f"echo {warning} >&2\necho it ends >&2\nexit 3")
 
     program = python(text, tmp_path, JAVA_HOME=home)
 
-    out, _ = program.communicate(timeout=60)
+    out, err = program.communicate(timeout=60)
+    assert ("it ends" in err, "incubator" in err) == (True, False)
     told, after = out.splitlines()
     assert told.startswith("SparkUnavailableError Spark cannot be started (an embedded Spark): ")
     assert "DRIVER_MEMORY" in told

@@ -72,7 +72,7 @@ def test_the_exit_status_says_whether_a_table_is_what_a_rebuild_makes_of_it(
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("silver/sale",), "There is no table 'silver/sale'; did you mean silver/sales? The"),
+        (("silver/sale",), "There is no table 'silver/sale'; did you mean silver/sales?"),
         (("silver/sales", "--days", "2017-01-05...2017-01-04"), "ends before it begins"),
         (("silver/sales",), "lake: it has no ledger. Set INCREMENTAL_ASSETS_LAKE to where"),
         (("silver/sales", "--scratch", "a\nb"), "--scratch holds a back quote or a control"),

@@ -9,6 +9,7 @@ from typing import Final, Literal, TypeVar
 
 from incremental_assets.days import DayRange
 from incremental_assets.errors import DemoFeedError
+from incremental_assets.retail.feed.broken_tills import with_decimal_commas
 from incremental_assets.retail.feed.data_set import DataSet
 from incremental_assets.retail.feed.deliveries import (
     MAX_DELAY_DAYS,
@@ -91,6 +92,7 @@ def land(
     duplicate: float = 0.002,
     bad: float = 0.001,
     sample: float = 1.0,
+    broken_day: date | None = None,
     *,
     progress: Callable[[str], None],
 ) -> LandSummary:
@@ -101,7 +103,8 @@ def land(
     A day's files hold the same bytes whatever the range. On a local disk a
     folder or table file appears whole, and one that exists is left alone, also when it was landed
     with other shares; on other stores this holds for each file. What has nothing to land has no
-    folder. `sample` takes a share of the households and products. `progress` gets a line per day.
+    folder. `sample` takes a share of the households and products. On `broken_day` the tills of two
+    stores send prices that cannot be read. `progress` gets a line per day.
 
     Raises DemoFeedError where the range is reversed, a share is not one, the data set is not
     installed or the landing cannot be written.
@@ -113,11 +116,29 @@ def land(
     data_set = DataSet.installed(sample)
     try:
         store = open_landing(landing)
-        parts = _land(store, data_set, DayRange(first, last), shares, progress)
+        parts = _land(store, data_set, DayRange(first, last), shares, broken_day, progress)
         return LandSummary(tuple(parts), data_set.span)
     except OSError as error:
         msg = f"Cannot write the demo feed to {landing}: {error}. Give a folder that is writable."
         raise DemoFeedError(msg) from error
+
+
+def send_again(landing: str, day: date, sample: float = 1.0) -> LandedPart:
+    """Replace a landing day's sales by what working tills send, file by file.
+
+    Raises DemoFeedError where the day has no sales, the data set is not installed or the landing
+    cannot be written.
+    """
+    data_set = DataSet.installed(sample)
+    (part,) = _events(data_set, [day], Shares())
+    if not part.content:
+        raise DemoFeedError(f"No sales land on {day}: the data set has the days {data_set.span}.")
+    try:
+        open_landing(landing).replace(_path("events", day), part.content)
+    except OSError as error:
+        msg = f"Cannot write the demo feed to {landing}: {error}. Give a folder that is writable."
+        raise DemoFeedError(msg) from error
+    return _written("events", day, part, len(part.content))
 
 
 def _land(
@@ -125,10 +146,13 @@ def _land(
     data_set: DataSet,
     days: DayRange,
     shares: Shares,
+    broken_day: date | None,
     progress: Callable[[str], None],
 ) -> Iterator[LandedPart]:
     missing = {feed: [day for day in days if not store.holds(_path(feed, day))] for feed in _PARTS}
     parts = {feed: _PARTS[feed](data_set, some, shares) for feed, some in missing.items() if some}
+    if missing["events"]:
+        parts["events"] = _events(data_set, missing["events"], shares, broken_day)
     for day in days:
         landed = [
             _put(store, feed, day, next(parts[feed]))
@@ -146,9 +170,11 @@ def _put(store: LandingStore, feed: Feed, day: date, part: _FeedDay) -> LandedPa
     written = store.put(_path(feed, day), part.content)
     if not written:
         return LandedPart(feed, day, "left alone")
-    return LandedPart(
-        feed, day, "written", written, part.rows, part.late, part.duplicated, part.bad
-    )
+    return _written(feed, day, part, written)
+
+
+def _written(feed: Feed, day: date, part: _FeedDay, files: int) -> LandedPart:
+    return LandedPart(feed, day, "written", files, part.rows, part.late, part.duplicated, part.bad)
 
 
 def _path(feed: Feed, day: date) -> str:
@@ -173,10 +199,14 @@ def _part(deliveries: Sequence[Delivery], content: Mapping[str, bytes]) -> _Feed
     )
 
 
-def _events(data_set: DataSet, days: Collection[date], shares: Shares) -> Iterator[_FeedDay]:
+def _events(
+    data_set: DataSet, days: Collection[date], shares: Shares, broken_day: date | None = None
+) -> Iterator[_FeedDay]:
     found = data_set.transactions(DayRange(min(days), max(days)))
-    for landed in _landed(found, event_deliveries, days, shares):
-        yield _part(landed, line_files(landed))
+    landed = _landed(found, event_deliveries, days, shares)
+    for day, lines in zip(sorted(days), landed, strict=True):
+        sent = list(with_decimal_commas(lines)) if day == broken_day else lines
+        yield _part(sent, line_files(sent))
 
 
 def _users(data_set: DataSet, days: Collection[date], shares: Shares) -> Iterator[_FeedDay]:

@@ -32,6 +32,9 @@ class LandingStore(Protocol):
         The name `WHOLE` is that of the path itself.
         """
 
+    def replace(self, path: str, content: Mapping[str, bytes], /) -> None:
+        """Write the files of a folder by name, in place of those that are there."""
+
 
 def open_landing(landing: str) -> LandingStore:
     """The local folder or store that a landing names. Raises DemoFeedError for another."""
@@ -82,6 +85,14 @@ class _LocalDisk:
             raise
         return len(content)
 
+    def replace(self, path: str, content: Mapping[str, bytes]) -> None:
+        folder = self.root / path
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, lines in content.items():
+            unfinished = folder / f".{name}.{os.getpid()}.tmp"
+            unfinished.write_bytes(lines)
+            unfinished.replace(folder / name)
+
 
 @dataclass(frozen=True)
 class _Store:
@@ -99,6 +110,10 @@ class _Store:
         for name in missing:
             self.store.pipe_file(self._of(name), named[name])
         return len(missing)
+
+    def replace(self, path: str, content: Mapping[str, bytes]) -> None:
+        for name, data in content.items():
+            self.store.pipe_file(self._of(f"{path}/{name}"), data)
 
     def _of(self, path: str) -> str:
         return f"{self.root.rstrip('/')}/{path}"

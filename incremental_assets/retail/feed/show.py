@@ -1,101 +1,136 @@
-"""What the demo's loads did: a table of days, and the products that sold best."""
+"""The end of the demo on a terminal: what was loaded, what is held, and what was sold."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date
 
 import polars as pl
 from rich.text import Text
 
-from incremental_assets.days import ONE_DAY, DayRange
-from incremental_assets.delta.delta_table import open_table
+from incremental_assets.days import ONE_DAY, DayRange, named
 from incremental_assets.errors import SourceError
-from incremental_assets.ledger.entry import Entry
-from incremental_assets.ledger.ledger import Ledger, ledger_path
-from incremental_assets.query import query
-from incremental_assets.screen import Screen, grid, printable
+from incremental_assets.plurals import counted
+from incremental_assets.retail.feed.loaded import (
+    HeldDay,
+    LoadedDay,
+    LoadedTable,
+    best_products,
+    by_table,
+    held_days,
+    loaded_days,
+    revenue_by_day,
+)
+from incremental_assets.screen import Screen, grid, labelled, printable
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
-BEST = 10
+_PROGRAM = ".venv/bin/incremental-assets"
+_LONG, _SHORT = 20, 14  # characters of a bar
+_OUTLIER = 3  # times the second largest; a larger value would flatten all other bars
+_COUNTS = ("rows in", "rows out", "quarantined", "late")
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedDay:
-    """What the loads of a table's day did together; of a batch of several days its share of them.
-
-    Rows count from the day's last rebuild on. `state` is that of the last load.
-    """
-
-    day: date
-    table: str
-    rows_in: int
-    rows_out: int
-    quarantined: int
-    late: int
-    seconds: float
-    state: str
-
-
-def loaded_days(
-    settings: Settings, tables: Sequence[Table], days: DayRange | None
-) -> list[LoadedDay]:
-    """What was loaded, by day, then by table in the order of loading. Creates no ledger."""
-    view = Ledger(ledger_path(settings.lake)).view_if_any()
-    found: list[LoadedDay] = []
-    for table in tables:
-        by_day: dict[date, list[Entry]] = {}
-        sizes: dict[int, int] = {}
-        for entry in view.table(table.name).loads:
-            by_day.setdefault(entry.day, []).append(entry)
-            sizes[entry.batch] = sizes.get(entry.batch, 0) + 1
-        found += [
-            _loaded(table.name, day, entries, sizes)
-            for day, entries in by_day.items()
-            if days is None or day in days
-        ]
-    return sorted(found, key=lambda loaded: loaded.day)
-
-
-def best_products(settings: Settings, days: DayRange | None) -> pl.DataFrame:
-    """The products with the most revenue: `product_id`, `revenue`, `units`, `orders`."""
-    table = open_table(f"{settings.lake}/gold/daily_product_sales")
-    if table is None:
-        return pl.DataFrame(schema=["product_id", "revenue", "units", "orders"])
-    sold = query(table, "dt, product_id, revenue, units, orders")
-    if days is not None:
-        sold = sold.filter(pl.col("dt").is_between(days.first, days.last))
-    return (
-        sold.group_by("product_id")
-        .agg(pl.sum("revenue"), pl.sum("units"), pl.sum("orders"))
-        .sort(["revenue", "product_id"], descending=[True, False])
-        .head(BEST)
-    )
-
-
-def show(settings: Settings, tables: Sequence[Table], days: DayRange | None, out: Screen) -> None:
-    """Print a row per day and table from the ledger, then the best products from gold."""
-    loads = grid("What was loaded, by day")
-    loads.add_column("day, table", no_wrap=True)
-    for name in ("rows in", "rows out", "quarantined", "late"):
-        loads.add_column(name, justify="right")
-    loads.add_column("state")
-    before: date | None = None
-    for loaded in loaded_days(settings, tables, days):
-        if before != loaded.day:
-            loads.add_row(Text(str(loaded.day), "bold"))
-        loads.add_row(*_row(loaded))
-        before = loaded.day
-    out.print(loads)
+def show(
+    settings: Settings,
+    tables: Sequence[Table],
+    days: DayRange | None,
+    out: Screen,
+    *,
+    each_day: bool = False,
+) -> None:
+    """Print a row per table, or per day and table, then what is held, was sold, and comes next."""
+    loaded = loaded_days(settings, tables, days)
+    if each_day:
+        _show_days(loaded, out)
+    else:
+        _show_tables(by_table(settings, tables, loaded), loaded, out)
+    held = held_days(settings, tables, days)
+    _show_revenue(revenue_by_day(settings, days), held, out)
     _show_best(best_products(settings, days), out)
-    week = _next_week(settings, tables)
-    out.print(
-        Text.from_markup("\nNext: [bold]make dev[/] opens the UI; land more, and load it, with")
-    )
-    for command in (f"demo land --from {week.first} --to {week.last}", "run"):
-        out.print(Text(f"  .venv/bin/incremental-assets {command}", "bold"), soft_wrap=True)
+    for each in held:
+        _show_held(each, out)
+    _show_next(_next_week(settings, tables), out, each_day=each_day)
+
+
+def _show_tables(found: Sequence[LoadedTable], loaded: Sequence[LoadedDay], out: Screen) -> None:
+    days = {each.day for each in loaded}
+    seconds = sum(each.seconds for each in found)
+    table = grid(f"What was loaded: {named(days) or 'no day'}, in {seconds:.0f} s")
+    table.add_column("table", no_wrap=True)
+    for name in _COUNTS:
+        table.add_column(name, justify="right")
+    table.add_column("state")
+    for each in found:
+        table.add_row(each.table, *_counts(each), _state_of_table(each))
+    out.print(table)
+
+
+def _show_days(loaded: Sequence[LoadedDay], out: Screen) -> None:
+    table = grid("What was loaded, by day")
+    table.add_column("day, table", no_wrap=True)
+    for name in _COUNTS:
+        table.add_column(name, justify="right")
+    table.add_column("state")
+    before: date | None = None
+    for each in loaded:
+        if before != each.day:
+            table.add_row(Text(str(each.day), "bold"))
+        table.add_row(f"  {each.table}", *_counts(each), _state_of_day(each))
+        before = each.day
+    out.print(table)
+
+
+def _counts(each: LoadedDay | LoadedTable) -> list[str]:
+    return [f"{number:,}" for number in (each.rows_in, each.rows_out, each.quarantined, each.late)]
+
+
+def _state_of_table(each: LoadedTable) -> Text:
+    if each.held:
+        return Text(f"{counted(len(each.held), 'day')} held", "red")
+    if each.waiting:
+        waits = "waits" if len(each.waiting) == 1 else "wait"
+        return Text(f"{counted(len(each.waiting), 'day')} {waits}", "yellow")
+    return _ok(each)
+
+
+def _state_of_day(each: LoadedDay) -> Text:
+    return _ok(each) if each.state == "committed" else Text(printable(each.state), "red")
+
+
+def _ok(each: LoadedDay | LoadedTable) -> Text:
+    """`ok`, and why nothing came out where nothing did."""
+    if each.rows_out:
+        return Text("ok", "green")
+    return Text("ok, no change" if each.rows_in else "ok, no rows", "green")
+
+
+def _show_held(held: HeldDay, out: Screen) -> None:
+    out.print()
+    what = f"{held.table} {held.day}: {held.held_by}."
+    out.print(labelled("Held:", "bold red", what))
+    if held.waiting:
+        out.print(f"Until then these wait: {', '.join(held.waiting)}.")
+    out.print("Look at its rows:")
+    _command(f"quarantine show {held.table} --day {held.day} --limit 3", out)
+    out.print("Publish the other rows of the day, or have the shop send the day again:")
+    _command(f'gate accept {held.table} {held.day} --reason "two tills were broken"', out)
+    _command(f"demo repair {held.day}", out)
+    out.print("Then load it:")
+    _command("run", out)
+
+
+def _show_next(week: DayRange, out: Screen, *, each_day: bool) -> None:
+    out.print("\nNext: `make dev` opens the UI; land more days, and load them:")
+    _command(f"demo land --from {week.first} --to {week.last}", out)
+    _command("run", out)
+    if not each_day:
+        out.print("Each day by itself:")
+        _command("demo show --by-day", out)
+
+
+def _command(words: str, out: Screen) -> None:
+    out.print(Text(f"  {_PROGRAM} {words}", "bold"), soft_wrap=True)
 
 
 def _next_week(settings: Settings, tables: Sequence[Table]) -> DayRange:
@@ -110,50 +145,51 @@ def _next_week(settings: Settings, tables: Sequence[Table]) -> DayRange:
     return DayRange(first, first + 6 * ONE_DAY)
 
 
-def _loaded(
-    name: str, day: date, entries: Sequence[Entry], batch_days: dict[int, int]
-) -> LoadedDay:
-    since = [e for e in entries if e.state != "abandoned"]
-    rebuilt = max((i for i, e in enumerate(since) if e.mode == "rebuild"), default=0)
-    counted = since[rebuilt:]
-    own = [t.rows for e in counted for t in e.touched if t.day == day or "bronze" in name]
-    return LoadedDay(
-        day=day,
-        table=name,
-        rows_in=sum(e.rows_read for e in counted),
-        rows_out=sum(own) if "bronze" in name else (own[-1] if own else 0),
-        quarantined=sum(e.rows_quarantined for e in counted),
-        late=sum(e.rows_late for e in counted),
-        seconds=round(sum(e.seconds / batch_days[e.batch] for e in since), 3),
-        state=(since or entries)[-1].state,
-    )
-
-
-def _row(loaded: LoadedDay) -> list[str | Text]:
-    ok = loaded.state == "committed"
-    return [
-        f"  {loaded.table}",
-        f"{loaded.rows_in:,}",
-        f"{loaded.rows_out:,}",
-        f"{loaded.quarantined:,}",
-        f"{loaded.late:,}",
-        Text("ok", "green") if ok else Text(printable(loaded.state), "red"),
-    ]
+def _show_revenue(revenue: pl.DataFrame, held: Sequence[HeldDay], out: Screen) -> None:
+    """A bar for each day that gold has; a held one says so in its place."""
+    if revenue.is_empty():
+        return
+    out.print()
+    table = grid("Revenue by day")
+    table.add_column("day", no_wrap=True)
+    for name in ("revenue", "orders"):
+        table.add_column(name, justify="right")
+    table.add_column("")
+    lengths = bars(revenue["revenue"].cast(pl.Float64), _LONG)
+    rows = {
+        row["day"]: (f"{row['revenue']:,.2f}", f"{row['orders']:,}", bar)
+        for row, bar in zip(revenue.iter_rows(named=True), lengths, strict=True)
+    }
+    missing = {each.day: ("", "", f"{each.table} is held") for each in held}
+    for day, row in sorted((missing | rows).items()):
+        table.add_row(str(day), *row)
+    out.print(table)
 
 
 def _show_best(best: pl.DataFrame, out: Screen) -> None:
     if best.is_empty():
         return
     out.print()
-    products = grid(f"The {BEST} products with the most revenue")
-    products.add_column("product")
+    table = grid(f"The {len(best)} products with the most revenue")
+    table.add_column("product", overflow="fold")
     for name in ("revenue", "units", "orders"):
-        products.add_column(name, justify="right")
-    products.add_column("")
-    top = float(best["revenue"][0])
-    for row in best.iter_rows(named=True):
-        bar = "█" * round(24 * float(row["revenue"]) / top) if top else ""
-        products.add_row(
-            row["product_id"], f"{row['revenue']:,}", f"{row['units']:,}", f"{row['orders']:,}", bar
-        )
-    out.print(products)
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    lengths = bars(best["revenue"].cast(pl.Float64), _SHORT)
+    for row, bar in zip(best.iter_rows(named=True), lengths, strict=True):
+        revenue, units, orders = f"{row['revenue']:,.2f}", f"{row['units']:,}", f"{row['orders']:,}"
+        table.add_row(row["product"], revenue, units, orders, bar)
+    out.print(table)
+
+
+def bars(values: Sequence[float] | pl.Series, length: int) -> list[str]:
+    """A bar for each value. One that is far above all others is cut, with `»`, for their sake."""
+    first, second = [*sorted(values, reverse=True), 0.0, 0.0][:2]
+    top = second * _OUTLIER if 0 < second * _OUTLIER < first else first
+    return [_bar(value, top, length) for value in values]
+
+
+def _bar(value: float, top: float, length: int) -> str:
+    if value > top:
+        return "█" * (length - 2) + " »"
+    return "█" * round(length * max(value, 0) / top) if top else ""

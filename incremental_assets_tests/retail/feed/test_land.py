@@ -13,7 +13,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from incremental_assets.retail.feed import LandSummary, land
+from incremental_assets.errors import DemoFeedError
+from incremental_assets.retail.feed import LandSummary, land, send_again
 from incremental_assets.retail.feed.land import TABLES
 from incremental_assets.retail.feed.users import HOUSEHOLD_SIZES, INCOMES
 
@@ -22,7 +23,7 @@ NEW_YEAR = date(2018, 1, 1)
 CHRISTMAS = date(2017, 12, 25)
 
 
-def landed(landing: Path, first: date, last: date | None = None, **shares: float) -> LandSummary:
+def landed(landing: Path, first: date, last: date | None = None, **shares: Any) -> LandSummary:
     return land(str(landing), first, last or first, **shares, progress=lambda _line: None)
 
 
@@ -120,6 +121,35 @@ def test_about_the_asked_shares_are_late_sent_twice_and_bad(tmp_path: Path) -> N
     assert sum(folder.late for folder in events) / rows == pytest.approx(0.1, rel=0.25)
     assert sum(folder.duplicated for folder in events) / rows == pytest.approx(0.05, rel=0.25)
     assert sum(folder.bad for folder in events) / rows == pytest.approx(0.02, rel=0.25)
+
+
+def test_on_a_broken_day_two_stores_send_prices_that_nobody_can_read_until_they_send_again(
+    tmp_path: Path, week: Path
+) -> None:
+    day = date(2017, 1, 5)
+
+    (events, *_) = landed(tmp_path, day, broken_day=day).parts
+
+    right = list(rows_in(week / "events" / f"{day}"))
+    sent = list(rows_in(tmp_path / "events" / f"{day}"))
+    broken = [row for row in sent if "," in str(row.get("unit_price"))]
+    assert len(sent) == len(right) == events.rows
+    assert len({row["store_id"] for row in broken}) == 2
+    assert 0.06 < len(broken) / len(sent) < 0.1  # silver/sales lets 5 % through
+    assert len(broken) <= events.bad < len(broken) + 10
+    assert [row for row in sent if row not in broken] == [
+        row for row, other in zip(right, sent, strict=True) if other not in broken
+    ]
+
+    again = send_again(str(tmp_path), day)
+
+    assert (again.rows, again.files) == (events.rows, events.files)
+    assert contents(tmp_path, day) == contents(week, day)
+
+
+def test_a_day_without_sales_cannot_be_sent_again(tmp_path: Path) -> None:
+    with pytest.raises(DemoFeedError, match=r"No sales land on 2030-01-05: the data set has the"):
+        send_again(str(tmp_path), date(2030, 1, 5))
 
 
 def test_the_summary_counts_what_is_in_the_folders(tmp_path: Path) -> None:

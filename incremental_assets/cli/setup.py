@@ -1,0 +1,43 @@
+"""`setup`: prepares the machine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from incremental_assets.cli.group import main
+from incremental_assets.cli.options import JSON_OBJECT
+from incremental_assets.cli.output import ERR, show_object
+from incremental_assets.plurals import counted
+from incremental_assets.settings import Settings
+
+
+@main.command()
+@JSON_OBJECT
+def setup(*, as_json: bool) -> None:
+    """Resolve the jars into the project's cache and make Spark start fast. Safe to repeat."""
+    from incremental_assets.spark.jars import resolve_jars
+    from incremental_assets.spark.java import require_java
+    from incremental_assets.spark.session import archive_path
+    from incremental_assets.warm_up import make_archive
+
+    settings = Settings.from_environment()
+    java = require_java(settings.java_home)
+    with _step("Set-up 2/3: fetching the Delta jars and checking their checksums (13 MB) …"):
+        jars = resolve_jars(settings.cache, settings.java_home)
+    ERR.print(f"  Java {java}, {counted(len(jars), 'jar')} in {jars[0].parent}", soft_wrap=True)
+    if not archive_path(settings).exists():
+        with _step("Set-up 3/3: preparing Spark's class archive (once, about a minute) …"):
+            make_archive(settings)
+    if as_json:
+        show_object({"java": java, "jars": [str(jar) for jar in jars]})
+
+
+@contextmanager
+def _step(what: str) -> Iterator[None]:
+    """Print what is done before it is, and how long it took after it."""
+    ERR.print(what)
+    began = time.monotonic()
+    yield
+    ERR.print(f"  took {time.monotonic() - began:.0f} s")
