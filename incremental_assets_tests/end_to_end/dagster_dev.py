@@ -131,21 +131,22 @@ class Dev:
         self._shop = shop
         self._words = words
         self._process: subprocess.Popen[bytes] | None = None
+        self.port = 0
 
     def start(self) -> Web:
         """Start it on a free port, and wait until it answers."""
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+            self.port = free.getsockname()[1]
         self._process = subprocess.Popen(
-            [str(BIN / "dagster"), "dev", *self._words, "-h", "127.0.0.1", "-p", str(port)],
+            [str(BIN / "dagster"), "dev", *self._words, "-h", "127.0.0.1", "-p", str(self.port)],
             env={**self._shop.env, "PATH": f"{BIN}:{os.environ['PATH']}"},
             cwd=self._shop.home,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        web = Web(port)
+        web = Web(self.port)
         until(web.is_up, 120)
         return web
 
