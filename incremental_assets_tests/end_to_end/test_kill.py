@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from incremental_assets.catalog import tables
 from incremental_assets.errors import INTERRUPTED, STOPPED
 from incremental_assets.ledger.ledger import Ledger, ledger_path
-from incremental_assets.orchestration.events import asset_key
+from incremental_assets.orchestration.naming import ALONE
 from incremental_assets.orchestration.partitions import daily
 from incremental_assets_tests.end_to_end.dagster_dev import until
 from incremental_assets_tests.end_to_end.shop import BIN, Shop, kill_group
@@ -103,7 +103,7 @@ def not_shown_as_loaded(shop: Shop) -> dict[str, list[str]]:
     days = [str(date(2017, 1, day)) for day in range(2, 7)]
     found = {}
     for table in tables():
-        shown = instance.get_status_by_partition(asset_key(table), days, partitions) or {}
+        shown = instance.get_status_by_partition(ALONE.key(table), days, partitions) or {}
         found[table.name] = [d for d, s in shown.items() if s and s.value != "MATERIALIZED"]
     return {name: wrong for name, wrong in found.items() if wrong}
 

@@ -15,9 +15,9 @@ from incremental_assets.errors import DefinitionError, SourceError
 from incremental_assets.lakehouse import TableLoadResult
 from incremental_assets.operations.retract import retract, retractions_of, rows_to_retract
 from incremental_assets.plan.retract import gone_below
+from incremental_assets.testing import kill_after_each_write
 from incremental_assets.verifying import verify
 from incremental_assets.writes import SCD2
-from incremental_assets_tests.crashing import attempts_until_one_survives
 from incremental_assets_tests.feeds import test_change_log as log
 from incremental_assets_tests.feeds import test_snapshots as copies
 from incremental_assets_tests.feeds.conftest import Lakes
@@ -129,16 +129,14 @@ def test_it_is_not_read_again_unless_it_has_changed_not_even_by_a_ledger_from_th
     assert shop.rows("silver/bookings", "id") == [*rows, ("d",)]
 
 
-def test_a_retraction_that_is_killed_anywhere_goes_on_and_two_at_once_wait(
-    lake: Lakes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_retraction_that_is_killed_anywhere_goes_on_and_two_at_once_wait(lake: Lakes) -> None:
     shop = lake.copy_of(trains)
 
-    attempts = attempts_until_one_survives(monkeypatch, lambda: retracted(shop, WRONG))
+    kills = kill_after_each_write(lambda: retracted(shop, WRONG))
     shop.load(f"{BEFORE}...{DAY}")
     shop.load_stale()
 
-    assert attempts == 4  # after the claim, the staged files, and the commit
+    assert kills == 3  # after the claim, the staged files, and the commit
     assert shop.rows("silver/bookings", "id") == [("a",), ("b",), ("c",)]
     errors: list[BaseException] = []
 

@@ -15,7 +15,7 @@ from incremental_assets.lakehouse import Lakehouse, TableLoadResult
 from incremental_assets.ledger.entry import Window
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.orchestration.assets import incremental_assets
-from incremental_assets.orchestration.events import asset_key
+from incremental_assets.orchestration.naming import ALONE
 from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START, daily
 from incremental_assets.orchestration.red_days import clear_red_days
 from incremental_assets.orchestration.resources import SparkResource
@@ -57,7 +57,7 @@ def interrupt(instance: dg.DagsterInstance, settings: Settings, table: Table) ->
     )
     run = made.resolve_implicit_global_asset_job_def().execute_in_process(
         instance=instance,
-        asset_selection=[asset_key(table)],
+        asset_selection=[ALONE.key(table)],
         tags={RANGE_START: str(DAYS[0]), RANGE_END: str(DAYS[-1])},
         raise_on_error=False,
     )
@@ -66,7 +66,7 @@ def interrupt(instance: dg.DagsterInstance, settings: Settings, table: Table) ->
 
 def red(instance: dg.DagsterInstance, settings: Settings, table: Table) -> list[date]:
     keys = list(map(str, DAYS))
-    found = instance.get_status_by_partition(asset_key(table), keys, daily(settings)) or {}
+    found = instance.get_status_by_partition(ALONE.key(table), keys, daily(settings)) or {}
     return [day for day in DAYS if (status := found[str(day)]) and status.value == "FAILED"]
 
 
