@@ -104,7 +104,7 @@ def still_held(
             key,
             rule,
             False,
-            metadata={"held": named(days), "held_since_batch": entry.batch},
+            metadata={"held": named(days), "held_since_batch": str(entry.batch)},
             severity=_SEVERITY[False],
             description=as_markdown(
                 f"{named(days)}: held, since batch {entry.batch}: {entry.held_by}"
