@@ -22,7 +22,8 @@ ALL = "--all"
 PYTEST = (
     *(sys.executable, "-m", "pytest", f"--rootdir={PROJECT}"),
     *("-p", "incremental_assets_tests.shared_queue"),
-    *("-q", "-o", "console_output_style=classic", "--durations=15"),
+    # With the reason of each test that is left out, such as a browser that is not there.
+    *("-q", "-rs", "-o", "console_output_style=classic", "--durations=15"),
 )
 
 

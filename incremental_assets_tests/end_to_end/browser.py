@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -48,42 +48,32 @@ class Page:
             time.sleep(0.3)
         return seen
 
-    def reloaded_until_it_shows(self, *texts: str, seconds: float) -> str:
-        """The same of a page that does not follow what happens."""
-        deadline = time.monotonic() + seconds
-        while True:
-            self._driver.refresh()
-            try:
-                return self.shows(*texts, seconds=10)
-            except AssertionError:
-                if time.monotonic() > deadline:
-                    raise
-
     def press(self, label: str) -> None:
-        """Press the first button or tab that says so and can be pressed."""
-        self._found(f"//button[contains(., '{label}')]|//a[normalize-space()='{label}']").click()
+        """Press the button or tab that says so; of several the one that lies on top, as a dialog does."""
+        self._click(f"//button[contains(., '{label}')]|//a[normalize-space()='{label}']")
 
     def switch_on(self) -> None:
         """Turn the page's first switch."""
-        self._found("//input[@type='checkbox']/..").click()
+        self._click("//input[@type='checkbox']/..")
 
     def fill_in(self, placeholder: str, text: str) -> None:
         """Replace the text of the field whose placeholder begins so."""
-        field = self._found(f"//input[starts-with(@placeholder, '{placeholder}')]")
-        field.click()
+        field = self._click(f"//input[starts-with(@placeholder, '{placeholder}')]")
         field.send_keys(Keys.CONTROL, "a")
         field.send_keys(text, Keys.ENTER)
 
     def picture(self, file: Path) -> None:
         self._driver.save_screenshot(str(file))
 
-    def _found(self, xpath: str) -> WebElement:
+    def _click(self, xpath: str) -> WebElement:
         deadline = time.monotonic() + PATIENCE
         while True:
             for each in self._driver.find_elements(By.XPATH, xpath):
-                if each.is_displayed() and each.is_enabled():
-                    return each
-            assert time.monotonic() < deadline, f"no {xpath} on the page:\n{self.text()}"
+                with suppress(WebDriverException):  # hidden, covered, or drawn anew meanwhile
+                    if each.is_enabled():
+                        each.click()
+                        return each
+            assert time.monotonic() < deadline, f"no {xpath} to click at:\n{self.text()}"
             time.sleep(0.3)
 
 

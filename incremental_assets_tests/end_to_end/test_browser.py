@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import dagster as dg
 import pytest
@@ -34,7 +35,7 @@ def dev(shop: Shop, server: str) -> Iterator[Dev]:
 
 
 def test_a_held_day_is_found_repaired_and_loaded_at_the_pages_of_dagster(
-    shop: Shop, dev: Dev, spark: SparkSession
+    shop: Shop, dev: Dev, spark: SparkSession, tmp_path: Path
 ) -> None:
     world = shop.world(spark)
     world.land("events", GOOD, "till.jsonl", sales(GOOD, GOOD, 10))
@@ -46,6 +47,7 @@ def test_a_held_day_is_found_repaired_and_loaded_at_the_pages_of_dagster(
     with chromium(dev.port) as page, shop.instance() as instance:
         a_backfill_of_three_days_is_three_days(page, instance)
         the_held_day_is_red_and_says_why(page)
+        page.picture(tmp_path / "held-day.png")
         landed.write_text("".join(json.dumps(row) + "\n" for row in sales(BAD, BAD, 15)))
         the_job_of_all_that_is_due_needs_nothing(page, instance)
         no_day_is_red(page)
@@ -104,15 +106,16 @@ def a_sensor_that_is_switched_on_loads_what_lands(
     page.switch_on()
     world.land("events", LATER, "till.jsonl", sales(LATER, LATER, 10))
     until(lambda: ended(instance) == ["FAILURE", "SUCCESS", "SUCCESS"], A_RUN)
-    page.press("Runs")
-    page.shows(LATER, "Success")
+    page.open("/runs")
+    page.shows("new_in_events", "load_due", "Success", "Failure")
 
 
 def one_partition_is_materialized(page: Page, instance: dg.DagsterInstance) -> None:
     page.open(f"{SALES}?view=partitions")
     page.press("Materialize…")
+    page.shows("Launch runs to materialize")
     page.press("Latest")
-    page.press("Launch run")
+    page.press("Launch 1 run")
     until(lambda: ended(instance)[3:] == ["SUCCESS"], A_RUN)
 
 
