@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from incremental_assets.catalog import tables
 from incremental_assets.settings import PROJECT_ROOT
 
 PAGES = [
@@ -64,3 +66,12 @@ def test_the_path_of_a_row_takes_about_fifteen_files() -> None:
     files = re.findall(r"^\| [^|]*\| `([\w/]+\.py)` \|", section, flags=re.MULTILINE)
 
     assert 12 <= len(files) <= 18
+
+
+def test_the_picture_of_the_tables_is_drawn_from_their_definitions() -> None:
+    drawn = runpy.run_path(str(PROJECT_ROOT / "scripts/draw_data_flow.py"))["svg"]()
+
+    assert (PROJECT_ROOT / "docs/data-flow.svg").read_text("utf-8") == drawn, (
+        "run scripts/draw_data_flow.py"
+    )
+    assert all(f">{table.name}<" in drawn for table in tables())
