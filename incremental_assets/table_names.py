@@ -21,7 +21,13 @@ def table_names(package: str) -> tuple[str, ...]:
     require_package(package)
     names: list[str] = []
     for layer in LAYERS:
-        found = importlib.util.find_spec(f"{package}.{layer}")
+        try:
+            found = importlib.util.find_spec(f"{package}.{layer}")
+        except ImportError as error:
+            raise SettingsError(
+                f"The package {package!r}, which INCREMENTAL_ASSETS_TABLES names, cannot be "
+                f"imported: {error}."
+            ) from error
         modules = pkgutil.iter_modules(found.submodule_search_locations if found else ())
         names += sorted(f"{layer}/{module.name}" for module in modules)
     return tuple(names)
@@ -31,7 +37,12 @@ def require_package(package: str) -> None:
     """Raise SettingsError if the package of the tables cannot be found."""
     try:
         found = importlib.util.find_spec(package)
-    except ModuleNotFoundError:
+    except ImportError as error:
+        if error.name is None or not f"{package}.".startswith(f"{error.name}."):
+            raise SettingsError(
+                f"The package {package!r}, which INCREMENTAL_ASSETS_TABLES names, cannot be "
+                f"imported: {error}."
+            ) from error
         found = None
     if found is None:
         raise SettingsError(

@@ -23,6 +23,9 @@ SHARE = click.FloatRange(0, 1)
 _LANDING = click.option(
     "--landing", callback=not_empty, help="Where to land; default INCREMENTAL_ASSETS_LANDING."
 )
+_SAMPLE = click.option(
+    "--sample", type=SHARE, default=1.0, show_default=True, help="Share of households and products."
+)
 
 
 @main.group()
@@ -49,9 +52,7 @@ def demo() -> None:
     help="Share of rows that land twice.",
 )
 @click.option("--bad", type=SHARE, default=0.001, show_default=True, help="Share of bad rows.")
-@click.option(
-    "--sample", type=SHARE, default=1.0, show_default=True, help="Share of households and products."
-)
+@_SAMPLE
 @click.option(
     "--broken-day",
     metavar="DAY",
@@ -97,16 +98,18 @@ def demo_land(
 @demo.command("repair")
 @DAY
 @_LANDING
+@_SAMPLE
 @JSON_OBJECT
-def demo_repair(day: date, landing: str | None, *, as_json: bool) -> None:
+def demo_repair(day: date, landing: str | None, sample: float, *, as_json: bool) -> None:
     """Send a day's sales again as working tills do, in place of the files that landed.
 
-    The next run finds the changed files, replaces their rows and rebuilds what is built on them.
+    Give the share of households and products with which the day was landed. The next run finds the
+    changed files, replaces their rows and rebuilds what is built on them.
     """
     from incremental_assets.retail.feed import send_again
 
     where = _landing(landing)
-    part = send_again(where, day)
+    part = send_again(where, day, sample)
     if as_json:
         show_object({"landing": where, **asdict(part)})
         return

@@ -19,8 +19,8 @@ from incremental_assets.delta.read import no_rows, plain_files
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.engine.batch import Batch, BatchKind, Outcome
 from incremental_assets.engine.landing import LandingBatch
+from incremental_assets.engine.snapshot_base import RETRACTED
 from incremental_assets.engine.snapshot_diff import (
-    RETRACTED,
     changes_after,
     differing,
     state_before,

@@ -18,6 +18,7 @@ from datetime import date
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from incremental_assets.changes.position import parsed
 from incremental_assets.delta.delta_log import changed_by_others, transaction
 from incremental_assets.delta.delta_table import (
     active_paths,
@@ -34,6 +35,8 @@ from incremental_assets.engine.batch import Batch
 from incremental_assets.errors import ConflictError, LakeError
 
 # The base is written again where a load would read more files of changes than this,
+RETRACTED = "retracted"
+"""In the position of a day whose snapshot was retracted whole: as if it had never come."""
 MOST_FILES = 32
 # or so many times the rows of the snapshot before, but not for the sake of fewer rows than these.
 MOST_TIMES = 3
@@ -93,12 +96,19 @@ def base_before(batch: Batch, day: date) -> Base | None:
     return Base(until, table)
 
 
+def loaded_days(batch: Batch) -> frozenset[date]:
+    """The days of which the table has a snapshot; not those whose snapshot was retracted."""
+    history = batch.view.table(batch.table.name)
+    days = history.last_committed
+    return frozenset(d for d in days if not parsed(history.position(d)).get(RETRACTED))
+
+
 def is_due(batch: Batch, day: date) -> date | None:
     """The day up to which the base should be written before a snapshot of `day` is compared.
 
     None where it need not, and for a snapshot that comes late.
     """
-    loaded = batch.view.table(batch.table.name).last_published
+    loaded = loaded_days(batch)
     until = max((d for d in loaded if d < day), default=None)
     if until is None or any(d > day for d in loaded):
         return None
@@ -111,7 +121,8 @@ def is_due(batch: Batch, day: date) -> date | None:
     if base is None and rows_by_file(base_path(batch.path), "_until"):
         return until  # what it holds may be what somebody deleted
     rows = sum(since) + (base.count if base is not None else 0)
-    most = max(MOST_TIMES * loaded[until].rows_read, FEW_ROWS)
+    last = batch.view.table(batch.table.name).last_published[until]
+    most = max(MOST_TIMES * last.rows_read, FEW_ROWS)
     files = max(MOST_FILES, len(base.table.files) if base is not None else 0)
     return until if len(since) > files or (since and rows > most) else None
 

@@ -14,7 +14,7 @@ from incremental_assets.changes.position import parsed, state_of
 from incremental_assets.delta.delta_table import version_of
 from incremental_assets.delta.read import DataFile, read_version
 from incremental_assets.engine.batch import Batch
-from incremental_assets.engine.snapshot_base import base_before, is_due, write_base
+from incremental_assets.engine.snapshot_base import base_before, is_due, loaded_days, write_base
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.row_hash import HASH_VERSION, payload_hash
@@ -23,9 +23,6 @@ OPERATION, KEY, HASH = "_operation", "_key", "_hash"
 STATE = (KEY, HASH, "payload", "_file")
 CARRIED_FORWARD = "carried"
 """The operation of a row that a damaged snapshot lacks, carried forward from the one before."""
-
-RETRACTED = "retracted"
-"""In the position of a day whose snapshot was retracted whole: as if it had never come."""
 
 
 def identified(rows: DataFrame, batch: Batch) -> DataFrame:
@@ -199,13 +196,6 @@ def _as_before(batch: Batch) -> bool:
 def is_damaged(entry: Entry) -> bool:
     """Whether the snapshot that a batch loaded held rows without a readable key."""
     return bool(state_of(entry).get("keyless"))
-
-
-def loaded_days(batch: Batch) -> frozenset[date]:
-    """The days of which the table has a snapshot; not those whose snapshot was retracted."""
-    history = batch.view.table(batch.table.name)
-    days = history.last_committed
-    return frozenset(d for d in days if not parsed(history.position(d)).get(RETRACTED))
 
 
 def changes_of(batch: Batch) -> SnapshotDiff:

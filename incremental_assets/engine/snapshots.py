@@ -27,6 +27,7 @@ from incremental_assets.delta.stage import stage
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.engine.batch import Batch, BatchKind, Outcome, from_commit, verdict
 from incremental_assets.engine.bronze import COLUMNS, PARTITIONS, landed_lines
+from incremental_assets.engine.snapshot_base import loaded_days
 from incremental_assets.engine.snapshot_diff import (
     HASH,
     KEY,
@@ -38,7 +39,6 @@ from incremental_assets.engine.snapshot_diff import (
     hashing,
     identified,
     keep_base,
-    loaded_days,
     state_before,
     unread_lines,
 )
@@ -46,6 +46,7 @@ from incremental_assets.engine.volume import RowsBefore, judges_volume, last_one
 from incremental_assets.errors import SourceError
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import Entry
+from incremental_assets.ledger.lazy_mapping import LazyMapping
 from incremental_assets.quality.judge import RuleResult, judge_day
 from incremental_assets.quality.rules import DayCounts
 from incremental_assets.table import Table
@@ -180,7 +181,9 @@ def _judge(batch: Batch, day: date, counted: SnapshotCounts) -> tuple[Entry, lis
     changes = changes_of(batch)
     empty = tuple(file.path for file in claim.files if file.size == 0)
     history = batch.view.table(batch.table.name)
-    volume = last_ones(history, lambda entry: entry.rows_read)
+    there = loaded_days(batch)
+    rows = last_ones(history, lambda entry: entry.rows_read)
+    volume = LazyMapping([before for before in rows if before in there], rows.__getitem__)
     counts = DayCounts(
         counted.snapshot,
         0,

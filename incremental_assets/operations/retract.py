@@ -25,7 +25,7 @@ from incremental_assets.plan.retract import plan_retraction
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
-_PATH = re.compile(r"([^/]+)/([^/]+)/(.+)")
+_PATH = re.compile(r"([^/]+)/([^/]+)/(.+)", re.DOTALL)
 _SHOWN = 3
 
 

@@ -90,4 +90,4 @@ def code_location(tables: Sequence[Table], settings: Settings | None = None) -> 
 def _parts(key_prefix: str | Sequence[str] | None, settings: Settings) -> tuple[str, ...]:
     if key_prefix is None:
         return Naming.of(settings).key_prefix
-    return (key_prefix,) if isinstance(key_prefix, str) else tuple(key_prefix)
+    return tuple(filter(None, key_prefix.split("/")) if isinstance(key_prefix, str) else key_prefix)

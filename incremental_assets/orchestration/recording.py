@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Event, Thread
-from typing import Any
+from typing import Any, TypeVar
 
 import dagster as dg
 
@@ -21,6 +21,7 @@ from incremental_assets.plurals import counted
 
 _EVERY_SECONDS = 10.0
 _Records = Mapping[dg.AssetKey, Any]
+_T = TypeVar("_T")
 
 
 @contextmanager
@@ -35,11 +36,12 @@ def told_of_recording(
 
     Only while Dagster records what is planned, or the days of a table that was loaded.
     """
-    progress, over = _Progress(instance, keys, days), Event()
+    over = Event()
+    progress = _told(lambda: _Progress(instance, keys, days))
 
     def watch() -> None:
-        while not over.wait(every):
-            line = progress.line()
+        while progress is not None and not over.wait(every):
+            line = _told(progress.line)
             if line:
                 tell(line)
 
@@ -50,6 +52,14 @@ def told_of_recording(
     finally:
         over.set()
         watching.join()
+
+
+def _told(ask: Callable[[], _T]) -> _T | None:
+    """What the instance says; None where it cannot say it now, which is no reason to fail a run."""
+    try:
+        return ask()
+    except Exception:  # noqa: BLE001 - each storage of Dagster has errors of its own
+        return None
 
 
 class _Progress:

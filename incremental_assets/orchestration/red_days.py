@@ -8,7 +8,7 @@ where no daemon ends the run. The ledger knows better.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, datetime
 
 import dagster as dg
@@ -19,13 +19,14 @@ from incremental_assets.ledger.view import LedgerView
 from incremental_assets.orchestration.events import materialization
 from incremental_assets.orchestration.metadata import shown
 from incremental_assets.orchestration.naming import ALONE, Naming
-from incremental_assets.orchestration.partitions import daily
+from incremental_assets.orchestration.partitions import RANGE_START, daily
 from incremental_assets.orchestration.process import is_alive, recorded_process
 from incremental_assets.orchestration.requests import UNDER_WAY
-from incremental_assets.plan import pending_days, stale_days, upstream_held
+from incremental_assets.plan import pending_days, stale_days
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
+_PARTITION = "dagster/partition"
 # The values of Dagster's status of a partition, whose type is not public.
 _FAILED, _IN_PROGRESS = "FAILED", "IN_PROGRESS"
 
@@ -42,12 +43,13 @@ def clear_red_days(
     """Report the days as materialized that are shown as failed and are up to date, and log them.
 
     Days that are shown as in progress count as failed if every run of the table is dead.
-    A day that is held, stale or pending stays as it is, and so does one whose upstream is held.
+    A day that is held, stale or pending stays as it is, and so does one of which any upstream is.
     Raises SourceError if the source of a table with failed days cannot be listed.
     """
+    waiting = _Waiting(view, settings, now)
     for table in tables:
         red = _red(instance, table, settings, naming)
-        cleared = sorted(red - _not_up_to_date(table, red, view, settings, now)) if red else []
+        cleared = sorted(red - waiting.days_of(table)) if red else []
         if not cleared:
             continue
         log(f"{table.name} {named(cleared)}: up to date and shown as failed: reported as loaded")
@@ -74,18 +76,37 @@ def _red(
 def _is_loading(instance: dg.DagsterInstance, table: Table, naming: Naming) -> bool:
     """Whether a run that has not ended and may be alive loads the table."""
     for run in instance.get_runs(dg.RunsFilter(statuses=UNDER_WAY)):
-        if naming.loads(run, table):
+        if naming.loads(run, table) or _may_load_anything(run):
             process = recorded_process(run)
             if not process or is_alive(process) is not False:
                 return True
     return False
 
 
-def _not_up_to_date(
-    table: Table, days: Collection[date], view: LedgerView, settings: Settings, now: datetime
-) -> set[date]:
-    held = set(view.table(table.name).held)
-    if table.layer == "bronze":
-        return held | set(pending_days(table, view, settings, now).days)
-    stale = stale_days(table, view, settings.start_date, utc_today(now))
-    return held | set(stale) | {day for day in days if upstream_held(table, day, view)}
+def _may_load_anything(run: dg.DagsterRun) -> bool:
+    """A run of days without a selection, of a job that this code does not know."""
+    return not run.asset_selection and bool({_PARTITION, RANGE_START} & run.tags.keys())
+
+
+class _Waiting:
+    """Which days of a table wait for a load or a decision, of its own or of what it is built on.
+
+    What is built on a day that was never published is not stale, and yet not loaded.
+    """
+
+    def __init__(self, view: LedgerView, settings: Settings, now: datetime) -> None:
+        self._view, self._settings, self._now = view, settings, now
+        self._known: dict[str, frozenset[date]] = {}
+
+    def days_of(self, table: Table) -> frozenset[date]:
+        if table.name not in self._known:
+            above = (self.days_of(read.table) for read in table.upstreams)
+            self._known[table.name] = frozenset().union(self._own(table), *above)
+        return self._known[table.name]
+
+    def _own(self, table: Table) -> set[date]:
+        held = set(self._view.table(table.name).held)
+        if table.layer == "bronze":
+            return held | set(pending_days(table, self._view, self._settings, self._now).days)
+        start, today = self._settings.start_date, utc_today(self._now)
+        return held | set(stale_days(table, self._view, start, today))

@@ -11,6 +11,7 @@ import dagster as dg
 
 from incremental_assets.catalog import tables_named
 from incremental_assets.days import DayRange
+from incremental_assets.errors import SourceError
 from incremental_assets.ledger.entry import Entry, is_of_a_load
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.orchestration.failures import says_only_what_is_held
@@ -115,13 +116,16 @@ def run_what_is_due(
     failed = [run.due for run in report.runs if not run.success]
     report.left = [each for each in left if not any(_covers(due, each.due) for due in failed)]
     view = ledger.view_if_any()
-    clear_red_days(instance, chosen, view, settings, now, tell, naming)
     ours = {run.run_id for run in report.runs}
     for table in chosen:
         history = view.table(table.name)
         new = history.above(before.table(table.name).last_batch)
         report.loaded += [entry for entry in new if is_of_a_load(entry) and entry.run_id in ours]
         report.held += [e for day, e in sorted(history.held.items()) if days is None or day in days]
+    try:
+        clear_red_days(instance, chosen, view, settings, now, tell, naming)
+    except SourceError as error:  # the next run clears them
+        tell(f"{error} Days that Dagster shows as failed without cause stay so until then.")
     return report
 
 

@@ -74,9 +74,11 @@ def left_of_snapshot(
 def gone_below(table: Table, day: date, view: LedgerView, settings: Settings) -> Sequence[str]:
     """The files from which bronze has rows for a day of a table, and that are not landed any more.
 
-    By the batches that wrote to the day. None where the landing cannot be listed.
+    By the batches that wrote to the day. None where the landing cannot be listed, and none where no
+    file of these is landed any more: a landing that is archived is as it should be.
     """
-    found: set[str] = set()
+    gone: set[str] = set()
+    some_are_landed = False
     for bronze in _landed_below(table):
         history = view.table(bronze.name)
         loaded: dict[date, set[str]] = {}
@@ -87,8 +89,9 @@ def gone_below(table: Table, day: date, view: LedgerView, settings: Settings) ->
                 there = {file.path for file in _listed(bronze, landed, settings)}
             except SourceError:
                 continue
-            found |= paths - there - history.retracted(landed)
-    return sorted(found)
+            gone |= paths - there - history.retracted(landed)
+            some_are_landed = some_are_landed or not paths.isdisjoint(there)
+    return sorted(gone) if some_are_landed else []
 
 
 def retract_hint(paths: Sequence[str]) -> str:

@@ -122,10 +122,17 @@ def _without_warnings_of_java() -> Iterator[None]:
 
 
 def _pass_on(reading: int, terminal: int) -> None:
-    """Copy what Java writes for as long as it lives."""
-    with suppress(OSError):
+    """Copy what Java writes for as long as it lives; where nobody reads it, Java is told so."""
+    try:
         while written := os.read(reading, 65_536):
-            os.write(terminal, _INCUBATOR.sub(b"", written))
+            left = _INCUBATOR.sub(b"", written)
+            while left:
+                left = left[os.write(terminal, left) :]
+    except OSError:
+        pass
+    finally:
+        os.close(reading)
+        os.close(terminal)
 
 
 @contextmanager

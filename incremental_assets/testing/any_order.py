@@ -75,7 +75,7 @@ def orders(batches: int, most: int, seed: int) -> list[Order]:
     found: set[Order] = set()
     while len(found) < most:
         order = draw.sample(range(batches), batches)
-        if len(found) % 2:
+        if len(found) % 2 or len(found) >= 2 * math.factorial(batches):
             order.insert(draw.randint(0, batches), draw.randrange(batches))
         found.add(tuple(order))
     return sorted(found)

@@ -24,7 +24,8 @@ from incremental_assets.table import Table
 from incremental_assets_tests.plan.ledgers import did, jan
 
 NOW = datetime(2017, 1, 9, 12, tzinfo=UTC)
-EVENTS, SALES = (table_named(tables(), name) for name in ("bronze/events", "silver/sales"))
+NAMES = ("bronze/events", "silver/sales", "gold/sales_mart")
+EVENTS, SALES, MART = (table_named(tables(), name) for name in NAMES)
 DAYS = [jan(day) for day in range(1, 6)]
 
 
@@ -49,7 +50,7 @@ def _no_spark() -> Any:
 
 def interrupt(instance: dg.DagsterInstance, settings: Settings, table: Table) -> None:
     """Begin a run over the days of a table that is interrupted."""
-    resources = {"spark": SparkResource(), "lakehouse": _Resource(settings)}
+    resources = {ALONE.spark: SparkResource(), ALONE.lakehouse: _Resource(settings)}
     made = dg.Definitions(
         incremental_assets(tables(), settings),
         resources=resources,
@@ -83,21 +84,27 @@ def test_days_that_are_up_to_date_are_cleared_and_those_that_wait_for_something_
     window = (Window(EVENTS.name, 0, 1),)
     held = replace(did(SALES, 1, 4, state="held"), windows=window)
     ledger.transact_on(SALES.name, lambda _: [*read, held])
-    for table in (EVENTS, SALES):
+    built = did(MART, 1, 1, touched=[1], read={SALES.name: 1})
+    ledger.transact_on(MART.name, lambda _: [built])
+    chosen = [EVENTS, SALES, MART]
+    for table in chosen:
         interrupt(instance, settings, table)
         assert red(instance, settings, table) == DAYS
 
     lines: list[str] = []
 
-    clear_red_days(instance, [EVENTS, SALES], ledger.view(), settings, NOW, lines.append)
+    clear_red_days(instance, chosen, ledger.view(), settings, NOW, lines.append)
 
-    # The 2nd has landed and was not loaded; the 4th of silver is held, and its 5th is stale.
+    # The 2nd has landed and was not loaded; the 4th of silver is held, and its 5th is stale. Gold is
+    # stale on the 3rd alone: on the others there is nothing in silver that it could have read.
     reported = "up to date and shown as failed: reported as loaded"
     assert lines == [
         f"bronze/events 2017-01-01, 2017-01-03...2017-01-05: {reported}",
-        f"silver/sales 2017-01-01...2017-01-03: {reported}",
+        f"silver/sales 2017-01-01, 2017-01-03: {reported}",
+        f"gold/sales_mart 2017-01-01: {reported}",
     ]
     assert red(instance, settings, EVENTS) == [jan(2)]
-    assert red(instance, settings, SALES) == [jan(4), jan(5)]
-    clear_red_days(instance, [EVENTS, SALES], ledger.view(), settings, NOW, lines.append)
-    assert len(lines) == 2
+    assert red(instance, settings, SALES) == [jan(2), jan(4), jan(5)]
+    assert red(instance, settings, MART) == DAYS[1:]
+    clear_red_days(instance, chosen, ledger.view(), settings, NOW, lines.append)
+    assert len(lines) == 3

@@ -42,6 +42,12 @@ def test_of_many_orders_the_seed_draws_some() -> None:
     assert drawn == orders(20, 10, seed=1) != orders(20, 10, seed=2)
 
 
+def test_where_there_are_few_orders_without_a_repetition_the_others_have_one() -> None:
+    assert len(set(orders(2, 5, seed=0))) == 5
+    drawn = orders(3, 20, seed=0)
+    assert (len(drawn), sum(len(order) == 3 for order in drawn)) == (20, 6)
+
+
 def test_the_order_and_the_rows_that_differ_are_named(lake: Lake) -> None:
     assert orders(2, 1, LATE_FIRST) == [(1, 0)]
     wrong = replace(SALES, transform=by_batch)

@@ -26,6 +26,7 @@ from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
 _PROGRAM = ".venv/bin/incremental-assets"
+SALES = "silver/sales"
 _LONG, _SHORT = 20, 14  # characters of a bar
 _OUTLIER = 3  # times the second largest; a larger value would flatten all other bars
 _COUNTS = ("rows in", "rows out", "quarantined", "late")
@@ -113,9 +114,13 @@ def _show_held(held: HeldDay, out: Screen) -> None:
         out.print(f"Until then these wait: {', '.join(held.waiting)}.")
     out.print("Look at its rows:")
     _command(f"quarantine show {held.table} --day {held.day} --limit 3", out)
-    out.print("Publish the other rows of the day, or have the shop send the day again:")
-    _command(f'gate accept {held.table} {held.day} --reason "two tills were broken"', out)
-    _command(f"demo repair {held.day}", out)
+    if held.table == SALES:
+        out.print("Publish the other rows of the day, or have the shop send the day again:")
+        _command(f'gate accept {held.table} {held.day} --reason "two tills were broken"', out)
+        _command(f"demo repair {held.day}", out)
+    else:
+        out.print("Repair its input, or publish the other rows of the day:")
+        _command(f"gate accept {held.table} {held.day} --reason …", out)
     out.print("Then load it:")
     _command("run", out)
 
