@@ -18,7 +18,7 @@ from incremental_assets.engine.load import load
 from incremental_assets.engine.replay import ReplayBatch
 from incremental_assets.engine.retraction import retraction_of
 from incremental_assets.engine.settling import TableSettling
-from incremental_assets.engine.table_load import Lake, TableSteps
+from incremental_assets.engine.table_load import LoadContext, TableSteps
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.lock import table_lock
@@ -208,7 +208,7 @@ class Lakehouse:
         results |= {d: DayResult(d, "refused", why) for d, why in plan.refused.items()}
         for note in plan.notes:
             self.log(f"{table.name}: {note}")
-        lake = Lake(self.settings, self.tables, self.ledger, self._spark, self.now, self.log)
+        lake = LoadContext(self.settings, self.tables, self.ledger, self._spark, self.now, self.log)
         for work in plan.work:
             self.log(_what(table, work))
             started = time.monotonic()

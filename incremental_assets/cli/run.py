@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from incremental_assets.cli.context import ledger_view, table_named, tables
+from incremental_assets.cli.context import table_named, tables
 from incremental_assets.cli.group import main
 from incremental_assets.cli.options import DAYS, JSON_OBJECT, NAMES, require_partitions
 from incremental_assets.cli.output import ERR, OUT, bad, log, show_object
@@ -90,10 +90,11 @@ def _due(due: Due) -> str:
 
 
 def _show_held(held: Sequence[Entry], settings: Settings) -> None:
+    from incremental_assets.ledger.ledger import Ledger, ledger_path
     from incremental_assets.plan.retract import gone_below
     from incremental_assets.plan.skipped import held_remedy
 
-    view = ledger_view(settings)
+    view = Ledger(ledger_path(settings.lake)).view_if_any()
     for entry in held:
         gone = gone_below(table_named(entry.table), entry.day, view, settings)
         by = f"{entry.table} {entry.day} by batch {entry.batch}: {entry.held_by}"

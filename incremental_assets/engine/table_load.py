@@ -37,7 +37,7 @@ from incremental_assets.table import Table
 
 
 @dataclass(frozen=True)
-class Lake:
+class LoadContext:
     """What every load of a lake uses: its tables, ledger, Spark, clock and log."""
 
     settings: Settings
@@ -58,7 +58,7 @@ class TableSteps(Steps[Any, Outcome, Outcome]):
 
     def __init__(
         self,
-        lake: Lake,
+        lake: LoadContext,
         table: Table,
         work: Work,
         after: int,

@@ -37,7 +37,7 @@ def told_of_recording(
     Only while Dagster records what is planned, or the days of a table that was loaded.
     """
     over = Event()
-    progress = _told(lambda: _Progress(instance, keys, days))
+    progress = _told(lambda: _Recording(instance, keys, days))
 
     def watch() -> None:
         while progress is not None and not over.wait(every):
@@ -62,7 +62,7 @@ def _told(ask: Callable[[], _T]) -> _T | None:
         return None
 
 
-class _Progress:
+class _Recording:
     """Asks the instance what it has recorded since this was made."""
 
     def __init__(

@@ -46,7 +46,7 @@ def clear_red_days(
     A day that is held, stale or pending stays as it is, and so does one of which any upstream is.
     Raises SourceError if the source of a table with failed days cannot be listed.
     """
-    waiting = _Waiting(view, settings, now)
+    waiting = _NotUpToDate(view, settings, now)
     for table in tables:
         red = _red(instance, table, settings, naming)
         cleared = sorted(red - waiting.days_of(table)) if red else []
@@ -88,7 +88,7 @@ def _may_load_anything(run: dg.DagsterRun) -> bool:
     return not run.asset_selection and bool({_PARTITION, RANGE_START} & run.tags.keys())
 
 
-class _Waiting:
+class _NotUpToDate:
     """Which days of a table wait for a load or a decision, of its own or of what it is built on.
 
     What is built on a day that was never published is not stale, and yet not loaded.

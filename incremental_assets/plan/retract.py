@@ -12,7 +12,6 @@ from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.work import DayWork, Plan, Work
 from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
-from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.source_file import SourceFile
 from incremental_assets.table import SameDay, Table
 
@@ -133,7 +132,7 @@ def _require_gone(table: Table, day: date, files: Sequence[FileEntry], settings:
 
 def _listed(table: Table, day: date, settings: Settings) -> Sequence[SourceFile]:
     feed = table.feed
-    assert isinstance(feed, LandedFiles)
+    assert feed is not None
     return feed.files(settings.landing, day)
 
 

@@ -12,16 +12,16 @@ except ModuleNotFoundError as error:
         "`testing`."
     ) from error
 
-from incremental_assets.testing.any_order import Batch, assert_any_order
+from incremental_assets.testing.any_order import LandedBatch, assert_any_order
 from incremental_assets.testing.fixtures import lake, spark
 from incremental_assets.testing.lake import Lake
 from incremental_assets.testing.rows import assert_rows_equal
 from incremental_assets.testing.survival import Killed, assert_survives, kill_after_each_write
 
 __all__ = [
-    "Batch",
     "Killed",
     "Lake",
+    "LandedBatch",
     "assert_any_order",
     "assert_rows_equal",
     "assert_survives",

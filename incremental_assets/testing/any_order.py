@@ -16,7 +16,7 @@ Order = tuple[int, ...]
 """Positions of batches in the order in which they are loaded."""
 
 
-class Batch(NamedTuple):
+class LandedBatch(NamedTuple):
     """Rows that land in a feed on a day: one file."""
 
     feed: str
@@ -27,7 +27,7 @@ class Batch(NamedTuple):
 def assert_any_order(
     lake: Lake,
     tables: Tables,
-    batches: Sequence[Batch | tuple[str, str | date, Sequence[Mapping[str, Any] | str]]],
+    batches: Sequence[LandedBatch | tuple[str, str | date, Sequence[Mapping[str, Any] | str]]],
     *,
     most: int = 8,
     seed: int = 0,
@@ -43,7 +43,7 @@ def assert_any_order(
     """
     __tracebackhide__ = True
     of = (tables,) if not isinstance(tables, Iterable) else tuple(tables)
-    landings = [Batch(*batch) for batch in batches]
+    landings = [LandedBatch(*batch) for batch in batches]
     after = _Loads(lake, of, landings)
     rebuilt = after.one_load()
     for table in of:
@@ -90,7 +90,7 @@ def _all_orders(batches: int) -> Iterator[Order]:
 class _Loads:
     """Lakes after the batches of an order; orders that begin alike share what they load first."""
 
-    def __init__(self, lake: Lake, tables: Sequence[Any], batches: Sequence[Batch]) -> None:
+    def __init__(self, lake: Lake, tables: Sequence[Any], batches: Sequence[LandedBatch]) -> None:
         self._tables, self._batches = with_upstreams(tables), batches
         self._after: dict[Order, Lake] = {(): lake.copy()}
 
@@ -119,5 +119,5 @@ class _Loads:
         return date.fromisoformat(path.parent.name)
 
 
-def _named(order: Order, batches: Sequence[Batch]) -> str:
+def _named(order: Order, batches: Sequence[LandedBatch]) -> str:
     return ", ".join(f"{at + 1} ({batches[at].feed} {batches[at].day})" for at in order)

@@ -21,15 +21,16 @@ def materialized(shop: Shop, key: dg.AssetKey) -> set[str]:
         return set(instance.get_materialized_partitions(key))
 
 
-def checks(shop: Shop, name: str) -> dict[str | None, bool]:
+def checks(shop: Shop, name: str) -> dict[str, bool]:
     """Partition → whether the check last passed, of a check of silver/sales."""
     with shop.instance() as instance:
         history = instance.event_log_storage.get_asset_check_execution_history(
             dg.AssetCheckKey(SILVER_SALES, name), limit=100
         )
-    found: dict[str | None, bool] = {}
+    found: dict[str, bool] = {}
     for record in history:  # newest first
-        found.setdefault(record.partition, record.status.value == "SUCCEEDED")
+        if record.partition is not None:
+            found.setdefault(record.partition, record.status.value == "SUCCEEDED")
     return found
 
 

