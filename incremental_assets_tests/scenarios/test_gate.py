@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from incremental_assets.orchestration.events import evaluations
+from incremental_assets.orchestration.naming import ALONE
 from incremental_assets_tests.scenarios.world import OF_SALES, World, sale, sales
 
 BAD = {
@@ -146,7 +147,8 @@ def test_landing_day_with_files_but_no_row_is_held_until_rows_come(world: World)
     assert not any(result.failed for result in emptied.values())
     assert world.orders("gold/sales_mart") == set()
     # That no row came is a warning now: Dagster fails a step that reports a blocking failure.
-    found = list(evaluations(world.tables["bronze/events"], emptied["bronze/events"]))
+    table = world.tables["bronze/events"]
+    found = list(evaluations(ALONE.key(table), table, emptied[table.name]))
     assert [e.partition for e in found if e.check_name == "rows_delivered" and not e.passed] == [
         zero_bytes,
         blank_lines,
