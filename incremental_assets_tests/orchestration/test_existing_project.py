@@ -222,7 +222,7 @@ def tick(made: dg.Definitions, name: str, instance: dg.DagsterInstance) -> Any:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"key_prefix": "a/b"}, "'a/b' cannot be used in key_prefix: expected letters"),
+        ({"key_prefix": "a/b c"}, "'b c' cannot be used in key_prefix: expected letters"),
         ({"name_prefix": "2nd"}, "'2nd' cannot be used in name_prefix: .* no digit first"),
         ({"group_name": "{table}"}, "'{table}' cannot be used in group_name: .* or {layer}"),
         ({"deps": {"bronze/event": ["export"]}}, "'bronze/event'; did you mean bronze/events?"),
@@ -234,3 +234,10 @@ def test_what_cannot_be_a_name_is_refused(
 ) -> None:
     with pytest.raises(DefinitionError, match=message):
         build_definitions(TABLES, settings, **options)
+
+
+def test_a_prefix_of_several_parts_may_be_one_text(settings: Settings) -> None:
+    made = build_definitions([EVENTS, SALES], settings, key_prefix="a/b")
+
+    keys = {node.key for node in made.resolve_asset_graph().asset_nodes}
+    assert keys == {dg.AssetKey(["a", "b", *t.name.split("/")]) for t in (EVENTS, SALES)}
