@@ -83,13 +83,13 @@ def gone_below(table: Table, day: date, view: LedgerView, settings: Settings) ->
         loaded: dict[date, set[str]] = {}
         for entry in history.changes(day, 0):
             loaded.setdefault(entry.day, set()).update(file.path for file in entry.files)
+        try:
+            listed = _listed_days(bronze, sorted(loaded), settings)
+        except SourceError:
+            continue
         for landed, paths in loaded.items():
-            try:
-                there = {file.path for file in _listed(bronze, landed, settings)}
-            except SourceError:
-                continue
-            gone |= paths - there - history.retracted(landed)
-            some_are_landed = some_are_landed or not paths.isdisjoint(there)
+            gone |= paths - listed - history.retracted(landed)
+            some_are_landed = some_are_landed or not paths.isdisjoint(listed)
     return sorted(gone) if some_are_landed else []
 
 
@@ -134,6 +134,14 @@ def _listed(table: Table, day: date, settings: Settings) -> Sequence[SourceFile]
     feed = table.feed
     assert feed is not None
     return feed.files(settings.landing, day)
+
+
+def _listed_days(table: Table, days: Sequence[date], settings: Settings) -> set[str]:
+    """The files of all of these days, in one look at the landing."""
+    feed = table.feed
+    assert feed is not None
+    found = feed.by_day(settings.landing, days)
+    return {file.path for files in found.values() for file in files}
 
 
 def _source_file(file: FileEntry) -> SourceFile:
