@@ -37,7 +37,7 @@ class Page:
         """All that can be read on the page, in the order of the page."""
         try:
             return self._driver.find_element(By.TAG_NAME, "body").text
-        except WebDriverException:  # the page is being drawn anew
+        except WebDriverException:  # the page is being redrawn
             return ""
 
     def shows(self, *texts: str, seconds: float = PATIENCE) -> str:
@@ -69,7 +69,7 @@ class Page:
         deadline = time.monotonic() + PATIENCE
         while True:
             for each in self._driver.find_elements(By.XPATH, xpath):
-                with suppress(WebDriverException):  # hidden, covered, or drawn anew meanwhile
+                with suppress(WebDriverException):  # hidden, covered, or redrawn meanwhile
                     if each.is_enabled():
                         each.click()
                         return each
