@@ -17,13 +17,13 @@ from incremental_assets.delta.delta_table import open_table, version_of
 from incremental_assets.delta.quarantine import OutdatedRows, Quarantine
 from incremental_assets.delta.read import plain_files, read_files
 from incremental_assets.delta.side_table import side_rows, side_table_of
+from incremental_assets.delta.table_key import is_same_key, recorded_key
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import quoted
 from incremental_assets.ledger.entry import Entry, FileEntry
 from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.writes.strategy import WriteStrategy
 
-KEY = "incremental_assets.key"
 HISTORY = "history"  # the mode of a load that keeps versions
 _BY_KEY = ("merge", HISTORY)  # older versions did not record the key with the target
 QUARANTINE_FROM, START = "quarantine_from", "start"
@@ -65,12 +65,11 @@ class TargetState:
         if table is None:
             return replace(self, columns={}, version=None, filled_by=())
         schema = StructType.fromJson(json.loads(table.schema().to_json()))
-        key = tuple(json.loads(table.metadata().configuration.get(KEY) or "[]"))
         return replace(
             self,
             columns={f.name: f.dataType for f in schema.fields},
             version=table.version(),
-            filled_by=key,
+            filled_by=recorded_key(table),
         )
 
     @property
@@ -88,7 +87,7 @@ class TargetState:
                 "Nothing was loaded. Load it as before, or load by the key into a target, with "
                 "watermarks, of its own."
             )
-        if not self.filled_by or _folded(self.filled_by) == _folded(self.key):
+        if not self.filled_by or is_same_key(self.filled_by, self.key):
             return
         asked = list(self.key) or "none"
         raise DefinitionError(
@@ -196,7 +195,3 @@ class TargetState:
         return joined.where(f"_later IS NULL OR NOT ({ORDER} IS NULL OR {ORDER} < _later)").drop(
             "_later"
         )
-
-
-def _folded(names: Sequence[str]) -> set[str]:
-    return {name.lower() for name in names}

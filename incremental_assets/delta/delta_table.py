@@ -97,8 +97,8 @@ def ensure_table(
     columns: Sequence[tuple[str, Any]],
     partition_by: Sequence[str],
     properties: Mapping[str, str] = MappingProxyType({}),
-) -> None:
-    """Create the table if it does not exist, in one commit.
+) -> DeltaTable | None:
+    """Create the table in one commit, or return the one that exists.
 
     `columns` are names and Delta types (text, or JSON of a nested one). A table of the lake is
     created before the further columns of its transform are known; its first write adds them.
@@ -108,7 +108,7 @@ def ensure_table(
     table = open_table(path)
     if table is not None:
         require_plain_writes(table, path)
-        return
+        return table
     fields = [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in columns]
     schema = Schema.from_json(json.dumps({"type": "struct", "fields": fields}))
     try:
@@ -125,12 +125,14 @@ def ensure_table(
             raise_if_key_not_exists=False,
         )
     except (DeltaError, OSError) as error:
-        if open_table(path) is not None:  # another first run was faster
-            return
+        made = open_table(path)
+        if made is not None:  # another first run was faster
+            return made
         raise LakeError(
             f"The lake is not writable: {path} cannot be created ({error}). Set "
             "INCREMENTAL_ASSETS_LAKE to a path that this user may write."
         ) from error
+    return None
 
 
 def require_plain_writes(table: DeltaTable, path: str) -> None:

@@ -14,6 +14,12 @@ from incremental_assets.delta.delta_table import ensure_table, version_of
 from incremental_assets.delta.publish import publish
 from incremental_assets.delta.side_table import cleanup
 from incremental_assets.delta.staged_write import StagedWrite
+from incremental_assets.delta.table_key import (
+    is_same_key,
+    key_properties,
+    record_key,
+    recorded_key,
+)
 from incremental_assets.delta.transaction import Transaction
 from incremental_assets.engine.batch import Batch, BatchKind, Outcome
 from incremental_assets.engine.kinds import detector_of
@@ -21,7 +27,12 @@ from incremental_assets.engine.load import Steps
 from incremental_assets.engine.lookups import affected_days, looked_up_versions
 from incremental_assets.engine.outdated import outcomes_of, outdated_rows
 from incremental_assets.engine.settling import supersede
-from incremental_assets.errors import ConflictError, IncrementalAssetsError, LakeError
+from incremental_assets.errors import (
+    ConflictError,
+    DefinitionError,
+    IncrementalAssetsError,
+    LakeError,
+)
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.consistency import new_token
 from incremental_assets.ledger.entry import Entry
@@ -73,8 +84,7 @@ class TableSteps(Steps[Any, Outcome, Outcome]):
         self._kind = kind
         self._batch: Batch | None = None
         self._started = time.monotonic()
-        path = f"{lake.settings.lake}/{table.name}"
-        ensure_table(path, table.name, kind.columns(table), kind.partition_by(table))
+        _ensure_table(table, f"{lake.settings.lake}/{table.name}", kind)
 
     @property
     def batch(self) -> Batch:
@@ -212,3 +222,22 @@ class TableSteps(Steps[Any, Outcome, Outcome]):
         if keep and any(entry.rows_quarantined for entry in entries):
             with cleanup(f"{name}: rows that are in quarantine for too long", log):
                 batch.quarantine.expire(batch.now - timedelta(days=keep))
+
+
+def _ensure_table(table: Table, path: str, kind: BatchKind[Any]) -> None:
+    """Create the Delta table. Raises DefinitionError where it is filled by another key."""
+    key = table.key if table.write.by_key else ()
+    columns, by = kind.columns(table), kind.partition_by(table)
+    there = ensure_table(path, table.name, columns, by, key_properties(key))
+    if there is None or not key:
+        return
+    before = recorded_key(there)
+    if not before:  # an older version created it
+        record_key(there, key)
+    elif not is_same_key(before, key):
+        raise DefinitionError(
+            f"{table.name}: {path} is filled by the key {list(before)}, and its definition says "
+            f"{list(key)} now: rows of both keys would stay side by side. Nothing was loaded. "
+            f"Define the key as before; or, to load the table by the new key from its beginning, "
+            f"remove {path} and run `incremental-assets ledger rebuild {table.name}`."
+        )

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError
 from pyspark.sql import DataFrame
 from pyspark.sql.types import BooleanType, LongType, StructField
 
 from incremental_assets.changes.detector import NewRows
-from incremental_assets.changes.target_state import KEY, TargetState
+from incremental_assets.changes.target_state import TargetState
 from incremental_assets.delta.columns import BATCH
 from incremental_assets.delta.delta_log import transaction
 from incremental_assets.delta.delta_table import (
@@ -20,6 +17,7 @@ from incremental_assets.delta.delta_table import (
     open_table,
     require_plain_writes,
 )
+from incremental_assets.delta.table_key import key_properties, record_key
 from incremental_assets.engine.target import TargetTable
 from incremental_assets.errors import LakeError
 from incremental_assets.ledger.ledger import Ledger
@@ -122,24 +120,12 @@ def ensure_columns(target: TargetTable, new: NewRows) -> None:
             f"{target.name}: partition_by names {missing}, which the source does not have; it "
             f"has {sorted(new.own)}. Nothing was loaded."
         )
+    key = key_properties(target.key) if target.write.by_key else {}
     named = [(str(each["name"]), each["type"]) for each in fields]
-    ensure_table(target.path, target.name, named, target.partition_by, _key_of(target))
+    ensure_table(target.path, target.name, named, target.partition_by, key)
 
 
 def ensure_key(target: TargetTable, state: TargetState) -> None:
     """Record the key of a target that an older version created; the first that comes is it."""
-    if state.filled_by or not _key_of(target):
-        return
-    try:
-        DeltaTable(target.path).alter.set_table_properties(
-            _key_of(target), raise_if_not_exists=False
-        )
-    except DeltaError as error:
-        raise LakeError(
-            f"{target.path} cannot be given a property: {error}. Load again."
-        ) from error
-
-
-def _key_of(target: TargetTable) -> dict[str, str]:
-    """The key as a property of the target, if rows are identified by it."""
-    return {KEY: json.dumps(target.key)} if target.write.by_key else {}
+    if target.write.by_key and not state.filled_by:
+        record_key(DeltaTable(target.path), target.key)
