@@ -19,13 +19,13 @@ SERIES = 7  # as many colours as can be told apart
 _WIDTH, _HEIGHT = 640, 270
 _LEFT, _RIGHT, _FOOT = 54, 14, 30
 _CHAR = 6.4  # pixels of a character of 12 pixels, on the wide side
-_ROW, _NAME = 24, 200  # of a ranking: pixels of a row, and of the names
+_ROW, _NAME = 24, 236  # of a ranking: pixels of a row, and of the names
 
 # Okabe and Ito's colours, which people with any colour vision can tell apart. Those of the dark
 # scheme are lighter: each has a contrast of at least 3 to 1 to its paper.
 LIGHT = (
     "--paper:#ffffff;--ink:#1b1f24;--soft:#57606a;--grid:#d8dee4;"
-    "--c0:#0072b2;--c1:#d98a00;--c2:#009e73;--c3:#b85f91;--c4:#3f97cc;--c5:#d55e00;--c6:#79808a"
+    "--c0:#0072b2;--c1:#c07d00;--c2:#009e73;--c3:#b85f91;--c4:#3c90c4;--c5:#d55e00;--c6:#79808a"
 )
 DARK = (
     "--paper:#161b22;--ink:#e6edf3;--soft:#9aa4af;--grid:#30363d;"
@@ -38,7 +38,7 @@ STYLE = (
     "svg text.ink{fill:var(--ink)}svg text.bad{fill:var(--c5);font-weight:600}"
     "svg .grid{stroke:var(--grid);stroke-width:1}svg .cut{stroke:var(--paper);stroke-width:3}"
     + "".join(
-        f"svg .f{i}{{fill:var(--c{i})}}svg .l{i}{{stroke:var(--c{i});fill:none;stroke-width:2}}"
+        f"svg .f{i}{{fill:var(--c{i})}}svg .l{i}{{stroke:var(--c{i});fill:none}}"
         for i in range(SERIES)
     )
 )
@@ -97,7 +97,8 @@ def lines(title: str, labels: Sequence[str], series: Sequence[Series], *, unit: 
     frame = _Frame(title, labels, visible_top(every), [each.name for each in series])
     body: list[str] = []
     for i, each in enumerate(series):
-        body += frame.line(i, each.values)
+        # Each line is thinner than those before it: lines on one another can all be seen.
+        body += frame.line(i, each.values, 2 + 1.5 * (len(series) - 1 - i))
         for at, value in enumerate(each.values):
             if value is not None:
                 body.append(frame.dot(at, value, i, f"{each.name}, {labels[at]}: {full(value)}"))
@@ -117,7 +118,7 @@ def ranking(title: str, rows: Sequence[tuple[str, float]], *, unit: str = "") ->
     A long name is shortened; as a tooltip it is there in full.
     """
     top = visible_top([value for _, value in rows])
-    room = _WIDTH - _NAME - 90
+    room = _WIDTH - _NAME - 88
     height = 40 + _ROW * max(len(rows), 1) + 6
     body = [_text(12, 24, title, "title")]
     if not rows:
@@ -129,7 +130,7 @@ def ranking(title: str, rows: Sequence[tuple[str, float]], *, unit: str = "") ->
         words = f"{full(value)}{unit}"
         body += [
             f"<g><title>{clean(f'{name}: {words}')}</title>",
-            _text(_NAME, y + 15, shortened(name, int((_NAME - 14) / _CHAR)), "ink", "end"),
+            _text(_NAME, y + 15, shortened(name, int((_NAME - 10) / _CHAR)), "ink", "end"),
             f'<rect class="f0" x="{_NAME + 8}" y="{y + 3}" width="{long:.1f}" height="16" rx="2"/>',
             _text(_NAME + 14 + long, y + 15, words),
             "</g>",
@@ -237,7 +238,7 @@ class _Frame:
             f"<title>{clean(f'{self._labels[at]}: {note}')}</title></text>"
         )
 
-    def line(self, colour: int, values: Sequence[float | None]) -> Iterator[str]:
+    def line(self, colour: int, values: Sequence[float | None], wide: float) -> Iterator[str]:
         dash = f' stroke-dasharray="{_DASHES[colour]}"' if _DASHES[colour] else ""
         points: list[str] = []
         for at, value in enumerate([*values, None]):
@@ -245,7 +246,8 @@ class _Frame:
                 points.append(f"{self._x(at):.1f},{self._y(value):.1f}")
                 continue
             if len(points) > 1:
-                yield f'<polyline class="l{colour}"{dash} points="{" ".join(points)}"/>'
+                at_points = f'stroke-width="{wide}" points="{" ".join(points)}"'
+                yield f'<polyline class="l{colour}"{dash} {at_points}/>'
             points = []
 
     def dot(self, at: int, value: float, colour: int, what: str) -> str:

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import polars as pl
 
-from incremental_assets.days import ONE_DAY, DayRange
+from incremental_assets.days import ONE_DAY, DayRange, named
 from incremental_assets.locations import local_path
 from incremental_assets.plurals import counted
 from incremental_assets.retail.feed.loaded import HeldDay
 from incremental_assets.retail.gold.daily_product_sales import DAILY_PRODUCT_SALES
 from incremental_assets.retail.gold.sales_mart import SALES_MART
-from incremental_assets.retail.reports.charts import DARK, LIGHT, STYLE, clean, full
+from incremental_assets.retail.reports.charts import DARK, LIGHT, STYLE, clean
+from incremental_assets.retail.reports.figures import HELD, WAITS
 from incremental_assets.retail.reports.pictures import health_pictures, sales_pictures
 from incremental_assets.settings import Settings
 from incremental_assets.storage import write_file
 
 DAYS_SHOWN = 31
+_MOST_HELD = 5
 _NAME = "reports/index.html"
 _CSS = (
     f":root{{color-scheme:light dark;{LIGHT};--page:#f6f8fa}}"
@@ -31,7 +34,7 @@ _CSS = (
     "h1{font-size:1.5rem;margin:0}h2{font-size:1.15rem;margin:2rem 0 .75rem}"
     "p{margin:.25rem 0}.soft{color:var(--soft)}.bad{color:var(--c5);font-weight:600}"
     ".tiles,.charts{display:grid;gap:.75rem;margin:.75rem 0}"
-    ".tiles{grid-template-columns:repeat(auto-fit,minmax(10rem,1fr))}"
+    ".tiles{grid-template-columns:repeat(auto-fit,minmax(8.75rem,1fr))}"
     ".charts{grid-template-columns:repeat(auto-fit,minmax(min(100%,32rem),1fr))}"
     ".card{background:var(--paper);border:1px solid var(--grid);border-radius:8px;padding:.75rem}"
     ".tile b{display:block;font-size:1.5rem;font-weight:600;line-height:1.3}"
@@ -96,12 +99,13 @@ def page(sales: pl.DataFrame, health: pl.DataFrame, held: Sequence[HeldDay], now
 
 
 def _held(held: Sequence[HeldDay]) -> Iterator[str]:
-    for each in held:
-        waiting = f" Until then wait: {', '.join(each.waiting)}." if each.waiting else ""
-        yield (
-            f'<p class="card"><span class="bad">Held:</span> {clean(f"{each.table} {each.day}")}: '
-            f"{clean(each.held_by)}.{clean(waiting) and ' ' + clean(waiting)}</p>"
-        )
+    for each in held[:_MOST_HELD]:
+        what = f"{each.table} {each.day}: {each.held_by}."
+        if each.waiting:
+            what += f" Until then these wait: {', '.join(each.waiting)}."
+        yield f'<p class="card"><span class="bad">Held:</span> {clean(what)}</p>'
+    if len(held) > _MOST_HELD:
+        yield f'<p class="card">… and {counted(len(held) - _MOST_HELD, "more held day")}.</p>'
 
 
 def _charts(pictures: Mapping[str, str]) -> Iterator[str]:
@@ -120,16 +124,16 @@ def _sales_tiles(sales: pl.DataFrame) -> Iterator[str]:
     tiles = [
         (
             f"Revenue of {last}",
-            full(round(float(by_day[last]["revenue"]), 2)),
+            _cell(by_day[last]["revenue"]),
             _change(by_day[last], before),
         ),
-        ("Orders", full(by_day[last]["orders"]), f"{full(by_day[last]['units'])} units"),
+        ("Orders", _cell(by_day[last]["orders"]), f"{_cell(by_day[last]['units'])} units"),
         (
             "Products sold",
-            full(by_day[last]["products"]),
+            _cell(by_day[last]["products"]),
             f"in {counted(by_day[last]['stores'], 'store')}",
         ),
-        ("Late rows", full(by_day[last]["rows_late"]), "landed after the day"),
+        ("Late rows", _cell(int(sales["rows_late"].sum())), "of all these days, landed later"),
     ]
     yield from _tiles(tiles)
 
@@ -142,27 +146,20 @@ def _change(day: Mapping[str, Any], before: Mapping[str, Any] | None) -> str:
 
 
 def _health_tiles(health: pl.DataFrame) -> Iterator[str]:
-    held = health.filter(pl.col("state") == "held").select("table", "dt")
-    waits = health.filter(pl.col("state") == "waits").select("table", "dt")
-    quarantined = (
-        int(health["quarantine"].explode().struct.field("rows").sum() or 0) if len(health) else 0
-    )
+    held, waits = (health.filter(pl.col("state") == state) for state in (HELD, WAITS))
+    seconds = round(float(health["seconds"].sum()), 1)
+    rejected = int(health["rows_quarantined"].sum())
     differing = _differing(health)
+    counts = f"{DAILY_PRODUCT_SALES.name} counts each sale of {SALES_MART.name}"
     yield from _tiles(
         [
-            ("Held", counted(len(held), "day"), f"{counted(len(waits), 'day')} of tables wait"),
-            ("Reasons in quarantine", full(quarantined), "a row with two counts twice"),
-            (
-                "Loading took",
-                f"{full(round(float(health['seconds'].sum()), 1))} s",
-                f"{health['table'].n_unique()} tables",
-            ),
+            ("Held by a gate", counted(len(held), "day"), f"{len(waits)} more wait for them"),
+            ("Quarantined", counted(rejected, "row"), "by the loads of these days"),
+            ("Loading took", f"{seconds:,.1f} s", counted(health["table"].n_unique(), "table")),
             (
                 "Gold adds up",
-                "yes" if not differing else f"no: {counted(len(differing), 'day')}",
-                f"{DAILY_PRODUCT_SALES.name} counts the rows of {SALES_MART.name}"
-                if not differing
-                else ", ".join(map(str, differing[:3])),
+                "no" if differing else "yes",
+                f"not on {named(differing)}" if differing else counts,
             ),
         ]
     )
@@ -202,9 +199,9 @@ def _health_table(health: pl.DataFrame) -> Iterator[str]:
     found = health.group_by("table", maintain_order=True).agg(
         pl.len().alias("days"),
         *(pl.sum(name) for name in ("rows_read", "rows_out", "rows_quarantined", "rows_late")),
-        pl.sum("seconds").round(1),
-        held=(pl.col("state") == "held").sum(),
-        waits=(pl.col("state") == "waits").sum(),
+        pl.sum("seconds"),
+        held=(pl.col("state") == HELD).sum(),
+        waits=(pl.col("state") == WAITS).sum(),
     )
     order = {layer: at for at, layer in enumerate(("bronze", "silver", "gold"))}
     rows = sorted(
@@ -226,11 +223,12 @@ def _state(held: int, waits: int) -> str:
 
 
 def _cell(value: Any) -> str:
-    if value is None:
-        return "–"
-    if isinstance(value, date | str):
-        return clean(value)
-    return full(round(float(value), 2))
+    """A value as HTML: money with two digits, seconds with one."""
+    if isinstance(value, Decimal):
+        return f"{value:,.2f}"
+    if isinstance(value, float):
+        return f"{value:,.1f}"
+    return f"{value:,}" if isinstance(value, int) else clean(value)
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -21,17 +21,19 @@ from incremental_assets.retail.reports.charts import (
     ranking,
     standalone,
 )
+from incremental_assets.retail.reports.figures import HELD, WAITS
 from incremental_assets.retail.silver.sales import SALES
 from incremental_assets.table_names import LAYERS
 
 _EVENTS = "bronze/events"
 _OTHERS = "other rules"
+_TABLES = 8  # of a ranking
 
 
 def sales_pictures(
     sales: pl.DataFrame, days: DayRange, held: Mapping[date, HeldDay]
 ) -> Mapping[str, str]:
-    """Charts of `DAILY_SALES` over these days, by name."""
+    """Charts of `DAILY_SALES` over these days, by a name that no column has."""
     labels = [_label(day) for day in days]
     notes = {_label(day): f"{each.table} is held" for day, each in held.items()}
     by_day = {row["dt"]: row for row in sales.iter_rows(named=True)}
@@ -42,15 +44,13 @@ def sales_pictures(
     last = max(by_day, default=None)
     best = by_day[last]["best"] if last is not None else []
     return {
-        "revenue": columns(
+        "revenue_by_day": columns(
             "Revenue by day", labels, [Series("revenue", values("revenue"))], notes=notes
         ),
-        "orders": lines(
-            "Orders and units by day",
-            labels,
-            [Series("orders", values("orders")), Series("units", values("units"))],
+        "orders_by_day": columns(
+            "Orders by day", labels, [Series("orders", values("orders"))], notes=notes
         ),
-        "late_rows": columns(
+        "late_rows_by_day": columns(
             "Late rows by day: sales that landed after it",
             labels,
             [Series("late rows", values("rows_late"))],
@@ -64,31 +64,30 @@ def sales_pictures(
 
 
 def health_pictures(health: pl.DataFrame, days: DayRange) -> Mapping[str, str]:
-    """Charts of `PIPELINE_HEALTH` over these days, by name."""
+    """Charts of `PIPELINE_HEALTH` over these days, by a name that no column has."""
     labels = [_label(day) for day in days]
     layers = pl.col("table").str.split("/").list.first()
     seconds = health.group_by("dt", layer=layers).agg(pl.sum("seconds"))
     rows = health.group_by("dt", layer=layers).agg(pl.sum("rows_read"))
-    slowest = (
-        health.group_by("table")
-        .agg(pl.sum("seconds"))
-        .sort(["seconds", "table"], descending=[True, False])
-    )
+    tables = health.group_by("table").agg(pl.sum("rows_out"), pl.sum("seconds"))
     return {
-        "quarantine": columns("Rows in quarantine by rule", labels, _by_rule(health, days)),
+        "quarantine_by_rule": columns("Rows in quarantine by rule", labels, _by_rule(health, days)),
         "sales_on_their_way": lines(
             "Sales on their way: rows by day", labels, _on_their_way(health, days)
         ),
-        "load_seconds": columns(
+        "load_seconds_by_layer": columns(
             "Load seconds by day and layer",
             labels,
             _by(seconds, "layer", "seconds", LAYERS, days),
             unit=" s",
         ),
-        "rows_read": columns(
+        "rows_read_by_layer": columns(
             "Rows read by day and layer", labels, _by(rows, "layer", "rows_read", LAYERS, days)
         ),
-        "slowest": ranking("Load seconds by table", list(slowest.head(8).iter_rows()), unit=" s"),
+        "load_seconds_by_table": ranking(
+            "Load seconds by table", _most(tables, "seconds"), unit=" s"
+        ),
+        "rows_written_by_table": ranking("Rows written by table", _most(tables, "rows_out")),
     }
 
 
@@ -96,6 +95,12 @@ def picture_in_markdown(title: str, svg: str) -> str:
     """A chart as Markdown that holds the picture itself."""
     data = b64encode(standalone(svg).encode()).decode()
     return f"![{as_markdown(title)}](data:image/svg+xml;base64,{data})"
+
+
+def _most(tables: pl.DataFrame, value: str) -> list[tuple[str, float]]:
+    """The tables with the largest values, the largest first."""
+    found = tables.sort([value, "table"], descending=[True, False]).head(_TABLES)
+    return list(found.select("table", value).iter_rows())
 
 
 def _by_rule(health: pl.DataFrame, days: DayRange) -> list[Series]:
@@ -131,7 +136,7 @@ def _on_their_way(health: pl.DataFrame, days: DayRange) -> list[Series]:
     )
     found = []
     for name, table, column in steps:
-        own = health.filter((pl.col("table") == table) & ~pl.col("state").is_in(["held", "waits"]))
+        own = health.filter((pl.col("table") == table) & ~pl.col("state").is_in([HELD, WAITS]))
         by_day = dict(own.select("dt", column).iter_rows())
         found.append(Series(name, [by_day.get(day) for day in days]))
     return found

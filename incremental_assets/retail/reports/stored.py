@@ -36,6 +36,8 @@ _STORES = {
     "abfss": AzureConfig,
 }
 
+_TABLE_NAME = "dagster/table_name"
+
 
 class LakeFrames(DeltaLakePolarsIOManager):
     """The days of a run as a frame: rows of a table of the lake, and what a report stores.
@@ -65,6 +67,9 @@ class _Frames(dg.IOManager):
                 return pa.table({})
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
+        # Said before dagster-delta says it: `deltalake.reports.…`, which no table here is called.
+        own = context.definition_metadata or {}
+        context.add_output_metadata({_TABLE_NAME: own[_TABLE_NAME]})
         with _log_level_kept():
             self._delta.handle_output(context, obj)
 
