@@ -144,7 +144,7 @@ def ranking(title: str, rows: Sequence[tuple[str, float]], *, unit: str = "") ->
 def standalone(svg: str) -> str:
     """A picture that needs no page: with its colours, its paper and its namespace."""
     head, _, rest = svg.partition(">")
-    opened = head.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
+    opened = head.replace("<svg", f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}"', 1)
     paper = '<rect width="100%" height="100%" fill="var(--paper)"/>'
     return f"{opened}><style>svg{{{LIGHT}}}{STYLE}</style>{paper}{rest}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,6 +28,7 @@ from incremental_assets.orchestration.resources import SparkResource
 from incremental_assets.retail.reports import reports
 from incremental_assets.retail.reports.figures import DAILY_SALES, PIPELINE_HEALTH
 from incremental_assets.settings import Settings
+from incremental_assets_tests.end_to_end.shop import Shop, log_without_a_jvm
 from incremental_assets_tests.plan.ledgers import EVENTS, SALES, did, jan
 
 D3, D4, D5, D6, D7 = (f"2017-01-{day:02d}" for day in range(3, 8))
@@ -469,3 +471,20 @@ def test_credentials_are_in_no_config_and_the_store_follows_from_the_lake(
         "/": "local",
     }
     assert "a-secret" not in repr(list(found.values()))
+
+
+def test_the_command_line_reports_a_day_without_a_jvm(lake: Settings, tmp_path: Path) -> None:
+    shop = Shop(tmp_path / "shop", lake)
+    java_home, calls = log_without_a_jvm(tmp_path)
+
+    done = shop.materialize(
+        *("--select", "group:reports", "--partition", D4),
+        JAVA_HOME=str(java_home),
+        PATH=f"{java_home / 'bin'}:{os.environ['PATH']}",
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert not calls.exists()
+    keys = [dg.AssetKey(name.split("/")) for name in (DAILY_SALES.name, PIPELINE_HEALTH.name)]
+    with shop.instance() as instance:
+        assert [instance.get_materialized_partitions(key) for key in keys] == [{D4}, {D4}]
