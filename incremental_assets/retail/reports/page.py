@@ -153,7 +153,11 @@ def _health_tiles(health: pl.DataFrame) -> Iterator[str]:
     counts = f"{DAILY_PRODUCT_SALES.name} counts each sale of {SALES_MART.name}"
     yield from _tiles(
         [
-            ("Held by a gate", counted(len(held), "day"), f"{len(waits)} more wait for them"),
+            (
+                "Held by a gate",
+                counted(len(held), "day"),
+                f"{counted(len(waits), 'day of a table', 'days of tables')} wait",
+            ),
             ("Quarantined", counted(rejected, "row"), "by the loads of these days"),
             ("Loading took", f"{seconds:,.1f} s", counted(health["table"].n_unique(), "table")),
             (
