@@ -258,7 +258,7 @@ def _asset(
         deps=[dg.AssetDep(key, partition_mapping=_SAME_DAY) for key in deps],
         partitions_def=lake.partitions,
         backfill_policy=dg.BackfillPolicy.single_run(),
-        automation_condition=_updated(),
+        automation_condition=_updated(lake),
         group_name=lake.naming.group(LAYER),
         owners=list(_OWNERS),
         kinds={"polars", STORAGE, LAYER},
@@ -285,14 +285,16 @@ def _frames(lake: LakeAssets) -> str:
     return lake.naming.own("incremental_assets_reports")
 
 
-def _updated() -> dg.AutomationCondition[Any]:
+def _updated(lake: LakeAssets) -> dg.AutomationCondition[Any]:
     """That any upstream loaded the day since the report's last run, and none is loading it.
 
-    `eager` asks for the latest day only, and waits for ever where an upstream has no such day.
+    `eager` asks for the latest day only, and waits for ever where an upstream has no such day. A
+    report is no reason for the other: each draws the page.
     """
     condition = dg.AutomationCondition
+    own = dg.AssetSelection.assets(lake.naming.key(DAILY_SALES.name))
     return (
-        condition.any_deps_updated().since_last_handled()
+        condition.any_deps_updated().ignore(own).since_last_handled()
         & ~condition.any_deps_in_progress()
         & ~condition.in_progress()
     ).with_label("an upstream loaded the day")

@@ -46,7 +46,7 @@ class LakeFrames(DeltaLakePolarsIOManager):
     """
 
     def create_io_manager(self, context: dg.InitResourceContext) -> Any:
-        return _Frames(super().create_io_manager(context))
+        return _StoredFrames(super().create_io_manager(context))
 
 
 def lake_frames(settings: Settings) -> LakeFrames:
@@ -55,7 +55,7 @@ def lake_frames(settings: Settings) -> LakeFrames:
     return LakeFrames(root_uri=settings.lake, storage_options=store())
 
 
-class _Frames(dg.IOManager):
+class _StoredFrames(dg.IOManager):
     def __init__(self, dagster_deltas: dg.IOManager) -> None:
         self._delta = dagster_deltas
 

@@ -444,6 +444,7 @@ def test_a_day_that_was_loaded_is_asked_for_and_no_other(runs: Runs) -> None:
     loaded("gold/daily_product_sales", D4)
     loaded("bronze/events", D5)  # a gate holds what is built on it
     second = evaluated(first.cursor)
+    loaded(DAILY_SALES.name, D6)
     third = evaluated(second.cursor)
 
     assert asked(second, DAILY_SALES.name) == {D4}
