@@ -12,10 +12,14 @@ from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError
 
 
-def query(table: DeltaTable, columns: str = "*") -> pl.DataFrame:
-    """These columns of all rows of the table at its version. Raises DeltaError or OSError."""
+def query(table: DeltaTable, columns: str = "*", where: str = "true") -> pl.DataFrame:
+    """These columns of the rows of the table at its version that meet a condition.
+
+    Raises DeltaError or OSError.
+    """
+    sql = f"SELECT {columns} FROM t WHERE {where}"
     try:
-        found = QueryBuilder().register("t", table).execute(f"SELECT {columns} FROM t")
+        found = QueryBuilder().register("t", table).execute(sql)
         return pl.DataFrame(pa.table(found.read_all()))
     except Exception as error:
         if type(error) is not Exception:

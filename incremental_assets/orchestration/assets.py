@@ -45,10 +45,14 @@ def incremental_assets(
     settings: Settings,
     naming: Naming = ALONE,
     deps: Deps | None = None,
+    partitions: dg.PartitionsDefinition[str] | None = None,
 ) -> list[dg.AssetsDefinition]:
-    """One asset per table. Raises DefinitionError for dependencies of a table that is not there."""
+    """One asset per table. Raises DefinitionError for dependencies of a table that is not there.
+
+    Without `partitions`, they are the days of the settings, up to the last that is known.
+    """
     others = {table_named(tables, name).name: keys for name, keys in (deps or {}).items()}
-    partitions = daily(settings, last_day(tables, settings))
+    partitions = partitions or daily(settings, last_day(tables, settings))
     return [
         _asset(table, settings, partitions, naming, others.get(table.name, ())) for table in tables
     ]
@@ -88,7 +92,7 @@ def _asset(
                 )
                 for name, check in table.checks().items()
             ],
-            group_name=naming.group(table),
+            group_name=naming.group(table.layer),
             owners=list(table.owners),
             kinds={"pyspark", STORAGE, table.layer},
             code_version=table.code_version,

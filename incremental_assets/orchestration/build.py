@@ -9,12 +9,14 @@ import dagster as dg
 from incremental_assets.orchestration.alerts import alert_sensors
 from incremental_assets.orchestration.assets import Deps, incremental_assets
 from incremental_assets.orchestration.console import console
+from incremental_assets.orchestration.downstream import Downstream, LakeAssets
 from incremental_assets.orchestration.due import LOAD_DUE
 from incremental_assets.orchestration.executor import executor_for
 from incremental_assets.orchestration.incidents import INCIDENT_JOBS
 from incremental_assets.orchestration.load_days import load_days_job
 from incremental_assets.orchestration.maintenance import MAINTENANCE, daily_maintenance
 from incremental_assets.orchestration.naming import Naming
+from incremental_assets.orchestration.partitions import daily, last_day
 from incremental_assets.orchestration.resources import LakehouseResource, SparkResource
 from incremental_assets.orchestration.sensors import stale_days_sensors
 from incremental_assets.orchestration.source_sensors import source_sensors
@@ -33,6 +35,7 @@ def build_definitions(
     group_name: str = "{layer}",
     name_prefix: str | None = None,
     deps: Deps | None = None,
+    downstream: Sequence[Downstream] = (),
 ) -> dg.Definitions:
     """The tables as assets with their checks, and the sensors, jobs and schedule that go with them.
 
@@ -42,7 +45,8 @@ def build_definitions(
     job `retail_load_days`, so several lakes fit into one code location. `name_prefix` is another
     beginning of the names of jobs, sensors, pools and resources. `group_name` is the group of the
     assets; `{layer}` in it is bronze, silver or gold. `deps` are assets of your own that tables are
-    built on, by table: {"bronze/orders": [export_of_orders]}.
+    built on, by table: {"bronze/orders": [export_of_orders]}. Each of `downstream` makes
+    definitions that are built on the tables, under the same names, and they are merged.
 
     `tables` come upstreams first, as `tables_of(package)` gives them. Without `settings`, those of
     the environment; without `key_prefix`, that of the settings. A SettingsError names a setting
@@ -59,8 +63,10 @@ def build_definitions(
         *(job.definition(naming, executor) for job in _BY_HAND),
         maintenance,
     ]
-    return dg.Definitions(
-        assets=incremental_assets(tables, settings, naming, deps),
+    partitions = daily(settings, last_day(tables, settings))
+    built_on = LakeAssets(tuple(tables), settings, naming, partitions)
+    loads = dg.Definitions(
+        assets=incremental_assets(tables, settings, naming, deps, partitions),
         jobs=jobs,
         schedules=[daily_maintenance(maintenance, naming)],
         sensors=[
@@ -73,16 +79,22 @@ def build_definitions(
             naming.lakehouse: LakehouseResource(tuple(tables), settings),
         },
     )
+    further = [make(built_on) for make in downstream]
+    return dg.Definitions.merge(loads, *further) if further else loads
 
 
-def code_location(tables: Sequence[Table], settings: Settings | None = None) -> dg.Definitions:
+def code_location(
+    tables: Sequence[Table],
+    settings: Settings | None = None,
+    downstream: Sequence[Downstream] = (),
+) -> dg.Definitions:
     """The same as a code location of its own: with its executor for every run, and its log lines.
 
     So a run of single assets, or a backfill, from the UI shares one Spark, too.
     """
     settings = settings or Settings.from_environment()
     return dg.Definitions.merge(
-        build_definitions(tables, settings),
+        build_definitions(tables, settings, downstream=downstream),
         dg.Definitions(executor=executor_for(settings), loggers={"console": console}),
     )
 

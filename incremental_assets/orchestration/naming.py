@@ -54,8 +54,8 @@ class Naming:
         name = table if isinstance(table, str) else table.name
         return dg.AssetKey([*self.key_prefix, *name.split("/")])
 
-    def group(self, table: Table) -> str:
-        return self.group_name.replace(_LAYER, table.layer)
+    def group(self, layer: str) -> str:
+        return self.group_name.replace(_LAYER, layer)
 
     def own(self, name: str) -> str:
         """The name of a job, an op, a sensor, a schedule or a pool."""

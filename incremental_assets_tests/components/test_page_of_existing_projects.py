@@ -76,6 +76,16 @@ def test_two_lakes_have_the_same_tables_under_two_prefixes() -> None:
 
 
 @pytest.mark.usefixtures("shop")
+def test_reports_have_the_prefix_of_the_tables_that_they_read() -> None:
+    found = parents(importlib.import_module("shop.with_reports").defs)
+
+    assert found["retail/reports/daily_sales"] == {"retail/gold/daily_product_sales"}
+    assert found["retail/reports/pipeline_health"] == found.keys() - {
+        "retail/reports/pipeline_health"
+    }
+
+
+@pytest.mark.usefixtures("shop")
 def test_the_attributes_of_the_component_make_the_same_tables() -> None:
     (attributes,) = _YAML.findall(page("existing-project.md"))
 

@@ -46,6 +46,8 @@ ASSETS = {
     "gold/customer_orders": {"reconciles", "key_complete"},
     "gold/inventory_levels": {"reconciles", "key_complete"},
     "gold/latest_user_events": {"reconciles"},
+    "reports/daily_sales": set(),
+    "reports/pipeline_health": set(),
 }
 BLOCKING = {"rows_delivered", "quarantined_share", "reconciles", "key_complete", "deleted_share"}
 UPSTREAM = {
@@ -59,6 +61,8 @@ UPSTREAM = {
     "gold/customer_orders": {"silver/orders"},
     "gold/inventory_levels": {"silver/inventory_movements"},
     "gold/latest_user_events": {"silver/sales"},
+    "reports/daily_sales": {"gold/daily_product_sales"},
+    "reports/pipeline_health": set(ASSETS) - {"reports/pipeline_health"},
 }
 
 
@@ -91,6 +95,7 @@ def test_definitions_hold_these_assets_checks_and_partitions_and_no_others() -> 
         "stale_days",
         "failed_run_alerts",
         "data_alerts",
+        "update_reports",
     ]
     asking = [sensor for sensor in sensors if not sensor.name.endswith("_alerts")]
     assert {sensor.default_status for sensor in asking} == {dg.DefaultSensorStatus.STOPPED}

@@ -10,7 +10,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 
+import dagster as dg
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -18,6 +21,7 @@ import s3fs
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
+from incremental_assets import build_definitions
 from incremental_assets.catalog import table_named, tables
 from incremental_assets.delta.clone import clone
 from incremental_assets.delta.compact import CompactionGroup, commit_compaction
@@ -40,7 +44,9 @@ from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.maintenance import maintain
+from incremental_assets.query import query
 from incremental_assets.retail.feed.land import LandSummary, land
+from incremental_assets.retail.reports import reports
 from incremental_assets.settings import PREFIX, Settings
 from incremental_assets.sources.delta_commits import delta_files_since
 from incremental_assets.sources.landed_files import LandedFiles, missing_or_changed
@@ -381,3 +387,28 @@ def test_a_scratch_folder_is_gone_at_the_end_and_an_old_one_is_removed(bucket: s
     assert [file.path for file in files_below(place)] == [
         "verify-20170103T110000-abcd/part-0.parquet"
     ]
+
+
+def test_reports_are_read_stored_and_drawn_in_the_store(bucket: str, settings: Settings) -> None:
+    settings = settings.replace(lake=f"{bucket}/a lake", end_date=date(2017, 1, 31))
+    gold = {"dt": [DAY] * 2, "product_id": ["a", "b"], "store_id": "s", "units": 1, "orders": 2}
+    write_deltalake(
+        f"{settings.lake}/gold/daily_product_sales",
+        pl.DataFrame(gold | {"revenue": [1.5, 2.25]}),
+        partition_by=["dt"],
+    )
+    made = build_definitions(tables(), settings, downstream=[reports])
+    names = ("reports/daily_sales", "reports/pipeline_health")
+    job = made.resolve_implicit_global_asset_job_def()
+
+    for _ in range(2):
+        done = job.execute_in_process(
+            asset_selection=[dg.AssetKey(name.split("/")) for name in names],
+            partition_key=str(DAY),
+        )
+        assert done.success
+
+    stored = query(DeltaTable(f"{settings.lake}/{names[0]}"), "dt, revenue, orders")
+    assert stored.rows() == [(DAY, Decimal("3.75"), 4)]
+    with open_file(f"{settings.lake}/reports/index.html") as page:
+        assert b"01-02: 3.75" in page.read()

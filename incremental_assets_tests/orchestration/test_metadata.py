@@ -9,20 +9,26 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import polars as pl
 import pytest
 from pyspark.sql import SparkSession
 
+from incremental_assets import build_definitions
 from incremental_assets.catalog import tables
 from incremental_assets.orchestration.assets import incremental_assets
 from incremental_assets.orchestration.naming import ALONE
 from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
 from incremental_assets.orchestration.resources import LakehouseResource, SparkResource
+from incremental_assets.retail.reports import reports
+from incremental_assets.retail.reports.charts import full
 from incremental_assets.settings import PROJECT_ROOT, Settings
 from incremental_assets_tests.event_log import EventLog, jobs
+from incremental_assets_tests.plan.ledgers import jan
 from incremental_assets_tests.scenarios.test_cost import LATER
 from incremental_assets_tests.scenarios.world import World, sale, sales
 
 D5, D6 = "2017-01-05", "2017-01-06"
+REPORT = "reports/pipeline_health"
 NUMBERS = (int, float)
 
 
@@ -256,3 +262,28 @@ def test_an_asset_of_ones_own_reads_a_day_of_gold_through_dagster_delta(runs: Ru
     assert best.columns == ["product_id", "revenue"]
     gold = runs.world.rows("gold/daily_product_sales")
     assert best["revenue"].sum() == gold["revenue"].sum() > 0
+
+
+def test_the_reports_on_a_loaded_lake_say_what_its_tables_and_ledger_hold(runs: Runs) -> None:
+    made = build_definitions(tables(), runs.world.settings, downstream=[reports])
+    job = made.resolve_implicit_global_asset_job_def()
+    keys = [dg.AssetKey(name.split("/")) for name in ("reports/daily_sales", REPORT)]
+
+    assert job.execute_in_process(
+        instance=runs.instance, asset_selection=keys, partition_key=D5
+    ).success
+
+    gold = runs.world.rows("gold/daily_product_sales").filter(pl.col("dt") == jan(5))
+    sales = runs.shows("reports/daily_sales", D5)
+    assert sales["orders"] == gold["orders"].sum() > 0
+    assert sales["revenue"] == float(gold["revenue"].sum())
+    assert sales["units"] == gold["units"].sum()
+    stored = runs.world.rows(REPORT)
+    by_table = {row["table"]: row for row in stored.iter_rows(named=True)}
+    mart, counted = by_table["gold/sales_mart"], by_table["gold/daily_product_sales"]
+    assert mart["rows"] == counted["orders"] == gold["orders"].sum()
+    silver, shown = by_table["silver/sales"], runs.shows("silver/sales", D5)
+    assert silver["rows"] == shown["dagster/partition_row_count"]
+    assert silver["quarantine"] == [{"rule": "qty_at_least_0", "rows": 1}]
+    page = Path(runs.world.path("reports/index.html")).read_text()
+    assert f"01-05: {full(float(gold['revenue'].sum()))}<" in page

@@ -153,7 +153,7 @@ def best_products(settings: Settings, days: DayRange | None) -> pl.DataFrame:
         .sort(["revenue", "product_id"], descending=[True, False])
         .head(BEST)
     )
-    names = _product_names(settings, best["product_id"].to_list())
+    names = product_names(settings, best["product_id"].to_list())
     named = [names.get(number, f"Product {number}") for number in best["product_id"]]
     return best.select(pl.Series("product", named, dtype=pl.String), pl.all())
 
@@ -166,7 +166,7 @@ def _sold(settings: Settings, days: DayRange | None) -> pl.DataFrame:
     return sold if days is None else sold.filter(pl.col("dt").is_between(days.first, days.last))
 
 
-def _product_names(settings: Settings, products: Collection[str]) -> dict[str, str]:
+def product_names(settings: Settings, products: Collection[str]) -> dict[str, str]:
     """The type and size of each product; its number too, where two have the same."""
     table = open_table(f"{settings.lake}/silver/products")
     if table is None:

@@ -1,0 +1,491 @@
+"""The two reports, as assets in runs of a real instance over real Delta tables, without Spark."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from base64 import b64decode
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import polars as pl
+import pytest
+from deltalake import DeltaTable
+
+from incremental_assets import build_definitions
+from incremental_assets.catalog import tables
+from incremental_assets.ledger.entry import Entry, Touched
+from incremental_assets.ledger.ledger import Ledger, ledger_path
+from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
+from incremental_assets.orchestration.resources import SparkResource
+from incremental_assets.retail.reports import reports
+from incremental_assets.retail.reports.figures import DAILY_SALES, PIPELINE_HEALTH
+from incremental_assets.settings import Settings
+from incremental_assets_tests.end_to_end.shop import Shop, log_without_a_jvm
+from incremental_assets_tests.plan.ledgers import EVENTS, SALES, did, jan
+
+D3, D4, D5, D6, D7 = (f"2017-01-{day:02d}" for day in range(3, 8))
+BAD = "<script>alert(1)</script>\n\"'& <b>"
+ROW = {"store_id": "s1", "units": 2, "orders": 1}
+SOLD = (
+    {"dt": jan(3), "product_id": "p1", "revenue": "12.3450", **ROW},
+    {"dt": jan(3), "product_id": "p2", "revenue": "0.0001", **ROW, "store_id": "s2"},
+    {"dt": jan(4), "product_id": "p1", "revenue": "99999999999999.9999", **ROW, "orders": 4},
+    {"dt": jan(4), "product_id": None, "revenue": "1.0000", **ROW},
+    {"dt": jan(6), "product_id": "p3", "revenue": "7.5000", **ROW},
+)
+RULE = "qty <script>\n'\"&"
+TAGS = {
+    *("html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "p", "span", "div"),
+    *("b", "svg", "desc", "text", "rect", "path", "g", "circle", "polyline", "details", "summary"),
+    *("table", "thead", "tbody", "tr", "th", "td"),
+}
+
+
+class Runs:
+    """Runs of the reports over a lake that no Spark wrote, and for which none may be started."""
+
+    def __init__(
+        self, settings: Settings, instance: dg.DagsterInstance, prefix: str | None = None
+    ) -> None:
+        self.settings, self.instance = settings, instance
+        self.before = tuple(filter(None, (prefix or "").split("/")))
+        made = build_definitions(tables(), settings, key_prefix=prefix, downstream=[reports])
+        self.definitions = made
+        self._job = made.resolve_implicit_global_asset_job_def()
+
+    def key(self, name: str) -> dg.AssetKey:
+        return dg.AssetKey([*self.before, *name.split("/")])
+
+    def report(
+        self,
+        first: str,
+        last: str = "",
+        names: Sequence[str] = (DAILY_SALES.name, PIPELINE_HEALTH.name),
+    ) -> dg.ExecuteInProcessResult:
+        tags = {RANGE_START: first, RANGE_END: last} if last else {"dagster/partition": first}
+        return self._job.execute_in_process(
+            instance=self.instance, asset_selection=[self.key(name) for name in names], tags=tags
+        )
+
+    def shows(self, name: str, day: str) -> Mapping[str, Any]:
+        records = self.instance.fetch_materializations(
+            dg.AssetRecordsFilter(self.key(name), asset_partitions=[day]), limit=1
+        ).records
+        assert records[0].asset_materialization is not None
+        found = records[0].asset_materialization.metadata
+        return {key: getattr(value, "value", value) for key, value in found.items()}
+
+    def stored(self, name: str = DAILY_SALES.name) -> pl.DataFrame:
+        return pl.DataFrame(DeltaTable(f"{self.settings.lake}/{name}").to_pyarrow_table()).sort(
+            "dt"
+        )
+
+    @property
+    def page(self) -> str:
+        return Path(self.settings.lake, "reports", "index.html").read_text()
+
+
+def write_gold(settings: Settings, *rows: Mapping[str, Any]) -> None:
+    """gold/daily_product_sales as it would be after these days, written without Spark."""
+    schema = {
+        "_batch": pl.Int64,
+        "dt": pl.Date,
+        "product_id": pl.String,
+        "store_id": pl.String,
+        "units": pl.Int64,
+        "revenue": pl.Decimal(38, 4),
+        "orders": pl.Int64,
+    }
+    values = [{**row, "_batch": 1, "revenue": Decimal(row["revenue"])} for row in rows]
+    pl.DataFrame(values, schema).write_delta(
+        f"{settings.lake}/gold/daily_product_sales",
+        mode="overwrite",
+        delta_write_options={"partition_by": ["dt"]},
+    )
+
+
+def write_names(settings: Settings, **names: str) -> None:
+    """Rows of silver/products: types of products, by number."""
+    rows = {"product_id": list(names), "product_type": list(names.values()), "package_size": "1 L"}
+    pl.DataFrame({**rows, "dt": jan(3)}).write_delta(
+        f"{settings.lake}/silver/products", delta_write_options={"partition_by": ["dt"]}
+    )
+
+
+def record(settings: Settings, *entries: Entry) -> None:
+    ledger = Ledger(ledger_path(settings.lake))
+    for entry in entries:
+        ledger.transact_on(entry.table, lambda _, e=entry: [e])  # type: ignore[misc]
+
+
+class Tags(HTMLParser):
+    """The elements of a page, as a browser's parser finds them."""
+
+    found: set[str]
+
+    @classmethod
+    def of(cls, page: str) -> set[str]:
+        made = cls()
+        made.found = set()
+        made.feed(page)
+        return made.found
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.found.add(tag)
+
+
+@pytest.fixture(autouse=True)
+def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(self: SparkResource, settings: Settings) -> Any:
+        raise AssertionError("a report asked for Spark")
+
+    monkeypatch.setattr(SparkResource, "session", refused)
+
+
+@pytest.fixture
+def instance() -> Iterator[dg.DagsterInstance]:
+    with dg.DagsterInstance.ephemeral() as made:
+        yield made
+
+
+@pytest.fixture
+def lake(settings: Settings) -> Settings:
+    """Two days of sales and a third; one between is held, with rows in quarantine."""
+    settings = settings.replace(end_date=jan(31))
+    write_gold(settings, *SOLD)
+    write_names(settings, p1="MILK", p2=BAD)
+    sold = replace(did(SALES, 1, 3, touched=[3]), rows_read=9, rows_late=4, seconds=1.5)
+    record(
+        settings,
+        replace(did(EVENTS, 1, 5, touched=[5]), rows_read=50, touched=(Touched(jan(5), 50),)),
+        sold,
+        replace(did(SALES, 2, 4, touched=[4]), rows_late=1),
+        replace(did(SALES, 3, 5, state="held"), rows_quarantined=3, held_by=f"share: {BAD}"),
+    )
+    pl.DataFrame(
+        {
+            "_batch": [3, 3, 3],
+            "_day": [jan(5)] * 3,
+            "row": ["{}"] * 3,
+            "reasons": [[RULE], [RULE, "price"], ["price"]],
+        }
+    ).write_delta(
+        f"{settings.lake}/quarantine/silver_sales", delta_write_options={"partition_by": ["_day"]}
+    )
+    return settings
+
+
+@pytest.fixture
+def runs(lake: Settings, instance: dg.DagsterInstance) -> Runs:
+    return Runs(lake, instance)
+
+
+def sums(day: date) -> tuple[Decimal, int, int]:
+    """What a day must sum up to, by Python's own exact numbers."""
+    own = [row for row in SOLD if row["dt"] == day]
+    return (
+        sum((Decimal(str(row["revenue"])) for row in own), Decimal()),
+        sum(int(str(row["orders"])) for row in own),
+        sum(int(str(row["units"])) for row in own),
+    )
+
+
+def test_a_day_is_reported_exactly_and_stored(runs: Runs) -> None:
+    assert runs.report(D4).success
+
+    stored = runs.stored()
+    assert stored.schema["revenue"] == pl.Decimal(38, 4)
+    (day,) = stored.select("dt", "revenue", "orders", "units", "products", "rows_late").rows()
+    assert day == (jan(4), *sums(jan(4)), 2, 1)
+    assert [(best["product"], best["revenue"]) for best in stored["best"][0]] == [
+        ("Milk 1 L", Decimal("99999999999999.9999")),
+        ("Unknown product", Decimal(1)),
+    ]
+    shown = runs.shows(DAILY_SALES.name, D4)
+    assert (shown["orders"], shown["rows_late"]) == (5, 1)
+    assert shown["revenue"] == pytest.approx(1e14 + 1)
+    assert shown["page"] == f"{runs.settings.lake}/reports/index.html"
+    assert shown["dagster/table_name"] == DAILY_SALES.name
+
+
+def test_a_range_is_one_run_which_replaces_its_days_and_no_others(runs: Runs) -> None:
+    runs.report(D6)
+    done = runs.report(D3, D4)
+
+    assert [
+        event.partition for event in done.asset_materializations_for_node("reports__daily_sales")
+    ] == [D3, D4]
+    stored = {
+        row[0]: row[1:] for row in runs.stored().select("dt", "revenue", "orders", "units").rows()
+    }
+    assert stored == {day: sums(day) for day in (jan(3), jan(4), jan(6))}
+    assert runs.shows(DAILY_SALES.name, D3)["orders"] == 2
+    pictures = {day: "revenue_by_day" in runs.shows(DAILY_SALES.name, day) for day in (D3, D4)}
+    assert pictures == {D3: False, D4: True}
+    best = runs.shows(DAILY_SALES.name, D4)["best_products_of_run"]
+    assert best.records[0].data == {
+        "product_id": "p1",
+        "product": "Milk 1 L",
+        "revenue": pytest.approx(1e14 + 12.3449),
+        "units": 4,
+    }
+
+
+def test_a_day_that_is_reported_again_is_replaced(runs: Runs) -> None:
+    runs.report(D3, D6)
+    before = runs.stored(), runs.stored(PIPELINE_HEALTH.name).sort("dt", "table")
+    runs.report(D3, D6)
+    assert runs.stored().equals(before[0])
+    assert runs.stored(PIPELINE_HEALTH.name).sort("dt", "table").equals(before[1])
+
+    write_gold(runs.settings, *(row for row in SOLD if row["dt"] != jan(3)))
+    runs.report(D3)
+    assert runs.stored()["dt"].to_list() == [jan(4), jan(6)]
+
+
+@pytest.mark.parametrize(
+    ("day", "why"),
+    [
+        (D5, "silver/sales 2017-01-05 is held by its gate: share: "),
+        (D7, "nothing was sold, or it is not loaded. `incremental-assets run` loads"),
+    ],
+)
+def test_a_day_without_rows_says_so_and_loads_nothing(
+    runs: Runs, day: str, why: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    paths = (f"{runs.settings.lake}/gold/daily_product_sales", ledger_path(runs.settings.lake))
+    before = [DeltaTable(path).version() for path in paths]
+
+    assert runs.report(day).success
+
+    assert why in runs.shows(DAILY_SALES.name, day)["note"]
+    assert why in capfd.readouterr().err
+    assert runs.stored().is_empty()
+    assert [DeltaTable(path).version() for path in paths] == before
+
+
+def test_a_lake_in_which_nothing_was_ever_loaded_has_reports_without_rows(
+    settings: Settings, instance: dg.DagsterInstance
+) -> None:
+    runs = Runs(settings, instance)
+
+    assert runs.report(D3, D4).success
+
+    assert "no rows of 2017-01-03" in runs.shows(DAILY_SALES.name, D3)["note"]
+    assert runs.shows(PIPELINE_HEALTH.name, D3)["note"] == "no table was loaded for the day"
+    assert "No day was reported yet" in runs.page
+    assert not Path(ledger_path(settings.lake)).exists()
+
+
+def test_health_is_what_the_ledger_and_the_quarantine_say(runs: Runs) -> None:
+    runs.report(D3, D6)
+
+    stored = runs.stored(PIPELINE_HEALTH.name)
+    found = {(row["dt"], row["table"]): row for row in stored.iter_rows(named=True)}
+    sales = found[jan(3), "silver/sales"]
+    assert [sales[name] for name in ("rows_read", "rows_out", "rows_late", "seconds", "state")] == [
+        9,
+        1,
+        4,
+        1.5,
+        "committed",
+    ]
+    held = found[jan(5), "silver/sales"]
+    assert (held["state"], held["rows_quarantined"], held["held_by"]) == (
+        "held",
+        3,
+        f"share: {BAD}",
+    )
+    assert sorted((each["rule"], each["rows"]) for each in held["quarantine"]) == [
+        ("price", 2),
+        (RULE, 2),
+    ]
+    waiting = {
+        table for (day, table), row in found.items() if day == jan(5) and row["state"] == "waits"
+    }
+    assert waiting == {"gold/sales_mart", "gold/daily_product_sales", "gold/latest_user_events"}
+    assert found[jan(5), "bronze/events"]["rows_out"] == 50
+    shown = runs.shows(PIPELINE_HEALTH.name, D5)
+    assert (shown["tables_held"], shown["rows_quarantined"], shown["rows_read"]) == (1, 3, 50)
+
+
+def test_the_page_shows_more_than_the_days_of_its_run_and_names_what_is_held(runs: Runs) -> None:
+    runs.report(D3, D5)
+    runs.report(D6)
+
+    page = runs.page
+    assert "2017-01-03...2017-01-06" in page
+    assert "Held:</span> silver/sales 2017-01-05: share" in page
+    assert "01-03: 12.35" in page
+    assert "01-06: 7.50" in page
+    assert page.index("Revenue by day") < page.index("Rows in quarantine by rule")
+
+
+def test_an_old_day_that_is_reported_again_does_not_take_the_page_back(runs: Runs) -> None:
+    runs.report(D6)
+    runs.report(D3, names=[DAILY_SALES.name])
+
+    assert "2017-01-03...2017-01-06" in runs.page
+    assert "Revenue of 2017-01-06" in runs.page
+
+
+def test_the_page_needs_nothing_else_and_takes_hostile_text_for_text(runs: Runs) -> None:
+    runs.report(D3, D6)
+
+    page = runs.page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page.lower()
+    assert "<script" not in page.lower()
+    assert Tags.of(page) <= TAGS
+    assert not re.search(r"https?:|//\w|\bsrc=|\bhref=|url\(|@import|\son\w+=", page)
+    assert "default-src 'none'" in page
+
+
+def test_pictures_in_the_metadata_are_whole_and_need_no_network(runs: Runs) -> None:
+    runs.report(D3, D6)
+
+    found = {**runs.shows(DAILY_SALES.name, D6), **runs.shows(PIPELINE_HEALTH.name, D6)}
+    pictures = {name: value for name, value in found.items() if str(value).startswith("![")}
+    assert pictures.keys() >= {
+        "revenue_by_day",
+        "late_rows_by_day",
+        "quarantine_by_rule",
+        "load_seconds_by_layer",
+    }
+    for value in pictures.values():
+        drawn = re.fullmatch(r"!\[[\w ]+\]\(data:image/svg\+xml;base64,([\w+/=]+)\)", value)
+        assert drawn is not None
+        svg = b64decode(drawn[1]).decode()
+        assert "<script" not in svg.lower()
+        assert re.findall(r"https?://[^\"]+", svg) == ["http://www.w3.org/2000/svg"]
+
+
+def test_the_log_level_of_the_process_stays_as_it_is(runs: Runs) -> None:
+    root = logging.getLogger()
+    before = root.level
+
+    runs.report(D3)
+
+    assert root.level == before
+
+
+@pytest.mark.parametrize("name", ["a lake", "ströme & #1"])
+def test_a_lake_may_have_any_folder_and_prefix(
+    settings: Settings, instance: dg.DagsterInstance, name: str
+) -> None:
+    runs = Runs(settings.replace(lake=f"{settings.lake}/{name}"), instance, "shops/north")
+    write_gold(runs.settings, *SOLD)
+
+    assert runs.report(D3).success
+
+    assert runs.stored()["revenue"].to_list() == [Decimal("12.3451")]
+    assert "12.35" in runs.page
+
+
+def test_reports_of_several_lakes_are_apart(settings: Settings) -> None:
+    both = dg.Definitions.merge(
+        *(
+            build_definitions(
+                tables(),
+                settings.replace(lake=f"{settings.lake}/{name}"),
+                key_prefix=name,
+                group_name=f"{name}_{{layer}}",
+                downstream=[reports],
+            )
+            for name in ("at", "fr")
+        )
+    )
+
+    dg.Definitions.validate_loadable(both)
+    graph = both.resolve_asset_graph()
+    node = graph.get(dg.AssetKey(["at", "reports", "daily_sales"]))
+    assert node.group_name == "at_reports"
+    assert node.parent_keys == {dg.AssetKey(["at", "gold", "daily_product_sales"])}
+    assert {s.name for s in both.sensors or ()} >= {"at_update_reports", "fr_update_reports"}
+
+
+def test_other_tables_have_no_reports(settings: Settings) -> None:
+    made = build_definitions([EVENTS, SALES], settings, downstream=[reports])
+
+    assert {key.to_user_string() for key in made.resolve_all_asset_keys()} == {
+        "bronze/events",
+        "silver/sales",
+    }
+
+
+def test_a_day_that_was_loaded_is_asked_for_and_no_other(runs: Runs) -> None:
+    made = runs.definitions
+
+    def evaluated(cursor: Any = None) -> Any:
+        return dg.evaluate_automation_conditions(
+            made,
+            runs.instance,
+            cursor=cursor,
+            evaluation_time=datetime(2017, 1, 20, 12, tzinfo=UTC),
+        )
+
+    def loaded(name: str, day: str) -> None:
+        runs.instance.report_runless_asset_event(
+            dg.AssetMaterialization(runs.key(name), partition=day)
+        )
+
+    def asked(found: Any, name: str) -> set[str]:
+        return set(found.get_requested_partitions(runs.key(name)))
+
+    loaded("gold/daily_product_sales", D3)
+    first = evaluated()
+    loaded("gold/daily_product_sales", D4)
+    loaded("bronze/events", D5)  # a gate holds what is built on it
+    second = evaluated(first.cursor)
+    loaded(DAILY_SALES.name, D6)
+    third = evaluated(second.cursor)
+
+    assert asked(second, DAILY_SALES.name) == {D4}
+    assert asked(second, PIPELINE_HEALTH.name) == {D4, D5}
+    assert third.total_requested == 0
+
+
+def test_credentials_are_in_no_config_and_the_store_follows_from_the_lake(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a-secret")
+    from incremental_assets.retail.reports.stored import lake_frames
+
+    found = {
+        scheme: lake_frames(settings.replace(lake=f"{scheme}shop/lake"))
+        for scheme in ("s3://", "s3a://", "gs://", "abfss://", "/")
+    }
+
+    stores = {scheme: each.storage_options.provider for scheme, each in found.items()}
+    assert stores == {
+        "s3://": "s3",
+        "s3a://": "s3",
+        "gs://": "gcs",
+        "abfss://": "azure",
+        "/": "local",
+    }
+    assert "a-secret" not in repr(list(found.values()))
+
+
+def test_the_command_line_reports_a_day_without_a_jvm(lake: Settings, tmp_path: Path) -> None:
+    shop = Shop(tmp_path / "shop", lake)
+    java_home, calls = log_without_a_jvm(tmp_path)
+
+    done = shop.materialize(
+        *("--select", "group:reports", "--partition", D4),
+        JAVA_HOME=str(java_home),
+        PATH=f"{java_home / 'bin'}:{os.environ['PATH']}",
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert not calls.exists()
+    keys = [dg.AssetKey(name.split("/")) for name in (DAILY_SALES.name, PIPELINE_HEALTH.name)]
+    with shop.instance() as instance:
+        assert [instance.get_materialized_partitions(key) for key in keys] == [{D4}, {D4}]
