@@ -15,14 +15,14 @@ import json
 import re
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
 import polars as pl
 
 from benchmarks.process import CommandError, Run, adopt_orphans
-from benchmarks.quick import DAY, SCRIPT_TABLES, Bench, environment
+from benchmarks.quick import DAY, SCRIPT_TABLES, Bench, environment, selected
 from benchmarks.report import Row, Table, machine, show, write
 from incremental_assets.settings import PROJECT_ROOT, Settings
 
@@ -48,11 +48,12 @@ def main() -> None:
         try:
             for turn in range(asked.runs):
                 _log(f"Turn {turn + 1} of {asked.runs}")
-                lakes = [by_hand(bench, who) for who in SCRIPTS]
-                lakes.append(by_project(bench))
+                lakes = {who: by_hand(bench, who) for who in SCRIPTS}
+                lakes[PROJECT] = by_project(bench)
         except CommandError as error:
             sys.exit(f"A measured command failed, so there is nothing to report.\n{error}")
-        tables = [*_figures(bench, asked.rows), _made(lakes, asked.rows)]
+        mart = made(f"The sales mart of {asked.rows:,} events", lakes)
+        tables = [*_figures(bench, asked.rows), mart]
     show(tables)
     target = write("big", "A big day", f"`make bench-big ROWS={asked.rows}`", tables, machine())
     _log(f"Written to {target}")
@@ -123,8 +124,7 @@ def by_hand(bench: Bench, who: str) -> Path:
 
 
 def by_project(bench: Bench) -> Path:
-    selected = " or ".join(f'key:"{name}"' for name in SCRIPT_TABLES)
-    env = bench.materialize(PROJECT, selected, "--partition", DAY)
+    env = bench.materialize(PROJECT, selected(SCRIPT_TABLES), "--partition", DAY)
     return Path(env["INCREMENTAL_ASSETS_LAKE"])
 
 
@@ -163,12 +163,12 @@ def _ratio(own: Sequence[Run], others: Sequence[Run]) -> float:
     return median(mine.wall / theirs.wall for mine, theirs in zip(own, others, strict=True))
 
 
-def _made(lakes: Sequence[Path], rows: int) -> Table:
+def made(title: str, lakes: Mapping[str, Path]) -> Table:
     """All make the same mart."""
-    table = Table(f"The sales mart of {rows:,} events", ("made by", "rows", "sum of total_price"))
-    for who, lake in zip((*SCRIPTS, PROJECT), lakes, strict=True):
-        made = pl.scan_delta(str(lake / "gold" / "sales_mart"))
-        count, total = made.select(pl.len(), pl.col("total_price").sum()).collect().row(0)
+    table = Table(title, ("made by", "rows", "sum of total_price"))
+    for who, lake in lakes.items():
+        mart = pl.scan_delta(str(lake / "gold" / "sales_mart"))
+        count, total = mart.select(pl.len(), pl.col("total_price").sum()).collect().row(0)
         table.rows.append(Row([who, f"{count:,}", str(total)]))
     return table
 

@@ -78,6 +78,11 @@ class Bench:
             "DAGSTER_HOME": str(home),
         }
 
+    def land(self, first: str, last: str) -> None:
+        """Land days of the demo, with all feeds."""
+        command: list[str | Path] = [BIN / "incremental-assets", "demo", "land"]
+        run([*command, "--from", first, "--to", last], self.fresh(), self.root)
+
     def measure(self, what: str, command: list[str | Path], env: dict[str, str]) -> Run:
         done = run(command, env, self.root)
         self.runs[what].append(done)
@@ -138,23 +143,14 @@ def main() -> None:
 def _measured(bench: Bench, turns: int, months: int) -> Iterator[Table]:
     first, last = MONTH
     _log(f"Landing {first} to {last} …")
-    land: list[str | Path] = [
-        BIN / "incremental-assets",
-        "demo",
-        "land",
-        "--from",
-        first,
-        "--to",
-        last,
-    ]
-    run(land, bench.fresh(), bench.root)
+    bench.land(first, last)
     month = {}
     for turn in range(turns):
         _log(f"Turn {turn + 1} of {turns}")
         script_lake = bench.script()
-        sales = _selected(SALES_TABLES)
+        sales = selected(SALES_TABLES)
         day = bench.materialize(DAY_ALL, sales, "--partition", DAY)
-        bench.materialize(DAY_SAME, _selected(SCRIPT_TABLES), "--partition", DAY)
+        bench.materialize(DAY_SAME, selected(SCRIPT_TABLES), "--partition", DAY)
         bench.materialize(DAY_EVERY, "*", "--partition", DAY)
         if turn < months:
             month = bench.materialize(MONTH_ALL, sales, "--partition-range", f"{first}...{last}")
@@ -165,7 +161,7 @@ def _measured(bench: Bench, turns: int, months: int) -> Iterator[Table]:
     yield _what_was_made(script_lake, Path(day[f"{PREFIX}LAKE"]))
 
 
-def _selected(tables: Sequence[str]) -> str:
+def selected(tables: Sequence[str]) -> str:
     return " or ".join(f'key:"{name}"' for name in tables)
 
 
@@ -205,17 +201,17 @@ def _whole_processes(bench: Bench, started: int) -> Table:
         verdict, used_ratio = ["", "", ""], ""
         if what in against:
             other, goal = against[what]
-            ratio = _ratio(walls, bench.walls(other))
+            ratio = median_ratio(walls, bench.walls(other))
             met = "yes" if ratio <= goal else "no"
             verdict = [f"{ratio:.2f} × {other}", f"≤ {goal:.2f}", met]
-            used_ratio = f"{_ratio(used, [each.cpu for each in bench.runs[other]]):.2f}"
+            used_ratio = f"{median_ratio(used, [each.cpu for each in bench.runs[other]]):.2f}"
         elif what == UP_TO_DATE:
             verdict = [f"{started} JVMs started", "0", "no" if started else "yes"]
         table.rows.append(Row([*cells, *verdict, f"{median(used):.1f}", used_ratio]))
     return table
 
 
-def _ratio(own: list[float], others: list[float]) -> float:
+def median_ratio(own: list[float], others: list[float]) -> float:
     """The median of the ratios turn by turn: what else the machine does then hits both alike."""
     return median(mine / theirs for mine, theirs in zip(own, others, strict=False))
 
