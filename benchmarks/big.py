@@ -42,7 +42,7 @@ def main() -> None:
     asked = parser.parse_args()
     adopt_orphans()
     with tempfile.TemporaryDirectory(prefix="bench-big-") as folder:
-        bench = Bench(Path(folder))
+        bench = Bench(Path(folder), Path(folder) / "landing")
         _log(f"Landing {asked.rows:,} events …")
         land(bench.landing, asked.rows)
         try:

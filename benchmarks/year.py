@@ -39,7 +39,7 @@ def main() -> None:
     adopt_orphans()
     first, last = str(FIRST), str(FIRST + timedelta(days=asked.days - 1))
     with tempfile.TemporaryDirectory(prefix="bench-year-") as folder:
-        bench = Bench(Path(folder))
+        bench = Bench(Path(folder), Path(folder) / "landing")
         _log(f"Landing {first} to {last} …")
         try:
             bench.land(first, last)
