@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.big_picture import PICTURE, kept, svg
 from incremental_assets.catalog import tables
 from incremental_assets.settings import PROJECT_ROOT
 
@@ -75,3 +76,7 @@ def test_the_picture_of_the_tables_is_drawn_from_their_definitions() -> None:
         "run scripts/draw_data_flow.py"
     )
     assert all(f">{table.name}<" in drawn for table in tables())
+
+
+def test_the_picture_of_a_big_day_is_drawn_from_its_figures() -> None:
+    assert PICTURE.read_text("utf-8") == svg(kept()), "run python -m benchmarks.big_picture"
