@@ -15,10 +15,10 @@ DEMO_BROKEN_DAY ?= 2017-01-05
 DEMO_FROM = $(firstword $(subst ..., ,$(DEMO_DAYS)))
 DEMO_TO = $(lastword $(subst ..., ,$(DEMO_DAYS)))
 
-.PHONY: help setup tools demo dev dev-connect test test-all lint bench-quick bench-big bench-year bench-few bench-ledger bench-feeds bench-ticks lock clean
+.PHONY: help setup tools demo dev dev-connect test test-all lint bench-quick bench-big bench-year bench-few bench-ledger bench-feeds bench-ticks bench-pipelines lock clean
 
 help:  ## List the commands
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
 
 setup: .venv/.installed .cache/.prepared  ## Install everything from the lock file; safe to repeat
 	@mkdir -p $(DAGSTER_HOME)
@@ -90,6 +90,9 @@ bench-feeds: setup  ## Measure a day of each kind of source
 
 bench-ticks: setup  ## Measure a sensor's tick that finds nothing new
 	@$(BIN)/python -m benchmarks.ticks
+
+bench-pipelines: setup  ## Measure DAYS days and three changes against Spark Declarative Pipelines
+	@$(BIN)/python -m benchmarks.pipelines --days $(or $(DAYS),31)
 
 LOCK := uv pip compile --quiet --universal --no-strip-extras --python-version 3.11 --generate-hashes \
   --no-emit-index-url --no-annotate --no-header --extra s3 --extra demo --group build pyproject.toml

@@ -1,0 +1,1 @@
+"""What `benchmarks.pipelines` compares with: the tables as Spark Declarative Pipelines."""
