@@ -18,7 +18,7 @@ DEMO_TO = $(lastword $(subst ..., ,$(DEMO_DAYS)))
 .PHONY: help setup tools demo dev dev-connect test test-all lint bench-quick bench-big bench-year bench-history bench-few bench-ledger bench-feeds bench-ticks lock clean
 
 help:  ## List the commands
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
 
 setup: .venv/.installed .cache/.prepared  ## Install everything from the lock file; safe to repeat
 	@mkdir -p $(DAGSTER_HOME)
