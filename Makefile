@@ -15,7 +15,7 @@ DEMO_BROKEN_DAY ?= 2017-01-05
 DEMO_FROM = $(firstword $(subst ..., ,$(DEMO_DAYS)))
 DEMO_TO = $(lastword $(subst ..., ,$(DEMO_DAYS)))
 
-.PHONY: help setup tools demo dev dev-connect test test-all lint bench-quick bench-big bench-year bench-few bench-ledger bench-feeds bench-ticks bench-pipelines lock clean
+.PHONY: help setup tools demo dev dev-connect test test-all lint bench-quick bench-big bench-year bench-history bench-few bench-ledger bench-feeds bench-ticks bench-pipelines lock clean
 
 help:  ## List the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -78,6 +78,9 @@ bench-big: setup  ## Measure a day of ROWS events against the same day by hand
 
 bench-year: setup  ## Measure a first load of DAYS days of the demo against one plain Spark job
 	@$(BIN)/python -m benchmarks.year --days $(or $(DAYS),365)
+
+bench-history: setup  ## Measure a day on a lake with 100,000 batches and files behind it
+	@$(BIN)/python -m benchmarks.long_history
 
 bench-few: setup  ## Measure few changes to ROWS rows against reading or rebuilding all of them
 	@$(BIN)/python -m benchmarks.few_changes --rows $(or $(ROWS),1000000)
