@@ -10,8 +10,8 @@ What Spark 4.2 with Delta 4.4 allows decides how the pipeline (`benchmarks/decla
 - Bronze is streaming tables over JSON files with a schema.
 - Silver is materialized views. `create_auto_cdc_flow` with a Delta table fails with
   AUTOCDC_TARGET_DOES_NOT_SUPPORT_MERGE: it asks for a table that implements the interface
-  SupportsRowLevelOperations. Delta's tables do not, their MERGE is a rule of Delta's own; nor do
-  Parquet's. An append flow would keep every version of an order.
+  SupportsRowLevelOperations. Delta's tables do not, their MERGE is a rule of Delta's own; nor, by
+  Spark's documentation, do Parquet's. An append flow would keep every version of an order.
 - An update empties a materialized view (one commit) and writes all of it (another one).
 - Spark's stream of files knows a file by its path, so it does not see that one was replaced. Where
   an update leaves silver unequal to a rebuild, a full refresh of bronze events is measured, too.
