@@ -10,12 +10,13 @@ What Spark 4.2 with Delta 4.4 allows decides how the pipeline (`benchmarks/decla
 - Bronze is streaming tables over JSON files with a schema.
 - Silver is materialized views. `create_auto_cdc_flow` with a Delta table fails with
   AUTOCDC_TARGET_DOES_NOT_SUPPORT_MERGE: it asks for a table that implements the interface
-  SupportsRowLevelOperations. Delta's tables do not, their MERGE is a rule of Delta's own; nor do
-  Parquet's. An append flow would keep every version of an order.
+  SupportsRowLevelOperations. Delta's tables do not, their MERGE is a rule of Delta's own; nor, by
+  Spark's documentation, do Parquet's. An append flow would keep every version of an order.
 - An update empties a materialized view (one commit) and writes all of it (another one).
 - Spark's stream of files knows a file by its path, so it does not see that one was replaced. Where
   an update leaves silver unequal to a rebuild, a full refresh of bronze events is measured, too.
 
+The corrections are of orders of all days, so the project rewrites nearly all files for them, too.
 The pipeline makes the mart with the newest version of each user, as the scripts do, the project
 with the version at the time of the sale; so the marts are each compared with their own rebuild.
 The project also keeps a ledger, a quarantine and the text of each line, which the pipeline does
@@ -57,7 +58,10 @@ NOTES = (
     ("so silver and gold of the pipeline are", "materialized views, written whole by each update"),
     ("while an update writes such a view", "its readers see no row: emptying is a commit before"),
     ("a file that was replaced", "not seen by the stream: it knows files by their paths"),
-    ("the same `format` for a table, named again", "DELTA_CANNOT_CHANGE_PROVIDER; a default works"),
+    (
+        "a table with a `format` of its own",
+        "its second update fails, DELTA_CANNOT_CHANGE_PROVIDER; the session's default works",
+    ),
 )
 
 
@@ -250,7 +254,8 @@ def _agreements(agreements: list[Agreement]) -> Table:
 
 
 def _notes() -> Table:
-    return Table("What the pipeline does", ("what", "found"), [Row(note) for note in NOTES])
+    title = "What decided how the pipeline is made (found once, with Spark 4.2.0 and Delta 4.4.0)"
+    return Table(title, ("what", "found"), [Row(note) for note in NOTES])
 
 
 def _log(line: str) -> None:

@@ -19,7 +19,7 @@ TRANSFORMATIONS = Path(__file__).with_name("transformations")
 SPARK_HOME = Path(pyspark.__file__).parent
 
 # As `benchmarks.careful_script` sets Spark, and with one of the project's settings for Delta.
-# The format is a default: a flow's own `format` ends the second update of a Delta table with
+# The format is a default: with a `format` of its own the second update of a table fails with
 # DELTA_CANNOT_CHANGE_PROVIDER. The catalog is Hive's, because Spark's own one lasts no longer than
 # its process, and the next update must find the tables.
 _DEFAULTS = {

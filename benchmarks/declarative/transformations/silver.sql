@@ -1,8 +1,8 @@
 -- Silver: the newest version of each sale, and the versions of each user.
 --
 -- Materialized views, because `create_auto_cdc_flow` refuses Delta: see `benchmarks/pipelines.py`.
--- In SQL, because the server resolves `DataFrame.drop` while a flow is defined, before the tables
--- that the flow reads exist.
+-- In SQL, because the same mart by DataFrame calls (withColumn, drop, join) failed when it was
+-- defined, with TABLE_OR_VIEW_NOT_FOUND: the tables that it reads are made later.
 
 -- What the project's rules would put into quarantine is left out.
 CREATE MATERIALIZED VIEW silver_sales PARTITIONED BY (dt) AS
