@@ -77,10 +77,13 @@ class Bench:
             "DAGSTER_HOME": str(home),
         }
 
-    def land(self, first: str, last: str, landing: Path | None = None) -> None:
-        """Land days of the demo, with all feeds."""
+    def land(
+        self, first: str, last: str, landing: Path | None = None, feeds: Sequence[str] = ()
+    ) -> None:
+        """Land days of the demo: these feeds, or all of them."""
         command: list[str | Path] = [BIN / "incremental-assets", "demo", "land"]
         command += ["--from", first, "--to", last, "--landing", landing or self.landing]
+        command += [word for feed in feeds for word in ("--feed", feed)]
         run(command, self.fresh(), self.root)
 
     def measure(self, what: str, command: list[str | Path], env: dict[str, str]) -> Run:

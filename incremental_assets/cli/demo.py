@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from incremental_assets.choices import no_such
 from incremental_assets.cli.context import ledger_view, tables
 from incremental_assets.cli.group import main
 from incremental_assets.cli.options import DAY, DAYS, JSON_OBJECT, not_empty
@@ -59,6 +60,9 @@ def demo() -> None:
     type=parse_day,
     help="On this day the tills of two stores send prices such as 1,99, and a gate holds it.",
 )
+@click.option(
+    "--feed", "feeds", metavar="NAME", multiple=True, help="Land this feed alone; may be repeated."
+)
 @JSON_OBJECT
 def demo_land(
     first: date,
@@ -69,16 +73,21 @@ def demo_land(
     bad: float,
     sample: float,
     broken_day: date | None,
+    feeds: tuple[str, ...],
     *,
     as_json: bool,
 ) -> None:
     """Land days of the Complete Journey grocery data as a shop would deliver them."""
-    from incremental_assets.retail.feed import land
+    from incremental_assets.retail.feed import FEEDS, land
 
+    for feed in feeds:
+        if feed not in FEEDS:
+            raise click.UsageError(no_such("feed", feed, FEEDS))
+    wanted = [feed for feed in FEEDS if feed in feeds] if feeds else FEEDS
     days = day_range(first, last)
     where = _landing(landing)
     shares = (late, duplicate, bad, sample)
-    summary = land(where, days.first, days.last, *shares, broken_day, progress=ERR.print)
+    summary = land(where, days.first, days.last, *shares, broken_day, wanted, progress=ERR.print)
     if not summary.written and not summary.left_alone:
         raise DayError(
             f"Nothing lands on {days}: the data set has the days {summary.span}, and what is late "

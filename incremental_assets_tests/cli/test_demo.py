@@ -55,3 +55,17 @@ def test_what_was_loaded_is_shown_also_where_the_landing_is_gone(
 
     assert done.exit_code == 0, done.output
     assert "--from 2017-01-01 --to 2017-01-07" in " ".join(done.stdout.split())
+
+
+def test_one_feed_is_landed_alone_and_an_unknown_one_is_refused(
+    command: Command, settings: Settings
+) -> None:
+    days = ("--from", "2017-01-01", "--to", "2017-01-01", "--sample", "0.01")
+
+    done = command("demo", "land", *days, "--feed", "products")
+    assert (done.exit_code, sorted(p.name for p in Path(settings.landing).iterdir())) == (
+        0,
+        ["products"],
+    )
+    unknown = command("demo", "land", *days, "--feed", "product")
+    assert (unknown.exit_code, "did you mean products?" in unknown.stderr) == (2, True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal, TypeVar, get_args
 
 from incremental_assets.days import DayRange
 from incremental_assets.errors import DemoFeedError
@@ -30,6 +30,7 @@ from incremental_assets.retail.feed.users import users_by_landing_day
 
 Sent = TypeVar("Sent")
 Feed = Literal["events", "users", "orders", "inventory_movements", "products"]
+FEEDS: Final[tuple[Feed, ...]] = get_args(Feed)
 TABLES: Final[tuple[Feed, ...]] = ("orders", "inventory_movements")
 """The feeds that are tables: a Parquet file of rows a day. The others are folders of lines."""
 
@@ -93,6 +94,7 @@ def land(
     bad: float = 0.001,
     sample: float = 1.0,
     broken_day: date | None = None,
+    feeds: Sequence[Feed] = FEEDS,
     *,
     progress: Callable[[str], None],
 ) -> LandSummary:
@@ -104,7 +106,8 @@ def land(
     folder or table file appears whole, and one that exists is left alone, also when it was landed
     with other shares; on other stores this holds for each file. What has nothing to land has no
     folder. `sample` takes a share of the households and products. On `broken_day` the tills of two
-    stores send prices that cannot be read. `progress` gets a line per day.
+    stores send prices that cannot be read. Other feeds than `feeds` are left out. `progress` gets a
+    line per day.
 
     Raises DemoFeedError where the range is reversed, a share is not one, the data set is not
     installed or the landing cannot be written.
@@ -116,7 +119,7 @@ def land(
     data_set = DataSet.installed(sample)
     try:
         store = open_landing(landing)
-        parts = _land(store, data_set, DayRange(first, last), shares, broken_day, progress)
+        parts = _land(store, data_set, DayRange(first, last), shares, broken_day, feeds, progress)
         return LandSummary(tuple(parts), data_set.span)
     except OSError as error:
         msg = f"Cannot write the demo feed to {landing}: {error}. Give a folder that is writable."
@@ -147,18 +150,20 @@ def _land(
     days: DayRange,
     shares: Shares,
     broken_day: date | None,
+    feeds: Sequence[Feed],
     progress: Callable[[str], None],
 ) -> Iterator[LandedPart]:
-    missing = {feed: [day for day in days if not store.holds(_path(feed, day))] for feed in _PARTS}
+    wanted = [feed for feed in _PARTS if feed in feeds]
+    missing = {feed: [day for day in days if not store.holds(_path(feed, day))] for feed in wanted}
     parts = {feed: _PARTS[feed](data_set, some, shares) for feed, some in missing.items() if some}
-    if missing["events"]:
+    if missing.get("events"):
         parts["events"] = _events(data_set, missing["events"], shares, broken_day)
     for day in days:
         landed = [
             _put(store, feed, day, next(parts[feed]))
             if day in missing[feed]
             else LandedPart(feed, day, "left alone")
-            for feed in _PARTS
+            for feed in wanted
         ]
         progress(f"{day}  " + ", ".join(_in_words(part) for part in landed))
         yield from landed
