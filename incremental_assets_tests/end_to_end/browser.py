@@ -33,6 +33,17 @@ class Page:
     def open(self, path: str) -> None:
         self._driver.get(f"{self._root}{path}")
 
+    def open_file(self, file: Path) -> None:
+        self._driver.get(file.as_uri())
+
+    def draws(self, alternative: str) -> None:
+        """Wait until a picture is drawn whose alternative text begins so, in whatever case."""
+        seen = f"[...document.images].find(i => i.alt.toLowerCase().startsWith('{alternative}'))"
+        deadline = time.monotonic() + PATIENCE
+        while not self._driver.execute_script(f"return ({seen} ?? {{}}).naturalWidth"):
+            assert time.monotonic() < deadline, f"no picture of {alternative}:\n{self.text()}"
+            time.sleep(0.3)
+
     def text(self) -> str:
         """All that can be read on the page, in the order of the page."""
         try:

@@ -17,7 +17,8 @@ from incremental_assets_tests.end_to_end.shop import Shop
 from incremental_assets_tests.scenarios.world import TABLES, World, sale, sales
 
 LOCATION = "/locations/incremental_assets"
-SALES = "/assets/silver/sales"
+SALES, REPORT = "/assets/silver/sales", "/assets/reports/daily_sales"
+REPORTS = 2
 GOOD, BAD, LAST, LATER = (f"2017-01-0{day}" for day in range(2, 6))
 A_RUN = 300  # seconds
 
@@ -52,7 +53,11 @@ def test_a_held_day_is_found_repaired_and_loaded_at_the_pages_of_dagster(
         the_job_of_all_that_is_due_needs_nothing(page, instance)
         no_day_is_red(page)
         a_sensor_that_is_switched_on_loads_what_lands(page, world, instance)
-        one_partition_is_materialized(page, instance)
+        one_partition_is_materialized(page, SALES)
+        until(lambda: ended(instance)[3:] == ["SUCCESS"], A_RUN)
+        one_partition_is_materialized(page, REPORT)
+        until(lambda: ended(instance)[4:] == ["SUCCESS"], A_RUN)
+        a_report_is_a_picture_and_a_page(page, Path(world.settings.lake))
 
     assert len(world.orders("gold/sales_mart")) == 45
 
@@ -66,7 +71,7 @@ def a_backfill_of_three_days_is_three_days(page: Page, instance: dg.DagsterInsta
     page.shows("3 partitions")
     page.press("Preview")
     page.shows("Backfill preview", "gold / sales_mart")
-    assert page.text().count(f"{GOOD}...{LAST}") == len(TABLES)
+    assert page.text().count(f"{GOOD}...{LAST}") == len(TABLES) + REPORTS
     page.press("OK")
     page.press("Launch backfill")
     until(lambda: ended(instance) == ["FAILURE"], A_RUN)
@@ -110,13 +115,22 @@ def a_sensor_that_is_switched_on_loads_what_lands(
     page.shows("new_in_events", "load_due", "Success", "Failure")
 
 
-def one_partition_is_materialized(page: Page, instance: dg.DagsterInstance) -> None:
-    page.open(f"{SALES}?view=partitions")
+def one_partition_is_materialized(page: Page, asset: str) -> None:
+    page.open(f"{asset}?view=partitions")
     page.press("Materialize…")
     page.shows("Launch runs to materialize")
     page.press("Latest")
     page.press("Launch 1 run")
-    until(lambda: ended(instance)[3:] == ["SUCCESS"], A_RUN)
+    page.shows("Launched run")
+
+
+def a_report_is_a_picture_and_a_page(page: Page, lake: Path) -> None:
+    page.open(f"{REPORT}?view=partitions&partition={LAST}")
+    page.shows("revenue_by_day", "[Show Markdown]")
+    page.press("[Show Markdown]")
+    page.draws("revenue")
+    page.open_file(lake / "reports" / "index.html")
+    page.shows("Revenue by day", f"Revenue of {LAST}")
 
 
 def ended(instance: dg.DagsterInstance) -> list[str]:
