@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from benchmarks.careful_script import EVENTS, USERS
-from benchmarks.tutorial_script import JARS, builder
+from benchmarks.tutorial_script import JARS, builder, typed_sales
 
 LANDING_DAY = r"/(\d{4}-\d{2}-\d{2})/[^/]+$"
 
@@ -59,18 +59,8 @@ def write(rows: DataFrame, path: str) -> DataFrame:
 
 def newest_sales(events: DataFrame) -> DataFrame:
     """The sale of each key that arrived last, on the day on which it was sold."""
-    sales = events.select(
-        "order_id",
-        "user_id",
-        "store_id",
-        "product_id",
-        F.col("qty").try_cast("int").alias("qty"),
-        F.col("unit_price").try_cast("decimal(18,4)").alias("unit_price"),
-        F.col("event_ts").try_cast("timestamp").alias("event_ts"),
-        F.col("arrival_ts").try_cast("timestamp").alias("arrival_ts"),
-    ).withColumn("dt", F.to_date("event_ts"))
     good = "order_id IS NOT NULL AND dt IS NOT NULL AND qty >= 0 AND unit_price >= 0"
-    return newest(sales.where(good), "order_id", "arrival_ts")
+    return newest(typed_sales(events).where(good), "order_id", "arrival_ts")
 
 
 def user_versions(users: DataFrame) -> DataFrame:

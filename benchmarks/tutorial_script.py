@@ -68,9 +68,9 @@ def load_bronze(spark: SparkSession, landing: str, lake: str, feed: str, day: st
     return rows
 
 
-def load_silver_sales(events: DataFrame, lake: str, day: str) -> None:
+def typed_sales(events: DataFrame) -> DataFrame:
     # Spark casts strictly: try_cast makes null of what cannot be read, as Spark 3's cast did.
-    sales = events.select(
+    return events.select(
         "order_id",
         "user_id",
         "store_id",
@@ -80,6 +80,10 @@ def load_silver_sales(events: DataFrame, lake: str, day: str) -> None:
         F.col("event_ts").try_cast("timestamp").alias("event_ts"),
         F.col("arrival_ts").try_cast("timestamp").alias("arrival_ts"),
     ).withColumn("dt", F.to_date("event_ts"))
+
+
+def load_silver_sales(events: DataFrame, lake: str, day: str) -> None:
+    sales = typed_sales(events)
     whole = F.col("order_id").isNotNull() & F.col("qty").isNotNull() & F.col("dt").isNotNull()
     bad = sales.where(~whole).count()
     if bad:

@@ -4,7 +4,7 @@
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 import dagster as dg
 import polars as pl
@@ -42,6 +42,10 @@ from incremental_assets.settings import Settings
 LAYER = "reports"
 _OWNERS = ("team:sales",)
 _SAME_DAY = dg.IdentityPartitionMapping()
+# Reports the days of a run, of which gold has these rows.
+Reported: TypeAlias = Callable[
+    [dg.AssetExecutionContext, LakeAssets, DayRange, pa.Table], dg.MaterializeResult[pl.DataFrame]
+]
 
 
 def reports(lake: LakeAssets) -> dg.Definitions:
@@ -60,23 +64,13 @@ def reports(lake: LakeAssets) -> dg.Definitions:
 
 
 def _daily_sales(lake: LakeAssets) -> dg.AssetsDefinition:
-    @_asset(
+    return _asset(
         lake,
         DAILY_SALES,
         "Revenue, orders, units, late rows and the best products of each day. The "
         "page reports/index.html in the lake draws the last month of it.",
+        _report_sales,
     )
-    # An Arrow table, since polars finds no files in a lake whose path has a space.
-    def daily_sales(
-        context: dg.AssetExecutionContext, sold: pa.Table
-    ) -> dg.MaterializeResult[pl.DataFrame]:
-        days = days_of(context)
-        try:
-            return _report_sales(context, lake, DayRange(days[0], days[-1]), sold)
-        except IncrementalAssetsError as error:
-            raise failure_of(error) from error
-
-    return daily_sales
 
 
 def _pipeline_health(lake: LakeAssets) -> dg.AssetsDefinition:
@@ -84,24 +78,14 @@ def _pipeline_health(lake: LakeAssets) -> dg.AssetsDefinition:
     keys = [lake.naming.key(table) for table in lake.tables]
     # The page shows both reports: in a run of both this one comes later, and draws it last.
     keys.append(lake.naming.key(DAILY_SALES.name))
-
-    @_asset(
+    return _asset(
         lake,
         PIPELINE_HEALTH,
         "By table and day: rows read, written, late and in quarantine by rule, "
         "seconds of loading, held days. From the ledger, the quarantine and the tables' logs.",
+        _report_health,
         [key for key in keys if key != read],
     )
-    def pipeline_health(
-        context: dg.AssetExecutionContext, sold: pa.Table
-    ) -> dg.MaterializeResult[pl.DataFrame]:
-        days = days_of(context)
-        try:
-            return _report_health(context, lake, DayRange(days[0], days[-1]), sold)
-        except IncrementalAssetsError as error:
-            raise failure_of(error) from error
-
-    return pipeline_health
 
 
 def _report_sales(
@@ -248,10 +232,15 @@ def _gold(lake: LakeAssets) -> dg.AssetIn:
 
 
 def _asset(
-    lake: LakeAssets, report: Report, description: str, deps: Sequence[dg.AssetKey] = ()
-) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
+    lake: LakeAssets,
+    report: Report,
+    description: str,
+    reported: Reported,
+    deps: Sequence[dg.AssetKey] = (),
+) -> dg.AssetsDefinition:
     """An asset with the days of the tables, which is named and found as they are."""
-    return dg.asset(
+
+    @dg.asset(
         key=lake.naming.key(report.name),
         description=description,
         ins={"sold": _gold(lake)},
@@ -271,6 +260,17 @@ def _asset(
         io_manager_key=_frames(lake),
         pool=lake.naming.own(LAYER),  # both draw one page
     )
+    # An Arrow table, since polars finds no files in a lake whose path has a space.
+    def days_reported(
+        context: dg.AssetExecutionContext, sold: pa.Table
+    ) -> dg.MaterializeResult[pl.DataFrame]:
+        days = days_of(context)
+        try:
+            return reported(context, lake, DayRange(days[0], days[-1]), sold)
+        except IncrementalAssetsError as error:
+            raise failure_of(error) from error
+
+    return days_reported
 
 
 def _names(lake: LakeAssets, report: Report) -> dict[str, str]:

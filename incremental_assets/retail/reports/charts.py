@@ -113,7 +113,7 @@ def lines(title: str, labels: Sequence[str], series: Sequence[Series], *, unit: 
 
 
 def ranking(title: str, rows: Sequence[tuple[str, float]], *, unit: str = "") -> str:
-    """A bar for each name, with its value beside it, in the order of the rows.
+    """A bar for each name, with its value behind it, in the order of the rows.
 
     A long name is shortened; as a tooltip it is there in full.
     """

@@ -20,6 +20,7 @@ from incremental_assets.retail.reports.figures import HELD, WAITS
 from incremental_assets.retail.reports.pictures import health_pictures, sales_pictures
 from incremental_assets.settings import Settings
 from incremental_assets.storage import write_file
+from incremental_assets.table_names import LAYERS
 
 DAYS_SHOWN = 31
 _MOST_HELD = 5
@@ -172,10 +173,10 @@ def _health_tiles(health: pl.DataFrame) -> Iterator[str]:
 def _differing(health: pl.DataFrame) -> list[date]:
     """The days on which the report's sales are not as many as the mart has rows."""
     mart = health.filter(pl.col("table") == SALES_MART.name).select("dt", "rows")
-    told = health.filter(
+    counted_sales = health.filter(
         (pl.col("table") == DAILY_PRODUCT_SALES.name) & (pl.col("state") == "committed")
     ).select("dt", "orders")
-    both = told.join(mart, on="dt").filter(pl.col("rows") != pl.col("orders"))
+    both = counted_sales.join(mart, on="dt").filter(pl.col("rows") != pl.col("orders"))
     return sorted(both["dt"].to_list())
 
 
@@ -207,9 +208,8 @@ def _health_table(health: pl.DataFrame) -> Iterator[str]:
         held=(pl.col("state") == HELD).sum(),
         waits=(pl.col("state") == WAITS).sum(),
     )
-    order = {layer: at for at, layer in enumerate(("bronze", "silver", "gold"))}
     rows = sorted(
-        found.iter_rows(), key=lambda row: (order.get(row[0].partition("/")[0], 3), row[0])
+        found.iter_rows(), key=lambda row: (LAYERS.index(row[0].partition("/")[0]), row[0])
     )
     heads = ("table", "days", "rows read", "rows out", "quarantined", "late", "seconds", "state")
     shown = [[*map(_cell, row[:7]), _state(row[7], row[8])] for row in rows]
