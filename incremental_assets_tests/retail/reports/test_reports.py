@@ -89,9 +89,13 @@ def test_a_day_that_is_reported_again_is_replaced(runs: Runs) -> None:
     assert runs.stored().equals(before[0])
     assert runs.stored(PIPELINE_HEALTH.name).sort("dt", "table").equals(before[1])
 
+    runs.report(D3, names=(DAILY_SALES.name,))  # the page of this run is not drawn over
+    assert runs.page.count(f"<td>{D3}</td>") == runs.page.count(f"<td>{D6}</td>") == 1
+
     write_gold(runs.settings, *(row for row in SOLD if row["dt"] != jan(3)))
     runs.report(D3)
     assert runs.stored()["dt"].to_list() == [jan(4), jan(6)]
+    assert f"<td>{D3}</td>" not in runs.page
 
 
 @pytest.mark.parametrize(
@@ -210,13 +214,14 @@ def test_pictures_in_the_metadata_are_whole_and_need_no_network(runs: Runs) -> N
         assert re.findall(r"https?://[^\"]+", svg) == ["http://www.w3.org/2000/svg"]
 
 
-def test_the_log_level_of_the_process_stays_as_it_is(runs: Runs) -> None:
-    root = logging.getLogger()
-    before = root.level
+def test_the_log_level_of_the_process_stays_as_it_is(
+    runs: Runs, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.ERROR)
 
     runs.report(D3)
 
-    assert root.level == before
+    assert logging.getLogger().level == logging.ERROR
 
 
 @pytest.mark.parametrize("name", ["a lake", "ströme & #1"])
