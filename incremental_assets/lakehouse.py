@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from pyspark.sql import SparkSession
 
-from incremental_assets.days import chunks, utc_today
+from incremental_assets.days import utc_today
 from incremental_assets.engine.batch import BatchKind, Outcome
 from incremental_assets.engine.kinds import kind_of
 from incremental_assets.engine.load import load
@@ -25,14 +25,16 @@ from incremental_assets.ledger.lock import table_lock
 from incremental_assets.ledger.settle import settle
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import Plan, Work, plan_replay, plan_restate, plan_table
+from incremental_assets.plan.batches import in_batches
 from incremental_assets.plan.retract import plan_retraction
-from incremental_assets.plan.work import DAYS_PER_BATCH
 from incremental_assets.plurals import counted
 from incremental_assets.quality.judge import RuleResult
+from incremental_assets.repeatedly import repeatedly
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
 _SILENT_SECONDS = 10.0  # of days with nothing to do, before a line tells how far it is
+_LONG_SECONDS = 30.0  # of one batch, before each line that tells that it goes on
 
 DayState = Literal["committed", "held", "refused", "idle"]
 
@@ -181,12 +183,18 @@ class Lakehouse:
         """Load what is planned for the days, some at a time, under the table's lock."""
         started = told = time.monotonic()
         results: dict[date, DayResult] = {}
+        after = 0
+
+        def planned_now(some: Sequence[date]) -> Plan:
+            nonlocal after
+            view = self.settle(table)
+            after = view.table(table.name).last_batch
+            return planned(some, view)
+
         with table_lock(self.settings.lake, table.name, run_id or owner, self.log):
             wanted = sorted(set(days))
-            for some in chunks(wanted, DAYS_PER_BATCH):
-                view = self.settle(table)
-                after = view.table(table.name).last_batch
-                found = self._do(table, planned(some, view), after, run_id, kind)
+            for plan in in_batches(wanted, planned_now):
+                found = self._do(table, plan, after, run_id, kind)
                 results |= found
                 now, done = time.monotonic(), len(results)
                 worked = any(result.state != "idle" for result in found.values())
@@ -213,7 +221,9 @@ class Lakehouse:
             self.log(_what(table, work))
             started = time.monotonic()
             how = kind or kind_of(table, work.mode)
-            outcome = load(TableSteps(lake, table, work, after, run_id, how))
+            still = partial(self._still_loading, table, work, started)
+            with repeatedly(still, _LONG_SECONDS):
+                outcome = load(TableSteps(lake, table, work, after, run_id, how))
             assert outcome is not None  # a batch of days always has one
             after = outcome.entries[0].batch
             for note in outcome.notes:
@@ -224,6 +234,11 @@ class Lakehouse:
                 state: DayState = "held" if entry.state == "held" else "committed"
                 results[entry.day] = DayResult(entry.day, state, entry.held_by, (entry,), checks)
         return dict(sorted(results.items()))
+
+    def _still_loading(self, table: Table, work: Work, started: float) -> None:
+        seconds = time.monotonic() - started
+        days = counted(len(work.days), "day")
+        self.log(f"{table.name}: still loading {days}, {seconds:,.0f} s so far")
 
 
 def _what(table: Table, work: Work) -> str:

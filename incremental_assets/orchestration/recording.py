@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from threading import Event, Thread
 from typing import Any, TypeVar
 
 import dagster as dg
@@ -18,6 +17,7 @@ import dagster as dg
 from incremental_assets.days import DayRange, parse_day
 from incremental_assets.errors import DayError
 from incremental_assets.plurals import counted
+from incremental_assets.repeatedly import repeatedly
 
 _EVERY_SECONDS = 10.0
 _Records = Mapping[dg.AssetKey, Any]
@@ -36,22 +36,15 @@ def told_of_recording(
 
     Only while Dagster records what is planned, or the days of a table that was loaded.
     """
-    over = Event()
     progress = _told(lambda: _Recording(instance, keys, days))
 
-    def watch() -> None:
-        while progress is not None and not over.wait(every):
-            line = _told(progress.line)
-            if line:
-                tell(line)
+    def tell_progress() -> None:
+        line = _told(progress.line) if progress is not None else None
+        if line:
+            tell(line)
 
-    watching = Thread(target=watch, daemon=True)
-    watching.start()
-    try:
+    with repeatedly(tell_progress, every):
         yield
-    finally:
-        over.set()
-        watching.join()
 
 
 def _told(ask: Callable[[], _T]) -> _T | None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from functools import cache
+from functools import cache, partial
 from typing import Literal
 
-from incremental_assets.days import DayRange, chunks, named, utc_today, within_partitions
+from incremental_assets.days import DayRange, named, utc_today, within_partitions
 from incremental_assets.delta.delta_table import bytes_per_row
 from incremental_assets.ledger.entry import Mode, Window
 from incremental_assets.ledger.view import LedgerView
+from incremental_assets.plan.batches import in_batches
 from incremental_assets.plan.due import Due
 from incremental_assets.plan.expected import Expected, expected_batch
 from incremental_assets.plan.expected_seconds import expected_seconds
@@ -26,7 +27,7 @@ from incremental_assets.plan.plan import plan_table
 from incremental_assets.plan.plan_inspector import PlanInspector
 from incremental_assets.plan.rounds import due_runs
 from incremental_assets.plan.skipped import Skipped, skipped
-from incremental_assets.plan.work import DAYS_PER_BATCH, Work
+from incremental_assets.plan.work import Plan, Work
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
@@ -121,19 +122,21 @@ class _Ahead:
     def run(self, number: int, due: Due) -> None:
         """Plan a run: a table with an unpublished day ends it for the tables built on it."""
         failed: set[str] = set()
-        today = utc_today(self.now)
         for table in due.tables:
             if failed & ({read.table.name for read in table.upstreams} | table.rule_tables):
                 failed.add(table.name)
                 continue
-            for days in chunks(list(due.days), DAYS_PER_BATCH):
-                plan = plan_table(
-                    table, days, self.view, self.settings, today, self.inspection, now=self.now
-                )
+            for plan in in_batches(list(due.days), partial(self._planned, table)):
                 self.notes += [f"{table.name}: {note}" for note in plan.notes]
                 held = [self._batch(number, table, work) for work in plan.work]
                 if plan.refused or any(held):
                     failed.add(table.name)
+
+    def _planned(self, table: Table, days: Sequence[date]) -> Plan:
+        today = utc_today(self.now)
+        return plan_table(
+            table, days, self.view, self.settings, today, self.inspection, now=self.now
+        )
 
     def _batch(self, run: int, table: Table, work: Work) -> bool:
         """Add a batch; returns whether a day of it will be held."""

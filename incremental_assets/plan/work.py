@@ -10,8 +10,6 @@ from incremental_assets.ledger.entry import FileEntry, Kind, Mode, Window
 from incremental_assets.sources.source import FixedSource
 from incremental_assets.sources.source_file import SourceFile
 
-DAYS_PER_BATCH = 31
-
 
 @dataclass(frozen=True, slots=True)
 class DayWork:

@@ -13,6 +13,7 @@ from incremental_assets.errors import DayError, SourceError
 from incremental_assets.ledger.entry import Entry, FileEntry, Window
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.view import LedgerView
+from incremental_assets.plan import batches as batches_of_days
 from incremental_assets.plan.forecast import Forecast, PlannedDay, forecast
 from incremental_assets.plan.plan import plan_table
 from incremental_assets.plan.plan_inspector import PlanInspector
@@ -98,7 +99,10 @@ def test_what_stands_below_a_landing_day_is_planned_with_it_in_the_order_of_the_
     assert found.skipped == ()
 
 
-def test_a_long_range_is_planned_in_the_batches_in_which_it_is_loaded(settings: Settings) -> None:
+def test_a_long_range_is_planned_in_the_batches_in_which_it_is_loaded(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batches_of_days, "DAYS_PER_BATCH", 31)
     for day in DayRange(jan(1), date(2017, 2, 10)):
         deliver(settings, day)
 
