@@ -193,7 +193,7 @@ class Lakehouse:
 
         with table_lock(self.settings.lake, table.name, run_id or owner, self.log):
             wanted = sorted(set(days))
-            for plan in in_batches(wanted, planned_now):
+            for plan in in_batches(table, wanted, planned_now):
                 found = self._do(table, plan, after, run_id, kind)
                 results |= found
                 now, done = time.monotonic(), len(results)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Event, Thread
+from typing import Final
+
+_SECONDS: Final = 10  # to be waited for, at the end, if it hangs
 
 
 @contextmanager
 def repeatedly(do: Callable[[], None], every: float) -> Iterator[None]:
-    """Call `do` every so many seconds, in a thread, until the block ends."""
+    """Call `do` every so many seconds, in a thread, until the block ends, or `do` fails."""
     over = Event()
 
     def watch() -> None:
-        while not over.wait(every):
-            do()
+        with suppress(Exception):  # what cannot be told is no reason to fail
+            while not over.wait(every):
+                do()
 
     watching = Thread(target=watch, daemon=True)
     watching.start()
@@ -22,4 +26,4 @@ def repeatedly(do: Callable[[], None], every: float) -> Iterator[None]:
         yield
     finally:
         over.set()
-        watching.join()
+        watching.join(_SECONDS)

@@ -29,3 +29,19 @@ def test_it_is_done_again_and_again_until_the_block_ends() -> None:
 def test_a_block_that_is_over_sooner_waits_for_nothing_and_its_error_is_raised() -> None:
     with pytest.raises(ValueError, match="of the block"), repeatedly(pytest.fail, 3_600):
         raise ValueError("of the block")
+
+
+def test_what_fails_is_not_done_again_and_the_block_goes_on() -> None:
+    calls: list[int] = []
+    called = Event()
+
+    def do() -> None:
+        calls.append(1)
+        called.set()
+        raise ValueError("of what is told")
+
+    with repeatedly(do, 0.001):
+        assert called.wait(30)
+        assert not Event().wait(0.05)
+
+    assert calls == [1]

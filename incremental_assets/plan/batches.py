@@ -1,4 +1,4 @@
-"""Which days one batch loads together: as many as fit."""
+"""Which days one batch loads together: a month, or a year of small ones."""
 
 from __future__ import annotations
 
@@ -7,53 +7,62 @@ from datetime import date
 from typing import Final
 
 from incremental_assets.plan.work import Plan, Work
+from incremental_assets.table import Table
 
-DAYS_PER_BATCH: Final = 366
-ROWS_PER_BATCH: Final = 10_000_000
-"""Two cores load so many rows of five tables in three minutes, with the default driver memory."""
-BYTES_PER_BATCH: Final = 2 * 2**30
-"""About the same in bytes of JSON."""
-DAYS_OF_A_LARGE_SOURCE: Final = 31
-"""Of a stored source with more bytes than that."""
+DAYS_PER_BATCH: Final = 31
+SMALL_DAYS_PER_BATCH: Final = 366
+SMALL_ROWS: Final = 5_000_000
+"""With so many rows together, days are small."""
+SMALL_BYTES: Final = 2**30
+"""The same in bytes of landed text."""
+COMPRESSED: Final = 8
+"""How many times as large Parquet, or a compressed text, may be as it is read."""
+_COMPRESSED_ENDS: Final = (".gz", ".zst", ".bz2", ".parquet")
 
 
-def in_batches(days: Sequence[date], planned: Callable[[Sequence[date]], Plan]) -> Iterator[Plan]:
+def in_batches(
+    table: Table, days: Sequence[date], planned: Callable[[Sequence[date]], Plan]
+) -> Iterator[Plan]:
     """Plans for the days, in order: each for as many of them as one batch should load.
 
-    A batch costs seconds whatever it loads, so a year of small days is one; what a load that is
-    killed has to do again is a batch, so large days are apart. A day is never divided. Days are
-    planned when the ones before them have been loaded.
+    A batch costs seconds whatever it loads, so small days are loaded together, up to a year of
+    them. Others are loaded a month at a time: what a load that is killed has to do again is a
+    batch. Days are planned when the ones before them have been loaded, and days beyond a month
+    only where the month is small.
     """
-    left, most = list(days), DAYS_PER_BATCH
+    left, may_be_small = list(days), True
     while left:
-        some = left[:most]
+        some, more = left[:DAYS_PER_BATCH], left[:SMALL_DAYS_PER_BATCH]
         plan = planned(some)
-        if fitting := _fitting(some, plan):
-            some, most = fitting, min(2 * len(fitting), DAYS_PER_BATCH)
-            plan = planned(some)
-        else:
-            most = DAYS_PER_BATCH
+        if may_be_small and len(more) > len(some) and _is_small(table, plan, len(some) / len(more)):
+            whole = planned(more)
+            may_be_small = _is_small(table, whole)
+            some, plan = (more, whole) if may_be_small else (some, planned(some))
         yield plan
         left = left[len(some) :]
 
 
-def _fitting(days: Sequence[date], plan: Plan) -> list[date]:
-    """The first days, of which each batch is small enough; none if all of them are."""
-    over = [day for work in plan.work if (day := _over(work)) is not None]
-    return [day for day in days if day < min(over)] if over else []
+def _is_small(table: Table, plan: Plan, share: float = 1.0) -> bool:
+    """Whether the days of a plan are small, or as much of all days as this share."""
+    if table.write.recomputes_keys or not all(_is_known(table, work) for work in plan.work):
+        return False
+    if len(plan.work) > 1 and all(len(work.days) == 1 for work in plan.work):
+        return False  # a batch for each of them anyway, such as of snapshots
+    rows = sum(work.rows for work in plan.work)
+    return rows <= share * SMALL_ROWS and sum(map(_bytes, plan.work)) <= share * SMALL_BYTES
 
 
-def _over(work: Work) -> date | None:
-    """The first day that is too much together with the days before it, if there is one."""
+def _is_known(table: Table, work: Work) -> bool:
+    """Whether the work says how much is read: to rebuild a typed day reads what is old, too."""
+    return not (table.is_typed and work.mode == "rebuild")
+
+
+def _bytes(work: Work) -> int:
+    """How many bytes of text the work reads."""
     if work.source is not None:
-        # How much of the source belongs to a day is not known.
-        days = sorted(work.days)[DAYS_OF_A_LARGE_SOURCE:]
-        return days[0] if days and work.bytes > BYTES_PER_BATCH else None
-    rows = read = 0
-    for day, each in sorted(work.days.items()):
-        first = not rows and not read
-        rows += each.rows
-        read += sum(file.size for file in each.files)
-        if not first and (rows > ROWS_PER_BATCH or read > BYTES_PER_BATCH):
-            return day
-    return None
+        return COMPRESSED * work.source.size()
+    return sum(
+        file.size * (COMPRESSED if file.path.endswith(_COMPRESSED_ENDS) else 1)
+        for day in work.days.values()
+        for file in day.files
+    )

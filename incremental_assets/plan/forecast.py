@@ -126,7 +126,7 @@ class _Ahead:
             if failed & ({read.table.name for read in table.upstreams} | table.rule_tables):
                 failed.add(table.name)
                 continue
-            for plan in in_batches(list(due.days), partial(self._planned, table)):
+            for plan in in_batches(table, list(due.days), partial(self._planned, table)):
                 self.notes += [f"{table.name}: {note}" for note in plan.notes]
                 held = [self._batch(number, table, work) for work in plan.work]
                 if plan.refused or any(held):

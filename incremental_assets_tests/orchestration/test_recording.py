@@ -16,7 +16,7 @@ from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START, daily
 from incremental_assets.orchestration.recording import told_of_recording
-from incremental_assets.plan.batches import DAYS_PER_BATCH
+from incremental_assets.plan.batches import SMALL_DAYS_PER_BATCH
 from incremental_assets.settings import Settings
 from incremental_assets_tests.plan.ledgers import did
 
@@ -64,7 +64,7 @@ def test_it_is_told_how_many_days_dagster_has_recorded_before_and_after_a_table_
 def test_a_table_of_more_days_than_a_batch_tells_how_many_are_done(settings: Settings) -> None:
     """The 1st is refused; on the other days there is nothing to do, and nothing to tell so soon."""
     events, sales = (table_named(tables(), name) for name in ("bronze/events", "silver/sales"))
-    days = [FIRST + timedelta(days=n) for n in range(DAYS_PER_BATCH + 34)]
+    days = [FIRST + timedelta(days=n) for n in range(SMALL_DAYS_PER_BATCH + 34)]
     ledger = Ledger(ledger_path(settings.lake))
     held: list[Entry] = [did(events, 1, 1, state="held")]
     ledger.transact_on(events.name, lambda _: held)

@@ -1,15 +1,19 @@
-"""Which days are loaded together: a year of small ones, and each large one by itself."""
+"""Which days are loaded together: a year of small ones, and others a month at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date, timedelta
 
+import pytest
+
+from incremental_assets.catalog import table_named, tables
 from incremental_assets.plan.batches import (
-    BYTES_PER_BATCH,
-    DAYS_OF_A_LARGE_SOURCE,
+    COMPRESSED,
     DAYS_PER_BATCH,
-    ROWS_PER_BATCH,
+    SMALL_BYTES,
+    SMALL_DAYS_PER_BATCH,
+    SMALL_ROWS,
     in_batches,
 )
 from incremental_assets.plan.work import DayWork, Plan, Work
@@ -34,8 +38,10 @@ class _Source:
 class _Planned:
     """Plans days whose work is given, and remembers what it was asked for."""
 
-    def __init__(self, work: dict[date, DayWork], mode: str = "append") -> None:
-        self.work, self.mode = work, mode
+    def __init__(
+        self, work: dict[date, DayWork], mode: str = "append", table: str = "silver/sales"
+    ) -> None:
+        self.work, self.mode, self.table = work, mode, table_named(tables(), table)
         self.asked: list[list[date]] = []
 
     def __call__(self, days: Sequence[date]) -> Plan:
@@ -52,52 +58,74 @@ def _rows(days: Sequence[date], rows: int) -> dict[date, DayWork]:
 
 def _loaded(days: Sequence[date], planned: _Planned) -> list[list[date]]:
     """The days of each plan; each day must be in one of them, in order."""
-    found = [sorted([*plan.days, *plan.idle]) for plan in in_batches(days, planned)]
+    found = [sorted([*plan.days, *plan.idle]) for plan in in_batches(planned.table, days, planned)]
     assert [day for some in found for day in some] == list(days)
     return found
 
 
-def test_a_year_of_small_days_is_one_batch_and_is_planned_once() -> None:
+def _sizes(planned: _Planned) -> list[int]:
+    return [len(days) for days in _loaded(DAYS, planned)]
+
+
+MONTHS = [DAYS_PER_BATCH] * 12 + [400 - 12 * DAYS_PER_BATCH]
+
+
+def test_a_year_of_small_days_is_one_batch() -> None:
     planned = _Planned(_rows(DAYS, 4_000))
 
-    assert [len(days) for days in _loaded(DAYS, planned)] == [DAYS_PER_BATCH, 400 - DAYS_PER_BATCH]
-    assert len(planned.asked) == 2
+    assert _sizes(planned) == [SMALL_DAYS_PER_BATCH, 400 - SMALL_DAYS_PER_BATCH]
+    assert [len(asked) for asked in planned.asked] == [31, 366, 31, 34]
 
 
-def test_days_with_many_rows_are_loaded_as_many_at_a_time_as_fit() -> None:
-    days = DAYS[:10]
+def test_days_with_many_rows_are_loaded_a_month_at_a_time_and_planned_no_further() -> None:
+    planned = _Planned(_rows(DAYS, SMALL_ROWS // 40))
 
-    third = _Planned(_rows(days, ROWS_PER_BATCH // 3))
-    assert [len(some) for some in _loaded(days, third)] == [3, 3, 3, 1]
-
-    apart = _Planned(_rows(days, ROWS_PER_BATCH * 5))
-    assert [len(some) for some in _loaded(days, apart)] == [1] * 10
-    # A large day costs one more plan, and not one over all days that are left.
-    assert max(len(asked) for asked in apart.asked[1:]) <= 2
+    assert _sizes(planned) == MONTHS
+    assert max(len(asked) for asked in planned.asked) == DAYS_PER_BATCH
 
 
-def test_after_large_days_small_ones_are_loaded_together_again() -> None:
-    work = _rows(DAYS[:3], ROWS_PER_BATCH) | _rows(DAYS[3:], 10)
+def test_what_follows_a_small_month_and_is_large_is_looked_at_once() -> None:
+    work = _rows(DAYS[:31], 10) | _rows(DAYS[31:], SMALL_ROWS)
+    planned = _Planned(work)
 
-    sizes = [len(some) for some in _loaded(DAYS, _Planned(work))]
-
-    assert sizes[:3] == [1, 1, 1]
-    assert max(sizes) > 300
-
-
-def test_files_count_by_their_bytes_and_days_without_work_by_nothing() -> None:
-    half = SourceFile("day.json", BYTES_PER_BATCH // 2)
-    work = {day: DayWork(day, "1 new file", files=(half,)) for day in DAYS[:8:2]}
-
-    assert _loaded(DAYS[:8], _Planned(work)) == [DAYS[:4], DAYS[4:8]]
+    assert _sizes(planned) == MONTHS
+    assert sum(len(asked) > DAYS_PER_BATCH for asked in planned.asked) == 1
+    # Each plan that is loaded was made last: nothing that came between is left out.
+    assert planned.asked[:4] == [DAYS[:31], DAYS[:366], DAYS[:31], DAYS[31:62]]
 
 
-def test_a_large_stored_source_is_read_for_a_month_at_a_time_and_a_small_one_for_a_year() -> None:
-    def work(size: int) -> dict[date, DayWork]:
+@pytest.mark.parametrize("name", ["day.jsonl", "day.jsonl.gz"])
+def test_files_count_by_the_bytes_of_their_text(name: str) -> None:
+    def batches(size: int) -> list[int]:
+        files = (SourceFile(name, size),)
+        return _sizes(_Planned({day: DayWork(day, "1 new file", files=files) for day in DAYS[::2]}))
+
+    fits = SMALL_BYTES // 200 // (COMPRESSED if name.endswith(".gz") else 1)
+    assert batches(fits)[0] == SMALL_DAYS_PER_BATCH
+    assert batches(10 * fits) == MONTHS
+
+
+def test_a_stored_source_counts_as_a_whole() -> None:
+    def batches(size: int) -> list[int]:
         source = _Source(size)
-        return {day: DayWork(day, "new", source=source) for day in DAYS}  # type: ignore[arg-type]
+        work = {day: DayWork(day, "new", source=source) for day in DAYS}  # type: ignore[arg-type]
+        return _sizes(_Planned(work))
 
-    large = _loaded(DAYS, _Planned(work(BYTES_PER_BATCH + 1)))
-    assert len(large[0]) == DAYS_OF_A_LARGE_SOURCE
-    small = _loaded(DAYS, _Planned(work(BYTES_PER_BATCH)))
-    assert len(small[0]) == DAYS_PER_BATCH
+    assert batches(SMALL_BYTES // COMPRESSED) == MONTHS  # all of it may be of the first month
+    assert batches(SMALL_BYTES // COMPRESSED // 12)[0] == SMALL_DAYS_PER_BATCH
+
+
+@pytest.mark.parametrize(
+    ("mode", "table", "small"),
+    [
+        pytest.param("rebuild", "silver/sales", False, id="a typed day reads what is old, too"),
+        pytest.param("rebuild", "gold/sales_mart", True, id="the ledger knows what gold reads"),
+        pytest.param("merge", "gold/customer_orders", False, id="a rebuild covers keys"),
+    ],
+)
+def test_where_the_rows_that_are_new_do_not_tell_what_is_read_a_batch_is_a_month(
+    mode: str, table: str, small: bool
+) -> None:
+    sizes = _sizes(_Planned(_rows(DAYS, 10), mode, table))
+
+    assert sizes[0] == (SMALL_DAYS_PER_BATCH if small else DAYS_PER_BATCH)

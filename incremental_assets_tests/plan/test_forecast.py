@@ -102,7 +102,7 @@ def test_what_stands_below_a_landing_day_is_planned_with_it_in_the_order_of_the_
 def test_a_long_range_is_planned_in_the_batches_in_which_it_is_loaded(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batches_of_days, "DAYS_PER_BATCH", 31)
+    monkeypatch.setattr(batches_of_days, "SMALL_ROWS", -1)  # no day is small
     for day in DayRange(jan(1), date(2017, 2, 10)):
         deliver(settings, day)
 
