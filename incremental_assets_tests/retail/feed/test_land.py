@@ -21,6 +21,7 @@ from incremental_assets.retail.feed.users import HOUSEHOLD_SIZES, INCOMES
 FIRST, LAST = date(2017, 1, 1), date(2017, 1, 8)
 NEW_YEAR = date(2018, 1, 1)
 CHRISTMAS = date(2017, 12, 25)
+EVENTS = ("events",)  # what a test is about that looks at nothing else
 
 
 def landed(landing: Path, first: date, last: date | None = None, **shares: Any) -> LandSummary:
@@ -36,8 +37,8 @@ def rows_in(folder: Path) -> Iterator[dict[str, Any]]:
                 yield {}
 
 
-def contents(landing: Path, day: date) -> dict[str, bytes]:
-    found = sorted([*landing.glob(f"*/{day}/*"), *landing.glob(f"*/{day}.parquet")])
+def contents(landing: Path, day: date, feed: str = "*") -> dict[str, bytes]:
+    found = sorted([*landing.glob(f"{feed}/{day}/*"), *landing.glob(f"{feed}/{day}.parquet")])
     return {f"{file.relative_to(landing)}": file.read_bytes() for file in found}
 
 
@@ -66,7 +67,7 @@ def week(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def all_late(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same days without bad rows or copies, a third of the rows late."""
     landing = tmp_path_factory.mktemp("late")
-    landed(landing, FIRST, LAST, late=0.3, duplicate=0, bad=0)
+    landed(landing, FIRST, LAST, late=0.3, duplicate=0, bad=0, feeds=EVENTS)
     return landing
 
 
@@ -114,9 +115,9 @@ def test_copies_and_bad_rows_lose_no_transaction(week: Path) -> None:
 def test_about_the_asked_shares_are_late_sent_twice_and_bad(tmp_path: Path) -> None:
     day = date(2017, 1, 10)
 
-    summary = landed(tmp_path, day, date(2017, 1, 11), late=0.1, duplicate=0.05, bad=0.02)
+    shares = {"late": 0.1, "duplicate": 0.05, "bad": 0.02}
+    events = landed(tmp_path, day, date(2017, 1, 11), **shares, feeds=EVENTS).parts
 
-    events = [folder for folder in summary.parts if folder.feed == "events"]
     rows = sum(folder.rows for folder in events)
     assert sum(folder.late for folder in events) / rows == pytest.approx(0.1, rel=0.25)
     assert sum(folder.duplicated for folder in events) / rows == pytest.approx(0.05, rel=0.25)
@@ -128,7 +129,7 @@ def test_on_a_broken_day_two_stores_send_prices_that_nobody_can_read_until_they_
 ) -> None:
     day = date(2017, 1, 5)
 
-    (events, *_) = landed(tmp_path, day, broken_day=day).parts
+    (events,) = landed(tmp_path, day, broken_day=day, feeds=EVENTS).parts
 
     right = list(rows_in(week / "events" / f"{day}"))
     sent = list(rows_in(tmp_path / "events" / f"{day}"))
@@ -144,7 +145,7 @@ def test_on_a_broken_day_two_stores_send_prices_that_nobody_can_read_until_they_
     again = send_again(str(tmp_path), day)
 
     assert (again.rows, again.files) == (events.rows, events.files)
-    assert contents(tmp_path, day) == contents(week, day)
+    assert contents(tmp_path, day) == contents(week, day, "events")
 
 
 def test_a_day_without_sales_cannot_be_sent_again(tmp_path: Path) -> None:
@@ -219,7 +220,7 @@ def test_users_appear_on_the_day_of_their_first_transaction(week: Path) -> None:
 
 
 def test_the_few_hours_of_2018_land_with_the_late_rows_of_2017(tmp_path: Path) -> None:
-    landed(tmp_path, NEW_YEAR, late=0.01, duplicate=0, bad=0)
+    landed(tmp_path, NEW_YEAR, late=0.01, duplicate=0, bad=0, feeds=EVENTS)
 
     days = Counter(row["event_ts"][:10] for row in rows_in(tmp_path / "events" / f"{NEW_YEAR}"))
 
@@ -229,7 +230,7 @@ def test_the_few_hours_of_2018_land_with_the_late_rows_of_2017(tmp_path: Path) -
 
 
 def test_the_day_without_sales_has_only_late_rows(tmp_path: Path) -> None:
-    landed(tmp_path, CHRISTMAS)
+    landed(tmp_path, CHRISTMAS, feeds=EVENTS)
 
     rows = list(rows_in(tmp_path / "events" / f"{CHRISTMAS}"))
 
