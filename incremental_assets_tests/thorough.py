@@ -11,6 +11,7 @@ from typing import Final
 
 import pytest
 
+ALL_COLLECTED: Final = pytest.StashKey[list[str]]()
 # The beginning of a test's name → where each run tests what it promises.
 LEFT_TO_ALL: Final = {
     # Whole projects, in processes of their own.
@@ -120,11 +121,45 @@ LEFT_TO_ALL: Final = {
     "ends_as_if_it_had_not[timestamp, merge]": "loaders/test_killed_at_each_commit.py: copies",
     "retail/feed/test_land.py::test_the_bytes": "retail/feed/test_land.py: the other tests",
     "spark/test_start.py::test_a_java_that_is_left": "spark/test_start.py: a session as it is",
+    "ledger/test_indexed_history.py::test_all_questions_have_the_answers_that_the_whole_"
+    "history_gives[6]": "ledger/test_indexed_history.py: seeds 0 to 5",
+    "ledger/test_indexed_history.py::test_all_questions_have_the_answers_that_the_whole_"
+    "history_gives[7]": "ledger/test_indexed_history.py: seeds 0 to 5",
+    "ledger/test_indexed_history.py::test_all_questions_have_the_answers_that_the_whole_"
+    "history_gives[8]": "ledger/test_indexed_history.py: seeds 0 to 5",
+    "ledger/test_indexed_history.py::test_all_questions_have_the_answers_that_the_whole_"
+    "history_gives[9]": "ledger/test_indexed_history.py: seeds 0 to 5",
+    "ledger/test_indexed_history.py::test_all_questions_have_the_answers_that_the_whole_"
+    "history_gives[10]": "ledger/test_indexed_history.py: seeds 0 to 5",
+    "ledger/test_indexed_history.py::test_all_questions_have_the_answers_that_the_whole_"
+    "history_gives[11]": "ledger/test_indexed_history.py: seeds 0 to 5",
+    "ledger/test_tail.py::test_tail_and_watermarks_are_what_the_history_says_however_files_"
+    "lie[4-": "ledger/test_tail.py: seeds 0 to 3",
+    "ledger/test_tail.py::test_tail_and_watermarks_are_what_the_history_says_however_files_"
+    "lie[5-": "ledger/test_tail.py: seeds 0 to 3",
+    "ledger/test_tail.py::test_tail_and_watermarks_are_what_the_history_says_however_files_"
+    "lie[6-": "ledger/test_tail.py: seeds 0 to 3",
+    "ledger/test_tail.py::test_tail_and_watermarks_are_what_the_history_says_however_files_"
+    "lie[7-": "ledger/test_tail.py: seeds 0 to 3",
+    "retail/reports/test_reports.py::test_the_command_line_reports_a_day": (
+        "retail/reports/test_reports.py, end_to_end/test_definitions.py: both reports are there"
+    ),
+    "delta/test_merge.py::test_the_rows_of_a_file_are_replaced_and_others_carried_forward["
+    "to nothing-among many]": "delta/test_merge.py: the other two of the four",
+    "delta/test_merge.py::test_the_rows_of_a_file_are_replaced_and_others_carried_forward["
+    "to a row-among few]": "delta/test_merge.py: the other two of the four",
+    "quality/test_shapes.py::test_a_known_shape_changes_nothing[any field-2]": (
+        "quality/test_shapes.py: seed 1"
+    ),
+    "quality/test_shapes.py::test_a_known_shape_changes_nothing[fields asked for-2]": (
+        "quality/test_shapes.py: seed 1"
+    ),
 }
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is left to a thorough run."""
+    config.stash[ALL_COLLECTED] = [item.nodeid for item in items]
     left = [item for item in items if item.nodeid.startswith(names_left())]
     config.hook.pytest_deselected(items=left)
     items[:] = [item for item in items if item not in left]

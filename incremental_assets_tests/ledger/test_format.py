@@ -24,7 +24,7 @@ from incremental_assets.ledger.entry import (
     to_frame,
 )
 from incremental_assets.ledger.ledger import Ledger
-from incremental_assets.ledger.maintenance import COMPACT_AT_FILES, configuration
+from incremental_assets.ledger.maintenance import configuration
 from incremental_assets.ledger.settle import record
 from incremental_assets.ledger.tail import TableTail
 from incremental_assets.ledger.watermarks import watermark_rows
@@ -184,16 +184,17 @@ def test_rows_of_both_formats_that_others_put_into_one_file_have_no_nulls(ledger
 
 
 def test_a_ledger_of_the_first_format_gets_todays_properties_with_its_first_compaction(
-    ledger: Ledger,
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("incremental_assets.ledger.maintenance.COMPACT_AT_FILES", 5)
     ledger = first_format(ledger.path)
 
-    for _ in range(COMPACT_AT_FILES):
+    for _ in range(5):
         claim(ledger)
 
     there = DeltaTable(ledger.path).metadata().configuration
     assert there.items() >= configuration(ledger.path).items()
-    assert numbers(ledger) == list(range(1, COMPACT_AT_FILES + 1))
+    assert numbers(ledger) == [1, 2, 3, 4, 5]
 
 
 def test_instants_as_spark_writes_them_are_read(ledger: Ledger) -> None:

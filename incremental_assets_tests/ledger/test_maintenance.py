@@ -41,6 +41,13 @@ def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("incremental_assets.ledger.ledger.configuration", at_once)
 
 
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> int:
+    """As many files as are compacted here; really there are more, and that takes longer."""
+    monkeypatch.setattr(f"{MAINTENANCE}.COMPACT_AT_FILES", 8)
+    return 8
+
+
 def on_disk(ledger: Ledger) -> int:
     return len(list(Path(ledger.path).rglob("part-*.parquet")))
 
@@ -153,13 +160,13 @@ def test_of_two_compactions_of_the_same_files_one_gives_way(
 
 
 def test_a_view_outlives_the_files_that_it_was_read_from(
-    ledger: Ledger, other: Ledger, forgetful: None
+    ledger: Ledger, other: Ledger, soon: int, forgetful: None
 ) -> None:
     append(ledger, *(entry(n) for n in range(1, 5)))
     view = ledger.view()
     before = set(Path(ledger.path).rglob("part-*.parquet"))
 
-    for _ in range(COMPACT_AT_FILES):
+    for _ in range(soon):
         claim(other)
 
     assert before.isdisjoint(Path(ledger.path).rglob("part-*.parquet"))
@@ -167,52 +174,47 @@ def test_a_view_outlives_the_files_that_it_was_read_from(
 
 
 @pytest.mark.usefixtures("forgetful")
-def test_replaced_files_do_not_stay_on_disk(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(f"{MAINTENANCE}.COMPACT_AT_FILES", 10)
-
-    for _ in range(40):
+def test_replaced_files_do_not_stay_on_disk(ledger: Ledger, soon: int) -> None:
+    for _ in range(4 * soon):
         claim(ledger)
 
-    assert on_disk(ledger) < 15
-    assert numbers(Ledger(ledger.path)) == list(range(1, 41))
+    assert on_disk(ledger) < 2 * soon
+    assert numbers(Ledger(ledger.path)) == list(range(1, 4 * soon + 1))
 
 
 @pytest.mark.usefixtures("forgetful")
 def test_old_commits_do_not_stay_in_the_log(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger, soon: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(f"{MAINTENANCE}.COMPACT_AT_FILES", 10)
     # delta-rs drops them with a vacuum, too, but only where that has found something.
     monkeypatch.setattr(DeltaTable, "vacuum", lambda *_, **__: [])
 
-    for _ in range(40):
+    for _ in range(4 * soon):
         claim(ledger)
 
-    assert log(ledger) < 20
-    assert numbers(Ledger(ledger.path)) == list(range(1, 41))
+    assert log(ledger) < 2 * soon + 4
+    assert numbers(Ledger(ledger.path)) == list(range(1, 4 * soon + 1))
 
 
-def test_what_is_new_stays_for_whoever_still_reads_it(ledger: Ledger) -> None:
-    for _ in range(COMPACT_AT_FILES):
+def test_what_is_new_stays_for_whoever_still_reads_it(ledger: Ledger, soon: int) -> None:
+    for _ in range(soon):
         claim(ledger)
 
-    assert on_disk(ledger) > COMPACT_AT_FILES
-    assert log(ledger) > COMPACT_AT_FILES
-    assert numbers(Ledger(ledger.path)) == list(range(1, COMPACT_AT_FILES + 1))
+    assert on_disk(ledger) > soon
+    assert log(ledger) > soon
+    assert numbers(Ledger(ledger.path)) == list(range(1, soon + 1))
 
 
 def test_a_file_that_is_written_but_not_yet_committed_is_not_swept_away(
-    ledger: Ledger,
+    ledger: Ledger, soon: int
 ) -> None:
     claim(ledger)
     (partition,) = Path(ledger.path).glob("table=*")
     uncommitted = partition / "part-00000-of-another-writer.parquet"
     uncommitted.write_bytes(b"")
 
-    for _ in range(COMPACT_AT_FILES):
+    for _ in range(soon):
         claim(ledger)
 
     assert uncommitted.exists()
-    assert files(ledger) < COMPACT_AT_FILES
+    assert files(ledger) < soon

@@ -20,6 +20,7 @@ from incremental_assets.ledger.lock import brief_lock, table_lock
 from incremental_assets.maintenance import MaintenanceResult, steps
 from incremental_assets.storage import files_below
 from incremental_assets.testing import Killed
+from incremental_assets_tests.made_once import MadeOnce
 from incremental_assets_tests.maintenance.conftest import EAGER, Maintained
 from incremental_assets_tests.scenarios.world import World, sale, sales
 
@@ -45,12 +46,16 @@ def load(world: World) -> None:
     world.load(DAYS, BRONZE, SALES)
 
 
-@pytest.fixture
-def twice(kept: Maintained) -> Maintained:
-    """A lake whose days have two small files each."""
+def two_deliveries(world: World) -> None:
     for number in range(2):
-        land(kept.world, number)
-        load(kept.world)
+        land(world, number)
+        load(world)
+
+
+@pytest.fixture
+def twice(kept: Maintained, made_once: MadeOnce) -> Maintained:
+    """A lake whose days have two small files each."""
+    kept.world.as_after(two_deliveries, made_once)
     return kept
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import dagster as dg
@@ -20,6 +20,7 @@ from incremental_assets.settings import PREFIX, Settings
 from incremental_assets_tests.end_to_end.test_own_tables import PACKAGE, deliver
 from incremental_assets_tests.feeds.test_snapshots import copy
 from incremental_assets_tests.feeds.world import Lake
+from incremental_assets_tests.made_once import MadeOnce
 
 DAILY = "gold/daily_orders"
 JOBS = (*INCIDENT_JOBS, LOAD_DUE, VERIFY)
@@ -36,22 +37,25 @@ class TestsSpark(SparkResource):
 
 
 @pytest.fixture
-def shop(spark: SparkSession, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Lake:
+def shop(
+    spark: SparkSession,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    made_once: MadeOnce,
+) -> Lake:
     _SESSIONS[:] = [spark]
     monkeypatch.setenv(f"{PREFIX}LAKE", settings.lake)
     monkeypatch.setenv(f"{PREFIX}LANDING", settings.landing)
     monkeypatch.setenv(f"{PREFIX}TABLES", PACKAGE)
-    lake = Lake(spark, settings, *tables_of(PACKAGE))
-    deliver(lake, 0)
-    orders = [name for name in lake.tables if "orders" in name]
-    lake.load("2017-01-05...2017-01-06", *orders)
-    return lake
 
+    def with_orders(own: Settings) -> None:
+        lake = Lake(spark, own, *tables_of(PACKAGE))
+        deliver(lake, 0)
+        orders = [name for name in lake.tables if "orders" in name]
+        lake.load("2017-01-05...2017-01-06", *orders)
 
-@pytest.fixture
-def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.DagsterInstance.local_temp() as made:
-        yield made
+    made_once.copied("the corner shop's orders", settings, with_orders)
+    return Lake(spark, settings, *tables_of(PACKAGE))
 
 
 def launch(

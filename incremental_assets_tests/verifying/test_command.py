@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 
 import pytest
 from click.testing import CliRunner, Result
@@ -24,13 +21,6 @@ def environment(world: World) -> dict[str, str]:
     }
 
 
-def in_a_process(world: World, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """With a Spark of its own."""
-    run = [sys.executable, "-m", "incremental_assets", "verify", *arguments]
-    env = {**os.environ, **environment(world)}
-    return subprocess.run(run, env=env, capture_output=True, text=True, check=False)
-
-
 def test_the_exit_status_says_whether_a_table_is_what_a_rebuild_makes_of_it(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -46,10 +36,10 @@ def test_the_exit_status_says_whether_a_table_is_what_a_rebuild_makes_of_it(
     world.load("2017-01-05", "bronze/events")
     before = everything_in(world.settings.lake)
 
-    equal = in_a_process(world, "silver/sales", "--json")
+    equal = here("silver/sales", "--json")
 
     told = json.loads(equal.stdout)
-    assert (equal.returncode, told["equal"], told["rows"]["days"][0]["compared"]) == (0, True, 3)
+    assert (equal.exit_code, told["equal"], told["rows"]["days"][0]["compared"]) == (0, True, 3)
     assert [each["day"] for each in told["left_out"]] == ["2017-01-05"]
     assert "silver/sales is rebuilt, 1 of 2 days" in equal.stderr
     assert everything_in(world.settings.lake) == before

@@ -42,12 +42,14 @@ def verified(lake: Lake, name: str) -> Verified:
     return verify(lake.lakehouse, lake.tables[name])
 
 
-def all_equal(lake: Lake) -> None:
-    for name in lake.tables:
-        found = verified(lake, name)
+def all_equal(lake: Lake) -> dict[str, Verified]:
+    """What was verified, by the table's name."""
+    all_found = {name: verified(lake, name) for name in lake.tables}
+    for name, found in all_found.items():
         assert found.equal, f"{name}: {found}"
         assert found.rows.rows, name
         assert found.left_out == {}, name
+    return all_found
 
 
 def test_totals_by_key_over_a_source_that_overwrites_its_rows(lake: Lakes) -> None:
@@ -63,8 +65,7 @@ def test_totals_by_key_over_a_source_that_overwrites_its_rows(lake: Lakes) -> No
     put_orders(shop, first[0], moved, first[2], order("e", "u3", "07 10:00", "cancelled"))
     shop.load("2017-01-05...2017-01-07")
     shop.load_stale()
-    all_equal(shop)
-    (told,) = verified(shop, "bronze/orders").notes
+    (told,) = all_equal(shop)["bronze/orders"].notes
     assert told == "not compared: 1 row no longer at the source"
 
     change(shop.path("gold/customer_orders"), "user_id = 'u2'", value="cast(1 AS DECIMAL(28,4))")
@@ -174,15 +175,15 @@ def test_snapshots_of_a_catalogue_of_which_one_is_missing(lake: Lakes) -> None:
 
     assert third is not None
     third.unlink()
-    found = verified(shop, "bronze/products")
-    assert (found.equal, days_of(found)) == (True, ["2017-01-04", "2017-01-05", "2017-01-08"])
-    assert left_out(found)["2017-01-07"] == (
-        "the snapshot of 2017-01-06, which it is compared with, was not loaded again"
-    )
     lose_lines(
         shop.spark, shop.path("bronze/products"), "_landing_day = '2017-01-08' AND _key LIKE '%a%'"
     )
-    assert found_by_day(verified(shop, "bronze/products").rows) == {"2017-01-08": (1, 0, 0)}
+    found = verified(shop, "bronze/products")
+    assert days_of(found) == ["2017-01-04", "2017-01-05", "2017-01-08"]
+    assert left_out(found)["2017-01-07"] == (
+        "the snapshot of 2017-01-06, which it is compared with, was not loaded again"
+    )
+    assert found_by_day(found.rows) == {"2017-01-08": (1, 0, 0)}
 
 
 def test_one_snapshot_that_is_overwritten_cannot_be_rebuilt(lake: Lakes) -> None:
@@ -202,8 +203,7 @@ def test_a_log_without_a_day_of_its_own_lands_on_the_day_of_the_load(lake: Lakes
     users.now += timedelta(days=1)
     users.land("log", "", "2.jsonl", [log.event("UPDATE", 5, 1, name="B")])
     users.load("2017-01-11")
-    all_equal(users)
-    assert days_of(verified(users, "bronze/users")) == ["2017-01-10", "2017-01-11"]
+    assert days_of(all_equal(users)["bronze/users"]) == ["2017-01-10", "2017-01-11"]
 
     def next_day(line: str) -> None:
         if "takes about" in line:

@@ -61,11 +61,11 @@ def test_what_was_loaded_in_any_order_is_equal_and_each_thing_that_is_spoilt_is_
     loaded(world)
     before = everything_in(world.settings.lake)
 
-    for name in ("silver/sales", "gold/sales_mart"):
-        found = verified(world, name)
+    equal = {name: verified(world, name) for name in ("silver/sales", "gold/sales_mart")}
+    for name, found in equal.items():
         assert (found.equal, found.rows.rows > 70, found.left_out) == (True, True, {}), name
         assert days_of(found) == ["2017-01-02", "2017-01-03", "2017-01-04"]
-    assert verified(world, "silver/sales").quarantine.rows == 3
+    assert equal["silver/sales"].quarantine.rows == 3
     assert everything_in(world.settings.lake) == before
 
     sales_path = world.path("silver/sales")
