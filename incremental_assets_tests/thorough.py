@@ -84,7 +84,9 @@ LEFT_TO_ALL: Final = {
     "loaders/test_matrix_deletes.py::test_each_step_changes_just_what_it_should_also_where_a_load_"
     "before_it_died[change log, history]": "loaders/test_matrix_deletes.py: change log, merge",
     "loaders/test_target_replays.py::test_a_replay_that_dies_after_any_commit_goes_on_and_ends_as_"
-    "if_it_had_not[append]": "loaders/test_target_replays.py: a log, with history",
+    "if_it_had_not[log, history]": (
+        "loaders/test_target_replays.py, loaders/test_killed_at_each_commit.py: appended rows"
+    ),
     "loaders/test_truncates.py::test_a_load_after_many_truncates_is_planned_as_one_after_few["
     "merge]": "loaders/test_truncates.py: with history",
     "loaders/test_truncates.py::test_truncates_that_an_earlier_version_kept_in_the_ledger_go_on["
@@ -154,6 +156,51 @@ LEFT_TO_ALL: Final = {
     "quality/test_shapes.py::test_a_known_shape_changes_nothing[fields asked for-2]": (
         "quality/test_shapes.py: seed 1"
     ),
+    "loaders/test_target_verified.py::test_a_target_is_equal_until_somebody_changes_it[sequen"
+    "ce, merge]": (
+        "loaders/test_target_verified.py, loaders/test_target_operations.py: by timestamp, and sequences"
+    ),
+    "loaders/test_target_verified.py::test_a_target_is_equal_until_somebody_changes_it[log, h"
+    "istory]": "loaders/test_target_operations.py: Debezium's log with history, in Delta",
+    "loaders/test_target_replays.py::test_rows_that_pass_the_rules_of_today_are_loaded_and_le"
+    "ave_quarantine[sequence, merge]": "loaders/test_target_replays.py: by timestamp",
+    "loaders/test_target_replays.py::test_a_row_that_is_repaired_or_gone_at_the_source": (
+        "loaders/test_target_replays.py: only a row that is tried"
+    ),
+    "loaders/test_spelling.py::test_a_column_that_changes_its_case_is_read_as_before_by_every"
+    "_reader[with_history]": "loaders/test_spelling.py: by sequence",
+    "loaders/test_snapshots.py::test_what_differs_is_the_same_in_a_large_snapshot[4194304]": (
+        "loaders/test_snapshots.py: without a broadcast, and the other tests"
+    ),
+    "loaders/test_cost.py::test_a_load_takes_this_many_jobs_and_reads_its_source_once[change "
+    "log]": "loaders/test_cost.py: history and merge",
+    "loaders/test_debezium_log.py::test_a_topic_dumped_as_key_and_value_is_read_with_deletes_"
+    "that_only_the_key_names[bytes]": (
+        "loaders/test_debezium_log.py, sources/test_stored_parquet.py: text, and bytes"
+    ),
+    "loaders/test_odd_values.py::test_a_number_with_leading_zeros_is_not_the_number_without[csv]": (
+        "loaders/test_odd_values.py, sources/test_stored_csv.py: the same in JSON"
+    ),
+    "loaders/test_odd_values.py::test_scd2_is_neither_switched_on_nor_off[off]": (
+        "loaders/test_target_rewinds.py: a target that holds versions stays one"
+    ),
+    "loaders/test_odd_values.py::test_a_batch_that_replaces_others_is_never_a_part_of_what_ca"
+    "me[write1]": "loaders/test_odd_values.py: another write",
+    "loaders/test_keys.py::test_a_target_that_is_filled_by_no_key_is_not_loaded_by_one_for_it"
+    "_may_hold_it_twice[{'write'": "loaders/test_keys.py: a target that was appended to",
+    "loaders/test_main.py::test_the_command_runs_in_a_process": (
+        "loaders/test_main.py, spark/test_start.py: the same in the process of the tests"
+    ),
+    "feeds/test_damaged_lines.py::test_rows_of_a_damaged_line_are_not": (
+        "feeds/test_snapshots.py: a damaged snapshot"
+    ),
+    "feeds/test_contracts.py::test_a_field_that_the_table_has_already_is_loaded_also_where_a_"
+    "transform_drops_columns[dropped0]": "feeds/test_contracts.py: other columns that are dropped",
+    "feeds/test_timestamp.py::test_any_format_of_a_source_is_read_the_same_way[parquet]": (
+        "feeds/test_timestamp.py, feeds/test_sequence.py: other formats, and Parquet by number"
+    ),
+    "feeds/test_stored_days.py::test_a_row_that_changes_and_keeps_its_timestamp_is_loaded[par"
+    "quet]": "feeds/test_stored_days.py: in Delta",
 }
 
 

@@ -6,15 +6,18 @@ import os
 import subprocess
 import sys
 import tempfile
+from contextlib import redirect_stderr
 from io import StringIO
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from incremental_assets.errors import LakeError, SparkUnavailableError
 from incremental_assets.loaders import __main__ as demo
 from incremental_assets.screen import Screen
 from incremental_assets.settings import PROJECT_ROOT
+from incremental_assets_tests.end_to_end.shop import log_without_a_jvm
 
 Demonstrated = tuple[subprocess.CompletedProcess[str], Path]
 TABLES = ("orders", "payments", "customers", "products")
@@ -32,30 +35,57 @@ def console(*, terminal: bool = False) -> tuple[Screen, StringIO]:
 
 
 @pytest.fixture(scope="module")
-def demonstrated(tmp_path_factory: pytest.TempPathFactory) -> Demonstrated:
-    """The command, run once in a process of its own."""
-    folder = tmp_path_factory.mktemp("demo")
-    done = subprocess.run(
-        [sys.executable, "-m", "incremental_assets.loaders"],
-        cwd=PROJECT_ROOT,
-        env={**os.environ, "TMPDIR": str(folder)},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+def demonstrated(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Demonstrated:
+    """The command, run once over the Spark of the tests."""
+    folder, out, said = tmp_path_factory.mktemp("demo"), StringIO(), StringIO()
+    with pytest.MonkeyPatch.context() as here, redirect_stderr(said):
+        here.setattr(tempfile, "tempdir", str(folder))
+        here.setattr(demo, "local_session", lambda: spark)
+        here.setattr(spark, "stop", lambda: None)
+        status = demo.main(Screen(file=out, width=120))
+        done = subprocess.CompletedProcess("loaders", status, out.getvalue(), said.getvalue())
     return done, folder
 
 
-def test_the_command_runs_by_itself_and_removes_its_folder(demonstrated: Demonstrated) -> None:
+def test_the_command_removes_its_folder(demonstrated: Demonstrated) -> None:
     done, folder = demonstrated
 
     assert done.returncode == 0, done.stderr
     last = cells(done.stdout)[-len(TABLES) :]
     assert sorted(row[0] for row in last) == sorted(TABLES)
     assert "orders, load 1" in done.stderr
-    assert "WARN" not in done.stderr
     assert list(folder.glob("incremental-assets-*")) == []
+
+
+def test_the_command_runs_in_a_process_of_its_own(tmp_path: Path) -> None:
+    done = in_a_process(TMPDIR=str(tmp_path))
+
+    assert done.returncode == 0, done.stderr
+    assert "orders, load 1" in done.stderr
+    assert "WARN" not in done.stderr
+    assert list(tmp_path.glob("incremental-assets-*")) == []
+
+
+def test_the_command_names_what_it_lacks(tmp_path: Path) -> None:
+    java_home, _ = log_without_a_jvm(tmp_path)
+
+    done = in_a_process(JAVA_HOME=str(java_home), PATH=f"{java_home}/bin:/usr/bin:/bin")
+
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("Error: "), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def in_a_process(**env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "incremental_assets.loaders"],
+        cwd=PROJECT_ROOT,
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
 
 
 def test_each_load_is_counted_and_the_target_shown(demonstrated: Demonstrated) -> None:
