@@ -72,7 +72,7 @@ def test_tables_of_every_kind_are_materialized_and_then_brought_up_to_date_on_a_
     first = corner.materialize("--select", "*", "--partition-range", "2017-01-05...2017-01-06")
     assert first.returncode == 0, first.stderr
     assert lake.rows("gold/daily_orders", "dt", "status", "orders") == [("2017-01-05", "paid", 3)]
-    idle = corner.command("run")
+    idle = corner.ask("run")
     assert (idle.returncode, idle.stdout.strip()) == (0, "Nothing is new or stale."), idle.stdout
 
     deliver(lake, 1)
@@ -90,7 +90,7 @@ def test_tables_of_every_kind_are_materialized_and_then_brought_up_to_date_on_a_
     ]
     assert len(lake.rows("silver/movements", "id")) == 8
     assert [sku for (sku,) in lake.rows("silver/products", "sku")] == ["p1", "p2", "p3", "p4"]
-    assert corner.command("run").stdout.strip() == "Nothing is new or stale."
+    assert corner.ask("run").stdout.strip() == "Nothing is new or stale."
 
 
 @pytest.mark.parametrize("seed", [20170107])
@@ -127,7 +127,7 @@ def test_kills_at_random_moments_leave_the_tables_of_an_undisturbed_run(
 
 
 def test_a_package_that_cannot_be_found_is_reported_by_its_name(corner: Shop) -> None:
-    done = corner.command("run", INCREMENTAL_ASSETS_TABLES="no_such.package")
+    done = corner.ask("run", INCREMENTAL_ASSETS_TABLES="no_such.package")
 
     assert done.returncode == 2
     assert "The package 'no_such.package'" in done.stderr
