@@ -62,7 +62,7 @@ def test_a_run_on_a_cluster_makes_the_same_tables(
 def test_a_server_that_is_not_there_is_reported_at_once(shop: Shop, spark: SparkSession) -> None:
     land_two_days(shop.world(spark))
 
-    done = shop.over("sc://127.0.0.1:1").command("run")
+    done = shop.over("sc://127.0.0.1:1").ask("run")
 
     assert done.returncode == 1
     assert "Spark cannot be reached at sc://127.0.0.1:1" in done.stderr
