@@ -3,7 +3,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
+from incremental_assets.orchestration.resources import SparkResource
 from incremental_assets.settings import Settings
 from incremental_assets_tests.end_to_end.shop import Shop
 
@@ -12,6 +14,13 @@ from incremental_assets_tests.end_to_end.shop import Shop
 def shop(tmp_path: Path, settings: Settings) -> Shop:
     Path(settings.landing).mkdir(parents=True, exist_ok=True)
     return Shop(tmp_path, settings)
+
+
+@pytest.fixture
+def here(shop: Shop, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Shop:
+    """A shop whose runs that are asked for in this process load with its Spark."""
+    monkeypatch.setattr(SparkResource, "session", lambda *_: spark)
+    return shop
 
 
 @pytest.fixture

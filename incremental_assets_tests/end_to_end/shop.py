@@ -40,7 +40,7 @@ class Shop:
 
     def over(self, server: str) -> Shop:
         """The same shop, whose commands load over a server, one table after the other."""
-        self.env |= {"SPARK_REMOTE": server, "INCREMENTAL_ASSETS_TABLES_AT_ONCE": "1"}
+        self.env |= over(server)
         return self
 
     def world(self, spark: SparkSession) -> World:
@@ -52,7 +52,10 @@ class Shop:
         return self._finished([str(BIN / "incremental-assets"), *words], env)
 
     def ask(self, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
-        """`incremental-assets …` in this process, for what starts no Spark: importing takes longer."""
+        """`incremental-assets …` in this process, for what starts no Spark of its own.
+
+        Importing all that it needs takes a process of its own longer.
+        """
         done = CliRunner().invoke(main, words, env={**self.env, **env})
         if done.exception and not isinstance(done.exception, SystemExit):
             raise done.exception
@@ -90,6 +93,11 @@ class Shop:
             timeout=300,
             check=False,
         )
+
+
+def over(server: str) -> dict[str, str]:
+    """The environment of a command that loads over a server, one table after the other."""
+    return {"SPARK_REMOTE": server, "INCREMENTAL_ASSETS_TABLES_AT_ONCE": "1"}
 
 
 def kill_group(process: subprocess.Popen[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""The real command lines, with their exit status; what loads, in a process of its own."""
+"""The real command lines, with their exit status: what starts no Spark of its own, in here."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
-from incremental_assets_tests.end_to_end.shop import SILVER_SALES, Shop, log_without_a_jvm
+from incremental_assets_tests.end_to_end.shop import SILVER_SALES, Shop, log_without_a_jvm, over
 from incremental_assets_tests.scenarios.world import sale, sales
 
 EVERYTHING = ("--select", "*")
+OF_THE_EVENTS = (
+    *("bronze/events", "silver/sales", "gold/sales_mart"),
+    *("gold/daily_product_sales", "gold/latest_user_events"),
+)
 
 
 def materialized(shop: Shop, key: dg.AssetKey) -> set[str]:
@@ -35,15 +39,16 @@ def checks(shop: Shop, name: str) -> dict[str, bool]:
 
 
 def test_range_with_a_held_day_publishes_the_others_and_goes_through_once_repaired(
-    warm_shop: Shop, spark: SparkSession
+    here: Shop, spark: SparkSession, server: str
 ) -> None:
-    shop = warm_shop
+    shop = here
     world = shop.world(spark)
     world.land("events", "2017-01-04", "a.jsonl", sales("a", "2017-01-04", 20))
     bad = [*sales("b", "2017-01-05", 18), sale(None, "2017-01-05"), sale(None, "2017-01-05")]
     world.land("events", "2017-01-05", "a.jsonl", bad)
 
-    held = shop.materialize(*EVERYTHING, "--partition-range", "2017-01-04...2017-01-05")
+    days = ("--partition-range", "2017-01-04...2017-01-05")
+    held = shop.materialize("--select", ",".join(OF_THE_EVENTS), *days, **over(server))
 
     assert held.returncode != 0
     assert "silver/sales: 2017-01-05 not published. 2017-01-05: quarantined_share: 2 of 20" in (
@@ -97,7 +102,7 @@ def test_range_with_a_held_day_publishes_the_others_and_goes_through_once_repair
     assert len(world.orders("gold/sales_mart")) == 38
 
     world.land("events", "2017-01-05", "a.jsonl", sales("b", "2017-01-05", 20))
-    repaired = shop.materialize(*EVERYTHING, "--partition", "2017-01-05")
+    repaired = shop.ask("run", "--days", "2017-01-05", *OF_THE_EVENTS)
     assert repaired.returncode == 0, repaired.stderr
     assert checks(shop, "quarantined_share")["2017-01-05"]
     assert len(world.orders("gold/sales_mart")) == 40
@@ -109,7 +114,7 @@ def run_as_planned(
     """Plan, then run; the run, and the tables and days that the plan skipped."""
     listed = shop.ask("plan", "--json")
     assert listed.returncode == 0, listed.stderr
-    done = shop.command("run", "--json")
+    done = shop.ask("run", "--json")
 
     def told(rows: list[dict[str, object]]) -> set[tuple[object, ...]]:
         return {(r["table"], r["day"], r["batch"], r["mode"]) for r in rows}
@@ -164,7 +169,7 @@ def test_run_with_nothing_new_starts_no_jvm_and_one_with_something_new_needs_it(
     java_home, calls = log_without_a_jvm(tmp_path)
     no_java = {"JAVA_HOME": str(java_home), "PATH": f"{java_home}/bin"}
 
-    idle = shop.command("run", **no_java)
+    idle = shop.ask("run", **no_java)
     planned = shop.ask("plan", **no_java)
     also_idle = shop.materialize(*EVERYTHING, "--partition", "2017-01-05", **no_java)
     assert shop.ask("stale", **no_java).stdout.strip() == "Stale: nothing."
@@ -177,7 +182,7 @@ def test_run_with_nothing_new_starts_no_jvm_and_one_with_something_new_needs_it(
     world.land("events", "2017-01-06", "a.jsonl", sales("b", "2017-01-06", 3))
     assert "1 run of " in shop.ask("plan", **no_java).stdout
     assert not calls.exists()
-    missing = shop.command("run", **no_java)
+    missing = shop.ask("run", **no_java)
     assert missing.returncode == 1
     assert "Install Java 17 or 21" in missing.stderr
     assert calls.exists()
@@ -268,16 +273,16 @@ def test_bad_setting_is_named(shop: Shop, name: str, value: str, message: str) -
     assert message in done.stderr
 
 
-def test_paths_may_hold_spaces_and_signs(shop: Shop, spark: SparkSession, tmp_path: Path) -> None:
+def test_paths_may_hold_spaces_and_signs(here: Shop, spark: SparkSession, tmp_path: Path) -> None:
     folder = tmp_path / "my shop's 100% {new} lake #1"
     folder.mkdir()
     landing = f"{folder}/[landing]*"
-    settings = shop.settings.replace(lake=f"{folder}/lake", landing=landing)
+    settings = here.settings.replace(lake=f"{folder}/lake", landing=landing)
     odd = Shop(folder, settings)
     rows = [*sales("a", "2017-01-05", 20), sale(None, "2017-01-05")]
     odd.world(spark).land("events", "2017-01-05", "a file.jsonl", rows)
 
-    done = odd.command("run")
+    done = odd.ask("run")
 
     assert done.returncode == 0, done.stderr
     assert "p1" in odd.ask("demo", "show").stdout
