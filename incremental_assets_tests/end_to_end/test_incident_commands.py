@@ -8,16 +8,16 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from incremental_assets_tests.end_to_end.shop import Shop
+from incremental_assets_tests.end_to_end.shop import Shop, over
 from incremental_assets_tests.scenarios.world import World, sales
 
 WHY = ("--reason", "the till sent yesterday's file")
 
 
 def test_a_table_is_compared_with_its_source_rewound_and_restated_also_in_a_moved_lake(
-    warm_shop: Shop, spark: SparkSession, tmp_path: Path
+    here: Shop, spark: SparkSession, server: str, tmp_path: Path
 ) -> None:
-    shop = warm_shop
+    shop = here
     world = shop.world(spark)
     world.land("events", "2017-01-05", "a.jsonl", sales("a", "2017-01-05", 3))
     world.load("2017-01-05")
@@ -52,13 +52,13 @@ def test_a_table_is_compared_with_its_source_rewound_and_restated_also_in_a_move
     Path(moved).parent.mkdir()
     shutil.move(shop.settings.lake, moved)
     shop.env["INCREMENTAL_ASSETS_LAKE"] = moved
-    run = shop.command("run")
+    run = shop.ask("run")
     assert run.returncode == 0, run.stderr
     there = World(spark, shop.settings.replace(lake=moved))
     assert there.orders("gold/sales_mart") == {"a0", "a1", "a2", "b0", "b1"}
 
     again = ("restate", "silver/sales", "--days", "2017-01-05", "--why", "new code", "--json")
-    restated = shop.command(*again)
+    restated = shop.command(*again, **over(server))
     assert restated.returncode == 0, restated.stderr
     assert json.loads(restated.stdout)["tables"] == ["silver/sales"]
     assert "silver/sales: rebuild 2017-01-05: new code" in restated.stderr
@@ -78,7 +78,7 @@ def test_a_table_is_compared_with_its_source_rewound_and_restated_also_in_a_move
     day = {"table": "bronze/events", "file": wrong, "day": "2017-01-06", "rows": 2}
     assert (would.returncode, json.loads(would.stdout)["rows"]) == (0, [day])
     assert len(there.orders("gold/sales_mart")) == 5
-    retracted = shop.command(*retract)
+    retracted = shop.ask(*retract)
     assert retracted.returncode == 0, retracted.stderr
     assert json.loads(retracted.stdout)["rows"] == [day]
     assert "gold/sales_mart: stale by the retraction: 2017-01-06" in retracted.stderr
