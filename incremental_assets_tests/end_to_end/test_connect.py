@@ -7,12 +7,14 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from incremental_assets_tests.end_to_end.dagster_dev import until
-from incremental_assets_tests.end_to_end.shop import BIN, Shop
+from incremental_assets_tests.end_to_end.shop import BIN, Shop, kill_group
 
 COUNTS = """
 import os, sys, time
@@ -28,14 +30,19 @@ except Exception as error:
 os.environ["SPARK_CONNECT_AUTHENTICATE_TOKEN"] = token
 count = SparkSession.builder.remote(server).create().range(3).count()
 Path(sys.argv[1]).write_text(f"{count} {server.rpartition(':')[2]} {stranger}")
-time.sleep(float(sys.argv[2]))
-sys.exit(7)
+time.sleep(240)
+"""
+SLEEPS = """
+import os, sys, time
+from pathlib import Path
+Path(sys.argv[1]).write_text(os.environ["SPARK_REMOTE"].rpartition(":")[2])
+time.sleep(240)
 """
 LONG = 240
 
 
-def start(shop: Shop, told: Path, seconds: float) -> subprocess.Popen[bytes]:
-    words = ["connect", sys.executable, "-c", COUNTS, str(told), str(seconds)]
+def start(shop: Shop, script: str, told: Path) -> subprocess.Popen[bytes]:
+    words = ["connect", sys.executable, "-c", script, str(told)]
     return subprocess.Popen(
         [str(BIN / "incremental-assets"), *words],
         env=shop.env,
@@ -49,28 +56,51 @@ def listens(port: str) -> bool:
         return probe.connect_ex(("127.0.0.1", int(port))) == 0
 
 
-def test_a_command_alone_is_served_by_a_spark_and_its_status_is_given_back(
+@pytest.fixture
+def no_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """None is started; what a SIGTERM does to this process stays as it was."""
+    nowhere = {"SPARK_REMOTE": "sc://127.0.0.1:1"}
+    server = "incremental_assets.spark.server.connect_server"
+    monkeypatch.setattr(server, lambda _: nullcontext(nowhere))
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.usefixtures("no_server")
+def test_the_status_of_the_command_is_given_back(shop: Shop) -> None:
+    assert shop.ask("connect", sys.executable, "-c", "import sys; sys.exit(7)").returncode == 7
+
+
+def test_a_command_alone_is_served_by_a_spark_that_a_ctrl_c_leaves_not_behind(
     shop: Shop, tmp_path: Path
 ) -> None:
     told = tmp_path / "told"
-
-    status = start(shop, told, 0).wait(timeout=LONG)
-
-    count, port, stranger = told.read_text().split()
-    assert (status, count, stranger) == (7, "3", "refused")
-    assert not listens(port)
-
-
-@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "kill -9"])
-def test_no_spark_is_left_behind(shop: Shop, tmp_path: Path, by: signal.Signals) -> None:
-    told = tmp_path / "told"
-    process = start(shop, told, LONG)
-    until(told.exists, LONG)
-    until(lambda: len(told.read_text().split()) == 3, 10)
-    _, port, _ = told.read_text().split()
+    process = start(shop, COUNTS, told)
+    count, port, stranger = words_in(told, 3)
+    assert (count, stranger) == ("3", "refused")
     assert listens(port)
 
-    os.killpg(process.pid, by)  # the terminal's own group: the command and its starter
+    os.killpg(process.pid, signal.SIGINT)  # the terminal's own group: the command and its starter
 
-    assert process.wait(timeout=60) == (130 if by is signal.SIGINT else -signal.SIGKILL)
+    assert process.wait(timeout=60) == 130
     until(lambda: not listens(port), 60)
+
+
+def test_no_spark_is_left_behind_by_a_kill(shop: Shop, tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    process = start(shop, SLEEPS, told)
+    (port,) = words_in(told, 1)
+    assert listens(port)
+
+    kill_group(process)
+
+    assert process.returncode == -signal.SIGKILL
+    until(lambda: not listens(port), 60)
+
+
+def words_in(told: Path, number: int) -> list[str]:
+    """What a script wrote, once it has written so many words."""
+    until(told.exists, LONG)
+    until(lambda: len(told.read_text().split()) == number, 10)
+    return told.read_text().split()
