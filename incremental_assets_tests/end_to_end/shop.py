@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -19,6 +20,14 @@ from incremental_assets.settings import Settings
 from incremental_assets_tests.scenarios.world import World
 
 BIN = Path(sys.executable).parent
+SEVERAL = """
+import json, sys
+from click.testing import CliRunner
+from incremental_assets.cli import main
+commands = json.loads(sys.argv[1])
+done = [CliRunner(catch_exceptions=False).invoke(main, words) for words in commands]
+print(json.dumps([[each.exit_code, each.stdout, each.stderr] for each in done]))
+"""
 SILVER_SALES = dg.AssetKey(["silver", "sales"])
 
 
@@ -50,6 +59,15 @@ class Shop:
     def command(self, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
         """`incremental-assets …`"""
         return self._finished([str(BIN / "incremental-assets"), *words], env)
+
+    def commands(self, *each: Sequence[str]) -> list[subprocess.CompletedProcess[str]]:
+        """Several of them, one after the other, in one process that has imported nothing yet."""
+        done = self._finished([sys.executable, "-c", SEVERAL, json.dumps(each)], {})
+        assert done.returncode == 0, done.stderr
+        told = json.loads(done.stdout.splitlines()[-1])
+        return [
+            subprocess.CompletedProcess(words, *of) for words, of in zip(each, told, strict=True)
+        ]
 
     def ask(self, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
         """`incremental-assets …` in this process, for what starts no Spark of its own.

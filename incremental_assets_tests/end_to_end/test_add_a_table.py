@@ -71,7 +71,12 @@ def a_rule_that_was_too_strict_is_corrected(shop: Shop, silver: Path) -> None:
     """The rows that it quarantined are replayed; a bad one that stays is dropped."""
     land(shop, "2017-01-07", {"return_id": "x", "qty": "none"})
     silver.write_text(silver.read_text().replace('at_least("qty", 0)', 'at_least("qty", -1)'))
-    replay = shop.command("quarantine", "replay", "silver/returns", "--json")
+    replay, run, drop, left = shop.commands(
+        ("quarantine", "replay", "silver/returns", "--json"),
+        ("run",),
+        ("quarantine", "drop", "silver/returns", "--reason", "a test till", "--yes"),
+        ("quarantine", "list"),
+    )
     assert replay.returncode == 0, replay.stderr
     (day,) = json.loads(replay.stdout)
     assert (day["day"], day["tried"], day["passed"], day["in_quarantine"]) == (
@@ -80,11 +85,10 @@ def a_rule_that_was_too_strict_is_corrected(shop: Shop, silver: Path) -> None:
         1,
         0,
     )
-    assert shop.command("run").returncode == 1  # all that came on the 7th is bad
+    assert run.returncode == 1, run.stderr  # all that came on the 7th is bad
     assert daily(shop) == [("2017-01-05", 36), ("2017-01-06", 7)]
-    drop = ("quarantine", "drop", "silver/returns", "--reason", "a test till", "--yes")
-    assert shop.command(*drop).stdout.strip() == "Dropped 1 row of silver/returns, of 1 day."
-    assert shop.command("quarantine", "list").stdout.strip() == "In quarantine: nothing."
+    assert drop.stdout.strip() == "Dropped 1 row of silver/returns, of 1 day."
+    assert left.stdout.strip() == "In quarantine: nothing."
 
 
 def land(shop: Shop, day: str, *rows: dict[str, object]) -> None:
