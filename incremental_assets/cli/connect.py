@@ -45,13 +45,16 @@ def connect(words: tuple[str, ...]) -> None:
 def _run(words: Sequence[str], environment: dict[str, str]) -> int:
     """Run a command to its end, and give its exit status.
 
-    A Ctrl-C in the terminal is the command's own: this process waits for its end.
+    A Ctrl-C in the terminal is the command's own: this process waits for its end. So is a SIGTERM,
+    which is handed on to it.
     """
-    before = signal.signal(signal.SIGINT, lambda *_: None)
+    before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGINT, lambda *_: None)
     try:
         command = subprocess.Popen(words, env=environment)
         signal.signal(signal.SIGTERM, lambda *_: command.terminate())
         status = command.wait()
     finally:
-        signal.signal(signal.SIGINT, before)
+        for each, handler in before.items():
+            signal.signal(each, handler)
     return status if status >= 0 else _BY_SIGNAL - status

@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -56,20 +55,18 @@ def listens(port: str) -> bool:
         return probe.connect_ex(("127.0.0.1", int(port))) == 0
 
 
-@pytest.fixture
-def no_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """None is started; what a SIGTERM does to this process stays as it was."""
+def test_the_status_of_the_command_is_given_back_and_signals_mean_what_they_did(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     nowhere = {"SPARK_REMOTE": "sc://127.0.0.1:1"}
     server = "incremental_assets.spark.server.connect_server"
     monkeypatch.setattr(server, lambda _: nullcontext(nowhere))
-    before = signal.getsignal(signal.SIGTERM)
-    yield
-    signal.signal(signal.SIGTERM, before)
+    before = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
 
+    done = shop.ask("connect", sys.executable, "-c", "import sys; sys.exit(7)")
 
-@pytest.mark.usefixtures("no_server")
-def test_the_status_of_the_command_is_given_back(shop: Shop) -> None:
-    assert shop.ask("connect", sys.executable, "-c", "import sys; sys.exit(7)").returncode == 7
+    assert done.returncode == 7
+    assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == before
 
 
 def test_a_command_alone_is_served_by_a_spark_that_a_ctrl_c_leaves_not_behind(
