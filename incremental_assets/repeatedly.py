@@ -16,7 +16,7 @@ def repeatedly(do: Callable[[], None], every: float) -> Iterator[None]:
     over = Event()
 
     def watch() -> None:
-        with suppress(Exception):  # what cannot be told is no reason to fail
+        with suppress(Exception):  # progress that fails fails no load
             while not over.wait(every):
                 do()
 

@@ -7,6 +7,7 @@ from datetime import date
 from typing import Final
 
 from incremental_assets.plan.work import Plan, Work
+from incremental_assets.sources.stored_files import COMPRESSED
 from incremental_assets.table import Table
 
 DAYS_PER_BATCH: Final = 31
@@ -15,9 +16,9 @@ SMALL_ROWS: Final = 5_000_000
 """With so many rows together, days are small."""
 SMALL_BYTES: Final = 2**30
 """The same in bytes of landed text."""
-COMPRESSED: Final = 8
+INFLATED: Final = 8
 """How many times as large Parquet, or a compressed text, may be as it is read."""
-_COMPRESSED_ENDS: Final = (".gz", ".zst", ".bz2", ".parquet")
+_INFLATED_ENDS: Final = (*COMPRESSED, ".parquet")
 
 
 def in_batches(
@@ -35,21 +36,28 @@ def in_batches(
         some, more = left[:DAYS_PER_BATCH], left[:SMALL_DAYS_PER_BATCH]
         plan = planned(some)
         if may_be_small and len(more) > len(some) and _is_small(table, plan, len(some) / len(more)):
-            whole = planned(more)
-            may_be_small = _is_small(table, whole)
-            some, plan = (more, whole) if may_be_small else (some, planned(some))
+            year = planned(more)
+            may_be_small = _is_small(table, year)
+            # What is loaded is what was planned last: a plan is older than what came after it.
+            some, plan = (more, year) if may_be_small else (some, planned(some))
         yield plan
         left = left[len(some) :]
 
 
 def _is_small(table: Table, plan: Plan, share: float = 1.0) -> bool:
-    """Whether the days of a plan are small, or as much of all days as this share."""
+    """Whether the days of a plan are small, where they are this share of the days in question."""
     if table.write.recomputes_keys or not all(_is_known(table, work) for work in plan.work):
         return False
     if len(plan.work) > 1 and all(len(work.days) == 1 for work in plan.work):
         return False  # a batch for each of them anyway, such as of snapshots
-    rows = sum(work.rows for work in plan.work)
-    return rows <= share * SMALL_ROWS and sum(map(_bytes, plan.work)) <= share * SMALL_BYTES
+    sources = {work.source.path: work.source.size() for work in plan.work if work.source}
+    rows, landed = sum(work.rows for work in plan.work), sum(map(_landed_bytes, plan.work))
+    return (
+        rows <= share * SMALL_ROWS
+        and landed <= share * SMALL_BYTES
+        # All of a source may be of these days, or of others.
+        and INFLATED * sum(sources.values()) <= SMALL_BYTES
+    )
 
 
 def _is_known(table: Table, work: Work) -> bool:
@@ -57,12 +65,12 @@ def _is_known(table: Table, work: Work) -> bool:
     return not (table.is_typed and work.mode == "rebuild")
 
 
-def _bytes(work: Work) -> int:
-    """How many bytes of text the work reads."""
+def _landed_bytes(work: Work) -> int:
+    """How many bytes of text the landed files hold; 0 for a stored source."""
     if work.source is not None:
-        return COMPRESSED * work.source.size()
+        return 0
     return sum(
-        file.size * (COMPRESSED if file.path.endswith(_COMPRESSED_ENDS) else 1)
+        file.size * (INFLATED if file.path.endswith(_INFLATED_ENDS) else 1)
         for day in work.days.values()
         for file in day.files
     )

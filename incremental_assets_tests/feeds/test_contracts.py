@@ -185,6 +185,9 @@ def test_declared_types_that_grew_widen_their_columns(lake: Lakes) -> None:
     assert found(grown) == [("a", *small), ("b", *large), ("c", *large)]
     assert any("no longer" in line and "was rewritten" in line for line in grown.logged)
     assert grown.stale() == {}
+    whole = grown.another("whole")
+    whole.load(DAY)
+    assert found(whole) == found(grown)
 
 
 def test_a_key_of_a_log_widens_with_what_lies_next_to_the_table(lake: Lakes) -> None:

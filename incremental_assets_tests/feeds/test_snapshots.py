@@ -238,16 +238,14 @@ def test_a_table_that_is_overwritten_is_compared_on_the_day_of_the_load(lake: La
         shop.put_delta("catalogue", pl.DataFrame(copy(**names)))
 
     put(a="A", b="B")
-    shop.load("2017-01-10", "bronze/products")
-    assert states(shop.load("2017-01-10", "bronze/products"), "bronze/products") == ["idle"]
+    shop.load("2017-01-10")
+    assert states(shop.load("2017-01-10"), "bronze/products") == ["idle"]
     put(a="A2", b="B")
-    # A second copy of the day takes the first one's place.
-    shop.load("2017-01-10", "bronze/products")
+    shop.load("2017-01-10")  # a second copy of the day takes the first one's place
     assert operations(shop) == [("10", "insert", '["a"]'), ("10", "insert", '["b"]')]
     shop.now = datetime(2017, 1, 11, 3, tzinfo=UTC)
     put(a="A2", c="C")
-    shop.load("2017-01-11", "bronze/products")
-    shop.load("2017-01-10...2017-01-11", "silver/products")
+    shop.load("2017-01-11")
 
     assert operations(shop)[2:] == [("11", "delete", '["b"]'), ("11", "insert", '["c"]')]
     assert shop.rows("silver/products", "sku", "name") == [("a", "A2"), ("c", "C")]

@@ -10,6 +10,18 @@ from deltalake import DeltaTable
 from incremental_assets_tests.scenarios.world import OF_SALES, WITH_USERS, World, sale, sales
 
 
+def test_second_load_of_the_same_day_changes_no_version(world: World) -> None:
+    world.land("events", "2017-01-05", "a.jsonl", [*sales("o", "2017-01-05", 30), "{"])
+    world.land("users", "2017-01-05", "u.jsonl", [{"user_id": "u1", "updated_at": "2017-01-05"}])
+    world.load("2017-01-05")
+    before = world.versions()
+
+    again = world.load("2017-01-05")
+
+    assert world.versions() == before
+    assert {r.state for result in again.values() for r in result.days.values()} == {"idle"}
+
+
 def test_nothing_landed_is_a_success_that_makes_no_table(world: World) -> None:
     results = world.load("2017-01-05...2017-01-07")
 
