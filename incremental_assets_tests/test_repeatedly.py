@@ -38,7 +38,7 @@ def test_what_fails_is_not_done_again_and_the_block_goes_on() -> None:
     def do() -> None:
         calls.append(1)
         called.set()
-        raise ValueError("of what is told")
+        raise ValueError("of the progress")
 
     with repeatedly(do, 0.001):
         assert called.wait(30)

@@ -12,7 +12,7 @@ from incremental_assets_tests.thorough import ALL_COLLECTED, LEFT_TO_ALL, names_
 
 
 def all_tests(request: pytest.FixtureRequest) -> list[str]:
-    """The ids of all tests; collected anew where this run is of some of them, or of all."""
+    """The ids of all tests; collected again where this run is of some of them, or of all."""
     config = request.config
     if config.args_source is pytest.Config.ArgsSource.TESTPATHS and ALL_COLLECTED in config.stash:
         return config.stash[ALL_COLLECTED]

@@ -121,7 +121,6 @@ LEFT_TO_ALL: Final = {
     ),
     "loaders/test_killed_at_each_commit.py::test_a_load_that_dies_after_any_commit_goes_on_and_"
     "ends_as_if_it_had_not[timestamp, merge]": "loaders/test_killed_at_each_commit.py: copies",
-    "retail/feed/test_land.py::test_the_bytes": "retail/feed/test_land.py: the other tests",
     "spark/test_start.py::test_a_java_that_is_left": "spark/test_start.py: a session as it is",
     "ledger/test_indexed_history.py::test_all_questions_have_the_answers_that_the_whole_"
     "history_gives[6]": "ledger/test_indexed_history.py: seeds 0 to 5",
@@ -156,14 +155,14 @@ LEFT_TO_ALL: Final = {
     "quality/test_shapes.py::test_a_known_shape_changes_nothing[fields asked for-2]": (
         "quality/test_shapes.py: seed 1"
     ),
-    "loaders/test_target_verified.py::test_a_target_is_equal_until_somebody_changes_it[sequen"
-    "ce, merge]": (
-        "loaders/test_target_verified.py, loaders/test_target_operations.py: by timestamp, and sequences"
+    "loaders/test_target_verified.py::test_a_target_is_equal_until_somebody_changes_it["
+    "sequence, merge]": (
+        "loaders/test_target_verified.py, loaders/test_target_operations.py: by timestamp"
     ),
-    "loaders/test_target_verified.py::test_a_target_is_equal_until_somebody_changes_it[log, h"
-    "istory]": "loaders/test_target_operations.py: Debezium's log with history, in Delta",
-    "loaders/test_target_replays.py::test_rows_that_pass_the_rules_of_today_are_loaded_and_le"
-    "ave_quarantine[sequence, merge]": "loaders/test_target_replays.py: by timestamp",
+    "loaders/test_target_verified.py::test_a_target_is_equal_until_somebody_changes_it"
+    "[log, history]": "loaders/test_target_operations.py: Debezium's log with history, in Delta",
+    "loaders/test_target_replays.py::test_rows_that_pass_the_rules_of_today_are_loaded_and_"
+    "leave_quarantine[sequence, merge]": "loaders/test_target_replays.py: by timestamp",
     "loaders/test_target_replays.py::test_a_row_that_is_repaired_or_gone_at_the_source": (
         "loaders/test_target_replays.py: only a row that is tried"
     ),
@@ -172,8 +171,8 @@ LEFT_TO_ALL: Final = {
     "loaders/test_snapshots.py::test_what_differs_is_the_same_in_a_large_snapshot[4194304]": (
         "loaders/test_snapshots.py: without a broadcast, and the other tests"
     ),
-    "loaders/test_cost.py::test_a_load_takes_this_many_jobs_and_reads_its_source_once[change "
-    "log]": "loaders/test_cost.py: history and merge",
+    "loaders/test_cost.py::test_a_load_takes_this_many_jobs_and_reads_its_source_once["
+    "change log]": "loaders/test_cost.py: history and merge",
     "loaders/test_debezium_log.py::test_a_topic_dumped_as_key_and_value_is_read_with_deletes_"
     "that_only_the_key_names[bytes]": (
         "loaders/test_debezium_log.py, sources/test_stored_parquet.py: text, and bytes"
@@ -184,8 +183,8 @@ LEFT_TO_ALL: Final = {
     "loaders/test_odd_values.py::test_scd2_is_neither_switched_on_nor_off[off]": (
         "loaders/test_target_rewinds.py: a target that holds versions stays one"
     ),
-    "loaders/test_odd_values.py::test_a_batch_that_replaces_others_is_never_a_part_of_what_ca"
-    "me[write1]": "loaders/test_odd_values.py: another write",
+    "loaders/test_odd_values.py::test_a_batch_that_replaces_others_is_never_a_part_of_what_"
+    "came[write1]": "loaders/test_odd_values.py: another write",
     "loaders/test_keys.py::test_a_target_that_is_filled_by_no_key_is_not_loaded_by_one_for_it"
     "_may_hold_it_twice[{'write'": "loaders/test_keys.py: a target that was appended to",
     "loaders/test_main.py::test_the_command_runs_in_a_process": (
@@ -199,8 +198,8 @@ LEFT_TO_ALL: Final = {
     "feeds/test_timestamp.py::test_any_format_of_a_source_is_read_the_same_way[parquet]": (
         "feeds/test_timestamp.py, feeds/test_sequence.py: other formats, and Parquet by number"
     ),
-    "feeds/test_stored_days.py::test_a_row_that_changes_and_keeps_its_timestamp_is_loaded[par"
-    "quet]": "feeds/test_stored_days.py: in Delta",
+    "feeds/test_stored_days.py::test_a_row_that_changes_and_keeps_its_timestamp_is_loaded["
+    "parquet]": "feeds/test_stored_days.py: in Delta",
 }
 
 

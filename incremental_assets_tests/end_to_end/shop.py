@@ -64,9 +64,10 @@ class Shop:
         """Several of them, one after the other, in one process that has imported nothing yet."""
         done = self._finished([sys.executable, "-c", SEVERAL, json.dumps(each)], {})
         assert done.returncode == 0, done.stderr
-        told = json.loads(done.stdout.splitlines()[-1])
+        results = json.loads(done.stdout.splitlines()[-1])
         return [
-            subprocess.CompletedProcess(words, *of) for words, of in zip(each, told, strict=True)
+            subprocess.CompletedProcess(words, *result)
+            for words, result in zip(each, results, strict=True)
         ]
 
     def ask(self, *words: str, **env: str) -> subprocess.CompletedProcess[str]:

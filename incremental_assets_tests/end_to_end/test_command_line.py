@@ -1,4 +1,4 @@
-"""The real command lines, with their exit status: what starts no Spark of its own, in here."""
+"""The real command lines, with their exit status: several in a process of their own."""
 
 from __future__ import annotations
 
@@ -47,8 +47,9 @@ def test_range_with_a_held_day_publishes_the_others_and_goes_through_once_repair
     bad = [*sales("b", "2017-01-05", 18), sale(None, "2017-01-05"), sale(None, "2017-01-05")]
     world.land("events", "2017-01-05", "a.jsonl", bad)
 
+    selected = ("--select", ",".join(OF_THE_EVENTS))
     days = ("--partition-range", "2017-01-04...2017-01-05")
-    held = shop.materialize("--select", ",".join(OF_THE_EVENTS), *days, **over(server))
+    held = shop.materialize(*selected, *days, **over(server))
 
     assert held.returncode != 0
     assert "silver/sales: 2017-01-05 not published. 2017-01-05: quarantined_share: 2 of 20" in (
@@ -102,7 +103,7 @@ def test_range_with_a_held_day_publishes_the_others_and_goes_through_once_repair
     assert len(world.orders("gold/sales_mart")) == 38
 
     world.land("events", "2017-01-05", "a.jsonl", sales("b", "2017-01-05", 20))
-    repaired = shop.ask("run", "--days", "2017-01-05", *OF_THE_EVENTS)
+    repaired = shop.materialize(*selected, "--partition", "2017-01-05", **over(server))
     assert repaired.returncode == 0, repaired.stderr
     assert checks(shop, "quarantined_share")["2017-01-05"]
     assert len(world.orders("gold/sales_mart")) == 40
@@ -273,16 +274,18 @@ def test_bad_setting_is_named(shop: Shop, name: str, value: str, message: str) -
     assert message in done.stderr
 
 
-def test_paths_may_hold_spaces_and_signs(here: Shop, spark: SparkSession, tmp_path: Path) -> None:
+def test_paths_may_hold_spaces_and_signs(
+    shop: Shop, spark: SparkSession, server: str, tmp_path: Path
+) -> None:
     folder = tmp_path / "my shop's 100% {new} lake #1"
     folder.mkdir()
     landing = f"{folder}/[landing]*"
-    settings = here.settings.replace(lake=f"{folder}/lake", landing=landing)
+    settings = shop.settings.replace(lake=f"{folder}/lake", landing=landing)
     odd = Shop(folder, settings)
     rows = [*sales("a", "2017-01-05", 20), sale(None, "2017-01-05")]
     odd.world(spark).land("events", "2017-01-05", "a file.jsonl", rows)
 
-    done = odd.ask("run")
+    done = odd.command("run", **over(server))
 
     assert done.returncode == 0, done.stderr
     assert "p1" in odd.ask("demo", "show").stdout

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from incremental_assets_tests.end_to_end.dagster_dev import until
-from incremental_assets_tests.end_to_end.shop import BIN, Shop, kill_group
+from incremental_assets_tests.end_to_end.shop import BIN, Shop
 
 COUNTS = """
 import os, sys, time
@@ -29,7 +29,7 @@ except Exception as error:
 os.environ["SPARK_CONNECT_AUTHENTICATE_TOKEN"] = token
 count = SparkSession.builder.remote(server).create().range(3).count()
 Path(sys.argv[1]).write_text(f"{count} {server.rpartition(':')[2]} {stranger}")
-time.sleep(240)
+sys.exit(7)
 """
 SLEEPS = """
 import os, sys, time
@@ -40,8 +40,8 @@ time.sleep(240)
 LONG = 240
 
 
-def start(shop: Shop, script: str, told: Path) -> subprocess.Popen[bytes]:
-    words = ["connect", sys.executable, "-c", script, str(told)]
+def start(shop: Shop, script: str, written: Path) -> subprocess.Popen[bytes]:
+    words = ["connect", sys.executable, "-c", script, str(written)]
     return subprocess.Popen(
         [str(BIN / "incremental-assets"), *words],
         env=shop.env,
@@ -55,7 +55,7 @@ def listens(port: str) -> bool:
         return probe.connect_ex(("127.0.0.1", int(port))) == 0
 
 
-def test_the_status_of_the_command_is_given_back_and_signals_mean_what_they_did(
+def test_when_the_command_has_ended_signals_mean_what_they_did(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nowhere = {"SPARK_REMOTE": "sc://127.0.0.1:1"}
@@ -69,35 +69,27 @@ def test_the_status_of_the_command_is_given_back_and_signals_mean_what_they_did(
     assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == before
 
 
-def test_a_command_alone_is_served_by_a_spark_that_a_ctrl_c_leaves_not_behind(
+def test_a_command_alone_is_served_by_a_spark_and_its_status_is_given_back(
     shop: Shop, tmp_path: Path
 ) -> None:
-    told = tmp_path / "told"
-    process = start(shop, COUNTS, told)
-    count, port, stranger = words_in(told, 3)
-    assert (count, stranger) == ("3", "refused")
+    written = tmp_path / "written"
+
+    status = start(shop, COUNTS, written).wait(timeout=LONG)
+
+    count, port, stranger = written.read_text().split()
+    assert (status, count, stranger) == (7, "3", "refused")
+    assert not listens(port)
+
+
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "kill -9"])
+def test_no_spark_is_left_behind(shop: Shop, tmp_path: Path, by: signal.Signals) -> None:
+    written = tmp_path / "written"
+    process = start(shop, SLEEPS, written)
+    until(lambda: written.exists() and bool(written.read_text()), LONG)
+    port = written.read_text()
     assert listens(port)
 
-    os.killpg(process.pid, signal.SIGINT)  # the terminal's own group: the command and its starter
+    os.killpg(process.pid, by)  # the terminal's own group: the command and its starter
 
-    assert process.wait(timeout=60) == 130
+    assert process.wait(timeout=60) == (130 if by is signal.SIGINT else -by)
     until(lambda: not listens(port), 60)
-
-
-def test_no_spark_is_left_behind_by_a_kill(shop: Shop, tmp_path: Path) -> None:
-    told = tmp_path / "told"
-    process = start(shop, SLEEPS, told)
-    (port,) = words_in(told, 1)
-    assert listens(port)
-
-    kill_group(process)
-
-    assert process.returncode == -signal.SIGKILL
-    until(lambda: not listens(port), 60)
-
-
-def words_in(told: Path, number: int) -> list[str]:
-    """What a script wrote, once it has written so many words."""
-    until(told.exists, LONG)
-    until(lambda: len(told.read_text().split()) == number, 10)
-    return told.read_text().split()

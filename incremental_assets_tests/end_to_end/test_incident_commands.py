@@ -78,7 +78,7 @@ def test_a_table_is_compared_with_its_source_rewound_and_restated_also_in_a_move
     day = {"table": "bronze/events", "file": wrong, "day": "2017-01-06", "rows": 2}
     assert (would.returncode, json.loads(would.stdout)["rows"]) == (0, [day])
     assert len(there.orders("gold/sales_mart")) == 5
-    retracted = shop.ask(*retract)
+    retracted = shop.command(*retract, **over(server))
     assert retracted.returncode == 0, retracted.stderr
     assert json.loads(retracted.stdout)["rows"] == [day]
     assert "gold/sales_mart: stale by the retraction: 2017-01-06" in retracted.stderr

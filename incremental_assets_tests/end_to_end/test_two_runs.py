@@ -14,7 +14,7 @@ import dagster as dg
 from pyspark.sql import SparkSession
 
 from incremental_assets_tests.end_to_end.dagster_dev import started_by, until
-from incremental_assets_tests.end_to_end.shop import Shop
+from incremental_assets_tests.end_to_end.shop import Shop, over
 from incremental_assets_tests.scenarios.world import sales
 
 DAY = "2017-01-05"
@@ -22,7 +22,7 @@ LONG = 300  # seconds
 
 
 def test_a_run_from_dagster_waits_for_one_of_the_command_line_and_names_it(
-    shop: Shop, spark: SparkSession
+    shop: Shop, spark: SparkSession, server: str
 ) -> None:
     world = shop.world(spark)
     world.land("events", DAY, "a.jsonl", sales("a", DAY, 10))
@@ -36,7 +36,7 @@ def test_a_run_from_dagster_waits_for_one_of_the_command_line_and_names_it(
     owner = json.loads(lock.read_text())
     assert owner["pid"] == first.pid
     words = ("--select", "*", "--partition", DAY)
-    second = threading.Thread(target=lambda: ended.append(shop.materialize(*words)))
+    second = threading.Thread(target=lambda: ended.append(shop.materialize(*words, **over(server))))
     second.start()
     waits = f"bronze/events: waiting for {owner['owner']} (process {first.pid}) to finish"
     try:

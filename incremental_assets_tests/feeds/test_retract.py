@@ -176,6 +176,7 @@ def test_a_retracted_file_of_a_log_takes_its_events_out_of_the_versions(lake: La
     assert users.rows("silver/users", "id", "name") == [(1, "A"), (2, "B")]
     assert [row[:2] for row in users.rows("silver/versions", *log.VERSION)] == [(1, "A"), (2, "B")]
     assert users.stale() == {}
+    all_equal(users)
 
 
 def snapshots(lake: Lakes) -> Lake:

@@ -9,8 +9,8 @@ import pytest
 
 from incremental_assets.catalog import table_named, tables
 from incremental_assets.plan.batches import (
-    COMPRESSED,
     DAYS_PER_BATCH,
+    INFLATED,
     SMALL_BYTES,
     SMALL_DAYS_PER_BATCH,
     SMALL_ROWS,
@@ -100,7 +100,7 @@ def test_files_count_by_the_bytes_of_their_text(name: str) -> None:
         files = (SourceFile(name, size),)
         return _sizes(_Planned({day: DayWork(day, "1 new file", files=files) for day in DAYS[::2]}))
 
-    fits = SMALL_BYTES // 200 // (COMPRESSED if name.endswith(".gz") else 1)
+    fits = SMALL_BYTES // 200 // (INFLATED if name.endswith(".gz") else 1)
     assert batches(fits)[0] == SMALL_DAYS_PER_BATCH
     assert batches(10 * fits) == MONTHS
 
@@ -111,8 +111,8 @@ def test_a_stored_source_counts_as_a_whole() -> None:
         work = {day: DayWork(day, "new", source=source) for day in DAYS}  # type: ignore[arg-type]
         return _sizes(_Planned(work))
 
-    assert batches(SMALL_BYTES // COMPRESSED) == MONTHS  # all of it may be of the first month
-    assert batches(SMALL_BYTES // COMPRESSED // 12)[0] == SMALL_DAYS_PER_BATCH
+    assert batches(SMALL_BYTES // INFLATED)[0] == SMALL_DAYS_PER_BATCH
+    assert batches(SMALL_BYTES // INFLATED + 1) == MONTHS
 
 
 @pytest.mark.parametrize(
