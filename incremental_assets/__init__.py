@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     )
     from incremental_assets.quality.types import Decimal, Instant, Integer, Text
     from incremental_assets.settings import Settings
+    from incremental_assets.sources.csv_format import Csv
     from incremental_assets.sources.landed_files import LandedFiles
     from incremental_assets.sources.rows import all_readable
     from incremental_assets.sources.source import FixedSource, Source
@@ -97,6 +98,7 @@ _MODULES = {
     ),
     "quality.types": ("Decimal", "Instant", "Integer", "Text"),
     "settings": ("Settings",),
+    "sources.csv_format": ("Csv",),
     "sources.landed_files": ("LandedFiles",),
     "sources.rows": ("all_readable",),
     "sources.source": ("FixedSource", "Source"),
@@ -113,6 +115,7 @@ __all__ = [
     "CDCLoader",
     "ChangeLog",
     "Contract",
+    "Csv",
     "DayCounts",
     "DayRule",
     "Decimal",

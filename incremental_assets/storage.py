@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from stat import S_ISDIR
 from typing import IO, Any, NamedTuple
 
 from incremental_assets.errors import SettingsError
@@ -74,6 +75,24 @@ def files_below(folder: str, skip: Callable[[str], bool] = _nothing) -> list[Sto
     else:
         found = _walk(str(local), "", skip) if local.is_dir() else iter(())
     return sorted(found, key=lambda file: file.path)
+
+
+def files_at(folder: str, path: str, skip: Callable[[str], bool] = _nothing) -> list[StoredFile]:
+    """The file at a path below a folder, or every file below it where it is a folder.
+
+    Their paths begin with this one. None where there is nothing. Raises OSError for what cannot be
+    listed.
+    """
+    local = local_path(folder)
+    if local is not None:
+        try:
+            stat = (local / path).stat()
+        except FileNotFoundError:
+            return []
+        if not S_ISDIR(stat.st_mode):
+            return [StoredFile(path, stat.st_size, stat.st_mtime_ns)]
+    found = files_below(f"{folder}/{path}", skip)
+    return [file._replace(path=f"{path}/{file.path}") for file in found]
 
 
 def file_at(root: str, path: str) -> StoredFile | None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from incremental_assets.engine.batch import Batch
+from incremental_assets.frames import Frames
 from incremental_assets.quality.types import Instant
-from incremental_assets.sources.lines import read_lines, unread
 from incremental_assets.sources.source_file import SourceFile
-from incremental_assets.sources.stored_files import DataFiles
 
 # `_raw` holds a line that is not JSON, decodable; `payload` any other.
 COLUMNS = (
@@ -26,16 +25,20 @@ PARTITIONS = ("_landing_day", "_day")
 _DAY_TEXT = "_of_day_text"
 
 
-def landed_lines(session: SparkSession, batch: Batch, files: Sequence[SourceFile]) -> DataFrame:
-    """Every line that is not blank: its number, days, file, and payload or raw text."""
-    lines = read_lines(session, DataFiles(batch.settings.landing, tuple(files)))
-    folder = F.substring_index("_file", "/", 2)  # <feed>/YYYY-MM-DD
-    rows = lines.select(
+def landed_rows(frames: Frames, batch: Batch, files: Sequence[SourceFile]) -> DataFrame:
+    """Every row of landed files: its number, days, file, and payload or raw text.
+
+    Of text, every line that is not blank.
+    """
+    feed = batch.table.feed
+    assert feed is not None
+    below = F.substr("_file", F.lit(len(feed.feed) + 2))
+    rows = feed.rows(frames, batch.settings.landing, files).select(
         F.lit(batch.number).cast("long").alias("_batch"),
-        F.substring(folder, -10, 10).cast("date").alias("_landing_day"),
+        feed.places.day_column(below).alias("_landing_day"),
         "_file",
         "payload",
-        unread(),
+        "_raw",
     )
     return with_judging_day(rows, batch, F.col("_landing_day")).select(
         "_batch", "_landing_day", "_day", "_file", "payload", "_raw"

@@ -22,7 +22,7 @@ from incremental_assets.engine.batch import (
     verdict,
     without_holding,
 )
-from incremental_assets.engine.bronze import COLUMNS, PARTITIONS, landed_lines
+from incremental_assets.engine.bronze import COLUMNS, PARTITIONS, landed_rows
 from incremental_assets.engine.volume import RowsBefore, judges_volume, landed
 from incremental_assets.errors import IncrementalAssetsError, SourceError
 from incremental_assets.frames import Frames
@@ -77,7 +77,7 @@ class LandingBatch(BatchKind[_LandedRows]):
 
     def incoming(self, batch: Batch, frames: Frames) -> DataFrame:
         """The lines of the batch's files."""
-        return landed_lines(frames.session, batch, _files(batch))
+        return landed_rows(frames, batch, _files(batch))
 
     def gate(self, batch: Batch, frames: Frames, read: _LandedRows) -> Outcome:
         return Outcome(*_judge(batch, read.came, read.write))

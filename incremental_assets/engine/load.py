@@ -24,6 +24,8 @@ from incremental_assets.spark.failure import SPARK_ERRORS
 R = TypeVar("R")  # what is read
 G = TypeVar("G")  # the gate's verdict
 O = TypeVar("O")  # the outcome  # noqa: E741
+REPAIR = "Nothing was loaded; repair or remove the file, and run again."
+"""What to do about a file that is not what it should be."""
 
 
 class Steps(ABC, Generic[R, G, O]):

@@ -26,7 +26,7 @@ from incremental_assets.delta.delta_log import Commit, partition_day
 from incremental_assets.delta.stage import stage
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.engine.batch import Batch, BatchKind, Outcome, from_commit, verdict
-from incremental_assets.engine.bronze import COLUMNS, PARTITIONS, landed_lines
+from incremental_assets.engine.bronze import COLUMNS, PARTITIONS, landed_rows
 from incremental_assets.engine.snapshot_base import loaded_days
 from incremental_assets.engine.snapshot_diff import (
     HASH,
@@ -137,7 +137,7 @@ def _snapshot(frames: Frames, batch: Batch) -> DataFrame:
     fixed = batch.work.source
     if fixed is None:
         files = [file for work in batch.work.days.values() for file in work.files]
-        rows = landed_lines(frames.session, batch, files)
+        rows = landed_rows(frames, batch, files)
     else:
         rows = fixed.objects(frames)
     return frames.cache(identified(rows, batch))

@@ -23,7 +23,7 @@ from incremental_assets.delta.table_key import (
 from incremental_assets.delta.transaction import Transaction
 from incremental_assets.engine.batch import Batch, BatchKind, Outcome
 from incremental_assets.engine.kinds import detector_of
-from incremental_assets.engine.load import Steps
+from incremental_assets.engine.load import REPAIR, Steps
 from incremental_assets.engine.lookups import affected_days, looked_up_versions
 from incremental_assets.engine.outdated import outcomes_of, outdated_rows
 from incremental_assets.engine.settling import supersede
@@ -32,6 +32,7 @@ from incremental_assets.errors import (
     DefinitionError,
     IncrementalAssetsError,
     LakeError,
+    SourceError,
 )
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.consistency import new_token
@@ -41,6 +42,7 @@ from incremental_assets.ledger.settle import record
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import Work, file_entries
 from incremental_assets.settings import Settings, user_name
+from incremental_assets.sources.json_documents import broken_document
 from incremental_assets.spark.failure import what_failed
 from incremental_assets.spark.load_session import Size, batch_frames
 from incremental_assets.spark.sizing import announce
@@ -207,6 +209,9 @@ class TableSteps(Steps[Any, Outcome, Outcome]):
             if known is not None:
                 return known
             name = f"{name}, batch {self._batch.number}"
+        broken = broken_document(error)
+        if broken:
+            return SourceError(f"{name}: {broken}. {REPAIR}")
         return LakeError(
             f"{name}: Spark failed: {what_failed(error)}. Nothing was published in part; "
             "run again, and if it fails again, investigate this error."

@@ -25,7 +25,7 @@ from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.delta.transaction import Transaction
 from incremental_assets.engine.conformed import conformed
 from incremental_assets.engine.days_read_again import with_rows_of_days
-from incremental_assets.engine.load import Steps
+from incremental_assets.engine.load import REPAIR, Steps
 from incremental_assets.engine.put_in_quarantine import does_leave, put_of_target
 from incremental_assets.engine.target import TargetTable, request_of
 from incremental_assets.engine.target_note import commit_note, touched_days
@@ -33,7 +33,7 @@ from incremental_assets.engine.target_table import (
     ensure_columns,
     ensure_key,
 )
-from incremental_assets.errors import ConflictError, IncrementalAssetsError, LakeError
+from incremental_assets.errors import ConflictError, IncrementalAssetsError, LakeError, SourceError
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.consistency import new_token
 from incremental_assets.ledger.entry import Entry, Kind, Window
@@ -45,6 +45,7 @@ from incremental_assets.quality.gate import Counted, count
 from incremental_assets.quality.judge import RuleResult, in_words, judge_target, require_passed
 from incremental_assets.quality.reasons import is_good
 from incremental_assets.settings import user_name
+from incremental_assets.sources.json_documents import broken_document
 from incremental_assets.spark.failure import what_failed
 from incremental_assets.spark.load_session import batch_frames, size_of
 from incremental_assets.writes.destination import ChangeSet, Destination
@@ -235,6 +236,9 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
         return replace(outcome, entry=entry, seconds=seconds)
 
     def explained(self, error: Exception) -> IncrementalAssetsError:
+        broken = broken_document(error)
+        if broken:
+            return SourceError(f"{self._target.name}: {broken}. {REPAIR}")
         return LakeError(
             f"{self._target.name}: Spark failed: {what_failed(error)}. Nothing was published in "
             "part, and the watermark did not move "

@@ -11,6 +11,7 @@ from incremental_assets.changes.watermark import Advance
 from incremental_assets.errors import DefinitionError
 from incremental_assets.locations import location, table_location
 from incremental_assets.quality.rules import Rule
+from incremental_assets.sources.csv_format import Csv
 from incremental_assets.sources.source import Source
 from incremental_assets.sources.stored import Stored
 from incremental_assets.sources.stored_files import Format
@@ -23,8 +24,9 @@ RuleOrRules = Rule | Iterable["RuleOrRules"]
 class LoaderOptions(TypedDict, total=False):
     """The options of every loader, all by keyword; a loader's own ones are in its signature.
 
-    `source_format` is "delta", "parquet", "json" (lines) or "csv" (with a header), by default what
-    the names of the files say. `partition_by` names the columns that a new target is partitioned
+    `source_format` is "delta", "parquet", "orc", "avro", "json" (lines), "json_document" (an array
+    of rows) or "csv" (with a header), by default what the names of the files say, or `Csv(…)` for
+    a CSV of other signs. `partition_by` names the columns that a new target is partitioned
     by. `rules` are judged before anything is published: rows that `quarantine(…)` rejects go to
     `<target_path>/_quarantine`, a rule of `fail(…)` that fails is a GateError. `write` is the write
     strategy, by default `Merge()` with a primary key and `Append()` without; `SCD2(…)` keeps every
@@ -35,7 +37,7 @@ class LoaderOptions(TypedDict, total=False):
     Options that do not go together, and those that no loader has, are a DefinitionError.
     """
 
-    source_format: Format | None
+    source_format: Format | Csv | None
     partition_by: ColumnNames
     rules: RuleOrRules
     write: WriteStrategy | None

@@ -6,15 +6,14 @@ that should never have landed is removed where it landed, and then retracted.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
 
-from incremental_assets.days import named, parse_day
-from incremental_assets.errors import DayError, DefinitionError
+from incremental_assets.days import named
+from incremental_assets.errors import DefinitionError
 from incremental_assets.lakehouse import Lakehouse, TableLoadResult
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.locations import local_path
@@ -23,9 +22,9 @@ from incremental_assets.operations.restate import days_made_stale
 from incremental_assets.plan.due import with_downstream
 from incremental_assets.plan.retract import plan_retraction
 from incremental_assets.settings import Settings
+from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.table import Table
 
-_PATH = re.compile(r"([^/]+)/([^/]+)/(.+)", re.DOTALL)
 _SHOWN = 3
 
 
@@ -98,11 +97,11 @@ def retractions_of(
     found: dict[str, dict[date, set[str]]] = {}
     for name in files:
         path = _below_landing(name, settings)
-        day, readers = _readers(path, tables, settings)
-        loaded = [t for t in readers if path in view.table(t.name).files(day)]
+        readers = _readers(path, tables, settings)
+        loaded = [(t, day) for t, day in readers if path in view.table(t.name).files(day)]
         if not loaded:
-            raise DefinitionError(_not_loaded(path, day, readers, view))
-        for table in loaded:
+            raise DefinitionError(_not_loaded(path, readers, view))
+        for table, day in loaded:
             found.setdefault(table.name, {}).setdefault(day, set()).add(path)
     retractions = [Retraction(t, found[t.name]) for t in tables if t.name in found]
     for each in retractions:
@@ -141,42 +140,40 @@ def _below_landing(name: str, settings: Settings) -> str:
     return name.removeprefix("./")
 
 
-def _readers(path: str, tables: Sequence[Table], settings: Settings) -> tuple[date, list[Table]]:
-    """The landing day of a path, and the bronze tables that read its feed."""
-    feeds = sorted({table.feed.feed for table in tables if table.feed is not None})
-    parts = _PATH.fullmatch(path)
-    try:
-        day = parse_day(parts[2]) if parts else None
-    except DayError:
-        day = None
-    if parts is None or day is None:
+def _readers(path: str, tables: Sequence[Table], settings: Settings) -> list[tuple[Table, date]]:
+    """The bronze tables that read a path, each with its landing day."""
+    feeds = {table.feed.feed: table.feed for table in tables if table.feed is not None}
+    name, _, below = path.partition("/")
+    if name not in feeds and below:
+        near = get_close_matches(name, feeds, 1)
+        meant = f"; did you mean {near[0]}/{below}?" if near else "."
         raise DefinitionError(
-            f"{path!r} is no file of a day folder. Name files as they landed below "
-            f"{settings.landing}: <feed>/YYYY-MM-DD/…, such as "
-            f"{feeds[0] if feeds else 'orders'}/2017-01-05/part-0.jsonl."
+            f"{path}: no table reads files of a feed {name!r}{meant} "
+            f"The feeds are {', '.join(sorted(feeds)) or 'none'}."
         )
-    readers = [t for t in tables if t.feed is not None and t.feed.feed == parts[1]]
-    if not readers:
-        near = get_close_matches(parts[1], feeds, 1)
-        meant = f"; did you mean {near[0]}/{parts[2]}/{parts[3]}?" if near else "."
+    days = ((t, t.feed.day_of(path)) for t in tables if t.feed is not None)
+    found = [(table, day) for table, day in days if day is not None]
+    if not found:
+        feed = feeds.get(name) or next((feeds[n] for n in sorted(feeds)), LandedFiles("orders"))
         raise DefinitionError(
-            f"{path}: no table reads files of a feed {parts[1]!r} in day folders{meant} "
-            f"The feeds are {', '.join(feeds) or 'none'}."
+            f"{path!r} is no file of a landing day. Name files as they landed below "
+            f"{settings.landing}: <feed>/…, such as {feed.example}."
         )
-    return day, readers
+    return found
 
 
-def _not_loaded(path: str, day: date, readers: Sequence[Table], view: LedgerView) -> str:
-    names = ", ".join(table.name for table in readers)
-    histories = [view.table(table.name) for table in readers]
-    for history in histories:
+def _not_loaded(path: str, readers: Sequence[tuple[Table, date]], view: LedgerView) -> str:
+    names = ", ".join(table.name for table, _ in readers)
+    histories = [(view.table(table.name), day) for table, day in readers]
+    for history, day in histories:
         held = history.held.get(day)
         if held is not None and path in {file.path for file in held.files}:
             return (
                 f"{path} was never published: {history.table} {day} is held since batch "
                 f"{held.batch}. Repair it where it landed, or remove it, and run."
             )
-    known = sorted({file for history in histories for file in history.files(day)})
+    known = sorted({file for history, day in histories for file in history.files(day)})
+    day = readers[0][1]
     near = get_close_matches(path, known, 1)
     if near:
         return f"{names} has not loaded {path}; did you mean {near[0]}?"

@@ -58,7 +58,9 @@ def plan_landed(
         works = [snapshot_work(history, work) for _, work in sorted((fresh | repaired).items())]
     else:
         works = [Work("append", "advance", fresh), Work("rebuild", "restate", repaired)]
-    note = other_format([f for work in works for todo in work.days.values() for f in todo.files])
+    note = other_format(
+        feed, [f for work in works for todo in work.days.values() for f in todo.files]
+    )
     notes = [note] if note else []
     if returned:
         notes.append(

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from incremental_assets.errors import SourceError
 from incremental_assets.settings import Settings
-from incremental_assets.sources.landed_files import is_hidden
+from incremental_assets.sources.landed_files import LandedFiles
+from incremental_assets.sources.layout import DAY_FOLDERS, is_hidden
 from incremental_assets.sources.source_file import SourceFile
+from incremental_assets.sources.stored_files import COMPRESSED, FileFormat, may_be_of
 from incremental_assets.storage import names_in
 from incremental_assets.table import Table
 
 _NAMED = 5
-_COMPRESSED = (".gz", ".bz2", ".zst")
-_OTHER = frozenset({".avro", ".csv", ".orc", ".parquet", ".tsv", ".xls", ".xlsx", ".xml"})
+_OTHER = frozenset({".tsv", ".xls", ".xlsx", ".xml"})
+_NAMES: Mapping[FileFormat, str] = {
+    "json": "lines of JSON",
+    "json_document": "JSON documents",
+    "csv": "CSV",
+    "parquet": "Parquet",
+    "orc": "ORC",
+    "avro": "Avro",
+}
 
 
 def unread(tables: Sequence[Table], settings: Settings) -> list[str]:
@@ -40,14 +49,14 @@ def _read(tables: Sequence[Table], settings: Settings) -> set[str]:
     return feeds | {path.removeprefix(landing) for path in below}
 
 
-def other_format(files: Sequence[SourceFile]) -> str:
-    """A note on files that by their names are no JSON lines, as which they are read; else ""."""
-    names = [f.path for f in files if _suffix(f.path) in _OTHER]
+def other_format(feed: LandedFiles, files: Sequence[SourceFile]) -> str:
+    """A note on files whose names show another format than the feed has; else ""."""
+    names = [f.path for f in files if not may_be_of(feed.kind, f.path) or _suffix(f.path) in _OTHER]
     if not names:
         return ""
     return (
-        f"{_some(names)}: read as lines of JSON, though not named so; for another format declare "
-        "the source of the table as Stored(…, format=…)"
+        f"{_some(names)}: read as {_NAMES[feed.kind]}, though not named so; if it is another "
+        f'format, name it in the table: LandedFiles("{feed.feed}", format=…)'
     )
 
 
@@ -67,17 +76,34 @@ def _without_a_day(tables: Sequence[Table], landing: str, read: Collection[str])
     found = []
     for table in tables:
         feed = table.feed
-        others = feed.passed_over(landing) if feed is not None else []
-        of_others = {
-            path.split("/")[1] for path in read if feed and path.startswith(f"{feed.feed}/")
-        }
-        others = [name for name in others if name not in of_others]
-        if feed is not None and others:
+        if feed is None:
+            continue
+        feeds = [t.feed for t in tables if t.feed is not None and t.feed.feed == feed.feed]
+        of_others = [path for path in read if path.startswith(f"{feed.feed}/")]
+        others = [
+            name
+            for name in feed.passed_over(landing)
+            if not any(_is_in(path, f"{feed.feed}/{name}") for path in of_others)
+            and not any(other.reads_below(name) for other in feeds)
+        ]
+        if others:
             found.append(
-                f"{table.name} does not read {_some(others)} in {landing}/{feed.feed}: its files "
-                "lie in a folder for each day, named as 2017-01-31"
+                f"{table.name} does not read {_some(others)} in {landing}/{feed.feed}: "
+                + _where(feed)
             )
     return found
+
+
+def _where(feed: LandedFiles) -> str:
+    """Where the files of a feed lie."""
+    if feed.layout == DAY_FOLDERS:
+        return "its files lie in a folder for each day, named as 2017-01-31"
+    return f"its files lie as {feed.layout} says, such as {feed.example}"
+
+
+def _is_in(path: str, folder: str) -> bool:
+    """Whether a path is a folder or in it, or is above it."""
+    return f"{path}/".startswith(f"{folder}/") or f"{folder}/".startswith(f"{path}/")
 
 
 def _some(names: Sequence[str]) -> str:
@@ -88,5 +114,5 @@ def _some(names: Sequence[str]) -> str:
 
 def _suffix(path: str) -> str:
     """The ending of a file's name that says its format, not how it is compressed."""
-    *_, last = ["", *(s for s in PurePosixPath(path.lower()).suffixes if s not in _COMPRESSED)]
+    *_, last = ["", *(s for s in PurePosixPath(path.lower()).suffixes if s not in COMPRESSED)]
     return last

@@ -18,13 +18,14 @@ import pyarrow as pa
 
 from incremental_assets.errors import SourceError
 from incremental_assets.locations import local_path
+from incremental_assets.sources.csv_format import Csv
 from incremental_assets.sources.source_file import not_readable
 from incremental_assets.storage import open_file
 
 _AT_ONCE = 8
 _CHUNK = 1 << 20
 _LONGEST_VALUE = 2**31 - 1
-_OTHER_SEPARATORS = ";\t|"
+_SEPARATORS = ",;\t|"
 _VALUE = re.compile(
     r"[+-]?[0-9]+([.,][0-9]+)?([eE][+-]?[0-9]+)?|[0-9]{4}-[0-9]{2}-[0-9]{2}([T ].*)?|true|false",
     re.IGNORECASE,
@@ -43,28 +44,29 @@ class CsvFile:
     quoted: bool
 
 
-def csv_files(root: str, paths: Sequence[str]) -> list[CsvFile]:
-    """The files with their headers, in the order of the paths.
+def csv_files(root: str, paths: Sequence[str], form: Csv) -> list[CsvFile]:
+    """The files with their headers, or the names that stand for them, in the order of the paths.
 
     Files on a local disk are read through, at the speed of the disk; from an object store only
     the header comes. Raises SourceError for a file without a header, with a quotation that never
-    ends, that is not UTF-8 or cannot be read.
+    ends, that is not of its encoding or cannot be read.
     """
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(lambda path: _csv_file(root, path), paths))
+        return list(pool.map(lambda path: _csv_file(root, path, form), paths))
 
 
-def _csv_file(root: str, path: str) -> CsvFile:
+def _csv_file(root: str, path: str, form: Csv) -> CsvFile:
     where = f"{root}/{path}"
     try:
-        names = _header(where)
-        quotes = _quotes(where) if names and local_path(root) is not None else None
+        names = _header(where, form)
+        quotes = _quotes(where, form) if names and local_path(root) is not None else None
         if quotes:
-            _require_closed(where)
+            _require_closed(where, form)
     except UnicodeError as error:
         raise SourceError(
-            f"{where} is not UTF-8 ({error}). Nothing was loaded; convert the file, for example "
-            "with `iconv -f latin1 -t utf-8`, and run again."
+            f"{where} is not {form.encoding.upper()} ({error}). Nothing was loaded; name the "
+            "encoding that it has (Csv(encoding=…)), or convert it, for example with "
+            "`iconv -f latin1 -t utf-8`, and run again."
         ) from error
     except (EOFError, csv.Error, gzip.BadGzipFile, pa.ArrowException, ValueError) as error:
         raise SourceError(
@@ -76,25 +78,38 @@ def _csv_file(root: str, path: str) -> CsvFile:
     return CsvFile(path, names, quoted=quotes is None or quotes > 0)
 
 
-def _header(where: str) -> tuple[str, ...]:
-    with _open(where) as stream, _text(stream) as text:
-        first = next((record for record in csv.reader(text) if record), None)
+def _header(where: str, form: Csv) -> tuple[str, ...]:
+    with _open(where) as stream, _text(stream, form) as text:
+        first = next((record for record in csv.reader(text, **form.dialect()) if record), None)
     if first is None:
         return ()
+    if form.columns:
+        _require_as_many(where, first, form)
+        return form.columns
     names = tuple(name.strip() for name in first)
-    _require_header(where, names)
+    _require_header(where, names, form)
     # Spark's names for columns that have none, such as the index that pandas writes.
     return tuple(name or f"_c{at}" for at, name in enumerate(names))
 
 
-def _require_header(where: str, names: Sequence[str]) -> None:
+def _require_as_many(where: str, first: Sequence[str], form: Csv) -> None:
+    """Raise SourceError if the first record has another number of fields than columns are named."""
+    if len(first) != len(form.columns):
+        raise SourceError(
+            f"{where}: the first line has {len(first)} fields between {form.delimiter!r}, and "
+            f"{len(form.columns)} columns are named: {', '.join(form.columns)}. Nothing was "
+            "loaded; correct the columns or the delimiter of the feed, or repair the file."
+        )
+
+
+def _require_header(where: str, names: Sequence[str], form: Csv) -> None:
     start = ",".join(names)[:80]
     if not any(names):
         wrong = "is empty"
     elif _VALUE.fullmatch(names[0]):
         wrong = "looks like data, not like the names of columns"
-    elif len(names) == 1 and any(sign in names[0] for sign in _OTHER_SEPARATORS):
-        wrong = "has no commas between the names"
+    elif len(names) == 1 and any(s in names[0] for s in _SEPARATORS if s != form.delimiter):
+        wrong = f"has no {form.separators} between the names"
     else:
         twice = sorted({name for name in names if name and names.count(name) > 1})
         if not twice:
@@ -102,23 +117,23 @@ def _require_header(where: str, names: Sequence[str]) -> None:
         wrong = f"has the name {twice[0]!r} twice"
     raise SourceError(
         f"{where}: the first line ({start!r}) {wrong}. A CSV source needs a header line, names "
-        "with commas between them. Nothing was loaded; repair the file and run again."
+        f"with {form.separators} between them. Nothing was loaded; repair the file, or say how it "
+        "is written: Csv(delimiter=…, columns=…)."
     )
 
 
-def _quotes(where: str) -> int:
-    """How many quotes a file holds, of which each is known to be UTF-8."""
-    decoder = codecs.getincrementaldecoder("utf-8")()
+def _quotes(where: str, form: Csv) -> int:
+    """How many quotes a file holds, all of which is known to be of its encoding."""
+    decoder = codecs.getincrementaldecoder(form.encoding)()
     quotes = 0
     with _open(where) as stream:
         while chunk := stream.read(_CHUNK):
-            quotes += chunk.count(b'"')
-            decoder.decode(chunk)
+            quotes += decoder.decode(chunk).count(form.quote)
     decoder.decode(b"", final=True)
     return quotes
 
 
-def _require_closed(where: str) -> None:
+def _require_closed(where: str, form: Csv) -> None:
     """Raise SourceError if the last record ends inside a quotation.
 
     Spark would take all that follows the quote, line after line, for one value, and lose those
@@ -132,14 +147,14 @@ def _require_closed(where: str) -> None:
             record.append(line)
             yield line
 
-    with _open(where) as stream, _text(stream) as text:
-        reader = csv.reader(remembered(text))
+    with _open(where) as stream, _text(stream, form) as text:
+        reader = csv.reader(remembered(text), **form.dialect())
         last: list[str] = []
         for _ in reader:
             last = list(record)
             record.clear()
     try:
-        list(csv.reader(last, strict=True))
+        list(csv.reader(last, strict=True, **form.dialect()))
     except csv.Error as error:
         if "unexpected end" in str(error):
             line = reader.line_num - len(last) + 1
@@ -149,8 +164,9 @@ def _require_closed(where: str) -> None:
             ) from error
 
 
-def _text(stream: IO[bytes]) -> io.TextIOWrapper:
-    return io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+def _text(stream: IO[bytes], form: Csv) -> io.TextIOWrapper:
+    encoding = "utf-8-sig" if form.encoding == "utf-8" else form.encoding
+    return io.TextIOWrapper(stream, encoding=encoding, newline="")
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from pyspark.sql.types import (
 )
 
 from incremental_assets.frames import Frames, quoted
+from incremental_assets.sources.csv_format import Csv
 from incremental_assets.sources.csv_headers import csv_files
 from incremental_assets.sources.path_columns import folder_columns, folder_values, relative_path
 from incremental_assets.sources.rows import (
@@ -33,17 +34,15 @@ from incremental_assets.sources.rows import (
 from incremental_assets.sources.stored_files import DataFiles
 from incremental_assets.typed_text import LARGEST_DOUBLE, is_text, read_text, read_whole
 
-# RFC 4180: a quote inside quotes is doubled. Without a text for null of their own, Spark reads
-# `""` as null too; no data holds this one.
+# Without a text for null of their own, Spark reads `""` as null too; no data holds this one.
 _OPTIONS = {
-    "header": "true",
-    "quote": '"',
-    "escape": '"',
     "nullValue": "\ue000null",
     "mode": "PERMISSIVE",
     "columnNameOfCorruptRecord": "_raw",
     "columnPruning": "false",  # with it, a record of the wrong length may pass
 }
+# Without it, Spark knows UTF, ASCII and Latin-1 alone.
+_ENCODINGS_OF_JAVA = "spark.sql.legacy.javaCharsets"
 # What a value that is not text begins with; most text is recognized by it alone.
 _MAY_BE_TYPED = [ord(sign) for sign in "-.0123456789tTfFNI"]
 _LETTERS = [ord(sign) for sign in "tTfF"]
@@ -106,14 +105,16 @@ def _records(session: SparkSession, reading: Reading) -> tuple[DataFrame, list[s
     Files are read together with those that have the same header, and put together by name.
     """
     data = reading.data
-    files = [f for f in csv_files(data.root, [f.path for f in data.files]) if f.names]
+    paths = [file.path for file in data.files]
+    files = [file for file in csv_files(data.root, paths, reading.csv) if file.names]
     names = list(dict.fromkeys(name for file in files for name in file.names))
-    require_names([*names, *folder_values(reading.paths)], reading.source)
+    folders = folder_values(reading.paths).keys() - reading.not_columns
+    require_names([*names, *sorted(folders)], reading.source)
     groups: dict[tuple[tuple[str, ...], bool], set[str]] = {}
     for file in files:
         groups.setdefault((file.names, file.quoted), set()).add(file.path)
     frames = [
-        _same_header(session, data.only(paths), header, names, multiline=in_quotes)
+        _same_header(session, data.only(paths), header, names, reading.csv, multiline=in_quotes)
         for (header, in_quotes), paths in groups.items()
     ]
     if not frames:
@@ -126,6 +127,7 @@ def _same_header(
     data: DataFiles,
     header: Sequence[str],
     names: Sequence[str],
+    form: Csv,
     *,
     multiline: bool,
 ) -> DataFrame:
@@ -134,7 +136,10 @@ def _same_header(
     A file without quotes has no line break in a record, and Spark may split it.
     """
     text = StructType([StructField(name, StringType()) for name in (*header, "_raw")])
-    options = _OPTIONS | {"multiLine": str(multiline).lower()}
+    whole = multiline or not form.is_split_by_line
+    options = {**_OPTIONS, **form.options(), "multiLine": str(whole).lower()}
+    if form.is_of_java:
+        session.conf.set(_ENCODINGS_OF_JAVA, "true")
     records = session.read.schema(text).options(**options).csv(data.spark_paths())
     here = set(header)
     columns = [

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from incremental_assets.errors import SourceError
 from incremental_assets.locations import local_path
 from incremental_assets.plurals import counted
+from incremental_assets.sources.csv_format import RFC_4180, Csv
 from incremental_assets.sources.source_file import not_readable
 from incremental_assets.sources.stored_files import (
     COMPRESSED,
@@ -14,19 +16,23 @@ from incremental_assets.sources.stored_files import (
     Format,
     named,
 )
+from incremental_assets.sources.typed_rows import AVRO_MAGIC
 
 _PARQUET = b"PAR1"
 _ENCRYPTED_PARQUET = b"PARE"
 _MAGIC = 4
+_BEGINS: Mapping[str, bytes] = {"orc": b"ORC", "avro": AVRO_MAGIC}
 _NOT_TEXT = {
     b"\x1f\x8b": "is compressed, though its name does not end in .gz",
     b"\xff\xfe": "is UTF-16, not UTF-8",
     b"\xfe\xff": "is UTF-16, not UTF-8",
     _PARQUET: "is a Parquet file",
+    AVRO_MAGIC: "is an Avro file",
+    b"ORC": "is an ORC file",
 }
 
 
-def require_as_fixed(data: DataFiles, kind: Format) -> None:
+def require_as_fixed(data: DataFiles, kind: Format, csv: Csv = RFC_4180) -> None:
     """Raise SourceError if a local file vanished, changed, or cannot be what it should be.
 
     In an object store each check is a request, so there Spark raises the error when it reads.
@@ -42,12 +48,28 @@ def require_as_fixed(data: DataFiles, kind: Format) -> None:
         )
     for file in data.files:
         path = local / file.path
-        what = _not_parquet(path) if kind == "parquet" else _not_text(path)
+        what = _other_than(kind, path, csv)
         if what:
             raise SourceError(
                 f"{path} {what}, and should be {kind}. Nothing was loaded; repair or "
-                "remove the file, or pass the right source_format, and run again."
+                "remove the file, or name the format that it has, and run again."
             )
+
+
+def _other_than(kind: Format, path: Path, csv: Csv) -> str:
+    """What shows that a file is not of its format; "" where nothing does."""
+    if kind == "parquet":
+        return _not_parquet(path)
+    if kind in _BEGINS:
+        return _begins_otherwise(path, kind)
+    return _not_text(path) if csv.is_split_by_line else ""
+
+
+def _begins_otherwise(path: Path, kind: Format) -> str:
+    start = _first_bytes(path, _MAGIC)
+    if start.startswith(_BEGINS[kind]):
+        return ""
+    return f"does not begin as a file of {kind} does" if start else "is empty"
 
 
 def _not_parquet(path: Path) -> str:
@@ -66,9 +88,13 @@ def _not_parquet(path: Path) -> str:
 def _not_text(path: Path) -> str:
     if path.name.lower().endswith(COMPRESSED):
         return ""
+    start = _first_bytes(path, _MAGIC)
+    return next((what for magic, what in _NOT_TEXT.items() if start.startswith(magic)), "")
+
+
+def _first_bytes(path: Path, number: int) -> bytes:
     try:
         with path.open("rb") as stream:
-            start = stream.read(_MAGIC)
+            return stream.read(number)
     except OSError as error:
         raise not_readable(str(path), error) from error
-    return next((what for magic, what in _NOT_TEXT.items() if start.startswith(magic)), "")

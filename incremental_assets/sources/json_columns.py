@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 
 from incremental_assets.errors import SourceError
 from incremental_assets.frames import Frames
-from incremental_assets.sources.lines import BLANK, read_lines, unread
+from incremental_assets.sources.lines import BLANK, LineReader, read_lines, unread
 from incremental_assets.sources.path_columns import folder_columns
 from incremental_assets.sources.rows import (
     OwnColumn,
@@ -63,15 +63,16 @@ _WHOLE = JsonKinds.WHOLE | JsonKinds.LARGE
 _NUMBER = _WHOLE | JsonKinds.WIDE | JsonKinds.FRACTION | JsonKinds.FLOAT
 
 
-def json_rows(frames: Frames, reading: Reading) -> DataFrame:
+def json_rows(frames: Frames, reading: Reading, lines_of: LineReader = read_lines) -> DataFrame:
     """The objects of the lines as rows; a line that is no object is in `_raw`.
 
-    The files are read once, when the columns are found out, and cached until the end of the batch.
-    Raises SourceError if a table cannot have the columns.
+    `lines_of` gives the lines, or the rows of documents, which are taken for such. The files are
+    read once, when the columns are found out, and cached until the end of the batch. Raises
+    SourceError if a table cannot have the columns.
     """
     is_object = F.ltrim(F.col("text"), F.lit(BLANK)).startswith("{")
     payload = F.when(is_object, F.col("payload")).alias("payload")
-    parsed = read_lines(frames.session, reading.data).select("text", payload, "_file")
+    parsed = lines_of(frames.session, reading.data).select("text", payload, "_file")
     lines = frames.cache(parsed)
     fields = fields_of(lines, reading.source)
     folders = folder_columns(reading, fields)

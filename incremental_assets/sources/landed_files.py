@@ -1,85 +1,223 @@
-"""Landed files: day folders of newline-delimited JSON, `<landing>/<feed>/YYYY-MM-DD/…`."""
+"""Landed files: the files of a feed, each of one landing day."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
+from functools import cache
 
-from incremental_assets.days import parse_day
-from incremental_assets.errors import DayError, DefinitionError, SourceError
+from pyspark.sql import DataFrame
+
+from incremental_assets.choices import require_choice
+from incremental_assets.errors import DefinitionError, SourceError
+from incremental_assets.frames import Frames
 from incremental_assets.locations import local_path
+from incremental_assets.sources.csv_format import RFC_4180, Csv
+from incremental_assets.sources.layout import DAY_FOLDERS, Layout, is_hidden
+from incremental_assets.sources.lines import read_lines
+from incremental_assets.sources.payloads import line_payloads
 from incremental_assets.sources.source_file import SourceFile, not_readable
-from incremental_assets.storage import files_below, names_in, open_store
+from incremental_assets.sources.stored import FixedFiles
+from incremental_assets.sources.stored_files import (
+    FILE_FORMATS,
+    TEXT_FORMATS,
+    DataFiles,
+    FileFormat,
+    require_known_compression,
+)
+from incremental_assets.storage import StoredFile, files_at, files_below, names_in, open_store
 
 _FEED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_MARKER = re.compile(r"[A-Za-z0-9_.-]+")
 _MOST_LISTINGS = 10  # requests to a store, before all of a feed is listed at once
+_NANOSECONDS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class LandedFiles:
-    """A feed of files in day folders. Names that begin with `.` or `_` are not data."""
+    """A feed of files in folders or with names of a day, `<landing>/<feed>/…`.
+
+    `layout` is the pattern of their paths below the feed's folder ([Layout]), by default a folder
+    for each day, `%Y-%m-%d/`. `format` is what the files are: "json" (an object a line), "csv",
+    "parquet", "orc" or "avro", or `Csv(…)` for a CSV of other signs. With a `marker`, such as
+    `_SUCCESS`, a folder is read once a file of that name is in it. A file that was modified less
+    than `quiet_for` ago may still be written, and waits. Names that begin with `.` or `_` are not
+    data.
+    """
 
     feed: str
+    format: FileFormat | Csv = "json"
+    layout: str = DAY_FOLDERS
+    marker: str = ""
+    quiet_for: timedelta = timedelta(0)
 
     def __post_init__(self) -> None:
         if not _FEED.fullmatch(self.feed):
             raise DefinitionError(
                 f"Feed {self.feed!r}: use letters, digits, '_', '-' and '.', no slashes."
             )
+        where = f"Feed {self.feed}"
+        if not isinstance(self.format, Csv):
+            require_choice(f"The format of feed {self.feed}", self.format, FILE_FORMATS)
+        is_of_folders = self.places.is_of_folders  # raises, where the layout is none
+        if self.marker and not (is_of_folders and _MARKER.fullmatch(self.marker)):
+            raise DefinitionError(
+                f"{where}: the marker {self.marker!r} is the name of a file in each folder of a "
+                f"layout that ends with '/', and the layout is {self.layout!r}."
+            )
+        if self.quiet_for < timedelta(0):
+            raise DefinitionError(
+                f"{where}: quiet_for is {self.quiet_for}, and cannot be negative."
+            )
+
+    @property
+    def places(self) -> Layout:
+        """The layout, as what it means."""
+        return layout_of(self.layout)
 
     def days(self, landing: str) -> list[date]:
-        """The landing days that have a folder. Raises SourceError if the root is missing."""
-        return sorted(_day_folders(self._names(landing)))
+        """The landing days that have a folder or a file.
+
+        Raises SourceError if the landing root is missing.
+        """
+        require_root(landing)
+        with _listing(landing):
+            return sorted({place.day for place in self.places.places(self._names(landing))})
 
     def files(self, landing: str, day: date) -> list[SourceFile]:
-        """The files of a landing day, by path; empty where the feed or the day has no folder.
+        """The files of a landing day, by path; empty where the feed has none of that day.
 
         Raises SourceError if the landing root is missing or something cannot be listed.
         """
         return self.by_day(landing, [day])[day]
 
-    def by_day(self, landing: str, days: Sequence[date]) -> Mapping[date, list[SourceFile]]:
+    def by_day(self, landing: str, days: Collection[date]) -> Mapping[date, list[SourceFile]]:
         """The files of each of these landing days, by path.
 
-        An object store is asked once for many days, for all that is below the feed. Raises as
-        `files` does.
+        An object store is asked once for all that is below the feed where the names of the days'
+        folders are not known, or are many. Raises as `files` does.
         """
         require_root(landing)
-        try:
-            if local_path(landing) is None and len(days) > _MOST_LISTINGS:
-                return self._in_one_listing(landing, days)
-            return {
-                day: [
-                    SourceFile.of(file, f"{self.feed}/{day}")
-                    for file in files_below(f"{landing}/{self.feed}/{day}", skip=is_hidden)
-                ]
-                for day in days
-            }
-        except OSError as error:
-            raise not_readable(error.filename or landing, error) from error
-
-    def _in_one_listing(
-        self, landing: str, days: Sequence[date]
-    ) -> Mapping[date, list[SourceFile]]:
-        found: dict[str, list[SourceFile]] = {str(day): [] for day in days}
-        for file in files_below(f"{landing}/{self.feed}", skip=is_hidden):
-            folder, inside, _ = file.path.partition("/")
-            if inside and folder in found:
-                found[folder].append(SourceFile.of(file, self.feed))
-        return {day: found[str(day)] for day in days}
+        found: dict[date, list[StoredFile]] = {day: [] for day in days}
+        with _listing(landing):
+            listed = self._in_one_listing if self._is_listed_whole(landing, days) else self._walked
+            for day, file in listed(f"{landing}/{self.feed}", days):
+                found[day].append(file)
+        if self.kind in TEXT_FORMATS and self.kind != "json":
+            paths = [file.path for files in found.values() for file in files]
+            require_known_compression(f"{landing}/{self.feed}", paths)
+        before = time.time_ns() - int(self.quiet_for.total_seconds() * _NANOSECONDS)
+        return {
+            day: sorted(
+                (
+                    SourceFile.of(file, self.feed)
+                    for file in files
+                    if not (self.quiet_for and file.modified > before)
+                ),
+                key=lambda file: file.path,
+            )
+            for day, files in found.items()
+        }
 
     def passed_over(self, landing: str) -> list[str]:
-        """The names in the feed's folder that no load reads: neither day folders nor hidden."""
-        return [n for n in self._names(landing) if not (is_hidden(n) or list(_day_folders([n])))]
-
-    def _names(self, landing: str) -> list[str]:
+        """The paths below the feed's folder that no load reads, though they are not hidden."""
         require_root(landing)
-        try:
-            return names_in(f"{landing}/{self.feed}")
-        except OSError as error:
-            raise not_readable(error.filename or landing, error) from error
+        passed: list[str] = []
+        with _listing(landing):
+            for _ in self.places.places(self._names(landing), passed=passed):
+                pass
+        return passed
+
+    def day_of(self, path: str) -> date | None:
+        """The landing day of a path below the landing root; None if no file of the feed."""
+        feed, _, below = path.partition("/")
+        hidden = any(is_hidden(name) for name in below.split("/"))
+        return self.places.day_of(below) if feed == self.feed and not hidden else None
+
+    def reads_below(self, path: str) -> bool:
+        """Whether a path below the feed's folder is a place of its layout, or leads to one."""
+        return self.places.leads_to(path)
+
+    @property
+    def example(self) -> str:
+        """A path below the landing root as a file of the feed has it."""
+        return f"{self.feed}/{self.places.example}"
+
+    def rows(self, frames: Frames, landing: str, files: Sequence[SourceFile]) -> DataFrame:
+        """The rows of some of its files: `payload`, `_raw` and `_file`, the path as listed.
+
+        Of lines, all that are not blank. Raises SourceError for a file of another format.
+        """
+        if self.format == "json":  # whatever the bytes are, they land
+            lines = read_lines(frames.session, DataFiles(landing, tuple(files)))
+            return line_payloads(lines).drop("_key")
+        csv = self.format if isinstance(self.format, Csv) else RFC_4180
+        some = tuple(file for file in files if file.size)
+        where, days = f"{landing}/{self.feed}", self.places.folders_of_days
+        return FixedFiles(where, self.kind, some, landing, csv, days).objects(frames)
+
+    @property
+    def kind(self) -> FileFormat:
+        """The format, by its name."""
+        return "csv" if isinstance(self.format, Csv) else self.format
+
+    def _is_listed_whole(self, landing: str, days: Collection[date]) -> bool:
+        if local_path(landing) is not None:
+            return False
+        return not self.places.are_days_named or len(days) > _MOST_LISTINGS
+
+    def _in_one_listing(
+        self, folder: str, days: Collection[date]
+    ) -> Iterator[tuple[date, StoredFile]]:
+        below = files_below(folder, skip=self._is_skipped)
+        marked = {file.path.rpartition("/")[0] for file in below if self._is_marker(file.path)}
+        for file in below:
+            day = self.places.day_of(file.path)
+            if day is None or day not in days or self._is_marker(file.path):
+                continue
+            if not self.marker or self.places.folder_in(file.path) in marked:
+                yield day, file
+
+    def _walked(self, folder: str, days: Collection[date]) -> Iterator[tuple[date, StoredFile]]:
+        for place in self.places.places(self._names_below(folder), days):
+            found = files_at(folder, place.path, skip=self._is_skipped)
+            if self.places.is_of_folders:  # a file that is named like one is no place
+                found = [file for file in found if file.path != place.path]
+            if self.marker:
+                there = any(file.path == f"{place.path}/{self.marker}" for file in found)
+                found = [f for f in found if there and not self._is_marker(f.path)]
+            yield from ((place.day, file) for file in found)
+
+    def _is_skipped(self, name: str) -> bool:
+        return is_hidden(name) and name != self.marker
+
+    def _is_marker(self, path: str) -> bool:
+        return bool(self.marker) and path.rpartition("/")[2] == self.marker
+
+    def _names(self, landing: str) -> Callable[[str], list[str]]:
+        return self._names_below(f"{landing}/{self.feed}")
+
+    @staticmethod
+    def _names_below(folder: str) -> Callable[[str], list[str]]:
+        return lambda inside: names_in(f"{folder}/{inside}" if inside else folder)
+
+
+@cache
+def layout_of(text: str) -> Layout:
+    """The layout of a pattern; it is asked for again with each path. Raises DefinitionError."""
+    return Layout(text)
+
+
+@contextmanager
+def _listing(landing: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise not_readable(error.filename or landing, error) from error
 
 
 def missing_or_changed(landing: str, files: list[SourceFile]) -> list[SourceFile]:
@@ -117,15 +255,3 @@ def require_root(landing: str) -> None:
             "holds the feeds, or land the demo feed with `incremental-assets demo land --from "
             "2017-01-01 --to 2017-01-07`."
         )
-
-
-def _day_folders(names: list[str]) -> Iterator[date]:
-    for name in names:
-        try:
-            yield parse_day(name)
-        except DayError:
-            continue  # not a day folder: a temporary folder, a read-me, …
-
-
-def is_hidden(name: str) -> bool:
-    return name.startswith((".", "_"))

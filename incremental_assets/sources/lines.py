@@ -8,6 +8,8 @@ field twice, or one that is not UTF-8, whose bytes Spark would turn into questio
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -16,6 +18,7 @@ from incremental_assets.sources.path_columns import relative_path
 from incremental_assets.sources.stored_files import DataFiles
 
 BLANK = " \t\n\x0b\f\r"
+LineReader = Callable[[SparkSession, DataFiles], DataFrame]
 _BYTE_ORDER_MARK = "\ufeff"
 _BEHIND_THE_MARK = len(_BYTE_ORDER_MARK.encode()) + 1
 _ALL = 2**31 - 1
@@ -27,13 +30,17 @@ def read_lines(session: SparkSession, data: DataFiles) -> DataFrame:
     A byte order mark is no part of a line. `text` may hold bytes that are not UTF-8.
     """
     lines = session.read.text(data.spark_paths())
-    value = F.col("value")
-    # As bytes: of text that is not UTF-8, Spark counts characters beyond its end.
-    behind = F.substring(value.cast("binary"), _BEHIND_THE_MARK, _ALL).cast("string")
-    text = F.when(value.startswith(_BYTE_ORDER_MARK), behind).otherwise(value).alias("text")
+    text = without_mark(F.col("value")).alias("text")
     found = lines.select(text, relative_path(lines, data).alias("_file"))
     found = found.where(F.ltrim("text", F.lit(BLANK)) != "")
     return found.select("text", only_value(F.col("text")).alias("payload"), "_file")
+
+
+def without_mark(value: Column) -> Column:
+    """A text without its byte order mark."""
+    # As bytes: of text that is not UTF-8, Spark counts characters beyond its end.
+    behind = F.substring(value.cast("binary"), _BEHIND_THE_MARK, _ALL).cast("string")
+    return F.when(value.startswith(_BYTE_ORDER_MARK), behind).otherwise(value)
 
 
 def unread() -> Column:

@@ -59,7 +59,7 @@ def folder_columns(reading: Reading, without: Collection[str]) -> list[OwnColumn
     there = {name.lower() for name in without}
     columns = []
     for name, by_path in folder_values(reading.paths).items():
-        if name.lower() in there:
+        if name.lower() in there or name in reading.not_columns:
             continue
         known = reading.known_type(name)
         kind = _type_of(by_path.values()) if known is None else known

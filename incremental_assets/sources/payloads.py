@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, StringType, StructField
 
 from incremental_assets.decodable import decodable, decodable_stored
 from incremental_assets.frames import quoted
-from incremental_assets.sources.lines import only_value, read_lines, unread
+from incremental_assets.sources.lines import only_value, unread
 from incremental_assets.sources.rows import FACTS
-from incremental_assets.sources.stored_files import DataFiles
 
 _SHAPE = ("payload", "_key", "_raw", "_file")
 
 
-def line_payloads(session: SparkSession, data: DataFiles) -> DataFrame:
-    """Every line that is not blank: its JSON as `payload`, or the line in `_raw`."""
-    lines = read_lines(session, data)
+def line_payloads(lines: DataFrame) -> DataFrame:
+    """Lines as `read_lines` gives them: the JSON of each as `payload`, or the line in `_raw`."""
     return lines.select("payload", _nothing("variant").alias("_key"), unread(), "_file")
 
 

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
 from incremental_assets.errors import SourceError
+from incremental_assets.sources.csv_format import RFC_4180, Csv
 from incremental_assets.sources.stored_files import DataFiles, named
 
 FACTS = ("_file", "_raw", "_unreadable")
@@ -19,13 +20,16 @@ FACTS = ("_file", "_raw", "_unreadable")
 class Reading:
     """The request to a reader: some files of a source, and the types that the target has.
 
-    `source` is its path, for messages, and `paths` those of all its files.
+    `source` is its path, for messages, and `paths` those of all its files. `not_columns` are the
+    names of folders `name=value` that are no columns.
     """
 
     source: str
     data: DataFiles
     paths: tuple[str, ...]
     known: Mapping[str, DataType]
+    csv: Csv = RFC_4180
+    not_columns: frozenset[str] = frozenset()
 
     def known_type(self, name: str) -> DataType | None:
         """The type that the target has for a column; as in Spark, case is no difference."""

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import polars as pl
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType
 
 from incremental_assets.choices import require_choice
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import Frames
 from incremental_assets.locations import local_path, location
+from incremental_assets.sources.csv_format import RFC_4180, Csv
 from incremental_assets.sources.csv_rows import csv_rows, csv_texts
 from incremental_assets.sources.file_checks import require_as_fixed
 from incremental_assets.sources.file_fingerprints import FileSpan, parquet_spans
 from incremental_assets.sources.json_columns import json_rows
+from incremental_assets.sources.json_documents import read_documents
+from incremental_assets.sources.lines import LineReader, read_lines
 from incremental_assets.sources.parquet_rows import parquet_rows
 from incremental_assets.sources.payloads import line_payloads, row_objects, row_payloads
 from incremental_assets.sources.rows import Reading, no_rows, spelled
@@ -31,26 +34,37 @@ from incremental_assets.sources.stored_files import (
     of_format,
     path_contents,
 )
+from incremental_assets.sources.typed_rows import avro_rows, orc_rows
 
+_TYPED: Mapping[str | None, Callable[[SparkSession, Reading], DataFrame]] = {
+    "parquet": parquet_rows,
+    "orc": orc_rows,
+    "avro": avro_rows,
+}
+JSON_READERS: Mapping[str | None, LineReader] = {
+    "json": read_lines,
+    "json_document": read_documents,
+}
 _BELOW = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.=-]*(/[A-Za-z0-9][A-Za-z0-9_.=-]*)*")
 
 
 @dataclass(frozen=True, slots=True)
 class Stored(Source):
-    """A table at one path: Delta, Parquet, JSON lines or CSV with a header, a file or a folder.
+    """A table at a path, a file or a folder: Delta, Parquet, ORC, Avro, JSON, CSV with a header.
 
     `path` is below the landing root, or absolute, or the URI of an object store. Without a
-    `format` it is found out: a Delta table by its log, files by their names. Names that begin with
-    `.` or `_` are not data. `day` is the column whose UTC date is a row's landing day; for
-    `Timestamp` it is the timestamp. Without one, rows land on the day of the load.
+    `format` it is found out: a Delta table by its log, files by their names; "json" is an object a
+    line, "json_document" an array of rows in each file, `Csv(…)` a CSV of other signs. Names that
+    begin with `.` or `_` are not data. `day` is the column whose UTC date is a row's landing day;
+    for `Timestamp` it is the timestamp. Without one, rows land on the day of the load.
     """
 
     path: str
-    format: Format | None = None
+    format: Format | Csv | None = None
     day: str | None = None
 
     def __post_init__(self) -> None:
-        if self.format is not None:
+        if self.format is not None and not isinstance(self.format, Csv):
             require_choice(f"The format of {self.path}", self.format, FORMATS)
         if not self.is_landed:
             object.__setattr__(self, "path", location("Stored path", self.path))
@@ -72,17 +86,19 @@ class Stored(Source):
         return fixed_at(self.path, self.format)
 
 
-def fixed_at(path: str, wanted: Format | None = None) -> FixedDelta | FixedFiles:
+def fixed_at(path: str, wanted: Format | Csv | None = None) -> FixedDelta | FixedFiles:
     """The source at a path as it is now, found without Spark.
 
     An empty folder is a source without rows. Raises NothingThereError if there is nothing at the
     path, and SourceError if it cannot be listed, if a Delta log cannot be read, or if the format is
     unknown.
     """
-    kind, data = of_format(path, path_contents(path), wanted)
+    csv = wanted if isinstance(wanted, Csv) else RFC_4180
+    of = "csv" if isinstance(wanted, Csv) else wanted
+    kind, data = of_format(path, path_contents(path), of)
     if kind == "delta":
         return FixedDelta.newest(path, data.root)
-    return FixedFiles(path, kind, data.files, data.root)
+    return FixedFiles(path, kind, data.files, data.root, csv)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +112,12 @@ class FixedFiles(FixedSource):
     format: Format | None
     files: tuple[SourceFile, ...] = ()
     root: str = ""
+    csv: Csv = RFC_4180
+    not_columns: frozenset[str] = frozenset()
 
     @property
     def is_typed(self) -> bool:
-        return self.format == "parquet"
+        return self.format in _TYPED
 
     def rows(
         self,
@@ -115,27 +133,28 @@ class FixedFiles(FixedSource):
         reading = self._reading(known, only)
         if not reading.data.files:
             return no_rows(frames.session)
-        if self.format == "parquet":
-            return spelled(parquet_rows(frames.session, reading), known)
-        read = csv_rows if self.format == "csv" else json_rows
-        return spelled(read(frames, reading), known)
+        if self.format in _TYPED:
+            return spelled(_TYPED[self.format](frames.session, reading), known)
+        if self.format in JSON_READERS:
+            return spelled(json_rows(frames, reading, JSON_READERS[self.format]), known)
+        return spelled(csv_rows(frames, reading), known)
 
     def payloads(self, frames: Frames, only: Collection[str] | None = None) -> DataFrame:
-        """JSON lines as they are, rows of other formats as objects (of CSV with texts)."""
-        if self.format == "json":
-            reading = self._reading(NO_TYPES, only)
-            if not reading.data.files:
-                return row_payloads(no_rows(frames.session))
-            return line_payloads(frames.session, reading.data)
+        """JSON as it is, rows of other formats as objects (of CSV with texts)."""
+        reading = self._reading(NO_TYPES, only)
+        if not reading.data.files:
+            return row_payloads(no_rows(frames.session))
+        if self.format in JSON_READERS:
+            return line_payloads(JSON_READERS[self.format](frames.session, reading.data))
         if self.format == "csv":
-            reading = self._reading(NO_TYPES, only)
             return row_payloads(csv_texts(frames.session, reading))
         return row_payloads(self.rows(frames, only=only))
 
     def objects(self, frames: Frames, only: Collection[str] | None = None) -> DataFrame:
         reading = self._reading(NO_TYPES, only)
-        if self.format == "json" and reading.data.files:
-            return line_payloads(frames.session, reading.data).drop("_key")
+        if self.format in JSON_READERS and reading.data.files:
+            lines = JSON_READERS[self.format](frames.session, reading.data)
+            return line_payloads(lines).drop("_key")
         if self.format == "csv" and reading.data.files:
             return row_objects(csv_texts(frames.session, reading))
         return row_objects(self.rows(frames, only=only))
@@ -165,6 +184,7 @@ class FixedFiles(FixedSource):
 
     def _reading(self, known: Mapping[str, DataType], only: Collection[str] | None) -> Reading:
         data = DataFiles(self.root, self.files).only(only)
-        if self.format in ("parquet", "json", "csv"):
-            require_as_fixed(data, self.format)
-        return Reading(self.path, data, tuple(file.path for file in self.files), known)
+        if self.format is not None and self.format != "delta":
+            require_as_fixed(data, self.format, self.csv)
+        paths = tuple(file.path for file in self.files)
+        return Reading(self.path, data, paths, known, self.csv, self.not_columns)

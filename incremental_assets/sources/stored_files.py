@@ -14,13 +14,18 @@ from incremental_assets.locations import local_path
 from incremental_assets.sources.source_file import SourceFile, not_readable
 from incremental_assets.storage import answering, file_at, files_below, open_store, spark_path
 
-Format = Literal["delta", "parquet", "json", "csv"]
+Format = Literal["delta", "parquet", "orc", "avro", "json", "json_document", "csv"]
 FORMATS: tuple[Format, ...] = get_args(Format)
+FileFormat = Literal["parquet", "orc", "avro", "json", "json_document", "csv"]
+FILE_FORMATS: tuple[FileFormat, ...] = get_args(FileFormat)
+TEXT_FORMATS: tuple[Format, ...] = ("json", "json_document", "csv")
 
 _EXTENSIONS: dict[str, Format] = {
     ".parquet": "parquet",
     ".parq": "parquet",
     ".pq": "parquet",
+    ".orc": "orc",
+    ".avro": "avro",
     ".json": "json",
     ".jsonl": "json",
     ".ndjson": "json",
@@ -96,12 +101,12 @@ def of_format(
     if found.is_delta or wanted == "delta":
         return _delta(path, found, wanted), found.data
     if wanted is not None:
-        chosen = tuple(f for f in found.data.files if format_of(f.path) in (wanted, None))
+        chosen = tuple(f for f in found.data.files if may_be_of(wanted, f.path))
     else:
         chosen = found.data.files
         wanted = _format_of_names(path, [file.path for file in chosen])
-    if wanted in ("json", "csv"):
-        _require_known_compression(path, [file.path for file in chosen])
+    if wanted in TEXT_FORMATS:
+        require_known_compression(path, [file.path for file in chosen])
     return wanted, replace(found.data, files=chosen)
 
 
@@ -111,6 +116,12 @@ def format_of(name: str) -> Format | None:
     for ending in (*COMPRESSED, *_UNKNOWN_COMPRESSED):
         stem = stem.removesuffix(ending)
     return next((kind for ending, kind in _EXTENSIONS.items() if stem.endswith(ending)), None)
+
+
+def may_be_of(wanted: Format, name: str) -> bool:
+    """Whether a file of that name may be of a format: it shows none, or that one."""
+    shown = format_of(name)
+    return shown in (wanted, None) or (wanted == "json_document" and shown == "json")
 
 
 def named(names: Sequence[str]) -> str:
@@ -224,11 +235,13 @@ def _format_of_names(path: str, names: Sequence[str]) -> Format | None:
     found = "files of several formats" if several else "files whose names show no format"
     raise SourceError(
         f"{path} holds {found}, such as {named(sorted(examples.values()))}. Pass source_format "
-        "(parquet, json or csv): files whose names show another format are then left out."
+        "(parquet, orc, avro, json or csv): files whose names show another format are then left "
+        "out."
     )
 
 
-def _require_known_compression(path: str, names: Sequence[str]) -> None:
+def require_known_compression(path: str, names: Sequence[str]) -> None:
+    """Raise SourceError for a file whose name shows a compression that Spark cannot read."""
     for name in names:
         if name.lower().endswith(_UNKNOWN_COMPRESSED):
             raise SourceError(

@@ -259,8 +259,8 @@ NAMES: dict[str, tuple[str, str]] = {
         "has not loaded bookings/2017-01-09/wrong.jsonl. Of 2017-01-09 it has loaded no file.",
     ),
     "another feed": (f"booking/{DAY}/wrong.jsonl", f"did you mean {WRONG}?"),
-    "no day": ("bookings/wrong.jsonl", "is no file of a day folder. Name files as they landed"),
-    "nothing": ("", "'' is no file of a day folder"),
+    "no day": ("bookings/wrong.jsonl", "is no file of a landing day. Name files as they landed"),
+    "nothing": ("", "'' is no file of a landing day"),
 }
 
 

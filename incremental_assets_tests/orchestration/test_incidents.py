@@ -202,7 +202,7 @@ BAD_CONFIG: list[tuple[str, dict[str, Any], str]] = [
         {"tables": ["silver/orders"], "days": "2017-01-09...2017-01-01", "why": "x"},
         "ends before it begins",
     ),
-    ("retract", {"files": ["users/5/1.jsonl"], "why": "x"}, "is no file of a day folder"),
+    ("retract", {"files": ["users/5/1.jsonl"], "why": "x"}, "is no file of a landing day"),
     ("verify", {"tables": ["silver/none"]}, "There is no table 'silver/none'"),
     ("replay", {"table": "gold/daily_orders", "days": "soon"}, "'soon' is not a day"),
     ("rewind", {"table": "silver/orders", "to": "soon", "reason": "x"}, "neither a batch"),

@@ -1,0 +1,118 @@
+"""How a CSV file is written: its signs, its encoding, and whether its first line names columns."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from incremental_assets.choices import did_you_mean
+from incremental_assets.errors import DefinitionError
+
+# The names of Python and Java. UTF-16 has line breaks of two bytes, which Spark finds only where it
+# need not split a file.
+_ENCODINGS: Final = {
+    "utf-8": "UTF-8",
+    "ascii": "US-ASCII",
+    "iso8859-1": "ISO-8859-1",
+    "iso8859-15": "ISO-8859-15",
+    "cp1250": "windows-1250",
+    "cp1251": "windows-1251",
+    "cp1252": "windows-1252",
+    "utf-16": "UTF-16",
+    "utf-16-le": "UTF-16LE",
+    "utf-16-be": "UTF-16BE",
+}
+
+
+_SEPARATORS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+
+
+@dataclass(frozen=True, slots=True)
+class Csv:
+    """CSV with these signs.
+
+    By RFC 4180: commas, and a quote inside quotes is written twice. With another `escape`, such as
+    a backslash, that stands before the quote. `encoding` is utf-8, latin-1, windows-1252 or one of
+    their like. Without a `header` line the `columns` name the fields, in their order.
+    """
+
+    delimiter: str = ","
+    quote: str = '"'
+    escape: str = '"'
+    encoding: str = "utf-8"
+    columns: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("delimiter", "quote", "escape"):
+            sign = getattr(self, name)
+            if len(sign) != 1 or not sign.isascii() or sign in "\r\n":
+                raise DefinitionError(f"Csv: {name} is one ASCII character, not {sign!r}.")
+        if self.delimiter in (self.quote, self.escape):
+            raise DefinitionError(f"Csv: {self.delimiter!r} cannot be the delimiter and a quote.")
+        object.__setattr__(self, "encoding", _encoding(self.encoding))
+        object.__setattr__(self, "columns", tuple(self.columns))
+        folded = [name.strip().lower() for name in self.columns]
+        if not all(folded) or len(set(folded)) < len(folded):
+            raise DefinitionError(
+                f"Csv: columns are the names of all fields, each another: {list(self.columns)}."
+            )
+
+    @property
+    def has_header(self) -> bool:
+        """Whether the first line of a file names its columns."""
+        return not self.columns
+
+    @property
+    def separators(self) -> str:
+        """What stands between fields, for a message."""
+        return _SEPARATORS.get(self.delimiter, repr(self.delimiter))
+
+    @property
+    def is_split_by_line(self) -> bool:
+        """Whether a line break is one byte."""
+        return not self.encoding.startswith("utf-16")
+
+    @property
+    def is_of_java(self) -> bool:
+        """Whether Java knows the encoding, and Spark of its own accord does not."""
+        return self.encoding.startswith("cp") or self.encoding == "iso8859-15"
+
+    def dialect(self) -> Mapping[str, Any]:
+        """The arguments of Python's `csv.reader`."""
+        doubled = self.escape == self.quote
+        return {
+            "delimiter": self.delimiter,
+            "quotechar": self.quote,
+            "doublequote": doubled,
+            "escapechar": None if doubled else self.escape,
+        }
+
+    def options(self) -> Mapping[str, str]:
+        """The options of Spark's reader."""
+        return {
+            "sep": self.delimiter,
+            "quote": self.quote,
+            "escape": self.escape,
+            "encoding": _ENCODINGS[self.encoding],
+            "header": str(self.has_header).lower(),
+        }
+
+
+def _encoding(name: str) -> str:
+    """The name by which Python knows an encoding. Raises DefinitionError for one not known here."""
+    try:
+        found = codecs.lookup(name).name
+    except LookupError:
+        found = ""
+    if found not in _ENCODINGS:
+        raise DefinitionError(
+            f"Csv: encoding is one of {', '.join(_ENCODINGS)}, not {name!r}"
+            f"{did_you_mean(name, _ENCODINGS) or '.'}"
+        )
+    return found
+
+
+RFC_4180: Final = Csv()
+"""CSV as most programs write it."""

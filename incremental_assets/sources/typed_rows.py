@@ -1,0 +1,115 @@
+"""ORC and Avro files as a table: the columns of all files, with the types that the files have."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import reduce
+from typing import IO, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from incremental_assets.errors import SourceError
+from incremental_assets.frames import quoted
+from incremental_assets.sources.path_columns import folder_columns, relative_path
+from incremental_assets.sources.rows import OwnColumn, Reading, require_names, with_facts
+from incremental_assets.sources.source_file import not_readable
+from incremental_assets.storage import open_file
+
+AVRO_MAGIC: Final = b"Obj\x01"
+_SCHEMA = b"avro.schema"
+_LONGEST = 1 << 24
+
+
+def orc_rows(session: SparkSession, reading: Reading) -> DataFrame:
+    """The rows of the files; a column that a file lacks is null there.
+
+    Raises SourceError if a table cannot have the columns; files that contradict each other are an
+    error of Spark.
+    """
+    data = reading.data
+    merge = str(len(data.files) > 1).lower()
+    rows = session.read.option("mergeSchema", merge).orc(data.spark_paths())
+    return typed_rows(rows.select("*", relative_path(rows, data).alias("_file")), reading)
+
+
+def avro_rows(session: SparkSession, reading: Reading) -> DataFrame:
+    """The rows of the files; a column that a file lacks is null there.
+
+    Spark reads all files by the schema of one, so those of one schema are read together. Raises
+    SourceError for a file that is not Avro, or if a table cannot have the columns.
+    """
+    data = reading.data
+    groups: dict[str, set[str]] = {}
+    for file in data.files:
+        groups.setdefault(avro_schema(f"{data.root}/{file.path}"), set()).add(file.path)
+    parts = []
+    for some in (data.only(paths) for paths in groups.values()):
+        rows = session.read.format("avro").load(some.spark_paths())
+        parts.append(rows.select("*", relative_path(rows, some).alias("_file")))
+    together = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts)
+    return typed_rows(together, reading)
+
+
+def typed_rows(rows: DataFrame, reading: Reading) -> DataFrame:
+    """Rows of typed columns and `_file` as a source gives them."""
+    names = [name for name in rows.columns if name != "_file"]
+    folders = folder_columns(reading, names)
+    require_names([*names, *(column.name for column in folders)], reading.source)
+    columns = [OwnColumn(name, F.col(quoted(name))) for name in names]
+    rows = rows.withColumn("_raw", F.lit(None).cast("string"))
+    return with_facts(rows, [*columns, *folders])
+
+
+def avro_schema(where: str) -> str:
+    """The schema in an Avro file's header, as JSON in a form that equal schemas share.
+
+    Raises SourceError for a file that has none.
+    """
+    try:
+        with open_file(where) as stream:
+            if stream.read(len(AVRO_MAGIC)) != AVRO_MAGIC:
+                raise ValueError("it does not begin as an Avro file does")
+            for name, value in _header(stream):
+                if name == _SCHEMA:
+                    return json.dumps(json.loads(value), separators=(",", ":"))
+            raise ValueError("its header has no schema")
+    except ValueError as error:
+        raise SourceError(
+            f"{where} cannot be read as Avro: {error}. Nothing was loaded; repair or remove the "
+            "file, and run again."
+        ) from error
+    except OSError as error:
+        raise not_readable(where, error) from error
+
+
+def _header(stream: IO[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    """The entries of a header: blocks of names and values, ended by an empty one."""
+    while count := _long(stream):
+        if count < 0:  # then the bytes of the block follow
+            count = -count
+            _long(stream)
+        for _ in range(count):
+            yield _bytes(stream), _bytes(stream)
+
+
+def _bytes(stream: IO[bytes]) -> bytes:
+    length = _long(stream)
+    found = stream.read(length) if 0 <= length <= _LONGEST else b""
+    if len(found) != length:
+        raise ValueError("its header is cut off or broken")
+    return found
+
+
+def _long(stream: IO[bytes]) -> int:
+    """A whole number as Avro writes it: seven bits a byte, the lowest first, the sign in them."""
+    number = 0
+    for shift in range(0, 70, 7):
+        byte = stream.read(1)
+        if not byte:
+            raise ValueError("its header is cut off")
+        number |= (byte[0] & 0x7F) << shift
+        if not byte[0] & 0x80:
+            return (number >> 1) ^ -(number & 1)
+    raise ValueError("its header is broken")

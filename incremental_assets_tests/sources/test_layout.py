@@ -1,0 +1,181 @@
+"""Layouts: which paths below a feed are of which landing day, with and without a listing."""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+
+from incremental_assets.errors import DefinitionError, SourceError
+from incremental_assets.sources.landed_files import LandedFiles
+from incremental_assets.sources.layout import Layout
+
+FIRST, SECOND = date(2024, 5, 1), date(2024, 5, 2)
+
+# Per layout: paths of the first day, paths of the second one, and paths that are nobody's.
+LAYOUTS: dict[str, tuple[list[str], list[str], list[str]]] = {
+    "%Y-%m-%d/": (
+        ["2024-05-01/a.json", "2024-05-01/deep/b.json"],
+        ["2024-05-02/a.json"],
+        ["2024-05-1/a.json", "2024-02-30/a.json", "read-me.txt", "2024-05-01x/a.json"],
+    ),
+    "dt=%Y-%m-%d/": (["dt=2024-05-01/a.json"], ["dt=2024-05-02/a.json"], ["2024-05-01/a.json"]),
+    "%Y/%m/%d/": (
+        ["2024/05/01/a.json"],
+        ["2024/05/02/a.json"],
+        ["2024/05/x/a.json", "2024/13/01/a.json", "24/05/01/a.json"],
+    ),
+    "%Y-%m-%d/%H/": (
+        ["2024-05-01/00/a.json", "2024-05-01/23/a.json"],
+        ["2024-05-02/07/a.json"],
+        ["2024-05-01/noon/a.json"],
+    ),
+    "region=*/%Y%m%d/": (
+        ["region=north/20240501/a.json", "region=south/20240501/a.json"],
+        ["region=north/20240502/a.json"],
+        ["20240501/a.json"],
+    ),
+    "sales_%Y%m%d*.csv": (
+        ["sales_20240501.csv", "sales_20240501_2.csv", "sales_20240501_dir.csv/part-0"],
+        ["sales_20240502.csv"],
+        ["sales_20240501.csv.tmp", "returns_20240501.csv"],
+    ),
+    "%Y/%m/*_%d.json": (
+        ["2024/05/shop_01.json"],
+        ["2024/05/shop_02.json", "2024/05/other_02.json"],
+        ["2024/05/shop_99.json"],
+    ),
+}
+
+
+def put(root: Path, *paths: str) -> None:
+    for path in paths:
+        (root / "sales" / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / "sales" / path).write_text("{}\n")
+
+
+@pytest.fixture(params=LAYOUTS)
+def layout(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+def test_each_path_of_a_layout_is_of_its_day_and_no_other_path_is(layout: str) -> None:
+    first, second, others = LAYOUTS[layout]
+    day_of = LandedFiles("sales", layout=layout).day_of
+
+    assert [day_of(f"sales/{path}") for path in first] == [FIRST] * len(first)
+    assert [day_of(f"sales/{path}") for path in second] == [SECOND] * len(second)
+    assert [day_of(f"sales/{path}") for path in others] == [None] * len(others)
+    assert day_of(f"returns/{first[0]}") is None
+    assert day_of(f"sales/{first[0]}".replace("a.json", "_a.json")) in (None, FIRST)
+
+
+def test_a_landing_is_listed_by_its_days_on_a_disk_and_in_a_store(
+    layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, others = LAYOUTS[layout]
+    put(tmp_path, *first, *second, *others, ".hidden/a.json", "_tmp/20240501/a.json")
+    feed = LandedFiles("sales", layout=layout)
+    wanted = {FIRST: [f"sales/{p}" for p in sorted(first)], SECOND: [f"sales/{p}" for p in second]}
+    wanted[SECOND].sort()
+    store = fsspec.filesystem("memory")
+    store.store.clear()
+    store.pseudo_dirs.clear()
+    for path in (*first, *second, *others, "_tmp/20240501/a.json"):
+        store.pipe_file(f"/landing/sales/{path}", b"{}\n")
+
+    for landing in (str(tmp_path), "memory://landing"):
+        assert feed.days(landing) == [FIRST, SECOND], landing
+        found = feed.by_day(landing, [FIRST, SECOND])
+        assert {d: [f.path for f in files] for d, files in found.items()} == wanted, landing
+        assert [f.path for f in feed.files(landing, SECOND)] == wanted[SECOND], landing
+        assert feed.files(landing, date(2024, 5, 3)) == []
+        for passed in feed.passed_over(landing):
+            assert any(path.startswith(passed) for path in others), (landing, passed)
+        assert feed.passed_over(landing)
+
+
+WRONG = {
+    "": "it has %Y 0 times",
+    "%Y-%m/": "it has %d 0 times",
+    "%Y-%m-%d/%d/": "it has %d 2 times",
+    "%Y-%j/": "%j is none of",
+    "%y-%m-%d/": "%y is none of",
+    "../%Y-%m-%d/": "names are of letters",
+    "/%Y-%m-%d/": "names are of letters",
+    "%Y-%m-%d//": "names are of letters",
+    "_x/%Y-%m-%d/": "names are of letters",
+    "%Y-%m-%d/%H/%H/": "it has %H more than once",
+    "%Y-%m-%d`/": "names are of letters",
+    "%Y-%m-%d%": "% is none of",
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_a_layout_that_names_no_day_or_leaves_the_feed_is_refused(text: str) -> None:
+    with pytest.raises(DefinitionError, match="Layout") as refused:
+        LandedFiles("sales", layout=text)
+    assert WRONG[text] in str(refused.value)
+
+
+REFUSED: dict[str, dict[str, Any]] = {
+    "The format of feed sales is": {"format": "excel"},
+    "did you mean parquet?": {"format": "parqet"},
+    "the marker 'a/b'": {"marker": "a/b"},
+    "the marker 'DONE'": {"marker": "DONE", "layout": "%Y%m%d.csv"},
+    "quiet_for is": {"quiet_for": timedelta(seconds=-1)},
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_a_feed_with_a_wrong_option_is_refused(message: str) -> None:
+    with pytest.raises(DefinitionError) as refused:
+        LandedFiles("sales", **REFUSED[message])
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize("marker", ["_SUCCESS", "DONE"])
+def test_a_folder_is_read_once_its_marker_is_there(tmp_path: Path, marker: str) -> None:
+    put(tmp_path, "2024-05-01/00/a.json", "2024-05-01/01/a.json", f"2024-05-01/01/{marker}")
+    put(tmp_path, "2024-05-02/00/deep/a.json", f"2024-05-02/00/deep/{marker}")
+    feed = LandedFiles("sales", layout="%Y-%m-%d/%H/", marker=marker)
+
+    assert [f.path for f in feed.files(str(tmp_path), FIRST)] == ["sales/2024-05-01/01/a.json"]
+    assert feed.files(str(tmp_path), SECOND) == []
+
+    put(tmp_path, f"2024-05-02/00/{marker}")
+    assert [f.path for f in feed.files(str(tmp_path), SECOND)] == [
+        "sales/2024-05-02/00/deep/a.json"
+    ]
+
+
+def test_a_file_that_was_just_written_waits(tmp_path: Path) -> None:
+    put(tmp_path, "2024-05-01/old.json", "2024-05-01/new.json")
+    then = time.time() - 600
+    os.utime(tmp_path / "sales/2024-05-01/old.json", (then, then))
+
+    feed = LandedFiles("sales", quiet_for=timedelta(minutes=5))
+
+    assert [f.path for f in feed.files(str(tmp_path), FIRST)] == ["sales/2024-05-01/old.json"]
+
+
+def test_a_compression_that_spark_cannot_read_is_refused_where_it_would_be_garbage(
+    tmp_path: Path,
+) -> None:
+    put(tmp_path, "2024-05-01/a.csv.zip")
+
+    with pytest.raises(SourceError, match=r"a\.csv\.zip is compressed in a way"):
+        LandedFiles("sales", format="csv").files(str(tmp_path), FIRST)
+
+
+def test_an_example_is_a_path_of_the_layout(layout: str) -> None:
+    pattern = Layout(layout)
+
+    assert pattern.day_of(pattern.example) == date(2017, 1, 5)
+    assert pattern.leads_to(pattern.example.split("/")[0])
