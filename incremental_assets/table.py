@@ -19,7 +19,7 @@ from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.gate import structural_rules
 from incremental_assets.quality.row_rules import KEY_COMPLETE, key_complete, required
 from incremental_assets.quality.rule import RowRule, Rule, Severity
-from incremental_assets.sources.landed_files import LandedFiles
+from incremental_assets.sources.landed_files import LandedFiles, Loaded, nothing_loaded
 from incremental_assets.sources.source import Source
 from incremental_assets.table_checks import check_kinds, check_table
 from incremental_assets.writes import SCD2, Append, Merge, RecomputeKeys, ReplaceDay
@@ -165,12 +165,12 @@ class Table:
         """The source that the table reads in place, if it is a bronze table of no feed."""
         return next((read for read in self.reads if isinstance(read, Source)), None)
 
-    def landed_days(self, landing: str) -> Sequence[date] | None:
-        """The landing days of its day folders; None where the rows alone show their days.
+    def landed_days(self, landing: str, loaded: Loaded = nothing_loaded) -> Sequence[date] | None:
+        """The landing days of its landed files; None where the rows alone show their days.
 
         Raises SourceError if the landing root is missing.
         """
-        return None if self.feed is None else self.feed.days(landing)
+        return None if self.feed is None else self.feed.days(landing, loaded)
 
     @property
     def why_not_again(self) -> str:

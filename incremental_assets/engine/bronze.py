@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -32,17 +33,25 @@ def landed_rows(frames: Frames, batch: Batch, files: Sequence[SourceFile]) -> Da
     """
     feed = batch.table.feed
     assert feed is not None
-    below = F.substr("_file", F.lit(len(feed.feed) + 2))
-    rows = feed.rows(frames, batch.settings.landing, files).select(
-        F.lit(batch.number).cast("long").alias("_batch"),
-        feed.places.day_column(below).alias("_landing_day"),
-        "_file",
-        "payload",
-        "_raw",
-    )
+    rows = feed.rows(frames, batch.settings.landing, files)
+    rows = rows.withColumn("_batch", F.lit(batch.number).cast("long"))
+    if feed.places.is_by_arrival:
+        rows = _with_days(rows, batch)
+    else:
+        below = F.substr("_file", F.lit(len(feed.feed) + 2))
+        rows = rows.withColumn("_landing_day", feed.places.day_column(below))
     return with_judging_day(rows, batch, F.col("_landing_day")).select(
         "_batch", "_landing_day", "_day", "_file", "payload", "_raw"
     )
+
+
+def _with_days(rows: DataFrame, batch: Batch) -> DataFrame:
+    """Add `_landing_day`, for files whose paths say none: that of the file in the batch."""
+    days = {file.path: work.day for work in batch.work.days.values() for file in work.files}
+    if len(set(days.values())) == 1:
+        return rows.withColumn("_landing_day", F.lit(next(iter(days.values()))))
+    table = pa.table({"_file": list(days), "_landing_day": pa.array(days.values(), pa.date32())})
+    return rows.join(F.broadcast(rows.sparkSession.createDataFrame(table)), "_file")
 
 
 def with_judging_day(rows: DataFrame, batch: Batch, landed: Column) -> DataFrame:

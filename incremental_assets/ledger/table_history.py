@@ -142,6 +142,11 @@ class TableHistory:
         """The files of a landing day as they were last loaded, by path; also retracted ones."""
         return self._files.get(day, {})
 
+    def landing_days(self) -> Mapping[str, date]:
+        """The landing day of each file that was loaded, or is held, by path."""
+        held = {file.path: day for day, entry in self.held.items() for file in entry.files}
+        return held | {path: day for day, files in self._files.items() for path in files}
+
     def retracted(self, day: date) -> frozenset[str]:
         """The paths of the files of a landing day that were retracted, and not loaded since."""
         found: frozenset[str] = frozenset()

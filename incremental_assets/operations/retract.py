@@ -97,7 +97,7 @@ def retractions_of(
     found: dict[str, dict[date, set[str]]] = {}
     for name in files:
         path = _below_landing(name, settings)
-        readers = _readers(path, tables, settings)
+        readers = _readers(path, tables, settings, view)
         loaded = [(t, day) for t, day in readers if path in view.table(t.name).files(day)]
         if not loaded:
             raise DefinitionError(_not_loaded(path, readers, view))
@@ -140,7 +140,9 @@ def _below_landing(name: str, settings: Settings) -> str:
     return name.removeprefix("./")
 
 
-def _readers(path: str, tables: Sequence[Table], settings: Settings) -> list[tuple[Table, date]]:
+def _readers(
+    path: str, tables: Sequence[Table], settings: Settings, view: LedgerView
+) -> list[tuple[Table, date]]:
     """The bronze tables that read a path, each with its landing day."""
     feeds = {table.feed.feed: table.feed for table in tables if table.feed is not None}
     name, _, below = path.partition("/")
@@ -151,7 +153,11 @@ def _readers(path: str, tables: Sequence[Table], settings: Settings) -> list[tup
             f"{path}: no table reads files of a feed {name!r}{meant} "
             f"The feeds are {', '.join(sorted(feeds)) or 'none'}."
         )
-    days = ((t, t.feed.day_of(path)) for t in tables if t.feed is not None)
+    days = (
+        (t, t.feed.day_of(path, view.table(t.name).landing_days))
+        for t in tables
+        if t.feed is not None
+    )
     found = [(table, day) for table, day in days if day is not None]
     if not found:
         feed = feeds.get(name) or next((feeds[n] for n in sorted(feeds)), LandedFiles("orders"))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from incremental_assets.sources.file_fingerprints import files_by_day
-from incremental_assets.sources.landed_files import LandedFiles
+from incremental_assets.sources.landed_files import LandedFiles, Loaded
 from incremental_assets.sources.row_fingerprints import rows_by_day
 from incremental_assets.sources.source import FixedSource, Source
 from incremental_assets.sources.source_file import SourceFile
@@ -22,10 +22,10 @@ class Inspector:
     """It inspects each time, as a load does: what is claimed must be what exists."""
 
     def listed(
-        self, feed: LandedFiles, landing: str, days: Sequence[date]
+        self, feed: LandedFiles, landing: str, days: Sequence[date], loaded: Loaded
     ) -> Mapping[date, list[SourceFile]]:
         """The files of these landing days, as `by_day` lists them."""
-        return feed.by_day(landing, days)
+        return feed.by_day(landing, days, loaded)
 
     def fixed(self, source: Source) -> FixedSource:
         """What a stored source holds, as `fix` finds it."""

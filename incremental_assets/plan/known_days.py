@@ -27,7 +27,7 @@ def last_known_day(tables: Sequence[Table], settings: Settings, before: date) ->
     last: date | None = None
     view = Ledger(ledger_path(settings.lake)).view_if_any()
     for day in chain(
-        _landed(bronze, settings), _in_ledger(tables, view), _in_files(bronze, settings)
+        _landed(bronze, settings, view), _in_ledger(tables, view), _in_files(bronze, settings)
     ):
         if day is None or day >= before:
             return None
@@ -43,9 +43,9 @@ def _with_upstreams(tables: Iterable[Table]) -> Iterator[Table]:
         yield from _with_upstreams(read.table for read in table.upstreams)
 
 
-def _landed(bronze: Sequence[Table], settings: Settings) -> Iterator[date | None]:
+def _landed(bronze: Sequence[Table], settings: Settings, view: LedgerView) -> Iterator[date | None]:
     for table in bronze:
-        yield from table.landed_days(settings.landing) or ()
+        yield from table.landed_days(settings.landing, view.table(table.name).landing_days) or ()
 
 
 def _in_ledger(tables: Sequence[Table], view: LedgerView) -> Iterator[date | None]:

@@ -35,7 +35,9 @@ def plan_landed(
     idle: list[date] = []
     returned: list[str] = []
     tag = partial(with_content_tag, settings.landing)
-    for day, listed in inspection.listed(feed, settings.landing, days).items():
+    for day, listed in inspection.listed(
+        feed, settings.landing, days, history.landing_days
+    ).items():
         if history.has_exactly(day, file_entries(listed)):
             idle.append(day)
             continue

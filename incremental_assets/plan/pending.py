@@ -86,7 +86,7 @@ def _planned(
     now: datetime | None,
 ) -> tuple[Plan, tuple[date, ...]]:
     """What there is to do up to the last day of the span, and the days outside it."""
-    there = table.landed_days(settings.landing)
+    there = table.landed_days(settings.landing, view.table(table.name).landing_days)
     days = list(span) if there is None else [day for day in there if day in span]
     plan = plan_undecided(table, days, view, settings, span.last, inspection, now)
     return plan, tuple(day for day in there or () if day not in span)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from incremental_assets.plan.inspector import CachedInspector
-from incremental_assets.sources.landed_files import LandedFiles
+from incremental_assets.sources.landed_files import LandedFiles, Loaded
 from incremental_assets.sources.source import FixedSource, Source
 from incremental_assets.sources.source_file import SourceFile
 
@@ -20,10 +20,12 @@ class PlanInspector(CachedInspector):
     _fixed: dict[Source, FixedSource] = field(default_factory=dict)
 
     def listed(
-        self, feed: LandedFiles, landing: str, days: Sequence[date]
+        self, feed: LandedFiles, landing: str, days: Sequence[date], loaded: Loaded
     ) -> Mapping[date, list[SourceFile]]:
+        if feed.places.is_by_arrival:  # what a table has loaded shows the days of its files
+            return super().listed(feed, landing, days, loaded)
         new = [day for day in days if (feed, day) not in self._listed]
-        for day, files in super().listed(feed, landing, new).items():
+        for day, files in super().listed(feed, landing, new, loaded).items():
             self._listed[feed, day] = files
         return {day: self._listed[feed, day] for day in days}
 

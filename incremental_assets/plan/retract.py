@@ -38,7 +38,7 @@ def plan_retraction(
         files = [f for p, f in history.files(day).items() if p in paths and p not in before]
         if not files:
             continue
-        _require_gone(table, day, files, settings)
+        _require_gone(table, day, files, view, settings)
         todo = DayWork(
             day, why, (), tuple(map(_source_file, files)), accepted=frozenset(table.checks())
         )
@@ -59,7 +59,7 @@ def left_of_snapshot(
     history, day = view.table(table.name), todo.day
     gone = history.retracted(day) | {file.path for file in todo.files}
     wanted = [path for path in history.files(day) if path not in gone]
-    there = {file.path: file for file in _listed(table, day, settings)}
+    there = {file.path: file for file in _listed(table, day, view, settings)}
     missing = [path for path in wanted if path not in there]
     if missing:
         raise SourceError(
@@ -84,7 +84,7 @@ def gone_below(table: Table, day: date, view: LedgerView, settings: Settings) ->
         for entry in history.changes(day, 0):
             loaded.setdefault(entry.day, set()).update(file.path for file in entry.files)
         try:
-            listed = _listed_days(bronze, sorted(loaded), settings)
+            listed = _listed_days(bronze, sorted(loaded), view, settings)
         except SourceError:
             continue
         for landed, paths in loaded.items():
@@ -118,8 +118,10 @@ def _landed_below(table: Table) -> list[Table]:
     ]
 
 
-def _require_gone(table: Table, day: date, files: Sequence[FileEntry], settings: Settings) -> None:
-    listed = {file.path for file in _listed(table, day, settings)}
+def _require_gone(
+    table: Table, day: date, files: Sequence[FileEntry], view: LedgerView, settings: Settings
+) -> None:
+    listed = {file.path for file in _listed(table, day, view, settings)}
     there = [file.path for file in files if file.path in listed]
     if there:
         it, was = ("it", "is") if len(there) == 1 else ("them", "are")
@@ -130,17 +132,19 @@ def _require_gone(table: Table, day: date, files: Sequence[FileEntry], settings:
         )
 
 
-def _listed(table: Table, day: date, settings: Settings) -> Sequence[SourceFile]:
+def _listed(table: Table, day: date, view: LedgerView, settings: Settings) -> Sequence[SourceFile]:
     feed = table.feed
     assert feed is not None
-    return feed.files(settings.landing, day)
+    return feed.files(settings.landing, day, view.table(table.name).landing_days)
 
 
-def _listed_days(table: Table, days: Sequence[date], settings: Settings) -> set[str]:
+def _listed_days(
+    table: Table, days: Sequence[date], view: LedgerView, settings: Settings
+) -> set[str]:
     """The files of all of these days, in one look at the landing."""
     feed = table.feed
     assert feed is not None
-    found = feed.by_day(settings.landing, days)
+    found = feed.by_day(settings.landing, days, view.table(table.name).landing_days)
     return {file.path for files in found.values() for file in files}
 
 

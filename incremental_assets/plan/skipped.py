@@ -42,7 +42,7 @@ def skipped(
     """
     found: list[Skipped] = []
     for table in chosen:
-        own = [*_outside(table, settings, span, today), *_held(table, view, settings, span)]
+        own = [*_outside(table, view, settings, span, today), *_held(table, view, settings, span)]
         own += _below_held(table, view, span)
         if table.upstreams:
             history = view.table(table.name)
@@ -53,11 +53,13 @@ def skipped(
     return found
 
 
-def _outside(table: Table, settings: Settings, span: DayRange, today: date) -> Iterator[Skipped]:
+def _outside(
+    table: Table, view: LedgerView, settings: Settings, span: DayRange, today: date
+) -> Iterator[Skipped]:
     partitions = DayRange(settings.start_date, today)
     if span != partitions:
         return
-    there = table.landed_days(settings.landing) or ()
+    there = table.landed_days(settings.landing, view.table(table.name).landing_days) or ()
     outside = [day for day in there if day not in partitions]
     for some in contiguous(outside):
         yield Skipped(

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import cache
 
 from pyspark.sql import DataFrame
@@ -35,13 +35,20 @@ _FEED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _MARKER = re.compile(r"[A-Za-z0-9_.-]+")
 _MOST_LISTINGS = 10  # requests to a store, before all of a feed is listed at once
 _NANOSECONDS = 1_000_000_000
+Loaded = Callable[[], Mapping[str, date]]
+"""Gives the files that a table has loaded, by their path below the landing root, with their day."""
+
+
+def nothing_loaded() -> Mapping[str, date]:
+    """As of a table that was never loaded."""
+    return {}
 
 
 @dataclass(frozen=True, slots=True)
 class LandedFiles:
     """A feed of files in folders or with names of a day, `<landing>/<feed>/…`.
 
-    `layout` is the pattern of their paths below the feed's folder ([Layout]), by default a folder
+    `layout` is the pattern of their paths below the feed's folder (`Layout`), by default a folder
     for each day, `%Y-%m-%d/`. `format` is what the files are: "json" (an object a line), "csv",
     "parquet", "orc" or "avro", or `Csv(…)` for a CSV of other signs. With a `marker`, such as
     `_SUCCESS`, a folder is read once a file of that name is in it. A file that was modified less
@@ -79,23 +86,30 @@ class LandedFiles:
         """The layout, as what it means."""
         return layout_of(self.layout)
 
-    def days(self, landing: str) -> list[date]:
+    def days(self, landing: str, loaded: Loaded = nothing_loaded) -> list[date]:
         """The landing days that have a folder or a file.
 
-        Raises SourceError if the landing root is missing.
+        `loaded` gives the paths that a table has loaded, each with its landing day. It counts where
+        paths say no day: a file that was replaced is of the day on which it came first. Raises
+        SourceError if the landing root is missing.
         """
         require_root(landing)
         with _listing(landing):
-            return sorted({place.day for place in self.places.places(self._names(landing))})
+            if self.places.is_by_arrival:
+                return sorted({day for day, _ in self._all_by_arrival(landing, loaded())})
+            places = self.places.places(self._names(landing))
+            return sorted({place.day for place in places if place.day is not None})
 
-    def files(self, landing: str, day: date) -> list[SourceFile]:
+    def files(self, landing: str, day: date, loaded: Loaded = nothing_loaded) -> list[SourceFile]:
         """The files of a landing day, by path; empty where the feed has none of that day.
 
         Raises SourceError if the landing root is missing or something cannot be listed.
         """
-        return self.by_day(landing, [day])[day]
+        return self.by_day(landing, [day], loaded)[day]
 
-    def by_day(self, landing: str, days: Collection[date]) -> Mapping[date, list[SourceFile]]:
+    def by_day(
+        self, landing: str, days: Collection[date], loaded: Loaded = nothing_loaded
+    ) -> Mapping[date, list[SourceFile]]:
         """The files of each of these landing days, by path.
 
         An object store is asked once for all that is below the feed where the names of the days'
@@ -104,9 +118,9 @@ class LandedFiles:
         require_root(landing)
         found: dict[date, list[StoredFile]] = {day: [] for day in days}
         with _listing(landing):
-            listed = self._in_one_listing if self._is_listed_whole(landing, days) else self._walked
-            for day, file in listed(f"{landing}/{self.feed}", days):
-                found[day].append(file)
+            for day, file in self._listed(landing, days, loaded):
+                if day in found:
+                    found[day].append(file)
         if self.kind in TEXT_FORMATS and self.kind != "json":
             paths = [file.path for files in found.values() for file in files]
             require_known_compression(f"{landing}/{self.feed}", paths)
@@ -132,11 +146,12 @@ class LandedFiles:
                 pass
         return passed
 
-    def day_of(self, path: str) -> date | None:
-        """The landing day of a path below the landing root; None if no file of the feed."""
+    def day_of(self, path: str, loaded: Loaded = nothing_loaded) -> date | None:
+        """The landing day of a path below the landing root; None for none that is known."""
         feed, _, below = path.partition("/")
-        hidden = any(is_hidden(name) for name in below.split("/"))
-        return self.places.day_of(below) if feed == self.feed and not hidden else None
+        if feed != self.feed or any(is_hidden(name) for name in below.split("/")):
+            return None
+        return loaded().get(path) if self.places.is_by_arrival else self.places.day_of(below)
 
     def reads_below(self, path: str) -> bool:
         """Whether a path below the feed's folder is a place of its layout, or leads to one."""
@@ -165,24 +180,49 @@ class LandedFiles:
         """The format, by its name."""
         return "csv" if isinstance(self.format, Csv) else self.format
 
+    def _listed(
+        self, landing: str, days: Collection[date], loaded: Loaded
+    ) -> Iterator[tuple[date, StoredFile]]:
+        if self.places.is_by_arrival:
+            return self._all_by_arrival(landing, loaded())
+        listed = self._in_one_listing if self._is_listed_whole(landing, days) else self._walked
+        found = listed(f"{landing}/{self.feed}", days)
+        return ((day, file) for day, file in found if day is not None)
+
+    def _all_by_arrival(
+        self, landing: str, loaded: Mapping[str, date]
+    ) -> Iterator[tuple[date, StoredFile]]:
+        """Every file, with the day on which it was loaded first, or else was last modified."""
+        is_on_disk = local_path(landing) is not None
+        listed = self._walked if is_on_disk else self._in_one_listing
+        for _, file in listed(f"{landing}/{self.feed}", None):
+            day = loaded.get(f"{self.feed}/{file.path}")
+            if day is None:
+                day = datetime.fromtimestamp(file.modified / _NANOSECONDS, UTC).date()
+            yield day, file
+
     def _is_listed_whole(self, landing: str, days: Collection[date]) -> bool:
         if local_path(landing) is not None:
             return False
         return not self.places.are_days_named or len(days) > _MOST_LISTINGS
 
     def _in_one_listing(
-        self, folder: str, days: Collection[date]
-    ) -> Iterator[tuple[date, StoredFile]]:
+        self, folder: str, days: Collection[date] | None
+    ) -> Iterator[tuple[date | None, StoredFile]]:
         below = files_below(folder, skip=self._is_skipped)
         marked = {file.path.rpartition("/")[0] for file in below if self._is_marker(file.path)}
         for file in below:
+            if self._is_marker(file.path) or not self.places.is_path(file.path):
+                continue
             day = self.places.day_of(file.path)
-            if day is None or day not in days or self._is_marker(file.path):
+            if days is not None and day not in days:
                 continue
             if not self.marker or self.places.folder_in(file.path) in marked:
                 yield day, file
 
-    def _walked(self, folder: str, days: Collection[date]) -> Iterator[tuple[date, StoredFile]]:
+    def _walked(
+        self, folder: str, days: Collection[date] | None
+    ) -> Iterator[tuple[date | None, StoredFile]]:
         for place in self.places.places(self._names_below(folder), days):
             found = files_at(folder, place.path, skip=self._is_skipped)
             if self.places.is_of_folders:  # a file that is named like one is no place

@@ -32,17 +32,19 @@ class Place:
     """A file or folder below a feed's folder, all of which is of one landing day."""
 
     path: str
-    day: date
+    day: date | None
+    """None where the files themselves show their days."""
 
 
 @dataclass(frozen=True)
 class Layout:
     """A pattern of paths such as `%Y/%m/%d/` or `sales_%Y%m%d*.csv`, with `/` between folders.
 
-    `%Y`, `%m` and `%d` are the landing day, `%H` is an hour, and `*` is any text inside a name. A
+    `%Y`, `%m` and `%d` are the landing day, `%H` is an hour, and `*` is any text inside a name.
+    Without a day, a file is of the UTC day on which it arrived: when it was last modified. A
     pattern that ends with `/` is of folders, of which all files below are data; any other is of
     files, or of folders that are named like one, as Spark writes them. Raises DefinitionError for
-    a pattern that does not name exactly one day.
+    a pattern that names a day in part, or more than one.
     """
 
     text: str = DAY_FOLDERS
@@ -54,7 +56,7 @@ class Layout:
         wrong = [name for name in found if name not in _DIGITS]
         if wrong:
             raise self._error(f"{wrong[0]} is none of %Y, %m, %d and %H")
-        for name in _DAY_OF:
+        for name in _DAY_OF if any(name in found for name in _DAY_OF) else ():
             if found.count(name) != 1:
                 raise self._error(f"it has {name} {found.count(name)} times, and needs it once")
         if found.count("%H") > 1:
@@ -77,10 +79,16 @@ class Layout:
         """Whether all that lies below a place is data of its day."""
         return self.text.endswith("/")
 
+    @cached_property
+    def is_by_arrival(self) -> bool:
+        """Whether paths say no day."""
+        return not any(name in self.text for name in _DAY_OF)
+
     @property
     def are_days_named(self) -> bool:
         """Whether the folder of a day is known by the day, without a listing."""
-        return self.is_of_folders and not any(segment.varies for segment in self._segments)
+        varies = any(segment.varies for segment in self._segments)
+        return self.is_of_folders and not varies and not self.is_by_arrival
 
     @property
     def folders_of_days(self) -> frozenset[str]:
@@ -95,14 +103,14 @@ class Layout:
         """Whether a path is a place, or a folder where one may be."""
         names = path.split("/")
         if len(names) > len(self._segments):
-            return self.day_of(path) is not None
+            return self.is_path(path)
         parts: dict[str, str] = {}
         for segment, name in zip(self._segments, names, strict=False):
             found = segment.pattern.fullmatch(name)
             if found is None:
                 return False
             parts |= found.groupdict()
-        return len(names) < len(self._segments) or _day(parts) is not None
+        return len(names) < len(self._segments) or self._is_place(parts)
 
     @property
     def example(self) -> str:
@@ -115,9 +123,15 @@ class Layout:
         return "/".join(path.split("/")[: len(self._segments)])
 
     def day_of(self, path: str) -> date | None:
-        """The landing day of a path below the feed's folder; None for one that is not its own."""
+        """The landing day that a path below the feed's folder says; None where it says none."""
         found = self._pattern.fullmatch(path)
         return _day(found.groupdict()) if found else None
+
+    def is_path(self, path: str) -> bool:
+        """Whether a file with this path below the feed's folder is the feed's."""
+        if self.is_by_arrival:
+            return self._pattern.fullmatch(path) is not None
+        return self.day_of(path) is not None
 
     def places(
         self, names: _Names, days: Collection[date] | None = None, passed: list[str] | None = None
@@ -148,9 +162,8 @@ class Layout:
     ) -> Iterator[Place]:
         segment, is_last = self._segments[at], at == len(self._segments) - 1
         prefix = f"{folder}/" if folder else ""
-        is_named = (
-            days is not None and not segment.varies and not (is_last and not self.is_of_folders)
-        )
+        is_file = is_last and not self.is_of_folders
+        is_named = days is not None and not segment.varies and not is_file
         if is_named:
             listed: Collection[str] = {
                 segment.of_day(day) for day in days or () if _may_be(day, known)
@@ -161,17 +174,18 @@ class Layout:
             found = segment.pattern.fullmatch(name)
             parts = known | found.groupdict() if found and not is_hidden(name) else None
             path = prefix + name
-            if parts is None or (is_last and _day(parts) is None):
+            if parts is None or (is_last and not self._is_place(parts)):
                 if passed is not None and not is_hidden(name):
                     passed.append(path)
             elif days is not None and not any(_may_be(day, parts) for day in days):
                 continue
             elif is_last:
-                day = _day(parts)
-                assert day is not None
-                yield Place(path, day)
+                yield Place(path, _day(parts))
             else:
                 yield from self._walk(names, days, passed, path, at + 1, parts)
+
+    def _is_place(self, parts: dict[str, str]) -> bool:
+        return self.is_by_arrival or _day(parts) is not None
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
@@ -236,6 +250,8 @@ def _expression(part: str, *, named: bool) -> str:
 
 
 def _day(parts: dict[str, str]) -> date | None:
+    if "Y" not in parts:
+        return None
     try:
         return date(int(parts["Y"]), int(parts["m"]), int(parts["d"]))
     except ValueError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal as Exact
@@ -17,6 +18,7 @@ from pyarrow import orc
 from pyspark.sql import SparkSession
 
 from incremental_assets.errors import SourceError
+from incremental_assets.operations.retract import retractions_of
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.types import Decimal, Instant, Integer, Text
 from incremental_assets.sources.csv_format import Csv
@@ -182,6 +184,44 @@ def test_layouts_give_landing_days_and_columns_of_folders(
         (day, json.loads(payload)["region"], "dt" in json.loads(payload))
         for day, payload in found.rows()
     ] == [(FIRST, "north", False), (FIRST, "south", False), (SECOND, "north", False)]
+
+
+def test_files_of_one_folder_are_of_the_day_on_which_they_came_also_once_they_are_repaired(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    bronze, silver = both = tables(LandedFiles("orders", format="csv", layout="*.csv"))
+    lake = Lake(spark, tmp_path)
+    lake.settings = lake.settings.replace(start_date=FIRST)
+    folder = tmp_path / "landing/orders"
+    folder.mkdir(parents=True)
+    names = [f"store {number}.csv" for number in (1, 2)]
+    for name, day in zip(names, (FIRST, SECOND), strict=True):
+        as_csv(folder / name, [of(day.day, day), of(day.day + 10, day)])
+        moment = datetime(day.year, day.month, day.day, 23, tzinfo=UTC).timestamp()
+        os.utime(folder / name, (moment, moment))
+
+    def landed() -> list[tuple[Any, ...]]:
+        lake.run(both)
+        rows = lake.rows(bronze, "_landing_day", "_file").rows()
+        return sorted((day, path.removeprefix("orders/")) for day, path in rows)
+
+    first, second = ((FIRST, names[0]), (SECOND, names[1]))
+    assert landed() == [first, first, second, second]
+    as_csv(folder / names[0], [of(1, FIRST, 2.5)])  # repaired today, and one row less
+    assert landed() == [first, second, second]
+    assert sorted(lake.rows(silver, "id", "amount").rows()) == [
+        (1, Exact("2.5")),
+        (2, Exact("1.5")),
+        (12, Exact("1.5")),
+    ]
+    assert [path for _, path in landed()] == [names[0], names[1], names[1]]
+
+    (folder / names[1]).unlink()
+    lakehouse = lake.lakehouse(both)
+    (retraction,) = retractions_of(
+        [f"orders/{names[1]}"], both, lakehouse.settle(bronze), lake.settings
+    )
+    assert retraction.paths == {SECOND: {f"orders/{names[1]}"}}
 
 
 def test_columns_come_and_go_between_files(spark: SparkSession, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +102,8 @@ def test_a_landing_is_listed_by_its_days_on_a_disk_and_in_a_store(
 
 
 WRONG = {
-    "": "it has %Y 0 times",
+    "": "names are of letters",
+    "/": "names are of letters",
     "%Y-%m/": "it has %d 0 times",
     "%Y-%m-%d/%d/": "it has %d 2 times",
     "%Y-%j/": "%j is none of",
@@ -122,6 +123,30 @@ def test_a_layout_that_names_no_day_or_leaves_the_feed_is_refused(text: str) -> 
     with pytest.raises(DefinitionError, match="Layout") as refused:
         LandedFiles("sales", layout=text)
     assert WRONG[text] in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["*", "*.json", "till*/"])
+def test_a_file_whose_path_says_no_day_is_of_the_day_on_which_it_came_first(
+    tmp_path: Path, text: str
+) -> None:
+    folder = "till1/" if text.endswith("/") else ""
+    put(tmp_path, f"{folder}a.json", f"{folder}b.json", f"{folder}_c.json", ".d.json")
+    for name, day in (("a", 1), ("b", 2)):
+        moment = datetime(2024, 5, day, 23, 59, tzinfo=UTC).timestamp()
+        os.utime(tmp_path / f"sales/{folder}{name}.json", (moment, moment))
+    feed, landing = LandedFiles("sales", layout=text), str(tmp_path)
+
+    def paths(loaded: dict[str, date]) -> list[list[str]]:
+        found = feed.by_day(landing, [FIRST, SECOND], lambda: loaded)
+        return [[f.path for f in found[day]] for day in (FIRST, SECOND)]
+
+    a, b = f"sales/{folder}a.json", f"sales/{folder}b.json"
+    assert feed.days(landing) == [FIRST, SECOND]
+    assert paths({}) == [[a], [b]]
+    assert paths({b: FIRST}) == [[a, b], []]
+    assert feed.days(landing, lambda: {b: FIRST}) == [FIRST]
+    assert feed.day_of(b, lambda: {b: FIRST}) == FIRST
+    assert feed.day_of(b) is None
 
 
 REFUSED: dict[str, dict[str, Any]] = {
