@@ -87,7 +87,7 @@ def files_at(folder: str, path: str, skip: Callable[[str], bool] = _nothing) -> 
     if local is not None:
         try:
             stat = (local / path).stat()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
         if not S_ISDIR(stat.st_mode):
             return [StoredFile(path, stat.st_size, stat.st_mtime_ns)]

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from functools import partial
 
+from incremental_assets.errors import DefinitionError
+from incremental_assets.ledger.entry import FileEntry
 from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.inspector import INSPECTOR, Inspector, Tag
@@ -14,6 +16,7 @@ from incremental_assets.plan.work import DayWork, Plan, Work, file_entries
 from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
 from incremental_assets.sources.landed_files import LandedFiles
+from incremental_assets.sources.layout import DAY_FOLDERS
 from incremental_assets.sources.source_file import SourceFile, with_content_tag
 from incremental_assets.table import Table
 
@@ -34,17 +37,25 @@ def plan_landed(
     repaired: dict[date, DayWork] = {}
     idle: list[date] = []
     returned: list[str] = []
+    waits: list[SourceFile] = []
     tag = partial(with_content_tag, settings.landing)
-    for day, listed in inspection.listed(
-        feed, settings.landing, days, history.landing_days
-    ).items():
+    by_day = inspection.listed(feed, settings.landing, days, history.landing_days)
+    for day, there in by_day.items():
+        listed: Sequence[SourceFile] = there
         if history.has_exactly(day, file_entries(listed)):
             idle.append(day)
             continue
         held = history.held.get(day)
         judged = {file.path for file in held.files} if held is not None else ()
+        waiting = [f for f in listed if f.waits and not _is_loaded(f, history.files(day))]
+        waits += waiting
+        if waiting and table.changes.compares_days:  # without them it is another snapshot
+            idle.append(day)
+            continue
+        listed = [file for file in listed if file not in waiting] if waiting else listed
         tagged = inspection.tags(tag, history.files(day), judged)
         new, changed, why = _pending(table, listed, history, day, tagged)
+        _require_same_layout(table, feed, new, history, day)
         back = _retracted_again(listed, changed, history, day)
         returned += back
         if not (new or changed):
@@ -64,12 +75,48 @@ def plan_landed(
         feed, [f for work in works for todo in work.days.values() for f in todo.files]
     )
     notes = [note] if note else []
+    if waits:
+        notes.append(
+            f"{counted(len(waits), 'file')} {'waits' if len(waits) == 1 else 'wait'}: "
+            + "; ".join(f"{file.path} ({file.waits})" for file in waits[:_NAMED])
+        )
     if returned:
         notes.append(
             f"{counted(len(returned), 'retracted file')} landed again, unchanged, and will not be "
             f"read: {', '.join(returned[:_NAMED])}. To load it, land it under another name"
         )
     return Plan(tuple(w for w in works if w.days), {}, tuple(idle), tuple(notes))
+
+
+def _is_loaded(file: SourceFile, known: Mapping[str, FileEntry]) -> bool:
+    """Whether a file is as it was when it was loaded, as far as its listing shows."""
+    before = known.get(file.path)
+    same = (file.size, file.tag or file.modified)
+    return before is not None and same == (before.size, before.tag if file.tag else before.modified)
+
+
+def _require_same_layout(
+    table: Table,
+    feed: LandedFiles,
+    new: Sequence[SourceFile],
+    history: TableHistory,
+    day: date,
+) -> None:
+    """Raise DefinitionError for a file that was loaded on another day, by another layout.
+
+    Its rows would be there twice. Not looked for in day folders, whose paths have one day each.
+    """
+    if not new or feed.layout == DAY_FOLDERS or feed.places.is_by_arrival:
+        return
+    days = history.landing_days()
+    other = next((file for file in new if file.path in days), None)
+    if other is not None:
+        raise DefinitionError(
+            f"{table.name}: {other.path} was loaded on {days[other.path]}, and by the layout "
+            f"{feed.layout!r} it is of {day}: its rows would be there twice. Nothing was loaded. "
+            f"Give the feed its former layout; or, to load it anew, remove {table.name} from the "
+            f"lake, and run `incremental-assets ledger rebuild {table.name}`."
+        )
 
 
 def _retracted_again(

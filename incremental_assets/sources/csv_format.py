@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -26,6 +27,7 @@ _ENCODINGS: Final = {
 }
 
 
+_SIGN = re.compile(r"[!-/:-@\[-`{-~\t \x01-\x08\x1c-\x1f]")
 _SEPARATORS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 
 
@@ -47,17 +49,20 @@ class Csv:
     def __post_init__(self) -> None:
         for name in ("delimiter", "quote", "escape"):
             sign = getattr(self, name)
-            if len(sign) != 1 or not sign.isascii() or sign in "\r\n":
-                raise DefinitionError(f"Csv: {name} is one ASCII character, not {sign!r}.")
-        if self.delimiter in (self.quote, self.escape):
-            raise DefinitionError(f"Csv: {self.delimiter!r} cannot be the delimiter and a quote.")
+            if not isinstance(sign, str) or not _SIGN.fullmatch(sign):
+                raise DefinitionError(
+                    f"Csv: {name} is one ASCII sign, no letter, digit or line break, not {sign!r}."
+                )
+        if self.delimiter in (self.quote, self.escape, "\\"):
+            raise DefinitionError(f"Csv: the delimiter cannot be {self.delimiter!r}.")
         object.__setattr__(self, "encoding", _encoding(self.encoding))
-        object.__setattr__(self, "columns", tuple(self.columns))
-        folded = [name.strip().lower() for name in self.columns]
-        if not all(folded) or len(set(folded)) < len(folded):
+        names = () if isinstance(self.columns, str) else tuple(self.columns)
+        folded = [str(name).strip().lower() for name in names]
+        if isinstance(self.columns, str) or not all(folded) or len(set(folded)) < len(folded):
             raise DefinitionError(
-                f"Csv: columns are the names of all fields, each another: {list(self.columns)}."
+                f"Csv: columns are the names of all fields, each another one: {self.columns!r}."
             )
+        object.__setattr__(self, "columns", tuple(map(str, names)))
 
     @property
     def has_header(self) -> bool:
@@ -100,10 +105,10 @@ class Csv:
         }
 
 
-def _encoding(name: str) -> str:
+def _encoding(name: object) -> str:
     """The name by which Python knows an encoding. Raises DefinitionError for one not known here."""
     try:
-        found = codecs.lookup(name).name
+        found = codecs.lookup(str(name)).name
     except LookupError:
         found = ""
     if found not in _ENCODINGS:

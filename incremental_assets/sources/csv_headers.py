@@ -25,6 +25,7 @@ from incremental_assets.storage import open_file
 _AT_ONCE = 8
 _CHUNK = 1 << 20
 _LONGEST_VALUE = 2**31 - 1
+_AFTER = "x"  # a record that follows the last one, unless that swallows it
 _SEPARATORS = ",;\t|"
 _VALUE = re.compile(
     r"[+-]?[0-9]+([.,][0-9]+)?([eE][+-]?[0-9]+)?|[0-9]{4}-[0-9]{2}-[0-9]{2}([T ].*)?|true|false",
@@ -83,17 +84,29 @@ def _header(where: str, form: Csv) -> tuple[str, ...]:
         first = next((record for record in csv.reader(text, **form.dialect()) if record), None)
     if first is None:
         return ()
+    if first[0].startswith("\ufeff"):
+        raise SourceError(
+            f"{where} begins with a byte order mark, which {form.encoding.upper()} has not. "
+            "Nothing was loaded; name the encoding utf-16, and run again."
+        )
     if form.columns:
-        _require_as_many(where, first, form)
+        _require_records(where, first, form)
         return form.columns
     names = tuple(name.strip() for name in first)
     _require_header(where, names, form)
     # Spark's names for columns that have none, such as the index that pandas writes.
-    return tuple(name or f"_c{at}" for at, name in enumerate(names))
+    names = tuple(name or f"_c{at}" for at, name in enumerate(names))
+    _require_once(where, names)
+    return names
 
 
-def _require_as_many(where: str, first: Sequence[str], form: Csv) -> None:
-    """Raise SourceError if the first record has another number of fields than columns are named."""
+def _require_records(where: str, first: Sequence[str], form: Csv) -> None:
+    """Raise SourceError if the first line is a header, or not as many fields as are named."""
+    if [name.strip().lower() for name in first] == [name.lower() for name in form.columns]:
+        raise SourceError(
+            f"{where}: the first line is a header, and the feed names its columns, as for files "
+            "without one. Nothing was loaded; leave the columns out, or remove the line."
+        )
     if len(first) != len(form.columns):
         raise SourceError(
             f"{where}: the first line has {len(first)} fields between {form.delimiter!r}, and "
@@ -111,15 +124,23 @@ def _require_header(where: str, names: Sequence[str], form: Csv) -> None:
     elif len(names) == 1 and any(s in names[0] for s in _SEPARATORS if s != form.delimiter):
         wrong = f"has no {form.separators} between the names"
     else:
-        twice = sorted({name for name in names if name and names.count(name) > 1})
-        if not twice:
-            return
-        wrong = f"has the name {twice[0]!r} twice"
+        return
     raise SourceError(
         f"{where}: the first line ({start!r}) {wrong}. A CSV source needs a header line, names "
         f"with {form.separators} between them. Nothing was loaded; repair the file, or say how it "
         "is written: Csv(delimiter=…, columns=…)."
     )
+
+
+def _require_once(where: str, names: Sequence[str]) -> None:
+    """Raise SourceError for a header that has a name twice."""
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        start = ",".join(names)[:80]
+        raise SourceError(
+            f"{where}: the first line ({start!r}) has the name {twice[0]!r} twice. Nothing was "
+            "loaded; repair the file, and run again."
+        )
 
 
 def _quotes(where: str, form: Csv) -> int:
@@ -134,16 +155,20 @@ def _quotes(where: str, form: Csv) -> int:
 
 
 def _require_closed(where: str, form: Csv) -> None:
-    """Raise SourceError if the last record ends inside a quotation.
+    """Raise SourceError if the last record ends inside a quotation, or line ends are of two kinds.
 
     Spark would take all that follows the quote, line after line, for one value, and lose those
-    records. The number of quotes does not show it: a quote inside a plain value counts, too.
+    records. The number of quotes does not show it: a quote inside a plain value counts, too. And it
+    takes the first line end for that of all records: another one would be part of their values.
     """
     csv.field_size_limit(_LONGEST_VALUE)  # what is swallowed may be the rest of the file
     record: list[str] = []
+    ends: set[str] = set()
 
     def remembered(lines: Iterator[str]) -> Iterator[str]:
         for line in lines:
+            if not ends:
+                ends.add(_end_of(line))
             record.append(line)
             yield line
 
@@ -151,17 +176,25 @@ def _require_closed(where: str, form: Csv) -> None:
         reader = csv.reader(remembered(text), **form.dialect())
         last: list[str] = []
         for _ in reader:
+            ends.add(_end_of(record[-1]))
             last = list(record)
             record.clear()
-    try:
-        list(csv.reader(last, strict=True, **form.dialect()))
-    except csv.Error as error:
-        if "unexpected end" in str(error):
-            line = reader.line_num - len(last) + 1
-            raise SourceError(
-                f"{where}: a quote in the record that begins on line {line} is never closed. "
-                "Nothing was loaded; repair the file (it may be cut off) and run again."
-            ) from error
+    after = list(csv.reader([*last[:-1], last[-1].rstrip("\r\n") + "\n", _AFTER], **form.dialect()))
+    if after[-1] != [_AFTER]:
+        line = reader.line_num - len(last) + 1
+        raise SourceError(
+            f"{where}: a quote in the record that begins on line {line} is never closed. "
+            "Nothing was loaded; repair the file (it may be cut off) and run again."
+        )
+    if len(ends - {""}) > 1:
+        raise SourceError(
+            f"{where}: its lines end in more than one way ({', '.join(map(repr, sorted(ends)))}). "
+            "Nothing was loaded; convert the file, for example with `dos2unix`, and run again."
+        )
+
+
+def _end_of(line: str) -> str:
+    return line[len(line.rstrip("\r\n")) :]
 
 
 def _text(stream: IO[bytes], form: Csv) -> io.TextIOWrapper:

@@ -92,11 +92,27 @@ def csv_rows(frames: Frames, reading: Reading) -> DataFrame:
     return with_facts(cached, [*(columns[name] for name in names), *folders])
 
 
-def csv_texts(session: SparkSession, reading: Reading) -> DataFrame:
-    """The records as rows whose columns are all text."""
-    records, names = _records(session, reading)
-    columns = [OwnColumn(name, F.col(quoted(name))) for name in names]
-    return with_facts(records, [*columns, *folder_columns(reading, names)])
+def csv_texts(session: SparkSession, reading: Reading) -> list[DataFrame]:
+    """The records as rows whose columns are all text: a frame for each header that files have."""
+    found = []
+    for (header, in_quotes), some in _by_header(reading).items():
+        names = list(header)
+        folders = folder_columns(reading, names)
+        require_names([*names, *(column.name for column in folders)], reading.source)
+        records = _same_header(session, some, names, names, reading.csv, multiline=in_quotes)
+        columns = [OwnColumn(name, F.col(quoted(name))) for name in names]
+        found.append(with_facts(records, [*columns, *folders]))
+    return found
+
+
+def _by_header(reading: Reading) -> dict[tuple[tuple[str, ...], bool], DataFiles]:
+    """The files by their headers, and whether they may hold quotes; without those of no line."""
+    data = reading.data
+    groups: dict[tuple[tuple[str, ...], bool], set[str]] = {}
+    for file in csv_files(data.root, [file.path for file in data.files], reading.csv):
+        if file.names:
+            groups.setdefault((file.names, file.quoted), set()).add(file.path)
+    return {group: data.only(paths) for group, paths in groups.items()}
 
 
 def _records(session: SparkSession, reading: Reading) -> tuple[DataFrame, list[str]]:
@@ -104,18 +120,13 @@ def _records(session: SparkSession, reading: Reading) -> tuple[DataFrame, list[s
 
     Files are read together with those that have the same header, and put together by name.
     """
-    data = reading.data
-    paths = [file.path for file in data.files]
-    files = [file for file in csv_files(data.root, paths, reading.csv) if file.names]
-    names = list(dict.fromkeys(name for file in files for name in file.names))
+    groups = _by_header(reading)
+    names = list(dict.fromkeys(name for header, _ in groups for name in header))
     folders = folder_values(reading.paths).keys() - reading.not_columns
     require_names([*names, *sorted(folders)], reading.source)
-    groups: dict[tuple[tuple[str, ...], bool], set[str]] = {}
-    for file in files:
-        groups.setdefault((file.names, file.quoted), set()).add(file.path)
     frames = [
-        _same_header(session, data.only(paths), header, names, reading.csv, multiline=in_quotes)
-        for (header, in_quotes), paths in groups.items()
+        _same_header(session, some, header, names, reading.csv, multiline=in_quotes)
+        for (header, in_quotes), some in groups.items()
     ]
     if not frames:
         return no_rows(session).select("_raw", "_file"), []
@@ -136,7 +147,8 @@ def _same_header(
     A file without quotes has no line break in a record, and Spark may split it.
     """
     text = StructType([StructField(name, StringType()) for name in (*header, "_raw")])
-    whole = multiline or not form.is_split_by_line
+    # Of lines, Spark drops those that are blank, which a record of empty fields may be.
+    whole = multiline or not form.is_split_by_line or form.delimiter.isspace()
     options = {**_OPTIONS, **form.options(), "multiLine": str(whole).lower()}
     if form.is_of_java:
         session.conf.set(_ENCODINGS_OF_JAVA, "true")

@@ -8,27 +8,40 @@ from uuid import uuid4
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from incremental_assets.sources.lines import BLANK, only_value, without_mark
+from incremental_assets.errors import SourceError
+from incremental_assets.sources.lines import BLANK, without_mark
 from incremental_assets.sources.path_columns import relative_path
-from incremental_assets.sources.stored_files import DataFiles
+from incremental_assets.sources.stored_files import COMPRESSED, DataFiles
 
-_ARRAY = "array<string>"
-_NO_DOCUMENT = " is not one JSON document: an array of rows, or one row"
-_BROKEN = re.compile(rf"\[USER_RAISED_EXCEPTION\] (.*{_NO_DOCUMENT})", re.DOTALL)
+LARGEST = 64 * 2**20
+"""Bytes: a task needs some ten times as much memory as its document has, and two run at once."""
+_INFLATED = 8
+_NO_DOCUMENT = " is not one JSON document (an array of rows, or one row) with each field once"
+_BROKEN = re.compile(rf"\[USER_RAISED_EXCEPTION\] (.*{re.escape(_NO_DOCUMENT)})", re.DOTALL)
 
 
 def read_documents(session: SparkSession, data: DataFiles) -> DataFrame:
     """Each row of each document as `read_lines` gives a line: `text`, `payload`, `_file`.
 
-    A file is read whole, by one task. One that is not exactly one JSON document fails the job:
-    which rows it was to hold is unknown. An empty one has no rows.
+    A file is read whole, by one task. One that is not exactly one JSON document, or has a field
+    twice, fails the job: which rows it was to hold is unknown.
+    An empty one has no rows. Raises SourceError for one that is too large to be read so.
     """
+    for file in data.files:
+        if file.size * (_INFLATED if file.path.endswith(COMPRESSED) else 1) > LARGEST:
+            raise SourceError(
+                f"{data.root}/{file.path} is a JSON document of {file.size / 2**20:,.0f} MiB, and "
+                f"one that is read whole may have {LARGEST // 2**20} MiB, compressed an eighth of "
+                "that. Nothing was loaded; write an object a line (`jq -c '.[]'`), which has no "
+                'bound, and read it with format="json".'
+            )
     files = session.read.text(data.spark_paths(), wholetext=True)
     text = F.trim(without_mark(F.col("value")), F.lit(BLANK))
     found = files.select(text.alias("text"), relative_path(files, data).alias("_file"))
-    rows = found.where("text != ''").select(_rows(F.col("text"), F.col("_file")), "_file")
-    rows = rows.select(F.coalesce("row", F.lit("null")).alias("text"), "_file")
-    return rows.select("text", only_value(F.col("text")).alias("payload"), "_file")
+    found = found.where("text != ''").withColumn("document", F.try_parse_json("text"))
+    rows = found.select(_rows(F.col("text"), F.col("_file")), "_file")
+    row = F.coalesce("payload", F.parse_json(F.lit("null")))
+    return rows.select(F.to_json(row).alias("text"), row.alias("payload"), "_file")
 
 
 def broken_document(error: BaseException) -> str:
@@ -38,11 +51,14 @@ def broken_document(error: BaseException) -> str:
 
 
 def _rows(text: Column, file: Column) -> Column:
-    """The texts of a document's rows, one by one as `row`."""
-    is_array = text.startswith("[")
+    """The rows of a document, one by one as `payload`."""
+    document = F.col("document")
     wrong = F.raise_error(F.concat(file, F.lit(_NO_DOCUMENT)))
-    rows = F.when(is_array, F.from_json(text, _ARRAY)).otherwise(F.array(text))
-    return F.explode(F.when(_is_one_value(text), rows).otherwise(wrong)).alias("row")
+    rows = F.when(text.startswith("["), document.cast("array<variant>")).otherwise(
+        F.array(document)
+    )
+    is_one = document.isNotNull() & _is_one_value(text)
+    return F.explode(F.when(is_one, rows).otherwise(wrong)).alias("payload")
 
 
 def _is_one_value(text: Column) -> Column:

@@ -32,9 +32,10 @@ from incremental_assets.sources.stored_files import (
 from incremental_assets.storage import StoredFile, files_at, files_below, names_in, open_store
 
 _FEED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-_MARKER = re.compile(r"[A-Za-z0-9_.-]+")
+_MARKER = re.compile(r"(?!\.+$)[A-Za-z0-9_.-]+")
 _MOST_LISTINGS = 10  # requests to a store, before all of a feed is listed at once
 _NANOSECONDS = 1_000_000_000
+_SKEW = 60.0  # seconds by which the clock of a disk may be ahead
 Loaded = Callable[[], Mapping[str, date]]
 """Gives the files that a table has loaded, by their path below the landing root, with their day."""
 
@@ -49,11 +50,11 @@ class LandedFiles:
     """A feed of files in folders or with names of a day, `<landing>/<feed>/…`.
 
     `layout` is the pattern of their paths below the feed's folder (`Layout`), by default a folder
-    for each day, `%Y-%m-%d/`. `format` is what the files are: "json" (an object a line), "csv",
-    "parquet", "orc" or "avro", or `Csv(…)` for a CSV of other signs. With a `marker`, such as
-    `_SUCCESS`, a folder is read once a file of that name is in it. A file that was modified less
-    than `quiet_for` ago may still be written, and waits. Names that begin with `.` or `_` are not
-    data.
+    for each day, `%Y-%m-%d/`. `format` is what the files are: "json" (an object a line),
+    "json_document" (an array of rows), "csv", "parquet", "orc" or "avro", or `Csv(…)` for a CSV of
+    other signs. With a `marker`, such as `_SUCCESS`, a folder is read once a file of that name is
+    in it. A file that was modified less than `quiet_for` ago may still be written. What waits is
+    listed all the same, with the reason. Names that begin with `.` or `_` are not data.
     """
 
     feed: str
@@ -70,15 +71,17 @@ class LandedFiles:
         where = f"Feed {self.feed}"
         if not isinstance(self.format, Csv):
             require_choice(f"The format of feed {self.feed}", self.format, FILE_FORMATS)
+        if not isinstance(self.layout, str):
+            raise DefinitionError(f"{where}: the layout is a text, not {self.layout!r}.")
         is_of_folders = self.places.is_of_folders  # raises, where the layout is none
         if self.marker and not (is_of_folders and _MARKER.fullmatch(self.marker)):
             raise DefinitionError(
                 f"{where}: the marker {self.marker!r} is the name of a file in each folder of a "
                 f"layout that ends with '/', and the layout is {self.layout!r}."
             )
-        if self.quiet_for < timedelta(0):
+        if not isinstance(self.quiet_for, timedelta) or self.quiet_for < timedelta(0):
             raise DefinitionError(
-                f"{where}: quiet_for is {self.quiet_for}, and cannot be negative."
+                f"{where}: quiet_for is {self.quiet_for!r}; it is a timedelta that is not negative."
             )
 
     @property
@@ -96,7 +99,7 @@ class LandedFiles:
         require_root(landing)
         with _listing(landing):
             if self.places.is_by_arrival:
-                return sorted({day for day, _ in self._all_by_arrival(landing, loaded())})
+                return sorted({day for day, _, _ in self._all_by_arrival(landing, loaded())})
             places = self.places.places(self._names(landing))
             return sorted({place.day for place in places if place.day is not None})
 
@@ -116,26 +119,42 @@ class LandedFiles:
         folders are not known, or are many. Raises as `files` does.
         """
         require_root(landing)
-        found: dict[date, list[StoredFile]] = {day: [] for day in days}
+        found: dict[date, list[SourceFile]] = {day: [] for day in days}
+        now = time.time_ns()  # as the disk has it, whatever moment the load is for
         with _listing(landing):
-            for day, file in self._listed(landing, days, loaded):
+            for day, file, is_marked in self._listed(landing, days, loaded):
                 if day in found:
-                    found[day].append(file)
+                    waits = self._waits(file, now, is_marked=is_marked)
+                    found[day].append(SourceFile.of(file, self.feed, waits))
+        for files in found.values():
+            files.sort(key=lambda file: file.path)
+            self._require_readable(landing, files)
+        return found
+
+    def _waits(self, file: StoredFile, now: int, *, is_marked: bool) -> str:
+        """Why a file is not to be read yet; "" where it is."""
+        if not is_marked:
+            return f"there is no {self.marker} in its folder"
+        if not self.quiet_for:
+            return ""
+        ago = (now - file.modified) / _NANOSECONDS
+        if ago < -_SKEW:
+            when = datetime.fromtimestamp(file.modified / _NANOSECONDS, UTC)
+            return f"it was last modified in the future, {when:%Y-%m-%d %H:%M} UTC"
+        if ago < self.quiet_for.total_seconds():
+            return f"it was modified less than {self.quiet_for} ago"
+        return ""
+
+    def _require_readable(self, landing: str, files: Sequence[SourceFile]) -> None:
+        """Raise SourceError for a file that Spark could never read, whatever it holds."""
         if self.kind in TEXT_FORMATS and self.kind != "json":
-            paths = [file.path for files in found.values() for file in files]
-            require_known_compression(f"{landing}/{self.feed}", paths)
-        before = time.time_ns() - int(self.quiet_for.total_seconds() * _NANOSECONDS)
-        return {
-            day: sorted(
-                (
-                    SourceFile.of(file, self.feed)
-                    for file in files
-                    if not (self.quiet_for and file.modified > before)
-                ),
-                key=lambda file: file.path,
-            )
-            for day, files in found.items()
-        }
+            require_known_compression(f"{landing}/{self.feed}", [file.path for file in files])
+        for file in files:
+            if not file.path.isascii() and not _is_text(file.path):
+                raise SourceError(
+                    f"{landing}/{file.path!a}: the name is not UTF-8, so no reader finds the file. "
+                    "Nothing was loaded; rename it, and run again."
+                )
 
     def passed_over(self, landing: str) -> list[str]:
         """The paths below the feed's folder that no load reads, though they are not hidden."""
@@ -173,7 +192,8 @@ class LandedFiles:
         csv = self.format if isinstance(self.format, Csv) else RFC_4180
         some = tuple(file for file in files if file.size)
         where, days = f"{landing}/{self.feed}", self.places.folders_of_days
-        return FixedFiles(where, self.kind, some, landing, csv, days).objects(frames)
+        fixed = FixedFiles(where, self.kind, some, landing, csv, days, has_text_folders=True)
+        return fixed.objects(frames)
 
     @property
     def kind(self) -> FileFormat:
@@ -182,24 +202,25 @@ class LandedFiles:
 
     def _listed(
         self, landing: str, days: Collection[date], loaded: Loaded
-    ) -> Iterator[tuple[date, StoredFile]]:
+    ) -> Iterator[tuple[date, StoredFile, bool]]:
+        """The files with their days, and whether the marker is in the folder, if there is one."""
         if self.places.is_by_arrival:
             return self._all_by_arrival(landing, loaded())
         listed = self._in_one_listing if self._is_listed_whole(landing, days) else self._walked
         found = listed(f"{landing}/{self.feed}", days)
-        return ((day, file) for day, file in found if day is not None)
+        return ((day, file, marked) for day, file, marked in found if day is not None)
 
     def _all_by_arrival(
         self, landing: str, loaded: Mapping[str, date]
-    ) -> Iterator[tuple[date, StoredFile]]:
+    ) -> Iterator[tuple[date, StoredFile, bool]]:
         """Every file, with the day on which it was loaded first, or else was last modified."""
         is_on_disk = local_path(landing) is not None
         listed = self._walked if is_on_disk else self._in_one_listing
-        for _, file in listed(f"{landing}/{self.feed}", None):
+        for _, file, marked in listed(f"{landing}/{self.feed}", None):
             day = loaded.get(f"{self.feed}/{file.path}")
             if day is None:
                 day = datetime.fromtimestamp(file.modified / _NANOSECONDS, UTC).date()
-            yield day, file
+            yield day, file, marked
 
     def _is_listed_whole(self, landing: str, days: Collection[date]) -> bool:
         if local_path(landing) is not None:
@@ -208,7 +229,7 @@ class LandedFiles:
 
     def _in_one_listing(
         self, folder: str, days: Collection[date] | None
-    ) -> Iterator[tuple[date | None, StoredFile]]:
+    ) -> Iterator[tuple[date | None, StoredFile, bool]]:
         below = files_below(folder, skip=self._is_skipped)
         marked = {file.path.rpartition("/")[0] for file in below if self._is_marker(file.path)}
         for file in below:
@@ -217,20 +238,21 @@ class LandedFiles:
             day = self.places.day_of(file.path)
             if days is not None and day not in days:
                 continue
-            if not self.marker or self.places.folder_in(file.path) in marked:
-                yield day, file
+            is_marked = not self.marker or self.places.folder_in(file.path) in marked
+            yield day, file, is_marked
 
     def _walked(
         self, folder: str, days: Collection[date] | None
-    ) -> Iterator[tuple[date | None, StoredFile]]:
+    ) -> Iterator[tuple[date | None, StoredFile, bool]]:
         for place in self.places.places(self._names_below(folder), days):
             found = files_at(folder, place.path, skip=self._is_skipped)
             if self.places.is_of_folders:  # a file that is named like one is no place
                 found = [file for file in found if file.path != place.path]
+            is_marked = True
             if self.marker:
-                there = any(file.path == f"{place.path}/{self.marker}" for file in found)
-                found = [f for f in found if there and not self._is_marker(f.path)]
-            yield from ((place.day, file) for file in found)
+                is_marked = any(file.path == f"{place.path}/{self.marker}" for file in found)
+                found = [file for file in found if not self._is_marker(file.path)]
+            yield from ((place.day, file, is_marked) for file in found)
 
     def _is_skipped(self, name: str) -> bool:
         return is_hidden(name) and name != self.marker
@@ -244,6 +266,14 @@ class LandedFiles:
     @staticmethod
     def _names_below(folder: str) -> Callable[[str], list[str]]:
         return lambda inside: names_in(f"{folder}/{inside}" if inside else folder)
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 @cache

@@ -62,7 +62,8 @@ def folder_columns(reading: Reading, without: Collection[str]) -> list[OwnColumn
         if name.lower() in there or name in reading.not_columns:
             continue
         known = reading.known_type(name)
-        kind = _type_of(by_path.values()) if known is None else known
+        found = StringType() if reading.has_text_folders else _type_of(by_path.values())
+        kind = found if known is None else known
         text = _value(by_path, name, here)
         written = None if known is None else text.isNotNull()
         columns.append(OwnColumn(name, read_text(text, kind), written))

@@ -21,7 +21,8 @@ class Reading:
     """The request to a reader: some files of a source, and the types that the target has.
 
     `source` is its path, for messages, and `paths` those of all its files. `not_columns` are the
-    names of folders `name=value` that are no columns.
+    names of folders `name=value` that are no columns; with `has_text_folders` the others are texts,
+    whatever other files there are.
     """
 
     source: str
@@ -30,6 +31,7 @@ class Reading:
     known: Mapping[str, DataType]
     csv: Csv = RFC_4180
     not_columns: frozenset[str] = frozenset()
+    has_text_folders: bool = False
 
     def known_type(self, name: str) -> DataType | None:
         """The type that the target has for a column; as in Spark, case is no difference."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from incremental_assets.errors import SourceError
 from incremental_assets.storage import StoredFile, open_file
@@ -17,19 +17,21 @@ class SourceFile:
 
     `size` in bytes; `modified` in nanoseconds since 1970, or "" where the store has a tag. `tag`
     is the store's own (such as an ETag); a local disk and some stores have none, so there it is a
-    digest of the content, and "" until it is asked for.
+    digest of the content, and "" until it is asked for. `waits` is why it is not to be read yet.
     """
 
     path: str
     size: int
     tag: str = ""
     modified: str = ""
+    waits: str = field(default="", compare=False)
 
     @classmethod
-    def of(cls, file: StoredFile, folder: str = "") -> SourceFile:
+    def of(cls, file: StoredFile, folder: str = "", waits: str = "") -> SourceFile:
         """A file that was listed, below a folder of the root."""
         path = f"{folder}/{file.path}" if folder else file.path
-        return cls(path, file.size, file.tag, "" if file.tag else str(file.modified or ""))
+        modified = "" if file.tag else str(file.modified or "")
+        return cls(path, file.size, file.tag, modified, waits)
 
 
 def with_content_tag(root: str, file: SourceFile) -> SourceFile:

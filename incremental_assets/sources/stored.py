@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import polars as pl
 from pyspark.sql import DataFrame, SparkSession
@@ -34,7 +35,7 @@ from incremental_assets.sources.stored_files import (
     of_format,
     path_contents,
 )
-from incremental_assets.sources.typed_rows import avro_rows, orc_rows
+from incremental_assets.sources.typed_rows import avro_parts, avro_rows, orc_rows
 
 _TYPED: Mapping[str | None, Callable[[SparkSession, Reading], DataFrame]] = {
     "parquet": parquet_rows,
@@ -114,6 +115,7 @@ class FixedFiles(FixedSource):
     root: str = ""
     csv: Csv = RFC_4180
     not_columns: frozenset[str] = frozenset()
+    has_text_folders: bool = False
 
     @property
     def is_typed(self) -> bool:
@@ -146,18 +148,27 @@ class FixedFiles(FixedSource):
             return row_payloads(no_rows(frames.session))
         if self.format in JSON_READERS:
             return line_payloads(JSON_READERS[self.format](frames.session, reading.data))
-        if self.format == "csv":
-            return row_payloads(csv_texts(frames.session, reading))
-        return row_payloads(self.rows(frames, only=only))
+        parts = [row_payloads(part) for part in self._parts(frames, reading)]
+        return reduce(DataFrame.union, parts or [row_payloads(no_rows(frames.session))])
 
     def objects(self, frames: Frames, only: Collection[str] | None = None) -> DataFrame:
+        """As `FixedSource.objects`; a row has the columns of its own file, whatever others have."""
         reading = self._reading(NO_TYPES, only)
-        if self.format in JSON_READERS and reading.data.files:
+        if not reading.data.files:
+            return row_objects(no_rows(frames.session))
+        if self.format in JSON_READERS:
             lines = JSON_READERS[self.format](frames.session, reading.data)
             return line_payloads(lines).drop("_key")
-        if self.format == "csv" and reading.data.files:
-            return row_objects(csv_texts(frames.session, reading))
-        return row_objects(self.rows(frames, only=only))
+        parts = [row_objects(part) for part in self._parts(frames, reading)]
+        return reduce(DataFrame.union, parts or [row_objects(no_rows(frames.session))])
+
+    def _parts(self, frames: Frames, reading: Reading) -> list[DataFrame]:
+        """The rows of columns, in as many frames as there are kinds of files."""
+        if self.format == "csv":
+            return csv_texts(frames.session, reading)
+        if self.format == "avro":
+            return avro_parts(frames.session, reading)
+        return [_TYPED[self.format](frames.session, reading)]
 
     def scan(self) -> pl.LazyFrame | None:
         local = local_path(self.root)
@@ -187,4 +198,5 @@ class FixedFiles(FixedSource):
         if self.format is not None and self.format != "delta":
             require_as_fixed(data, self.format, self.csv)
         paths = tuple(file.path for file in self.files)
-        return Reading(self.path, data, paths, known, self.csv, self.not_columns)
+        own = self.csv, self.not_columns, self.has_text_folders
+        return Reading(self.path, data, paths, known, *own)

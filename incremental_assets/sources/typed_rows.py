@@ -5,21 +5,24 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from functools import reduce
+from io import SEEK_END
 from typing import IO, Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
 
 from incremental_assets.errors import SourceError
 from incremental_assets.frames import quoted
 from incremental_assets.sources.path_columns import folder_columns, relative_path
 from incremental_assets.sources.rows import OwnColumn, Reading, require_names, with_facts
 from incremental_assets.sources.source_file import not_readable
+from incremental_assets.sources.stored_files import DataFiles
 from incremental_assets.storage import open_file
 
 AVRO_MAGIC: Final = b"Obj\x01"
 _SCHEMA = b"avro.schema"
-_LONGEST = 1 << 24
+_LONGEST, _SYNC = 1 << 24, 16
 
 
 def orc_rows(session: SparkSession, reading: Reading) -> DataFrame:
@@ -31,35 +34,54 @@ def orc_rows(session: SparkSession, reading: Reading) -> DataFrame:
     data = reading.data
     merge = str(len(data.files) > 1).lower()
     rows = session.read.option("mergeSchema", merge).orc(data.spark_paths())
-    return typed_rows(rows.select("*", relative_path(rows, data).alias("_file")), reading)
+    return _typed_rows(rows, data, reading)
 
 
 def avro_rows(session: SparkSession, reading: Reading) -> DataFrame:
     """The rows of the files; a column that a file lacks is null there.
 
-    Spark reads all files by the schema of one, so those of one schema are read together. Raises
-    SourceError for a file that is not Avro, or if a table cannot have the columns.
+    Raises SourceError for a file that is not Avro, if a table cannot have the columns, or where
+    files have other types for one.
+    """
+    parts = avro_parts(session, reading)
+    types: dict[str, tuple[str, DataType]] = {}
+    for part in parts:
+        for field in part.schema.fields:
+            _, kind = types.setdefault(field.name.lower(), (field.name, field.dataType))
+            if kind != field.dataType:
+                raise SourceError(
+                    f"{reading.source}: {field.name} is {kind.simpleString()} in some files and "
+                    f"{field.dataType.simpleString()} in others. Nothing was loaded; write the "
+                    "files again with one type, or read them as a feed that keeps rows as they are."
+                )
+    return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts)
+
+
+def avro_parts(session: SparkSession, reading: Reading) -> list[DataFrame]:
+    """The rows of the files: a frame for each schema that they have.
+
+    Spark would read all of them by the schema of one. Raises SourceError for a file that is not
+    Avro, or if a table cannot have the columns.
     """
     data = reading.data
     groups: dict[str, set[str]] = {}
     for file in data.files:
         groups.setdefault(avro_schema(f"{data.root}/{file.path}"), set()).add(file.path)
-    parts = []
-    for some in (data.only(paths) for paths in groups.values()):
-        rows = session.read.format("avro").load(some.spark_paths())
-        parts.append(rows.select("*", relative_path(rows, some).alias("_file")))
-    together = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts)
-    return typed_rows(together, reading)
+    parts = [data.only(paths) for paths in groups.values()]
+    return [
+        _typed_rows(session.read.format("avro").load(some.spark_paths()), some, reading)
+        for some in parts
+    ]
 
 
-def typed_rows(rows: DataFrame, reading: Reading) -> DataFrame:
-    """Rows of typed columns and `_file` as a source gives them."""
-    names = [name for name in rows.columns if name != "_file"]
+def _typed_rows(rows: DataFrame, data: DataFiles, reading: Reading) -> DataFrame:
+    """Rows of typed columns as a source gives them."""
+    names = rows.columns
     folders = folder_columns(reading, names)
     require_names([*names, *(column.name for column in folders)], reading.source)
     columns = [OwnColumn(name, F.col(quoted(name))) for name in names]
-    rows = rows.withColumn("_raw", F.lit(None).cast("string"))
-    return with_facts(rows, [*columns, *folders])
+    facts = (relative_path(rows, data).alias("_file"), F.lit(None).cast("string").alias("_raw"))
+    return with_facts(rows.select("*", *facts), [*columns, *folders])
 
 
 def avro_schema(where: str) -> str:
@@ -71,10 +93,14 @@ def avro_schema(where: str) -> str:
         with open_file(where) as stream:
             if stream.read(len(AVRO_MAGIC)) != AVRO_MAGIC:
                 raise ValueError("it does not begin as an Avro file does")
-            for name, value in _header(stream):
-                if name == _SCHEMA:
-                    return json.dumps(json.loads(value), separators=(",", ":"))
-            raise ValueError("its header has no schema")
+            found = dict(_header(stream))
+            sync = stream.read(_SYNC)
+            stream.seek(-_SYNC, SEEK_END)
+            if len(sync) != _SYNC or stream.read(_SYNC) != sync:
+                raise ValueError("it does not end with a whole block, so it was cut off")
+            if _SCHEMA not in found:
+                raise ValueError("its header has no schema")
+            return json.dumps(json.loads(found[_SCHEMA]), separators=(",", ":"))
     except ValueError as error:
         raise SourceError(
             f"{where} cannot be read as Avro: {error}. Nothing was loaded; repair or remove the "

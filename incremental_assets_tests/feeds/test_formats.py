@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, date, datetime
+from contextlib import nullcontext
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal as Exact
 from pathlib import Path
 from typing import Any
@@ -17,12 +19,16 @@ import pytest
 from pyarrow import orc
 from pyspark.sql import SparkSession
 
-from incremental_assets.errors import SourceError
+from incremental_assets.changes import SnapshotDiff
+from incremental_assets.errors import DefinitionError, SourceError
 from incremental_assets.operations.retract import retractions_of
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.types import Decimal, Instant, Integer, Text
 from incremental_assets.sources.csv_format import Csv
+from incremental_assets.sources.json_documents import LARGEST, read_documents
 from incremental_assets.sources.landed_files import LandedFiles
+from incremental_assets.sources.source_file import SourceFile
+from incremental_assets.sources.stored_files import DataFiles
 from incremental_assets.table import SameDay, Table
 from incremental_assets.testing import Lake
 from incremental_assets.writes import Append, Merge
@@ -248,6 +254,141 @@ def test_columns_come_and_go_between_files(spark: SparkSession, tmp_path: Path) 
         assert sorted((int(row["id"]), row.get("more")) for row in found) == [(1, None), (2, "x")]
 
 
+KEPT: dict[str, tuple[Any, bytes, list[Any]]] = {
+    "a record of empty fields": (
+        Csv(delimiter="\t"),
+        b"id\tname\n1\tx\n\t\n2\ty\n",
+        [{"id": "1", "name": "x"}, {"id": None, "name": None}, {"id": "2", "name": "y"}],
+    ),
+    "the digits of a number": (
+        "json_document",
+        b'[{"b":12345678901234567890.123456789,"e":0.1234567890123456789}]',
+        [{"b": Exact("12345678901234567890.123456789"), "e": Exact("0.1234567890123456789")}],
+    ),
+    "what is no object": (
+        "json_document",
+        b'["{\\"a\\":1}", "null", null, 5, [1]]',
+        ['{"a":1}', "null", None, 5, [1]],
+    ),
+    "one object": ("json_document", b'  {"a": {"b": [1]}}\r\n', [{"a": {"b": [1]}}]),
+    "no row": ("json_document", b"[]", []),
+    "a last backslash": (
+        Csv(escape="\\"),
+        b"id,b\n1,q\n2,C:\\\n",
+        [{"id": "1", "b": "q"}, {"id": "2", "b": "C:\\"}],
+    ),
+}
+
+
+def test_values_that_are_easily_lost_are_kept(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(spark, tmp_path)
+    lake.settings = lake.settings.replace(start_date=FIRST)
+    for number, (form, content, rows) in enumerate(KEPT.values()):
+        feed = LandedFiles(f"feed{number}", format=form)
+        bronze = Table(f"bronze/feed{number}", "", reads=(feed,), write=Append())
+        folder = tmp_path / f"landing/feed{number}/{FIRST}"
+        folder.mkdir(parents=True)
+        (folder / "a.txt").write_bytes(content)
+
+        lake.load(bronze, FIRST)
+
+        found = lake.rows(bronze, "payload", "_raw")
+        texts = found["payload"].to_list() if len(found) else []
+        assert [json.loads(text, parse_float=Exact) for text in texts] == rows
+        assert not len(found) or found["_raw"].null_count() == len(found)
+
+
+def test_rows_of_a_file_do_not_depend_on_the_files_beside_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    shops = {"7": [{"x": 9}], "north": [{"x": "007", "more": 1.5}]}
+    for form in ("avro", "csv"):
+        lake = Lake(spark, tmp_path / form)
+        lake.settings = lake.settings.replace(start_date=FIRST)
+        feed = LandedFiles("sales", format=form, layout="shop=*/%Y-%m-%d/")
+        bronze = Table("bronze/sales", "", reads=(feed,), write=Append())
+        for shop, rows in shops.items():
+            folder = tmp_path / form / f"landing/sales/shop={shop}/{FIRST}"
+            folder.mkdir(parents=True)
+            frame = pl.DataFrame(rows)
+            write = frame.write_avro if form == "avro" else frame.write_csv
+            write(folder / f"a.{form}")
+
+        lake.load(bronze, FIRST)
+
+        found = sorted(lake.rows(bronze, "payload")["payload"])
+        first = '{"shop":"7","x":9}' if form == "avro" else '{"shop":"7","x":"9"}'
+        more = "1.5" if form == "avro" else '"1.5"'
+        assert found == sorted([f'{{"more":{more},"shop":"north","x":"007"}}', first])
+
+
+def test_a_snapshot_waits_until_all_of_its_files_are_quiet(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    feed = LandedFiles("stock", quiet_for=timedelta(minutes=10))
+    bronze = Table(
+        "bronze/stock",
+        "",
+        reads=(feed,),
+        changes=SnapshotDiff(("id",), max_deleted_share=1.0),
+        write=Append(),
+    )
+    lake = Lake(spark, tmp_path)
+    lake.settings = lake.settings.replace(start_date=FIRST)
+    then = time.time() - 3600
+    for day in (FIRST, SECOND):
+        for number in (1, 2):
+            path = lake.land("stock", day, [{"id": number}], f"{number}.json")
+            if (day, number) != (SECOND, 2):
+                os.utime(path, (then, then))
+
+    lake.load(bronze, [FIRST, SECOND])
+
+    assert set(lake.rows(bronze, "_operation")["_operation"]) == {"insert"}
+    assert any("1 file waits: stock/2024-05-02/2.json (it was modified" in x for x in lake.log)
+
+
+def test_what_waits_is_still_landed(spark: SparkSession, tmp_path: Path) -> None:
+    feed = LandedFiles("sales", marker="_SUCCESS")
+    bronze = Table("bronze/sales", "", reads=(feed,), write=Append())
+    lake = Lake(spark, tmp_path)
+    lake.settings = lake.settings.replace(start_date=FIRST)
+    path = lake.land("sales", FIRST, [{"id": 1}], "a.json")
+    lake.load(bronze, FIRST)
+    assert lake.rows(bronze).is_empty()
+    (path.parent / "_SUCCESS").touch()
+    lake.load(bronze, FIRST)
+    assert len(lake.rows(bronze, "payload")) == 1
+    (path.parent / "_SUCCESS").unlink()
+
+    lakehouse = lake.lakehouse(bronze)
+    with pytest.raises(DefinitionError, match="still in the landing"):
+        retractions_of([f"sales/{FIRST}/a.json"], [bronze], lakehouse.settle(bronze), lake.settings)
+
+
+def test_a_document_that_would_take_all_memory_is_refused_before_it_is_read(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    for name, size in (("a.json", LARGEST + 1), ("a.json.gz", LARGEST // 8 + 1)):
+        data = DataFiles(str(tmp_path), (SourceFile(name, size),))
+        with pytest.raises(SourceError, match=r"jq -c '\.\[\]'"):
+            read_documents(spark, data)
+
+
+def test_a_layout_that_gives_a_loaded_file_another_day_is_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = Lake(spark, tmp_path)
+    lake.settings = lake.settings.replace(start_date=FIRST)
+    lake.land("sales", FIRST, [{"id": 1}], "sales_20240502.json")
+    for layout, refused in (("%Y-%m-%d/", False), ("*/sales_%Y%m%d.json", True)):
+        feed = LandedFiles("sales", layout=layout)
+        bronze = Table("bronze/sales", "", reads=(feed,), write=Append())
+        with pytest.raises(DefinitionError, match="twice") if refused else nullcontext():
+            lake.load(bronze, [FIRST, SECOND])
+    assert len(lake.rows(bronze, "payload")) == 1
+
+
 NOT_THAT: dict[str, tuple[Any, str, bytes, str]] = {
     "parquet": ("parquet", "a.parquet", b"id,name\n1,x\n", "does not begin and end as a Parquet"),
     "orc": ("orc", "a.orc", b"id,name\n1,x\n", "does not begin as a file of orc does"),
@@ -268,6 +409,39 @@ NOT_THAT: dict[str, tuple[Any, str, bytes, str]] = {
         "has no semicolons between the names",
     ),
     "too few columns": (NO_HEADER, "a.tsv", b"1\tx\n", "has 2 fields between '\\t', and 4 columns"),
+    "a tab in a text": (
+        "json_document",
+        "a.json",
+        b'[{"id":1},{"t":"a\tb"}]',
+        "not one JSON document",
+    ),
+    "a field twice": ("json_document", "a.json", b'[{"id":1,"id":2}]', "with each field once"),
+    "an open quote": (
+        "csv",
+        "a.csv",
+        b'id,size,name\n1,"5" disk,"x\n2,y,z\n3,u,v\n',
+        "a quote in the record that begins on line 2 is never closed",
+    ),
+    "two line ends": ("csv", "a.csv", b'id,z\n1,"x"\r\n2,b\r\n', "its lines end in more than one"),
+    "a line end in a header": (
+        "csv",
+        "a.csv",
+        b'id,"na\nme",z\r\n1,x,a\r\n',
+        "its lines end in more than one way",
+    ),
+    "a header too many": (
+        Csv(columns=("id", "name")),
+        "a.csv",
+        b"ID,name\n1,x\n",
+        "is a header, and",
+    ),
+    "a name twice": ("csv", "a.csv", b",_c0\n1,x\n", "has the name '_c0' twice"),
+    "a byte order mark": (
+        Csv(encoding="utf-16-le"),
+        "a.csv",
+        "\ufeffid,name\n1,x\n".encode("utf-16-le"),
+        "begins with a byte order mark",
+    ),
     "another encoding": ("csv", "a.csv", b"id,name\n1,\xfc\n", "is not UTF-8"),
 }
 

@@ -12,6 +12,7 @@ import fsspec
 import pytest
 
 from incremental_assets.errors import DefinitionError, SourceError
+from incremental_assets.sources.csv_format import Csv
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.layout import Layout
 
@@ -154,7 +155,10 @@ REFUSED: dict[str, dict[str, Any]] = {
     "did you mean parquet?": {"format": "parqet"},
     "the marker 'a/b'": {"marker": "a/b"},
     "the marker 'DONE'": {"marker": "DONE", "layout": "%Y%m%d.csv"},
-    "quiet_for is": {"quiet_for": timedelta(seconds=-1)},
+    "quiet_for is datetime": {"quiet_for": timedelta(seconds=-1)},
+    "quiet_for is 5": {"quiet_for": 5},
+    "the layout is a text": {"layout": None},
+    "the marker '..'": {"marker": ".."},
 }
 
 
@@ -171,23 +175,29 @@ def test_a_folder_is_read_once_its_marker_is_there(tmp_path: Path, marker: str) 
     put(tmp_path, "2024-05-02/00/deep/a.json", f"2024-05-02/00/deep/{marker}")
     feed = LandedFiles("sales", layout="%Y-%m-%d/%H/", marker=marker)
 
-    assert [f.path for f in feed.files(str(tmp_path), FIRST)] == ["sales/2024-05-01/01/a.json"]
-    assert feed.files(str(tmp_path), SECOND) == []
+    waits = f"there is no {marker} in its folder"
+    found = feed.by_day(str(tmp_path), [FIRST, SECOND])
+    assert [(f.path, f.waits) for files in found.values() for f in files] == [
+        ("sales/2024-05-01/00/a.json", waits),
+        ("sales/2024-05-01/01/a.json", ""),
+        ("sales/2024-05-02/00/deep/a.json", waits),
+    ]
 
     put(tmp_path, f"2024-05-02/00/{marker}")
-    assert [f.path for f in feed.files(str(tmp_path), SECOND)] == [
-        "sales/2024-05-02/00/deep/a.json"
-    ]
+    assert [f.waits for f in feed.files(str(tmp_path), SECOND)] == [""]
 
 
 def test_a_file_that_was_just_written_waits(tmp_path: Path) -> None:
-    put(tmp_path, "2024-05-01/old.json", "2024-05-01/new.json")
-    then = time.time() - 600
-    os.utime(tmp_path / "sales/2024-05-01/old.json", (then, then))
+    put(tmp_path, *(f"2024-05-01/{name}.json" for name in ("old", "new", "tomorrow")))
+    for name, seconds in (("old", -600), ("tomorrow", 86_400)):
+        moment = time.time() + seconds
+        os.utime(tmp_path / f"sales/2024-05-01/{name}.json", (moment, moment))
 
     feed = LandedFiles("sales", quiet_for=timedelta(minutes=5))
 
-    assert [f.path for f in feed.files(str(tmp_path), FIRST)] == ["sales/2024-05-01/old.json"]
+    new, old, tomorrow = (file.waits for file in feed.files(str(tmp_path), FIRST))
+    assert (new, old) == ("it was modified less than 0:05:00 ago", "")
+    assert "it was last modified in the future" in tomorrow
 
 
 def test_a_compression_that_spark_cannot_read_is_refused_where_it_would_be_garbage(
@@ -204,3 +214,30 @@ def test_an_example_is_a_path_of_the_layout(layout: str) -> None:
 
     assert pattern.day_of(pattern.example) == date(2017, 1, 5)
     assert pattern.leads_to(pattern.example.split("/")[0])
+
+
+WRONG_CSV: dict[str, dict[str, Any]] = {
+    "delimiter is one ASCII sign": {"delimiter": "::"},
+    "delimiter is one ASCII sign,": {"delimiter": 5},
+    "escape is one ASCII sign": {"escape": "a"},
+    "the delimiter cannot be '\\\\'": {"delimiter": "\\"},
+    "the delimiter cannot be ';'": {"delimiter": ";", "quote": ";"},
+    "columns are the names": {"columns": "ab"},
+    "columns are the names of": {"columns": ("a", "A ")},
+    "encoding is one of": {"encoding": "klingon"},
+    "encoding is one of ": {"encoding": None},
+}
+
+
+@pytest.mark.parametrize("message", WRONG_CSV)
+def test_a_csv_of_signs_that_nobody_could_read_is_refused(message: str) -> None:
+    with pytest.raises(DefinitionError) as refused:
+        Csv(**WRONG_CSV[message])
+    assert message in str(refused.value)
+
+
+def test_a_file_beside_folders_of_days_is_passed_over(tmp_path: Path) -> None:
+    put(tmp_path, "north/2024-05-01/a.json", "read-me.txt")
+    feed = LandedFiles("sales", layout="*/%Y-%m-%d/")
+
+    assert [f.path for f in feed.files(str(tmp_path), FIRST)] == ["sales/north/2024-05-01/a.json"]
