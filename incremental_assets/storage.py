@@ -84,15 +84,17 @@ def files_at(folder: str, path: str, skip: Callable[[str], bool] = _nothing) -> 
     listed.
     """
     local = local_path(folder)
-    if local is not None:
-        try:
-            stat = (local / path).stat()
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        if not S_ISDIR(stat.st_mode):
-            return [StoredFile(path, stat.st_size, stat.st_mtime_ns)]
-    found = files_below(f"{folder}/{path}", skip)
-    return [file._replace(path=f"{path}/{file.path}") for file in found]
+    if local is None:
+        found = files_below(f"{folder}/{path}", skip)
+        return [file._replace(path=f"{path}/{file.path}") for file in found]
+    where = f"{local}/{path}"
+    try:
+        stat = os.stat(where)  # noqa: PTH116 - as in `_walk`, no Path objects
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    if not S_ISDIR(stat.st_mode):
+        return [StoredFile(path, stat.st_size, stat.st_mtime_ns)]
+    return sorted(_walk(where, f"{path}/", skip), key=lambda file: file.path)
 
 
 def file_at(root: str, path: str) -> StoredFile | None:

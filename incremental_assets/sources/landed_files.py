@@ -36,6 +36,7 @@ _MARKER = re.compile(r"(?!\.+$)[A-Za-z0-9_.-]+")
 _MOST_LISTINGS = 10  # requests to a store, before all of a feed is listed at once
 _NANOSECONDS = 1_000_000_000
 _SKEW = 60.0  # seconds by which the clock of a disk may be ahead
+_Some = tuple[date | None, list[StoredFile], bool]
 Loaded = Callable[[], Mapping[str, date]]
 """Gives the files that a table has loaded, by their path below the landing root, with their day."""
 
@@ -99,7 +100,8 @@ class LandedFiles:
         require_root(landing)
         with _listing(landing):
             if self.places.is_by_arrival:
-                return sorted({day for day, _, _ in self._all_by_arrival(landing, loaded())})
+                found = self._all_by_arrival(landing, loaded())
+                return sorted({day for day, _, _ in found if day is not None})
             places = self.places.places(self._names(landing))
             return sorted({place.day for place in places if place.day is not None})
 
@@ -120,15 +122,22 @@ class LandedFiles:
         """
         require_root(landing)
         found: dict[date, list[SourceFile]] = {day: [] for day in days}
+        may_wait = bool(self.marker or self.quiet_for)
         now = time.time_ns()  # as the disk has it, whatever moment the load is for
         with _listing(landing):
-            for day, file, is_marked in self._listed(landing, days, loaded):
-                if day in found:
-                    waits = self._waits(file, now, is_marked=is_marked)
-                    found[day].append(SourceFile.of(file, self.feed, waits))
-        for files in found.values():
-            files.sort(key=lambda file: file.path)
-            self._require_readable(landing, files)
+            for day, files, is_marked in self._listed(landing, days, loaded):
+                if day is None or day not in found:
+                    continue
+                if may_wait:
+                    found[day] += [
+                        SourceFile.of(f, self.feed, self._waits(f, now, is_marked=is_marked))
+                        for f in files
+                    ]
+                else:
+                    found[day] += [SourceFile.of(file, self.feed) for file in files]
+        for of_day in found.values():
+            of_day.sort(key=lambda file: file.path)
+            self._require_readable(landing, of_day)
         return found
 
     def _waits(self, file: StoredFile, now: int, *, is_marked: bool) -> str:
@@ -200,36 +209,30 @@ class LandedFiles:
         """The format, by its name."""
         return "csv" if isinstance(self.format, Csv) else self.format
 
-    def _listed(
-        self, landing: str, days: Collection[date], loaded: Loaded
-    ) -> Iterator[tuple[date, StoredFile, bool]]:
+    def _listed(self, landing: str, days: Collection[date], loaded: Loaded) -> Iterator[_Some]:
         """The files with their days, and whether the marker is in the folder, if there is one."""
         if self.places.is_by_arrival:
             return self._all_by_arrival(landing, loaded())
         listed = self._in_one_listing if self._is_listed_whole(landing, days) else self._walked
-        found = listed(f"{landing}/{self.feed}", days)
-        return ((day, file, marked) for day, file, marked in found if day is not None)
+        return listed(f"{landing}/{self.feed}", days)
 
-    def _all_by_arrival(
-        self, landing: str, loaded: Mapping[str, date]
-    ) -> Iterator[tuple[date, StoredFile, bool]]:
+    def _all_by_arrival(self, landing: str, loaded: Mapping[str, date]) -> Iterator[_Some]:
         """Every file, with the day on which it was loaded first, or else was last modified."""
         is_on_disk = local_path(landing) is not None
         listed = self._walked if is_on_disk else self._in_one_listing
-        for _, file, marked in listed(f"{landing}/{self.feed}", None):
-            day = loaded.get(f"{self.feed}/{file.path}")
-            if day is None:
-                day = datetime.fromtimestamp(file.modified / _NANOSECONDS, UTC).date()
-            yield day, file, marked
+        for _, files, is_marked in listed(f"{landing}/{self.feed}", None):
+            for file in files:
+                day = loaded.get(f"{self.feed}/{file.path}")
+                if day is None:
+                    day = datetime.fromtimestamp(file.modified / _NANOSECONDS, UTC).date()
+                yield day, [file], is_marked
 
     def _is_listed_whole(self, landing: str, days: Collection[date]) -> bool:
         if local_path(landing) is not None:
             return False
         return not self.places.are_days_named or len(days) > _MOST_LISTINGS
 
-    def _in_one_listing(
-        self, folder: str, days: Collection[date] | None
-    ) -> Iterator[tuple[date | None, StoredFile, bool]]:
+    def _in_one_listing(self, folder: str, days: Collection[date] | None) -> Iterator[_Some]:
         below = files_below(folder, skip=self._is_skipped)
         marked = {file.path.rpartition("/")[0] for file in below if self._is_marker(file.path)}
         for file in below:
@@ -239,20 +242,18 @@ class LandedFiles:
             if days is not None and day not in days:
                 continue
             is_marked = not self.marker or self.places.folder_in(file.path) in marked
-            yield day, file, is_marked
+            yield day, [file], is_marked
 
-    def _walked(
-        self, folder: str, days: Collection[date] | None
-    ) -> Iterator[tuple[date | None, StoredFile, bool]]:
+    def _walked(self, folder: str, days: Collection[date] | None) -> Iterator[_Some]:
         for place in self.places.places(self._names_below(folder), days):
             found = files_at(folder, place.path, skip=self._is_skipped)
-            if self.places.is_of_folders:  # a file that is named like one is no place
-                found = [file for file in found if file.path != place.path]
+            if self.places.is_of_folders and found and found[0].path == place.path:
+                continue  # a file that is named like a folder of a day
             is_marked = True
             if self.marker:
                 is_marked = any(file.path == f"{place.path}/{self.marker}" for file in found)
                 found = [file for file in found if not self._is_marker(file.path)]
-            yield from ((place.day, file, is_marked) for file in found)
+            yield place.day, found, is_marked
 
     def _is_skipped(self, name: str) -> bool:
         return is_hidden(name) and name != self.marker

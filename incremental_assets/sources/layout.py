@@ -141,7 +141,7 @@ class Layout:
         `names` lists a folder below the feed's, "" for that itself. What is listed and is no place
         is added to `passed`.
         """
-        return self._walk(names, days, passed, "", 0, {})
+        return self._walk(names, None if days is None else set(days), passed, "", 0, {})
 
     def day_column(self, path: Column) -> Column:
         """The landing day of a row, by its file's path below the feed's folder."""
@@ -154,7 +154,7 @@ class Layout:
     def _walk(
         self,
         names: _Names,
-        days: Collection[date] | None,
+        days: set[date] | None,
         passed: list[str] | None,
         folder: str,
         at: int,
@@ -163,13 +163,10 @@ class Layout:
         segment, is_last = self._segments[at], at == len(self._segments) - 1
         prefix = f"{folder}/" if folder else ""
         is_file = is_last and not self.is_of_folders
-        is_named = days is not None and not segment.varies and not is_file
-        if is_named:
-            listed: Collection[str] = {
-                segment.of_day(day) for day in days or () if _may_be(day, known)
-            }
+        if days is None or segment.varies or is_file:
+            listed: Collection[str] = names(folder)
         else:
-            listed = names(folder)
+            listed = {segment.of_day(day) for day in days}
         for name in sorted(listed):
             found = segment.pattern.fullmatch(name)
             parts = known | found.groupdict() if found and not is_hidden(name) else None
@@ -177,12 +174,14 @@ class Layout:
             if parts is None or (is_last and not self._is_place(parts)):
                 if passed is not None and not is_hidden(name):
                     passed.append(path)
-            elif days is not None and not any(_may_be(day, parts) for day in days):
-                continue
             elif is_last:
-                yield Place(path, _day(parts))
+                day = _day(parts)
+                if day is None or days is None or day in days:
+                    yield Place(path, day)
             else:
-                yield from self._walk(names, days, passed, path, at + 1, parts)
+                left = None if days is None else {day for day in days if _may_be(day, parts)}
+                if left is None or left:
+                    yield from self._walk(names, left, passed, path, at + 1, parts)
 
     def _is_place(self, parts: dict[str, str]) -> bool:
         return self.is_by_arrival or _day(parts) is not None
