@@ -143,7 +143,11 @@ class TableHistory:
         return self._files.get(day, {})
 
     def landing_days(self) -> Mapping[str, date]:
-        """The landing day of each file that was loaded, or is held, by path."""
+        """The landing day of each file that was loaded, or is held, by path; reads all days."""
+        return self._landing_days
+
+    @cached_property
+    def _landing_days(self) -> Mapping[str, date]:
         held = {file.path: day for day, entry in self.held.items() for file in entry.files}
         return held | {path: day for day, files in self._files.items() for path in files}
 
