@@ -23,11 +23,12 @@ from incremental_assets.sources.payloads import line_payloads
 from incremental_assets.sources.source_file import SourceFile, not_readable
 from incremental_assets.sources.stored import FixedFiles
 from incremental_assets.sources.stored_files import (
+    COMPRESSED,
     FILE_FORMATS,
     TEXT_FORMATS,
     DataFiles,
     FileFormat,
-    require_known_compression,
+    is_unreadable,
 )
 from incremental_assets.storage import StoredFile, files_at, files_below, names_in, open_store
 
@@ -122,7 +123,8 @@ class LandedFiles:
         """
         require_root(landing)
         found: dict[date, list[SourceFile]] = {day: [] for day in days}
-        may_wait = bool(self.marker or self.quiet_for)
+        is_text = self.kind in TEXT_FORMATS and self.kind != "json"
+        may_wait = is_text or bool(self.marker or self.quiet_for)
         now = time.time_ns()  # as the disk has it, whatever moment the load is for
         with _listing(landing):
             for day, files, is_marked in self._listed(landing, days, loaded):
@@ -141,7 +143,12 @@ class LandedFiles:
         return found
 
     def _waits(self, file: StoredFile, now: int, *, is_marked: bool) -> str:
-        """Why a file is not to be read yet; "" where it is."""
+        """Why a file is not to be read yet; "" where it is.
+
+        One that Spark cannot unpack waits for somebody who does.
+        """
+        if self.kind in TEXT_FORMATS and self.kind != "json" and is_unreadable(file.path):
+            return f"Spark cannot unpack it; store it plain, or as {', '.join(COMPRESSED)}"
         if not is_marked:
             return f"there is no {self.marker} in its folder"
         if not self.quiet_for:
@@ -156,8 +163,6 @@ class LandedFiles:
 
     def _require_readable(self, landing: str, files: Sequence[SourceFile]) -> None:
         """Raise SourceError for a file that Spark could never read, whatever it holds."""
-        if self.kind in TEXT_FORMATS and self.kind != "json":
-            require_known_compression(f"{landing}/{self.feed}", [file.path for file in files])
         for file in files:
             if not file.path.isascii() and not _is_text(file.path):
                 raise SourceError(

@@ -106,7 +106,7 @@ def of_format(
         chosen = found.data.files
         wanted = _format_of_names(path, [file.path for file in chosen])
     if wanted in TEXT_FORMATS:
-        require_known_compression(path, [file.path for file in chosen])
+        _require_known_compression(path, [file.path for file in chosen])
     return wanted, replace(found.data, files=chosen)
 
 
@@ -240,10 +240,14 @@ def _format_of_names(path: str, names: Sequence[str]) -> Format | None:
     )
 
 
-def require_known_compression(path: str, names: Sequence[str]) -> None:
-    """Raise SourceError for a file whose name shows a compression that Spark cannot read."""
+def is_unreadable(name: str) -> bool:
+    """Whether a file's name shows a compression that Spark cannot read."""
+    return name.lower().endswith(_UNKNOWN_COMPRESSED)
+
+
+def _require_known_compression(path: str, names: Sequence[str]) -> None:
     for name in names:
-        if name.lower().endswith(_UNKNOWN_COMPRESSED):
+        if is_unreadable(name):
             raise SourceError(
                 f"{path}: {name} is compressed in a way that Spark cannot read here. Store it "
                 f"plain or as one of {', '.join(COMPRESSED)}."

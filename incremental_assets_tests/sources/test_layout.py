@@ -200,13 +200,25 @@ def test_a_file_that_was_just_written_waits(tmp_path: Path) -> None:
     assert "it was last modified in the future" in tomorrow
 
 
-def test_a_compression_that_spark_cannot_read_is_refused_where_it_would_be_garbage(
-    tmp_path: Path,
-) -> None:
-    put(tmp_path, "2024-05-01/a.csv.zip")
+def test_a_file_that_spark_cannot_unpack_waits_and_no_other_does(tmp_path: Path) -> None:
+    put(tmp_path, "2024-05-01/a.csv.zip", "2024-05-01/b.csv.gz")
 
-    with pytest.raises(SourceError, match=r"a\.csv\.zip is compressed in a way"):
-        LandedFiles("sales", format="csv").files(str(tmp_path), FIRST)
+    found = LandedFiles("sales", format="csv").files(str(tmp_path), FIRST)
+
+    assert [file.waits for file in found] == [
+        "Spark cannot unpack it; store it plain, or as .gz, .bz2, .zst",
+        "",
+    ]
+
+
+def test_a_file_whose_name_no_reader_finds_is_told_by_its_name(tmp_path: Path) -> None:
+    put(tmp_path, "2024-05-01/a.json")
+    file = tmp_path / "sales/2024-05-01/a.json"
+    file.rename(file.with_name(os.fsdecode(b"\xff")))
+
+    with pytest.raises(SourceError, match="the name is not UTF-8") as refused:
+        LandedFiles("sales").files(str(tmp_path), FIRST)
+    assert "2024-05-01/\\udcff" in str(refused.value)
 
 
 def test_an_example_is_a_path_of_the_layout(layout: str) -> None:
