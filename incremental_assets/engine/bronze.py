@@ -51,7 +51,10 @@ def _with_days(rows: DataFrame, batch: Batch) -> DataFrame:
     if len(set(days.values())) == 1:
         return rows.withColumn("_landing_day", F.lit(next(iter(days.values()))))
     table = pa.table({"_file": list(days), "_landing_day": pa.array(days.values(), pa.date32())})
-    return rows.join(F.broadcast(rows.sparkSession.createDataFrame(table)), "_file")
+    days_of = F.broadcast(rows.sparkSession.createDataFrame(table))
+    unknown = F.raise_error(F.concat(F.lit("no landing day is known of "), "_file"))
+    day = F.coalesce("_landing_day", unknown.cast("date"))
+    return rows.join(days_of, "_file", "left").withColumn("_landing_day", day)
 
 
 def with_judging_day(rows: DataFrame, batch: Batch, landed: Column) -> DataFrame:

@@ -52,7 +52,9 @@ def plan_landed(
         if waiting and table.changes.compares_days:  # without them it is another snapshot
             idle.append(day)
             continue
-        listed = [file for file in listed if file not in waiting] if waiting else listed
+        if waiting:
+            paths = {file.path for file in waiting}
+            listed = [file for file in listed if file.path not in paths]
         tagged = inspection.tags(tag, history.files(day), judged)
         new, changed, why = _pending(table, listed, history, day, tagged)
         _require_same_layout(table, feed, new, history, day)
@@ -102,21 +104,27 @@ def _require_same_layout(
     history: TableHistory,
     day: date,
 ) -> None:
-    """Raise DefinitionError for a file that was loaded on another day, by another layout.
+    """Raise DefinitionError for a file whose rows another layout published on another day.
 
-    Its rows would be there twice. Not looked for in day folders, whose paths have one day each.
+    They would be there twice. In day folders it is looked for only on a day that was never loaded,
+    for it reads what is known of all days, and such paths have one day each.
     """
-    if not new or feed.layout == DAY_FOLDERS or feed.places.is_by_arrival:
+    if not new or feed.places.is_by_arrival or not history.last_batch:
+        return
+    if feed.layout == DAY_FOLDERS and history.files(day):
         return
     days = history.landing_days()
-    other = next((file for file in new if file.path in days), None)
-    if other is not None:
-        raise DefinitionError(
-            f"{table.name}: {other.path} was loaded on {days[other.path]}, and by the layout "
-            f"{feed.layout!r} it is of {day}: its rows would be there twice. Nothing was loaded. "
-            f"Give the feed its former layout; or, to load it anew, remove {table.name} from the "
-            f"lake, and run `incremental-assets ledger rebuild {table.name}`."
-        )
+    for file in new:
+        other = days.get(file.path, day)
+        is_there = file.path in history.files(other) and file.path not in history.retracted(other)
+        if other != day and is_there:
+            raise DefinitionError(
+                f"{table.name}: {file.path} was loaded on {other}, and by the layout "
+                f"{feed.layout!r} it is of {day}: its rows would be there twice. Nothing was "
+                "loaded. Give the feed its former layout; or, to load it anew, remove "
+                f"{table.name} from the lake, and run `incremental-assets ledger rebuild "
+                f"{table.name}`."
+            )
 
 
 def _retracted_again(

@@ -23,7 +23,9 @@ class PlanInspector(CachedInspector):
         self, feed: LandedFiles, landing: str, days: Sequence[date], loaded: Loaded
     ) -> Mapping[date, list[SourceFile]]:
         if feed.places.is_by_arrival:  # what a table has loaded shows the days of its files
-            return super().listed(feed, landing, days, loaded)
+            found = super().listed(feed, landing, days, loaded)
+            self._listed |= {(feed, day): files for day, files in found.items()}
+            return found
         new = [day for day in days if (feed, day) not in self._listed]
         for day, files in super().listed(feed, landing, new, loaded).items():
             self._listed[feed, day] = files

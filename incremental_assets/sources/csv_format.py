@@ -42,11 +42,13 @@ class Csv:
 
     delimiter: str = ","
     quote: str = '"'
-    escape: str = '"'
+    escape: str = ""
     encoding: str = "utf-8"
     columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.escape == "":
+            object.__setattr__(self, "escape", self.quote)
         for name in ("delimiter", "quote", "escape"):
             sign = getattr(self, name)
             if not isinstance(sign, str) or not _SIGN.fullmatch(sign):
@@ -83,6 +85,14 @@ class Csv:
     def is_of_java(self) -> bool:
         """Whether Java knows the encoding, and Spark of its own accord does not."""
         return self.encoding.startswith("cp") or self.encoding == "iso8859-15"
+
+    @property
+    def is_read_whole(self) -> bool:
+        """Whether Spark reads a file in one piece, though it has no quotes.
+
+        Of lines, it drops those that are blank, which a record of empty fields may be.
+        """
+        return not self.is_split_by_line or self.delimiter.isspace()
 
     def dialect(self) -> Mapping[str, Any]:
         """The arguments of Python's `csv.reader`."""

@@ -25,6 +25,7 @@ from incremental_assets.storage import open_file
 _AT_ONCE = 8
 _CHUNK = 1 << 20
 _LONGEST_VALUE = 2**31 - 1
+csv.field_size_limit(_LONGEST_VALUE)  # of the process; what a quote swallows may be all of a file
 _AFTER = "x"  # a record that follows the last one, unless that swallows it
 _SEPARATORS = ",;\t|"
 _VALUE = re.compile(
@@ -61,7 +62,7 @@ def _csv_file(root: str, path: str, form: Csv) -> CsvFile:
     try:
         names = _header(where, form)
         quotes = _quotes(where, form) if names and local_path(root) is not None else None
-        if quotes:
+        if quotes or (quotes is not None and form.is_read_whole):
             _require_closed(where, form)
     except UnicodeError as error:
         raise SourceError(
@@ -161,7 +162,6 @@ def _require_closed(where: str, form: Csv) -> None:
     records. The number of quotes does not show it: a quote inside a plain value counts, too. And it
     takes the first line end for that of all records: another one would be part of their values.
     """
-    csv.field_size_limit(_LONGEST_VALUE)  # what is swallowed may be the rest of the file
     record: list[str] = []
     ends: set[str] = set()
 

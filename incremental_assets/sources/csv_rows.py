@@ -147,8 +147,7 @@ def _same_header(
     A file without quotes has no line break in a record, and Spark may split it.
     """
     text = StructType([StructField(name, StringType()) for name in (*header, "_raw")])
-    # Of lines, Spark drops those that are blank, which a record of empty fields may be.
-    whole = multiline or not form.is_split_by_line or form.delimiter.isspace()
+    whole = multiline or form.is_read_whole
     options = {**_OPTIONS, **form.options(), "multiLine": str(whole).lower()}
     if form.is_of_java:
         session.conf.set(_ENCODINGS_OF_JAVA, "true")

@@ -28,7 +28,6 @@ _NOT_TEXT = {
     b"\xfe\xff": "is UTF-16, not UTF-8",
     _PARQUET: "is a Parquet file",
     AVRO_MAGIC: "is an Avro file",
-    b"ORC": "is an ORC file",
 }
 
 

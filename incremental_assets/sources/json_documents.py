@@ -17,7 +17,7 @@ LARGEST = 64 * 2**20
 """Bytes: a task needs some ten times as much memory as its document has, and two run at once."""
 _INFLATED = 8
 _NO_DOCUMENT = " is not one JSON document (an array of rows, or one row) with each field once"
-_BROKEN = re.compile(rf"\[USER_RAISED_EXCEPTION\] (.*{re.escape(_NO_DOCUMENT)})", re.DOTALL)
+_BROKEN = re.compile(rf"\[USER_RAISED_EXCEPTION\] (.*?{re.escape(_NO_DOCUMENT)})", re.DOTALL)
 
 
 def read_documents(session: SparkSession, data: DataFiles) -> DataFrame:

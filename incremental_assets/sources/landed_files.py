@@ -155,8 +155,7 @@ class LandedFiles:
             return ""
         ago = (now - file.modified) / _NANOSECONDS
         if ago < -_SKEW:
-            when = datetime.fromtimestamp(file.modified / _NANOSECONDS, UTC)
-            return f"it was last modified in the future, {when:%Y-%m-%d %H:%M} UTC"
+            return f"it was last modified in the future, {_modified(file):%Y-%m-%d %H:%M} UTC"
         if ago < self.quiet_for.total_seconds():
             return f"it was modified less than {self.quiet_for} ago"
         return ""
@@ -184,7 +183,7 @@ class LandedFiles:
         feed, _, below = path.partition("/")
         if feed != self.feed or any(is_hidden(name) for name in below.split("/")):
             return None
-        return loaded().get(path) if self.places.is_by_arrival else self.places.day_of(below)
+        return loaded().get(path) or self.places.day_of(below)
 
     def reads_below(self, path: str) -> bool:
         """Whether a path below the feed's folder is a place of its layout, or leads to one."""
@@ -229,7 +228,7 @@ class LandedFiles:
             for file in files:
                 day = loaded.get(f"{self.feed}/{file.path}")
                 if day is None:
-                    day = datetime.fromtimestamp(file.modified / _NANOSECONDS, UTC).date()
+                    day = _modified(file).date()
                 yield day, [file], is_marked
 
     def _is_listed_whole(self, landing: str, days: Collection[date]) -> bool:
@@ -272,6 +271,14 @@ class LandedFiles:
     @staticmethod
     def _names_below(folder: str) -> Callable[[str], list[str]]:
         return lambda inside: names_in(f"{folder}/{inside}" if inside else folder)
+
+
+def _modified(file: StoredFile) -> datetime:
+    """When a file was last modified; the last moment that a calendar knows, for one beyond that."""
+    try:
+        return datetime.fromtimestamp(file.modified / _NANOSECONDS, UTC)
+    except (ValueError, OverflowError, OSError):
+        return datetime.max.replace(tzinfo=UTC)
 
 
 def _is_text(name: str) -> bool:

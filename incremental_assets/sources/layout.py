@@ -174,6 +174,8 @@ class Layout:
             if parts is None or (is_last and not self._is_place(parts)):
                 if passed is not None and not is_hidden(name):
                     passed.append(path)
+            elif passed is not None and segment.varies and not is_file and not names(path):
+                passed.append(path)  # a file, where a folder is meant
             elif is_last:
                 day = _day(parts)
                 if day is None or days is None or day in days:

@@ -35,7 +35,7 @@ from incremental_assets.sources.stored_files import (
     of_format,
     path_contents,
 )
-from incremental_assets.sources.typed_rows import avro_parts, avro_rows, orc_rows
+from incremental_assets.sources.typed_rows import avro_parts, avro_rows, by_schema, orc_rows
 
 _TYPED: Mapping[str | None, Callable[[SparkSession, Reading], DataFrame]] = {
     "parquet": parquet_rows,
@@ -168,7 +168,8 @@ class FixedFiles(FixedSource):
             return csv_texts(frames.session, reading)
         if self.format == "avro":
             return avro_parts(frames.session, reading)
-        return [_TYPED[self.format](frames.session, reading)]
+        read = _TYPED[self.format]
+        return [read(frames.session, some) for some in by_schema(reading, self.format)]
 
     def scan(self) -> pl.LazyFrame | None:
         local = local_path(self.root)

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import reduce
 from io import SEEK_END
 from typing import IO, Final
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import orc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
@@ -23,6 +28,7 @@ from incremental_assets.storage import open_file
 AVRO_MAGIC: Final = b"Obj\x01"
 _SCHEMA = b"avro.schema"
 _LONGEST, _SYNC = 1 << 24, 16
+_AT_ONCE = 8
 
 
 def orc_rows(session: SparkSession, reading: Reading) -> DataFrame:
@@ -84,6 +90,36 @@ def _typed_rows(rows: DataFrame, data: DataFiles, reading: Reading) -> DataFrame
     return with_facts(rows.select("*", *facts), [*columns, *folders])
 
 
+def by_schema(reading: Reading, kind: str | None) -> list[Reading]:
+    """The files of Parquet or ORC, in as many parts as they have schemas.
+
+    Read together, a row would have the columns of other files, and their spelling and types.
+    """
+    if len(reading.data.files) < 2:
+        return [reading]
+    root, files = reading.data.root, reading.data.files
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        schemas = list(pool.map(lambda file: _schema(f"{root}/{file.path}", kind), files))
+    groups: dict[str, set[str]] = {}
+    for file, schema in zip(files, schemas, strict=True):
+        groups.setdefault(schema, set()).add(file.path)
+    return [replace(reading, data=reading.data.only(paths)) for paths in groups.values()]
+
+
+def _schema(where: str, kind: str | None) -> str:
+    """The columns of a file of Parquet or ORC, as text that equal ones share."""
+    try:
+        with open_file(where) as stream:
+            if kind == "orc":
+                return str(orc.ORCFile(stream).schema.remove_metadata())
+            return str(pq.read_schema(stream).remove_metadata())
+    except (pa.ArrowException, OSError) as error:
+        raise SourceError(
+            f"{where} cannot be read as {kind}: {error}. Nothing was loaded; repair or remove the "
+            "file, and run again."
+        ) from error
+
+
 def avro_schema(where: str) -> str:
     """The schema in an Avro file's header, as JSON in a form that equal schemas share.
 
@@ -95,7 +131,8 @@ def avro_schema(where: str) -> str:
                 raise ValueError("it does not begin as an Avro file does")
             found = dict(_header(stream))
             sync = stream.read(_SYNC)
-            stream.seek(-_SYNC, SEEK_END)
+            if len(sync) == _SYNC:
+                stream.seek(-_SYNC, SEEK_END)
             if len(sync) != _SYNC or stream.read(_SYNC) != sync:
                 raise ValueError("it does not end with a whole block, so it was cut off")
             if _SCHEMA not in found:

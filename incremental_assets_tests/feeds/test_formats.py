@@ -19,6 +19,7 @@ import pytest
 from pyarrow import orc
 from pyspark.sql import SparkSession
 
+from incremental_assets import fail, rows_delivered
 from incremental_assets.changes import SnapshotDiff
 from incremental_assets.errors import DefinitionError, SourceError
 from incremental_assets.operations.retract import retractions_of
@@ -200,7 +201,7 @@ def test_files_of_one_folder_are_of_the_day_on_which_they_came_also_once_they_ar
     lake.settings = lake.settings.replace(start_date=FIRST)
     folder = tmp_path / "landing/orders"
     folder.mkdir(parents=True)
-    names = [f"store {number}.csv" for number in (1, 2)]
+    names = [f"a%20b+c#{number} é.csv" for number in (1, 2)]
     for name, day in zip(names, (FIRST, SECOND), strict=True):
         as_csv(folder / name, [of(day.day, day), of(day.day + 10, day)])
         moment = datetime(day.year, day.month, day.day, 23, tzinfo=UTC).timestamp()
@@ -260,6 +261,12 @@ KEPT: dict[str, tuple[Any, bytes, list[Any]]] = {
         b"id\tname\n1\tx\n\t\n2\ty\n",
         [{"id": "1", "name": "x"}, {"id": None, "name": None}, {"id": "2", "name": "y"}],
     ),
+    "a doubled quote of another kind": (
+        Csv(quote="'"),
+        b"id,name\n1,'it''s'\n2,5\"\n",
+        [{"id": "1", "name": "it's"}, {"id": "2", "name": '5"'}],
+    ),
+    "a name like that of a format": ("csv", b"ORCID,b\n1,2\n", [{"ORCID": "1", "b": "2"}]),
     "the digits of a number": (
         "json_document",
         b'[{"b":12345678901234567890.123456789,"e":0.1234567890123456789}]',
@@ -302,7 +309,7 @@ def test_rows_of_a_file_do_not_depend_on_the_files_beside_it(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     shops = {"7": [{"x": 9}], "north": [{"x": "007", "more": 1.5}]}
-    for form in ("avro", "csv"):
+    for form in ("avro", "csv", "parquet"):
         lake = Lake(spark, tmp_path / form)
         lake.settings = lake.settings.replace(start_date=FIRST)
         feed = LandedFiles("sales", format=form, layout="shop=*/%Y-%m-%d/")
@@ -311,14 +318,13 @@ def test_rows_of_a_file_do_not_depend_on_the_files_beside_it(
             folder = tmp_path / form / f"landing/sales/shop={shop}/{FIRST}"
             folder.mkdir(parents=True)
             frame = pl.DataFrame(rows)
-            write = frame.write_avro if form == "avro" else frame.write_csv
-            write(folder / f"a.{form}")
+            getattr(frame, f"write_{form}")(folder / f"a.{form}")
 
         lake.load(bronze, FIRST)
 
         found = sorted(lake.rows(bronze, "payload")["payload"])
-        first = '{"shop":"7","x":9}' if form == "avro" else '{"shop":"7","x":"9"}'
-        more = "1.5" if form == "avro" else '"1.5"'
+        first = '{"shop":"7","x":"9"}' if form == "csv" else '{"shop":"7","x":9}'
+        more = '"1.5"' if form == "csv" else "1.5"
         assert found == sorted([f'{{"more":{more},"shop":"north","x":"007"}}', first])
 
 
@@ -381,11 +387,38 @@ def test_a_layout_that_gives_a_loaded_file_another_day_is_refused(
     lake = Lake(spark, tmp_path)
     lake.settings = lake.settings.replace(start_date=FIRST)
     lake.land("sales", FIRST, [{"id": 1}], "sales_20240502.json")
-    for layout, refused in (("%Y-%m-%d/", False), ("*/sales_%Y%m%d.json", True)):
+    swapped = lake.land("sales", "2024-06-05", [{"id": 2}], "a.json")
+    steps = (
+        ("%Y-%d-%m/", False, date(2024, 5, 6)),
+        ("%Y-%m-%d/", True, date(2024, 6, 5)),
+        ("*/sales_%Y%m%d.json", False, SECOND),
+        ("%Y-%m-%d/", True, FIRST),
+    )
+    for layout, refused, day in steps:
+        if layout.startswith("*"):
+            swapped.unlink()
         feed = LandedFiles("sales", layout=layout)
         bronze = Table("bronze/sales", "", reads=(feed,), write=Append())
         with pytest.raises(DefinitionError, match="twice") if refused else nullcontext():
-            lake.load(bronze, [FIRST, SECOND])
+            lake.load(bronze, day)
+    assert len(lake.rows(bronze, "payload")) == 2
+
+
+def test_a_day_that_was_held_is_loaded_by_its_layout_once_it_is_repaired(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = Lake(spark, tmp_path)
+    lake.settings = lake.settings.replace(start_date=FIRST)
+    feed = LandedFiles("sales", format="csv", layout="sales_%Y%m%d.csv")
+    bronze = Table("bronze/sales", "", reads=(feed,), write=Append(), rules=fail(rows_delivered()))
+    file = tmp_path / "landing/sales/sales_20240501.csv"
+    file.parent.mkdir(parents=True)
+    file.write_text("id,name\n")
+    assert list(lake.load(bronze, FIRST)["bronze/sales"].failed) == [FIRST]
+
+    file.write_text("id,name\n1,x\n")
+    lake.load(bronze, FIRST)
+
     assert len(lake.rows(bronze, "payload")) == 1
 
 
@@ -421,6 +454,12 @@ NOT_THAT: dict[str, tuple[Any, str, bytes, str]] = {
         "a.csv",
         b'id,size,name\n1,"5" disk,"x\n2,y,z\n3,u,v\n',
         "a quote in the record that begins on line 2 is never closed",
+    ),
+    "two line ends of tabs": (
+        Csv(delimiter="\t"),
+        "a.csv",
+        b"id\tz\n1\t2\r\n",
+        "its lines end in more than one",
     ),
     "two line ends": ("csv", "a.csv", b'id,z\n1,"x"\r\n2,b\r\n', "its lines end in more than one"),
     "a line end in a header": (

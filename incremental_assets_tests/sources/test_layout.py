@@ -201,13 +201,14 @@ def test_a_file_that_was_just_written_waits(tmp_path: Path) -> None:
 
 
 def test_a_file_that_spark_cannot_unpack_waits_and_no_other_does(tmp_path: Path) -> None:
-    put(tmp_path, "2024-05-01/a.csv.zip", "2024-05-01/b.csv.gz")
+    put(tmp_path, *(f"2024-05-01/{name}" for name in ("a.csv.zip", "b.csv.gz", "c.CSV.GZ")))
 
     found = LandedFiles("sales", format="csv").files(str(tmp_path), FIRST)
 
     assert [file.waits for file in found] == [
         "Spark cannot unpack it; store it plain, or as .gz, .bz2, .zst",
         "",
+        "Spark cannot unpack it; store it plain, or as .gz, .bz2, .zst",
     ]
 
 
@@ -253,3 +254,4 @@ def test_a_file_beside_folders_of_days_is_passed_over(tmp_path: Path) -> None:
     feed = LandedFiles("sales", layout="*/%Y-%m-%d/")
 
     assert [f.path for f in feed.files(str(tmp_path), FIRST)] == ["sales/north/2024-05-01/a.json"]
+    assert feed.passed_over(str(tmp_path)) == ["read-me.txt"]
