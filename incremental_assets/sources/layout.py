@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
 from typing import Final
@@ -48,10 +48,9 @@ class Layout:
     """
 
     text: str = DAY_FOLDERS
-    _segments: tuple[_Segment, ...] = field(init=False, repr=False, compare=False, default=())
 
     def __post_init__(self) -> None:
-        segments = tuple(map(_Segment.of, self.text.removesuffix("/").split("/")))
+        segments = self._segments
         found = [name for segment in segments for name in segment.directives]
         wrong = [name for name in found if name not in _DIGITS]
         if wrong:
@@ -66,7 +65,10 @@ class Layout:
                 "names are of letters, digits and any of `_.=+@,~-`, with a single slash between "
                 "them, and do not begin with '.' or '_'"
             )
-        object.__setattr__(self, "_segments", segments)
+
+    @cached_property
+    def _segments(self) -> tuple[_Segment, ...]:
+        return tuple(map(_Segment.of, self.text.removesuffix("/").split("/")))
 
     def _error(self, why: str) -> DefinitionError:
         return DefinitionError(

@@ -30,7 +30,7 @@ PLACES = ("source", "target", "watermarks")
         ({"nulls": "skip"}, "nulls is 'raise', 'include' or 'quarantine', not 'skip'"),
         ({"future": "drop"}, "future is 'quarantine' or 'include', not 'drop'"),
         ({"lookback": 3}, "are timedeltas"),
-        ({"source_format": "jsonl"}, "is 'delta', 'parquet', 'json' or 'csv', not 'jsonl'"),
+        ({"source_format": "jsonl"}, "'json_document' or 'csv', not 'jsonl'"),
         ({"write": "merge"}, "write is 'merge'; give a write strategy"),
         ({"write": SCD2(valid_time="event"), "primary_key": "id"}, "is for tables of the lake"),
         ({"rules": "price >= 0"}, "'price >= 0' is no rule"),
