@@ -106,12 +106,10 @@ def _require_same_layout(
 ) -> None:
     """Raise DefinitionError for a file whose rows another layout published on another day.
 
-    They would be there twice. In day folders it is looked for only on a day that was never loaded,
-    for it reads what is known of all days, and such paths have one day each.
+    They would be there twice. It reads what is known of all days, so it is not looked for in day
+    folders, whose paths have one day each.
     """
-    if not new or feed.places.is_by_arrival or not history.last_batch:
-        return
-    if feed.layout == DAY_FOLDERS and history.files(day):
+    if not new or feed.layout == DAY_FOLDERS or feed.places.is_by_arrival:
         return
     days = history.landing_days()
     for file in new:

@@ -241,13 +241,8 @@ def _format_of_names(path: str, names: Sequence[str]) -> Format | None:
 
 
 def is_unreadable(name: str) -> bool:
-    """Whether a file's name shows a compression that Spark cannot read.
-
-    Spark knows compressed files by their endings in lower case.
-    """
-    folded = name.lower()
-    misspelt = folded.endswith(COMPRESSED) and not name.endswith(COMPRESSED)
-    return misspelt or folded.endswith(_UNKNOWN_COMPRESSED)
+    """Whether a file's name shows a compression that Spark cannot read."""
+    return name.lower().endswith(_UNKNOWN_COMPRESSED)
 
 
 def _require_known_compression(path: str, names: Sequence[str]) -> None:
@@ -255,7 +250,7 @@ def _require_known_compression(path: str, names: Sequence[str]) -> None:
         if is_unreadable(name):
             raise SourceError(
                 f"{path}: {name} is compressed in a way that Spark cannot read here. Store it "
-                f"plain or as one of {', '.join(COMPRESSED)}, in lower case."
+                f"plain or as one of {', '.join(COMPRESSED)}."
             )
 
 
