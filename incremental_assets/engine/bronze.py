@@ -34,12 +34,17 @@ def landed_rows(frames: Frames, batch: Batch, files: Sequence[SourceFile]) -> Da
     feed = batch.table.feed
     assert feed is not None
     rows = feed.rows(frames, batch.settings.landing, files)
-    rows = rows.withColumn("_batch", F.lit(batch.number).cast("long"))
     if feed.places.is_by_arrival:
-        rows = _with_days(rows, batch)
+        rows, landed = _with_days(rows, batch), F.col("_landing_day")
     else:
-        below = F.substr("_file", F.lit(len(feed.feed) + 2))
-        rows = rows.withColumn("_landing_day", feed.places.day_column(below))
+        landed = feed.places.day_column(F.substr("_file", F.lit(len(feed.feed) + 2)))
+    rows = rows.select(
+        F.lit(batch.number).cast("long").alias("_batch"),
+        landed.alias("_landing_day"),
+        "_file",
+        "payload",
+        "_raw",
+    )
     return with_judging_day(rows, batch, F.col("_landing_day")).select(
         "_batch", "_landing_day", "_day", "_file", "payload", "_raw"
     )

@@ -51,7 +51,8 @@ def _read(tables: Sequence[Table], settings: Settings) -> set[str]:
 
 def other_format(feed: LandedFiles, files: Sequence[SourceFile]) -> str:
     """A note on files whose names show another format than the feed has; else ""."""
-    names = [f.path for f in files if not may_be_of(feed.kind, f.path) or _suffix(f.path) in _OTHER]
+    others = _OTHER - {".tsv"} if feed.kind == "csv" else _OTHER
+    names = [f.path for f in files if not may_be_of(feed.kind, f.path) or _suffix(f.path) in others]
     if not names:
         return ""
     return (
@@ -84,7 +85,7 @@ def _without_a_day(tables: Sequence[Table], landing: str, read: Collection[str])
             name
             for name in feed.passed_over(landing)
             if not any(_is_in(path, f"{feed.feed}/{name}") for path in of_others)
-            and not any(other.reads_below(name) for other in feeds)
+            and not any(other.reads_below(name) for other in feeds if other != feed)
         ]
         if others:
             found.append(

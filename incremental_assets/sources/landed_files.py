@@ -19,7 +19,7 @@ from incremental_assets.locations import local_path
 from incremental_assets.sources.csv_format import RFC_4180, Csv
 from incremental_assets.sources.layout import DAY_FOLDERS, Layout, is_hidden
 from incremental_assets.sources.lines import read_lines
-from incremental_assets.sources.payloads import line_payloads
+from incremental_assets.sources.payloads import line_objects
 from incremental_assets.sources.source_file import SourceFile, not_readable
 from incremental_assets.sources.stored import FixedFiles
 from incremental_assets.sources.stored_files import (
@@ -123,8 +123,7 @@ class LandedFiles:
         """
         require_root(landing)
         found: dict[date, list[SourceFile]] = {day: [] for day in days}
-        is_text = self.kind in TEXT_FORMATS and self.kind != "json"
-        may_wait = is_text or bool(self.marker or self.quiet_for)
+        may_wait = self._needs_unpacking or bool(self.marker or self.quiet_for)
         now = time.time_ns()  # as the disk has it, whatever moment the load is for
         with _listing(landing):
             for day, files, is_marked in self._listed(landing, days, loaded):
@@ -142,12 +141,17 @@ class LandedFiles:
             self._require_readable(landing, of_day)
         return found
 
+    @property
+    def _needs_unpacking(self) -> bool:
+        """Whether an archive would be taken for text; lines of JSON land whatever they are."""
+        return self.kind in TEXT_FORMATS and self.kind != "json"
+
     def _waits(self, file: StoredFile, now: int, *, is_marked: bool) -> str:
         """Why a file is not to be read yet; "" where it is.
 
         One that Spark cannot unpack waits for somebody who does.
         """
-        if self.kind in TEXT_FORMATS and self.kind != "json" and is_unreadable(file.path):
+        if self._needs_unpacking and is_unreadable(file.path):
             return f"Spark cannot unpack it; store it plain, or as {', '.join(COMPRESSED)}"
         if not is_marked:
             return f"there is no {self.marker} in its folder"
@@ -200,8 +204,7 @@ class LandedFiles:
         Of lines, all that are not blank. Raises SourceError for a file of another format.
         """
         if self.format == "json":  # whatever the bytes are, they land
-            lines = read_lines(frames.session, DataFiles(landing, tuple(files)))
-            return line_payloads(lines).drop("_key")
+            return line_objects(read_lines(frames.session, DataFiles(landing, tuple(files))))
         csv = self.format if isinstance(self.format, Csv) else RFC_4180
         some = tuple(file for file in files if file.size)
         where, days = f"{landing}/{self.feed}", self.places.folders_of_days

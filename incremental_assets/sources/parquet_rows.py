@@ -40,9 +40,9 @@ def parquet_rows(session: SparkSession, reading: Reading) -> DataFrame:
     """
     data = reading.data
     moments: dict[str, bool] = {}
-    rows = _without_nanoseconds(session, data)
+    rows = _without_nanoseconds(session, reading)
     if rows is None:
-        shape = _shape_with_numbers(session, data)
+        shape = _shape_with_numbers(session, reading)
         rows = session.read.schema(shape).parquet(*data.spark_paths())
         moments = _moments(data)
     shape = rows.schema
@@ -60,15 +60,16 @@ def _value(field: StructField, moments: Mapping[str, bool]) -> Column:
     return value
 
 
-def _without_nanoseconds(session: SparkSession, data: DataFiles) -> DataFrame | None:
+def _without_nanoseconds(session: SparkSession, reading: Reading) -> DataFrame | None:
     """The rows as Spark reads them; None where timestamps in nanoseconds are in its way.
 
     Spark is not asked where the first file has them: it would log the failure of a task.
     """
+    data = reading.data
     if local_path(data.root) is not None and _moments(replace(data, files=data.files[:1])):
         return None
     try:
-        rows = _read(session, data)
+        rows = _read(session, reading)
         _ = rows.schema  # over Connect, this is where the files are opened
     except PySparkException as error:
         if _NANOSECONDS not in str(error):
@@ -77,17 +78,17 @@ def _without_nanoseconds(session: SparkSession, data: DataFiles) -> DataFrame | 
     return rows
 
 
-def _read(session: SparkSession, data: DataFiles) -> DataFrame:
-    merge = str(len(data.files) > 1).lower()
-    return session.read.option("mergeSchema", merge).parquet(*data.spark_paths())
+def _read(session: SparkSession, reading: Reading) -> DataFrame:
+    files = reading.data.spark_paths()
+    return session.read.option("mergeSchema", reading.merges).parquet(*files)
 
 
-def _shape_with_numbers(session: SparkSession, data: DataFiles) -> StructType:
+def _shape_with_numbers(session: SparkSession, reading: Reading) -> StructType:
     """The columns, with nanoseconds as numbers. Only finding out the columns needs the setting."""
     before = session.conf.get(_AS_NUMBERS)
     session.conf.set(_AS_NUMBERS, "true")
     try:
-        return _read(session, data).schema
+        return _read(session, reading).schema
     finally:
         session.conf.set(_AS_NUMBERS, before or "false")
 

@@ -14,8 +14,13 @@ from incremental_assets.sources.rows import FACTS
 _SHAPE = ("payload", "_key", "_raw", "_file")
 
 
-def line_payloads(lines: DataFrame) -> DataFrame:
+def line_objects(lines: DataFrame) -> DataFrame:
     """Lines as `read_lines` gives them: the JSON of each as `payload`, or the line in `_raw`."""
+    return lines.select("payload", unread(), "_file")
+
+
+def line_payloads(lines: DataFrame) -> DataFrame:
+    """The same, with a `_key` that no line has."""
     return lines.select("payload", _nothing("variant").alias("_key"), unread(), "_file")
 
 

@@ -22,7 +22,8 @@ class Reading:
 
     `source` is its path, for messages, and `paths` those of all its files. `not_columns` are the
     names of folders `name=value` that are no columns; with `has_text_folders` the others are texts,
-    whatever other files there are.
+    whatever other files there are. With `has_one_schema` the files are known to have the same
+    columns.
     """
 
     source: str
@@ -32,6 +33,12 @@ class Reading:
     csv: Csv = RFC_4180
     not_columns: frozenset[str] = frozenset()
     has_text_folders: bool = False
+    has_one_schema: bool = False
+
+    @property
+    def merges(self) -> bool:
+        """Whether a reader must look at each file for its columns."""
+        return len(self.data.files) > 1 and not self.has_one_schema
 
     def known_type(self, name: str) -> DataType | None:
         """The type that the target has for a column; as in Spark, case is no difference."""

@@ -23,7 +23,12 @@ from incremental_assets.sources.json_columns import json_rows
 from incremental_assets.sources.json_documents import read_documents
 from incremental_assets.sources.lines import LineReader, read_lines
 from incremental_assets.sources.parquet_rows import parquet_rows
-from incremental_assets.sources.payloads import line_payloads, row_objects, row_payloads
+from incremental_assets.sources.payloads import (
+    line_objects,
+    line_payloads,
+    row_objects,
+    row_payloads,
+)
 from incremental_assets.sources.rows import Reading, no_rows, spelled
 from incremental_assets.sources.source import NO_TYPES, FixedSource, Source
 from incremental_assets.sources.source_file import SourceFile, with_content_tag
@@ -158,7 +163,7 @@ class FixedFiles(FixedSource):
             return row_objects(no_rows(frames.session))
         if self.format in JSON_READERS:
             lines = JSON_READERS[self.format](frames.session, reading.data)
-            return line_payloads(lines).drop("_key")
+            return line_objects(lines)
         parts = [row_objects(part) for part in self._parts(frames, reading)]
         return reduce(DataFrame.union, parts or [row_objects(no_rows(frames.session))])
 

@@ -38,8 +38,7 @@ def orc_rows(session: SparkSession, reading: Reading) -> DataFrame:
     error of Spark.
     """
     data = reading.data
-    merge = str(len(data.files) > 1).lower()
-    rows = session.read.option("mergeSchema", merge).orc(data.spark_paths())
+    rows = session.read.option("mergeSchema", reading.merges).orc(data.spark_paths())
     return _typed_rows(rows, data, reading)
 
 
@@ -103,7 +102,8 @@ def by_schema(reading: Reading, kind: str | None) -> list[Reading]:
     groups: dict[str, set[str]] = {}
     for file, schema in zip(files, schemas, strict=True):
         groups.setdefault(schema, set()).add(file.path)
-    return [replace(reading, data=reading.data.only(paths)) for paths in groups.values()]
+    parts = (reading.data.only(paths) for paths in groups.values())
+    return [replace(reading, data=part, has_one_schema=True) for part in parts]
 
 
 def _schema(where: str, kind: str | None) -> str:

@@ -21,7 +21,6 @@ from incremental_assets.plan import DayWork, Plan, Work, plan_table
 from incremental_assets.row_hash import payload_hash
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.source_file import SourceFile, with_content_tag
-from incremental_assets.sources.stored import JSON_READERS
 from incremental_assets.table import Table
 from incremental_assets.verifying.compare import Matching, compare
 from incremental_assets.verifying.rebuild import Asked, LakeRebuild, Method
@@ -95,8 +94,7 @@ def _landed(asked: Asked, feed: LandedFiles) -> LakeRebuild:
         left_out |= _after_a_missing_snapshot(history, known_days, left_out)
     scope = _scope(asked, table, tuple(unchanged), left_out)
     rows = RowSelection(span, tuple(scope.left_out), files=left_out_files)
-    compared = _compared_by_line if feed.kind in JSON_READERS else _compared_by_values
-    method = Method(partial(_plan_files, unchanged, snapshots), rows, _DAY, compared)
+    method = Method(partial(_plan_files, unchanged, snapshots), rows, _DAY, _compared_by_line)
     return LakeRebuild(asked, scope, method, notes)
 
 
@@ -133,14 +131,6 @@ def _plan_files(
 def _compared_by_line(real: DataFrame, rebuilt: DataFrame) -> Compared:
     by = Matching(_DAY, (), [name for name in real.columns if name != "_batch"], ("_file",))
     return compare(_decodable(real), _decodable(rebuilt), by)
-
-
-def _compared_by_values(real: DataFrame, rebuilt: DataFrame) -> Compared:
-    """Rows of columns: one that another file of a batch has is null in a row, or not there."""
-    real, rebuilt = (
-        side.withColumn("payload", payload_hash("payload")) for side in (real, rebuilt)
-    )
-    return _compared_by_line(real, rebuilt)
 
 
 def _stored(asked: Asked) -> LakeRebuild:

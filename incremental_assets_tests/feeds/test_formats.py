@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
-import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from decimal import Decimal as Exact
 from pathlib import Path
 from typing import Any
@@ -19,10 +16,7 @@ import pytest
 from pyarrow import orc
 from pyspark.sql import SparkSession
 
-from incremental_assets import fail, rows_delivered
-from incremental_assets.changes import SnapshotDiff
-from incremental_assets.errors import DefinitionError, SourceError
-from incremental_assets.operations.retract import retractions_of
+from incremental_assets.errors import SourceError
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.types import Decimal, Instant, Integer, Text
 from incremental_assets.sources.csv_format import Csv
@@ -168,69 +162,6 @@ def test_days_of_each_format_give_the_same_rows(
     assert loaded() == after
 
 
-def test_layouts_give_landing_days_and_columns_of_folders(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    feed = LandedFiles("sales", format="parquet", layout="region=*/dt=%Y-%m-%d/%H/")
-    bronze = Table("bronze/sales", "", reads=(feed,), write=Append())
-    lake = Lake(spark, tmp_path)
-    lake.settings = lake.settings.replace(start_date=FIRST)
-    for region, day, hour in (
-        ("north", FIRST, "00"),
-        ("south", FIRST, "23"),
-        ("north", SECOND, "07"),
-    ):
-        folder = tmp_path / f"landing/sales/region={region}/dt={day}/{hour}"
-        folder.mkdir(parents=True)
-        as_parquet(folder / "part 0.parquet", [of(1, day)])
-
-    lake.load(bronze, "2024-05-01...2024-05-02")
-
-    found = lake.rows(bronze, "_landing_day", "payload").sort("_landing_day", "payload")
-    assert [
-        (day, json.loads(payload)["region"], "dt" in json.loads(payload))
-        for day, payload in found.rows()
-    ] == [(FIRST, "north", False), (FIRST, "south", False), (SECOND, "north", False)]
-
-
-def test_files_of_one_folder_are_of_the_day_on_which_they_came_also_once_they_are_repaired(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    bronze, silver = both = tables(LandedFiles("orders", format="csv", layout="*.csv"))
-    lake = Lake(spark, tmp_path)
-    lake.settings = lake.settings.replace(start_date=FIRST)
-    folder = tmp_path / "landing/orders"
-    folder.mkdir(parents=True)
-    names = [f"a%20b+c#{number} é.csv" for number in (1, 2)]
-    for name, day in zip(names, (FIRST, SECOND), strict=True):
-        as_csv(folder / name, [of(day.day, day), of(day.day + 10, day)])
-        moment = datetime(day.year, day.month, day.day, 23, tzinfo=UTC).timestamp()
-        os.utime(folder / name, (moment, moment))
-
-    def landed() -> list[tuple[Any, ...]]:
-        lake.run(both)
-        rows = lake.rows(bronze, "_landing_day", "_file").rows()
-        return sorted((day, path.removeprefix("orders/")) for day, path in rows)
-
-    first, second = ((FIRST, names[0]), (SECOND, names[1]))
-    assert landed() == [first, first, second, second]
-    as_csv(folder / names[0], [of(1, FIRST, 2.5)])  # repaired today, and one row less
-    assert landed() == [first, second, second]
-    assert sorted(lake.rows(silver, "id", "amount").rows()) == [
-        (1, Exact("2.5")),
-        (2, Exact("1.5")),
-        (12, Exact("1.5")),
-    ]
-    assert [path for _, path in landed()] == [names[0], names[1], names[1]]
-
-    (folder / names[1]).unlink()
-    lakehouse = lake.lakehouse(both)
-    (retraction,) = retractions_of(
-        [f"orders/{names[1]}"], both, lakehouse.settle(bronze), lake.settings
-    )
-    assert retraction.paths == {SECOND: {f"orders/{names[1]}"}}
-
-
 def test_columns_come_and_go_between_files(spark: SparkSession, tmp_path: Path) -> None:
     for form, write in (
         ("avro", as_avro),
@@ -328,50 +259,6 @@ def test_rows_of_a_file_do_not_depend_on_the_files_beside_it(
         assert found == sorted([f'{{"more":{more},"shop":"north","x":"007"}}', first])
 
 
-def test_a_snapshot_waits_until_all_of_its_files_are_quiet(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    feed = LandedFiles("stock", quiet_for=timedelta(minutes=10))
-    bronze = Table(
-        "bronze/stock",
-        "",
-        reads=(feed,),
-        changes=SnapshotDiff(("id",), max_deleted_share=1.0),
-        write=Append(),
-    )
-    lake = Lake(spark, tmp_path)
-    lake.settings = lake.settings.replace(start_date=FIRST)
-    then = time.time() - 3600
-    for day in (FIRST, SECOND):
-        for number in (1, 2):
-            path = lake.land("stock", day, [{"id": number}], f"{number}.json")
-            if (day, number) != (SECOND, 2):
-                os.utime(path, (then, then))
-
-    lake.load(bronze, [FIRST, SECOND])
-
-    assert set(lake.rows(bronze, "_operation")["_operation"]) == {"insert"}
-    assert any("1 file waits: stock/2024-05-02/2.json (it was modified" in x for x in lake.log)
-
-
-def test_what_waits_is_still_landed(spark: SparkSession, tmp_path: Path) -> None:
-    feed = LandedFiles("sales", marker="_SUCCESS")
-    bronze = Table("bronze/sales", "", reads=(feed,), write=Append())
-    lake = Lake(spark, tmp_path)
-    lake.settings = lake.settings.replace(start_date=FIRST)
-    path = lake.land("sales", FIRST, [{"id": 1}], "a.json")
-    lake.load(bronze, FIRST)
-    assert lake.rows(bronze).is_empty()
-    (path.parent / "_SUCCESS").touch()
-    lake.load(bronze, FIRST)
-    assert len(lake.rows(bronze, "payload")) == 1
-    (path.parent / "_SUCCESS").unlink()
-
-    lakehouse = lake.lakehouse(bronze)
-    with pytest.raises(DefinitionError, match="still in the landing"):
-        retractions_of([f"sales/{FIRST}/a.json"], [bronze], lakehouse.settle(bronze), lake.settings)
-
-
 def test_a_document_that_would_take_all_memory_is_refused_before_it_is_read(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -379,46 +266,6 @@ def test_a_document_that_would_take_all_memory_is_refused_before_it_is_read(
         data = DataFiles(str(tmp_path), (SourceFile(name, size),))
         with pytest.raises(SourceError, match=r"jq -c '\.\[\]'"):
             read_documents(spark, data)
-
-
-def test_a_layout_that_gives_a_loaded_file_another_day_is_refused(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    lake = Lake(spark, tmp_path)
-    lake.settings = lake.settings.replace(start_date=FIRST)
-    lake.land("sales", FIRST, [{"id": 1}], "sales_20240502.json")
-    swapped = lake.land("sales", "2024-06-05", [{"id": 2}], "a.json")
-    steps = (
-        ("%Y-%m-%d/", False, date(2024, 6, 5)),
-        ("%Y-%d-%m/", True, date(2024, 5, 6)),
-        ("*/sales_%Y%m%d.json", False, SECOND),
-    )
-    for layout, refused, day in steps:
-        if layout.startswith("*"):
-            swapped.unlink()
-        feed = LandedFiles("sales", layout=layout)
-        bronze = Table("bronze/sales", "", reads=(feed,), write=Append())
-        with pytest.raises(DefinitionError, match="twice") if refused else nullcontext():
-            lake.load(bronze, day)
-    assert len(lake.rows(bronze, "payload")) == 2
-
-
-def test_a_day_that_was_held_is_loaded_by_its_layout_once_it_is_repaired(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    lake = Lake(spark, tmp_path)
-    lake.settings = lake.settings.replace(start_date=FIRST)
-    feed = LandedFiles("sales", format="csv", layout="sales_%Y%m%d.csv")
-    bronze = Table("bronze/sales", "", reads=(feed,), write=Append(), rules=fail(rows_delivered()))
-    file = tmp_path / "landing/sales/sales_20240501.csv"
-    file.parent.mkdir(parents=True)
-    file.write_text("id,name\n")
-    assert list(lake.load(bronze, FIRST)["bronze/sales"].failed) == [FIRST]
-
-    file.write_text("id,name\n1,x\n")
-    lake.load(bronze, FIRST)
-
-    assert len(lake.rows(bronze, "payload")) == 1
 
 
 NOT_THAT: dict[str, tuple[Any, str, bytes, str]] = {
