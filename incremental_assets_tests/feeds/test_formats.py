@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
@@ -268,10 +269,17 @@ def test_a_document_that_would_take_all_memory_is_refused_before_it_is_read(
             read_documents(spark, data)
 
 
+def cut_avro() -> bytes:
+    file = io.BytesIO()
+    pl.DataFrame({"id": [1]}).write_avro(file)
+    return file.getvalue()[:-1]
+
+
 NOT_THAT: dict[str, tuple[Any, str, bytes, str]] = {
     "parquet": ("parquet", "a.parquet", b"id,name\n1,x\n", "does not begin and end as a Parquet"),
     "orc": ("orc", "a.orc", b"id,name\n1,x\n", "does not begin as a file of orc does"),
     "avro": ("avro", "a.avro", b"id,name\n1,x\n", "does not begin as a file of avro does"),
+    "avro without its last byte": ("avro", "a.avro", cut_avro(), "so it was cut off"),
     "cut avro": ("avro", "a.avro", b"Obj\x01\x04\x16avro.sch", "cannot be read as Avro"),
     "two documents": (
         "json_document",
