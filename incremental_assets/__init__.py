@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from incremental_assets.quality.types import Decimal, Instant, Integer, Text
     from incremental_assets.settings import Settings
     from incremental_assets.sources.csv_format import Csv
+    from incremental_assets.sources.jdbc import Jdbc
     from incremental_assets.sources.landed_files import LandedFiles
     from incremental_assets.sources.rows import all_readable
     from incremental_assets.sources.source import FixedSource, Source
@@ -99,6 +100,7 @@ _MODULES = {
     "quality.types": ("Decimal", "Instant", "Integer", "Text"),
     "settings": ("Settings",),
     "sources.csv_format": ("Csv",),
+    "sources.jdbc": ("Jdbc",),
     "sources.landed_files": ("LandedFiles",),
     "sources.rows": ("all_readable",),
     "sources.source": ("FixedSource", "Source"),
@@ -125,6 +127,7 @@ __all__ = [
     "FixedSource",
     "Instant",
     "Integer",
+    "Jdbc",
     "Lakehouse",
     "LandedFiles",
     "Merge",

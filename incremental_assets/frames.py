@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from functools import cached_property
 from types import TracebackType
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from py4j.protocol import Py4JNetworkError
@@ -16,6 +17,7 @@ from pyspark.sql import functions as F
 # Up to so many values are a literal of the query; each of them is a call to the JVM, and a part of
 # the plan. More are a frame of their own, which is sent to every task.
 FEW_VALUES = 1_000
+Kept = TypeVar("Kept")
 _VALUE, _SAME = "_is_among_value", "_is_among_same"
 
 
@@ -54,6 +56,7 @@ class Frames:
         self._open = open_session
         self._small = small
         self._stack = ExitStack()
+        self._kept: dict[Hashable, Any] = {}
 
     @classmethod
     def over(cls, session: SparkSession) -> Frames:
@@ -75,6 +78,13 @@ class Frames:
     def session(self) -> SparkSession:
         """The batch's own session."""
         return self._stack.enter_context(self._open())
+
+    def keep(self, name: Hashable, opened: Callable[[], AbstractContextManager[Kept]]) -> Kept:
+        """What a source keeps open until the end of the batch, opened once by that name."""
+        if name not in self._kept:
+            self._kept[name] = self._stack.enter_context(opened())
+        found: Kept = self._kept[name]
+        return found
 
     def cache(self, rows: DataFrame) -> DataFrame:
         """The rows, computed once however often they are used, until the end of the batch.

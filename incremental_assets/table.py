@@ -165,6 +165,11 @@ class Table:
         """The source that the table reads in place, if it is a bronze table of no feed."""
         return next((read for read in self.reads if isinstance(read, Source)), None)
 
+    def source_in(self, landing: str) -> Source | None:
+        """The same for this landing root, read by the detector of the table."""
+        source = self.source
+        return source and source.below(landing).read_by(self.changes.cursor_column)
+
     def landed_days(self, landing: str, loaded: Loaded = nothing_loaded) -> Sequence[date] | None:
         """The landing days of its landed files; None where the rows alone show their days.
 

@@ -43,7 +43,7 @@ from incremental_assets.engine.snapshot_diff import (
     unread_lines,
 )
 from incremental_assets.engine.volume import RowsBefore, judges_volume, last_ones
-from incremental_assets.errors import SourceError
+from incremental_assets.errors import IncrementalAssetsError, SourceError
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.lazy_mapping import LazyMapping
@@ -117,6 +117,10 @@ class SnapshotBatch(BatchKind[SnapshotChanges]):
 
     def settled(self, table: Table, claims: Sequence[Entry], commit: Commit) -> Sequence[Entry]:
         return from_commit(claims, commit, lambda partition: partition_day(partition[1]))
+
+    def explained(self, batch: Batch, error: Exception) -> IncrementalAssetsError | None:
+        fixed = batch.work.source
+        return None if fixed is None else fixed.explained(error)
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,6 +95,9 @@ class StoredBatch(BatchKind[_New]):
 
     def explained(self, batch: Batch, error: Exception) -> IncrementalAssetsError | None:
         fixed = _fixed(batch)
+        known = fixed.explained(error)
+        if known is not None:
+            return known
         missing = fixed.missing_or_changed()
         if not missing:
             return None

@@ -73,7 +73,7 @@ def _typed(rows: DataFrame, batch: Batch, fixed: FixedSource) -> DataFrame:
         landed = instant_of(day, own[day]).cast("date")
     written = F.col(quoted(cursor)).isNotNull() if own and cursor else F.lit(False)
     return rows.select(
-        payload_of(rows).alias("payload"),
+        payload_of(rows, fixed.json_columns).alias("payload"),
         "_raw",
         "_file",
         row_hash(own).alias(HASH),

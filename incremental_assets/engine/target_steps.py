@@ -130,7 +130,8 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
         by_reason = sorted(
             f"{plurals.counted(rows, 'row')} quarantined: {reason}" for reason, rows in reasons
         )
-        return _Judged(new, checks, (*warned, *by_reason, *new.notes))
+        notes = (*warned, *by_reason, *self._request.source.notes, *new.notes)
+        return _Judged(new, checks, notes)
 
     def claim(self) -> None:
         """Write the next number to the ledger, unless another run did since it was read."""
@@ -236,6 +237,9 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
         return replace(outcome, entry=entry, seconds=seconds)
 
     def explained(self, error: Exception) -> IncrementalAssetsError:
+        known = self._request.source.explained(error)
+        if known is not None:
+            return known
         broken = broken_document(error)
         if broken:
             return SourceError(f"{self._target.name}: {broken}. {REPAIR}")

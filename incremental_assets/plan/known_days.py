@@ -60,11 +60,12 @@ def _in_ledger(tables: Sequence[Table], view: LedgerView) -> Iterator[date | Non
 def _in_files(bronze: Sequence[Table], settings: Settings) -> Iterator[date | None]:
     """The last day that each file of a source may hold rows of; None where nobody knows."""
     for table in bronze:
-        if table.source is None:
+        source = table.source_in(settings.landing)
+        if source is None:
             continue
         column = table.landing_column
         try:
-            fixed = table.source.below(settings.landing).fix()
+            fixed = source.fix()
             spans = fixed.day_spans(column) if column else None
         except NothingThereError:
             continue

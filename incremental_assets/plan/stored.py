@@ -51,7 +51,7 @@ def plan_stored(
     history = view.table(table.name)
     if source.is_landed:
         require_root(settings.landing)
-    there = source.below(settings.landing)
+    there = source.below(settings.landing).read_by(table.changes.cursor_column)
     try:
         fixed = inspection.fixed(there)
     except NothingThereError:
@@ -81,8 +81,10 @@ def plan_stored(
             found[day] = replace(work, seen=rows, listed=files)
     idle = tuple(day for day in days if day not in found)
     if table.changes.compares_days:
-        return Plan(tuple(snapshot_work(history, work) for work in found.values()), {}, idle)
-    return Plan((Work("append", "advance", found),) if found else (), {}, idle)
+        works = [snapshot_work(history, work) for work in found.values()]
+    else:
+        works = [Work("append", "advance", found)] if found else []
+    return Plan(tuple(works), {}, idle, notes=fixed.notes)
 
 
 def last_inspection(table: Table, history: TableHistory, day: date) -> Entry | None:

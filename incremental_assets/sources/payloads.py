@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, StringType, StructField
@@ -24,16 +26,28 @@ def line_payloads(lines: DataFrame) -> DataFrame:
     return lines.select("payload", _nothing("variant").alias("_key"), unread(), "_file")
 
 
-def row_objects(rows: DataFrame) -> DataFrame:
+def row_objects(rows: DataFrame, json: Collection[str] = ()) -> DataFrame:
     """Typed rows with `_file` and `_raw` as `payload` objects of their columns."""
-    return rows.select(payload_of(rows).alias("payload"), "_raw", "_file")
+    return rows.select(payload_of(rows, json).alias("payload"), "_raw", "_file")
 
 
-def payload_of(rows: DataFrame) -> Column:
-    """A row as an object of its own columns; null where `_raw` holds a line instead."""
-    own = [F.col(quoted(f.name)) for f in rows.schema.fields if f.name not in FACTS]
+def payload_of(rows: DataFrame, json: Collection[str] = ()) -> Column:
+    """A row as an object of its own columns; null where `_raw` holds a line instead.
+
+    Of the columns `json` the value that their text is; one that is none, such as an object with a
+    key twice, stays a text.
+    """
+    own = [
+        _value(F.col(quoted(f.name))).alias(f.name) if f.name in json else F.col(quoted(f.name))
+        for f in rows.schema.fields
+        if f.name not in FACTS
+    ]
     row = F.to_variant_object(F.struct(*own)) if own else _nothing("variant")
     return F.when(F.col("_raw").isNull(), row)
+
+
+def _value(text: Column) -> Column:
+    return F.coalesce(F.try_parse_json(text), text.cast("variant"))
 
 
 def row_payloads(rows: DataFrame) -> DataFrame:

@@ -28,6 +28,9 @@ def rows_by_day(
     be taken: JSON and CSV, text for a timestamp, a Delta feature that polars does not know, an
     object store. Another release of polars may hash otherwise: each day then counts as changed.
     """
+    own = fixed.rows_by_day(column, days, last)
+    if own is not None:
+        return own
     try:
         rows = fixed.scan()
         if rows is None:
@@ -43,6 +46,9 @@ def highest(fixed: FixedSource, column: str) -> datetime | int | None:
     None where there is none, or where it is not known (as for `rows_by_day`). Parquet's own
     statistics give it, where a file has them.
     """
+    own = fixed.highest(column)
+    if own is not None:
+        return own
     try:
         rows = fixed.scan()
         if rows is None:

@@ -11,7 +11,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import date
+from datetime import date, datetime
 from types import MappingProxyType
 from typing import Protocol
 
@@ -19,6 +19,7 @@ import polars as pl
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType
 
+from incremental_assets.errors import SourceError
 from incremental_assets.frames import Frames
 from incremental_assets.sources.payloads import row_objects, row_payloads
 from incremental_assets.sources.source_file import SourceFile
@@ -55,12 +56,16 @@ class FixedSource(ABC):
 
     `path` names it, in messages and in the ledger. A source of versions has a `version`; any other
     has `files`: whatever is read whole (a file, a page, a table), each with its size and what shows
-    a change of it. A change log reads those of them that are new.
+    a change of it. A change log reads those of them that are new. The text of
+    `json_columns` is JSON, and in a payload the value that it is. `notes` are for the run that
+    loads it.
     """
 
     path: str
     files: tuple[SourceFile, ...]
     version: int | None = None
+    json_columns: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def is_typed(self) -> bool:
@@ -106,7 +111,7 @@ class FixedSource(ABC):
 
     def objects(self, frames: Frames, only: Collection[str] | None = None) -> DataFrame:
         """Each line or row as a `VARIANT` `payload`, with `_raw` and `_file`: as it was written."""
-        return row_objects(self.rows(frames, only=only))
+        return row_objects(self.rows(frames, only=only), self.json_columns)
 
     def payloads(self, frames: Frames, only: Collection[str] | None = None) -> DataFrame:
         """As `objects`, with `_key`; of a message, `payload` is what its `value` holds.
@@ -145,6 +150,24 @@ class FixedSource(ABC):
         """
         return None
 
+    def rows_by_day(
+        self, column: str, days: Collection[date], last: date
+    ) -> Mapping[date, str] | None:
+        """For each of these days that has rows: how many, ":", and text that changes with them.
+
+        Rows without a day and of days after `last` count to `last`. None where the rows of `scan`
+        are to be counted. Raises SourceError.
+        """
+        return None
+
+    def highest(self, column: str) -> datetime | int | None:
+        """The highest value of a column, where the source knows it without reading rows."""
+        return None
+
+    def explained(self, error: Exception) -> SourceError | None:
+        """Why a read failed, where the error of Spark shows that; None where it does not."""
+        return None
+
     def size(self) -> int:
         """Bytes that a load would read."""
         return sum(file.size for file in self.files)
@@ -179,6 +202,13 @@ class Source(ABC):
 
     def below(self, landing: str) -> Source:
         """The source, for this landing root."""
+        return self
+
+    def read_by(self, cursor: str | None) -> Source:
+        """The source, for a detector that reads what is new by the column `cursor`, or by none.
+
+        Raises DefinitionError where it cannot be read so.
+        """
         return self
 
     @abstractmethod

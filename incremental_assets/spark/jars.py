@@ -35,10 +35,10 @@ class Jar:
         return f"{self.artifact}-{self.version}.jar"
 
 
-def locked_jars() -> list[Jar]:
-    """The jars of the lock file."""
+def locked_jars(lock: Path | None = None) -> list[Jar]:
+    """The jars of a lock file; of `jars.lock`, if no other is named."""
     jars = []
-    for line in LOCK.read_text(encoding="utf-8").splitlines():
+    for line in (lock or LOCK).read_text(encoding="utf-8").splitlines():
         coordinates, _, digest = line.partition(" sha256:")
         group, artifact, version = coordinates.split(":")
         jars.append(Jar(group, artifact, version, digest.strip()))
@@ -72,18 +72,24 @@ def resolve_jars(cache: Path, java_home: Path | None) -> list[Path]:
 
     Raises SparkUnavailableError if a jar cannot be had or differs from its SHA-256 in the lock.
     """
-    target = cache / "jars"
-    jars = locked_jars()
+    return fetch(locked_jars(), cache / "jars", java_home)
+
+
+def fetch(jars: list[Jar], target: Path, java_home: Path | None, lock: Path = LOCK) -> list[Path]:
+    """Download the jars of a lock into a folder, unless all are in it, and give their paths.
+
+    Raises SparkUnavailableError if a jar cannot be had or differs from its SHA-256 in the lock.
+    """
     if not all(_is_right(target / jar.file_name, jar) for jar in jars):
         require_java(java_home)
         target.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=cache) as folder:
+        with tempfile.TemporaryDirectory(dir=target.parent) as folder:
             _download(jars, Path(folder), str(java_command(java_home)))
             for jar in jars:
                 found = Path(folder) / jar.file_name
                 if not _is_right(found, jar):
                     raise SparkUnavailableError(
-                        f"{jar.file_name} differs from its SHA-256 in jars.lock. Nothing was "
+                        f"{jar.file_name} differs from its SHA-256 in {lock.name}. Nothing was "
                         "installed; check the Maven mirror of this machine and run again."
                     )
                 os.replace(found, target / jar.file_name)
@@ -123,6 +129,6 @@ def _download(jars: list[Jar], folder: Path, java: str) -> None:
         lines = (done.stdout + done.stderr).strip().splitlines()
         last = next((line.strip() for line in reversed(lines) if "::" in line), "no answer")
         raise SparkUnavailableError(
-            f"The Delta jars cannot be downloaded from Maven ({last}). Check the network and run "
-            "the set-up again; what is there already is kept."
+            f"The jars cannot be downloaded from Maven ({last}). Check the network and run this "
+            "again; what is there already is kept."
         )

@@ -55,10 +55,13 @@ def test_a_line_of_the_lock_is_coordinates_and_a_digest(cache: Path) -> None:
     assert [first.file_name, second.file_name] == NAMES
 
 
-def test_the_projects_lock_names_deltas_and_avros_jars_alone() -> None:
+def test_the_projects_lock_names_the_jars_of_delta_avro_and_databases_alone() -> None:
     found = locked_jars()
 
-    assert {jar.group for jar in found} == {"io.delta", "io.unitycatalog", "org.apache.spark"}
+    assert {jar.group for jar in found} == {
+        *("io.delta", "io.unitycatalog", "org.apache.spark"),
+        *("org.mariadb.jdbc", "org.postgresql"),
+    }
     assert {len(bytes.fromhex(jar.sha256)) for jar in found} == {32}
     assert len({jar.file_name for jar in found}) == len(found)
 

@@ -1,0 +1,373 @@
+"""A table or query of a database, as a source: looked at without Spark, read by JDBC."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, timedelta
+from importlib.util import find_spec
+from itertools import pairwise
+from urllib.parse import parse_qsl, urlsplit
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import DataType
+
+from incremental_assets.errors import DefinitionError, SourceError
+from incremental_assets.frames import Frames
+from incremental_assets.plurals import counted
+from incremental_assets.sources.database import (
+    ROWS,
+    Access,
+    DbColumn,
+    DbConnection,
+    Dialect,
+    Look,
+    Settled,
+    ask,
+    asking,
+    evenly,
+)
+from incremental_assets.sources.file_fingerprints import FileSpan
+from incremental_assets.sources.mariadb import MariaDb
+from incremental_assets.sources.postgresql import PostgreSql
+from incremental_assets.sources.rows import all_readable, require_names, spelled
+from incremental_assets.sources.source import NO_TYPES, FixedSource, Source
+from incremental_assets.sources.source_file import SourceFile
+
+_DIALECTS: Mapping[str, Dialect] = {
+    "postgresql": PostgreSql(),
+    "mariadb": MariaDb(),
+    "mysql": MariaDb(),
+}
+_VARIABLES = re.compile(r"[A-Z][A-Z0-9_]*")
+_SECRETS = frozenset({"user", "password", "sslpassword"})
+_NAME = re.compile(r"[^\0\"`.]+(\.[^\0\"`.]+){0,2}")
+_FROM_JAVA = re.compile(r"\b\w*(?:SQL|Sql)\w*Exception: ([^\n]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Jdbc(Source):
+    """A table or query of a database, for `Timestamp`, `Sequence` and `SnapshotDiff`.
+
+    `url` is the JDBC URL, without credentials: user and password come from the environment, from
+    `<credentials>_USER` and `<credentials>_PASSWORD`. `table` is `table` or `schema.table`, in the
+    case that the database keeps; `query` is one SELECT in its place. `day` is as for `Stored`.
+
+    With `partition_by`, a column of numbers, instants or dates, the rows are read by so many
+    `partitions` at once, in PostgreSQL all as of one moment. `lag` is after how long a row's
+    transaction has ended at the latest: newer rows are left for the next load. Without one,
+    PostgreSQL tells which transactions are open. `look` is a query of one row that
+    changes whenever the rows do, where there is a cheaper one than reading the cursor's column,
+    or every row of a snapshot.
+    """
+
+    url: str
+    table: str = ""
+    query: str = ""
+    day: str | None = None
+    credentials: str = "DATABASE"
+    partition_by: str | None = None
+    partitions: int = 8
+    lag: timedelta | None = None
+    look: str = ""
+
+    def __post_init__(self) -> None:
+        _require_url(self.url)
+        if bool(self.table) == bool(self.query):
+            raise DefinitionError(f"Jdbc({self.url!r}): give a table or a query, one of the two.")
+        if self.table and not _NAME.fullmatch(self.table):
+            raise DefinitionError(
+                f"Jdbc: {self.table!r} is no name of a table; expected table or schema.table, and "
+                "for names with dots or quotes a query."
+            )
+        for name in ("query", "look"):
+            if ";" in getattr(self, name).strip().rstrip(";"):
+                raise DefinitionError(f"Jdbc: the {name} has to be one SELECT, without ';'.")
+        if not _VARIABLES.fullmatch(self.credentials):
+            raise DefinitionError(
+                f"Jdbc: credentials={self.credentials!r}; expected how two environment variables "
+                "begin, in capitals: 'SHOP' for SHOP_USER and SHOP_PASSWORD."
+            )
+        if not isinstance(self.partitions, int) or self.partitions < 1:
+            raise DefinitionError(f"Jdbc: partitions={self.partitions!r}; expected 1 or more.")
+        if self.lag is not None and not (
+            isinstance(self.lag, timedelta) and self.lag >= timedelta(0)
+        ):
+            raise DefinitionError(
+                f"Jdbc: lag={self.lag!r}; expected a timedelta, such as timedelta(minutes=5)."
+            )
+
+    @property
+    def path(self) -> str:  # type: ignore[override]
+        """The URL without its parameters, and the table or a digest of the query."""
+        where = self.url.partition("?")[0]
+        if self.table:
+            return f"{where}#{self.table}"
+        return f"{where}#query-{hashlib.blake2b(self.query.encode(), digest_size=4).hexdigest()}"
+
+    @property
+    def dialect(self) -> Dialect:
+        """What is particular to the kind of database that the URL names."""
+        return _DIALECTS[_kind(self.url)]
+
+    @property
+    def relation(self) -> str:
+        """What stands behind FROM: the table's quoted name, or the query in parentheses."""
+        if self.table:
+            return ".".join(self.dialect.quoted(part) for part in self.table.split("."))
+        return f"(\n{self.query.strip().rstrip(';')}\n)"
+
+    def access(self) -> Access:
+        """How to reach the database. Raises SourceError if a variable is not set."""
+        user = os.environ.get(f"{self.credentials}_USER", "")
+        if not user:
+            raise SourceError(
+                f"{self.path}: {self.credentials}_USER is not set. Nothing was loaded; set it and "
+                f"{self.credentials}_PASSWORD in the environment of whatever loads the table, or "
+                "name others by credentials=…"
+            )
+        return Access(self.url, user, os.environ.get(f"{self.credentials}_PASSWORD", ""))
+
+    @contextmanager
+    def connected(self) -> Iterator[DbConnection]:
+        """A connection, whose errors are a SourceError."""
+        dialect = self.dialect
+        if find_spec(dialect.package) is None:
+            raise SourceError(
+                f"{self.path}: the package {dialect.package} is not installed: pip install "
+                f"'incremental-assets[{dialect.extra}]'."
+            )
+        with asking(self.path), closing(dialect.connect(self.access())) as connection:
+            yield connection
+
+    def read_by(self, cursor: str | None) -> Source:
+        return ReadBy(self, cursor)
+
+    def fix(self) -> FixedSource:
+        return ReadBy(self).fix()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBy(Source):
+    """A table or query, and the column by which a detector reads what is new; None: all rows."""
+
+    of: Jdbc
+    cursor: str | None = None
+
+    @property
+    def path(self) -> str:  # type: ignore[override]
+        return self.of.path
+
+    @property
+    def day(self) -> str | None:  # type: ignore[override]
+        return self.of.day
+
+    def fix(self) -> FixedSource:
+        """What there is now, by queries that the server answers without sending a row."""
+        of, dialect = self.of, self.of.dialect
+        with of.connected() as connection:
+            columns = tuple(dialect.columns(connection, of.relation))
+            cursor = _named(columns, self.cursor, of.path) if self.cursor else None
+            settled = _settled(of, connection, cursor)
+            found = FixedJdbc(of.path, _FILES, of, columns, cursor, settled)
+            found = replace(found, notes=_waiting(found, connection))
+            if of.look:
+                return replace(found, seen=_own_look(of, connection))
+            look = dialect.look(connection, of.relation, found.where, columns, cursor)
+            return replace(found, seen=look)
+
+
+_ALL = "1 = 1"
+_FILES = (SourceFile("rows", 0),)
+
+
+@dataclass(frozen=True)
+class FixedJdbc(FixedSource):
+    """A table or query as it was looked at; what is read is that, and what has come since."""
+
+    path: str
+    files: tuple[SourceFile, ...]
+    of: Jdbc
+    columns: tuple[DbColumn, ...] = ()
+    cursor: DbColumn | None = None
+    settled: Settled | None = None
+    seen: Look = field(default_factory=lambda: Look(0, ""))
+    notes: tuple[str, ...] = ()
+
+    @property
+    def fingerprint(self) -> str:
+        return f"look {hashlib.blake2b(self.seen.state.encode(), digest_size=16).hexdigest()}"
+
+    @property
+    def json_columns(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(column.name for column in self.columns if column.is_json)
+
+    @property
+    def unsettled(self) -> str:
+        """The condition on the rows that are left for the next load; "" for none."""
+        if self.settled is None or self.cursor is None:
+            return ""
+        return self.of.dialect.unsettled(self.cursor, self.settled)
+
+    @property
+    def where(self) -> str:
+        """The condition on the rows that are read; "" for all."""
+        return f"WHERE ({self.unsettled}) IS NOT TRUE" if self.unsettled else ""
+
+    def rows(
+        self,
+        frames: Frames,
+        known: Mapping[str, DataType] = NO_TYPES,
+        only: Collection[str] | None = None,
+    ) -> DataFrame:
+        if only is not None:
+            raise ValueError(f"{self.path} is a table of a database; `only` is for files")
+        of, access = self.of, self.of.access()
+        require_names([column.name for column in self.columns], self.path)
+        with asking(self.path):
+            moment = frames.keep(("jdbc", of), lambda: of.dialect.moment(access))
+        values = ", ".join(column.value for column in self.columns)
+        read = frames.session.read.jdbc(
+            of.dialect.spark_url(of.url),
+            f"(SELECT {values} FROM {of.relation} {ROWS} {self.where}) {ROWS}",
+            predicates=self._partitions(),
+            properties={
+                "driver": of.dialect.driver,
+                "user": access.user,
+                "password": access.password,
+                "fetchsize": "10000",
+                "preferTimestampNTZ": "true",
+                **of.dialect.options(),
+                **moment,
+            },
+        )
+        return spelled(all_readable(read), known)
+
+    def day_spans(self, column: str) -> Sequence[FileSpan] | None:
+        at = _named(self.columns, column, self.path)
+        with self.of.connected() as connection:
+            found = self.of.dialect.days(connection, self.of.relation, self.where, at)
+        if found is None:
+            return None
+        low, high = (
+            None if end is None else datetime(end.year, end.month, end.day, tzinfo=UTC)
+            for end in (found.first, found.last)
+        )
+        dayless = "none" if not found.without else "all" if low is None else "some"
+        return (FileSpan.of((self.fingerprint,), low, high, dayless),)
+
+    def rows_by_day(
+        self, column: str, days: Collection[date], last: date
+    ) -> Mapping[date, str] | None:
+        at = _named(self.columns, column, self.path)
+        with self.of.connected() as connection:
+            return self.of.dialect.rows_by_day(
+                connection, self.of.relation, self.where, self.columns, at, days, last
+            )
+
+    def highest(self, column: str) -> datetime | int | None:
+        of_cursor = self.cursor is not None and self.cursor.name == column
+        return self.seen.highest if of_cursor else None
+
+    def explained(self, error: Exception) -> SourceError | None:
+        found = _FROM_JAVA.search(str(error))
+        if found is None:
+            return None
+        return SourceError(
+            f"{self.path}: the database ended the read: {found[1].strip()[:300]}. Nothing was "
+            "published in part; run again."
+        )
+
+    def size(self) -> int:
+        return self.seen.rows * self.seen.row_bytes
+
+    def _partitions(self) -> list[str]:
+        """The conditions on the rows of each partition."""
+        of = self.of
+        if of.partition_by is None or of.partitions == 1:
+            return [_ALL]
+        column = _named(self.columns, of.partition_by, self.path)
+        with of.connected() as connection:
+            ends = of.dialect.ends(connection, of.relation, self.where, column)
+        low, high = ends
+        cuts = [of.dialect.literal(cut) for cut in evenly(low, high, of.partitions)]
+        if not cuts:
+            return [_ALL]
+        at = of.dialect.quoted(column.name)
+        between = [f"{at} >= {low} AND {at} < {high}" for low, high in pairwise(cuts)]
+        return [f"{at} < {cuts[0]} OR {at} IS NULL", *between, f"{at} >= {cuts[-1]}"]
+
+
+def _kind(url: str) -> str:
+    return url.removeprefix("jdbc:").partition(":")[0]
+
+
+def _require_url(url: str) -> None:
+    """Raise DefinitionError for a URL that is of no known database, or holds a secret."""
+    if not url.startswith("jdbc:") or _kind(url) not in _DIALECTS:
+        known = ", ".join(f"jdbc:{kind}:" for kind in _DIALECTS)
+        shown = url.partition("?")[0].rpartition("@")[2]
+        raise DefinitionError(f"Jdbc: {shown!r} is no URL of a database; expected {known}//…")
+    parts = urlsplit(url.removeprefix("jdbc:"))
+    given = {name.lower() for name, _ in parse_qsl(parts.query, keep_blank_values=True)}
+    if "@" in parts.netloc or given & _SECRETS:
+        raise DefinitionError(
+            "Jdbc: the URL names a user or a password. Take them out: they come from the "
+            "environment, by default from DATABASE_USER and DATABASE_PASSWORD."
+        )
+
+
+def _named(columns: Sequence[DbColumn], name: str, path: str) -> DbColumn:
+    found = next((column for column in columns if column.name == name), None)
+    if found is None:
+        raise SourceError(
+            f"{path} has no column {name!r}; it has {sorted(c.name for c in columns)}. Nothing "
+            "was loaded; name a column that it has."
+        )
+    return found
+
+
+def _settled(of: Jdbc, connection: DbConnection, cursor: DbColumn | None) -> Settled | None:
+    """Up to when rows are read; None: all of them."""
+    if cursor is None:
+        return None
+    if of.lag is not None:
+        now = of.dialect.clock(connection)
+        return Settled(now - of.lag, now) if of.lag else None
+    if not of.dialect.unsettled(cursor, Settled(datetime.now(UTC), datetime.now(UTC))):
+        return None  # not ordered by instants
+    try:
+        return of.dialect.settled(connection)
+    except SourceError as error:
+        raise SourceError(f"{of.path}: {error}. Nothing was loaded.") from error
+
+
+def _waiting(found: FixedJdbc, connection: DbConnection) -> tuple[str, ...]:
+    """How many rows are left for the next load, and why, where the reason may last."""
+    settled = found.settled
+    if settled is None or not settled.why or not found.unsettled:
+        return ()
+    query = f"SELECT COUNT(*) FROM {found.of.relation} {ROWS} WHERE {found.unsettled}"
+    ((rows,),) = ask(connection, query)
+    if not rows:
+        return ()
+    begun = settled.until.isoformat(timespec="seconds")
+    return (
+        f"{found.path}: {counted(rows, 'row')} from {begun} on will be read once {settled.why}",
+    )
+
+
+def _own_look(of: Jdbc, connection: DbConnection) -> Look:
+    """What the query of the user's own shows."""
+    cursor = connection.cursor()
+    cursor.execute(of.look.strip().rstrip(";"))
+    found = cursor.fetchall()
+    if len(found) != 1:
+        raise SourceError(
+            f"{of.path}: the look gave {len(found)} rows instead of one. Nothing was loaded."
+        )
+    return Look(0, repr(tuple(found[0])))

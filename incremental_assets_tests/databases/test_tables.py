@@ -1,0 +1,299 @@
+"""Tables of a database by sequence and by snapshot diff, by loaders, and every type of value."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from decimal import Decimal as Exact
+from pathlib import Path
+
+import polars as pl
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from incremental_assets.changes import Sequence, SnapshotDiff
+from incremental_assets.engine.snapshots import DELETED_SHARE
+from incremental_assets.errors import SnapshotError, SourceError
+from incremental_assets.frames import Frames
+from incremental_assets.loaders import (
+    DeltaDiffLoader,
+    SequenceBasedLoader,
+    TimestampBasedLoader,
+)
+from incremental_assets.quality.contract import Contract
+from incremental_assets.quality.types import Integer, Text
+from incremental_assets.sources.jdbc import Jdbc
+from incremental_assets.table import SameDay, Table
+from incremental_assets.writes import SCD2, Append, Merge
+from incremental_assets_tests.databases.postgresql import Database
+from incremental_assets_tests.feeds.conftest import Lakes
+
+TODAY = "2017-01-10"
+
+
+def test_a_sequence_reads_what_is_above_it_and_what_fills_its_gaps(
+    lake: Lakes, database: Database
+) -> None:
+    database.execute("CREATE TABLE moves (number bigint, what text)")
+    bronze = Table(
+        name="bronze/moves",
+        description="Movements of stock.",
+        reads=(Jdbc(database.url, "moves"),),
+        changes=Sequence("number"),
+        write=Append(),
+    )
+    stock = lake(bronze)
+
+    def numbers() -> list[str]:
+        return [number for _, number in stock.bronze("bronze/moves", "number")]
+
+    stock.load(TODAY)
+    assert numbers() == []
+    database.execute("INSERT INTO moves VALUES (1, 'a'), (2, 'b'), (4, 'd')")
+    stock.load(TODAY)
+    assert numbers() == ["1", "2", "4"]
+    assert stock.load(TODAY)["bronze/moves"].days[date(2017, 1, 10)].state == "idle"
+    database.execute("INSERT INTO moves VALUES (3, 'c'), (5, 'e')")
+
+    assert stock.pending_days("bronze/moves") == [TODAY]
+    stock.load(TODAY)
+    stock.load(TODAY)
+
+    assert numbers() == ["1", "2", "3", "4", "5"]
+
+
+def test_snapshots_of_a_table_find_inserts_updates_and_deletes(
+    lake: Lakes, database: Database
+) -> None:
+    database.execute("CREATE TABLE products (sku text PRIMARY KEY, name text)")
+    database.execute("INSERT INTO products SELECT 'p' || n, 'P' || n FROM generate_series(1, 9) n")
+    bronze = Table(
+        name="bronze/products",
+        description="Products as the shop's table has them.",
+        reads=(Jdbc(database.url, query="SELECT sku, name FROM products;"),),
+        changes=SnapshotDiff(("sku",)),
+        write=Append(),
+    )
+    silver = Table(
+        name="silver/products",
+        description="Every version of each product.",
+        reads=(SameDay(bronze),),
+        key=("sku",),
+        schema=Contract(sku=Text(required=True), name=Text()),
+        write=SCD2(),
+    )
+    shop = lake(bronze, silver)
+    shop.load(TODAY)
+    database.execute("UPDATE products SET name = 'new' WHERE sku = 'p1'")
+    database.execute("DELETE FROM products WHERE sku = 'p2'")
+    database.execute("INSERT INTO products VALUES ('p10', 'P10')")
+    shop.now = datetime(2017, 1, 11, 12, tzinfo=UTC)
+
+    shop.load("2017-01-11")
+
+    current = shop.frame("silver/products").filter("is_current")
+    assert sorted(current.select("sku", "name").rows())[:2] == [("p1", "new"), ("p10", "P10")]
+    assert "p2" not in current["sku"].to_list()
+    assert len(shop.frame("silver/products")) == 11
+
+    database.execute("DELETE FROM products WHERE sku <> 'p1'")
+    shop.now = datetime(2017, 1, 12, 12, tzinfo=UTC)
+    held = shop.load("2017-01-12", "bronze/products")["bronze/products"]
+    assert [day.state for day in held.days.values()] == ["held"]
+    assert DELETED_SHARE in str(held.days)
+
+
+def test_the_loaders_read_a_table_of_a_database(
+    spark: SparkSession, database: Database, tmp_path: Path
+) -> None:
+    database.execute("CREATE TABLE orders (id int, status text, at timestamp, tags text[])")
+    add = "INSERT INTO orders VALUES (%s, %s, %s, %s)"
+    database.execute(add, 1, "new", datetime(2017, 1, 5, 10), ["x", "y"])
+    orders = Jdbc(database.url, "orders", partition_by="id", partitions=3)
+    own = {"source_path": orders, "table_name": "orders", "watermark_path": tmp_path / "marks"}
+
+    def timestamps() -> tuple[int, int]:
+        done = TimestampBasedLoader(spark).load_incremental(
+            **own,
+            target_path=tmp_path / "merged",
+            timestamp_column="at",
+            primary_key="id",
+        )
+        return done.records_inserted, done.records_updated
+
+    assert [timestamps(), timestamps()] == [(1, 0), (0, 0)]
+    database.execute("UPDATE orders SET status = 'paid', at = %s", datetime(2017, 1, 5, 11))
+    database.execute(add, 2, "new", datetime(2017, 1, 5, 11), None)
+    assert [timestamps(), timestamps()] == [(1, 1), (0, 0)]
+    target = pl.read_delta(str(tmp_path / "merged")).sort("id")
+    assert target["status"].to_list() == ["paid", "new"]
+
+    by_number = SequenceBasedLoader(spark).load_incremental(
+        **own | {"table_name": "numbers"},
+        target_path=tmp_path / "numbers",
+        sequence_column="id",
+    )
+    assert by_number.records_inserted == 2
+
+    def copies() -> tuple[int, int, int]:
+        done = DeltaDiffLoader(spark).detect_changes(
+            orders, tmp_path / "copies", tmp_path / "snapshot", ["id"], "copies"
+        )["result"]
+        return done.records_inserted, done.records_updated, done.records_deleted
+
+    assert copies() == (2, 0, 0)
+    database.execute("UPDATE orders SET status = 'sent' WHERE id = 2")
+    assert [copies(), copies()] == [(0, 1, 0), (0, 0, 0)]
+    database.execute("DELETE FROM orders WHERE id = 1")
+    with pytest.raises(SnapshotError, match="would delete 1 of 2 rows"):
+        copies()
+
+
+VALUES = {
+    "a_bool boolean": ("true", "true"),
+    "a_small smallint": ("-32768", "-32768"),
+    "a_long bigint": ("9223372036854775807", "9223372036854775807"),
+    "exact numeric(10, 2)": ("12.50", "12.5"),
+    "long_exact numeric(50, 20)": ("1." + "3" * 20, "1." + "3" * 20),
+    "no_scale numeric": ("123456789012345678901234567890.000000000000000000000001",) * 2,
+    "not_number numeric": ("NaN", "NaN"),
+    "a_text text": ("007", "007"),
+    "padded char(4)": ("ab", "ab  "),
+    "a_date date": ("2017-01-05", "2017-01-05"),
+    "far date": ("infinity", None),
+    "with_zone timestamptz": ("2017-01-05 12:00:00.123456+02", "2017-01-05 10:00:00.123456"),
+    "without timestamp": ("2017-01-05 10:00:00.123456", "2017-01-05 10:00:00.123456"),
+    "a_time time": ("10:00:00.5", "10:00:00.5"),
+    "span interval": ("1 day 02:03:04", "1 day 02:03:04"),
+    "id uuid": ("5cbc6a61-0a3d-4d3f-8c08-c33a4b9d0a2b",) * 2,
+    "json_text json": ('{"a": [1, {"b": null}], "a": 2}', '{"a": [1, {"b": null}], "a": 2}'),
+    "json_object jsonb": ('{"a": [1, "x"]}', '{"a":[1,"x"]}'),
+    "texts text[]": ('{a,NULL,"b c"}', '["a",null,"b c"]'),
+    "numbers int[][]": ("{{1,2},{3,4}}", "[[1,2],[3,4]]"),
+    "exact_ones numeric[]": ("{1.10,2}", "[1.1,2]"),
+    "some_bytes bytea": ("\\x00ff", None),
+    "mood mood": ("sad", "sad"),
+    "net inet": ("10.0.0.1/8", "10.0.0.1/8"),
+    '"Odd name.x" text': ("odd", "odd"),
+}
+
+
+def test_each_type_of_value_is_read_without_loss(spark: SparkSession, database: Database) -> None:
+    database.execute("CREATE TYPE mood AS ENUM ('sad', 'ok')")
+    database.execute(f"CREATE TABLE kinds (n int, {', '.join(VALUES)})")
+    marks = ", ".join(["%s"] * (len(VALUES) + 1))
+    database.execute(f"INSERT INTO kinds VALUES ({marks})", 1, *(v for v, _ in VALUES.values()))
+    database.execute("INSERT INTO kinds (n) VALUES (2)")  # every other column is null
+    names = [column.rpartition('"')[0].strip('"') or column.split()[0] for column in VALUES]
+
+    with Frames.over(spark) as frames:
+        payloads = Jdbc(database.url, "kinds").fix().objects(frames)
+        fields = F.col("payload").try_cast("map<string,variant>")
+        texts = [F.try_element_at(fields, F.lit(n)).try_cast("string").alias(n) for n in names]
+        full, empty = payloads.select(*texts).orderBy(names[0]).collect()[::-1]
+        typed = Jdbc(database.url, "kinds").fix().rows(frames).where("n = 1").collect()[0]
+
+    found = dict(zip(names, full, strict=True))
+    expected = dict(zip(names, (text for _, text in VALUES.values()), strict=True))
+    assert {n: found[n] for n in names if expected[n] is not None} == {
+        n: text for n, text in expected.items() if text is not None
+    }
+    assert set(empty) == {None}
+    assert (typed["exact"], typed["some_bytes"]) == (Exact("12.50"), b"\x00\xff")
+
+
+def test_partitions_hold_each_row_once_and_are_of_one_moment(
+    spark: SparkSession, database: Database
+) -> None:
+    database.execute("CREATE TABLE numbers (n bigint, at date)")
+    database.execute(
+        "INSERT INTO numbers SELECT n, date '2017-01-01' + n::int FROM generate_series(-50, 50) n"
+    )
+    database.execute("INSERT INTO numbers VALUES (NULL, NULL)")
+    for column in ("n", "at"):
+        fixed = Jdbc(database.url, "numbers", partition_by=column, partitions=4).fix()
+        with Frames.over(spark) as frames:
+            rows = fixed.rows(frames)
+            database.execute("INSERT INTO numbers VALUES (0, '2017-01-01')")  # after the moment
+            assert rows.rdd.getNumPartitions() == 4
+            assert rows.count() == rows.select("n").distinct().count() == 102
+        database.execute("DELETE FROM numbers WHERE ctid IN (SELECT max(ctid) FROM numbers)")
+
+
+def test_a_database_that_stops_amid_a_read_is_told_and_nothing_is_lost(
+    lake: Lakes, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database.execute("CREATE TABLE moves (number bigint, what text)")
+    database.execute("INSERT INTO moves SELECT n, 'x' FROM generate_series(1, 100) n")
+    slow = (
+        "SELECT number, CASE WHEN number > 50 THEN pg_terminate_backend(pg_backend_pid())::text "
+        "END AS what FROM moves"
+    )
+    bronze = Table(
+        name="bronze/moves",
+        description="Movements of stock.",
+        reads=(Jdbc(database.url, query=slow, look="SELECT count(*) FROM moves"),),
+        changes=Sequence("number"),
+        write=Append(),
+    )
+    stock = lake(bronze)
+
+    with pytest.raises(SourceError, match=r"the database ended the read: .*[Rr]un again"):
+        stock.load(TODAY)
+
+    whole = Jdbc(database.url, "moves")
+    other = stock.with_tables(replace(bronze, reads=(whole,)))
+    other.load(TODAY)
+    assert len(other.bronze("bronze/moves", "number")) == 100
+
+
+def test_an_answer_of_the_database_is_an_error_in_one_line(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(SourceError, match='relation "nowhere" does not exist'):
+        Jdbc(database.url, "nowhere").fix()
+    monkeypatch.setenv("DATABASE_PASSWORD", "wrong-one")
+    with pytest.raises(SourceError, match="password authentication failed") as refused:
+        Jdbc(database.url, "nowhere").fix()
+    assert "wrong-one" not in str(refused.value)
+    monkeypatch.delenv("DATABASE_USER")
+    with pytest.raises(SourceError, match="DATABASE_USER is not set"):
+        Jdbc(database.url, "nowhere").fix()
+
+
+def _contract() -> Contract:
+    return Contract(number=Integer(required=True), what=Text())
+
+
+def test_an_own_look_decides_whether_there_is_anything_new(lake: Lakes, database: Database) -> None:
+    database.execute("CREATE TABLE moves (number bigint, what text)")
+    database.execute("CREATE TABLE versions (version int)")
+    database.execute("INSERT INTO moves VALUES (1, 'a')")
+    database.execute("INSERT INTO versions VALUES (1)")
+    source = Jdbc(database.url, "moves", look="SELECT version FROM versions")
+    bronze = Table(
+        name="bronze/moves",
+        description="Movements of stock.",
+        reads=(source,),
+        changes=Sequence("number"),
+        write=Append(),
+    )
+    silver = Table(
+        name="silver/moves",
+        description="Movements of stock.",
+        reads=(SameDay(bronze),),
+        key=("number",),
+        version_by=("number",),
+        schema=_contract(),
+        write=Merge(),
+    )
+    stock = lake(bronze, silver)
+    stock.load(TODAY)
+    database.execute("INSERT INTO moves VALUES (2, 'b')")
+    assert stock.pending_days("bronze/moves") == []
+
+    database.execute("UPDATE versions SET version = 2")
+    stock.load(TODAY)
+
+    assert stock.rows("silver/moves", "number") == [(1,), (2,)]
