@@ -24,6 +24,7 @@ from incremental_assets.changes.log_sequence import (
     settle_sequence_kind,
 )
 from incremental_assets.changes.operations import operation_of
+from incremental_assets.changes.soft_deletes import deletes, is_marked
 from incremental_assets.delta.columns import CHANGED_AT, DELETED, OPERATION, ORDER, WITHIN
 from incremental_assets.frames import Frames
 from incremental_assets.typed_text import instant
@@ -93,7 +94,7 @@ def debezium_events(
 def _fields(rows: DataFrame, log: FlatLog) -> DataFrame:
     fields = F.col("payload").try_cast("map<string,variant>")
     rows = rows.withColumn("_all", fields)
-    parts = {"_op_word": log.operation, "_position": log.sequence}
+    parts = {"_op_word": log.deleted or log.operation, "_position": log.sequence}
     texts = {
         alias: F.try_element_at("_all", F.lit(name)).try_cast("string")
         for alias, name in parts.items()
@@ -101,9 +102,8 @@ def _fields(rows: DataFrame, log: FlatLog) -> DataFrame:
     at = F.try_element_at("_all", F.lit(log.time)).try_cast("string")
     texts[CHANGED_AT] = instant(at) if log.time else F.lit(None).cast("timestamp_ltz")
     own = F.map_filter("_all", lambda name, _: ~name.isin(list(parts.values())))
-    return rows.withColumns(
-        {**texts, EVENT: F.col("payload"), "payload": F.to_variant_object(own)}
-    ).drop("_all")
+    payload = F.col("payload") if log.deleted else F.to_variant_object(own)
+    return rows.withColumns({**texts, EVENT: F.col("payload"), "payload": payload}).drop("_all")
 
 
 def flat_log_events(frames: Frames, rows: DataFrame, log: FlatLog, kind: Any) -> Events:
@@ -112,10 +112,10 @@ def flat_log_events(frames: Frames, rows: DataFrame, log: FlatLog, kind: Any) ->
     position = F.col("_position")
     kinds = found.agg(F.collect_set(sequence_kind(position)).alias("kinds")).collect()[0]["kinds"]
     settled = settle_sequence_kind(kinds, kind, log.sequence)
-    operation = operation_of(F.col("_op_word"), log.operations)
     rows = found.withColumns(
         {
-            OPERATION: operation,
+            OPERATION: operation_of(F.col("_op_word"), log.operations),
+            **(deletes(is_marked(F.col("_op_word"))) if log.deleted else {}),
             ORDER: sequence_number(position, settled or "number", StringType()),
         }
     ).where(f"{OPERATION} IS NULL OR {OPERATION} != 'ignore'")
@@ -131,7 +131,24 @@ def flat_log_events(frames: Frames, rows: DataFrame, log: FlatLog, kind: Any) ->
             DELETED: F.coalesce(F.col(OPERATION).isin("delete", "truncate"), F.lit(False)),
         }
     )
-    return Events(rows.drop("_op_word", "_position"), (ORDER,), settled)
+    order = (ORDER, WITHIN) if log.deleted else (ORDER,)
+    return Events(rows.drop("_op_word", "_position"), order, settled)
+
+
+def marked_events(rows: DataFrame, column: str, deleted: str, at: Column) -> Events:
+    """Rows by the instant of their last change, `at`, of which a column marks those deleted."""
+    fields = F.col("payload").try_cast("map<string,variant>")
+    marker = F.try_element_at(fields, F.lit(deleted)).try_cast("string")
+    found = rows.withColumns(
+        {
+            **deletes(is_marked(marker)),
+            ORDER: at,
+            CHANGED_AT: at,
+            REASON: F.when(at.isNull() & F.col("_raw").isNull(), F.lit(f"{column}_unreadable")),
+            EVENT: F.col("payload"),
+        }
+    )
+    return Events(found, (ORDER, WITHIN), None)
 
 
 def reasons_of(reasons: Column, key: Sequence[str]) -> Column:

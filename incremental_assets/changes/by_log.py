@@ -71,6 +71,10 @@ class ChangeLog(Detector):
     it was from that moment on. So land the rows of a connector that unwraps its messages and adds
     nothing, or of a feed that never had a log; such lines record no deletes, and a log has either
     kind, not both.
+
+    `deleted` is for rows that have no operation, but a column that marks them as deleted
+    (`deleted_at`, `is_deleted`): null, false, no, 0 and "" mean that the row is live. All of its
+    columns, `sequence` too, are the row's own.
     """
 
     name: ClassVar[str] = "change log"
@@ -85,6 +89,7 @@ class ChangeLog(Detector):
     envelope: Literal["flat", "debezium"] = "flat"
     watermark: Advance | None = None
     time: str = ""
+    deleted: str = ""
 
     @classmethod
     def debezium(cls, watermark: Advance | None = None, time: str = "") -> ChangeLog:
@@ -107,7 +112,7 @@ class ChangeLog(Detector):
 
     @property
     def order(self) -> tuple[str, ...]:
-        return (ORDER, WITHIN, HASH) if self.is_debezium else (ORDER, HASH)
+        return (ORDER, WITHIN, HASH) if self.is_debezium or self.deleted else (ORDER, HASH)
 
     @property
     def positioned_by(self) -> str:

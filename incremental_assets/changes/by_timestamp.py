@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from functools import reduce
 from typing import Any, ClassVar, Literal
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
 from incremental_assets import plurals
 from incremental_assets.changes.as_read import AsRead
+from incremental_assets.changes.bronze_events import Events, marked_events
 from incremental_assets.changes.cursor import Cursor
 from incremental_assets.changes.day_reading import LOAD_DAY, SourceDays
 from incremental_assets.changes.detector import NewRows, SourceWindow
@@ -21,6 +22,7 @@ from incremental_assets.changes.inspection import Inspection
 from incremental_assets.changes.position import Position
 from incremental_assets.changes.progress import SequenceStep
 from incremental_assets.changes.request import REWOUND_FROM, ReadRequest
+from incremental_assets.changes.soft_deletes import deletes, is_marked
 from incremental_assets.changes.source_rows import instant_of, own_types, unseen, with_order
 from incremental_assets.changes.watermark import (
     NULLS,
@@ -35,7 +37,7 @@ from incremental_assets.changes.watermark import (
 )
 from incremental_assets.choices import require_choice
 from incremental_assets.days import ONE_DAY, named
-from incremental_assets.delta.columns import ORDER
+from incremental_assets.delta.columns import DELETED, HASH, ORDER, WITHIN
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import Frames, quoted
 from incremental_assets.quality.gate import Counted, Value
@@ -57,6 +59,9 @@ class Timestamp(Cursor):
 
     `watermark` is a custom function, from the watermark before and what was `Seen` to the
     new one; a subclass may override `next_watermark` instead.
+
+    `deleted` names the column that marks a row as deleted (`deleted_at`, `is_deleted`): such a row
+    is a delete of its key, at its timestamp; null, false, no, 0 and "" mean that it is live.
     """
 
     name: ClassVar[str] = "timestamp"
@@ -70,6 +75,7 @@ class Timestamp(Cursor):
     max_clock_skew: timedelta = timedelta(minutes=5)
     future: Literal["quarantine", "include"] = "quarantine"
     watermark: Advance | None = None
+    deleted: str = ""
 
     def __post_init__(self) -> None:
         this = f"Timestamp({self.column!r})"
@@ -85,6 +91,37 @@ class Timestamp(Cursor):
                 f"{this}: lookback and max_clock_skew are not negative; found "
                 f"{self.lookback} and {self.max_clock_skew}."
             )
+
+    @property
+    def finds_deletes(self) -> bool:  # type: ignore[override]
+        """Where a column marks them."""
+        return bool(self.deleted)
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        return (ORDER, WITHIN, HASH) if self.deleted else super().order
+
+    @property
+    def needed_columns(self) -> tuple[str, ...]:
+        return (self.column, self.deleted) if self.deleted else (self.column,)
+
+    @property
+    def live(self) -> Column | None:
+        return ~F.col(DELETED) if self.deleted else None
+
+    def marked(self, rows: DataFrame) -> DataFrame:
+        if not self.deleted:
+            return rows
+        return rows.withColumns(deletes(is_marked(F.col(quoted(self.deleted)).cast("string"))))
+
+    def events(
+        self, frames: Frames, rows: DataFrame, key: Sequence[str], kind: Any, table: str
+    ) -> Events:
+        if not self.deleted:
+            return super().events(frames, rows, key, kind, table)
+        fields = F.col("payload").try_cast("map<string,variant>")
+        at = self.cursor_in(F.try_element_at(fields, F.lit(self.column)))
+        return marked_events(rows, self.column, self.deleted, at)
 
     def read_from(self, watermark: datetime | None) -> datetime | None:
         """Rows at this instant and above may be new; None: all."""
@@ -226,7 +263,7 @@ class Timestamp(Cursor):
         if source is None:
             return None
         own = own_types(source)
-        every = with_order(source, own, self.cursor_of(own[self.column]))
+        every = with_order(self.marked(source), own, self.cursor_of(own[self.column]))
         cursor = F.col(ORDER)
         window = every
         if low is not None:
@@ -250,13 +287,22 @@ class Timestamp(Cursor):
         new = self.bounded(state.without_superseded(session, new, low), request)
         values = self.counts(F.when(~ahead & is_good(), self.as_number(cursor)))
         values["ahead"] = Value(F.count_if(ahead))
+        if self.deleted:
+            values["deletes"] = Value(F.count_if(F.col(DELETED) & is_good()))
         return SourceWindow(
-            frames.cache(request.with_reasons(new, reasons)),
+            frames.cache(request.with_reasons(new, reasons, self.live)),
             own,
             before,
             values,
+            self.live,
             every=self.every(request, every),
         )
+
+    def advance_again(
+        self, request: ReadRequest, frames: Frames, window: SourceWindow, counted: Counted
+    ) -> NewRows:
+        found = super().advance_again(request, frames, window, counted)
+        return replace(found, deletes=bool(self.deleted))
 
     def advance(
         self, request: ReadRequest, frames: Frames, window: SourceWindow, counted: Counted
@@ -286,6 +332,7 @@ class Timestamp(Cursor):
             Position(self.name, self.column, high, state),
             gate.rows,
             gate.quarantined,
+            bool(values.get("deletes")),
             notes=(self.ahead_note(ahead, request.now),) if ahead else (),
             every=window.every,
         )

@@ -42,6 +42,20 @@ class Cursor(Detector):
         return self.column
 
     @property
+    def needed_columns(self) -> tuple[str, ...]:
+        """The columns that the source must have."""
+        return (self.column,)
+
+    def marked(self, rows: DataFrame) -> DataFrame:
+        """The rows with what says which of them are deletes, where there may be some."""
+        return rows
+
+    @property
+    def live(self) -> Column | None:
+        """The rows that rules apply to; None: all."""
+        return None
+
+    @property
     def nulls_again(self) -> Nulls:
         """How rows without a cursor are treated where a target is rebuilt."""
         return "quarantine" if self.nulls == "raise" else self.nulls
@@ -100,7 +114,7 @@ class Cursor(Detector):
         if not own:
             require_no_lines(request, rows)
             return None
-        require_columns(request, own, (self.column, *request.key, *request.partition_by))
+        require_columns(request, own, (*self.needed_columns, *request.key, *request.partition_by))
         return rows
 
     def read_again(
@@ -111,11 +125,15 @@ class Cursor(Detector):
         if source is None:
             return None
         own = own_types(source)
-        every = with_order(source, own, self.cursor_of(own[self.column]))
+        every = with_order(self.marked(source), own, self.cursor_of(own[self.column]))
         rows = unseen(_as_often(every, quarantined), request.state.loaded(frames.session))
         judged = self.every(request, rows)
         return SourceWindow(
-            frames.cache(judged), own, self.position(request), every=self.every(request, every)
+            frames.cache(judged),
+            own,
+            self.position(request),
+            live=self.live,
+            every=self.every(request, every),
         )
 
     def every(self, request: ReadRequest, rows: DataFrame) -> DataFrame:
@@ -128,7 +146,7 @@ class Cursor(Detector):
         if self.nulls == "raise":
             no_cursor = F.col(ORDER).isNull() & ~written & F.col("_raw").isNull()
             reasons.append(F.when(no_cursor, F.lit(f"{self.column}_null")))
-        return request.with_reasons(rows, reasons)
+        return request.with_reasons(rows, reasons, self.live)
 
     def bounded(self, rows: DataFrame, request: ReadRequest) -> DataFrame:
         """About as many rows as the load may take, those with the lowest cursor.

@@ -70,6 +70,11 @@ class DayReading:
         return None
 
     @property
+    def needed_columns(self) -> tuple[str, ...]:
+        """The columns that a source in place must have."""
+        return ()
+
+    @property
     def landing_column(self) -> str | None:
         """The column whose date is a row's landing day, where the source names no other."""
         return None

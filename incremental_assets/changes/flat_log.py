@@ -11,7 +11,8 @@ from incremental_assets.changes.operations import Operation
 class FlatLog(Protocol):
     """The columns `operation` and `sequence` of a log, the words of its operations, and `time`.
 
-    `time` names the field with the moment of a row's change; "" for none.
+    `time` names the field with the moment of a row's change; "" for none. `deleted` names the
+    column that marks a row as deleted, in the place of operations; "" for none.
     """
 
     @property
@@ -22,3 +23,5 @@ class FlatLog(Protocol):
     def operations(self) -> Mapping[str, Operation]: ...
     @property
     def time(self) -> str: ...
+    @property
+    def deleted(self) -> str: ...

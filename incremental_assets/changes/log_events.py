@@ -27,6 +27,7 @@ from incremental_assets.changes.new_files import LogFiles
 from incremental_assets.changes.operations import operation_of
 from incremental_assets.changes.position import Position
 from incremental_assets.changes.request import ReadRequest
+from incremental_assets.changes.soft_deletes import deletes, is_marked
 from incremental_assets.changes.source_rows import own_types, require_columns, require_no_lines
 from incremental_assets.delta.columns import OPERATION, ORDER, WITHIN
 from incremental_assets.errors import SourceError
@@ -58,9 +59,10 @@ def flat_events(
 ) -> LogEvents | None:
     """The events of a flat log: rows with operation and position in columns of their own."""
     known = request.state.known_types()
+    stated = (changes.deleted or changes.operation, changes.sequence)
     rows = log.rows(frames, known)
     if not own_types(rows) and known:  # lines alone, or none: the target has the columns
-        words = dict.fromkeys((changes.operation, changes.sequence), StringType())
+        words = dict.fromkeys(stated, StringType())
         nothing = {n: F.lit(None).cast(kind) for n, kind in (known | words).items()}
         rows = rows.withColumns(nothing)
     every = own_types(rows)
@@ -71,8 +73,8 @@ def flat_events(
     if lacking:  # truncates alone have no key
         rows = rows.withColumns({n: F.lit(None).cast(kind) for n, kind in lacking.items()})
         every = own_types(rows)
-    require_columns(request, every, (changes.operation, changes.sequence, *request.key))
-    own = {n: t for n, t in every.items() if n not in (changes.operation, changes.sequence)}
+    require_columns(request, every, (*stated, *request.key))
+    own = every if changes.deleted else {n: t for n, t in every.items() if n not in stated}
     sequence, type_of = F.col(quoted(changes.sequence)), every[changes.sequence]
     if isinstance(type_of, StringType):
         # How texts are ordered depends on their values, so these are inspected first.
@@ -85,8 +87,10 @@ def flat_events(
     order = sequence_number(sequence, kind or "number", type_of)
     if ORDER in request.state.columns and (not found or kind == "number"):
         order = order.try_cast(request.state.columns[ORDER])
-    word = F.col(quoted(changes.operation)).cast("string")
-    operation = operation_of(word, changes.operations)
+    word = F.col(quoted(stated[0])).cast("string")
+    marks = deletes(is_marked(word)) if changes.deleted else {}
+    operation = marks.get(OPERATION, operation_of(word, changes.operations))
+    within = {WITHIN: marks[WITHIN]} if marks else {}
     unknown = F.when(F.col(OPERATION).isNull() & F.col("_raw").isNull(), F.lit(UNKNOWN_OPERATION))
     unreadable = F.when(
         F.col(ORDER).isNull() & F.col("_raw").isNull() & (F.col(OPERATION) != "ignore"),
@@ -95,7 +99,7 @@ def flat_events(
         ),
     )
     return LogEvents(
-        rows.withColumns({ORDER: order, OPERATION: operation, OP_WORD: word}),
+        rows.withColumns({ORDER: order, **within, OPERATION: operation, OP_WORD: word}),
         own,
         kind,
         {"word": word, "place": sequence},  # stored names: quarantine holds their hash

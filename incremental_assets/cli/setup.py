@@ -24,7 +24,9 @@ def setup(*, as_json: bool) -> None:
 
     settings = Settings.from_environment()
     java = require_java(settings.java_home)
-    with _step("Set-up 2/3: fetching the jars of Delta and Avro, with their checksums (13 MB) …"):
+    with _step(
+        "Set-up 2/3: fetching the jars of Delta, Avro and databases, with their checksums (15 MB) …"
+    ):
         jars = resolve_jars(settings.cache, settings.java_home)
     ERR.print(f"  Java {java}, {counted(len(jars), 'jar')} in {jars[0].parent}", soft_wrap=True)
     if not archive_path(settings).exists():

@@ -34,7 +34,7 @@ def stored_rows(frames: Frames, batch: Batch, fixed: FixedSource, pushdown: Push
     rows = planned.rows(frames, {})
     wanted = pushdown(own_types(rows))
     rows = rows if wanted is None else rows.where(wanted)
-    events = batch.table.changes.finds_deletes
+    events = batch.table.changes.finds_deletes and batch.table.changes.cursor_column is None
     return _from_payload(row_objects(rows), batch) if events else _typed(rows, batch, fixed)
 
 
@@ -59,7 +59,8 @@ def _typed(rows: DataFrame, batch: Batch, fixed: FixedSource) -> DataFrame:
     own = own_types(rows)
     changes, day = batch.table.changes, batch.table.landing_column
     cursor = changes.cursor_column
-    missing = sorted({name for name in (cursor, day) if name and own and name not in own})
+    needed = {*changes.needed_columns, *([day] if day else [])}
+    missing = sorted(name for name in needed if own and name not in own)
     if missing:
         raise SourceError(
             f"{batch.table.name}: the source {fixed.path} has no column "

@@ -31,6 +31,7 @@ class CDCLoader(IncrementalLoader):
         sequence_column: str = "sequence_num",
         operations: Mapping[str, Operation] | None = None,
         max_records: int | None = None,
+        deleted_column: str = "",
         **options: Unpack[LoaderOptions],
     ) -> Target:
         """Bring the target to what the log says; its rows are the live ones.
@@ -40,7 +41,9 @@ class CDCLoader(IncrementalLoader):
         most systems name them (INSERT, U, update_postimage, …); `operations` adds words of one's
         own. The target holds the source's own columns without those of the log, and what begins
         with `_`; tombstones are kept in a side table, so that nothing older brings a row back. With
-        `write=SCD2()` it holds every version. `max_records` takes whole files, at least one. The
+        `write=SCD2()` it holds every version. `max_records` takes whole files, at least one.
+        `deleted_column` is for rows without an operation, which it marks as deleted: null, false,
+        no, 0 and "" mean that a row is live; all their columns are the row's own. The
         `options` of every loader are those of `LoaderOptions`.
         """
         require_choice("cdc_format", cdc_format, ("flat", "debezium"))
@@ -53,7 +56,11 @@ class CDCLoader(IncrementalLoader):
             ChangeLog.debezium(watermark)
             if cdc_format == "debezium"
             else ChangeLog(
-                operation_column, sequence_column, operations or {}, watermark=watermark
+                operation_column,
+                sequence_column,
+                operations or {},
+                watermark=watermark,
+                deleted=deleted_column,
             ),
             primary_key,
             options,

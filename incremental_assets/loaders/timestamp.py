@@ -32,6 +32,7 @@ class TimestampBasedLoader(IncrementalLoader):
         future: Literal["quarantine", "include"] = "quarantine",
         max_records: int | None = None,
         start_from: datetime | None = None,
+        deleted_column: str = "",
         **options: Unpack[LoaderOptions],
     ) -> Target:
         """Append what is new, or with a `primary_key` merge the latest row of each key.
@@ -42,7 +43,9 @@ class TimestampBasedLoader(IncrementalLoader):
         late. `nulls` and `future` say what becomes of rows without a timestamp and of those more
         than `max_clock_skew` ahead of the clock. `max_records` takes the lowest first.
         `start_from` is the watermark of a target that was filled by other means; the load begins
-        above it. The `options` of every loader are those of `LoaderOptions`.
+        above it. `deleted_column` marks rows as deleted (`deleted_at`, `is_deleted`): null, false,
+        no, 0 and "" mean that a row is live, any other value deletes its key. The `options` of
+        every loader are those of `LoaderOptions`.
         Raises an IncrementalAssetsError; the watermark is then where it was.
         """
         return self._target(
@@ -51,7 +54,13 @@ class TimestampBasedLoader(IncrementalLoader):
             target_path,
             watermark_path,
             Timestamp(
-                timestamp_column, lookback, nulls, max_clock_skew, future, self._watermark(options)
+                timestamp_column,
+                lookback,
+                nulls,
+                max_clock_skew,
+                future,
+                self._watermark(options),
+                deleted_column,
             ),
             primary_key,
             options,

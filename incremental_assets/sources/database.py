@@ -75,8 +75,8 @@ class Settled:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What a look at the rows has found: how many there are, and text that changes with them.
+class RowsState:
+    """How many rows there are, and text that changes with them.
 
     `highest` is of the cursor, `row_bytes` the width of a row, as the server estimates it.
     """
@@ -148,14 +148,14 @@ class Dialect(ABC):
         return ""
 
     @abstractmethod
-    def look(
+    def state(
         self,
         connection: DbConnection,
         relation: str,
         where: str,
         columns: Sequence[DbColumn],
         cursor: DbColumn | None,
-    ) -> Look:
+    ) -> RowsState:
         """What there is now, by a query that reads the cursor alone, or every row without one."""
 
     @abstractmethod

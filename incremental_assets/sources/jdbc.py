@@ -1,4 +1,4 @@
-"""A table or query of a database, as a source: looked at without Spark, read by JDBC."""
+"""A table or query of a database, as a source: inspected without Spark, read by JDBC."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from incremental_assets.sources.database import (
     DbColumn,
     DbConnection,
     Dialect,
-    Look,
+    RowsState,
     Settled,
     ask,
     asking,
@@ -60,7 +60,7 @@ class Jdbc(Source):
     With `partition_by`, a column of numbers, instants or dates, the rows are read by so many
     `partitions` at once, in PostgreSQL all as of one moment. `lag` is after how long a row's
     transaction has ended at the latest: newer rows are left for the next load. Without one,
-    PostgreSQL tells which transactions are open. `look` is a query of one row that
+    PostgreSQL tells which transactions are open. `fingerprint_query` gives one row that
     changes whenever the rows do, where there is a cheaper one than reading the cursor's column,
     or every row of a snapshot.
     """
@@ -73,7 +73,7 @@ class Jdbc(Source):
     partition_by: str | None = None
     partitions: int = 8
     lag: timedelta | None = None
-    look: str = ""
+    fingerprint_query: str = ""
 
     def __post_init__(self) -> None:
         _require_url(self.url)
@@ -84,7 +84,7 @@ class Jdbc(Source):
                 f"Jdbc: {self.table!r} is no name of a table; expected table or schema.table, and "
                 "for names with dots or quotes a query."
             )
-        for name in ("query", "look"):
+        for name in ("query", "fingerprint_query"):
             if ";" in getattr(self, name).strip().rstrip(";"):
                 raise DefinitionError(f"Jdbc: the {name} has to be one SELECT, without ';'.")
         if not _VARIABLES.fullmatch(self.credentials):
@@ -175,10 +175,10 @@ class ReadBy(Source):
             settled = _settled(of, connection, cursor)
             found = FixedJdbc(of.path, _FILES, of, columns, cursor, settled)
             found = replace(found, notes=_waiting(found, connection))
-            if of.look:
-                return replace(found, seen=_own_look(of, connection))
-            look = dialect.look(connection, of.relation, found.where, columns, cursor)
-            return replace(found, seen=look)
+            if of.fingerprint_query:
+                return replace(found, seen=_own_state(of, connection))
+            seen = dialect.state(connection, of.relation, found.where, columns, cursor)
+            return replace(found, seen=seen)
 
 
 _ALL = "1 = 1"
@@ -187,7 +187,7 @@ _FILES = (SourceFile("rows", 0),)
 
 @dataclass(frozen=True)
 class FixedJdbc(FixedSource):
-    """A table or query as it was looked at; what is read is that, and what has come since."""
+    """A table or query as it was inspected; what is read is that, and what has come since."""
 
     path: str
     files: tuple[SourceFile, ...]
@@ -195,12 +195,12 @@ class FixedJdbc(FixedSource):
     columns: tuple[DbColumn, ...] = ()
     cursor: DbColumn | None = None
     settled: Settled | None = None
-    seen: Look = field(default_factory=lambda: Look(0, ""))
+    seen: RowsState = field(default_factory=lambda: RowsState(0, ""))
     notes: tuple[str, ...] = ()
 
     @property
     def fingerprint(self) -> str:
-        return f"look {hashlib.blake2b(self.seen.state.encode(), digest_size=16).hexdigest()}"
+        return f"rows {hashlib.blake2b(self.seen.state.encode(), digest_size=16).hexdigest()}"
 
     @property
     def json_columns(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -361,13 +361,14 @@ def _waiting(found: FixedJdbc, connection: DbConnection) -> tuple[str, ...]:
     )
 
 
-def _own_look(of: Jdbc, connection: DbConnection) -> Look:
+def _own_state(of: Jdbc, connection: DbConnection) -> RowsState:
     """What the query of the user's own shows."""
     cursor = connection.cursor()
-    cursor.execute(of.look.strip().rstrip(";"))
+    cursor.execute(of.fingerprint_query.strip().rstrip(";"))
     found = cursor.fetchall()
     if len(found) != 1:
         raise SourceError(
-            f"{of.path}: the look gave {len(found)} rows instead of one. Nothing was loaded."
+            f"{of.path}: the fingerprint_query gave {len(found)} rows; it has to give one. "
+            "Nothing was loaded."
         )
-    return Look(0, repr(tuple(found[0])))
+    return RowsState(0, repr(tuple(found[0])))

@@ -16,7 +16,7 @@ from incremental_assets.sources.database import (
     DbColumn,
     DbConnection,
     Dialect,
-    Look,
+    RowsState,
     Settled,
     ask,
     utc,
@@ -117,26 +117,26 @@ class MariaDb(Dialect):
             return ""
         return f"({at} >= {self.literal(until)} AND {at} <= {self.literal(ahead)})"
 
-    def look(
+    def state(
         self,
         connection: DbConnection,
         relation: str,
         where: str,
         columns: Sequence[DbColumn],
         cursor: DbColumn | None,
-    ) -> Look:
+    ) -> RowsState:
         rows = f"FROM {relation} {ROWS} {where}"
         content = self._content(columns)
         if cursor is None:
             count, state = ask(connection, f"SELECT COUNT(*), {content} {rows}")[0]
-            return Look(count, f"{count}:{state}")
+            return RowsState(count, f"{count}:{state}")
         at = self.quoted(cursor.name)
         query = f"SELECT COUNT(*), COUNT({at}), {_sum(at, cursor)}, CAST(MAX({at}) AS CHAR) {rows}"
         count, there, total, top = ask(connection, query)[0]
         last = f"{rows} {'AND' if where else 'WHERE'} {at} = (SELECT MAX({at}) {rows})"
         newest = ask(connection, f"SELECT COUNT(*), {content} {last}")[0]
         state = f"{count}:{there}:{total}:{top}:{newest[0]}:{newest[1]}"
-        return Look(count, state, _highest(top, cursor))
+        return RowsState(count, state, _highest(top, cursor))
 
     def days(
         self, connection: DbConnection, relation: str, where: str, column: DbColumn

@@ -17,7 +17,7 @@ from incremental_assets.sources.database import (
     DbColumn,
     DbConnection,
     Dialect,
-    Look,
+    RowsState,
     Settled,
     ask,
     utc,
@@ -132,28 +132,28 @@ class PostgreSql(Dialect):
             low, high = (f"({end} AT TIME ZONE 'UTC')" for end in (low, high))
         return f"({at} >= {low} AND {at} <= {high})"
 
-    def look(
+    def state(
         self,
         connection: DbConnection,
         relation: str,
         where: str,
         columns: Sequence[DbColumn],
         cursor: DbColumn | None,
-    ) -> Look:
+    ) -> RowsState:
         planned = ask(connection, f"EXPLAIN (FORMAT JSON) SELECT * FROM {relation} {ROWS}")[0][0]
         width = int(planned[0]["Plan"]["Plan Width"])
         rows = f"FROM {relation} {ROWS} {where}"
         content = f"sum(hashtextextended({ROWS}::text, 0)::numeric)"
         if cursor is None:
             count, state = ask(connection, f"SELECT count(*), {content} {rows}")[0]
-            return Look(count, f"{count}:{state}", row_bytes=width)
+            return RowsState(count, f"{count}:{state}", row_bytes=width)
         at = self.quoted(cursor.name)
         query = f"SELECT count(*), count({at}), {_sum(at, cursor)}, max({at})::text {rows}"
         count, there, total, top = ask(connection, query)[0]
         last = f"{rows} {'AND' if where else 'WHERE'} {at} = (SELECT max({at}) {rows})"
         newest = ask(connection, f"SELECT count(*), {content} {last}")[0]
         state = f"{count}:{there}:{total}:{top}:{newest[0]}:{newest[1]}"
-        return Look(count, state, _highest(top, cursor), width)
+        return RowsState(count, state, _highest(top, cursor), width)
 
     def days(
         self, connection: DbConnection, relation: str, where: str, column: DbColumn

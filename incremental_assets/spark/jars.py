@@ -49,7 +49,7 @@ def jar_paths(cache: Path) -> list[Path]:
     """Where the jars are, each with the bytes that the lock names.
 
     Raises SparkUnavailableError if they were never resolved or were changed since. They are
-    checked at every start: the SHA-256 of 13 MB takes 15 ms, and a start of Java seconds.
+    checked at every start: the SHA-256 of 15 MB takes 15 ms, and a start of Java seconds.
     """
     paths = []
     for jar in locked_jars():

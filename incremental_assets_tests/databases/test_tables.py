@@ -233,7 +233,7 @@ def test_a_database_that_stops_amid_a_read_is_told_and_nothing_is_lost(
     bronze = Table(
         name="bronze/moves",
         description="Movements of stock.",
-        reads=(Jdbc(database.url, query=slow, look="SELECT count(*) FROM moves"),),
+        reads=(Jdbc(database.url, query=slow, fingerprint_query="SELECT count(*) FROM moves"),),
         changes=Sequence("number"),
         write=Append(),
     )
@@ -266,12 +266,14 @@ def _contract() -> Contract:
     return Contract(number=Integer(required=True), what=Text())
 
 
-def test_an_own_look_decides_whether_there_is_anything_new(lake: Lakes, database: Database) -> None:
+def test_an_own_fingerprint_decides_whether_there_is_anything_new(
+    lake: Lakes, database: Database
+) -> None:
     database.execute("CREATE TABLE moves (number bigint, what text)")
     database.execute("CREATE TABLE versions (version int)")
     database.execute("INSERT INTO moves VALUES (1, 'a')")
     database.execute("INSERT INTO versions VALUES (1)")
-    source = Jdbc(database.url, "moves", look="SELECT version FROM versions")
+    source = Jdbc(database.url, "moves", fingerprint_query="SELECT version FROM versions")
     bronze = Table(
         name="bronze/moves",
         description="Movements of stock.",

@@ -1,0 +1,219 @@
+"""Rows that a column marks as deleted: by a timestamp, in a log without operations, by loaders."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from incremental_assets.changes import ChangeLog, Timestamp
+from incremental_assets.changes.soft_deletes import is_marked
+from incremental_assets.errors import DefinitionError, SourceError
+from incremental_assets.loaders import CDCLoader, TimestampBasedLoader
+from incremental_assets.quality.contract import Contract
+from incremental_assets.quality.types import Instant, Integer, Text
+from incremental_assets.sources.landed_files import LandedFiles
+from incremental_assets.sources.stored import Stored
+from incremental_assets.table import SameDay, Table, TableInput
+from incremental_assets.verifying.verify import verify
+from incremental_assets.writes import SCD2, Append, Merge
+from incremental_assets_tests.feeds.conftest import Lakes
+from incremental_assets_tests.feeds.world import Lake, at
+
+DAYS = "2017-01-05...2017-01-08"
+
+
+def tables(
+    read: TableInput, changes: Timestamp | ChangeLog, write: Merge | SCD2
+) -> tuple[Table, Table]:
+    bronze = Table(
+        name="bronze/users",
+        description="Users as the shop's table has them.",
+        reads=(read,),
+        changes=changes,
+        write=Append(),
+    )
+    silver = Table(
+        name="silver/users",
+        description="The users that are there.",
+        reads=(SameDay(bronze),),
+        key=("id",),
+        schema=Contract(id=Integer(required=True), name=Text(required=True), updated_at=Instant()),
+        write=write,
+    )
+    return bronze, silver
+
+
+def users(*rows: tuple[int, str | None, str, Any]) -> pl.DataFrame:
+    """Id, name, time of the change and the marker."""
+    return pl.DataFrame(
+        {
+            "id": [row[0] for row in rows],
+            "name": [row[1] for row in rows],
+            "updated_at": [at(row[2]) for row in rows],
+            "deleted_at": [at(row[3]) if row[3] else None for row in rows],
+        },
+        schema_overrides={
+            "name": pl.String,
+            "updated_at": pl.Datetime("us", "UTC"),
+            "deleted_at": pl.Datetime("us", "UTC"),
+        },
+    )
+
+
+def by_timestamp(lake: Lakes, write: Merge | SCD2) -> Lake:
+    return lake(*tables(Stored("users"), Timestamp("updated_at", deleted="deleted_at"), write))
+
+
+def live(shop: Lake) -> list[tuple[Any, ...]]:
+    return shop.rows("silver/users", "id", "name")
+
+
+def test_a_marked_row_is_deleted_stays_so_and_may_come_back(lake: Lakes) -> None:
+    shop = by_timestamp(lake, Merge())
+    shop.put_delta("users", users((1, "A", "05 11:00", None), (2, "B", "05 11:00", "05 11:00")))
+    shop.load(DAYS)
+    assert live(shop) == [(1, "A")]
+
+    # A deleted row may lack what a live one must have; the delete is in the instant of a change.
+    shop.put_delta("users", users((1, None, "05 11:00", "05 11:00"), (2, "B", "05 11:00", None)))
+    shop.load(DAYS)
+    assert live(shop) == []  # the row that is not marked is of the instant of its delete
+
+    shop.put_delta("users", users((1, None, "05 11:00", "05 11:00"), (2, "B2", "06 11:00", None)))
+    shop.load(DAYS)
+    assert live(shop) == [(2, "B2")]
+    before = shop.versions()
+    shop.load(DAYS)
+    assert shop.versions() == before
+    assert all(verify(shop.lakehouse, table).equal for table in shop.tables.values())
+
+
+def test_an_older_row_that_comes_late_does_not_bring_a_deleted_one_back(lake: Lakes) -> None:
+    shop = by_timestamp(lake, Merge())
+    shop.put_delta("users", users((1, "A", "07 10:00", "07 10:00")))
+    shop.load(DAYS)
+    shop.put_delta("users", users((1, "A", "06 10:00", None)))
+
+    shop.load(DAYS)
+
+    assert live(shop) == []
+
+
+def test_a_history_ends_with_the_mark(lake: Lakes) -> None:
+    shop = by_timestamp(lake, SCD2())
+    for row in ((1, "A", "05 10:00", None), (1, "A2", "06 10:00", None)):
+        shop.put_delta("users", users(row))
+        shop.load(DAYS)
+    shop.put_delta("users", users((1, "A2", "07 10:00", "07 10:00")))
+    shop.load(DAYS)
+
+    assert shop.rows("silver/users", "name", "valid_from", "valid_to", "is_current") == [
+        ("A", "01-05 10:00", "01-06 10:00", False),
+        ("A2", "01-06 10:00", "01-07 10:00", False),
+    ]
+
+
+def test_a_source_without_the_marker_is_an_error(lake: Lakes) -> None:
+    shop = by_timestamp(lake, Merge())
+    shop.put_delta("users", users((1, "A", "05 10:00", None)).drop("deleted_at"))
+
+    with pytest.raises(SourceError, match="has no column 'deleted_at'"):
+        shop.load(DAYS)
+
+
+def test_landed_rows_are_a_log_by_their_time_and_their_mark(lake: Lakes) -> None:
+    changes = ChangeLog(sequence="updated_at", deleted="is_deleted", time="updated_at")
+    shop = lake(*tables(LandedFiles("users"), changes, SCD2(valid_time="event")))
+
+    def row(number: int, name: str, time: str, **marks: Any) -> dict[str, Any]:
+        return {"id": number, "name": name, "updated_at": f"2017-01-{time}:00Z", **marks}
+
+    shop.land("users", "2017-01-06", "1.jsonl", [row(1, "A", "05 10:00"), row(2, "B", "05 10:00")])
+    late = [row(2, "B", "04 10:00", is_deleted=False), row(1, "A", "06 10:00", is_deleted=True)]
+    shop.land("users", "2017-01-07", "1.jsonl", late)
+    shop.load(DAYS)
+
+    assert verify(shop.lakehouse, shop.tables["silver/users"]).equal
+    assert shop.rows("silver/users", "name", "updated_at", "valid_to", "is_current") == [
+        ("A", "01-05 10:00", "01-06 10:00", False),
+        ("B", "01-04 10:00", "01-05 10:00", False),
+        ("B", "01-05 10:00", None, True),
+    ]
+
+
+def test_loaders_delete_what_is_marked(spark: SparkSession, tmp_path: Path) -> None:
+    def put(*rows: tuple[int, str | None, str, Any]) -> None:
+        users(*rows).write_parquet(tmp_path / "users" / "1.parquet")
+
+    by_time = TimestampBasedLoader(spark).target(
+        tmp_path / "users",
+        tmp_path / "target",
+        tmp_path / "marks",
+        "updated_at",
+        "users",
+        primary_key="id",
+        deleted_column="deleted_at",
+    )
+
+    def load() -> tuple[int, int, int]:
+        done = by_time.load()
+        return done.records_inserted, done.records_updated, done.records_deleted
+
+    (tmp_path / "users").mkdir()
+    put((1, "A", "05 10:00", None), (2, "B", "05 11:00", None), (3, "C", "05 11:00", "05 11:00"))
+    assert load() == (2, 0, 0)
+    put((1, "A", "06 10:00", "06 10:00"), (2, "B2", "06 10:00", None))
+    assert [load(), load()] == [(0, 1, 1), (0, 0, 0)]
+    assert pl.read_delta(str(tmp_path / "target")).select("id", "name").rows() == [(2, "B2")]
+    put((1, "A", "06 10:00", "06 10:00"), (2, "B2", "06 10:00", "06 10:00"))
+    assert load() == (0, 0, 1)
+    assert by_time.verify().equal
+
+    log = tmp_path / "log"
+    log.mkdir()
+    events = [
+        {"id": 1, "at": 1, "gone": 0},
+        {"id": 2, "at": 1, "gone": "0"},
+        {"id": 1, "at": 2, "gone": 1},
+    ]
+    (log / "1.json").write_text("".join(json.dumps(event) + "\n" for event in events))
+    CDCLoader(spark).process_cdc(
+        log,
+        tmp_path / "flat",
+        tmp_path / "marks",
+        "id",
+        "flat",
+        sequence_column="at",
+        deleted_column="gone",
+    )
+    assert pl.read_delta(str(tmp_path / "flat")).select("id", "at", "gone").rows() == [(2, 1, "0")]
+
+    with pytest.raises(DefinitionError, match="brings deletes, so it needs"):
+        TimestampBasedLoader(spark).load_incremental(
+            tmp_path / "users",
+            tmp_path / "appended",
+            tmp_path / "marks",
+            "updated_at",
+            "appended",
+            deleted_column="deleted_at",
+        )
+
+
+def test_what_marks_a_row_as_deleted(spark: SparkSession) -> None:
+    marks = {
+        False: [None, "", " ", "false", "FALSE", "f", "no", "N", "0", "0.00", "-0"],
+        True: ["true", "t", "yes", "1", "2017-01-05 10:00:00", "00:00:00", "deleted", "10", "0.1"],
+    }
+    rows = spark.createDataFrame([(m,) for some in marks.values() for m in some], "mark string")
+
+    found = rows.withColumn("marked", is_marked(F.col("mark"))).collect()
+
+    assert {row["mark"]: row["marked"] for row in found} == {
+        mark: marked for marked, some in marks.items() for mark in some
+    }
