@@ -24,6 +24,7 @@ from incremental_assets.changes.position import Position
 from incremental_assets.changes.request import ReadRequest
 from incremental_assets.changes.snapshot_changes import (
     CHANGE,
+    IN_SCOPE,
     QUARANTINED,
     SHOWN,
     first_snapshot,
@@ -32,6 +33,7 @@ from incremental_assets.changes.snapshot_changes import (
     refuse_duplicates,
     restore_snapshot,
     snapshot_changes,
+    with_scope,
 )
 from incremental_assets.changes.source_rows import (
     own_types,
@@ -66,6 +68,10 @@ class SnapshotDiff(Detector):
     A change in the columns `ignore` is no change. A snapshot that would delete a larger share of
     the rows before than `max_deleted_share` (0 to 1) is held back, for half a snapshot looks just
     like that.
+
+    `scope` are columns that say which part of the table a snapshot is, such as a region or a day:
+    it covers the values of them that its rows have, and a row of any other value is neither
+    deleted nor counted for the share.
     """
 
     name: ClassVar[str] = "snapshot diff"
@@ -82,10 +88,17 @@ class SnapshotDiff(Detector):
     ignore: tuple[str, ...] = ()
     max_deleted_share: float = 0.2
     watermark: Advance | None = None
+    scope: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.key:
             raise DefinitionError("SnapshotDiff needs a key: one column or several.")
+        for name in ("key", "ignore", "scope"):
+            given = getattr(self, name)
+            if isinstance(given, str):
+                raise DefinitionError(
+                    f"SnapshotDiff: {name} is {given!r}; expected a tuple of columns: ({given!r},)."
+                )
         if not 0 <= self.max_deleted_share <= 1:
             raise DefinitionError(
                 "SnapshotDiff: max_deleted_share is a share from 0 to 1, not "
@@ -145,7 +158,7 @@ class SnapshotDiff(Detector):
         if not own:
             require_no_lines(request, source)
             return None
-        require_columns(request, own, (*self.key, *self.ignore, *request.partition_by))
+        require_columns(request, own, (*self.key, *self.ignore, *self.scope, *request.partition_by))
         rows = with_order(source, own, F.lit(at).cast("timestamp_ltz"))
         rows = request.with_reasons(rows, [])
         shown = row_hash(own, ignore=self.ignore) if self.ignore else F.col(HASH)
@@ -167,6 +180,13 @@ class SnapshotDiff(Detector):
         keyless = bool(counted.values["keyless"])
         last = instant(window.before.high)
         if last is not None and at < last:
+            if self.scope:
+                raise SnapshotError(
+                    f"{request.name}: the snapshot of {at.isoformat()} comes after one of "
+                    f"{last.isoformat()}, and with scope={list(self.scope)} a loader takes them in "
+                    "order only. Nothing was loaded; load it into a table of the lake, which takes "
+                    "them in any order, or leave it out."
+                )
             refuse_duplicates(request, snapshot)
             return late_changes(frames, request, self, snapshot, own, at, keyless=keyless)
         session = frames.session
@@ -175,6 +195,7 @@ class SnapshotDiff(Detector):
             refuse_duplicates(request, snapshot)
             differing = first_snapshot(snapshot, own)
         else:
+            previous = with_scope(previous, snapshot, self.scope)
             differing = snapshot_changes(frames, request, snapshot, previous, own, at)
         if keyless:  # one of them may be the row that seems to be deleted
             differing = differing.where(~F.col(DELETED))
@@ -219,7 +240,7 @@ class SnapshotDiff(Detector):
         """Raise SnapshotError for too many deletes from the snapshot before."""
         if previous is None or not deletes:
             return
-        before = previous.count()
+        before = previous.where(IN_SCOPE).count() if self.scope else previous.count()
         share = deletes / before
         if share > self.max_deleted_share:
             raise SnapshotError(

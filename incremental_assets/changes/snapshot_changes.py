@@ -22,7 +22,7 @@ from incremental_assets.delta.delta_table import (
     version_of,
 )
 from incremental_assets.delta.lookup import FEW_KEYS, LARGE_BYTES
-from incremental_assets.delta.merge import TO_DELETE, merge
+from incremental_assets.delta.merge import TO_DELETE, join_by_key, merge
 from incremental_assets.delta.publish import publish
 from incremental_assets.delta.read import plain_files, read_files, read_version
 from incremental_assets.delta.side_table import (
@@ -39,7 +39,7 @@ from incremental_assets.row_hash import HASH_VERSION, row_hash
 
 CHANGE = "_change"
 QUARANTINED = "quarantined"
-SHOWN = "_shown"
+SHOWN, IN_SCOPE = "_shown", "_in_scope"
 _ROWS, _GOOD_ROWS = "_of_rows", "_of_good_rows"
 _NOW, _WAS = "_of_now", "_of_before"
 
@@ -74,6 +74,19 @@ def previous_snapshot(
         by_today = F.col(HASH).startswith(f"{HASH_VERSION}:")
         shown = F.when(by_today, F.col(HASH)).otherwise(shown)
     return rows.withColumn(SHOWN, shown)
+
+
+def with_scope(previous: DataFrame, snapshot: DataFrame, scope: Sequence[str]) -> DataFrame:
+    """The rows of the snapshot before with `_in_scope`: the new one covers their unit.
+
+    It covers the values of the columns `scope` that its rows have; a null is a value, too.
+    """
+    if not scope:
+        return previous.withColumn(IN_SCOPE, F.lit(True))
+    units = snapshot.where(F.col("_raw").isNull()).select(*map(quoted, scope)).distinct()
+    marked = units.withColumn(IN_SCOPE, F.lit(True))
+    joined = join_by_key(previous, marked, scope, "left", nulls=True)
+    return joined.withColumn(IN_SCOPE, F.coalesce(IN_SCOPE, F.lit(False)))
 
 
 def keep_snapshot(
@@ -198,6 +211,7 @@ def _differing_keys(snapshot: DataFrame, previous: DataFrame, key: Sequence[str]
         f"int({good}) AS {_GOOD_ROWS}",
         f"CASE WHEN {good} THEN xxhash64({SHOWN}) END AS {_NOW}",
         f"CAST(NULL AS BIGINT) AS {_WAS}",
+        f"false AS {IN_SCOPE}",
     )
     was = previous.selectExpr(
         *keys,
@@ -205,14 +219,16 @@ def _differing_keys(snapshot: DataFrame, previous: DataFrame, key: Sequence[str]
         f"0 AS {_GOOD_ROWS}",
         f"CAST(NULL AS BIGINT) AS {_NOW}",
         f"xxhash64({SHOWN}) AS {_WAS}",
+        IN_SCOPE,
     )
     by_key = now.unionByName(was).groupBy(*keys)
     found = by_key.agg(
         *(F.sum(name).alias(name) for name in (_ROWS, _GOOD_ROWS)),
-        *(F.max(name).alias(name) for name in (_NOW, _WAS)),
+        *(F.max(name).alias(name) for name in (_NOW, _WAS, IN_SCOPE)),
     )
     differs = f"{_GOOD_ROWS} = 1 AND NOT {_NOW} <=> {_WAS}"
-    return found.where(f"{_GOOD_ROWS} > 1 OR ({differs}) OR {_ROWS} = 0")
+    found = found.where(f"{_GOOD_ROWS} > 1 OR ({differs}) OR ({_ROWS} = 0 AND {IN_SCOPE})")
+    return found.drop(IN_SCOPE)
 
 
 def _names(own: Mapping[str, DataType]) -> tuple[str, ...]:

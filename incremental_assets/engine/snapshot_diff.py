@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
@@ -15,12 +16,15 @@ from incremental_assets.delta.delta_table import version_of
 from incremental_assets.delta.read import DataFile, read_version
 from incremental_assets.engine.batch import Batch
 from incremental_assets.engine.snapshot_base import base_before, is_due, loaded_days, write_base
-from incremental_assets.frames import Frames
+from incremental_assets.errors import SourceError
+from incremental_assets.frames import Frames, with_is_among
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.row_hash import HASH_VERSION, payload_hash
 
 OPERATION, KEY, HASH = "_operation", "_key", "_hash"
+COVERED, UNITS = "_covered", "units"
 STATE = (KEY, HASH, "payload", "_file")
+MOST_UNITS = 10_000
 CARRIED_FORWARD = "carried"
 """The operation of a row that a damaged snapshot lacks, carried forward from the one before."""
 
@@ -50,6 +54,63 @@ def _identity(key: Sequence[str]) -> Column:
     return F.when(complete, F.to_json(F.array(*parts)))
 
 
+@dataclass(frozen=True)
+class Units:
+    """The units that a snapshot covers: values of the columns `scope`, as JSON; all without any."""
+
+    scope: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+
+    def marked(self, rows: DataFrame) -> DataFrame:
+        """The rows with `_covered`: whether their unit is one of these."""
+        if not self.scope:
+            return rows.withColumn(COVERED, F.lit(True))
+        return with_is_among(rows, COVERED, unit_of(self.scope), self.texts)
+
+    def uncovered(self, rows: DataFrame) -> DataFrame:
+        """The rows of other units."""
+        return self.marked(rows).where(~F.col(COVERED)).drop(COVERED)
+
+    def covered(self, rows: DataFrame) -> DataFrame:
+        """The rows of these units."""
+        return self.marked(rows).where(COVERED).drop(COVERED) if self.scope else rows
+
+
+ALL_UNITS = Units()
+
+
+def unit_of(scope: Sequence[str]) -> Column:
+    """The unit of a payload's row, as JSON; a column that is missing counts as null."""
+    fields = F.col("payload").try_cast("map<string,variant>")
+    return F.to_json(F.array(*(F.try_element_at(fields, F.lit(name)) for name in scope)))
+
+
+def units_in(snapshot: DataFrame, batch: Batch) -> Units:
+    """The units that a snapshot covers: those of its readable rows. Raises SourceError."""
+    scope = changes_of(batch).scope
+    if not scope:
+        return ALL_UNITS
+    rows = snapshot.where(f"{KEY} IS NOT NULL").select(unit_of(scope).alias("unit")).distinct()
+    texts = sorted(row["unit"] for row in rows.limit(MOST_UNITS + 1).collect())
+    if len(texts) > MOST_UNITS:
+        raise SourceError(
+            f"{batch.table.name}: the snapshot has rows of more than {MOST_UNITS:,} units "
+            f"({', '.join(scope)}). Nothing was loaded; name columns in scope that say which part "
+            "of the table a snapshot is, such as a region."
+        )
+    return Units(scope, tuple(texts))
+
+
+def units_of_day(batch: Batch, day: date) -> Units:
+    """The units that the snapshot of a day covers, as the ledger has them."""
+    scope = changes_of(batch).scope
+    if not scope:
+        return ALL_UNITS
+    state = parsed(batch.view.table(batch.table.name).position(day))
+    # Before there was a scope, a snapshot covered all.
+    return Units(scope, tuple(state[UNITS])) if UNITS in state else ALL_UNITS
+
+
 def state_before(session: SparkSession, batch: Batch, day: date) -> DataFrame:
     """What the table knows just before a day: the last change of each key."""
     return _last(
@@ -67,7 +128,8 @@ def state_at(session: SparkSession, batch: Batch, day: date) -> DataFrame:
 def snapshot_rows(session: SparkSession, batch: Batch, day: date) -> DataFrame:
     """The readable rows that the snapshot of a day held itself."""
     held = f"{OPERATION} != '{CARRIED_FORWARD}' OR _landing_day = '{day}'"
-    return _last(session, batch, f"_landing_day <= '{day}' AND ({held})", day)
+    rows = _last(session, batch, f"_landing_day <= '{day}' AND ({held})", day)
+    return units_of_day(batch, day).covered(rows)
 
 
 def keep_base(session: SparkSession, batch: Batch, day: date) -> None:
@@ -98,20 +160,25 @@ def _last(session: SparkSession, batch: Batch, where: str, until: date) -> DataF
     return state.select(*STATE)
 
 
-def differing(before: DataFrame, now: DataFrame, day: date, *, damaged: bool) -> DataFrame:
+def differing(
+    before: DataFrame, now: DataFrame, day: date, *, damaged: bool, units: Units = ALL_UNITS
+) -> DataFrame:
     """The changes from one snapshot to another, on a day.
 
-    What a damaged snapshot lacks is not deleted but carried forward.
+    What a damaged snapshot lacks is not deleted but carried forward. A row of a unit that the
+    snapshot does not cover stays without a change.
     """
-    old = before.select(
+    old = units.marked(before).select(
         F.col(KEY).alias("_old_key"),
         F.col(HASH).alias("_old_hash"),
         F.col("payload").alias("_old_payload"),
+        COVERED,
     )
     joined = now.where(f"{KEY} IS NOT NULL").join(old, F.col(KEY) == F.col("_old_key"), "full")
+    lacking = F.when(F.col(COVERED), F.lit(CARRIED_FORWARD if damaged else "delete"))
     kind = (
         F.when(F.col("_old_key").isNull(), F.lit("insert"))
-        .when(F.col(KEY).isNull(), F.lit(CARRIED_FORWARD if damaged else "delete"))
+        .when(F.col(KEY).isNull(), lacking)
         .when(F.col(HASH) != F.col("_old_hash"), F.lit("update"))
     )
     return joined.select(
@@ -143,6 +210,7 @@ def changes_after(
     day: date,
     *,
     damaged: bool,
+    units: Units = ALL_UNITS,
 ) -> Mapping[date, DataFrame]:
     """The changes of the snapshots after this one, each against the one before it, by day.
 
@@ -151,23 +219,30 @@ def changes_after(
     """
     last, session = batch.view.table(batch.table.name).last_committed, frames.session
     found: dict[date, DataFrame] = {}
-    state = _carrying_forward(before, held) if damaged else held
+    state = _known_after(before, held, units, damaged=damaged)
     for later in sorted(d for d in loaded_days(batch) if d > day):
-        rows, is_whole = snapshot_rows(session, batch, later), not is_damaged(last[later])
-        changed = differing(state, rows, later, damaged=not is_whole)
+        rows, is_damaged_too = snapshot_rows(session, batch, later), is_damaged(last[later])
+        its = units_of_day(batch, later)
+        changed = differing(state, rows, later, damaged=is_damaged_too, units=its)
         found[later] = changed.unionByName(unread_lines(_lines_of(session, batch, later), later))
-        if is_whole:
+        if not is_damaged_too and not its.scope:
             break
-        state = frames.cache(_carrying_forward(state, rows))
+        state = frames.cache(_known_after(state, rows, its, damaged=is_damaged_too))
         was = state_at(session, batch, later)
         if differing(was, state, later, damaged=False).isEmpty():
             break
     return found
 
 
-def _carrying_forward(before: DataFrame, held: DataFrame) -> DataFrame:
-    """What is known after a damaged snapshot: its rows, and those of before that it lacks."""
-    return held.unionByName(before.join(held.select(KEY), KEY, "left_anti").select(*STATE))
+def _known_after(before: DataFrame, held: DataFrame, units: Units, *, damaged: bool) -> DataFrame:
+    """What is known after a snapshot: its rows, and those of before that it says nothing about.
+
+    A damaged one says nothing about the rows that it lacks, and none about other units.
+    """
+    if not damaged and not units.scope:
+        return held
+    silent = before if damaged else units.uncovered(before)
+    return held.unionByName(silent.join(held.select(KEY), KEY, "left_anti").select(*STATE))
 
 
 def _lines_of(session: SparkSession, batch: Batch, day: date) -> DataFrame:

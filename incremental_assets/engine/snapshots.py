@@ -29,10 +29,13 @@ from incremental_assets.engine.batch import Batch, BatchKind, Outcome, from_comm
 from incremental_assets.engine.bronze import COLUMNS, PARTITIONS, landed_rows
 from incremental_assets.engine.snapshot_base import loaded_days
 from incremental_assets.engine.snapshot_diff import (
+    ALL_UNITS,
     HASH,
     KEY,
     OPERATION,
     STATE,
+    UNITS,
+    Units,
     changes_after,
     changes_of,
     differing,
@@ -40,6 +43,7 @@ from incremental_assets.engine.snapshot_diff import (
     identified,
     keep_base,
     state_before,
+    units_in,
     unread_lines,
 )
 from incremental_assets.engine.volume import RowsBefore, judges_volume, last_ones
@@ -61,6 +65,7 @@ class SnapshotChanges:
     rows: DataFrame
     later: Collection[date]
     counted: SnapshotCounts
+    units: Units = ALL_UNITS
 
 
 class SnapshotBatch(BatchKind[SnapshotChanges]):
@@ -82,17 +87,20 @@ class SnapshotBatch(BatchKind[SnapshotChanges]):
         keep_base(session, batch, day)
         before = state_before(session, batch, day)
         keyless = _refuse_duplicates(batch, day, snapshot)
+        units = units_in(snapshot, batch)
         held = snapshot.where(f"{KEY} IS NOT NULL").select(*STATE)
-        rows = differing(before, held, day, damaged=bool(keyless))
+        damaged = bool(keyless)
+        rows = differing(before, held, day, damaged=damaged, units=units)
         rows = rows.unionByName(unread_lines(snapshot, day))
-        later = changes_after(frames, batch, before, held, day, damaged=bool(keyless))
+        later = changes_after(frames, batch, before, held, day, damaged=damaged, units=units)
         every = frames.cache(reduce(DataFrame.unionByName, later.values(), rows))
-        return SnapshotChanges(every, tuple(later), _count(snapshot, before, every, day))
+        counted = _count(snapshot, units.covered(before), every, day)
+        return SnapshotChanges(every, tuple(later), counted, units)
 
     def gate(self, batch: Batch, frames: Frames, read: SnapshotChanges) -> Outcome:
         (day,) = batch.work.days
         counted = read.counted
-        entry, results = _judge(batch, day, counted)
+        entry, results = _judge(batch, day, counted, read.units)
         notes = (
             ()
             if not counted.keyless
@@ -180,7 +188,9 @@ def _count(snapshot: DataFrame, before: DataFrame, rows: DataFrame, day: date) -
     )
 
 
-def _judge(batch: Batch, day: date, counted: SnapshotCounts) -> tuple[Entry, list[RuleResult]]:
+def _judge(
+    batch: Batch, day: date, counted: SnapshotCounts, units: Units
+) -> tuple[Entry, list[RuleResult]]:
     (claim,) = batch.claims
     changes = changes_of(batch)
     empty = tuple(file.path for file in claim.files if file.size == 0)
@@ -215,7 +225,7 @@ def _judge(batch: Batch, day: date, counted: SnapshotCounts) -> tuple[Entry, lis
         bytes=sum(file.size for file in claim.files),
         low=low,
         high=low if outcome["held_by"] else as_text(changes.advanced(instant(low), seen)),
-        position=_position(batch, counted),
+        position=_position(batch, counted, units),
     )
     return entry, results
 
@@ -236,7 +246,7 @@ def _deletes(changes: SnapshotDiff, counted: SnapshotCounts) -> RuleResult:
     )
 
 
-def _position(batch: Batch, counted: SnapshotCounts) -> str:
+def _position(batch: Batch, counted: SnapshotCounts, units: Units) -> str:
     fixed = batch.work.source
     state = {
         "detector": batch.claims[0].detector,
@@ -246,4 +256,6 @@ def _position(batch: Batch, counted: SnapshotCounts) -> str:
     }
     if fixed is not None:
         state["source"] = fixed.fingerprint
+    if units.scope:
+        state[UNITS] = units.texts
     return json.dumps(state)

@@ -68,6 +68,7 @@ class DeltaDiffLoader(IncrementalLoader):
         ignore: ColumnNames = (),
         max_deleted_share: float = 0.2,
         snapshot_at: datetime | None = None,
+        scope: ColumnNames = (),
         **options: Unpack[LoaderOptions],
     ) -> Target:
         """Compare the source with the snapshot, and bring the target and the snapshot up to it.
@@ -76,8 +77,9 @@ class DeltaDiffLoader(IncrementalLoader):
         than `max_deleted_share` is a SnapshotError. `snapshot_at` is the moment that it stands for,
         the load's by default; with `write=SCD2()` one that comes late is put in its place. Without
         a `watermark_path` the ledger lies in the snapshot's folder. The frames read what the load
-        wrote (`<snapshot_path>/_changes`), so they stay right when the source is gone. The
-        `options` of every loader are those of `LoaderOptions`.
+        wrote (`<snapshot_path>/_changes`), so they stay right when the source is gone.
+        `scope` are columns that say which part of the table a snapshot is, such as a region: rows
+        of other values are not deleted. The `options` of every loader are those of `LoaderOptions`.
         """
         key = names_of(primary_key)
         if snapshot_at is not None and snapshot_at.tzinfo is None:
@@ -88,7 +90,13 @@ class DeltaDiffLoader(IncrementalLoader):
             source_of("source_path", source_path, options),
             target_path,
             watermark_path or f"{snapshot}/_ledger",
-            SnapshotDiff(key, names_of(ignore), max_deleted_share, self._watermark(options)),
+            SnapshotDiff(
+                key,
+                names_of(ignore),
+                max_deleted_share,
+                self._watermark(options),
+                names_of(scope),
+            ),
             key,
             options,
             snapshot=snapshot,
