@@ -94,6 +94,11 @@ class TargetTable:
                 f"{self.name}: {self.write} replaces partitions, so partition_by has to be "
                 f"[{replaced!r}], not {list(self.partition_by)}."
             )
+        if self.changes.reads_once and not self.source.can_be_log:
+            raise DefinitionError(
+                f"{self.name}: {type(self.changes).__name__} reads files or versions, and "
+                f"{self.source.path} has neither; load it by a timestamp, a sequence or snapshots."
+            )
         if self.changes.finds_deletes and not self.write.applies_deletes:
             raise DefinitionError(
                 f"{self.name}: {type(self.changes).__name__} brings deletes, so it needs "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, ClassVar, Protocol
@@ -19,15 +19,6 @@ APPLICATION = "incremental_assets"
 """The name by which the servers list the connections."""
 ROWS = "incremental_rows"
 """What the queries call the table or query that is read."""
-
-
-class DbCursor(Protocol):
-    """What is used of a cursor of Python's database drivers (PEP 249)."""
-
-    @property
-    def description(self) -> Any: ...
-    def execute(self, query: Any, /) -> Any: ...
-    def fetchall(self) -> Sequence[Any]: ...
 
 
 class DbConnection(Protocol):
@@ -53,6 +44,7 @@ class Access:
 class DbColumn:
     """A column, `value` as it is selected, `kind` of its values as far as bounds depend on it.
 
+    `kind` is number, instant, naive (an instant without a zone) or date, "" for any other.
     `is_json`: the text of the value is JSON.
     """
 
@@ -89,10 +81,11 @@ class RowsState:
 
 @dataclass(frozen=True, slots=True)
 class Days:
-    """The first and last UTC date in a column, and how many rows have none."""
+    """The first and last UTC date in a column, None where unknown, and its rows with no date."""
 
     first: date | None
     last: date | None
+    rows: int
     without: int
 
 
@@ -102,18 +95,18 @@ class Dialect(ABC):
     `package` is the driver of Python's, which the project's extra `extra` installs.
     """
 
-    driver: ClassVar[str] = ""
+    driver: ClassVar[str]
     quote: ClassVar[str] = '"'
-    package: ClassVar[str] = ""
-    extra: ClassVar[str] = ""
+    package: ClassVar[str]
+    extra: ClassVar[str]
+
+    @abstractmethod
+    def require_url(self, url: str) -> None:
+        """Raise DefinitionError for a JDBC URL that names no database, or not in this way."""
 
     @abstractmethod
     def connect(self, access: Access) -> DbConnection:
         """A connection in which each query is a transaction of its own."""
-
-    def spark_url(self, url: str) -> str:
-        """The URL for Spark, by which it knows the kind of database."""
-        return url
 
     def quoted(self, name: str) -> str:
         """A name as the database takes it."""
@@ -125,36 +118,35 @@ class Dialect(ABC):
         cursor.execute(f"SELECT * FROM {relation} {ROWS} WHERE 1 = 0")
         return [self.column(found) for found in cursor.description]
 
+    @abstractmethod
     def column(self, found: Any) -> DbColumn:
         """A column, as the driver describes it."""
-        return DbColumn(found[0], self.quoted(found[0]))
 
+    @abstractmethod
     def clock(self, connection: DbConnection) -> datetime:
         """The time by the server's clock, in UTC."""
-        return utc(ask(connection, "SELECT CURRENT_TIMESTAMP")[0][0])
 
-    def settled(self, connection: DbConnection) -> Settled | None:
-        """Up to when every transaction that began has ended; None where the server does not tell.
+    @abstractmethod
+    def settled(self, connection: DbConnection) -> Settled:
+        """Up to when every transaction that began has ended.
 
-        Raises SourceError if this user may not know.
+        Raises SourceError if the server does not tell, or not this user.
         """
-        return None
 
+    @abstractmethod
     def unsettled(self, column: DbColumn, settled: Settled) -> str:
         """The condition on rows that are left out, as their transaction may have neighbours.
 
         "" where the column holds no instants.
         """
-        return ""
+
+    @abstractmethod
+    def odd(self, column: DbColumn) -> str:
+        """The condition on values that Spark has no value for; "" where it has all."""
 
     @abstractmethod
     def state(
-        self,
-        connection: DbConnection,
-        relation: str,
-        where: str,
-        columns: Sequence[DbColumn],
-        cursor: DbColumn | None,
+        self, connection: DbConnection, relation: str, where: str, cursor: DbColumn | None
     ) -> RowsState:
         """What there is now, by a query that reads the cursor alone, or every row without one."""
 
@@ -170,31 +162,23 @@ class Dialect(ABC):
         connection: DbConnection,
         relation: str,
         where: str,
-        columns: Sequence[DbColumn],
         column: DbColumn,
         days: Collection[date],
         last: date,
     ) -> Mapping[date, str] | None:
         """The fingerprint of each day's rows: their number, `:` and text that changes with them."""
 
+    @abstractmethod
     def ends(self, connection: DbConnection, relation: str, where: str, column: DbColumn) -> Any:
-        """The lowest and the highest value of a column."""
-        at = self.quoted(column.name)
-        return ask(connection, f"SELECT MIN({at}), MAX({at}) FROM {relation} {ROWS} {where}")[0]
+        """The lowest and the highest value of a column of numbers, instants or dates."""
 
+    @abstractmethod
     def literal(self, value: Any) -> str:
         """A number, an instant or a date as the database takes it."""
-        if isinstance(value, datetime):
-            return f"TIMESTAMP '{value.replace(tzinfo=None).isoformat(sep=' ')}'"
-        return f"DATE '{value}'" if isinstance(value, date) else str(value)
 
+    @abstractmethod
     def moment(self, access: Access) -> AbstractContextManager[Mapping[str, str]]:
         """Options of Spark's reader by which all that is read inside is of one moment."""
-        return nullcontext({})
-
-    def options(self) -> Mapping[str, str]:
-        """Further options of Spark's reader."""
-        return {}
 
 
 def ask(connection: DbConnection, query: str) -> Sequence[Any]:
@@ -217,8 +201,8 @@ def asking(path: str) -> Iterator[None]:
             raise
         reason = " ".join(str(error).split()) or type(error).__name__
         raise SourceError(
-            f"{path}: the database answers: {reason[:500]}. Nothing was loaded; correct the "
-            "address, the user's rights or the names, and run again."
+            f"{path}: the database answers: {reason[:500]}. Nothing was loaded; put that right "
+            "(the address, the user's rights, the names, the query), and run again."
         ) from error
 
 

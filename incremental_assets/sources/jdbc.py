@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from importlib.util import find_spec
@@ -32,20 +32,18 @@ from incremental_assets.sources.database import (
     evenly,
 )
 from incremental_assets.sources.file_fingerprints import FileSpan
-from incremental_assets.sources.mariadb import MariaDb
 from incremental_assets.sources.postgresql import PostgreSql
 from incremental_assets.sources.rows import all_readable, require_names, spelled
 from incremental_assets.sources.source import NO_TYPES, FixedSource, Source
 from incremental_assets.sources.source_file import SourceFile
 
-_DIALECTS: Mapping[str, Dialect] = {
-    "postgresql": PostgreSql(),
-    "mariadb": MariaDb(),
-    "mysql": MariaDb(),
-}
+_DIALECTS: Mapping[str, Dialect] = {"postgresql": PostgreSql()}
 _VARIABLES = re.compile(r"[A-Z][A-Z0-9_]*")
-_SECRETS = frozenset({"user", "password", "sslpassword"})
+_SECRET = re.compile(r"user|.*(password|secret|token).*", re.IGNORECASE)
 _NAME = re.compile(r"[^\0\"`.]+(\.[^\0\"`.]+){0,2}")
+_IS_OF_A_VALUE = re.compile(r"bad value|invalid input|out of range|No value specified", re.I)
+_OF_TIME = frozenset({"instant", "naive", "date"})
+_UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "Etc/GMT", "UCT", "Zulu", "Universal"})
 _FROM_JAVA = re.compile(r"\b\w*(?:SQL|Sql)\w*Exception: ([^\n]+)")
 
 
@@ -110,6 +108,10 @@ class Jdbc(Source):
         return f"{where}#query-{hashlib.blake2b(self.query.encode(), digest_size=4).hexdigest()}"
 
     @property
+    def can_be_log(self) -> bool:
+        return False
+
+    @property
     def dialect(self) -> Dialect:
         """What is particular to the kind of database that the URL names."""
         return _DIALECTS[_kind(self.url)]
@@ -171,14 +173,20 @@ class ReadBy(Source):
         of, dialect = self.of, self.of.dialect
         with of.connected() as connection:
             columns = tuple(dialect.columns(connection, of.relation))
+            _require_columns(columns, of.path)
             cursor = _named(columns, self.cursor, of.path) if self.cursor else None
             settled = _settled(of, connection, cursor)
             found = FixedJdbc(of.path, _FILES, of, columns, cursor, settled)
-            found = replace(found, notes=_waiting(found, connection))
+            for each in found.compared:
+                _refuse_odd(found, connection, each)
+            waiting = _waiting(found, connection)
             if of.fingerprint_query:
-                return replace(found, seen=_own_state(of, connection))
-            seen = dialect.state(connection, of.relation, found.where, columns, cursor)
-            return replace(found, seen=seen)
+                seen = _own_state(of, connection)
+                if waiting and settled is not None:  # what was left out is new the next time
+                    seen = replace(seen, state=f"{seen.state}:{waiting}:{settled.until}")
+            else:
+                seen = dialect.state(connection, of.relation, found.where, cursor)
+            return replace(found, seen=seen, notes=_notes(found, waiting))
 
 
 _ALL = "1 = 1"
@@ -201,6 +209,12 @@ class FixedJdbc(FixedSource):
     @property
     def fingerprint(self) -> str:
         return f"rows {hashlib.blake2b(self.seen.state.encode(), digest_size=16).hexdigest()}"
+
+    @property
+    def compared(self) -> Sequence[DbColumn]:
+        """The columns that the server compares, so that it can use an index: as they are."""
+        names = {self.of.day, self.of.partition_by, self.cursor and self.cursor.name}
+        return [column for column in self.columns if column.name in names]
 
     @property
     def json_columns(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -228,23 +242,29 @@ class FixedJdbc(FixedSource):
             raise ValueError(f"{self.path} is a table of a database; `only` is for files")
         of, access = self.of, self.of.access()
         require_names([column.name for column in self.columns], self.path)
+        partitions = self._partitions()
         with asking(self.path):
             moment = frames.keep(("jdbc", of), lambda: of.dialect.moment(access))
-        values = ", ".join(column.value for column in self.columns)
+        raw = {column.name for column in self.compared if column.kind in _OF_TIME}
+        values = ", ".join(
+            of.dialect.quoted(c.name) if c.name in raw else c.value for c in self.columns
+        )
         read = frames.session.read.jdbc(
-            of.dialect.spark_url(of.url),
+            of.url,
             f"(SELECT {values} FROM {of.relation} {ROWS} {self.where}) {ROWS}",
-            predicates=self._partitions(),
+            predicates=partitions,
             properties={
                 "driver": of.dialect.driver,
                 "user": access.user,
                 "password": access.password,
                 "fetchsize": "10000",
                 "preferTimestampNTZ": "true",
-                **of.dialect.options(),
                 **moment,
             },
         )
+        if any(column.kind in _OF_TIME for column in self.columns):
+            zone = frames.keep("zone of Java", lambda: nullcontext(_java_zone(frames)))
+            _require_utc(zone, self.path)
         return spelled(all_readable(read), known)
 
     def day_spans(self, column: str) -> Sequence[FileSpan] | None:
@@ -257,7 +277,8 @@ class FixedJdbc(FixedSource):
             None if end is None else datetime(end.year, end.month, end.day, tzinfo=UTC)
             for end in (found.first, found.last)
         )
-        dayless = "none" if not found.without else "all" if low is None else "some"
+        all_without = found.without == found.rows
+        dayless = "none" if not found.without else "all" if all_without else "some"
         return (FileSpan.of((self.fingerprint,), low, high, dayless),)
 
     def rows_by_day(
@@ -266,7 +287,7 @@ class FixedJdbc(FixedSource):
         at = _named(self.columns, column, self.path)
         with self.of.connected() as connection:
             return self.of.dialect.rows_by_day(
-                connection, self.of.relation, self.where, self.columns, at, days, last
+                connection, self.of.relation, self.where, at, days, last
             )
 
     def highest(self, column: str) -> datetime | int | None:
@@ -277,9 +298,17 @@ class FixedJdbc(FixedSource):
         found = _FROM_JAVA.search(str(error))
         if found is None:
             return None
+        reason = found[1].strip()[:300]
+        if _IS_OF_A_VALUE.search(reason):
+            remedy = (
+                "a value that Spark cannot hold, or a '?' in the query, stays an error: pass a "
+                "query that converts or avoids it, such as NULLIF(…), a cast to text, jsonb_exists"
+            )
+        else:
+            remedy = "run again"
         return SourceError(
-            f"{self.path}: the database ended the read: {found[1].strip()[:300]}. Nothing was "
-            "published in part; run again."
+            f"{self.path}: the database ended the read: {reason}. Nothing was published in part; "
+            f"{remedy}."
         )
 
     def size(self) -> int:
@@ -291,10 +320,17 @@ class FixedJdbc(FixedSource):
         if of.partition_by is None or of.partitions == 1:
             return [_ALL]
         column = _named(self.columns, of.partition_by, self.path)
+        if not column.kind:
+            raise SourceError(
+                f"{self.path}: partition_by={column.name!r} holds neither numbers nor instants nor "
+                "dates. Nothing was loaded; name a column that does, or leave it out."
+            )
         with of.connected() as connection:
-            ends = of.dialect.ends(connection, of.relation, self.where, column)
-        low, high = ends
-        cuts = [of.dialect.literal(cut) for cut in evenly(low, high, of.partitions)]
+            low, high = of.dialect.ends(connection, of.relation, self.where, column)
+        try:
+            cuts = [of.dialect.literal(cut) for cut in evenly(low, high, of.partitions)]
+        except (ArithmeticError, ValueError):  # NaN, infinity
+            return [_ALL]
         if not cuts:
             return [_ALL]
         at = of.dialect.quoted(column.name)
@@ -313,12 +349,13 @@ def _require_url(url: str) -> None:
         shown = url.partition("?")[0].rpartition("@")[2]
         raise DefinitionError(f"Jdbc: {shown!r} is no URL of a database; expected {known}//…")
     parts = urlsplit(url.removeprefix("jdbc:"))
-    given = {name.lower() for name, _ in parse_qsl(parts.query, keep_blank_values=True)}
-    if "@" in parts.netloc or given & _SECRETS:
+    given = [name for name, _ in parse_qsl(parts.query, keep_blank_values=True)]
+    if "@" in parts.netloc or any(map(_SECRET.fullmatch, given)):
         raise DefinitionError(
             "Jdbc: the URL names a user or a password. Take them out: they come from the "
             "environment, by default from DATABASE_USER and DATABASE_PASSWORD."
         )
+    _DIALECTS[_kind(url)].require_url(url)
 
 
 def _named(columns: Sequence[DbColumn], name: str, path: str) -> DbColumn:
@@ -346,19 +383,67 @@ def _settled(of: Jdbc, connection: DbConnection, cursor: DbColumn | None) -> Set
         raise SourceError(f"{of.path}: {error}. Nothing was loaded.") from error
 
 
-def _waiting(found: FixedJdbc, connection: DbConnection) -> tuple[str, ...]:
-    """How many rows are left for the next load, and why, where the reason may last."""
-    settled = found.settled
-    if settled is None or not settled.why or not found.unsettled:
-        return ()
+def _waiting(found: FixedJdbc, connection: DbConnection) -> int:
+    """How many rows are left for the next load."""
+    if not found.unsettled:
+        return 0
     query = f"SELECT COUNT(*) FROM {found.of.relation} {ROWS} WHERE {found.unsettled}"
     ((rows,),) = ask(connection, query)
-    if not rows:
+    return int(rows)
+
+
+def _notes(found: FixedJdbc, waiting: int) -> tuple[str, ...]:
+    """What rows wait for, where that may last."""
+    settled = found.settled
+    if settled is None or not waiting or not settled.why:
         return ()
     begun = settled.until.isoformat(timespec="seconds")
-    return (
-        f"{found.path}: {counted(rows, 'row')} from {begun} on will be read once {settled.why}",
+    rows = counted(waiting, "row")
+    return (f"{found.path}: {rows} from {begun} on will be read once {settled.why}",)
+
+
+def _require_columns(columns: Sequence[DbColumn], path: str) -> None:
+    """Raise SourceError for names that the queries cannot tell apart."""
+    names = [column.name for column in columns]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice or ROWS in names:
+        raise SourceError(
+            f"{path} has {f'several columns {twice}' if twice else f'a column {ROWS!r}'}. Nothing "
+            "was loaded; pass a query that gives each column a name of its own."
+        )
+
+
+def _refuse_odd(found: FixedJdbc, connection: DbConnection, column: DbColumn) -> None:
+    """Raise SourceError for an instant that Spark has no value for, where rows are compared."""
+    odd = found.of.dialect.odd(column)
+    if not odd:
+        return
+    at, relation = found.of.dialect.quoted(column.name), found.of.relation
+    ((rows, one),) = ask(
+        connection, f"SELECT count(*), min({at})::text FROM {relation} {ROWS} WHERE {odd}"
     )
+    if rows:
+        raise SourceError(
+            f"{found.path}: {counted(rows, 'row')} with a {column.name} that Spark has no value "
+            f"for, such as {one}. Nothing was loaded; repair them, or pass a query that makes "
+            f"them null: CASE WHEN {odd} THEN NULL ELSE {at} END AS {at}"
+        )
+
+
+def _java_zone(frames: Frames) -> str:
+    """The time zone of Spark's Java, where it runs tasks."""
+    asked = "java_method('java.time.ZoneId', 'systemDefault') AS zone"
+    return str(frames.session.range(1).selectExpr(asked).collect()[0]["zone"])
+
+
+def _require_utc(zone: str, path: str) -> None:
+    """Raise SourceError for a zone of Java by which the driver would change instants."""
+    if zone not in _UTC:
+        raise SourceError(
+            f"{path}: Spark's Java is in the time zone {zone}, by which its database driver would "
+            "change instants. Nothing was loaded; start Spark with -Duser.timezone=UTC in "
+            "spark.driver.extraJavaOptions and spark.executor.extraJavaOptions."
+        )
 
 
 def _own_state(of: Jdbc, connection: DbConnection) -> RowsState:

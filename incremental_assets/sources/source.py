@@ -196,6 +196,11 @@ class Source(ABC):
     day: str | None = None
 
     @property
+    def can_be_log(self) -> bool:
+        """Whether it has files or versions, of which a change log reads each once."""
+        return True
+
+    @property
     def is_landed(self) -> bool:
         """Whether it is below the landing root, where a feed may be that has not begun."""
         return False

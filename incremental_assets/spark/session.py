@@ -70,6 +70,8 @@ _JAVA_OPTIONS = (
     # A plan over many columns becomes one long method, which Java would interpret for ever.
     "-XX:-DontCompileHugeMethods",
     "-Xlog:disable",
+    # Drivers of databases make instants by the time zone of Java.
+    "-Duser.timezone=UTC",
     f'"-Dlog4j2.configurationFile={LOGGING.as_uri()}"',
 )
 

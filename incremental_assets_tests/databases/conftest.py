@@ -11,7 +11,6 @@ from typing import TypeVar
 import pytest
 
 from incremental_assets_tests.databases.binaries import NoProgramsError
-from incremental_assets_tests.databases.mariadb import MariaDB
 from incremental_assets_tests.databases.postgresql import Database, PostgreSQL
 from incremental_assets_tests.databases.server import LOADER, PASSWORD, Server
 from incremental_assets_tests.feeds.conftest import lake
@@ -27,13 +26,6 @@ _numbers = count(1)
 def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgreSQL]:
     """The PostgreSQL of the test run. A test that stops it starts it again."""
     with _started(PostgreSQL, tmp_path_factory.mktemp("postgresql")) as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def mariadb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MariaDB]:
-    """The MariaDB of the test run. A test that stops it starts it again."""
-    with _started(MariaDB, tmp_path_factory.mktemp("mariadb")) as server:
         yield server
 
 

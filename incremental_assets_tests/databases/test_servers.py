@@ -19,7 +19,6 @@ import pytest
 from incremental_assets.spark.jars import Jar
 from incremental_assets_tests.databases import binaries
 from incremental_assets_tests.databases.binaries import NoProgramsError, unpacked
-from incremental_assets_tests.databases.mariadb import MariaDB
 from incremental_assets_tests.databases.postgresql import Database, PostgreSQL
 from incremental_assets_tests.databases.server import HOST, _within_reach
 
@@ -27,8 +26,8 @@ from incremental_assets_tests.databases.server import HOST, _within_reach
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from incremental_assets_tests.databases.{module} import {kind}
-with {kind}.started(Path(sys.argv[1])) as server:
+from incremental_assets_tests.databases.postgresql import PostgreSQL
+with PostgreSQL.started(Path(sys.argv[1])) as server:
     print(server.home, server.port, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -92,45 +91,11 @@ def test_postgresql_is_set_up_as_the_tests_expect(database: Database) -> None:
     assert found == ["UTF8", "5", "127.0.0.1", "UTC"]
 
 
-def test_what_was_committed_to_mariadb_is_there_after_a_restart(mariadb: MariaDB) -> None:
-    database = mariadb.database("restarted")
-    database.execute("CREATE TABLE cities (name text)")
-    database.execute("INSERT INTO cities VALUES ('Zürich 雪 🙂')")
-
-    mariadb.restart()
-
-    assert database.execute("SELECT name FROM cities") == [["Zürich 雪 🙂"]]
-    assert database.url == f"jdbc:mariadb://127.0.0.1:{mariadb.port}/restarted"
-    tables = "SELECT engine, table_collation FROM information_schema.tables WHERE table_schema = "
-    ((engine, collation),) = database.execute(f"{tables} 'restarted'")
-    assert (engine, collation.split("_")[0]) == ("InnoDB", "utf8mb4")
-
-
-def test_plain_has_no_process_privilege_in_mariadb_and_uses_its_tables(mariadb: MariaDB) -> None:
-    database = mariadb.database("shared")
-    database.execute("CREATE TABLE orders (id int)")
-
-    database.execute("INSERT INTO orders VALUES (1)", user="plain")
-
-    assert database.execute("SELECT id FROM orders") == [["1"]]
-    assert any("ALL PRIVILEGES" in line for (line,) in database.execute("SHOW GRANTS"))
-    with pytest.raises(subprocess.CalledProcessError) as raised:
-        database.execute("SHOW ENGINE INNODB STATUS", user="plain")
-    assert "PROCESS privilege" in raised.value.stderr
-
-
-@pytest.mark.parametrize(("module", "kind"), [("postgresql", PostgreSQL), ("mariadb", MariaDB)])
 def test_a_server_ends_with_the_tests_that_were_killed(
-    module: str,
-    kind: type[PostgreSQL] | type[MariaDB],
-    tmp_path: Path,
-    request: pytest.FixtureRequest,
+    postgresql: PostgreSQL, tmp_path: Path
 ) -> None:
-    request.getfixturevalue(module)  # its programs are there, or the test is left out
-    script = KILLED.format(module=module, kind=kind.__name__)
-
     killed = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path)],
+        [sys.executable, "-c", KILLED, str(tmp_path)],
         stdout=subprocess.PIPE,
         text=True,
         check=False,

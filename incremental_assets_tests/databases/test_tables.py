@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal as Exact
 from pathlib import Path
 
@@ -12,9 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from incremental_assets.changes import Sequence, SnapshotDiff
+from incremental_assets.changes import ChangeLog, Sequence, SnapshotDiff
 from incremental_assets.engine.snapshots import DELETED_SHARE
-from incremental_assets.errors import SnapshotError, SourceError
+from incremental_assets.errors import DefinitionError, SnapshotError, SourceError
 from incremental_assets.frames import Frames
 from incremental_assets.loaders import (
     DeltaDiffLoader,
@@ -23,7 +24,7 @@ from incremental_assets.loaders import (
 )
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.types import Integer, Text
-from incremental_assets.sources.jdbc import Jdbc
+from incremental_assets.sources.jdbc import Jdbc, _require_utc
 from incremental_assets.table import SameDay, Table
 from incremental_assets.writes import SCD2, Append, Merge
 from incremental_assets_tests.databases.postgresql import Database
@@ -158,10 +159,10 @@ VALUES = {
     "long_exact numeric(50, 20)": ("1." + "3" * 20, "1." + "3" * 20),
     "no_scale numeric": ("123456789012345678901234567890.000000000000000000000001",) * 2,
     "not_number numeric": ("NaN", "NaN"),
+    "rounded numeric(5, -2)": ("12345", "12300"),
     "a_text text": ("007", "007"),
     "padded char(4)": ("ab", "ab  "),
     "a_date date": ("2017-01-05", "2017-01-05"),
-    "far date": ("infinity", None),
     "with_zone timestamptz": ("2017-01-05 12:00:00.123456+02", "2017-01-05 10:00:00.123456"),
     "without timestamp": ("2017-01-05 10:00:00.123456", "2017-01-05 10:00:00.123456"),
     "a_time time": ("10:00:00.5", "10:00:00.5"),
@@ -264,6 +265,92 @@ def test_an_answer_of_the_database_is_an_error_in_one_line(
 
 def _contract() -> Contract:
     return Contract(number=Integer(required=True), what=Text())
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("far timestamptz", "infinity", r"far is infinity.*NULLIF"),
+        ("old date", "0044-03-15 BC", r"old is 0044-03-15 BC.*NULLIF"),
+        ("julian timestamp", "1500-02-28 10:00", r"julian is 1500-02-28 10:00:00.*NULLIF"),
+        ("amount numeric(10, 2)", "NaN", r"Bad value for type BigDecimal : NaN.*NULLIF"),
+    ],
+)
+def test_a_value_that_spark_has_not_is_an_error_with_its_remedy(
+    lake: Lakes, database: Database, column: str, value: str, message: str
+) -> None:
+    database.execute(f"CREATE TABLE moves (number bigint, {column})")
+    database.execute("INSERT INTO moves VALUES (1, %s)", value)
+    stock = lake(_moves(Jdbc(database.url, "moves")))
+
+    with pytest.raises(SourceError, match=message):
+        stock.load(TODAY)
+    name = column.split(maxsplit=1)[0]
+    query = f"SELECT number, {name}::text FROM moves"
+    whole = stock.with_tables(_moves(Jdbc(database.url, query=query)))
+    whole.load(TODAY)
+    assert whole.bronze("bronze/moves", name)[0][1].startswith(value)
+
+
+def test_roles_and_databases_that_write_dates_otherwise_change_nothing(
+    lake: Lakes, database: Database
+) -> None:
+    for setting in (
+        "DateStyle = 'German'",
+        "TimeZone = 'Asia/Tokyo'",
+        "client_encoding = 'LATIN1'",
+    ):
+        database.execute(f"ALTER ROLE loader IN DATABASE {database.name} SET {setting}")
+    database.execute("CREATE TABLE moves (number bigint, moved_at timestamptz, note text)")
+    database.execute(
+        "INSERT INTO moves VALUES (1, '2017-01-05 23:30+00', chr(252)), (2, '2017-01-06 00:30+00', '')"
+    )
+    stock = lake(_moves(Jdbc(database.url, "moves", day="moved_at")))
+
+    stock.load("2017-01-05...2017-01-06")
+
+    assert stock.bronze("bronze/moves", "number", "note") == [
+        ("2017-01-05", "1", "ü"),
+        ("2017-01-06", "2", ""),
+    ]
+
+
+def test_rows_that_wait_are_new_the_next_time_whatever_the_fingerprint_query_says(
+    database: Database,
+) -> None:
+    database.execute("CREATE TABLE moves (number bigint, at timestamptz)")
+    database.execute("INSERT INTO moves VALUES (1, now() - interval '1 day'), (2, now())")
+    source = Jdbc(
+        database.url, "moves", fingerprint_query="SELECT 1", lag=timedelta(hours=1)
+    ).read_by("at")
+
+    assert source.fix().fingerprint != source.fix().fingerprint
+    database.execute("DELETE FROM moves WHERE number = 2")
+    assert source.fix().fingerprint == source.fix().fingerprint
+
+
+def test_what_a_database_cannot_be_read_by_is_refused(database: Database, tmp_path: Path) -> None:
+    database.execute("CREATE TABLE moves (number bigint, what text)")
+    moves = Jdbc(database.url, "moves")
+    with pytest.raises(DefinitionError, match="ChangeLog reads files or versions"):
+        replace(_moves(moves), changes=ChangeLog())
+    with pytest.raises(SourceError, match="neither numbers nor instants"):
+        replace(moves, partition_by="what").fix().rows(Frames(lambda: nullcontext(None)))  # type: ignore[arg-type]
+    twice = Jdbc(database.url, query="SELECT number, what AS number FROM moves")
+    with pytest.raises(SourceError, match=r"several columns \['number'\]"):
+        twice.fix()
+    with pytest.raises(SourceError, match="in the time zone Europe/Berlin"):
+        _require_utc("Europe/Berlin", "moves")
+
+
+def _moves(source: Jdbc) -> Table:
+    return Table(
+        name="bronze/moves",
+        description="Movements of stock.",
+        reads=(source,),
+        changes=Sequence("number"),
+        write=Append(),
+    )
 
 
 def test_an_own_fingerprint_decides_whether_there_is_anything_new(

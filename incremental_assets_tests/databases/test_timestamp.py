@@ -12,11 +12,13 @@ from incremental_assets.changes import Timestamp
 from incremental_assets.errors import SourceError
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.types import Decimal, Instant, Text
+from incremental_assets.settings import PROJECT_ROOT
 from incremental_assets.sources.jdbc import Jdbc
 from incremental_assets.table import SameDay, Table
 from incremental_assets.testing import Killed
 from incremental_assets.writes import Append, Merge
 from incremental_assets_tests.databases.postgresql import Database
+from incremental_assets_tests.databases.server import LOADER, PASSWORD
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.world import Lake, states
 
@@ -245,3 +247,27 @@ def test_a_user_who_may_not_see_other_transactions_names_a_lag(
     other.load(f"2017-01-05...{other.now.date()}", "bronze/orders")
 
     assert [row[1] for row in shop.landed] == ["a"]
+
+
+def test_the_example_of_the_page_loads_a_table(
+    lake: Lakes, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (PROJECT_ROOT / "docs/databases.md").read_text("utf-8")
+    code = page.split("```python\n")[1].split("```")[0]
+    monkeypatch.setenv("SHOP_URL", database.url)
+    monkeypatch.setenv("SHOP_USER", LOADER)
+    monkeypatch.setenv("SHOP_PASSWORD", PASSWORD)
+    monkeypatch.delenv("DATABASE_USER")
+    defined: dict[str, Any] = {}
+    exec(code, defined)
+    database.execute(
+        "CREATE TABLE orders (order_id int, status text, amount numeric, updated_at timestamptz)"
+    )
+    database.execute("INSERT INTO orders VALUES (1, 'paid', 1.10, '2017-01-05 10:00+00')")
+    shop = lake(defined["LANDED"], defined["ORDERS"])
+
+    shop.load(DAYS)
+
+    assert shop.rows("silver/orders", "order_id", "status", "amount") == [
+        ("1", "paid", Exact("1.10"))
+    ]
