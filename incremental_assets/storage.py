@@ -6,9 +6,10 @@ import errno
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from operator import attrgetter
 from stat import S_ISDIR
 from typing import IO, Any, NamedTuple
 
@@ -32,6 +33,9 @@ class StoredFile(NamedTuple):
     size: int
     modified: int
     tag: str = ""
+
+
+_PATH = attrgetter("path")
 
 
 def _nothing(name: str) -> bool:
@@ -70,11 +74,12 @@ def files_below(folder: str, skip: Callable[[str], bool] = _nothing) -> list[Sto
     None where there is no folder. Raises OSError for what cannot be listed.
     """
     local = local_path(folder)
+    found: Iterable[StoredFile]
     if local is None:
         found = _find(folder, skip)
     else:
-        found = _walk(str(local), "", skip) if local.is_dir() else iter(())
-    return sorted(found, key=lambda file: file.path)
+        found = _walk(str(local), "", skip) if local.is_dir() else ()
+    return sorted(found, key=_PATH)
 
 
 def files_at(folder: str, path: str, skip: Callable[[str], bool] = _nothing) -> list[StoredFile]:
@@ -94,7 +99,7 @@ def files_at(folder: str, path: str, skip: Callable[[str], bool] = _nothing) -> 
         return []
     if not S_ISDIR(stat.st_mode):
         return [StoredFile(path, stat.st_size, stat.st_mtime_ns)]
-    return sorted(_walk(where, f"{path}/", skip), key=lambda file: file.path)
+    return sorted(_walk(where, f"{path}/", skip), key=_PATH)
 
 
 def file_at(root: str, path: str) -> StoredFile | None:
@@ -189,17 +194,20 @@ def copy_file(path: str, to: str) -> None:
     shutil.copy2(local, target)
 
 
-def _walk(folder: str, prefix: str, skip: Callable[[str], bool]) -> Iterator[StoredFile]:
+def _walk(folder: str, prefix: str, skip: Callable[[str], bool]) -> list[StoredFile]:
     """Text and no Path objects: a sensor lists a hundred thousand files at each tick."""
+    found: list[StoredFile] = []
     with os.scandir(folder) as entries:
         for entry in entries:
-            if skip(entry.name):
+            name = entry.name
+            if skip(name):
                 continue
             if entry.is_dir():
-                yield from _walk(entry.path, f"{prefix}{entry.name}/", skip)
+                found += _walk(entry.path, f"{prefix}{name}/", skip)
             else:
                 stat = entry.stat()
-                yield StoredFile(f"{prefix}{entry.name}", stat.st_size, stat.st_mtime_ns)
+                found.append(StoredFile(prefix + name, stat.st_size, stat.st_mtime_ns))
+    return found
 
 
 def _find(folder: str, skip: Callable[[str], bool]) -> Iterator[StoredFile]:

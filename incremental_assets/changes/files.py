@@ -4,23 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, TypeVar
 
 from incremental_assets.changes.detector import Detector
-
-
-class FileLike(Protocol):
-    """What identifies a file: path, size in bytes, the store's tag, a modification time."""
-
-    @property
-    def path(self) -> str: ...
-    @property
-    def size(self) -> int: ...
-    @property
-    def tag(self) -> str: ...
-    @property
-    def modified(self) -> str: ...
-
+from incremental_assets.file_identity import FileLike
 
 F = TypeVar("F", bound=FileLike)
 

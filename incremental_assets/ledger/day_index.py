@@ -15,13 +15,9 @@ from datetime import date
 
 import polars as pl
 
-from incremental_assets.ledger.day_summary import (
-    FIRSTS,
-    LASTS,
-    MODULUS,
-    DaySummary,
-    file_fingerprint,
-)
+from incremental_assets.file_identity import MODULUS, file_fingerprint
+from incremental_assets.ledger.day_summaries import DaySummaries, StoredDays
+from incremental_assets.ledger.day_summary import FIRSTS, LASTS, DaySummary
 from incremental_assets.ledger.entry import Entry, to_frame
 from incremental_assets.ledger.snapshot import LedgerSnapshot
 from incremental_assets.locations import local_path
@@ -71,38 +67,42 @@ _SCHEMA: Mapping[str, pl.DataType] = {
     "read": pl.List(pl.Struct({"upstream": pl.String, "high": pl.Int64})),
     "codes": pl.List(pl.String),
 }
-_NUMBERS = tuple(name for name, kind in _SCHEMA.items() if kind == _BATCH)
 
 
 class DayIndex:
-    """The summaries of all tables, made from the files at `paths`."""
+    """The summaries of all tables, made from the files at `paths`.
 
-    def __init__(self, frame: pl.DataFrame, paths: Collection[str] = ()) -> None:
-        self.frame = frame
+    `frames` are the rows of each table, a row a day.
+    """
+
+    def __init__(self, frames: Mapping[str, pl.DataFrame], paths: Collection[str] = ()) -> None:
+        self.frames = frames
         self.paths = frozenset(paths)
+        self._tables: dict[str, DaySummaries] = {}
 
     @classmethod
     def of(cls, rows: Iterable[pl.DataFrame], paths: Collection[str] = ()) -> DayIndex:
         """Make it from rows with SOURCE_COLUMNS, of any tables and in any order."""
         some = [frame.select(SOURCE_COLUMNS) for frame in rows if frame.height]
-        return cls(_summarized(pl.concat(some)) if some else _merged([]), paths)
+        return cls(_by_table(_summarized(pl.concat(some))) if some else {}, paths)
 
     def followed_by(self, other: DayIndex) -> DayIndex:
-        """Both together; no file of the ledger is in both."""
-        return DayIndex(_merged([self.frame, other.frame]), self.paths | other.paths)
+        """Both together; no file of the ledger is in both.
 
-    def table(self, name: str) -> Mapping[date | None, DaySummary]:
+        What is known of a table that is not in the other one is carried forward.
+        """
+        frames = dict(self.frames)
+        for name, frame in other.frames.items():
+            frames[name] = _with_days(frames[name], frame) if name in frames else frame
+        after = DayIndex(frames, self.paths | other.paths)
+        after._tables = {n: of for n, of in self._tables.items() if n not in other.frames}
+        return after
+
+    def table(self, name: str) -> DaySummaries:
         """The summaries of a table's days; None is every day that looks its rows up."""
-        found: dict[date | None, DaySummary] = {}
-        here = self.frame.filter(pl.col("table") == name).sort("day").drop("table")
-        for day, *numbers, position, read, codes in here.iter_rows():
-            found[day] = DaySummary(
-                **{name: number or 0 for name, number in zip(_NUMBERS, numbers, strict=True)},
-                position=position or "",
-                read={each["upstream"]: each["high"] for each in read or ()},
-                codes=tuple(codes or ()),
-            )
-        return found
+        if name not in self._tables:
+            self._tables[name] = DaySummaries(StoredDays(self.frames.get(name, _merged([]))))
+        return self._tables[name]
 
 
 def summaries_of(entries: Sequence[Entry]) -> Mapping[date | None, DaySummary]:
@@ -133,7 +133,8 @@ def write_index(root: str, index: DayIndex) -> None:
     """Cache it with the ledger. Raises OSError."""
     head = pl.DataFrame({"format": [_FORMAT], "paths": [sorted(index.paths)]}, schema=_HEAD)
     content = io.BytesIO()
-    rows = pl.concat([head, index.frame.rename(_STORED_AS)], how="diagonal")
+    days = pl.concat([_merged([]), *index.frames.values()]).rename(_STORED_AS)
+    rows = pl.concat([head, days], how="diagonal")
     rows.write_parquet(content)
     folder = local_path(f"{root}/{_FOLDER}")
     if folder is not None:
@@ -153,7 +154,7 @@ def read_index(root: str) -> DayIndex | None:
         days = rows.filter(pl.col("format").is_null()).select(*_SCHEMA)
     except (pl.exceptions.PolarsError, OSError):
         return None
-    return DayIndex(days, head["paths"].to_list()[0])
+    return DayIndex(_by_table(days), head["paths"].to_list()[0])
 
 
 _HEAD = {"format": pl.Int64(), "paths": pl.List(pl.String)}
@@ -226,6 +227,18 @@ def _codes(committed: pl.DataFrame) -> pl.DataFrame:
 def _shaped(frame: pl.DataFrame) -> pl.DataFrame:
     missing = [pl.lit(None, kind).alias(n) for n, kind in _SCHEMA.items() if n not in frame]
     return frame.with_columns(missing).select(pl.col(n).cast(k) for n, k in _SCHEMA.items())
+
+
+def _by_table(rows: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    return {name: some for (name,), some in rows.partition_by("table", as_dict=True).items()}
+
+
+def _with_days(known: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
+    """The rows of a table, followed by new ones: only days that have any are merged."""
+    days = new.select("day")
+    others = known.join(days, on="day", how="anti", nulls_equal=True)
+    same = known.join(days, on="day", how="semi", nulls_equal=True)
+    return pl.concat([others, _merged([same, new])])
 
 
 def _merged(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:

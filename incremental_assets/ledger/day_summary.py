@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from incremental_assets.ledger.entry import FileEntry
+from incremental_assets.file_identity import MODULUS
 
-MODULUS = 2**60
 FIRSTS = ("first", "first_touched", "first_affected")
 LASTS = (
     "last",
@@ -20,6 +18,7 @@ LASTS = (
     "rewound",
     "quarantined",
 )
+NUMBERS = (*FIRSTS, *LASTS, "committed", "rebuilt", "files")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +51,6 @@ class DaySummary:
     read: Mapping[str, int] = field(default_factory=dict)
     codes: tuple[str, ...] = ()
 
-    @property
-    def is_held(self) -> bool:
-        return self.held > self.committed
-
-    @property
-    def is_rewound(self) -> bool:
-        return 0 < self.committed == self.rewound
-
     def followed_by(self, later: DaySummary) -> DaySummary:
         """The summary together with that of later batches."""
         replaced = later.rebuilt > self.rebuilt
@@ -81,17 +72,3 @@ def _lower(one: int, other: int) -> int:
 
 
 NO_SUMMARY = DaySummary()
-
-
-def fingerprint(files: Iterable[FileEntry]) -> int:
-    """A number for files as they are. It does not depend on their order: batches can be added up.
-
-    A file on a disk counts by when it was modified, which is known without reading it.
-    """
-    return sum(file_fingerprint(f.path, f.size, f.tag, f.modified) for f in files) % MODULUS
-
-
-def file_fingerprint(path: str, size: int, tag: str, modified: str) -> int:
-    """A number for a file: by when it was modified on a disk, by its tag in an object store."""
-    text = f"{path}\0{size}\0{f'modified {modified}' if modified else f'tag {tag}'}"
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()) % MODULUS

@@ -7,12 +7,13 @@ and few loads (docs/how-a-load-works.md names them).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import cached_property
+from typing import cast
 
 from incremental_assets.ledger.day_index import summaries_of
-from incremental_assets.ledger.day_summary import NO_SUMMARY, DaySummary, fingerprint
+from incremental_assets.ledger.day_summaries import DaySummaries
 from incremental_assets.ledger.entry import Entry, FileEntry, is_of_a_load
 from incremental_assets.ledger.lazy_mapping import LazyMapping
 from incremental_assets.ledger.reader import TableReader
@@ -26,7 +27,7 @@ class IndexedHistory(TableHistory):
         self,
         reader: TableReader,
         later: tuple[Entry, ...] = (),
-        days: Mapping[date | None, DaySummary] | None = None,
+        days: DaySummaries | None = None,
     ) -> None:
         # The attributes of a frozen dataclass can be set in no other way.
         self.__dict__.update(table=reader.table, _reader=reader, _later=later)
@@ -34,7 +35,7 @@ class IndexedHistory(TableHistory):
 
     _reader: TableReader
     _later: tuple[Entry, ...]
-    _index: Mapping[date | None, DaySummary]
+    _index: DaySummaries
     _histories: dict[date, TableHistory]
 
     @cached_property
@@ -52,7 +53,7 @@ class IndexedHistory(TableHistory):
 
     @cached_property
     def high(self) -> int:
-        return max((each.committed for each in self._index.values()), default=0)
+        return max(self._index.numbers("committed").values(), default=0)
 
     @cached_property
     def unsettled(self) -> tuple[Entry, ...]:
@@ -60,11 +61,11 @@ class IndexedHistory(TableHistory):
 
     @cached_property
     def days_with_quarantine(self) -> Collection[date]:
-        return self._where(lambda summary: summary.quarantined).keys()
+        return self._days("quarantined").keys()
 
     @property
     def was_rewound(self) -> bool:
-        return any(each.rewound for each in self._index.values())
+        return bool(self._days("rewound"))
 
     def newest_first(self, up_to: int | None = None) -> Iterator[Entry]:
         for entry in reversed(self._later):
@@ -80,88 +81,101 @@ class IndexedHistory(TableHistory):
 
     @cached_property
     def last_final_batch(self) -> Mapping[date, int]:
-        last = {d: max(s.committed, s.held, s.accepted) for d, s in self._days().items()}
-        return {day: batch for day, batch in last.items() if batch}
+        last: dict[date, int] = {}
+        for name in ("committed", "held", "accepted"):
+            for day, batch in self._days(name).items():
+                last[day] = max(batch, last.get(day, 0))
+        return last
 
     @cached_property
     def last_committed(self) -> Mapping[date, Entry]:
-        return LazyMapping(self._where(_committed), lambda day: self._of(day).last_committed[day])
+        days = self._days("committed")
+        return LazyMapping(days, lambda day: self._of(day).last_committed[day])
 
     @cached_property
     def last_published(self) -> Mapping[date, Entry]:
-        days = self._where(lambda summary: summary.published)
+        days = self._days("published")
         return LazyMapping(days, lambda day: self._of(day).last_published[day])
 
     @cached_property
     def held(self) -> Mapping[date, Entry]:
-        days = self._where(lambda summary: summary.is_held)
+        days = self._later_than("held", "committed")
         return LazyMapping(days, lambda day: self._of(day).held[day])
 
     @cached_property
     def accepted(self) -> Mapping[date, Entry]:
-        days = self._where(lambda summary: summary.is_held and summary.accepted > summary.held)
+        held = self._later_than("held", "committed")
+        days = {day: n for day, n in self._later_than("accepted", "held").items() if day in held}
         return LazyMapping(days, lambda day: self._of(day).accepted[day])
 
     @cached_property
     def rewound(self) -> Mapping[date, Entry]:
-        days = self._where(lambda summary: summary.is_rewound)
+        committed = self._days("committed")
+        days = {day: n for day, n in self._days("rewound").items() if n == committed.get(day)}
         return LazyMapping(days, lambda day: self._of(day).rewound[day])
 
     @cached_property
     def to_load_again(self) -> Mapping[date, frozenset[str]]:
         """As there; a day that was rewound and loaded since has no paths."""
-        days = self._where(lambda summary: summary.rewound)
+        days = self._days("rewound")
         return LazyMapping(days, lambda day: self._of(day).to_load_again.get(day, frozenset()))
 
     @cached_property
     def published_days(self) -> frozenset[date]:
-        return frozenset(self._where(_touched))
+        return frozenset(self.last_touched)
 
     @cached_property
     def touching(self) -> Mapping[date, tuple[Entry, ...]]:
-        return LazyMapping(self._where(_touched), lambda day: self._touching(day, 0))
+        return LazyMapping(self.last_touched, lambda day: self._touching(day, 0))
+
+    @property
+    def last_touched(self) -> Mapping[date, int]:
+        return self._days("last_touched")
+
+    @property
+    def last_looked_up(self) -> Mapping[date | None, int]:
+        return self._index.numbers("last_affected")
 
     @cached_property
     def by_day(self) -> Mapping[date, tuple[Entry, ...]]:
-        return LazyMapping(self._where(_committed), lambda day: self._of(day).by_day[day])
+        return LazyMapping(self._days("committed"), lambda day: self._of(day).by_day[day])
 
     @cached_property
     def _files(self) -> Mapping[date, Mapping[str, FileEntry]]:
-        return LazyMapping(self._where(_committed), lambda day: self._of(day).files(day))
+        return LazyMapping(self._days("committed"), lambda day: self._of(day).files(day))
+
+    def watermarks(self, upstream: str) -> Mapping[date, int]:
+        return _of_days(self._index.watermarks(upstream))
 
     def watermark(self, upstream: str, day: date) -> int:
-        return self._index.get(day, NO_SUMMARY).read.get(upstream, 0)
+        return self.watermarks(upstream).get(day, 0)
 
     def published_up_to(self, upstream: str, day: date) -> int:
-        rewound = self._index.get(day, NO_SUMMARY).is_rewound
+        rewound = day in self.rewound
         return (super().published_up_to if rewound else self.watermark)(upstream, day)
 
-    def has_exactly(self, day: date, files: Iterable[FileEntry]) -> bool:
-        summary = self._index.get(day, NO_SUMMARY)
+    def has_exactly(self, day: date, files: int) -> bool:
         # A file that is to be loaded again after a rewind may look as it did.
-        return not summary.rewound and 0 < summary.files == fingerprint(files)
+        was_rewound = day in self._days("rewound")
+        return not was_rewound and 0 < self._days("files").get(day, 0) == files
 
     def position(self, day: date) -> str:
-        return self._index.get(day, NO_SUMMARY).position
+        return self._index.positions.get(day, "")
 
     def codes(self, day: date) -> Iterable[str]:
-        return self._index.get(day, NO_SUMMARY).codes
+        return self._index.codes.get(day, ())
 
     def changes(self, day: date, low: int) -> tuple[Entry, ...]:
-        changed = self._index.get(day, NO_SUMMARY).last_touched > low
-        return self._touching(day, low) if changed else ()
+        return self._touching(day, low) if self.last_touched.get(day, 0) > low else ()
 
     def looked_up_changes(self, day: date, low: int) -> tuple[Entry, ...]:
-        ends = [self._index.get(each, NO_SUMMARY).last_affected for each in (day, None)]
-        if max(ends) <= low:
+        if max(self.last_looked_up.get(each, 0) for each in (day, None)) <= low:
             return ()
         later = (e for e in self._published_later(low) if e.affects is None or day in e.affects)
         return (*self._reader.affecting(day, low), *later)
 
     def followed_by(self, outcomes: Sequence[Entry]) -> IndexedHistory:
-        index = dict(self._index)
-        for day, summary in summaries_of(outcomes).items():
-            index[day] = index[day].followed_by(summary) if day in index else summary
+        index = self._index.followed_by(summaries_of(outcomes))
         after = IndexedHistory(self._reader, (*self._later, *outcomes), index)
         changed = {entry.day for entry in outcomes}
         after._histories.update((d, h) for d, h in self._histories.items() if d not in changed)
@@ -182,16 +196,16 @@ class IndexedHistory(TableHistory):
     def _published_later(self, low: int) -> Iterator[Entry]:
         return (e for e in self._later if e.state == "committed" and e.batch > low)
 
-    def _days(self) -> dict[date, DaySummary]:
-        return {day: summary for day, summary in self._index.items() if day is not None}
+    def _days(self, name: str) -> Mapping[date, int]:
+        """The days that have a number in this field of their summary."""
+        return _of_days(self._index.numbers(name))
 
-    def _where(self, wanted: Callable[[DaySummary], object]) -> dict[date, None]:
-        return {day: None for day, summary in self._days().items() if wanted(summary)}
+    def _later_than(self, name: str, other: str) -> Mapping[date, int]:
+        """The days of which one number is above another one."""
+        others = self._days(other)
+        return {day: n for day, n in self._days(name).items() if n > others.get(day, 0)}
 
 
-def _committed(summary: DaySummary) -> int:
-    return summary.committed
-
-
-def _touched(summary: DaySummary) -> int:
-    return summary.last_touched
+def _of_days(numbers: Mapping[date | None, int]) -> Mapping[date, int]:
+    """None is a day only of what is looked up."""
+    return cast("Mapping[date, int]", numbers)

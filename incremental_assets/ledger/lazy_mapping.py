@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -23,6 +23,10 @@ class LazyMapping(Mapping[_K, _V]):
         if key not in self._found:
             self._found[key] = self._find(key)
         return self._found[key]
+
+    def get(self, key: object, default: Any = None) -> Any:
+        """As of any mapping, without an error on the way for a key that is not there."""
+        return self[cast("_K", key)] if key in self._keys else default
 
     def __contains__(self, key: object) -> bool:
         return key in self._keys

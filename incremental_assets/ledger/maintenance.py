@@ -60,7 +60,7 @@ def compact_if_due(
     with contextlib.suppress(LedgerError, DeltaError, OSError):
         index = index_at(snapshot)
         paths = compact(snapshot, table, small)
-        write_index(snapshot.root, DayIndex(index.frame, paths))
+        write_index(snapshot.root, DayIndex(index.frames, paths))
         table = DeltaTable(snapshot.root)
         _configure(snapshot.root, table)
         table.cleanup_metadata()

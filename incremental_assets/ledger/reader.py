@@ -5,19 +5,22 @@ They are chosen by the bounds in the ledger's log and by the summaries of the da
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from functools import cached_property
 
 import polars as pl
 
-from incremental_assets.ledger.day_summary import NO_SUMMARY, DaySummary
+from incremental_assets.ledger.day_summaries import DaySummaries
+from incremental_assets.ledger.day_summary import NO_SUMMARY
 from incremental_assets.ledger.entry import Entry, from_frame
 from incremental_assets.ledger.snapshot import LedgerFile, LedgerSnapshot
 from incremental_assets.ledger.tail import TableTail, tail_of
 
 _FINAL = pl.col("state") != "claimed"
 _COMMITTED = pl.col("state") == "committed"
+_ORDER = ("batch", "day")
+_AT_ONCE = 100
 
 
 class TableReader:
@@ -32,7 +35,7 @@ class TableReader:
         table: str,
         snapshot: LedgerSnapshot,
         files: Sequence[LedgerFile],
-        days: Mapping[date | None, DaySummary],
+        days: DaySummaries,
         cached: dict[str, tuple[Entry, ...]],
     ) -> None:
         self.table = table
@@ -82,19 +85,23 @@ class TableReader:
         return self._found(self._files, batch + 1, None, _FINAL)
 
     def newest_first(self, up_to: int | None) -> Iterator[Entry]:
-        """The published entries, backwards; files are read as the iteration goes on."""
+        """The published entries, backwards; files are read as the iteration goes on.
+
+        Entries are made of a few rows at a time: a file may hold years of them.
+        """
         files = [f for f in self._files if f.may_hold("committed") and _overlaps(f, 0, up_to)]
         queue = sorted(files, key=lambda file: file.last_batch)
         wanted = _COMMITTED if up_to is None else _COMMITTED & (pl.col("batch") <= up_to)
-        found: list[Entry] = []
+        found: list[pl.DataFrame] = []
         while queue:
             (rows,) = self._snapshot.rows([queue.pop()])
-            found += from_frame(rows.filter(wanted))
+            found = [pl.concat([*found, rows.filter(wanted)]).sort(_ORDER, descending=True)]
             # A compaction may have mixed the order of files.
-            newest_unread = queue[-1].last_batch if queue else -1
-            found.sort(key=_in_order, reverse=True)
-            yield from (entry for entry in found if entry.batch > newest_unread)
-            found = [entry for entry in found if entry.batch <= newest_unread]
+            is_newest = pl.col("batch") > (queue[-1].last_batch if queue else -1)
+            newest = found[0].filter(is_newest)
+            for start in range(0, newest.height, _AT_ONCE):
+                yield from from_frame(newest.slice(start, _AT_ONCE))
+            found = [found[0].filter(~is_newest)]
 
     def _found(
         self, files: Iterable[LedgerFile], first: int, last: int | None, wanted: pl.Expr

@@ -130,6 +130,11 @@ class TableHistory:
         """The days of this table's partitions that a batch ever wrote to."""
         return frozenset(t.day for e in self.committed for t in e.touched)
 
+    def watermarks(self, upstream: str) -> Mapping[date, int]:
+        """Per day: how far the table has read an upstream; without the days that read nothing."""
+        highs = {day: _high(entry, upstream) for day, entry in self.last_committed.items()}
+        return {day: high for day, high in highs.items() if high}
+
     def watermark(self, upstream: str, day: date) -> int:
         """How far the table has read an upstream for a day: the high end of its last window."""
         return _high(self.last_committed.get(day), upstream)
@@ -181,8 +186,8 @@ class TableHistory:
                 found |= files
         return found
 
-    def has_exactly(self, day: date, files: Iterable[FileEntry]) -> bool:
-        """Whether these files, as they are listed, are all that was ever loaded for a day.
+    def has_exactly(self, day: date, files: int) -> bool:
+        """Whether the files of this fingerprint are all that was ever loaded for a day.
 
         It saves reading the day's history, and may be false where only that would show it.
         """
@@ -197,6 +202,11 @@ class TableHistory:
     def touching(self) -> Mapping[date, tuple[Entry, ...]]:
         """Per day: the published batches that changed its rows, oldest first."""
         return _more({}, self.committed, _touched)
+
+    @property
+    def last_touched(self) -> Mapping[date, int]:
+        """Per day: the last published batch that changed its rows."""
+        return {day: entries[-1].batch for day, entries in self.touching.items()}
 
     def changes(self, day: date, low: int) -> tuple[Entry, ...]:
         """The published batches above `low` that changed rows of a day."""
@@ -214,6 +224,11 @@ class TableHistory:
     def looked_up(self) -> Mapping[date | None, tuple[Entry, ...]]:
         """Per fact day: the published batches that it looks up; None: those that any day may."""
         return _more({}, self.committed, _affected)
+
+    @property
+    def last_looked_up(self) -> Mapping[date | None, int]:
+        """Per fact day: the last batch of those that it looks up; None: as in `looked_up`."""
+        return {day: entries[-1].batch for day, entries in self.looked_up.items()}
 
     @cached_property
     def by_day(self) -> Mapping[date, tuple[Entry, ...]]:

@@ -33,10 +33,7 @@ def stale_days(table: Table, view: LedgerView, start: date, today: date) -> dict
     found: dict[date, str] = {}
     history = view.table(table.name)
     accepted = history.accepted
-    candidates = {
-        day for read in table.upstreams for day in view.table(read.table.name).touching
-    } | set(history.last_committed)
-    for day in sorted(d for d in candidates if start <= d <= today):
+    for day in sorted(d for d in _may_be_stale(table, view) if start <= d <= today):
         work = _day_work(table, day, view)
         if work is None or upstream_held(table, day, view):
             continue
@@ -44,6 +41,26 @@ def stale_days(table: Table, view: LedgerView, start: date, today: date) -> dict
         if held is not None and day not in accepted and not changed_since(held, table, view):
             continue
         found[day] = work.why
+    return found
+
+
+def _may_be_stale(table: Table, view: LedgerView) -> set[date]:
+    """The days to ask: no other has anything to read. Of all days only numbers are compared."""
+    history = view.table(table.name)
+    found = set(history.rewound)
+    for read in table.upstreams:
+        upstream, low = view.table(read.table.name), history.watermarks(read.table.name)
+        if isinstance(read, SameDay):
+            last = upstream.last_touched
+            found |= {day for day, batch in last.items() if batch > low.get(day, 0)}
+        else:
+            looked_up = upstream.last_looked_up
+            of_any_day = looked_up.get(None, 0)
+            found |= {
+                day
+                for day in history.last_committed
+                if max(of_any_day, looked_up.get(day, 0)) > low.get(day, 0)
+            }
     return found
 
 

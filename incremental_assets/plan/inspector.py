@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
+from incremental_assets.sources.day_files import DayFiles
 from incremental_assets.sources.file_fingerprints import files_by_day
 from incremental_assets.sources.landed_files import LandedFiles, Loaded
 from incremental_assets.sources.row_fingerprints import rows_by_day
@@ -23,9 +24,9 @@ class Inspector:
 
     def listed(
         self, feed: LandedFiles, landing: str, days: Sequence[date], loaded: Loaded
-    ) -> Mapping[date, list[SourceFile]]:
-        """The files of these landing days, as `by_day` lists them."""
-        return feed.by_day(landing, days, loaded)
+    ) -> Mapping[date, DayFiles]:
+        """The files of these landing days, as they are listed now."""
+        return feed.listing(landing, days, loaded)
 
     def fixed(self, source: Source) -> FixedSource:
         """What a stored source holds, as `fix` finds it."""

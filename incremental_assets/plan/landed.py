@@ -12,9 +12,10 @@ from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.inspector import INSPECTOR, Inspector, Tag
 from incremental_assets.plan.unread import other_format
-from incremental_assets.plan.work import DayWork, Plan, Work, file_entries
+from incremental_assets.plan.work import DayWork, Plan, Work
 from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
+from incremental_assets.sources.day_files import DayFiles
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.layout import DAY_FOLDERS
 from incremental_assets.sources.source_file import SourceFile, with_content_tag
@@ -42,7 +43,7 @@ def plan_landed(
     by_day = inspection.listed(feed, settings.landing, days, history.landing_days)
     for day, there in by_day.items():
         listed: Sequence[SourceFile] = there
-        if history.has_exactly(day, file_entries(listed)):
+        if history.has_exactly(day, there.fingerprint):
             idle.append(day)
             continue
         held = history.held.get(day)
@@ -137,13 +138,11 @@ def _retracted_again(
     return [file.path for file in listed if file.path in gone]
 
 
-def no_longer_landed(
-    listed: Mapping[date, Sequence[SourceFile]], history: TableHistory
-) -> dict[date, int]:
+def no_longer_landed(listed: Mapping[date, DayFiles], history: TableHistory) -> dict[date, int]:
     """How many files of these landing days were loaded and are not listed any more."""
     missing: dict[date, int] = {}
     for day, files in listed.items():
-        if not history.has_exactly(day, file_entries(files)):
+        if not history.has_exactly(day, files.fingerprint):
             there = {file.path for file in files}
             gone = there | history.retracted(day)
             missing[day] = sum(path not in gone for path in history.files(day))

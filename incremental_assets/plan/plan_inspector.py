@@ -7,21 +7,21 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from incremental_assets.plan.inspector import CachedInspector
+from incremental_assets.sources.day_files import DayFiles
 from incremental_assets.sources.landed_files import LandedFiles, Loaded
 from incremental_assets.sources.source import FixedSource, Source
-from incremental_assets.sources.source_file import SourceFile
 
 
 @dataclass
 class PlanInspector(CachedInspector):
     """Lists a source once, and reads each of its days once, however often they are planned."""
 
-    _listed: dict[tuple[LandedFiles, date], list[SourceFile]] = field(default_factory=dict)
+    _listed: dict[tuple[LandedFiles, date], DayFiles] = field(default_factory=dict)
     _fixed: dict[Source, FixedSource] = field(default_factory=dict)
 
     def listed(
         self, feed: LandedFiles, landing: str, days: Sequence[date], loaded: Loaded
-    ) -> Mapping[date, list[SourceFile]]:
+    ) -> Mapping[date, DayFiles]:
         if feed.places.is_by_arrival:  # what a table has loaded shows the days of its files
             found = super().listed(feed, landing, days, loaded)
             self._listed |= {(feed, day): files for day, files in found.items()}
@@ -31,7 +31,7 @@ class PlanInspector(CachedInspector):
             self._listed[feed, day] = files
         return {day: self._listed[feed, day] for day in days}
 
-    def seen(self, feed: LandedFiles | None) -> dict[date, list[SourceFile]]:
+    def seen(self, feed: LandedFiles | None) -> dict[date, DayFiles]:
         """The files of the landing days that were inspected."""
         return {day: files for (of, day), files in self._listed.items() if of == feed}
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import date, datetime
 from typing import Any
 
-from incremental_assets.changes.position import is_as_read, parsed, state_of, version_read
+from incremental_assets.changes.position import FINGERPRINT, parsed, state_of, version_read
 from incremental_assets.errors import NothingThereError
 from incremental_assets.ledger.entry import Entry, Window
 from incremental_assets.ledger.table_history import TableHistory
@@ -60,19 +60,17 @@ def plan_stored(
         note = f"nothing has landed at {there.path} yet"
         return Plan(idle=tuple(days), notes=(note,))
     own = table.landing_column is not None
-    wait = {day for day in days if table.changes.waits(last_state(table, history, day), now)}
-    due = [
-        day
-        for day in days
-        if (day <= today if own else day == today)
-        and (day in wait or not is_as_read(fixed, last_state(table, history, day)))
-    ]
+    states = _last_states(table, history, days)
+    wait = {day for day, state in states.items() if table.changes.waits(state, now)}
+    due = [day for day in days if (day <= today if own else day == today)]
+    as_read = fixed.fingerprint if due else ""
+    due = [day for day in due if day in wait or states[day].get(FINGERPRINT) != as_read]
     listed = _fingerprints(table, fixed, due, today, inspection.files_by_day)
     if listed is not None:
-        due = [day for day in due if day in wait or _changed(table, history, day, "listed", listed)]
+        due = [d for d in due if d in wait or states[d].get("listed", "") != listed.get(d, "")]
     seen = _fingerprints(table, fixed, due, today, inspection.rows_by_day)
     if seen is not None:
-        due = [day for day in due if day in wait or _changed(table, history, day, "seen", seen)]
+        due = [d for d in due if d in wait or states[d].get("seen", "") != seen.get(d, "")]
     found: dict[date, DayWork] = {}
     for day in due:
         work = _day_work(table, history, fixed, day, inspection)
@@ -101,11 +99,15 @@ def last_state(table: Table, history: TableHistory, day: date) -> Mapping[str, A
     return parsed(history.position(day))
 
 
-def _changed(
-    table: Table, history: TableHistory, day: date, name: str, now: Mapping[date, str]
-) -> bool:
-    """Whether a fingerprint of the day is another one than when it was last looked at."""
-    return bool(last_state(table, history, day).get(name, "") != now.get(day, ""))
+def _last_states(
+    table: Table, history: TableHistory, days: Sequence[date]
+) -> Mapping[date, Mapping[str, Any]]:
+    """`last_state` of each day, for many: a text that days have in common is parsed once."""
+    if table.landing_column is None:
+        return dict.fromkeys(days, state_of(history.last))
+    texts = {day: history.position(day) for day in days}
+    states = {text: parsed(text) for text in set(texts.values())}
+    return {day: states[text] for day, text in texts.items()}
 
 
 def _fingerprints(

@@ -17,6 +17,7 @@ from incremental_assets.errors import DefinitionError, SourceError
 from incremental_assets.frames import Frames
 from incremental_assets.locations import local_path
 from incremental_assets.sources.csv_format import RFC_4180, Csv
+from incremental_assets.sources.day_files import DayFiles
 from incremental_assets.sources.layout import DAY_FOLDERS, Layout, is_hidden
 from incremental_assets.sources.lines import read_lines
 from incremental_assets.sources.payloads import line_objects
@@ -116,30 +117,32 @@ class LandedFiles:
     def by_day(
         self, landing: str, days: Collection[date], loaded: Loaded = nothing_loaded
     ) -> Mapping[date, list[SourceFile]]:
-        """The files of each of these landing days, by path.
+        """The files of each of these landing days, by path. Raises as `files` does."""
+        return {day: list(files) for day, files in self.listing(landing, days, loaded).items()}
+
+    def listing(
+        self, landing: str, days: Collection[date], loaded: Loaded = nothing_loaded
+    ) -> Mapping[date, DayFiles]:
+        """The files of each of these landing days, as they are listed. Raises as `files` does.
 
         An object store is asked once for all that is below the feed where the names of the days'
-        folders are not known, or are many. Raises as `files` does.
+        folders are not known, or are many.
         """
         require_root(landing)
-        found: dict[date, list[SourceFile]] = {day: [] for day in days}
+        found: dict[date, list[StoredFile]] = {day: [] for day in days}
+        waits: dict[str, str] = {}
         may_wait = self._needs_unpacking or bool(self.marker or self.quiet_for)
         now = time.time_ns()  # as the disk has it, whatever moment the load is for
         with _listing(landing):
             for day, files, is_marked in self._listed(landing, days, loaded):
                 if day is None or day not in found:
                     continue
-                if may_wait:
-                    found[day] += [
-                        SourceFile.of(f, self.feed, self._waits(f, now, is_marked=is_marked))
-                        for f in files
-                    ]
-                else:
-                    found[day] += [SourceFile.of(file, self.feed) for file in files]
+                found[day] += files
+                for file in files if may_wait else ():
+                    waits[file.path] = self._waits(file, now, is_marked=is_marked)
         for of_day in found.values():
-            of_day.sort(key=lambda file: file.path)
             self._require_readable(landing, of_day)
-        return found
+        return {day: DayFiles(self.feed, files, waits) for day, files in found.items()}
 
     @property
     def _needs_unpacking(self) -> bool:
@@ -164,12 +167,13 @@ class LandedFiles:
             return f"it was modified less than {self.quiet_for} ago"
         return ""
 
-    def _require_readable(self, landing: str, files: Sequence[SourceFile]) -> None:
+    def _require_readable(self, landing: str, files: Sequence[StoredFile]) -> None:
         """Raise SourceError for a file that Spark could never read, whatever it holds."""
         for file in files:
             if not file.path.isascii() and not _is_text(file.path):
+                path = f"{self.feed}/{file.path}"
                 raise SourceError(
-                    f"{landing}/{file.path!a}: the name is not UTF-8, so no reader finds the file. "
+                    f"{landing}/{path!a}: the name is not UTF-8, so no reader finds the file. "
                     "Nothing was loaded; rename it, and run again."
                 )
 
@@ -252,8 +256,9 @@ class LandedFiles:
             yield day, [file], is_marked
 
     def _walked(self, folder: str, days: Collection[date] | None) -> Iterator[_Some]:
+        skip = self._is_skipped
         for place in self.places.places(self._names_below(folder), days):
-            found = files_at(folder, place.path, skip=self._is_skipped)
+            found = files_at(folder, place.path, skip)
             if self.places.is_of_folders and found and found[0].path == place.path:
                 continue  # a file that is named like a folder of a day
             is_marked = True
@@ -262,8 +267,11 @@ class LandedFiles:
                 found = [file for file in found if not self._is_marker(file.path)]
             yield place.day, found, is_marked
 
-    def _is_skipped(self, name: str) -> bool:
-        return is_hidden(name) and name != self.marker
+    @property
+    def _is_skipped(self) -> Callable[[str], bool]:
+        if not self.marker:
+            return is_hidden
+        return lambda name: is_hidden(name) and name != self.marker
 
     def _is_marker(self, path: str) -> bool:
         return bool(self.marker) and path.rpartition("/")[2] == self.marker

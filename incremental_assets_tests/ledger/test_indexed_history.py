@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
+import polars as pl
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from incremental_assets.file_identity import fingerprint
+from incremental_assets.ledger import day_index, reader
 from incremental_assets.ledger.day_index import index_at, read_index
 from incremental_assets.ledger.entry import (
     Entry,
@@ -94,6 +97,8 @@ def answers(history: TableHistory) -> dict[str, object]:
         "quarantined": sorted(history.days_with_quarantine),
         "newest": list(history.newest_first()),
         "newest up to": list(history.newest_first(5)),
+        "watermarks": dict(history.watermarks(EVENTS)),
+        "last changes": (dict(history.last_touched), dict(history.last_looked_up)),
         "above": list(history.above(5)),
     }
     for day in map(jan, range(1, 10)):
@@ -181,6 +186,54 @@ def test_a_history_ten_times_as_long_is_not_read_for_a_day(
     assert found[200][1] < 400
 
 
+def test_the_newest_batch_is_found_without_an_entry_of_each_row_of_its_file(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(ledger, entry(1, "committed"))
+    write_deltalake(ledger.path, to_frame(history(1_000)[2:]), mode="append")
+    now = Ledger(ledger.path).view().table(SALES)
+    made: list[int] = []
+    make = reader.from_frame
+
+    def counting(rows: pl.DataFrame) -> list[Entry]:
+        made.append(rows.height)
+        return make(rows)
+
+    monkeypatch.setattr(reader, "from_frame", counting)
+
+    assert next(now.newest_first()).batch == 1_000
+    assert sum(made) < 200
+    made.clear()
+    assert [e.batch for e in now.newest_first()] == list(range(1_000, 0, -1))
+    assert sum(made) == 1_000
+
+
+def test_a_batch_is_added_to_the_index_of_its_table_on_its_own_days_alone(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(ledger, *(entry(1, "committed", table=USERS, day=jan(day)) for day in DAYS))
+    append(ledger, *(entry(day, "committed", day=jan(day)) for day in DAYS))
+    before = index_at(ledger.snapshot())
+    users = before.table(USERS)
+    merged: list[int] = []
+    merge = day_index._merged
+
+    def counting(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
+        some = list(frames)
+        merged.extend(frame.height for frame in some)
+        return merge(some)
+
+    monkeypatch.setattr(day_index, "_merged", counting)
+    append(ledger, entry(9, "committed", day=jan(3), affects=()))
+
+    after = index_at(ledger.snapshot(), before)
+
+    committed = {jan(day): day for day in DAYS} | {jan(3): 9}
+    assert dict(after.table(SALES).numbers("committed")) == committed
+    assert max(merged) == 1
+    assert after.table(USERS) is users
+
+
 def test_the_index_is_cached_with_the_ledger_and_rebuilt_where_it_does_not_fit(
     ledger: Ledger,
 ) -> None:
@@ -207,11 +260,11 @@ def test_a_day_is_known_by_the_files_that_were_loaded_for_it(ledger: Ledger) -> 
     append(ledger, replace(back, day=jan(3)))
     now, day = Ledger(ledger.path).view().table(SALES), entry(1).day
 
-    assert now.has_exactly(day, [b, replace(a, tag="")])
+    assert now.has_exactly(day, fingerprint([b, replace(a, tag="")]))
     assert not any(
-        now.has_exactly(day, files)
+        now.has_exactly(day, fingerprint(files))
         for files in ([], [a], [a, b, b], [a, replace(b, tag="x")], [replace(a, modified="2"), b])
     )
-    assert not now.has_exactly(jan(3), [b])  # it was rewound
+    assert not now.has_exactly(jan(3), fingerprint([b]))  # it was rewound
     again = now.followed_by([entry(5, "committed", files=(FileEntry("c", 1, "", "1"),))])
-    assert again.has_exactly(day, [a, b, FileEntry("c", 1, "", "1")])
+    assert again.has_exactly(day, fingerprint([a, b, FileEntry("c", 1, "", "1")]))

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from incremental_assets.changes.files import F, FileLike, Files
+from incremental_assets.changes.files import F, Files
 from incremental_assets.errors import SourceError
+from incremental_assets.file_identity import FileLike
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import (
     file_entries,

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from incremental_assets.changes import ChangeLog
+from incremental_assets.changes.position import parsed
 from incremental_assets.delta.delta_log import put_fence
 from incremental_assets.delta.delta_table import ensure_table
 from incremental_assets.engine.bronze import COLUMNS, PARTITIONS
 from incremental_assets.lakehouse import Lakehouse
+from incremental_assets.ledger.day_summary import DaySummary
 from incremental_assets.ledger.entry import Entry, FileEntry, Touched, Window
 from incremental_assets.ledger.ledger import Ledger, ledger_path
-from incremental_assets.plan import plan_table
+from incremental_assets.plan import derived, plan_table, stale_days, stored
 from incremental_assets.plan.forecast import forecast
 from incremental_assets.plan.work import file_entries
 from incremental_assets.settings import Settings
+from incremental_assets.sources import day_files
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.source_file import SourceFile
 from incremental_assets.sources.stored import Stored
@@ -125,6 +130,52 @@ def test_a_plan_and_a_load_read_as_much_of_a_history_ten_times_as_long(
     assert more_load_rows <= load_rows + A_FILE
 
 
+def test_of_days_that_are_loaded_a_plan_compares_numbers_however_many_they_are(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = counted(monkeypatch)
+    found = {}
+    for days in (20, 200):
+        there = settings.replace(
+            lake=str(tmp_path / f"lake {days}"), landing=str(tmp_path / f"{days}")
+        )
+        last = FIRST + timedelta(days=days - 1)
+        now = datetime(last.year, last.month, last.day, 12, tzinfo=UTC)
+        filled(ledger_path(there.lake), list(history(days, there.landing)), monkeypatch)
+        view = Ledger(ledger_path(there.lake)).view()
+        counts.clear()
+
+        plan = forecast(TABLES, view, there, None, now)
+        stale = [stale_days(table, view, FIRST, last) for table in TABLES if table.upstreams]
+
+        assert (plan.days, plan.skipped, stale) == ((), (), [{}, {}, {}])
+        assert counts.pop("compared") == days * A_DAY  # each file once
+        found[days] = dict(counts)
+
+    assert found[200] == found[20]
+    assert sum(found[200].values()) < A_DAY
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How many summaries of days and files are made, days are asked for, and files compared."""
+    counts: Counter[str] = Counter()
+    for where, name, what in (
+        (DaySummary, "__init__", "summaries"),
+        (SourceFile, "__init__", "files"),
+        (FileEntry, "__init__", "entries of files"),
+        (derived, "_day_work", "days"),
+        (day_files, "file_fingerprint", "compared"),
+    ):
+        real = getattr(where, name)
+
+        def counting(*args: Any, real: Any = real, what: str = what, **named: Any) -> Any:
+            counts[what] += 1
+            return real(*args, **named)
+
+        monkeypatch.setattr(where, name, counting)
+    return counts
+
+
 def test_a_plan_of_a_day_of_a_dated_log_reads_as_much_of_a_history_ten_times_as_long(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: list[int]
 ) -> None:
@@ -135,6 +186,8 @@ def test_a_plan_of_a_day_of_a_dated_log_reads_as_much_of_a_history_ten_times_as_
     place = Path(settings.landing) / "log"
     place.mkdir()
     (place / "new.json").write_text('{"operation":"INSERT","sequence_num":1,"id":1,"at":"2017"}\n')
+    states: list[str] = []
+    monkeypatch.setattr(stored, "parsed", lambda text: states.append(text) or parsed(text))
     found = []
     for days in (50, 500):
         there = settings.replace(lake=str(tmp_path / f"lake {days}"))
@@ -147,10 +200,13 @@ def test_a_plan_of_a_day_of_a_dated_log_reads_as_much_of_a_history_ten_times_as_
         last = FIRST + timedelta(days=days - 1)
         read.clear()
         now = datetime(last.year, last.month, last.day, 23, tzinfo=UTC)
-        plan = plan_table(
-            table, [last], Ledger(ledger_path(there.lake)).view(), there, last, now=now
-        )
+        view = Ledger(ledger_path(there.lake)).view()
+        plan = plan_table(table, [last], view, there, last, now=now)
         assert plan.work
         found.append(sum(read))
+        states.clear()
+        every = [FIRST + timedelta(days=at) for at in range(days)]
+        assert plan_table(table, every, view, there, last, now=now).days == tuple(every)
+        assert states == [""]  # the position of all of them
 
     assert found[1] <= found[0] + A_FILE

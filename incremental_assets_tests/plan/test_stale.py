@@ -45,6 +45,17 @@ def test_nothing_is_stale_where_everything_was_read() -> None:
     assert stale(SALES, EMPTY) == {}
 
 
+def test_a_rewound_day_is_stale_even_where_it_was_read_as_far_as_its_upstream_goes() -> None:
+    read = {EVENTS.name: 1}
+    view = ledger(
+        did(EVENTS, 1, 1, touched=[1]),
+        did(SALES, 1, 1, touched=[1], read=read),
+        did(SALES, 2, 1, read=read, kind="rewind"),
+    )
+
+    assert list(stale(SALES, view)) == [1]
+
+
 def test_a_changed_lookup_makes_just_the_fact_days_stale_that_it_affects() -> None:
     seen = {SALES.name: 1, USERS.name: 1}
     view = ledger(
