@@ -138,8 +138,8 @@ def _check_source(table: Table) -> None:
         )
     if table.source is not None and changes.reads_once and not table.source.can_be_log:
         raise DefinitionError(
-            f"{name}: {type(changes).__name__} reads files or versions, and {table.source.path} has "
-            "neither; use Timestamp(…), Sequence(…) or SnapshotDiff(…)."
+            f"{name}: {type(changes).__name__} reads files or versions, and {table.source.path} "
+            "has neither; use Timestamp(…), Sequence(…) or SnapshotDiff(…)."
         )
     if isinstance(changes, SnapshotDiff) and table.source is not None and table.source.day:
         raise DefinitionError(
