@@ -83,7 +83,7 @@ bench-history: setup  ## Measure a day on a lake with 100,000 batches and files 
 	@$(BIN)/python -m benchmarks.long_history
 
 bench-few: setup  ## Measure few changes to ROWS rows against reading or rebuilding all of them
-	@$(BIN)/python -m benchmarks.few_changes --rows $(or $(ROWS),1000000)
+	@$(BIN)/python -m benchmarks.few_changes --rows $(or $(ROWS),1000000) --day-rows $(or $(DAY_ROWS),$(ROWS),1000000)
 
 bench-ledger: setup  ## Measure the ledger after 100,000 batches
 	@$(BIN)/python -m benchmarks.ledger

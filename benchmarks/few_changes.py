@@ -33,6 +33,7 @@ COPY_GOAL, DAY_GOAL = 2.0, 0.15
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure few changes to much data.")
     parser.add_argument("--rows", type=int, default=1_000_000, help="default a million")
+    parser.add_argument("--day-rows", type=int, help="rows of the day (default: as --rows)")
     parser.add_argument("--turns", type=int, default=3, help="default 3")
     asked = parser.parse_args()
     spark = local_session()
@@ -42,10 +43,12 @@ def main() -> None:
         took = full_copies(spark, Path(folder), asked.rows, asked.turns)
         figures.rows.append(_row("a snapshot, 0.1 % changed", "reading it", took, COPY_GOAL))
     with tempfile.TemporaryDirectory(prefix="bench-few-") as folder:
-        took = later_rows(spark, Path(folder), asked.rows, asked.turns)
-        figures.rows.append(_row("1 % more of a day", "rebuilding it", took, DAY_GOAL))
+        in_day = asked.day_rows or asked.rows
+        took = later_rows(spark, Path(folder), in_day, asked.turns)
+        what = f"1 % more of a day of {in_day:,}"
+        figures.rows.append(_row(what, "rebuilding it", took, DAY_GOAL))
     show([figures])
-    how = f"`make bench-few ROWS={asked.rows}`; one warm session, both in turn"
+    how = f"`make bench-few ROWS={asked.rows} DAY_ROWS={in_day}`; one warm session, both in turn"
     write("few_changes", "Few changes to much data", how, [figures], machine())
 
 
