@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import pkgutil
+import traceback
 from collections.abc import Iterable, Sequence
 from functools import cache
 from types import ModuleType
 
-from incremental_assets.errors import DefinitionError
+from incremental_assets.errors import DefinitionError, IncrementalAssetsError
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 from incremental_assets.table_names import LAYERS, no_such_table, require_package
@@ -28,7 +30,7 @@ def tables_of(package: str) -> tuple[Table, ...]:
     """
     require_package(package)
     names = [f"{package}.{layer}" for layer in LAYERS]
-    layers = [importlib.import_module(n) for n in names if importlib.util.find_spec(n)]
+    layers = [_imported(n) for n in names if importlib.util.find_spec(n)]
     made = find_tables(layers)
     if not made:
         raise DefinitionError(
@@ -48,7 +50,7 @@ def find_tables(packages: Iterable[ModuleType]) -> tuple[Table, ...]:
     for package in packages:
         layer = package.__name__.rpartition(".")[2]
         for info in pkgutil.iter_modules(package.__path__):
-            module = importlib.import_module(f"{package.__name__}.{info.name}")
+            module = _imported(f"{package.__name__}.{info.name}")
             name = f"{layer}/{info.name}"
             own = [v for v in vars(module).values() if isinstance(v, Table) and v.name == name]
             if not own:
@@ -61,6 +63,25 @@ def find_tables(packages: Iterable[ModuleType]) -> tuple[Table, ...]:
     for table in found.values():
         _visit(table, found, ordered, ())
     return tuple(ordered.values())
+
+
+def _imported(name: str) -> ModuleType:
+    """A module of tables. Raises DefinitionError, with file and line, for whatever it raises."""
+    try:
+        return importlib.import_module(name)
+    except IncrementalAssetsError:
+        raise
+    except Exception as error:  # a module may raise anything
+        where = f"{name}: "
+        if isinstance(error, SyntaxError):
+            where = f"{error.filename}, line {error.lineno}: "
+        else:
+            own = f"{os.sep}{name.replace('.', os.sep)}"
+            for frame in traceback.extract_tb(error.__traceback__):
+                if own in frame.filename:
+                    where = f"{frame.filename}, line {frame.lineno}: "
+        what = error.msg if isinstance(error, SyntaxError) else str(error)
+        raise DefinitionError(f"{where}{type(error).__name__}: {what}") from error
 
 
 def _visit(

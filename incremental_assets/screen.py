@@ -14,7 +14,7 @@ from rich.console import Console, ConsoleDimensions
 from rich.table import Table
 from rich.text import Text
 
-_PIPE_COLUMNS = 200  # a pipe or a file has no edge at which lines would have to end
+_PIPE_COLUMNS = 10_000  # a pipe or a file has no edge at which lines would have to end
 
 # Control characters but for tab and newline, and what turns the direction of text around.
 _STEERING = re.compile(

@@ -192,6 +192,13 @@ def _check_typed(table: Table) -> None:
     write = table.write
     if not (write.appends or write.keeps_latest or write.keeps_versions):
         raise DefinitionError(f"{name}: a table over bronze is an Append, a Merge or an SCD2.")
+    bronze = table.facts
+    renamed = table.transform is not None  # then the day may have another name here
+    if bronze is not None and table.day and bronze.day not in (None, table.day) and not renamed:
+        raise DefinitionError(
+            f"{name}: day is {table.day!r}, and {bronze.name} has {bronze.day!r}. Name the field "
+            "of the landed rows in both."
+        )
     if len(table.reads) != 1:
         raise DefinitionError(
             f"{name}: a table over bronze types the rows of one bronze table, and this one reads "

@@ -88,6 +88,33 @@ def test_rules_whose_tables_read_each_other_are_refused(package: Package) -> Non
 
 
 @pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ('os.environ["SHOP_URL"]', r"bronze/orders\.py, line 2: KeyError: 'SHOP_URL'$"),
+        ("from incremental_assets import at_leest", r"orders\.py, line 2: ImportError: .*at_leest"),
+        ("T = Table(", r"bronze/orders\.py, line 2: SyntaxError: "),
+        ("T = Csv(delimeter=';')", r"orders\.py, line 2: TypeError: .*'delimeter'"),
+    ],
+)
+def test_what_a_tables_file_raises_is_reported_with_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, told: str
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    name = f"shop_{abs(hash(line))}"
+    for file, text in (
+        ("__init__.py", ""),
+        ("bronze/__init__.py", ""),
+        ("bronze/orders.py", f"import os; from incremental_assets import Csv\n{line}\n"),
+    ):
+        path = tmp_path / name / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+    with pytest.raises(DefinitionError, match=told):
+        tables_of(name)
+
+
+@pytest.mark.parametrize(
     ("name", "told"),
     [
         ("silver/sale", r"did you mean silver/sales\?$"),

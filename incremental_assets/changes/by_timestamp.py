@@ -233,12 +233,12 @@ class Timestamp(Cursor):
         if late:
             notes.append(
                 f"{plurals.counted(sum(days.values()), 'row')} of {named(late)} came again, or "
-                f"late with a {self.column} below the watermark, without being read: {remedy}"
+                f"late, their {self.column} below the watermark, and were not read: {remedy}"
             )
         if others:
             notes.append(
-                f"rows of {named(others)} changed at the source with a {self.column} below the "
-                f"watermark, without being read: {remedy}"
+                f"rows of {named(others)} changed at the source, their {self.column} below the "
+                f"watermark, and were not read: {remedy}"
             )
         return notes
 

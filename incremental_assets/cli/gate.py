@@ -37,6 +37,7 @@ def gate_accept(name: str, day: date, reason: str, *, as_json: bool) -> None:
     days = ", ".join(map(str, done.days))
     OUT.print(
         f"{name} {days}: batch {done.batch} is accepted, which was held by "
-        f"{', '.join(done.rules)}. `incremental-assets run {name}` loads it.",
+        f"{', '.join(done.rules)}. `incremental-assets run` loads it, "
+        "and what is built on it.",
         soft_wrap=True,
     )

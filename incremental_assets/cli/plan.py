@@ -159,10 +159,14 @@ def _sum(values: Iterable[float | None]) -> float | None:
     return sum(known) if known else None
 
 
+_COLUMNS = ("run", "table", "days", "mode", "reads", "rows", "bytes", "time", "reason")
+
+
 def _skipped_line(left: Skipped) -> dict[str, Any]:
     days = str(DayRange(left.first, left.last))
     none = {"run": None, "reads": "", "rows": "", "bytes": "", "time": ""}
-    return none | {"table": left.table, "days": days, "mode": "skip", "reason": left.reason}
+    values = {"table": left.table, "days": days, "mode": "skip", "reason": left.reason}
+    return {name: (none | values)[name] for name in _COLUMNS}
 
 
 def _read(day: PlannedDay) -> str:
@@ -200,10 +204,9 @@ def _totals(found: Forecast) -> str:
         seconds += f" for the {len(known)} of them that the ledger has figures for"
     tables = len({day.table for day in days})
     read = sum(day.bytes or 0 for day in days if not _of_the_lake(day))
-    return (
-        f"{counted(found.runs, 'run')} of {counted(tables, 'table')}, {counted(len(days), 'day')} "
-        f"in all, {_size(read)} of sources{seconds}; {len(found.skipped)} skipped."
-    )
+    what = f"{counted(found.runs, 'run')} of {counted(tables, 'table')}"
+    much = f"{counted(len(days), 'table-day')}, {_size(read)} of sources"
+    return f"{what}, {much}{seconds}; {len(found.skipped)} skipped."
 
 
 def _of_the_lake(day: PlannedDay) -> bool:

@@ -83,7 +83,7 @@ def watermarks_show(names: tuple[str, ...], *, as_json: bool) -> None:
         "held_days": pl.Int64,
         "updated": pl.String if not as_json else pl.Datetime("us", "UTC"),
     }
-    can_lack = ("updated", "held_days", "first_day")
+    can_lack = ("updated", "first_day", "batch")
     show(pl.DataFrame(rows, schema=schema), "Watermarks", as_json=as_json, can_lack=can_lack)
 
 

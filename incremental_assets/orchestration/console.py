@@ -42,7 +42,8 @@ class _EventLines(logging.Formatter):
             name = check.asset_key.to_user_string()
             found = check.metadata.get("found")
             result = found.value if found is not None else check.description
-            message = f"{name} {check.partition}: {check.check_name}: {result}"
+            of = f"{name} {check.partition}" if check.partition else name  # of all held days
+            message = f"{of}: {check.check_name}: {result}"
         else:
             message = meta.get("orig_message") or record.getMessage()
             if event is None and (not_run := _NOT_RUN.match(message)):

@@ -74,7 +74,7 @@ class _Recording:
             done, of = max(len(begun) - 1, 0), len(self._keys)
             seconds = time.monotonic() - self._started
             return (
-                f"Dagster records the {counted(len(self._days), 'day')} that are planned: "
+                f"Dagster records the plan of {counted(len(self._days), 'day')}: "
                 f"{done} of {counted(of, 'table')}{_left(done, of, seconds)}"
             )
         return self._of_a_table(records)

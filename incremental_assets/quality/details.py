@@ -14,7 +14,7 @@ _UNREADABLE = "_unreadable"
 _TWICE = "a name occurs twice in one object, so it is undefined which value is right"
 _FOLLOWED = "something follows the first JSON value of the line, which must be its only one"
 _HALF_A_SURROGATE = r"\\u[dD][89a-fA-F]"
-_CUT = "the line is no JSON object"
+_CUT = "the line is no JSON object, or of a CSV with more or fewer fields than its header"
 
 
 def with_details(rows: DataFrame, contract: Contract) -> DataFrame:

@@ -353,7 +353,7 @@ def _require_url(url: str) -> None:
     if "@" in parts.netloc or any(map(_SECRET.fullmatch, given)):
         raise DefinitionError(
             "Jdbc: the URL names a user or a password. Take them out: they come from the "
-            "environment, by default from DATABASE_USER and DATABASE_PASSWORD."
+            "environment, from DATABASE_USER and DATABASE_PASSWORD, or those of credentials=…"
         )
     _DIALECTS[_kind(url)].require_url(url)
 

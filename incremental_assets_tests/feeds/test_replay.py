@@ -301,7 +301,7 @@ def test_what_cannot_be_read_is_reported_with_field_type_and_value(lake: Lakes) 
         'seats: "three" is no int',
         'seats: {"count":3,"of":"a very long name that n… is no int',
         *["something follows the first JSON value of the line, which must be its only one"] * 3,
-        *["the line is no JSON object"] * 5,
+        *["the line is no JSON object, or of a CSV with more or fewer fields than its header"] * 5,
     ]
 
 

@@ -55,8 +55,8 @@ def test_it_is_told_how_many_days_dagster_has_recorded_before_and_after_a_table_
                 assert job.execute_in_process(instance=instance, tags=tags).success
 
     text = "\n".join(lines)
-    assert "Dagster records the 8 days that are planned: 0 of 3 tables" in text
-    assert re.search(r"are planned: 1 of 3 tables, about \d+ s more", text)
+    assert "Dagster records the plan of 8 days: 0 of 3 tables" in text
+    assert re.search(r"plan of 8 days: 1 of 3 tables, about \d+ s more", text)
     loaded = r"Dagster records bronze/(one|two|three): \d+ of 8 days, about \d+ s more"
     assert re.search(loaded, text)
 

@@ -12,6 +12,7 @@ from incremental_assets.errors import DefinitionError
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import not_null
 from incremental_assets.quality.types import Text
+from incremental_assets.retail.silver.sales import SALES
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.stored import Stored
 from incremental_assets.table import SameDay, Table
@@ -43,6 +44,7 @@ LOG = Table("bronze/l", "", reads=LANDED, write=Append(), changes=ChangeLog())
         (USERS, {"reads": (SameDay(LOG), SameDay(COPIES))}, r"types the rows of one bronze table"),
         (USERS, {"key": ()}, r"Merge\(\) needs a key"),
         (USERS, {"key": ("other",)}, r"\['other'\] are used but not in the contract"),
+        (SALES, {"day": "arrival_ts"}, r"day is 'arrival_ts', and bronze/events has 'event_ts'"),
         (USERS, {"reads": (SameDay(LOG),), "version_by": ("at",)}, r"leave version_by and day out"),
         (
             USERS,

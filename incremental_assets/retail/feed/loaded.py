@@ -10,7 +10,7 @@ from datetime import date
 import polars as pl
 
 from incremental_assets.days import DayRange
-from incremental_assets.delta.delta_table import open_table
+from incremental_assets.delta.delta_table import open_table, rows_by_file
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.plan import upstream_held
@@ -33,7 +33,8 @@ _SOLD: dict[str, pl.DataType | type[pl.DataType]] = {
 class LoadedDay:
     """What the loads of a table's day did together; of a batch of several days its share of them.
 
-    Rows count from the day's last rebuild on. `state` is that of the last load.
+    Rows in count from the day's last rebuild on; rows out are those that the table has of the day,
+    of bronze those that the loads brought. `state` is that of the last load.
     """
 
     day: date
@@ -83,11 +84,14 @@ def loaded_days(
     for table in tables:
         by_day: dict[date, list[Entry]] = {}
         sizes: dict[int, int] = {}
+        there: Counter[date | None] = Counter()
+        for _, of, rows in rows_by_file(f"{settings.lake}/{table.name}", "dt"):
+            there[of] += rows
         for entry in view.table(table.name).loads:
             by_day.setdefault(entry.day, []).append(entry)
             sizes[entry.batch] = sizes.get(entry.batch, 0) + 1
         found += [
-            _loaded(table.name, day, entries, sizes)
+            _loaded(table.name, day, entries, sizes, there[day])
             for day, entries in by_day.items()
             if days is None or day in days
         ]
@@ -182,17 +186,17 @@ def product_names(settings: Settings, products: Collection[str]) -> dict[str, st
 
 
 def _loaded(
-    name: str, day: date, entries: Sequence[Entry], batch_days: dict[int, int]
+    name: str, day: date, entries: Sequence[Entry], batch_days: dict[int, int], there: int
 ) -> LoadedDay:
     since = [e for e in entries if e.state != "abandoned"]
     rebuilt = max((i for i, e in enumerate(since) if e.mode == "rebuild"), default=0)
     counted = since[rebuilt:]
-    own = [t.rows for e in counted for t in e.touched if t.day == day or "bronze" in name]
+    brought = sum(t.rows for e in counted for t in e.touched)
     return LoadedDay(
         day=day,
         table=name,
         rows_in=sum(e.rows_read for e in counted),
-        rows_out=sum(own) if "bronze" in name else (own[-1] if own else 0),
+        rows_out=brought if name.startswith("bronze/") else there,
         quarantined=sum(e.rows_quarantined for e in counted),
         late=sum(e.rows_late for e in counted),
         seconds=round(sum(e.seconds / batch_days[e.batch] for e in since), 3),

@@ -52,6 +52,23 @@ def show(
     for each in held:
         _show_held(each, out)
     _show_next(_next_week(settings, tables), out, each_day=each_day)
+    out.print(f"\n{_in_short(loaded, held)}", soft_wrap=True)
+
+
+def _in_short(loaded: Sequence[LoadedDay], held: Sequence[HeldDay]) -> str:
+    """All of it in one line."""
+    tables, days = ({getattr(each, name) for each in loaded} for name in ("table", "day"))
+    rows, quarantined = (
+        sum(getattr(e, name) for e in loaded) for name in ("rows_in", "quarantined")
+    )
+    parts = [
+        counted(len(tables), "table"),
+        counted(len(days), "day"),
+        f"{rows:,} rows in",
+        f"{quarantined:,} in quarantine",
+        f"{counted(len(held), 'day')} held" if held else "nothing held",
+    ]
+    return f"In short: {', '.join(parts)}."
 
 
 def _show_tables(found: Sequence[LoadedTable], loaded: Sequence[LoadedDay], out: Screen) -> None:

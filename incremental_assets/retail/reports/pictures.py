@@ -87,7 +87,7 @@ def health_pictures(health: pl.DataFrame, days: DayRange) -> Mapping[str, str]:
         "load_seconds_by_table": ranking(
             "Load seconds by table", _most(tables, "seconds"), unit=" s"
         ),
-        "rows_written_by_table": ranking("Rows written by table", _most(tables, "rows_out")),
+        "rows_by_table": ranking("Rows by table", _most(tables, "rows_out")),
     }
 
 
