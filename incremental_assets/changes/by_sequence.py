@@ -249,6 +249,12 @@ class Sequence(Cursor):
             found &= cursor.isNull() | reduce(Column.__or__, gaps, above)
         if step is not None and step.stop is not None:
             found &= cursor.isNull() | (cursor <= whole(step.stop))
+        if step is not None and not days.is_of_one_moment and days.landing_column is None:
+            # What came after the numbers were read is for the next load.
+            high = step.after.high
+            later = [cursor.between(whole(low), whole(end)) for low, end in step.after.gaps]
+            later += [cursor > whole(high)] if high is not None else [cursor.isNotNull()]
+            found &= cursor.isNull() | ~reduce(Column.__or__, later)
         return found
 
     def pushdown(self, days: SourceDays, own: Mapping[str, DataType]) -> Column | None:

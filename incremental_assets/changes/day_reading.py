@@ -35,7 +35,8 @@ class SourceDays:
 
     `watermarks` are those that the last load of each day left ("" before the first one), `state`
     what the last load of any day left. `landing_column` is the column whose date is a row's landing
-    day; without one, rows land on the day of `now`.
+    day; without one, rows land on the day of `now`. `is_of_one_moment`: what is read twice is the
+    same.
     """
 
     table: str
@@ -43,6 +44,7 @@ class SourceDays:
     state: Mapping[str, Any]
     landing_column: str | None
     now: datetime
+    is_of_one_moment: bool = True
 
 
 class DayReading:

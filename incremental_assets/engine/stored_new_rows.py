@@ -75,6 +75,7 @@ def source_days(batch: Batch) -> SourceDays:
         state_of(batch.view.table(batch.table.name).last),
         batch.table.landing_column,
         batch.now,
+        batch.work.source is None or batch.work.source.is_of_one_moment,
     )
 
 

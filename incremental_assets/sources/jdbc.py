@@ -211,6 +211,10 @@ class FixedJdbc(FixedSource):
         return f"rows {hashlib.blake2b(self.seen.state.encode(), digest_size=16).hexdigest()}"
 
     @property
+    def is_of_one_moment(self) -> bool:
+        return True
+
+    @property
     def compared(self) -> Sequence[DbColumn]:
         """The columns that the server compares, so that it can use an index: as they are."""
         names = {self.of.day, self.of.partition_by, self.cursor and self.cursor.name}

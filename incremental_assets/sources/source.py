@@ -68,6 +68,11 @@ class FixedSource(ABC):
     notes: tuple[str, ...] = ()
 
     @property
+    def is_of_one_moment(self) -> bool:
+        """Whether two reads of one load have the same rows, whatever comes in between."""
+        return self.version is not None
+
+    @property
     def is_typed(self) -> bool:
         """Whether its columns have types of their own, by which a reader may skip rows."""
         return True

@@ -123,6 +123,10 @@ class FixedFiles(FixedSource):
     has_text_folders: bool = False
 
     @property
+    def is_of_one_moment(self) -> bool:
+        return True
+
+    @property
     def is_typed(self) -> bool:
         return self.format in _TYPED
 
