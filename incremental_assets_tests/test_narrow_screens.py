@@ -220,3 +220,26 @@ def test_a_folded_text_loses_nothing_at_any_width(width: int) -> None:
     others = "x" + "tabledaywhy" + LONG_NAME + "gold/sales" + "2017-01-03" * 2
     assert sum(map(str.isalnum, shown)) == letters + sum(map(str.isalnum, others))
     assert max(map(len, shown.splitlines())) <= width
+
+
+def test_in_a_pipe_a_row_is_one_line_however_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe = StringIO()
+    monkeypatch.setattr(output, "OUT", Screen(pipe))
+    row = {"reason": "why " * 100, "row": '{"a": ' + "1" * 300 + "}"}
+
+    output.show(pl.DataFrame([row, row]), "Rows", as_json=False)
+
+    lines = pipe.getvalue().splitlines()
+    assert sum(row["row"] in line and row["reason"].strip() in line for line in lines) == 2
+
+
+def test_held_days_are_shown_where_other_columns_are_left_out(
+    lake: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(COLUMNS))
+    screen = Narrow()
+    monkeypatch.setattr("incremental_assets.cli.output.OUT", screen)
+
+    CliRunner().invoke(main, ["watermarks", "show", "bronze/events", "silver/sales"])
+
+    assert any("held_days" in line for line in screen.lines)
