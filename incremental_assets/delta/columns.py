@@ -17,7 +17,7 @@ _RESERVED = frozenset(
     | {"_all", "_change", "_event", "_key", "_op_word", "_position", "_position_kind", "_reason"}
     | {"_row", "_snapshot", "_truncate", "_truncated_at", "_marker", "_there", "_first", "_last"}
     | {"_payload", "_undeclared", "_absent", "_names", "_texts", "_details"}
-    | {"_landed", "_load_day", "_written", "_quarantined", "_is_chosen"}
+    | {"_landed", "_load_day", "_written", "_quarantined", "_is_chosen", "_in_scope"}
     # What is written to a table.
     | {"_after_row", "_conflict", "_counts", "_ended", "_ends", "_in_conflict", "_in_side"}
     | {"_in_table", "_later", "_rank", "_repeat", "_same", "_shown", "_side", "_since", "_starts"}
