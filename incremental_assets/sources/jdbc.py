@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from importlib.util import find_spec
 from itertools import pairwise
-from urllib.parse import parse_qsl, urlsplit
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType
@@ -31,15 +30,13 @@ from incremental_assets.sources.database import (
     asking,
     evenly,
 )
+from incremental_assets.sources.dialects import dialect_of, require_url
 from incremental_assets.sources.file_fingerprints import FileSpan
-from incremental_assets.sources.postgresql import PostgreSql
 from incremental_assets.sources.rows import all_readable, require_names, spelled
 from incremental_assets.sources.source import NO_TYPES, FixedSource, Source
 from incremental_assets.sources.source_file import SourceFile
 
-_DIALECTS: Mapping[str, Dialect] = {"postgresql": PostgreSql()}
 _VARIABLES = re.compile(r"[A-Z][A-Z0-9_]*")
-_SECRET = re.compile(r"user|.*(password|secret|token).*", re.IGNORECASE)
 _NAME = re.compile(r"[^\0\"`.]+(\.[^\0\"`.]+){0,2}")
 _IS_OF_A_VALUE = re.compile(r"bad value|invalid input|out of range|No value specified", re.I)
 _OF_TIME = frozenset({"instant", "naive", "date"})
@@ -74,7 +71,7 @@ class Jdbc(Source):
     fingerprint_query: str = ""
 
     def __post_init__(self) -> None:
-        _require_url(self.url)
+        require_url(self.url)
         if bool(self.table) == bool(self.query):
             raise DefinitionError(f"Jdbc({self.url!r}): give a table or a query, one of the two.")
         if self.table and not _NAME.fullmatch(self.table):
@@ -114,7 +111,7 @@ class Jdbc(Source):
     @property
     def dialect(self) -> Dialect:
         """What is particular to the kind of database that the URL names."""
-        return _DIALECTS[_kind(self.url)]
+        return dialect_of(self.url)
 
     @property
     def relation(self) -> str:
@@ -342,26 +339,6 @@ class FixedJdbc(FixedSource):
         return [f"{at} < {cuts[0]} OR {at} IS NULL", *between, f"{at} >= {cuts[-1]}"]
 
 
-def _kind(url: str) -> str:
-    return url.removeprefix("jdbc:").partition(":")[0]
-
-
-def _require_url(url: str) -> None:
-    """Raise DefinitionError for a URL that is of no known database, or holds a secret."""
-    if not url.startswith("jdbc:") or _kind(url) not in _DIALECTS:
-        known = ", ".join(f"jdbc:{kind}:" for kind in _DIALECTS)
-        shown = url.partition("?")[0].rpartition("@")[2]
-        raise DefinitionError(f"Jdbc: {shown!r} is no URL of a database; expected {known}//…")
-    parts = urlsplit(url.removeprefix("jdbc:"))
-    given = [name for name, _ in parse_qsl(parts.query, keep_blank_values=True)]
-    if "@" in parts.netloc or any(map(_SECRET.fullmatch, given)):
-        raise DefinitionError(
-            "Jdbc: the URL names a user or a password. Take them out: they come from the "
-            "environment, from DATABASE_USER and DATABASE_PASSWORD, or those of credentials=…"
-        )
-    _DIALECTS[_kind(url)].require_url(url)
-
-
 def _named(columns: Sequence[DbColumn], name: str, path: str) -> DbColumn:
     found = next((column for column in columns if column.name == name), None)
     if found is None:
@@ -379,8 +356,8 @@ def _settled(of: Jdbc, connection: DbConnection, cursor: DbColumn | None) -> Set
     if of.lag is not None:
         now = of.dialect.clock(connection)
         return Settled(now - of.lag, now) if of.lag else None
-    if not of.dialect.unsettled(cursor, Settled(datetime.now(UTC), datetime.now(UTC))):
-        return None  # not ordered by instants
+    if cursor.kind not in _OF_TIME:
+        return None
     try:
         return of.dialect.settled(connection)
     except SourceError as error:

@@ -234,9 +234,10 @@ class PostgreSql(Dialect):
             f"FROM {relation} {ROWS} {asked} GROUP BY 1",
         )
         by_day = {text: f"{count}:{total}:{top}" for text, count, total, top in found}
-        newest = max((row for row in found if row[3]), key=lambda row: str(row[0]), default=None)
-        if newest is not None:
-            by_day[newest[0]] += f":{self._newest(connection, relation, where, at)}"
+        ((newest,),) = ask(connection, f"SELECT max({at})::text FROM {relation} {ROWS} {where}")
+        for text, _, _, top in found:
+            if top is not None and top == newest:
+                by_day[text] += f":{self._newest(connection, relation, where, at)}"
         return {day: by_day[str(day)] for day in days if str(day) in by_day}
 
     def ends(self, connection: DbConnection, relation: str, where: str, column: DbColumn) -> Any:

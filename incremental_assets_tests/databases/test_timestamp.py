@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal as Exact
 from typing import Any
 
@@ -271,3 +271,18 @@ def test_the_example_of_the_page_loads_a_table(
     assert shop.rows("silver/orders", "order_id", "status", "amount") == [
         ("1", "paid", Exact("1.10"))
     ]
+
+
+def test_the_fingerprint_of_a_day_is_the_same_whichever_days_are_asked_for(
+    lake: Lakes, database: Database
+) -> None:
+    shop = Shop(lake, database)
+    for day in ("05", "06", "07"):
+        shop.put(day, "paid", f"{day} 10:00")
+    fixed = Jdbc(database.url, "orders").read_by("updated_at").fix()
+    days = [date(2017, 1, day) for day in (5, 6, 7)]
+
+    together = fixed.rows_by_day("updated_at", days, days[-1])
+
+    for day in days:
+        assert fixed.rows_by_day("updated_at", [day], days[-1]) == {day: together[day]}
