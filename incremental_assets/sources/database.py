@@ -206,6 +206,28 @@ def asking(path: str) -> Iterator[None]:
         ) from error
 
 
+def named(columns: Sequence[DbColumn], name: str, path: str) -> DbColumn:
+    """The column of that name. Raises SourceError."""
+    found = next((column for column in columns if column.name == name), None)
+    if found is None:
+        raise SourceError(
+            f"{path} has no column {name!r}; it has {sorted(c.name for c in columns)}. Nothing "
+            "was loaded; name a column that it has."
+        )
+    return found
+
+
+def require_distinct(columns: Sequence[DbColumn], path: str) -> None:
+    """Raise SourceError for names that the queries cannot tell apart."""
+    names = [column.name for column in columns]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice or ROWS in names:
+        raise SourceError(
+            f"{path} has {f'several columns {twice}' if twice else f'a column {ROWS!r}'}. Nothing "
+            "was loaded; pass a query that gives each column a name of its own."
+        )
+
+
 def _is_of_a_driver(error: Exception) -> bool:
     """Whether it is an error as PEP 249 names them; each driver has classes of its own."""
     names = {kind.__name__ for kind in type(error).__mro__}

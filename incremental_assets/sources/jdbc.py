@@ -29,9 +29,12 @@ from incremental_assets.sources.database import (
     ask,
     asking,
     evenly,
+    named,
+    require_distinct,
 )
 from incremental_assets.sources.dialects import dialect_of, require_url
 from incremental_assets.sources.file_fingerprints import FileSpan
+from incremental_assets.sources.java_zone import java_zone, require_utc
 from incremental_assets.sources.rows import all_readable, require_names, spelled
 from incremental_assets.sources.source import NO_TYPES, FixedSource, Source
 from incremental_assets.sources.source_file import SourceFile
@@ -40,7 +43,6 @@ _VARIABLES = re.compile(r"[A-Z][A-Z0-9_]*")
 _NAME = re.compile(r"[^\0\"`.]+(\.[^\0\"`.]+){0,2}")
 _IS_OF_A_VALUE = re.compile(r"bad value|invalid input|out of range|No value specified", re.I)
 _OF_TIME = frozenset({"instant", "naive", "date"})
-_UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "Etc/GMT", "UCT", "Zulu", "Universal"})
 _FROM_JAVA = re.compile(r"\b\w*(?:SQL|Sql)\w*Exception: ([^\n]+)")
 
 
@@ -170,8 +172,8 @@ class ReadBy(Source):
         of, dialect = self.of, self.of.dialect
         with of.connected() as connection:
             columns = tuple(dialect.columns(connection, of.relation))
-            _require_columns(columns, of.path)
-            cursor = _named(columns, self.cursor, of.path) if self.cursor else None
+            require_distinct(columns, of.path)
+            cursor = named(columns, self.cursor, of.path) if self.cursor else None
             settled = _settled(of, connection, cursor)
             found = FixedJdbc(of.path, _FILES, of, columns, cursor, settled)
             for each in found.compared:
@@ -264,12 +266,12 @@ class FixedJdbc(FixedSource):
             },
         )
         if any(column.kind in _OF_TIME for column in self.columns):
-            zone = frames.keep("zone of Java", lambda: nullcontext(_java_zone(frames)))
-            _require_utc(zone, self.path)
+            zone = frames.keep("zone of Java", lambda: nullcontext(java_zone(frames)))
+            require_utc(zone, self.path)
         return spelled(all_readable(read), known)
 
     def day_spans(self, column: str) -> Sequence[FileSpan] | None:
-        at = _named(self.columns, column, self.path)
+        at = named(self.columns, column, self.path)
         with self.of.connected() as connection:
             found = self.of.dialect.days(connection, self.of.relation, self.where, at)
         if found is None:
@@ -285,7 +287,7 @@ class FixedJdbc(FixedSource):
     def rows_by_day(
         self, column: str, days: Collection[date], last: date
     ) -> Mapping[date, str] | None:
-        at = _named(self.columns, column, self.path)
+        at = named(self.columns, column, self.path)
         with self.of.connected() as connection:
             return self.of.dialect.rows_by_day(
                 connection, self.of.relation, self.where, at, days, last
@@ -320,7 +322,7 @@ class FixedJdbc(FixedSource):
         of = self.of
         if of.partition_by is None or of.partitions == 1:
             return [_ALL]
-        column = _named(self.columns, of.partition_by, self.path)
+        column = named(self.columns, of.partition_by, self.path)
         if not column.kind:
             raise SourceError(
                 f"{self.path}: partition_by={column.name!r} holds neither numbers nor instants nor "
@@ -337,16 +339,6 @@ class FixedJdbc(FixedSource):
         at = of.dialect.quoted(column.name)
         between = [f"{at} >= {low} AND {at} < {high}" for low, high in pairwise(cuts)]
         return [f"{at} < {cuts[0]} OR {at} IS NULL", *between, f"{at} >= {cuts[-1]}"]
-
-
-def _named(columns: Sequence[DbColumn], name: str, path: str) -> DbColumn:
-    found = next((column for column in columns if column.name == name), None)
-    if found is None:
-        raise SourceError(
-            f"{path} has no column {name!r}; it has {sorted(c.name for c in columns)}. Nothing "
-            "was loaded; name a column that it has."
-        )
-    return found
 
 
 def _settled(of: Jdbc, connection: DbConnection, cursor: DbColumn | None) -> Settled | None:
@@ -368,9 +360,8 @@ def _waiting(found: FixedJdbc, connection: DbConnection) -> int:
     """How many rows are left for the next load."""
     if not found.unsettled:
         return 0
-    query = f"SELECT COUNT(*) FROM {found.of.relation} {ROWS} WHERE {found.unsettled}"
-    ((rows,),) = ask(connection, query)
-    return int(rows)
+    rows = f"FROM {found.of.relation} {ROWS} WHERE {found.unsettled}"
+    return int(ask(connection, f"SELECT COUNT(*) {rows}")[0][0])
 
 
 def _notes(found: FixedJdbc, waiting: int) -> tuple[str, ...]:
@@ -381,17 +372,6 @@ def _notes(found: FixedJdbc, waiting: int) -> tuple[str, ...]:
     begun = settled.until.isoformat(timespec="seconds")
     rows = counted(waiting, "row")
     return (f"{found.path}: {rows} from {begun} on will be read once {settled.why}",)
-
-
-def _require_columns(columns: Sequence[DbColumn], path: str) -> None:
-    """Raise SourceError for names that the queries cannot tell apart."""
-    names = [column.name for column in columns]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice or ROWS in names:
-        raise SourceError(
-            f"{path} has {f'several columns {twice}' if twice else f'a column {ROWS!r}'}. Nothing "
-            "was loaded; pass a query that gives each column a name of its own."
-        )
 
 
 def _refuse_odd(found: FixedJdbc, connection: DbConnection, column: DbColumn) -> None:
@@ -411,27 +391,9 @@ def _refuse_odd(found: FixedJdbc, connection: DbConnection, column: DbColumn) ->
         )
 
 
-def _java_zone(frames: Frames) -> str:
-    """The time zone of Spark's Java, where it runs tasks."""
-    asked = "java_method('java.time.ZoneId', 'systemDefault') AS zone"
-    return str(frames.session.range(1).selectExpr(asked).collect()[0]["zone"])
-
-
-def _require_utc(zone: str, path: str) -> None:
-    """Raise SourceError for a zone of Java by which the driver would change instants."""
-    if zone not in _UTC:
-        raise SourceError(
-            f"{path}: Spark's Java is in the time zone {zone}, by which its database driver would "
-            "change instants. Nothing was loaded; start Spark with -Duser.timezone=UTC in "
-            "spark.driver.extraJavaOptions and spark.executor.extraJavaOptions."
-        )
-
-
 def _own_state(of: Jdbc, connection: DbConnection) -> RowsState:
     """What the query of the user's own shows."""
-    cursor = connection.cursor()
-    cursor.execute(of.fingerprint_query.strip().rstrip(";"))
-    found = cursor.fetchall()
+    found = ask(connection, of.fingerprint_query.strip().rstrip(";"))
     if len(found) != 1:
         raise SourceError(
             f"{of.path}: the fingerprint_query gave {len(found)} rows; it has to give one. "

@@ -24,7 +24,8 @@ from incremental_assets.loaders import (
 )
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.types import Integer, Text
-from incremental_assets.sources.jdbc import Jdbc, _require_utc
+from incremental_assets.sources.java_zone import require_utc
+from incremental_assets.sources.jdbc import Jdbc
 from incremental_assets.table import SameDay, Table
 from incremental_assets.writes import SCD2, Append, Merge
 from incremental_assets_tests.databases.postgresql import Database
@@ -340,7 +341,7 @@ def test_what_a_database_cannot_be_read_by_is_refused(database: Database, tmp_pa
     with pytest.raises(SourceError, match=r"several columns \['number'\]"):
         twice.fix()
     with pytest.raises(SourceError, match="in the time zone Europe/Berlin"):
-        _require_utc("Europe/Berlin", "moves")
+        require_utc("Europe/Berlin", "moves")
 
 
 def _moves(source: Jdbc) -> Table:

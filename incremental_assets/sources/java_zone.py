@@ -1,0 +1,24 @@
+"""The time zone of Spark's Java, by which drivers of databases make instants."""
+
+from __future__ import annotations
+
+from incremental_assets.errors import SourceError
+from incremental_assets.frames import Frames
+
+_UTC = frozenset({"UTC", "Etc/UTC", "GMT", "Z", "Etc/GMT", "UCT", "Zulu", "Universal"})
+
+
+def java_zone(frames: Frames) -> str:
+    """The time zone of Spark's Java, where it runs tasks."""
+    asked = "java_method('java.time.ZoneId', 'systemDefault') AS zone"
+    return str(frames.session.range(1).selectExpr(asked).collect()[0]["zone"])
+
+
+def require_utc(zone: str, path: str) -> None:
+    """Raise SourceError for a zone of Java by which the driver would change instants."""
+    if zone not in _UTC:
+        raise SourceError(
+            f"{path}: Spark's Java is in the time zone {zone}, by which its database driver would "
+            "change instants. Nothing was loaded; start Spark with -Duser.timezone=UTC in "
+            "spark.driver.extraJavaOptions and spark.executor.extraJavaOptions."
+        )
