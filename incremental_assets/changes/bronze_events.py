@@ -25,7 +25,15 @@ from incremental_assets.changes.log_sequence import (
 )
 from incremental_assets.changes.operations import operation_of
 from incremental_assets.changes.soft_deletes import deletes, is_marked
-from incremental_assets.delta.columns import CHANGED_AT, DELETED, OPERATION, ORDER, WITHIN
+from incremental_assets.changes.unchanged import (
+    IS_WHOLE,
+    NOTHING,
+    Lacking,
+    is_whole,
+    marked,
+    without,
+)
+from incremental_assets.delta.columns import CHANGED_AT, DELETED, LACKS, OPERATION, ORDER, WITHIN
 from incremental_assets.frames import Frames
 from incremental_assets.typed_text import instant
 
@@ -41,11 +49,14 @@ class Events:
     or truncate (null if unknown), `_deleted` whether it takes rows away, `_order` (and `_within`)
     its position, `_changed_at` when it happened, `_reason` why there is no operation or position.
     What a log states of itself is left out. `kind` is the kind of positions, for the loads to come.
+    `lacking` is about events that lack fields which did not change; then each has `_lacks` and
+    `_is_whole` (see `unchanged`). None where there are none.
     """
 
     rows: DataFrame
     order: tuple[str, ...]
     kind: str | None
+    lacking: Lacking | None = None
 
 
 def snapshot_events(rows: DataFrame) -> Events:
@@ -71,8 +82,11 @@ def debezium_events(
     frames: Frames, rows: DataFrame, log: FlatLog, key: Sequence[str], kind: Any, table: str
 ) -> Events:
     """Debezium's envelopes. Raises SourceError where positions of two kinds meet."""
-    found = frames.cache(envelopes(rows, key, log.time))
-    counted = found.agg(*(c.alias(name) for name, c in kind_counts().items())).collect()[0]
+    found = frames.cache(envelopes(rows, key, log.time, log.placeholder))
+    counted = found.agg(
+        *(c.alias(name) for name, c in kind_counts().items()),
+        _marked(found).alias(LACKS),
+    ).collect()[0]
     counts = {name: counted[name] for name in POSITION_KINDS}
     settled = settle_position_kind(counts, kind, table)
     rows = with_positions(found, settled).where(f"{OPERATION} IS NULL OR {OPERATION} != 'ignore'")
@@ -86,9 +100,10 @@ def debezium_events(
         }
     )
     rows = rows.withColumn("payload", F.col("_row"))
-    return Events(
-        rows.drop("_row", "_snapshot", "_position_kind", "_op_word"), (ORDER, WITHIN), settled
-    )
+    rows = rows.drop("_row", "_snapshot", "_position_kind", "_op_word")
+    lacking = _lacking(log, counted[LACKS])
+    rows = rows if lacking is not None else rows.drop(LACKS, IS_WHOLE)
+    return Events(rows, (ORDER, WITHIN), settled, lacking)
 
 
 def _fields(rows: DataFrame, log: FlatLog) -> DataFrame:
@@ -103,15 +118,27 @@ def _fields(rows: DataFrame, log: FlatLog) -> DataFrame:
     texts[CHANGED_AT] = instant(at) if log.time else F.lit(None).cast("timestamp_ltz")
     own = F.map_filter("_all", lambda name, _: ~name.isin(list(parts.values())))
     payload = F.col("payload") if log.deleted else F.to_variant_object(own)
-    return rows.withColumns({**texts, EVENT: F.col("payload"), "payload": payload}).drop("_all")
+    rows = rows.withColumns({**texts, EVENT: F.col("payload"), "payload": payload}).drop("_all")
+    if not log.may_lack_fields:
+        return rows
+    lacks = marked(F.col("payload"), log.placeholder) if log.placeholder else F.expr(NOTHING)
+    rows = rows.withColumn(LACKS, lacks)
+    return rows.withColumns(
+        {
+            "payload": without(F.col("payload"), F.col(LACKS)),
+            IS_WHOLE: F.lit(False) if log.deleted else is_whole(F.col("_op_word")),
+        }
+    )
 
 
 def flat_log_events(frames: Frames, rows: DataFrame, log: FlatLog, kind: Any) -> Events:
     """Rows with an operation and a sequence. Raises SourceError where two kinds of these meet."""
     found = frames.cache(_fields(rows, log))
     position = F.col("_position")
-    kinds = found.agg(F.collect_set(sequence_kind(position)).alias("kinds")).collect()[0]["kinds"]
-    settled = settle_sequence_kind(kinds, kind, log.sequence)
+    counted = found.agg(
+        F.collect_set(sequence_kind(position)).alias("kinds"), _marked(found).alias(LACKS)
+    ).collect()[0]
+    settled = settle_sequence_kind(counted["kinds"], kind, log.sequence)
     rows = found.withColumns(
         {
             OPERATION: operation_of(F.col("_op_word"), log.operations),
@@ -131,8 +158,27 @@ def flat_log_events(frames: Frames, rows: DataFrame, log: FlatLog, kind: Any) ->
             DELETED: F.coalesce(F.col(OPERATION).isin("delete", "truncate"), F.lit(False)),
         }
     )
+    lacking = _lacking(log, counted[LACKS])
+    if lacking is not None:
+        of_upserts = F.when(F.col(OPERATION) == "upsert", F.col(LACKS))
+        rows = rows.withColumn(LACKS, F.coalesce(of_upserts, F.expr(NOTHING)))
+    elif LACKS in rows.columns:
+        rows = rows.drop(LACKS, IS_WHOLE)
     order = (ORDER, WITHIN) if log.deleted else (ORDER,)
-    return Events(rows.drop("_op_word", "_position"), order, settled)
+    return Events(rows.drop("_op_word", "_position"), order, settled, lacking)
+
+
+def _marked(rows: DataFrame) -> Column:
+    """The fields that are marked as unchanged in some event: an aggregate."""
+    if LACKS not in rows.columns:
+        return F.lit(None)
+    return F.array_distinct(F.flatten(F.collect_set(LACKS)))
+
+
+def _lacking(log: FlatLog, marked: Sequence[str] | None) -> Lacking | None:
+    if not marked and log.unchanged == "marked":
+        return None
+    return Lacking(tuple(sorted(marked or ())), log.unchanged, log.no_earlier)
 
 
 def marked_events(rows: DataFrame, column: str, deleted: str, at: Column) -> Events:

@@ -29,6 +29,12 @@ from incremental_assets.changes.operations import Operation
 from incremental_assets.changes.position import FINGERPRINT, Position, version_read
 from incremental_assets.changes.request import ReadRequest
 from incremental_assets.changes.source_rows import hash_of
+from incremental_assets.changes.unchanged import (
+    DEBEZIUM,
+    NoEarlier,
+    Unchanged,
+    require_unchanged,
+)
 from incremental_assets.changes.watermark import (
     Advance,
     Seen,
@@ -75,6 +81,12 @@ class ChangeLog(Detector):
     `deleted` is for rows that have no operation, but a column that marks them as deleted
     (`deleted_at`, `is_deleted`): null, false, no, 0 and "" mean that the row is live. All of its
     columns, `sequence` too, are the row's own.
+
+    `unchanged` are the fields of an update that did not change, and keep the value that the version
+    before it in the order of the log has: those that are "marked" by the `placeholder` (Debezium's
+    `unavailable.value.placeholder`), also those that are "absent", or also those that are "null".
+    `no_earlier` is what happens to an event of which no earlier version is known: it is put into
+    "quarantine", or the field is "null" until such a version comes.
     """
 
     name: ClassVar[str] = "change log"
@@ -90,11 +102,37 @@ class ChangeLog(Detector):
     watermark: Advance | None = None
     time: str = ""
     deleted: str = ""
+    unchanged: Unchanged = "marked"
+    no_earlier: NoEarlier = "quarantine"
+    placeholder: str = ""
+
+    def __post_init__(self) -> None:
+        require_unchanged("ChangeLog", self.unchanged, self.no_earlier)
 
     @classmethod
-    def debezium(cls, watermark: Advance | None = None, time: str = "") -> ChangeLog:
+    def debezium(
+        cls,
+        watermark: Advance | None = None,
+        time: str = "",
+        unchanged: Unchanged = "marked",
+        no_earlier: NoEarlier = "quarantine",
+        placeholder: str = DEBEZIUM,
+    ) -> ChangeLog:
         """Debezium's change events, with or without the schema wrapper."""
-        return cls("", "", envelope="debezium", watermark=watermark, time=time)
+        return cls(
+            *("", ""),
+            envelope="debezium",
+            watermark=watermark,
+            time=time,
+            unchanged=unchanged,
+            no_earlier=no_earlier,
+            placeholder=placeholder or DEBEZIUM,
+        )
+
+    @property
+    def may_lack_fields(self) -> bool:
+        """Whether an event may lack fields that did not change."""
+        return bool(self.placeholder) or self.unchanged != "marked"
 
     def next_watermark(self, before: Any, seen: Seen) -> Any:
         """The watermark after a load, for people: what is new does not depend on it."""

@@ -8,8 +8,6 @@ The log's order is explained in `log_position`. Two things that it cannot repair
   `org.apache.kafka.connect.data.Decimal` is base64 of its unscaled bytes, dates and times are
   numbers since the epoch (`io.debezium.time.*`, `org.apache.kafka.connect.data.*`), MongoDB's
   are extended JSON. Set `decimal.handling.mode=string` at the connector, or decode in silver.
-  A Postgres value that was stored out of line and did not change is the connector's
-  `unavailable.value.placeholder`, unless the table has REPLICA IDENTITY FULL.
 """
 
 from __future__ import annotations
@@ -30,6 +28,15 @@ from incremental_assets.changes.debezium_message import (
 )
 from incremental_assets.changes.log_position import TIMES, with_position
 from incremental_assets.changes.operations import Operation, operation_of
+from incremental_assets.changes.unchanged import (
+    IS_WHOLE,
+    NOTHING,
+    is_whole,
+    marked,
+    values_of,
+    without,
+)
+from incremental_assets.delta.columns import LACKS
 from incremental_assets.errors import DefinitionError
 
 NO_ENVELOPE = "no_envelope"
@@ -40,10 +47,13 @@ _MESSAGE: Mapping[str, Operation] = MappingProxyType({"m": "ignore"})
 _STAGED = (
     *("_dbz_value", "_dbz_event", "_dbz_known", "_dbz_flat", "_dbz_meta", "_dbz_key"),
     *("_dbz_before", "_dbz_after", "_dbz_old", "_dbz_new", "_dbz_named", "_dbz_part"),
+    "_dbz_known_before",
 )
 
 
-def envelopes(rows: DataFrame, key: Sequence[str], time: str = "") -> DataFrame:
+def envelopes(
+    rows: DataFrame, key: Sequence[str], time: str = "", placeholder: str = ""
+) -> DataFrame:
     """Read each payload as a Debezium event.
 
     Takes rows with `payload: variant` and any further columns, which stay; where there is a
@@ -74,6 +84,9 @@ def envelopes(rows: DataFrame, key: Sequence[str], time: str = "") -> DataFrame:
     - `_snapshot: boolean`: the row was read by a snapshot, not changed.
     - `_position_kind: string`, `_order: decimal(38,0)`, `_within: decimal(38,0)`.
     - `_changed_at: timestamp`: when the change happened; else when the connector saw it.
+    - with a `placeholder`, `_lacks: array<string>`: the fields of an upsert that are marked by it
+      as unchanged, and so are not in `_row`; but for those that the row before has. And
+      `_is_whole: boolean`: it is an insert or was read, so that no other field is missing.
 
     An update that changes the key becomes two rows at one position: the old key's delete, with the
     row before, and the upsert. Of all that has one position, a delete from a changed key
@@ -85,14 +98,22 @@ def envelopes(rows: DataFrame, key: Sequence[str], time: str = "") -> DataFrame:
     raw = F.col("_raw").isNotNull() if "_raw" in rows.columns else F.lit(False)
     rows = unwrapped_events(rows, time)
     rows = rows.withColumns(_images())
+    if placeholder:
+        rows = _without_unchanged(rows, placeholder)
     rows = rows.withColumns(_identities(key)).withColumns(_operations(raw))
     rows = rows.withColumns(_judged(raw))
     rows = with_position(rows, _field, F.col("_snapshot"))
     rows = rows.withColumn("_dbz_part", F.explode(_parts()))
     # Events that do not count must not decide the log's kind.
     counts = F.col("_dbz_part.operation").isin("upsert", "delete", "truncate")
+    unchanged = {}
+    if placeholder:
+        is_upsert = F.col("_dbz_part.operation") == "upsert"
+        unchanged[LACKS] = F.when(is_upsert, F.col(LACKS)).otherwise(F.expr(NOTHING))
+        unchanged[IS_WHOLE] = is_whole(F.col("_op_word"))
     return rows.withColumns(
         {
+            **unchanged,
             "_operation": F.col("_dbz_part.operation"),
             "_row": F.col("_dbz_part.row"),
             "_position_kind": F.when(counts, F.col("_position_kind")),
@@ -119,6 +140,18 @@ def _images() -> dict[str, Column]:
             non_null(F.col("_dbz_key"))
         ),
     }
+
+
+def _without_unchanged(rows: DataFrame, placeholder: str) -> DataFrame:
+    """The row after the event without fields that did not change; the row before may have them."""
+    after, before = F.col("_dbz_after"), F.col("_dbz_before")
+    rows = rows.withColumn(LACKS, marked(after, placeholder))
+    some = F.size(LACKS) > 0
+    known = F.when(some, values_of(before, F.col(LACKS), placeholder))
+    rows = rows.withColumn("_dbz_known_before", known)
+    known = F.col("_dbz_known_before")
+    lacks = F.when(some, F.array_except(LACKS, F.map_keys(known))).otherwise(F.col(LACKS))
+    return rows.withColumns({"_dbz_after": without(after, F.col(LACKS), known), LACKS: lacks})
 
 
 def _identities(key: Sequence[str]) -> dict[str, Column]:

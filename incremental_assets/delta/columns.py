@@ -9,9 +9,12 @@ CHANGED_AT = "_changed_at"
 DELETED, WHY = "_deleted", "_why"
 OPERATION, REASONS = "_operation", "_reasons"
 LINEAGE = ("_landing_day", "_file")
+# The columns that an event did not have: which, and the position of the change their value is from.
+PARTIAL, LACKS = "_partial", "_lacks"
 
 _RESERVED = frozenset(
     {ORDER, WITHIN, HASH, BATCH, TABLE, CHANGED_AT, DELETED, WHY, OPERATION, REASONS, *LINEAGE}
+    | {PARTIAL, LACKS, "_is_whole", "_is_there", "_no_earlier"}
     | {"_raw", "_unreadable", "_known", "_copy", "_metadata", "_nth", "_times", "_line", "_at"}
     # What changes are detected and replaced by.
     | {"_all", "_change", "_event", "_key", "_op_word", "_position", "_position_kind", "_reason"}

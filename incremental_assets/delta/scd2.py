@@ -13,8 +13,13 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from incremental_assets.delta.columns import DELETED, WHY
+from incremental_assets.delta.columns import DELETED, PARTIAL, WHY
 from incremental_assets.delta.delta_table import version_of
+from incremental_assets.delta.earlier_values import (
+    forgotten,
+    lacked_columns,
+    with_earlier_values,
+)
 from incremental_assets.delta.lookup import few_keys
 from incremental_assets.delta.merge import FILE, files_named, join_by_key, stage_with
 from incremental_assets.delta.read import plain_files, read_files
@@ -23,6 +28,7 @@ from incremental_assets.frames import Frames, quoted
 
 VALIDITY = ("valid_from", "valid_to", "is_current")
 _FLAGS = ("_in_table", "_in_side", "_counts", "_old_from", "_old_to", "_old_first", FILE)
+_OLD_PARTIAL = "_old_partial"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +92,8 @@ def merge_scd2(
     events = _events(
         incoming, present, superseded, keys, versions, counts_if, nulls=rebuilt is not None
     )
+    if PARTIAL in events.columns:
+        events = _with_earlier_values(frames, events, versions)
     derived = frames.cache(_derived(events, versions))
     hidden = F.expr("NOT _visible AND NOT _in_side AND NOT _void")
     no_key = F.expr(" OR ".join(f"{name} IS NULL" for name in _columns(versions.key)))
@@ -131,7 +139,7 @@ def merge_scd2(
 
 
 _AT = "_at"
-_DERIVED = (_AT, "_visible", "_same", "_ends", "_shown", "_void")
+_DERIVED = (_AT, "_visible", "_same", "_ends", "_shown", "_void", _OLD_PARTIAL)
 
 
 def _events(
@@ -197,6 +205,19 @@ def _events(
     return events.withColumn(_AT, F.expr(f"max({versions.clock}) OVER ({so_far})"))
 
 
+def _with_earlier_values(frames: Frames, events: DataFrame, versions: Versions) -> DataFrame:
+    """The events with the values of columns that did not change; of the table's, what these were.
+
+    They are looked up again for each: an event that comes late may be between two others.
+    """
+    events = frames.cache(events)
+    lacked = lacked_columns(events)
+    events = forgotten(events.withColumn(_OLD_PARTIAL, F.col(PARTIAL)))
+    if not lacked:
+        return events
+    return with_earlier_values(events, versions.key, versions.order, lacked, apart=("_void",))
+
+
 def _derived(events: DataFrame, versions: Versions) -> DataFrame:
     """Each change with its interval if it shows a version, and with the reason if not."""
     key, at = ", ".join(map(quoted, versions.key)), _AT
@@ -206,6 +227,8 @@ def _derived(events: DataFrame, versions: Versions) -> DataFrame:
     position = f"OVER (PARTITION BY {key}, _void, {at} ORDER BY {later}, {by_hash} DESC NULLS LAST)"
     same = " AND ".join(f"first({n}) {position} <=> {n}" for n in (*between, DELETED))
     first = f"_old_first <=> {quoted(versions.first_by)}" if versions.first_by else "true"
+    if PARTIAL in events.columns:
+        first = f"{first} AND {PARTIAL} <=> {_OLD_PARTIAL}"
     in_order = f"PARTITION BY {key}, _void, _last ORDER BY {at} NULLS FIRST"
     run = f"OVER ({in_order})"
     since = f"OVER ({in_order} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import date
 
@@ -22,8 +22,10 @@ from incremental_assets.delta.columns import (
     CHANGED_AT,
     DELETED,
     HASH,
+    LACKS,
     LINEAGE,
     OPERATION,
+    PARTIAL,
 )
 from incremental_assets.delta.delta_table import (
     add_columns,
@@ -33,6 +35,7 @@ from incremental_assets.delta.delta_table import (
     require_plain_writes,
     version_of,
 )
+from incremental_assets.delta.earlier_values import as_partial, partial_type
 from incremental_assets.delta.literals import sql_days
 from incremental_assets.delta.merge import join_by_key
 from incremental_assets.delta.read import DataFile, read_version
@@ -46,7 +49,7 @@ from incremental_assets.engine.typed import (
     typed,
 )
 from incremental_assets.frames import Frames, quoted
-from incremental_assets.quality.contract import Contract
+from incremental_assets.quality.contract import UNDECLARED, Contract
 from incremental_assets.quality.gate import Counted
 from incremental_assets.row_hash import row_hash
 from incremental_assets.table import Table
@@ -68,7 +71,7 @@ def stage_good(
     grown = contract_of(table).grown(fields, known)
     good = read.rows.where(f"dt IN ({sql_days(days)}) AND {_GOOD}")
     rows = sum(gate.rows - gate.quarantined for day, gate in counted.days.items() if day in days)
-    changes = replace(_change_set(good, batch, read.order, grown), count=rows)
+    changes = replace(_change_set(good, batch, read, grown), count=rows)
     if _keeps_positions(table):
         _ensure_columns(batch, changes, read.order)
         changes = replace(changes, rows=frames.cache(changes.rows))
@@ -114,15 +117,14 @@ def _destination(batch: Batch, order: tuple[str, ...], days: Sequence[date]) -> 
         counted_by="" if positioned else "dt",
         tombstones=positioned,
         truncates=table.has_truncates,
-        hidden=("dt", *LINEAGE, CHANGED_AT),
+        hidden=("dt", *LINEAGE, CHANGED_AT, PARTIAL),
         lineage=("dt", *LINEAGE),
     )
 
 
-def _change_set(
-    rows: DataFrame, batch: Batch, order: Sequence[str], grown: Sequence[str]
-) -> ChangeSet:
+def _change_set(rows: DataFrame, batch: Batch, read: Typed, grown: Sequence[str]) -> ChangeSet:
     """Own and grown columns, the day, lineage, order, hash, and what is done to the row."""
+    order = read.order
     own = [n for n in rows.columns if not n.startswith("_") and n != "dt"]
     new = [name for name in grown if name.lower() not in {n.lower() for n in own}]
     rows = (
@@ -131,11 +133,30 @@ def _change_set(
     types = {f.name: f.dataType for f in rows.schema.fields if f.name in {*own, *new}}
     time = [CHANGED_AT] if batch.table.write.by_event_time else []
     what = [name for name in (OPERATION, DELETED) if name in rows.columns]
-    names = dict.fromkeys(("dt", *own, *new, *LINEAGE, *time, *order[:-1], *what))
-    rows = rows.select(*map(quoted, names), row_hash(types).alias(HASH))
+    hashed, lacks = row_hash(types), list[str]()
+    if read.lacking is not None:
+        of_new = {n: F.array_contains(UNDECLARED, n) for n in new}
+        rows = rows.withColumn(LACKS, read.lacking.lacked(new, of_new))
+        hashed, lacks = read.lacking.hashed(types), [LACKS]
+    names = dict.fromkeys(("dt", *own, *new, *LINEAGE, *time, *order[:-1], *what, *lacks))
+    rows = rows.select(*map(quoted, names), hashed.alias(HASH))
+    rows = _with_partial(rows, batch, order, types)
     hidden = {*order, DELETED, OPERATION} - set(own)
     kinds = {f.name: f.dataType for f in rows.schema.fields if f.name not in hidden}
     return ChangeSet(rows, kinds, OPERATION in what)
+
+
+def _with_partial(
+    rows: DataFrame, batch: Batch, order: Sequence[str], own: Collection[str]
+) -> DataFrame:
+    """The rows with the columns that they lack, where they may, or some of the table's rows do."""
+    kind = partial_type(rows.schema, order)
+    if LACKS in rows.columns:
+        names = F.filter(LACKS, lambda name: name.isin(list(own)))
+        return rows.withColumn(PARTIAL, as_partial(names, kind)).drop(LACKS)
+    if PARTIAL in columns_of(batch.path):
+        return rows.withColumn(PARTIAL, F.lit(None).cast(kind))
+    return rows
 
 
 def _ensure_columns(batch: Batch, changes: ChangeSet, order: Sequence[str]) -> None:
@@ -164,8 +185,8 @@ def _rebuilt(
     shown = days_as_shown(batch, days)
     carried_forward = f"dt IN ({sql_days(shown)})" if shown else ""
     key = [quoted(name) for name in to.key]
-    every = typed(frames, all_rows(session, batch, days), batch)
-    changes = _change_set(every.rows.where(_GOOD), batch, every.order, grown)
+    every = typed(frames, all_rows(session, batch, days), batch, whole=True)
+    changes = _change_set(every.rows.where(_GOOD), batch, every, grown)
     events = frames.cache(changes.rows)
     table_now = read_version(session, batch.path, version_of(batch.path))
     superseded = to.superseded(session) if to.tombstones else None

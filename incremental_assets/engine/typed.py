@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -11,18 +11,35 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from incremental_assets.changes.bronze_events import EVENT, NO_TIME, REASON, reasons_of
+from incremental_assets.changes.bronze_events import EVENT, NO_TIME, REASON, Events, reasons_of
 from incremental_assets.changes.position import state_of
+from incremental_assets.changes.unchanged import (
+    NO_EARLIER,
+    NO_EARLIER_FLAG,
+    NOT_TRANSFORMED,
+    Lacking,
+    as_they_came,
+    with_values_to_judge,
+)
 from incremental_assets.days import DayRange
 from incremental_assets.decodable import decodable_stored
-from incremental_assets.delta.columns import CHANGED_AT, DELETED, HASH, OPERATION, ORDER
+from incremental_assets.delta.columns import CHANGED_AT, DELETED, HASH, LACKS, OPERATION, ORDER
+from incremental_assets.delta.delta_table import open_table, version_of
 from incremental_assets.delta.literals import sql_days
-from incremental_assets.delta.read import DataFile, data_files, read_version
+from incremental_assets.delta.read import (
+    DataFile,
+    data_files,
+    plain_files,
+    read_files,
+    read_version,
+)
+from incremental_assets.delta.side_table import side_rows, side_table_of
 from incremental_assets.engine.batch import Batch
 from incremental_assets.engine.scope import scope_of
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import Frames, quoted
 from incremental_assets.quality.contract import (
+    ABSENT,
     EXPECTED,
     FURTHER,
     PAYLOAD,
@@ -44,23 +61,25 @@ class Typed:
     They have the table's own columns, `_payload`, `_undeclared`, `_absent`, `_landing_day`, `_day`,
     `_file`, `dt`, `_reasons` and `_line`; changes also `_operation`, `_deleted` and the columns of
     `order` but the hash. `kind` is the kind of a log's positions, and `shapes` are those that
-    `_of_shape` numbers.
+    `_of_shape` numbers. With `lacking`, changes have `_lacks`: the columns that did not change.
     """
 
     rows: DataFrame
     order: tuple[str, ...] = ()
     kind: str | None = None
     shapes: tuple[Shape, ...] = ()
+    lacking: Lacking | None = None
 
 
-def typed(frames: Frames, landed: DataFrame, batch: Batch) -> Typed:
+def typed(frames: Frames, landed: DataFrame, batch: Batch, *, whole: bool = False) -> Typed:
     """Type bronze rows by the contract, transform them, with the reasons why a row is quarantined.
 
-    Raises SourceError where positions of a log have no order between them.
+    `landed` are the `whole` log of the rows, so that no version before them is in the table. Raises
+    SourceError where positions of a log have no order between them.
     """
     table = batch.table
     if table.log is None:
-        rows, shapes = _judged(landed, batch)
+        rows, shapes = _judged(landed, batch, None)
         order: tuple[str, ...] = (*table.version_by, HASH)
         if table.write.keeps_versions:
             rows = rows.withColumns({ORDER: F.col(table.version_by[0]), DELETED: F.lit(False)})
@@ -73,9 +92,11 @@ def typed(frames: Frames, landed: DataFrame, batch: Batch) -> Typed:
         no_time = F.col(OPERATION).isNotNull() & F.col(CHANGED_AT).isNull()
         why = F.when(no_time & F.col("_raw").isNull(), F.lit(NO_TIME))
         changes = changes.withColumn(REASON, F.coalesce(REASON, why))
-    rows, shapes = _judged(changes, batch)
+    known = None if whole or events.lacking is None else known_versions(frames, batch)
+    rows, shapes = _judged(changes, batch, _Lacks(frames, events, known))
     rows = rows.withColumn("_reasons", reasons_of(F.col("_reasons"), table.key))
-    return Typed(_bare(rows, F.col(EVENT)), (*events.order, HASH), events.kind, shapes)
+    order = (*events.order, HASH)
+    return Typed(_bare(rows, F.col(EVENT)), order, events.kind, shapes, events.lacking)
 
 
 def contract_of(table: Table) -> Contract:
@@ -185,18 +206,95 @@ def _up_to(judged: Mapping[date, int]) -> str:
     return f"_batch <= get(CAST(split('{batches}', ',') AS ARRAY<BIGINT>), {index})"
 
 
-def _judged(landed: DataFrame, batch: Batch) -> tuple[DataFrame, tuple[Shape, ...]]:
+@dataclass(frozen=True)
+class _Lacks:
+    """Events that may lack fields which did not change, and what the table knows of their keys."""
+
+    frames: Frames
+    events: Events
+    known: DataFrame | None
+
+
+def _judged(
+    landed: DataFrame, batch: Batch, lacks: _Lacks | None
+) -> tuple[DataFrame, tuple[Shape, ...]]:
     table, session = batch.table, landed.sparkSession
+    lacking = lacks.events.lacking if lacks is not None else None
     sampled = _sampled_shapes(landed, batch)
     shapes = tuple(known_shapes(sampled))
     expected = contract_of(table).grown(set[str]().union(*sampled), batch.columns)
     rows = contract_of(table).apply(landed, expected, shapes)
+    why, lacked = [*_time_reasons(batch), *_key_reasons(table)], list[str]()
+    if lacks is not None and lacking is not None:
+        lacked = lacking.columns(list(contract_of(table).columns), table.key)
+        rows = _with_lacking(rows, batch, lacks, lacking, lacked)
+        why += _lacking_reasons(table, lacking)
     if table.transform is not None:
         rows = _kept(table.transform(rows), rows)
     replaced = batch.work.mode == "rebuild"
     rows = prepared(rows, table.rules, scope_of(session, batch, "_day", replaced=replaced))
-    rows = with_reasons(rows, table.rules, [*_time_reasons(batch), *_key_reasons(table)])
+    rows = with_reasons(rows, table.rules, why)
+    if lacking is not None:
+        rows = as_they_came(rows, lacked)
     return rows.withColumn("dt", F.col("_day")), shapes
+
+
+def _with_lacking(
+    rows: DataFrame,
+    batch: Batch,
+    lacks: _Lacks,
+    lacking: Lacking,
+    columns: Sequence[str],
+) -> DataFrame:
+    """Typed events with what they lack, and with the values by which they are judged."""
+    has_field = {name: ~F.array_contains(ABSENT, name) for name in columns}
+    rows = rows.withColumn(LACKS, lacking.lacked(columns, has_field))
+    rows = rows.withColumn(HASH, F.lit(""))
+    table, order, known = batch.table, lacks.events.order, lacks.known
+    if known is not None:
+        known = _as_events(known, rows, (*table.key, *order, DELETED, *columns))
+    latest_alone = table.write.keeps_latest
+    order = (*order, HASH)
+    large = batch.size not in ("tiny", "small")
+    return with_values_to_judge(
+        *(lacks.frames, rows, known, table.key, order, columns),
+        latest_alone=latest_alone,
+        large=large,
+    )
+
+
+def _as_events(known: DataFrame, rows: DataFrame, names: Sequence[str]) -> DataFrame:
+    """The versions of a table, with these columns of events and their types."""
+    there = set(known.columns)
+    found = (
+        (F.col(quoted(name)) if name in there else F.lit(None))
+        .cast(rows.schema[name].dataType)
+        .alias(name)
+        for name in dict.fromkeys(names)
+    )
+    return known.select(*found, F.lit("").alias(HASH))
+
+
+def _lacking_reasons(table: Table, lacking: Lacking) -> list[Column]:
+    """Why an event is quarantined that lacks fields.
+
+    A transform is of rows: it would make columns of a value that is not there.
+    """
+    if table.transform is not None:
+        return [F.when(F.size(LACKS) > 0, F.lit(NOT_TRANSFORMED))]
+    if lacking.asks_for_earlier:
+        return [F.when(F.col(NO_EARLIER_FLAG), F.lit(NO_EARLIER))]
+    return []
+
+
+def known_versions(frames: Frames, batch: Batch) -> DataFrame | None:
+    """What the table and its side table know of its keys, with `_deleted`; None before there is."""
+    table = plain_files(batch.path, version_of(batch.path)) if open_table(batch.path) else None
+    if table is None or not table.files:
+        return None
+    rows = read_files(frames.session, table, table.files).withColumn(DELETED, F.lit(False))
+    beside = side_rows(frames.session, side_table_of(batch.path))
+    return rows if beside is None else rows.unionByName(beside, allowMissingColumns=True)
 
 
 def _kept(transformed: DataFrame, before: DataFrame) -> DataFrame:

@@ -12,14 +12,13 @@ from typing import ClassVar
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
-from incremental_assets.delta.columns import BATCH, DELETED, HASH, TABLE, WHY
+from incremental_assets.delta.columns import BATCH, DELETED, HASH, PARTIAL, TABLE, WHY
 from incremental_assets.delta.delta_table import version_of
 from incremental_assets.delta.merge import (
     CONFLICT,
     OLD,
     TO_DELETE,
     join_by_key,
-    latest_per_key,
     merge,
     rows_of_repeated_keys,
     stage_with,
@@ -37,11 +36,12 @@ from incremental_assets.writes.destination import (
     struct_of,
 )
 from incremental_assets.writes.inserted import inserted, spread
+from incremental_assets.writes.latest import latest_changes
+from incremental_assets.writes.merge_lacking import stage_lacking, whole_rows
 from incremental_assets.writes.strategy import WriteStrategy
 
 LARGE_BATCH = 100_000
 """From so many rows on, a job that finds the keys that repeat takes less time than it saves."""
-_TRUNCATE = "_truncated_at"
 _THERE = "_there"
 
 
@@ -69,6 +69,8 @@ class Merge(WriteStrategy):
                 day=to.counted_by or None,
             )
             return write
+        if PARTIAL in changes.own:
+            return stage_lacking(frames, to, changes)
         latest = latest_of_batch(frames, changes, to)
         deletes = to.last_deletes(frames.session)
         if deletes is None and not changes.deletes and (to.replaces_days or _is_empty(to)):
@@ -86,10 +88,15 @@ class Merge(WriteStrategy):
     ) -> StagedWrite:
         """The latest of all changes that are known of each key; a key without one goes."""
         every = _with_carried_forward(frames, to, changes.changes, keys, carried_forward)
-        latest = frames.cache(_latest(every, to))
+        if PARTIAL in changes.own:
+            every = whole_rows(frames, every, to)
+        latest = frames.cache(latest_changes(every, to))
         side: list[SideRows] = []
         if changes.deletes:
-            deletes = latest.where(f"{DELETED} AND NOT {CONFLICT}").drop(CONFLICT)
+            deletes = latest.where(f"{DELETED} AND NOT {CONFLICT}")
+            if PARTIAL in changes.own:  # what is older than a delete is no value of later rows
+                deletes = latest_changes(every.where(DELETED), to)
+            deletes = deletes.drop(CONFLICT)
             side.append(to.side(deletes.withColumn(WHY, F.lit(DELETED_BECAUSE)), changes.own))
         conflicts = latest.where(f"{CONFLICT} AND {here}")
         if not conflicts.isEmpty():
@@ -196,27 +203,12 @@ def latest_of_batch(frames: Frames, changes: ChangeSet, to: Destination) -> Data
     """
     rows = changes.changes
     if changes.count < LARGE_BATCH:
-        return _latest(rows, to)
+        return latest_changes(rows, to)
     apart = rows_of_repeated_keys(frames, rows, to.key)
     if apart is None:
-        return _latest(rows, to)
+        return latest_changes(rows, to)
     alone, others = apart
-    return alone.withColumn(CONFLICT, F.lit(False)).unionByName(_latest(others, to))
-
-
-def _latest(rows: DataFrame, to: Destination) -> DataFrame:
-    """The last change of each key, and the rows that only their hash made lose against it."""
-    latest = [f"{quoted(name)} DESC NULLS LAST" for name in to.position]
-    first = [quoted(to.first_by)] if to.first_by else []
-    order = ", ".join((*latest, DELETED, f"{HASH} DESC NULLS LAST", *first))
-    key = to.key
-    if to.truncates:  # each truncate stays: another may be rolled back
-        nobody = f"{DELETED} AND {quoted(key[0])} IS NULL"
-        position = f"CASE WHEN {nobody} THEN {struct_of(to.position)} END"
-        rows = rows.withColumn(_TRUNCATE, F.expr(position))
-        key = (*key, _TRUNCATE)
-    found = latest_per_key(rows, key, order, struct_of((*to.position, DELETED)), f"NOT {DELETED}")
-    return found.drop(_TRUNCATE)
+    return alone.withColumn(CONFLICT, F.lit(False)).unionByName(latest_changes(others, to))
 
 
 def _with_carried_forward(

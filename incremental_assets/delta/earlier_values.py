@@ -1,0 +1,126 @@
+"""Values that a change does not have: each is that of the last change before it that has one.
+
+A row has in `_partial` the columns that its own change did not have: `column`, whether an earlier
+value is `known`, and the position of the change that the value is from. So a value is found again
+whatever comes late: a change between the two, or a delete, after which nothing is known. Null where
+the change had all columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, BooleanType, StringType, StructType
+
+from incremental_assets.delta.columns import DELETED, PARTIAL
+from incremental_assets.delta.literals import sql_text
+from incremental_assets.frames import quoted
+
+_BEST, _FLOOR = "_of_best_", "_of_floor"
+
+
+def partial_type(schema: StructType, order: Sequence[str]) -> ArrayType:
+    """The type of `_partial` of rows whose position has these columns."""
+    entry = StructType().add("column", StringType()).add("known", BooleanType())
+    for name in order:
+        entry.add(name, schema[name].dataType)
+    return ArrayType(entry)
+
+
+def as_partial(names: Column, kind: ArrayType) -> Column:
+    """`_partial` of a change that lacks the columns of these `names`, before they are looked up."""
+    entry = kind.elementType
+    assert isinstance(entry, StructType)
+    unknown = [F.lit(None).cast(f.dataType).alias(f.name) for f in entry.fields[2:]]
+    lacked = F.transform(
+        F.array_sort(names),
+        lambda name: F.struct(name.alias("column"), F.lit(False).alias("known"), *unknown),
+    )
+    return F.when(F.size(names) > 0, lacked).cast(kind)
+
+
+def forgotten(rows: DataFrame) -> DataFrame:
+    """The rows with the `_partial` of their changes, whatever was found of them before."""
+    kind = rows.schema[PARTIAL].dataType
+    assert isinstance(kind, ArrayType)
+    names = F.transform(PARTIAL, lambda entry: entry["column"])
+    return rows.withColumn(PARTIAL, as_partial(F.coalesce(names, F.array()), kind))
+
+
+def lacked_columns(*frames: DataFrame | None) -> list[str]:
+    """The columns that some row of these frames lacks, found in one job."""
+    names = F.transform(PARTIAL, lambda entry: entry["column"]).alias("names")
+    each = [rows.select(names) for rows in frames if rows is not None and PARTIAL in rows.columns]
+    if not each:
+        return []
+    every = F.array_distinct(F.flatten(F.collect_set("names"))).alias("names")
+    found: list[str] = reduce(DataFrame.unionAll, each).agg(every).collect()[0]["names"]
+    return sorted(found)
+
+
+def with_earlier_values(
+    rows: DataFrame,
+    key: Sequence[str],
+    order: Sequence[str],
+    columns: Sequence[str],
+    apart: Sequence[str] = (),
+) -> DataFrame:
+    """The rows with the values of the `columns` that they lack, and with what is known of these.
+
+    Of each key, all changes and rows that count; those that differ in the columns `apart` have
+    nothing to do with each other. At one position of the `order`, whose last column is the row
+    hash, a delete comes first.
+    """
+    position = order[:-1]
+    sort = [f"{quoted(name)} NULLS FIRST" for name in position]
+    sort += [f"{DELETED} DESC", f"{quoted(order[-1])} NULLS FIRST"]
+    group = ", ".join(map(quoted, (*key, *apart)))
+    so_far = (
+        f"OVER (PARTITION BY {group} ORDER BY {', '.join(sort)} "
+        "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
+    )
+    here = _struct(position)
+    found = [f"max(CASE WHEN {DELETED} THEN {here} END) {so_far} AS {_FLOOR}"]
+    for index, name in enumerate(columns):
+        entry = _entry(name)
+        of_entry = _struct(order, f"{entry}.")
+        at = (
+            f"CASE WHEN {DELETED} THEN NULL WHEN {entry} IS NULL THEN {_struct(order)} "
+            f"WHEN {entry}.known THEN {of_entry} END"
+        )
+        value = f"named_struct('value', {quoted(name)}, 'at', {at})"
+        found.append(f"max_by({value}, {at}) {so_far} AS {_BEST}{index}")
+    rows = rows.selectExpr("*", *found)
+    values, entries = {}, []
+    for index, name in enumerate(columns):
+        best, lacks = f"{_BEST}{index}", f"{_entry(name)} IS NOT NULL"
+        is_known = (
+            f"coalesce({best}.at IS NOT NULL AND "
+            f"({_FLOOR} IS NULL OR {_struct(position, f'{best}.at.')} >= {_FLOOR}), false)"
+        )
+        known = f"CASE WHEN {is_known} THEN {best}.value END"
+        values[name] = F.expr(f"CASE WHEN {lacks} THEN {known} ELSE {quoted(name)} END")
+        of_best = (f"CASE WHEN {is_known} THEN {best}.at.{quoted(n)} END" for n in order)
+        fields = zip(("column", "known", *order), (_text(name), is_known, *of_best), strict=True)
+        struct = ", ".join(f"{_text(field)}, {sql}" for field, sql in fields)
+        entries.append(f"CASE WHEN {lacks} AND NOT {DELETED} THEN named_struct({struct}) END")
+    kind = rows.schema[PARTIAL].dataType
+    every = f"filter(array({', '.join(entries)}), entry -> entry IS NOT NULL)"
+    values[PARTIAL] = F.expr(f"CASE WHEN size({every}) > 0 THEN {every} END").cast(kind)
+    return rows.withColumns(values).drop(_FLOOR, *(f"{_BEST}{i}" for i in range(len(columns))))
+
+
+def _entry(name: str) -> str:
+    return f"get(filter({PARTIAL}, entry -> entry.column = {_text(name)}), 0)"
+
+
+def _text(name: str) -> str:
+    return sql_text(name.replace("\\", "\\\\"))
+
+
+def _struct(names: Sequence[str], prefix: str = "") -> str:
+    parts = ", ".join(f"{_text(name)}, {prefix}{quoted(name)}" for name in names)
+    return f"named_struct({parts})"
