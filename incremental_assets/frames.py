@@ -86,6 +86,11 @@ class Frames:
         found: Kept = self._kept[name]
         return found
 
+    @property
+    def is_small(self) -> bool:
+        """Whether the batch spends its time on planning: a further job costs more than it saves."""
+        return self._small()
+
     def cache(self, rows: DataFrame) -> DataFrame:
         """The rows, computed once however often they are used, until the end of the batch.
 

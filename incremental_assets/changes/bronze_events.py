@@ -12,6 +12,7 @@ from pyspark.sql.types import StringType
 
 from incremental_assets.changes.debezium import UNKNOWN_OPERATION, envelopes
 from incremental_assets.changes.flat_log import FlatLog
+from incremental_assets.changes.lacking import Lacking
 from incremental_assets.changes.log_position import (
     POSITION_KINDS,
     kind_counts,
@@ -28,9 +29,9 @@ from incremental_assets.changes.soft_deletes import deletes, is_marked
 from incremental_assets.changes.unchanged import (
     IS_WHOLE,
     NOTHING,
-    Lacking,
     is_whole,
     marked,
+    marked_fields,
     without,
 )
 from incremental_assets.delta.columns import CHANGED_AT, DELETED, LACKS, OPERATION, ORDER, WITHIN
@@ -85,7 +86,7 @@ def debezium_events(
     found = frames.cache(envelopes(rows, key, log.time, log.placeholder))
     counted = found.agg(
         *(c.alias(name) for name, c in kind_counts().items()),
-        _marked(found).alias(LACKS),
+        marked_fields(found).alias(LACKS),
     ).collect()[0]
     counts = {name: counted[name] for name in POSITION_KINDS}
     settled = settle_position_kind(counts, kind, table)
@@ -101,7 +102,7 @@ def debezium_events(
     )
     rows = rows.withColumn("payload", F.col("_row"))
     rows = rows.drop("_row", "_snapshot", "_position_kind", "_op_word")
-    lacking = _lacking(log, counted[LACKS])
+    lacking = Lacking.of(log, counted[LACKS])
     rows = rows if lacking is not None else rows.drop(LACKS, IS_WHOLE)
     return Events(rows, (ORDER, WITHIN), settled, lacking)
 
@@ -136,7 +137,7 @@ def flat_log_events(frames: Frames, rows: DataFrame, log: FlatLog, kind: Any) ->
     found = frames.cache(_fields(rows, log))
     position = F.col("_position")
     counted = found.agg(
-        F.collect_set(sequence_kind(position)).alias("kinds"), _marked(found).alias(LACKS)
+        F.collect_set(sequence_kind(position)).alias("kinds"), marked_fields(found).alias(LACKS)
     ).collect()[0]
     settled = settle_sequence_kind(counted["kinds"], kind, log.sequence)
     rows = found.withColumns(
@@ -158,7 +159,7 @@ def flat_log_events(frames: Frames, rows: DataFrame, log: FlatLog, kind: Any) ->
             DELETED: F.coalesce(F.col(OPERATION).isin("delete", "truncate"), F.lit(False)),
         }
     )
-    lacking = _lacking(log, counted[LACKS])
+    lacking = Lacking.of(log, counted[LACKS])
     if lacking is not None:
         of_upserts = F.when(F.col(OPERATION) == "upsert", F.col(LACKS))
         rows = rows.withColumn(LACKS, F.coalesce(of_upserts, F.expr(NOTHING)))
@@ -166,19 +167,6 @@ def flat_log_events(frames: Frames, rows: DataFrame, log: FlatLog, kind: Any) ->
         rows = rows.drop(LACKS, IS_WHOLE)
     order = (ORDER, WITHIN) if log.deleted else (ORDER,)
     return Events(rows.drop("_op_word", "_position"), order, settled, lacking)
-
-
-def _marked(rows: DataFrame) -> Column:
-    """The fields that are marked as unchanged in some event: an aggregate."""
-    if LACKS not in rows.columns:
-        return F.lit(None)
-    return F.array_distinct(F.flatten(F.collect_set(LACKS)))
-
-
-def _lacking(log: FlatLog, marked: Sequence[str] | None) -> Lacking | None:
-    if not marked and log.unchanged == "marked":
-        return None
-    return Lacking(tuple(sorted(marked or ())), log.unchanged, log.no_earlier)
 
 
 def marked_events(rows: DataFrame, column: str, deleted: str, at: Column) -> Events:

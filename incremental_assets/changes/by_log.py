@@ -15,6 +15,12 @@ from incremental_assets.changes.debezium import UNKNOWN_OPERATION
 from incremental_assets.changes.detector import Detector, NewRows, SourceWindow
 from incremental_assets.changes.event_identity import EVENT, not_yet_quarantined, with_identity
 from incremental_assets.changes.inspection import Inspection
+from incremental_assets.changes.lacking import (
+    as_they_came,
+    known_events,
+    with_partial,
+    with_values_to_judge,
+)
 from incremental_assets.changes.log_events import (
     MOST_SHOWN,
     OP_WORD,
@@ -31,6 +37,8 @@ from incremental_assets.changes.request import ReadRequest
 from incremental_assets.changes.source_rows import hash_of
 from incremental_assets.changes.unchanged import (
     DEBEZIUM,
+    NO_EARLIER,
+    NO_EARLIER_FLAG,
     NoEarlier,
     Unchanged,
     require_unchanged,
@@ -45,7 +53,16 @@ from incremental_assets.changes.watermark import (
     instant_at,
     number,
 )
-from incremental_assets.delta.columns import DELETED, HASH, OPERATION, ORDER, REASONS, WITHIN
+from incremental_assets.delta.columns import (
+    DELETED,
+    HASH,
+    LACKS,
+    OPERATION,
+    ORDER,
+    PARTIAL,
+    REASONS,
+    WITHIN,
+)
 from incremental_assets.errors import SourceError
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import FileEntry
@@ -275,12 +292,28 @@ class ChangeLog(Detector):
         events = read(request, frames, self, self.position(request), log)
         if events is None:
             return None
-        rows = events.rows.withColumns(
-            {DELETED: F.col(OPERATION) == "delete", HASH: hash_of(events.own)}
-        )
+        lacking, hashed, state = events.lacking, hash_of(events.own), request.state
+        if lacking is not None:
+            hashed = lacking.hashed(events.own, hashed)
+        rows = events.rows.withColumns({DELETED: F.col(OPERATION) == "delete", HASH: hashed})
         reasons = [*events.reasons, *key_reasons(request.key)]
+        if lacking is not None:
+            columns = lacking.columns(list(events.own), request.key)
+            known, latest_alone = known_events(frames, state), state.write.keeps_latest
+            rows = with_values_to_judge(
+                *(frames, rows, known, request.key, self.order, columns), latest_alone=latest_alone
+            )
+            if lacking.asks_for_earlier:
+                never = [name for name in lacking.marked if name not in events.own]
+                no_column = F.exists(LACKS, lambda name: name.isin(never))
+                reasons.append(F.when(F.col(NO_EARLIER_FLAG) | no_column, F.lit(NO_EARLIER)))
         rows = request.with_reasons(rows, reasons, _is_upsert(), keyed=False)
-        return replace(events, rows=with_identity(rows, events.stated, of_good=of_good))
+        if lacking is not None:
+            rows = as_they_came(rows, columns)
+        rows = with_identity(rows, events.stated, of_good=of_good)
+        rows = with_partial(rows, lacking, events.own, self.order, state.columns)
+        partial = {PARTIAL: rows.schema[PARTIAL].dataType} if PARTIAL in rows.columns else {}
+        return replace(events, rows=rows, own={**events.own, **partial})
 
     def _window(
         self, frames: Frames, events: LogEvents, log: LogFiles, rows: DataFrame, before: Position

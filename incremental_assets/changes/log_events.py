@@ -11,6 +11,7 @@ from pyspark.sql.types import DataType, StringType
 
 from incremental_assets.changes.debezium import UNKNOWN_OPERATION, envelopes
 from incremental_assets.changes.flat_log import FlatLog
+from incremental_assets.changes.lacking import Lacking
 from incremental_assets.changes.log_position import (
     POSITION_KINDS,
     kind_counts,
@@ -29,7 +30,8 @@ from incremental_assets.changes.position import Position
 from incremental_assets.changes.request import ReadRequest
 from incremental_assets.changes.soft_deletes import deletes, is_marked
 from incremental_assets.changes.source_rows import own_types, require_columns, require_no_lines
-from incremental_assets.delta.columns import OPERATION, ORDER, WITHIN
+from incremental_assets.changes.unchanged import IS_WHOLE, NOTHING, marked_fields, marks
+from incremental_assets.delta.columns import LACKS, OPERATION, ORDER, WITHIN
 from incremental_assets.errors import SourceError
 from incremental_assets.frames import Frames, quoted
 from incremental_assets.row_hash import payload_hash
@@ -44,7 +46,7 @@ class LogEvents:
     """The events of a log: own columns, `_operation`, `_op_word`, the order, `_deleted`.
 
     `kind` is the kind of its positions. `stated` is what the log states of an event itself: its
-    operation, and its position as it is written.
+    operation, and its position as it is written. With `lacking` they have `_lacks`.
     """
 
     rows: DataFrame
@@ -52,6 +54,7 @@ class LogEvents:
     kind: str | None
     stated: Mapping[str, Column]
     reasons: tuple[Column, ...] = ()
+    lacking: Lacking | None = None
 
 
 def flat_events(
@@ -91,6 +94,7 @@ def flat_events(
     marks = deletes(is_marked(word)) if changes.deleted else {}
     operation = marks.get(OPERATION, operation_of(word, changes.operations))
     within = {WITHIN: marks[WITHIN]} if marks else {}
+    rows, of_lacking = _flat_lacking(rows, own, request, changes)
     unknown = F.when(F.col(OPERATION).isNull() & F.col("_raw").isNull(), F.lit(UNKNOWN_OPERATION))
     unreadable = F.when(
         F.col(ORDER).isNull() & F.col("_raw").isNull() & (F.col(OPERATION) != "ignore"),
@@ -98,28 +102,56 @@ def flat_events(
             F.lit(f"{changes.sequence}_unreadable")
         ),
     )
+    rows = rows.withColumns({ORDER: order, **within, OPERATION: operation, OP_WORD: word})
+    if of_lacking is not None:
+        columns = [name for name in own if name not in request.key]
+        rows = rows.withColumn(LACKS, of_lacking.lacked(columns, {}))
     return LogEvents(
-        rows.withColumns({ORDER: order, **within, OPERATION: operation, OP_WORD: word}),
+        rows,
         own,
         kind,
         {"word": word, "place": sequence},  # stored names: quarantine holds their hash
         (unknown, unreadable),
+        of_lacking,
     )
+
+
+def _flat_lacking(
+    rows: DataFrame, own: Mapping[str, DataType], request: ReadRequest, changes: FlatLog
+) -> tuple[DataFrame, Lacking | None]:
+    """The rows without the texts that mark a column as unchanged, with `_lacks`."""
+    if not changes.may_lack_fields:
+        return rows, None
+    texts = [
+        name
+        for name, kind in own.items()
+        if isinstance(kind, StringType) and changes.placeholder and name not in request.key
+    ]
+    known = marks(changes.placeholder)
+    is_marked_text = {name: F.col(quoted(name)).isin(known) for name in texts}
+    names = F.array(*(F.when(is_marked_text[n], F.lit(n)) for n in texts))
+    lacks = F.array_except(names, F.array(F.lit(None).cast("string")))
+    rows = rows.withColumns({LACKS: lacks if texts else F.expr(NOTHING), IS_WHOLE: F.lit(False)})
+    without = {n: F.when(~F.array_contains(LACKS, n), F.col(quoted(n))) for n in texts}
+    return rows.withColumns(without), Lacking(tuple(texts), changes.unchanged, changes.no_earlier)
 
 
 def envelope_events(
     request: ReadRequest, frames: Frames, changes: FlatLog, before: Position, log: LogFiles
 ) -> LogEvents | None:
     """The events in Debezium's envelopes, with the columns that their rows have."""
-    rows = frames.cache(envelopes(log.payloads(frames), request.key))
+    placeholder = changes.placeholder
+    rows = frames.cache(envelopes(log.payloads(frames), request.key, placeholder=placeholder))
     # Of one event that changes a key there are two rows.
     stated = {
         "event": payload_hash("payload"),
         "key": payload_hash("_key"),
         "operation": F.col(OPERATION),
     }
-    found = rows.agg(*(c.alias(kind) for kind, c in kind_counts().items())).collect()[0]
+    by_kind = (c.alias(kind) for kind, c in kind_counts().items())
+    found = rows.agg(*by_kind, marked_fields(rows).alias(LACKS)).collect()[0]
     counts = {kind: found[kind] for kind in POSITION_KINDS}
+    lacking = Lacking.of(changes, found[LACKS])
     kind = settle_position_kind(counts, before.state.get("kind"), request.name)
     positioned = with_positions(rows, kind)
     columns = infer_columns(positioned, "_row", request.state.known_types(), request.source.path)
@@ -129,8 +161,9 @@ def envelope_events(
     require_columns(request, {c.name: StringType() for c in columns}, ())
     # A row may have columns of the names that the event's own parts had.
     parts = ("_raw", "_file", "_reason", OP_WORD, "_row", OPERATION, ORDER, WITHIN)
+    of_lacking = (LACKS, IS_WHOLE) if lacking is not None else ()
     events = positioned.select(
-        *(name for name in parts),
+        *(name for name in (*parts, *of_lacking)),
         *(c.alias(f"_dbz_{name}") for name, c in stated.items()),
         F.when(F.col("_reason").isNotNull(), F.to_json("payload")).alias("_line"),
     )
@@ -142,6 +175,8 @@ def envelope_events(
     if not columns:  # truncates, tombstones or broken lines alone
         typed, own = typed.withColumns(missing), request.state.known_types()
     require_columns(request, own, request.key)
+    if lacking is not None:
+        typed, own = _with_lacking(typed, own, request, lacking)
     counts_for = F.col(OPERATION).isin("upsert", "delete", "truncate")
     return LogEvents(
         typed,
@@ -152,7 +187,36 @@ def envelope_events(
             F.when(F.col("_raw").isNull(), F.col("_reason")),
             F.when(counts_for & F.col(ORDER).isNull(), F.lit("log_position_missing")),
         ),
+        lacking,
     )
+
+
+def _with_lacking(
+    rows: DataFrame, own: Mapping[str, DataType], request: ReadRequest, lacking: Lacking
+) -> tuple[DataFrame, dict[str, DataType]]:
+    """The events with the columns that they lack, and their names in `_lacks`.
+
+    A column that none of them has a value of is the target's.
+    """
+    known = request.state.known_types()
+    there = {name.lower() for name in own}
+    lower = {name.lower() for name in lacking.marked}
+    every = lacking.unchanged != "marked"
+    more = {
+        n: t for n, t in known.items() if n.lower() not in there and (every or n.lower() in lower)
+    }
+    rows = rows.withColumns({name: F.lit(None).cast(kind) for name, kind in more.items()})
+    types = {**own, **more}
+    fields = F.map_keys(F.col("_row").try_cast("map<string,variant>"))
+    folded = F.coalesce(F.transform(fields, F.lower), F.expr(NOTHING))
+    rows = rows.withColumns({"_fields": folded, LACKS: F.transform(LACKS, F.lower)})
+    columns = [name for name in types if name not in request.key]
+    spelled = {name.lower(): name for name in (*lacking.marked, *columns)}
+    marked = F.array(*(F.when(F.array_contains(LACKS, n), F.lit(spelled[n])) for n in spelled))
+    rows = rows.withColumn(LACKS, F.array_except(marked, F.array(F.lit(None).cast("string"))))
+    has_field = {name: F.array_contains("_fields", name.lower()) for name in columns}
+    rows = rows.withColumn(LACKS, lacking.lacked(columns, has_field))
+    return rows.drop("_fields"), types
 
 
 def _refuse_foreign(request: ReadRequest, rows: DataFrame) -> None:

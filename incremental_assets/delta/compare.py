@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
+from incremental_assets.delta.columns import PARTIAL
 from incremental_assets.delta.read import DataFile, TableFiles, every_file, no_rows, read_files
 from incremental_assets.frames import quoted
 
@@ -24,10 +25,13 @@ def differing_rows(
     """The rows, by these columns, that one of the versions has more of than the other.
 
     Rows carried forward to a rewritten file are on both sides, and cancel out. Equal rows are
-    counted: of three where there are two now, one differs. `keep` selects the files to compare.
+    counted: of three where there are two now, one differs. `keep` selects the files to compare. A
+    row of the same change has another value where one that it lacks is found elsewhere.
     """
     old = [file for file in only_in(before, after) if keep(file)]
     new = [file for file in only_in(after, before) if keep(file)]
+    if any(PARTIAL in table.schema.names for table in (before, after)):
+        columns = [*columns, PARTIAL]
     removed = rows_of(session, before, old, columns)
     added = rows_of(session, after, new, columns)
     if not (old and new):  # one side is empty
@@ -47,7 +51,10 @@ def rows_of(
     session: SparkSession, table: TableFiles, files: Sequence[DataFile], columns: Sequence[str]
 ) -> DataFrame:
     """Columns of some files; a table that was just created may lack them, and has no rows."""
-    if set(columns) <= {field.name for field in table.schema.fields}:
-        return read_files(session, table, files).select(*columns)
+    there = set(table.schema.names)
+    if set(columns) <= {*there, PARTIAL}:
+        partial = F.to_json(PARTIAL) if PARTIAL in there else F.lit(None).cast("string")
+        each = (partial.alias(PARTIAL) if n == PARTIAL else F.col(quoted(n)) for n in columns)
+        return read_files(session, table, files).select(*each)
     nothing = StructType([StructField(name, StringType()) for name in columns])
     return no_rows(session, nothing)

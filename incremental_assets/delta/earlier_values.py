@@ -4,21 +4,26 @@ A row has in `_partial` the columns that its own change did not have: `column`, 
 value is `known`, and the position of the change that the value is from. So a value is found again
 whatever comes late: a change between the two, or a delete, after which nothing is known. Null where
 the change had all columns.
+
+Where every update has its changed columns alone, those that a table gets later are lacked as well:
+an entry `*` says so, for all columns that are null. What is null in the change itself has an entry
+with the change's own position.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BooleanType, StringType, StructType
 
-from incremental_assets.delta.columns import DELETED, PARTIAL
+from incremental_assets.delta.columns import DELETED, PARTIAL, is_reserved
 from incremental_assets.delta.literals import sql_text
 from incremental_assets.frames import quoted
 
+OTHERS = "*"
+"""In `_partial`, the name of all columns that the table got after the change, or may get."""
 _BEST, _FLOOR = "_of_best_", "_of_floor"
 
 
@@ -30,35 +35,57 @@ def partial_type(schema: StructType, order: Sequence[str]) -> ArrayType:
     return ArrayType(entry)
 
 
-def as_partial(names: Column, kind: ArrayType) -> Column:
-    """`_partial` of a change that lacks the columns of these `names`, before they are looked up."""
+def as_partial(
+    kind: ArrayType, lacks: Column, nulls: Column | None = None, others: Column | None = None
+) -> Column:
+    """`_partial` of a change that `lacks` the columns of these names, before they are looked up.
+
+    `nulls` are names of columns that are null in the change itself. It lacks `others` that are
+    null, too: those that the table gets later.
+    """
     entry = kind.elementType
     assert isinstance(entry, StructType)
-    unknown = [F.lit(None).cast(f.dataType).alias(f.name) for f in entry.fields[2:]]
-    lacked = F.transform(
-        F.array_sort(names),
-        lambda name: F.struct(name.alias("column"), F.lit(False).alias("known"), *unknown),
-    )
-    return F.when(F.size(names) > 0, lacked).cast(kind)
+    position = entry.fields[2:]
+    unknown = [F.lit(None).cast(f.dataType).alias(f.name) for f in position]
+    here = [F.col(quoted(f.name)).alias(f.name) for f in position]
+
+    def named(name: Column) -> Column:
+        return F.struct(name.alias("column"), F.lit(False).alias("known"), *unknown)
+
+    def null(name: Column) -> Column:
+        return F.struct(name.alias("column"), F.lit(True).alias("known"), *here)
+
+    entries = F.transform(F.array_sort(lacks), named).cast(kind)
+    if nulls is not None:
+        entries = F.concat(entries, F.transform(nulls, null).cast(kind))
+    if others is not None:
+        rest = F.array(named(F.lit(OTHERS))).cast(kind)
+        entries = F.when(others, F.concat(entries, rest)).otherwise(entries)
+    return F.when(F.size(entries) > 0, entries)
 
 
-def forgotten(rows: DataFrame) -> DataFrame:
+def forgotten(rows: DataFrame, order: Sequence[str]) -> DataFrame:
     """The rows with the `_partial` of their changes, whatever was found of them before."""
     kind = rows.schema[PARTIAL].dataType
     assert isinstance(kind, ArrayType)
+    is_own = " AND ".join(f"entry.{quoted(name)} <=> {quoted(name)}" for name in order)
+    unknown = F.transform(
+        F.expr(f"filter({PARTIAL}, entry -> NOT (entry.known AND {is_own}))"), lambda e: e["column"]
+    )
+    own = F.expr(f"filter({PARTIAL}, entry -> entry.known AND {is_own})")
+    entries = F.concat(F.coalesce(as_partial(kind, unknown), F.array().cast(kind)), own)
+    return rows.withColumn(PARTIAL, F.when(F.size(PARTIAL) > 0, entries))
+
+
+def lacked_columns(rows: DataFrame, key: Sequence[str], order: Sequence[str]) -> list[str]:
+    """The columns that some row may lack, found in one job."""
     names = F.transform(PARTIAL, lambda entry: entry["column"])
-    return rows.withColumn(PARTIAL, as_partial(F.coalesce(names, F.array()), kind))
-
-
-def lacked_columns(*frames: DataFrame | None) -> list[str]:
-    """The columns that some row of these frames lacks, found in one job."""
-    names = F.transform(PARTIAL, lambda entry: entry["column"]).alias("names")
-    each = [rows.select(names) for rows in frames if rows is not None and PARTIAL in rows.columns]
-    if not each:
-        return []
-    every = F.array_distinct(F.flatten(F.collect_set("names"))).alias("names")
-    found: list[str] = reduce(DataFrame.unionAll, each).agg(every).collect()[0]["names"]
-    return sorted(found)
+    every = F.array_distinct(F.flatten(F.collect_set(names))).alias("names")
+    found: list[str] = rows.agg(every).collect()[0]["names"]
+    if OTHERS not in found:
+        return sorted({*found} & {*rows.columns})
+    own = (f.name for f in rows.schema.fields if not is_reserved(f.name))
+    return sorted({*own} - {*key, *order, "dt"})
 
 
 def with_earlier_values(
@@ -74,6 +101,8 @@ def with_earlier_values(
     nothing to do with each other. At one position of the `order`, whose last column is the row
     hash, a delete comes first.
     """
+    if not columns:
+        return rows
     position = order[:-1]
     sort = [f"{quoted(name)} NULLS FIRST" for name in position]
     sort += [f"{DELETED} DESC", f"{quoted(order[-1])} NULLS FIRST"]
@@ -94,7 +123,7 @@ def with_earlier_values(
         value = f"named_struct('value', {quoted(name)}, 'at', {at})"
         found.append(f"max_by({value}, {at}) {so_far} AS {_BEST}{index}")
     rows = rows.selectExpr("*", *found)
-    values, entries = {}, []
+    values, entries = dict[str, Column](), list[str]()
     for index, name in enumerate(columns):
         best, lacks = f"{_BEST}{index}", f"{_entry(name)} IS NOT NULL"
         is_known = (
@@ -108,13 +137,19 @@ def with_earlier_values(
         struct = ", ".join(f"{_text(field)}, {sql}" for field, sql in fields)
         entries.append(f"CASE WHEN {lacks} AND NOT {DELETED} THEN named_struct({struct}) END")
     kind = rows.schema[PARTIAL].dataType
-    every = f"filter(array({', '.join(entries)}), entry -> entry IS NOT NULL)"
-    values[PARTIAL] = F.expr(f"CASE WHEN size({every}) > 0 THEN {every} END").cast(kind)
+    named = ", ".join(map(_text, columns))
+    rest = f"filter({PARTIAL}, entry -> NOT entry.column IN ({named}))"
+    found_here = F.expr(f"filter(array({', '.join(entries)}), entry -> entry IS NOT NULL)")
+    every = F.concat(found_here.cast(kind), F.expr(rest))
+    values[PARTIAL] = F.when(F.size(every) > 0, every)
     return rows.withColumns(values).drop(_FLOOR, *(f"{_BEST}{i}" for i in range(len(columns))))
 
 
 def _entry(name: str) -> str:
-    return f"get(filter({PARTIAL}, entry -> entry.column = {_text(name)}), 0)"
+    """The entry of a column: its own, or where it is null that of all others."""
+    by_name = f"get(filter({PARTIAL}, entry -> entry.column = {_text(name)}), 0)"
+    others = f"get(filter({PARTIAL}, entry -> entry.column = {_text(OTHERS)}), 0)"
+    return f"coalesce({by_name}, CASE WHEN {quoted(name)} IS NULL THEN {others} END)"
 
 
 def _text(name: str) -> str:

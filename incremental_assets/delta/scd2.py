@@ -211,8 +211,8 @@ def _with_earlier_values(frames: Frames, events: DataFrame, versions: Versions) 
     They are looked up again for each: an event that comes late may be between two others.
     """
     events = frames.cache(events)
-    lacked = lacked_columns(events)
-    events = forgotten(events.withColumn(_OLD_PARTIAL, F.col(PARTIAL)))
+    lacked = lacked_columns(events, versions.key, versions.order)
+    events = forgotten(events.withColumn(_OLD_PARTIAL, F.col(PARTIAL)), versions.order)
     if not lacked:
         return events
     return with_earlier_values(events, versions.key, versions.order, lacked, apart=("_void",))

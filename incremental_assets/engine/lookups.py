@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.as_of import is_valid, validity
-from incremental_assets.delta.columns import HASH
+from incremental_assets.delta.columns import HASH, PARTIAL
 from incremental_assets.delta.compare import differing_rows, rows_of
 from incremental_assets.delta.delta_table import bytes_of, open_table, version_of
 from incremental_assets.delta.read import plain_files, read_version
@@ -93,15 +93,16 @@ def _days_of(
     rows = read_version(session, path, version_of(path)).select("dt", read.key, read.at)
     rows = rows.join(keys, read.key, "left_semi")
     for side, table in (("_old", before), ("_new", after)):
-        versions = rows_of(session, table, table.files, columns).join(keys, read.key, "left_semi")
+        versions = rows_of(session, table, table.files, [*columns, PARTIAL])
+        versions = versions.join(keys, read.key, "left_semi")
         rows = _looked_up(rows, versions, read, side)
     differs = rows.where("NOT (_old <=> _new)")
     return {row["dt"] for row in differs.select("dt").distinct().collect()}
 
 
 def _looked_up(rows: DataFrame, versions: DataFrame, read: AsOf, name: str) -> DataFrame:
-    """The facts with the hash of the version that each of them looks up."""
+    """The facts with what tells the version that each of them looks up from others."""
     intervals = validity(versions, read).select(
-        F.col(read.key).alias("_key"), "_from", "_to", F.col(HASH).alias(name)
+        F.col(read.key).alias("_key"), "_from", "_to", F.concat_ws(" ", HASH, PARTIAL).alias(name)
     )
     return rows.join(intervals, is_valid(read), "left").drop("_key", "_from", "_to")

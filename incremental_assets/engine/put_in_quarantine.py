@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from incremental_assets.changes.detector import NewRows
 from incremental_assets.changes.source_rows import unseen
 from incremental_assets.changes.target_state import TargetState
-from incremental_assets.delta.columns import HASH
+from incremental_assets.delta.columns import HASH, PARTIAL
 from incremental_assets.engine.batch import Batch
 from incremental_assets.engine.outdated import in_quarantine
 from incremental_assets.frames import quoted
@@ -63,7 +63,8 @@ def put_of_target(
     """Put the bad rows of a target there; where some leave it, again those that stay."""
     # Of an event that has no row, the event as it came.
     given = ("_line",) if "_line" in new.rows.columns else ()
-    line = F.coalesce("_raw", *given, F.to_json(F.struct(*map(quoted, new.own))))
+    own = [quoted(name) for name in new.own if name != PARTIAL]
+    line = F.coalesce("_raw", *given, F.to_json(F.struct(*own)))
     bad = new.rows.where(~is_good()).withColumn("_line", line)
     known = state.quarantine_rows(new.rows.sparkSession) if leaving is not None else None
     staying = None

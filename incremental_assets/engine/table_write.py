@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 
@@ -11,12 +11,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
+from incremental_assets.changes.lacking import with_partial
 from incremental_assets.changes.truncates import (
     deletes_after,
     earlier_truncates,
     is_truncate,
     known_events,
 )
+from incremental_assets.changes.unchanged import IS_WHOLE
 from incremental_assets.delta.columns import (
     BATCH,
     CHANGED_AT,
@@ -25,7 +27,6 @@ from incremental_assets.delta.columns import (
     LACKS,
     LINEAGE,
     OPERATION,
-    PARTIAL,
 )
 from incremental_assets.delta.delta_table import (
     add_columns,
@@ -35,7 +36,6 @@ from incremental_assets.delta.delta_table import (
     require_plain_writes,
     version_of,
 )
-from incremental_assets.delta.earlier_values import as_partial, partial_type
 from incremental_assets.delta.literals import sql_days
 from incremental_assets.delta.merge import join_by_key
 from incremental_assets.delta.read import DataFile, read_version
@@ -117,7 +117,7 @@ def _destination(batch: Batch, order: tuple[str, ...], days: Sequence[date]) -> 
         counted_by="" if positioned else "dt",
         tombstones=positioned,
         truncates=table.has_truncates,
-        hidden=("dt", *LINEAGE, CHANGED_AT, PARTIAL),
+        hidden=("dt", *LINEAGE, CHANGED_AT),
         lineage=("dt", *LINEAGE),
     )
 
@@ -137,26 +137,22 @@ def _change_set(rows: DataFrame, batch: Batch, read: Typed, grown: Sequence[str]
     if read.lacking is not None:
         of_new = {n: F.array_contains(UNDECLARED, n) for n in new}
         rows = rows.withColumn(LACKS, read.lacking.lacked(new, of_new))
-        hashed, lacks = read.lacking.hashed(types), [LACKS]
+        hashed, lacks = read.lacking.hashed(types), [LACKS, IS_WHOLE]
     names = dict.fromkeys(("dt", *own, *new, *LINEAGE, *time, *order[:-1], *what, *lacks))
     rows = rows.select(*map(quoted, names), hashed.alias(HASH))
-    rows = _with_partial(rows, batch, order, types)
+    if lacks:  # a field that is no column may become one
+        never = _never_columns(batch, read)
+        rows = rows.withColumn(LACKS, F.filter(LACKS, lambda name: ~name.isin(never)))
+    rows = with_partial(rows, read.lacking, types, order, columns_of(batch.path))
     hidden = {*order, DELETED, OPERATION} - set(own)
     kinds = {f.name: f.dataType for f in rows.schema.fields if f.name not in hidden}
     return ChangeSet(rows, kinds, OPERATION in what)
 
 
-def _with_partial(
-    rows: DataFrame, batch: Batch, order: Sequence[str], own: Collection[str]
-) -> DataFrame:
-    """The rows with the columns that they lack, where they may, or some of the table's rows do."""
-    kind = partial_type(rows.schema, order)
-    if LACKS in rows.columns:
-        names = F.filter(LACKS, lambda name: name.isin(list(own)))
-        return rows.withColumn(PARTIAL, as_partial(names, kind)).drop(LACKS)
-    if PARTIAL in columns_of(batch.path):
-        return rows.withColumn(PARTIAL, F.lit(None).cast(kind))
-    return rows
+def _never_columns(batch: Batch, read: Typed) -> list[str]:
+    """The fields that are marked as unchanged in some event and never become columns."""
+    contract, marked = contract_of(batch.table), read.lacking.marked if read.lacking else ()
+    return [n for n in marked if n not in contract.columns and contract.of_new(n) != "evolve"]
 
 
 def _ensure_columns(batch: Batch, changes: ChangeSet, order: Sequence[str]) -> None:

@@ -12,14 +12,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from incremental_assets.changes.bronze_events import EVENT, NO_TIME, REASON, Events, reasons_of
+from incremental_assets.changes.lacking import Lacking, as_they_came, with_values_to_judge
 from incremental_assets.changes.position import state_of
 from incremental_assets.changes.unchanged import (
     NO_EARLIER,
     NO_EARLIER_FLAG,
     NOT_TRANSFORMED,
-    Lacking,
-    as_they_came,
-    with_values_to_judge,
 )
 from incremental_assets.days import DayRange
 from incremental_assets.decodable import decodable_stored
@@ -249,30 +247,16 @@ def _with_lacking(
     """Typed events with what they lack, and with the values by which they are judged."""
     has_field = {name: ~F.array_contains(ABSENT, name) for name in columns}
     rows = rows.withColumn(LACKS, lacking.lacked(columns, has_field))
-    rows = rows.withColumn(HASH, F.lit(""))
-    table, order, known = batch.table, lacks.events.order, lacks.known
-    if known is not None:
-        known = _as_events(known, rows, (*table.key, *order, DELETED, *columns))
-    latest_alone = table.write.keeps_latest
-    order = (*order, HASH)
-    large = batch.size not in ("tiny", "small")
+    table, order = batch.table, (*lacks.events.order, HASH)
     return with_values_to_judge(
-        *(lacks.frames, rows, known, table.key, order, columns),
-        latest_alone=latest_alone,
-        large=large,
+        lacks.frames,
+        rows.withColumn(HASH, F.lit("")),
+        lacks.known,
+        table.key,
+        order,
+        columns,
+        latest_alone=table.write.keeps_latest,
     )
-
-
-def _as_events(known: DataFrame, rows: DataFrame, names: Sequence[str]) -> DataFrame:
-    """The versions of a table, with these columns of events and their types."""
-    there = set(known.columns)
-    found = (
-        (F.col(quoted(name)) if name in there else F.lit(None))
-        .cast(rows.schema[name].dataType)
-        .alias(name)
-        for name in dict.fromkeys(names)
-    )
-    return known.select(*found, F.lit("").alias(HASH))
 
 
 def _lacking_reasons(table: Table, lacking: Lacking) -> list[Column]:

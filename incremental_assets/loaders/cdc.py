@@ -8,7 +8,9 @@ from typing import Literal, Unpack
 
 from incremental_assets.changes.by_log import ChangeLog
 from incremental_assets.changes.operations import Operation
+from incremental_assets.changes.unchanged import NoEarlier, Unchanged
 from incremental_assets.choices import require_choice
+from incremental_assets.errors import DefinitionError
 from incremental_assets.loaders.base import IncrementalLoader
 from incremental_assets.loaders.options import ColumnNames, LoaderOptions, source_of
 from incremental_assets.loaders.target import Target, on
@@ -32,6 +34,9 @@ class CDCLoader(IncrementalLoader):
         operations: Mapping[str, Operation] | None = None,
         max_records: int | None = None,
         deleted_column: str = "",
+        unchanged: Unchanged = "marked",
+        no_earlier: NoEarlier = "quarantine",
+        placeholder: str = "",
         **options: Unpack[LoaderOptions],
     ) -> Target:
         """Bring the target to what the log says; its rows are the live ones.
@@ -43,17 +48,29 @@ class CDCLoader(IncrementalLoader):
         with `_`; tombstones are kept in a side table, so that nothing older brings a row back. With
         `write=SCD2()` it holds every version. `max_records` takes whole files, at least one.
         `deleted_column` is for rows without an operation, which it marks as deleted: null, false,
-        no, 0 and "" mean that a row is live; all their columns are the row's own. The
-        `options` of every loader are those of `LoaderOptions`.
+        no, 0 and "" mean that a row is live; all their columns are the row's own.
+
+        `unchanged` are the columns of an update that did not change, and keep the value that the
+        version before it has: those "marked" by the `placeholder` (by default Debezium's), also
+        those that are "absent" from a Debezium event, or also those that are "null".
+        `no_earlier="null"` lets an event in of which no earlier version is known; by default it is
+        put into quarantine. The `options` of every loader are those of `LoaderOptions`.
         """
         require_choice("cdc_format", cdc_format, ("flat", "debezium"))
+        if cdc_format == "flat" and unchanged == "absent":
+            raise DefinitionError(
+                'unchanged="absent" is for Debezium\'s events: a row of a flat log has every '
+                'column of its file. Use unchanged="null", for rows in which null means unchanged.'
+            )
         watermark = self._watermark(options)
         return self._target(
             table_name,
             source_of("cdc_source_path", cdc_source_path, options),
             target_path,
             watermark_path,
-            ChangeLog.debezium(watermark)
+            ChangeLog.debezium(
+                watermark, unchanged=unchanged, no_earlier=no_earlier, placeholder=placeholder
+            )
             if cdc_format == "debezium"
             else ChangeLog(
                 operation_column,
@@ -61,6 +78,9 @@ class CDCLoader(IncrementalLoader):
                 operations or {},
                 watermark=watermark,
                 deleted=deleted_column,
+                unchanged=unchanged,
+                no_earlier=no_earlier,
+                placeholder=placeholder,
             ),
             primary_key,
             options,

@@ -87,7 +87,7 @@ def _new_deletes(rows: DataFrame, known: DataFrame | None, to: Destination) -> D
 def whole_rows(frames: Frames, rows: DataFrame, to: Destination) -> DataFrame:
     """The rows with the columns that they lack, as far as earlier ones have them."""
     rows = frames.cache(rows)
-    lacked = lacked_columns(rows)
+    lacked = lacked_columns(rows, to.key, to.order)
     if not lacked:
         return rows
     return with_earlier_values(rows, to.key, to.order, lacked)

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from pyspark.sql import DataFrame
 
-from incremental_assets.delta.columns import DELETED
+from incremental_assets.delta.columns import DELETED, PARTIAL
 from incremental_assets.delta.scd2 import VALIDITY, Versions, merge_scd2
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.errors import DefinitionError
@@ -82,7 +82,7 @@ class SCD2(WriteStrategy):
         carried_forward: str,
     ) -> StagedWrite:
         types = dict(to.columns) | dict(changes.own)
-        ignored = {name.lower() for name in (*self.ignore_changes_in, *to.hidden)}
+        ignored = {name.lower() for name in (*self.ignore_changes_in, *to.hidden, PARTIAL)}
         shown = row_hash({n: t for n, t in types.items() if n.lower() not in ignored})
         superseded = to.superseded(frames.session)
         if superseded is not None and here:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from incremental_assets.changes import ChangeLog
 from incremental_assets.changes.unchanged import DEBEZIUM, NoEarlier, Unchanged
 from incremental_assets.quality.contract import Contract
+from incremental_assets.quality.rules import not_null, quarantine, satisfies
 from incremental_assets.quality.types import Integer, Text
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.table import SameDay, Table
@@ -98,14 +100,125 @@ def test_an_unchanged_field_keeps_its_value_in_one_load(lake: Lakes) -> None:
     assert users.rows("silver/versions", *VERSION) == VERSIONS
 
 
-@pytest.mark.parametrize("order", [(7, 6, 5, 4, 3, 2, 1, 0), (3, 7, 0, 4, 5, 2, 1, 6)])
+@pytest.mark.parametrize("loads", [[(7, 6), (5, 4, 3), (2, 1, 0)], [(3, 7, 5), (0, 4), (2, 1, 6)]])
 def test_an_unchanged_field_keeps_its_value_in_whatever_order_events_come(
-    lake: Lakes, order: tuple[int, ...]
+    lake: Lakes, loads: list[tuple[int, ...]]
 ) -> None:
     users = debezium(lake, no_earlier="null")
-    for nth, at in enumerate(order):
-        users.land("users", DAYS[nth % 3], f"{nth}.jsonl", [LOG[at]])
-        users.load("2017-01-05...2017-01-07")
-    users.load_stale()
+    for day, some in zip(DAYS, loads, strict=True):
+        users.land("users", day, "1.jsonl", [LOG[at] for at in some])
+        users.load(day)
     assert users.rows("silver/users", *ROW) == ENDS
     assert users.rows("silver/versions", *VERSION) == VERSIONS
+
+
+def test_without_an_earlier_version_an_event_waits_until_there_is_one(lake: Lakes) -> None:
+    users = debezium(lake)
+    users.land("users", DAYS[0], "1.jsonl", [event("u", 20, user(1, "Anna", MARKED))])
+    users.load(DAYS[0])
+    assert users.reasons("silver/users") == [("no_earlier_version",)]
+    assert users.rows("silver/users", *ROW) == []
+
+    users.land("users", DAYS[1], "1.jsonl", [event("c", 10, user(1, "Ann", "long"))])
+    users.load(DAYS[1])
+    for name in ("silver/users", "silver/versions"):
+        users.lakehouse.replay(users.tables[name], [date.fromisoformat(DAYS[0])])
+        assert users.reasons(name) == []
+    assert users.rows("silver/users", *ROW) == [(1, "Anna", "long")]
+    assert users.rows("silver/versions", *VERSION) == [VERSIONS[0], (1, "Anna", "long", 20, None)]
+
+
+def test_rules_judge_an_event_by_the_value_that_did_not_change(lake: Lakes) -> None:
+    fits = satisfies("notes_fit", "length(name) <= length(notes)")
+    rules = quarantine(not_null("notes"), fits)
+    users = debezium(lake, rules=rules)
+    users.land("users", DAYS[0], "1.jsonl", [event("c", 10, user(1, "Ann", "long"))])
+    users.load(DAYS[0])
+    some = [event("u", 20, user(1, "Anna", MARKED)), event("u", 30, user(1, "Anna-Lena", MARKED))]
+    users.land("users", DAYS[1], "1.jsonl", some)
+    users.load(DAYS[1])
+    assert users.reasons("silver/users") == [("notes_fit",)]
+    assert users.rows("silver/users", *ROW) == [(1, "Anna", "long")]
+
+
+def test_a_late_delete_takes_the_values_before_it_away(lake: Lakes) -> None:
+    users = debezium(lake, no_earlier="null")
+    first = [event("c", 10, user(1, "Ann", "long")), event("u", 30, user(1, "Anna", MARKED))]
+    users.land("users", DAYS[0], "1.jsonl", first)
+    users.load(DAYS[0])
+    assert users.rows("silver/users", *ROW) == [(1, "Anna", "long")]
+    users.land("users", DAYS[1], "1.jsonl", [event("d", 20, {"id": 1})])
+    users.load(DAYS[1])
+    assert users.rows("silver/users", *ROW) == [(1, "Anna", None)]
+    assert users.rows("silver/versions", *ROW) == [(1, "Ann", "long"), (1, "Anna", None)]
+    # What is older than the delete is of the row before it.
+    users.land("users", DAYS[2], "1.jsonl", [event("u", 15, user(1, "A", "other"))])
+    users.land("users", DAYS[2], "2.jsonl", [event("u", 25, user(1, "An", "new"))])
+    users.load(DAYS[2])
+    assert users.rows("silver/users", *ROW) == [(1, "Anna", "new")]
+
+
+def test_events_with_their_changed_fields_alone(lake: Lakes) -> None:
+    users = debezium(lake, "absent")
+    events = [
+        event("c", 10, user(1, "Ann", "long")),
+        event("u", 20, {"id": 1, "name": "Anna"}),
+        event("u", 30, {"id": 1, "notes": None}),
+        event("u", 40, {"id": 1, "name": "Anne"}),
+        event("u", 50, {"id": 1, "city": "Rome"}),  # undeclared, so the table gets it
+        event("u", 60, {"id": 1, "name": "Anna"}),
+        event("c", 11, user(2, "Bob")),
+    ]
+    whole = [(1, "Anna", None, "Rome"), (2, "Bob", None, None)]
+    for nth, at in enumerate((0, 5, 1, 6)):
+        users.land("users", DAYS[0], f"{nth}.jsonl", [events[at]])
+    users.load(DAYS[0])
+    for nth, at in enumerate((4, 3, 2)):
+        users.land("users", DAYS[1], f"{nth}.jsonl", [events[at]])
+    users.load(DAYS[1])
+    assert users.reasons("silver/users") == []
+    assert users.rows("silver/users", *ROW, "city") == whole
+    versions = users.rows("silver/versions", *ROW, "city", "valid_from")
+    assert versions == sorted(
+        [
+            (1, "Ann", "long", None, 10),
+            (1, "Anna", "long", None, 20),
+            (1, "Anna", None, None, 30),
+            (1, "Anne", None, None, 40),
+            (1, "Anne", None, "Rome", 50),
+            (1, "Anna", None, "Rome", 60),
+            (2, "Bob", None, None, 11),
+        ],
+        key=repr,
+    )
+
+
+def test_nulls_that_mean_unchanged(lake: Lakes) -> None:
+    users = lake(*tables(ChangeLog(unchanged="null")))
+    rows = [
+        {"operation": "upsert", "sequence_num": 1, "id": 1, "name": "Ann", "notes": None},
+        {"operation": "upsert", "sequence_num": 3, "id": 1, "name": None, "notes": "long"},
+        {"operation": "upsert", "sequence_num": 2, "id": 1, "name": "Anna"},
+    ]
+    for nth, row in enumerate(rows):
+        users.land("users", DAYS[nth], "1.jsonl", [row])
+        users.load(DAYS[nth])
+    assert users.reasons("silver/users") == []
+    assert users.rows("silver/users", *ROW) == [(1, "Anna", "long")]
+    assert users.rows("silver/versions", *ROW) == [
+        (1, "Ann", None),
+        (1, "Anna", "long"),
+        (1, "Anna", None),
+    ]
+
+
+def test_a_repaired_file_gives_later_events_its_values(lake: Lakes) -> None:
+    users = debezium(lake)
+    users.land("users", DAYS[0], "1.jsonl", [event("c", 10, user(1, "Ann", "long"))])
+    users.land("users", DAYS[1], "1.jsonl", [event("u", 20, user(1, "Anna", MARKED))])
+    users.load("2017-01-05...2017-01-06")
+    users.land("users", DAYS[0], "1.jsonl", [event("c", 10, user(1, "Ann", "repaired"))])
+    users.load(DAYS[0])
+    users.load_stale()
+    assert users.rows("silver/users", *ROW) == [(1, "Anna", "repaired")]
+    assert users.rows("silver/versions", *ROW) == [(1, "Ann", "repaired"), (1, "Anna", "repaired")]

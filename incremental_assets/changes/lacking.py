@@ -1,0 +1,230 @@
+"""Events that lack fields which did not change: how they are judged, and how they are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType
+
+from incremental_assets.changes.target_state import TargetState
+from incremental_assets.changes.unchanged import (
+    IS_WHOLE,
+    NO_EARLIER_FLAG,
+    NOTHING,
+    NoEarlier,
+    Unchanged,
+)
+from incremental_assets.delta.columns import DELETED, HASH, LACKS, OPERATION, PARTIAL
+from incremental_assets.delta.earlier_values import as_partial, partial_type, with_earlier_values
+from incremental_assets.delta.lookup import sent_if_few
+from incremental_assets.frames import Frames, quoted
+from incremental_assets.row_hash import HASH_VERSION, row_hash
+
+_KNOWN, _LATEST = "_known_version", "_latest_known"
+
+
+class MayLack(Protocol):
+    """A log whose events may lack fields that did not change."""
+
+    @property
+    def unchanged(self) -> Unchanged: ...
+    @property
+    def no_earlier(self) -> NoEarlier: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Lacking:
+    """Events that lack fields which did not change: those `marked` in one of them, and how else."""
+
+    marked: tuple[str, ...]
+    unchanged: Unchanged
+    no_earlier: NoEarlier
+
+    @classmethod
+    def of(cls, log: MayLack, marked: Sequence[str] | None) -> Lacking | None:
+        """Of the events of a log, in some of which these fields are marked; None where none may."""
+        if not marked and log.unchanged == "marked":
+            return None
+        return cls(tuple(sorted(marked or ())), log.unchanged, log.no_earlier)
+
+    def columns(self, columns: Sequence[str], key: Sequence[str]) -> list[str]:
+        """Those of a table's columns that an event may lack."""
+        some = columns if self.unchanged != "marked" else [n for n in columns if n in self.marked]
+        return [name for name in some if name not in key]
+
+    def lacked(self, columns: Sequence[str], has_field: Mapping[str, Column]) -> Column:
+        """The names of those columns that an upsert does not have, for rows with `_lacks`.
+
+        `has_field` is whether an event has a field for a column.
+        """
+        names, is_upsert = F.col(LACKS), F.col(OPERATION) == "upsert"
+        if self.unchanged == "marked" or not columns:
+            return names
+        empty = {
+            name: ~has_field[name] & ~F.col(IS_WHOLE)
+            if self.unchanged == "absent"
+            else F.col(quoted(name)).isNull()
+            for name in columns
+        }
+        there = F.array(*(F.when(empty[n] & is_upsert, F.lit(n)) for n in columns))
+        return F.array_union(names, F.array_except(there, F.array(F.lit(None).cast("string"))))
+
+    def hashed(self, types: Mapping[str, DataType], row: Column | None = None) -> Column:
+        """The hash of an event: one that lacks a column is not the one in which it is null.
+
+        Of what the event itself has, so that a column which a table gets later changes nothing.
+        `row` is the hash of its row.
+        """
+        row = row_hash(types) if row is None else row
+        names = F.col(LACKS)
+        if self.unchanged == "null":
+            return row
+        if self.unchanged == "absent":
+            names = self._nulls(types)
+        text = F.concat(row, F.lit(" "), F.to_json(F.array_sort(names)))
+        other = F.concat(F.lit(f"{HASH_VERSION}:"), F.substring(F.sha2(text, 256), 1, 32))
+        return F.when(F.size(names) > 0, other).otherwise(row)
+
+    def partial(self, types: Collection[str], kind: ArrayType) -> Column:
+        """`_partial` of events with columns of these names."""
+        lacks, is_upsert = F.col(LACKS), F.col(OPERATION) == "upsert"
+        if self.unchanged == "marked":
+            return as_partial(kind, lacks)
+        if self.unchanged == "null":
+            return as_partial(kind, lacks, others=is_upsert)
+        is_update = is_upsert & ~F.col(IS_WHOLE)
+        nulls = F.when(is_update, self._nulls(types)).otherwise(F.expr(NOTHING))
+        return as_partial(kind, lacks, nulls, is_update)
+
+    def _nulls(self, types: Collection[str]) -> Column:
+        """The names of the columns that are null in the event itself."""
+        null = (
+            F.when(F.col(quoted(n)).isNull() & ~F.array_contains(LACKS, n), F.lit(n))
+            for n in sorted(types)
+        )
+        return F.array_except(F.array(*null), F.array(F.lit(None).cast("string")))
+
+    @property
+    def asks_for_earlier(self) -> bool:
+        """Whether an event without an earlier version is put into quarantine.
+
+        Where null says that a field did not change, that of a first version is simply null.
+        """
+        return self.no_earlier == "quarantine" and self.unchanged != "null"
+
+
+def with_values_to_judge(
+    frames: Frames,
+    rows: DataFrame,
+    known: DataFrame | None,
+    key: Sequence[str],
+    order: Sequence[str],
+    columns: Sequence[str],
+    *,
+    latest_alone: bool,
+) -> DataFrame:
+    """Events with the values that they lack, so that they can be judged; see `as_they_came`.
+
+    That is the value of the event before, good or bad, or of the version that is `known`. Adds
+    `_no_earlier: boolean`, whether there is none. Where of a key the `latest_alone` is known, an
+    event that is older than it, and so will change little, is judged by its values.
+    """
+    kind = partial_type(rows.schema, order)
+    lacks = F.filter(LACKS, lambda name: name.isin(list(columns)))
+    rows = rows.withColumns({PARTIAL: as_partial(kind, lacks), _KNOWN: F.lit(False)})
+    rows = frames.cache(rows)
+    keys = rows.where(F.size(LACKS) > 0).select(*map(quoted, key)).distinct()
+    every, others = rows, None
+    few = None if frames.is_small else sent_if_few(frames, keys)
+    if few is not None:
+        keys, every = few, rows.join(few, list(key), "left_semi")
+        others = rows.join(few, list(key), "left_anti")
+    if known is not None:
+        names = (*key, *order[:-1], DELETED, *columns)
+        known = _as_events(known.join(keys, list(key), "left_semi"), rows, names)
+        every = every.unionByName(known.withColumn(_KNOWN, F.lit(True)), allowMissingColumns=True)
+    found = with_earlier_values(every, key, order, columns)
+    missing = F.exists(F.coalesce(PARTIAL, F.array().cast(kind)), lambda e: ~e["known"])
+    found = found.withColumn(NO_EARLIER_FLAG, missing)
+    if known is not None and latest_alone:
+        found = _by_the_latest(found, key, order, columns)
+    found = found.where(~F.col(_KNOWN))
+    if others is not None:
+        found = found.unionByName(others.withColumn(NO_EARLIER_FLAG, F.lit(False)))
+    return found.drop(PARTIAL, _KNOWN)
+
+
+def _as_events(known: DataFrame, rows: DataFrame, names: Sequence[str]) -> DataFrame:
+    """The versions of a table, with these columns of events and their types."""
+    there = {name.lower(): name for name in known.columns}
+    found = (
+        (F.col(quoted(there[name.lower()])) if name.lower() in there else F.lit(None))
+        .cast(rows.schema[name].dataType)
+        .alias(name)
+        for name in dict.fromkeys(names)
+    )
+    return known.select(*found, F.lit("").alias(HASH))
+
+
+def _by_the_latest(
+    rows: DataFrame, key: Sequence[str], order: Sequence[str], columns: Sequence[str]
+) -> DataFrame:
+    values = ", ".join(f"{quoted(name)} AS {quoted(name)}" for name in columns)
+    at = ", ".join(map(quoted, order[:-1]))
+    of_key = f"OVER (PARTITION BY {', '.join(map(quoted, key))})"
+    is_row = f"{_KNOWN} AND NOT {DELETED}"
+    rows = rows.withColumn(
+        _LATEST,
+        F.expr(
+            f"max_by(struct(struct({at}) AS at, struct({values}) AS row), "
+            f"CASE WHEN {is_row} THEN struct({at}) END) {of_key}"
+        ),
+    )
+    is_older = F.expr(f"{NO_EARLIER_FLAG} AND struct({at}) < {_LATEST}.at")
+    value = {
+        name: F.when(
+            is_older & F.array_contains(LACKS, name),
+            F.coalesce(quoted(name), F.col(_LATEST)["row"][name]),
+        ).otherwise(F.col(quoted(name)))
+        for name in columns
+    }
+    judged = F.col(NO_EARLIER_FLAG) & ~F.coalesce(is_older, F.lit(False))
+    return rows.withColumns({**value, NO_EARLIER_FLAG: judged}).drop(_LATEST)
+
+
+def as_they_came(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """The events, once they are judged, without the values that they lack."""
+    lacks = {name: F.when(~F.array_contains(LACKS, name), F.col(quoted(name))) for name in columns}
+    return rows.withColumns(lacks).drop(NO_EARLIER_FLAG)
+
+
+def known_events(frames: Frames, state: TargetState) -> DataFrame | None:
+    """What a target and its side table know of its keys, with `_deleted`; None before its table."""
+    if state.version is None or not state.columns:
+        return None
+    rows = state.read(frames.session).withColumn(DELETED, F.lit(False))
+    beside = state.superseded(frames.session)
+    return rows if beside is None else rows.unionByName(beside, allowMissingColumns=True)
+
+
+def with_partial(
+    rows: DataFrame,
+    lacking: Lacking | None,
+    own: Collection[str],
+    order: Sequence[str],
+    table: Collection[str],
+) -> DataFrame:
+    """The events with `_partial`, where they may lack columns, or some row of the table does.
+
+    `own` are the columns of the events, `table` those of the table.
+    """
+    kind = partial_type(rows.schema, order)
+    if lacking is not None:
+        return rows.withColumn(PARTIAL, lacking.partial(own, kind)).drop(LACKS, IS_WHOLE)
+    if PARTIAL in table:
+        return rows.withColumn(PARTIAL, F.lit(None).cast(kind))
+    return rows
