@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from incremental_assets.changes.by_log import ChangeLog
+from incremental_assets.changes.detector import Detector
 from incremental_assets.changes.by_snapshot import DELETED_SHARE, SnapshotDiff
 from incremental_assets.changes.files import Files
 from incremental_assets.delta.scd2 import VALIDITY
@@ -217,17 +218,29 @@ def _check_typed(table: Table) -> None:
     missing = sorted(used - set(table.schema.columns))
     if missing:
         raise DefinitionError(f"{name}: {missing} are used but not in the contract.")
-    if log is not None and (table.version_by or table.day):
+    if log is not None:
+        _check_log(table, log)
+    if isinstance(table.write, SCD2):
+        _check_scd2(table, table.write)
+
+
+def _check_log(table: Table, log: Detector) -> None:
+    name = table.name
+    if table.version_by or table.day:
         raise DefinitionError(
             f"{name}: its changes have an order of their own, and its rows may change for ever; "
             "leave version_by and day out."
+        )
+    if isinstance(log, ChangeLog) and log.unchanged != "marked" and table.transform is not None:
+        raise DefinitionError(
+            f"{name}: with unchanged={log.unchanged!r} an update lacks columns, and a transform "
+            "would compute others from them. Leave the transform out, and transform in a table of "
+            "its own."
         )
     if isinstance(log, SnapshotDiff) and set(log.key) != set(table.key):
         raise DefinitionError(
             f"{name}: the snapshots are compared by {log.key}; the key has to be the same."
         )
-    if isinstance(table.write, SCD2):
-        _check_scd2(table, table.write)
 
 
 def _check_scd2(table: Table, write: SCD2) -> None:
