@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from incremental_assets.changes.by_log import ChangeLog
-from incremental_assets.changes.detector import Detector
 from incremental_assets.changes.by_snapshot import DELETED_SHARE, SnapshotDiff
+from incremental_assets.changes.detector import Detector
 from incremental_assets.changes.files import Files
 from incremental_assets.delta.scd2 import VALIDITY
 from incremental_assets.errors import DefinitionError

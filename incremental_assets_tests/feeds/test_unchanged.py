@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
@@ -16,6 +17,7 @@ from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.table import SameDay, Table
 from incremental_assets.writes import SCD2, Append, Merge
 from incremental_assets_tests.feeds.conftest import Lakes
+from incremental_assets_tests.feeds.test_history_in_time import LANDED_SALES, SALES, change, mart
 from incremental_assets_tests.feeds.world import Lake
 
 DAYS = ["2017-01-05", "2017-01-06", "2017-01-07"]
@@ -222,3 +224,22 @@ def test_a_repaired_file_gives_later_events_its_values(lake: Lakes) -> None:
     users.load_stale()
     assert users.rows("silver/users", *ROW) == [(1, "Anna", "repaired")]
     assert users.rows("silver/versions", *ROW) == [(1, "Ann", "repaired"), (1, "Anna", "repaired")]
+
+
+def test_facts_that_look_up_a_version_see_the_value_that_comes_late(lake: Lakes) -> None:
+    bronze, _, versions = tables(ChangeLog.debezium())
+    versions = replace(versions, write=SCD2(valid_time="event"))
+    sales = lake(bronze, versions, LANDED_SALES, SALES, mart(versions))
+    log = [
+        change("c", 10, "05 10", 1, "Ann") | {"after": user(1, "Ann", "long")},
+        change("u", 30, "06 10", 1, "Anna") | {"after": user(1, "Anna", MARKED)},
+    ]
+    late = change("u", 20, "05 15", 1, "An") | {"after": user(1, "An", "new")}
+    sales.land("users", DAYS[0], "1.jsonl", log)
+    sales.land("sales", DAYS[1], "1.jsonl", [{"sale": "a", "id": 1, "at": "2017-01-06T12:00:00Z"}])
+    sales.load("2017-01-05...2017-01-06")
+    assert sales.rows("gold/mart", "sale", "user_notes") == [("a", "long")]
+    sales.land("users", DAYS[2], "1.jsonl", [late])
+    sales.load(DAYS[2])
+    sales.load_stale()
+    assert sales.rows("gold/mart", "sale", "user_notes") == [("a", "new")]
