@@ -38,6 +38,7 @@ from incremental_assets.row_hash import payload_hash
 from incremental_assets.sources.object_columns import infer_columns, with_columns_of
 
 MOST_SHOWN = 60
+_FIELDS = "_dbz_fields"
 OP_WORD = "_op_word"
 
 
@@ -209,14 +210,14 @@ def _with_lacking(
     types = {**own, **more}
     fields = F.map_keys(F.col("_row").try_cast("map<string,variant>"))
     folded = F.coalesce(F.transform(fields, F.lower), F.expr(NOTHING))
-    rows = rows.withColumns({"_fields": folded, LACKS: F.transform(LACKS, F.lower)})
+    rows = rows.withColumns({_FIELDS: folded, LACKS: F.transform(LACKS, F.lower)})
     columns = [name for name in types if name not in request.key]
     spelled = {name.lower(): name for name in (*lacking.marked, *columns)}
     marked = F.array(*(F.when(F.array_contains(LACKS, n), F.lit(spelled[n])) for n in spelled))
     rows = rows.withColumn(LACKS, F.array_except(marked, F.array(F.lit(None).cast("string"))))
-    has_field = {name: F.array_contains("_fields", name.lower()) for name in columns}
+    has_field = {name: F.array_contains(_FIELDS, name.lower()) for name in columns}
     rows = rows.withColumn(LACKS, lacking.lacked(columns, has_field))
-    return rows.drop("_fields"), types
+    return rows.drop(_FIELDS), types
 
 
 def _refuse_foreign(request: ReadRequest, rows: DataFrame) -> None:

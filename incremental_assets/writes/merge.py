@@ -37,12 +37,13 @@ from incremental_assets.writes.destination import (
 )
 from incremental_assets.writes.inserted import inserted, spread
 from incremental_assets.writes.latest import latest_changes
-from incremental_assets.writes.merge_lacking import stage_lacking, whole_rows
+from incremental_assets.writes.merge_lacking import Decided, decided, whole_rows
 from incremental_assets.writes.strategy import WriteStrategy
 
 LARGE_BATCH = 100_000
 """From so many rows on, a job that finds the keys that repeat takes less time than it saves."""
 _THERE = "_there"
+_DECIDED = "_is_decided"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +70,18 @@ class Merge(WriteStrategy):
                 day=to.counted_by or None,
             )
             return write
+        lacking = None
         if PARTIAL in changes.own:
-            return stage_lacking(frames, to, changes)
+            others, lacking = decided(frames, to, changes)
+            if others is None:
+                return _looked_up(frames, None, None, to, changes, lacking)
+            changes = others
         latest = latest_of_batch(frames, changes, to)
         deletes = to.last_deletes(frames.session)
-        if deletes is None and not changes.deletes and (to.replaces_days or _is_empty(to)):
+        simple = deletes is None and lacking is None and not changes.deletes
+        if simple and (to.replaces_days or _is_empty(to)):
             return _only_inserted(latest, to, changes)
-        return _looked_up(frames, latest, deletes, to, changes)
+        return _looked_up(frames, latest, deletes, to, changes, lacking)
 
     def rebuild(
         self,
@@ -149,46 +155,61 @@ def _only_inserted(latest: DataFrame, to: Destination, changes: ChangeSet) -> St
 
 def _looked_up(
     frames: Frames,
-    latest: DataFrame,
+    latest: DataFrame | None,
     deletes: DataFrame | None,
     to: Destination,
     changes: ChangeSet,
+    lacking: Decided | None,
 ) -> StagedWrite:
-    """The latest rows against those of the table and its tombstones."""
+    """The latest rows against those of the table and its tombstones, and what is decided."""
     here, there = struct_of(to.position), struct_of(to.position, f"{OLD}.")
-    if deletes is not None:
+    if latest is not None and deletes is not None:
         latest = latest.join(deletes, list(to.key), "left")
         later = f"_marker IS NULL OR {here} > _marker OR (NOT {DELETED} AND {here} = _marker)"
         latest = latest.where(f"{later} OR {CONFLICT}").drop("_marker")
     side: list[SideRows] = []
     if changes.deletes:
-        deleted = latest.where(f"{DELETED} AND NOT {CONFLICT}").drop(CONFLICT)
+        deleted = lacking.deletes if lacking is not None else None
+        if latest is not None:
+            of_latest = latest.where(f"{DELETED} AND NOT {CONFLICT}").drop(CONFLICT)
+            deleted = of_latest if deleted is None else deleted.unionByName(of_latest)
+        assert deleted is not None
         side.append(to.side(deleted.withColumn(WHY, F.lit(DELETED_BECAUSE)), changes.own))
-    incoming = latest.select(
-        to.number,
-        *to.written(changes.own),
-        DELETED,
-        CONFLICT,
-        F.expr(f"{DELETED} OR {CONFLICT}").alias(TO_DELETE),
-    )
+    incoming = lacking.rows.withColumn(_DECIDED, F.lit(True)) if lacking is not None else None
+    if latest is not None:
+        compared = latest.select(
+            to.number,
+            *to.written(changes.own),
+            DELETED,
+            CONFLICT,
+            F.expr(f"{DELETED} OR {CONFLICT}").alias(TO_DELETE),
+            F.lit(False).alias(_DECIDED),
+        )
+        incoming = (
+            compared
+            if incoming is None
+            else incoming.unionByName(compared, allowMissingColumns=True)
+        )
+    assert incoming is not None
     # Among changes at one position a row beats a delete, then the greater hash wins.
     tied = f"NOT {DELETED} AND {here} <=> {there}"
     beats = f"{here} > {there} OR ({tied} AND {HASH} > coalesce({OLD}.{HASH}, ''))"
     if to.first_by:
         first = quoted(to.first_by)
         beats = f"{beats} OR ({tied} AND {HASH} = {OLD}.{HASH} AND {first} < {OLD}.{first})"
+    lost = f"NOT {_DECIDED} AND {OLD} IS NOT NULL AND {tied} AND {HASH} != {OLD}.{HASH}"
     write, conflicts = merge(
         frames,
         spread(incoming, to),
         to.path,
         to.folder,
         to.key,
-        F.expr(f"({beats}) AND NOT {CONFLICT}"),
+        F.expr(f"({_DECIDED} OR {beats}) AND NOT {CONFLICT}"),
         tuple(dict.fromkeys((*to.order, *([to.first_by] if to.first_by else [])))),
         to.keep,
         day=to.counted_by or None,
-        conflict=F.expr(f"{CONFLICT} OR ({OLD} IS NOT NULL AND {tied} AND {HASH} != {OLD}.{HASH})"),
-        helpers=(DELETED, CONFLICT),
+        conflict=F.expr(f"{CONFLICT} OR ({lost})"),
+        helpers=(DELETED, CONFLICT, _DECIDED),
     )
     if conflicts is not None:
         hash_of_conflict = f"if({CONFLICT}, {HASH}, least({HASH}, {OLD}.{HASH}))"

@@ -7,72 +7,81 @@ known of the keys is put together: the changes, the rows of the table and the la
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from incremental_assets.delta.columns import BATCH, DELETED, HASH, PARTIAL, WHY
+from incremental_assets.delta.columns import BATCH, DELETED, HASH, PARTIAL
 from incremental_assets.delta.delta_table import version_of
 from incremental_assets.delta.earlier_values import lacked_columns, with_earlier_values
 from incremental_assets.delta.lookup import few_keys
-from incremental_assets.delta.merge import CONFLICT, TO_DELETE, join_by_key, merge
+from incremental_assets.delta.merge import CONFLICT, TO_DELETE, join_by_key
 from incremental_assets.delta.read import plain_files, read_files
-from incremental_assets.delta.side_table import CONFLICTS
-from incremental_assets.delta.staged_write import SideRows, StagedWrite
 from incremental_assets.frames import Frames, quoted
-from incremental_assets.writes.destination import (
-    DELETED_BECAUSE,
-    ChangeSet,
-    Destination,
-    struct_of,
-)
-from incremental_assets.writes.inserted import spread
+from incremental_assets.writes.destination import ChangeSet, Destination, struct_of
 from incremental_assets.writes.latest import latest_changes
 
 _IS_THERE, _WAS = "_is_there", "_was_partial"
 
 
-def stage_lacking(frames: Frames, to: Destination, changes: ChangeSet) -> StagedWrite:
-    """The rows of the keys, each column as the last change that has it says."""
+@dataclass(frozen=True)
+class Decided:
+    """What becomes of the keys some of whose changes lack columns, whatever the table has.
+
+    `rows` are written, or with a true `_to_delete` deleted; those with a true `_conflict` lost by
+    their hash alone. `deletes` are new tombstones.
+    """
+
+    rows: DataFrame
+    deletes: DataFrame
+
+
+def decided(
+    frames: Frames, to: Destination, changes: ChangeSet
+) -> tuple[ChangeSet | None, Decided]:
+    """The changes of keys that lack nothing, as they are (None: there are none), and the others."""
     rows = frames.cache(changes.changes)
     keys = rows.select(*map(quoted, to.key)).distinct()
+    others = None
+    if not frames.is_small:
+        keys = frames.cache(_lacking_keys(frames, to, rows))
+        apart = join_by_key(rows, keys, to.key, "left_anti", nulls=True)
+        others = replace(changes, rows=apart)
+        rows = join_by_key(rows, keys, to.key, "left_semi", nulls=True)
     every = rows.withColumn(_IS_THERE, F.lit(False))
     every = every.withColumn(_WAS, F.lit(None).cast(rows.schema[PARTIAL].dataType))
     there = _rows_there(frames, to, keys)
     if there is not None:
         every = every.unionByName(there, allowMissingColumns=True)
-    deletes, side = to.last_deletes(frames.session), list[SideRows]()
+    deletes = to.last_deletes(frames.session)
     if deletes is not None:
         deletes = deletes.join(keys, list(to.key), "left_semi")
         every = every.unionByName(_as_changes(deletes, to), allowMissingColumns=True)
-    if changes.deletes:
-        came = _new_deletes(rows, deletes, to)
-        side.append(to.side(came.withColumn(WHY, F.lit(DELETED_BECAUSE)), changes.own))
     latest = latest_changes(whole_rows(frames, every, to), to, _IS_THERE)
     changed = latest.where(f"{CONFLICT} OR NOT {_IS_THERE} OR NOT ({PARTIAL} <=> {_WAS})")
     former = [quoted(name) for name in to.columns if name in latest.columns]
-    incoming = changed.select(
+    written = changed.select(
         to.number,
         *dict.fromkeys((*to.written(changes.own), *former)),
-        F.expr(f"{DELETED} OR {CONFLICT}").alias(TO_DELETE),
+        DELETED,
         CONFLICT,
+        F.expr(f"{DELETED} OR {CONFLICT}").alias(TO_DELETE),
     )
-    write, conflicts = merge(
-        frames,
-        spread(incoming, to),
-        to.path,
-        to.folder,
-        to.key,
-        F.expr(f"NOT {CONFLICT}"),
-        keep=to.keep,
-        day=to.counted_by or None,
-        conflict=F.col(CONFLICT),
-        helpers=(CONFLICT,),
-    )
-    if conflicts is not None:
-        side.append(to.side(to.conflicts(conflicts), changes.own, CONFLICTS))
-    return replace(write, side=tuple(side))
+    return others, Decided(written, _new_deletes(rows, deletes, to))
+
+
+def _lacking_keys(frames: Frames, to: Destination, rows: DataFrame) -> DataFrame:
+    """The keys of which a change of the batch, or the row of the table, lacks columns."""
+    key = [quoted(name) for name in to.key]
+    keys = rows.where(f"{PARTIAL} IS NOT NULL").select(*key)
+    table = plain_files(to.path, version_of(to.path))
+    files = [file for file in table.files if to.keep(file)]
+    if files:
+        there = read_files(frames.session, table, files).where(f"{PARTIAL} IS NOT NULL")
+        came = rows.select(*key).distinct()
+        keys = keys.unionByName(there.select(*key).join(came, list(to.key), "left_semi"))
+    return keys.distinct()
 
 
 def _new_deletes(rows: DataFrame, known: DataFrame | None, to: Destination) -> DataFrame:

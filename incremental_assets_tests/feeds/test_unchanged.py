@@ -10,6 +10,7 @@ import pytest
 
 from incremental_assets.changes import ChangeLog
 from incremental_assets.changes.unchanged import DEBEZIUM, NoEarlier, Unchanged
+from incremental_assets.frames import Frames
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import not_null, quarantine, satisfies
 from incremental_assets.quality.types import Integer, Text
@@ -102,10 +103,15 @@ def test_an_unchanged_field_keeps_its_value_in_one_load(lake: Lakes) -> None:
     assert users.rows("silver/versions", *VERSION) == VERSIONS
 
 
-@pytest.mark.parametrize("loads", [[(7, 6), (5, 4, 3), (2, 1, 0)], [(3, 7, 5), (0, 4), (2, 1, 6)]])
+@pytest.mark.parametrize(
+    ("loads", "large"),
+    [([(7, 6), (5, 4, 3), (2, 1, 0)], False), ([(3, 7, 5), (0, 4), (2, 1, 6)], True)],
+)
 def test_an_unchanged_field_keeps_its_value_in_whatever_order_events_come(
-    lake: Lakes, loads: list[tuple[int, ...]]
+    lake: Lakes, loads: list[tuple[int, ...]], large: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if large:  # then keys that lack nothing are merged as ever
+        monkeypatch.setattr(Frames, "is_small", False)
     users = debezium(lake, no_earlier="null")
     for day, some in zip(DAYS, loads, strict=True):
         users.land("users", day, "1.jsonl", [LOG[at] for at in some])
