@@ -124,7 +124,9 @@ def _state(target: TargetTable) -> tuple[TargetState, TableHistory]:
     state.require_key()
     state.require_same_write()
     history = ledger.view().table(target.name)
-    return state.with_ledger(tail.last, history), history
+    state = state.with_ledger(tail.last, history)
+    state.require_same_marks(target.changes.order, target.changes.positioned_by)
+    return state, history
 
 
 def _again(target: TargetTable, of: AsRead, folder: str) -> TargetTable:
