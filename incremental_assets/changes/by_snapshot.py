@@ -99,6 +99,13 @@ class SnapshotDiff(Detector):
                 raise DefinitionError(
                     f"SnapshotDiff: {name} is {given!r}; expected a tuple of columns: ({given!r},)."
                 )
+        unseen_moves = sorted({*self.scope} & {*self.ignore})
+        if unseen_moves:
+            raise DefinitionError(
+                f"SnapshotDiff: {unseen_moves} are in scope and in ignore, so a row that moves to "
+                "another part of the table would be deleted with its old one; leave them out of "
+                "ignore."
+            )
         if not 0 <= self.max_deleted_share <= 1:
             raise DefinitionError(
                 "SnapshotDiff: max_deleted_share is a share from 0 to 1, not "
