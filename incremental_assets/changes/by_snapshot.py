@@ -147,7 +147,8 @@ class SnapshotDiff(Detector):
         before = self.position(request)
         require_as_it_was_read(request, before)
         changes, at = replace(self, watermark=None), instant(before.high)
-        return AsRead(request.source, changes, at=at, one_moment=True, ignored=self.ignore)
+        ignored, scope = self.ignore, self.scope
+        return AsRead(request.source, changes, at=at, one_moment=True, ignored=ignored, scope=scope)
 
     def read(self, request: ReadRequest, frames: Frames) -> SourceWindow | None:
         """The rows of the snapshot; None for one that is missing: it deletes nothing."""

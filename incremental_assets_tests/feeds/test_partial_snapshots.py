@@ -227,3 +227,23 @@ def test_a_snapshot_of_a_small_part_does_not_write_the_base_of_the_whole_again(
     shop.load("2017-01-01...2017-01-06", "bronze/stock")
 
     assert DeltaTable(snapshot_base.base_path(shop.path("bronze/stock"))).version() == 1
+
+
+def test_a_target_of_parts_is_verified_by_the_part_that_came_last(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    (tmp_path / "stock").mkdir()
+    paths = (tmp_path / name for name in ("stock", "target", "snapshot"))
+    target = DeltaDiffLoader(spark).target(*paths, "sku", "stock", scope="region")
+    for rows in ([("a", "north"), ("b", None)], [("c", "south"), ("d", "south")]):
+        frame = pl.DataFrame(rows, schema=["sku", "region"], orient="row")
+        frame.write_parquet(tmp_path / "stock" / "1.parquet")
+        target.load()
+
+    found = target.verify()
+
+    assert found.equal
+    assert [day.compared for day in found.rows.days] == [2]
+    assert found.notes == (
+        "not compared: 2 rows of parts of the table that the last snapshot does not have",
+    )
