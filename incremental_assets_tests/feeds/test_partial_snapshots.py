@@ -247,3 +247,18 @@ def test_a_target_of_parts_is_verified_by_the_part_that_came_last(
     assert found.notes == (
         "not compared: 2 rows of parts of the table that the last snapshot does not have",
     )
+
+
+def test_snapshots_of_parts_after_one_that_is_gone_are_not_compared(lake: Lakes) -> None:
+    shop = lake(*tables(Merge()))
+    land(shop, 1, "north", a=1, b=1)
+    land(shop, 2, "north", a=2)
+    land(shop, 3, "south", c=3)
+    land(shop, 4, "north", a=2, d=4)
+    shop.load("2017-01-01...2017-01-04", "bronze/stock")
+    (shop.source("stock") / "2017-01-02" / "north.jsonl").unlink()
+
+    found = verify(shop.lakehouse, shop.tables["bronze/stock"])
+
+    assert found.equal
+    assert [str(day) for day in found.left_out] == ["2017-01-02", "2017-01-03", "2017-01-04"]
