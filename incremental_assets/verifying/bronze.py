@@ -169,9 +169,9 @@ def _compared_by_hash(
     """Rows of a source that may lack old ones; the file may be another now.
 
     A column that was added makes no difference. Where the day is that of the load, a rebuild has
-    none.
+    none; where the rows show it, those without a timestamp have none on either side.
     """
-    columns, real = ["payload", "_raw"], real.where(f"{_DAY} IS NOT NULL")
+    columns = ["payload", "_raw"]
     if dated:
         columns.append(_DAY)
     else:

@@ -244,6 +244,7 @@ def test_a_row_without_its_timestamp_is_quarantined_in_silver(lake: Lakes) -> No
     shop.load("2017-01-10")
 
     assert shop.reasons("silver/users") == [("updated_at_null",), ("updated_at_null",)]
+    assert verify(shop.lakehouse, shop.tables["bronze/users"]).equal  # where they have no day
 
 
 @pytest.mark.parametrize(
