@@ -22,7 +22,8 @@ class AsRead:
     `forgets`: rows that were read may have been updated or deleted there since. `one_moment`: it
     shows its rows as they are at one moment, not since when, nor what they were before. `up_to` is
     the highest cursor that was read (None: all of it was), `at` the moment of a snapshot, `ignored`
-    the columns whose change is none, `shown` what identifies a row without a key to a person.
+    the columns whose change is none, `shown` what identifies a row without a key to a person. With
+    `scope` it shows the rows of the units that it has, of these columns, and no others.
     """
 
     source: FixedSource
@@ -33,6 +34,7 @@ class AsRead:
     at: datetime | None = None
     ignored: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
+    scope: tuple[str, ...] = ()
 
 
 def require_as_it_was_read(request: ReadRequest, before: Position) -> None:

@@ -169,8 +169,11 @@ def flat_log_events(frames: Frames, rows: DataFrame, log: FlatLog, kind: Any) ->
     return Events(rows.drop("_op_word", "_position"), order, settled, lacking)
 
 
-def marked_events(rows: DataFrame, column: str, deleted: str, at: Column) -> Events:
-    """Rows by the instant of their last change, `at`, of which a column marks those deleted."""
+def marked_events(rows: DataFrame, deleted: str, at: Column, without: Column) -> Events:
+    """Rows by the instant of their last change, `at`, of which a column marks those deleted.
+
+    `without` is the reason of those that have no such instant.
+    """
     fields = F.col("payload").try_cast("map<string,variant>")
     marker = F.try_element_at(fields, F.lit(deleted)).try_cast("string")
     found = rows.withColumns(
@@ -178,7 +181,7 @@ def marked_events(rows: DataFrame, column: str, deleted: str, at: Column) -> Eve
             **deletes(is_marked(marker)),
             ORDER: at,
             CHANGED_AT: at,
-            REASON: F.when(at.isNull() & F.col("_raw").isNull(), F.lit(f"{column}_unreadable")),
+            REASON: F.when(at.isNull() & F.col("_raw").isNull(), without),
             EVENT: F.col("payload"),
         }
     )

@@ -34,6 +34,7 @@ from incremental_assets.changes.new_files import LogFiles, bounded, new_files
 from incremental_assets.changes.operations import Operation
 from incremental_assets.changes.position import FINGERPRINT, Position, version_read
 from incremental_assets.changes.request import ReadRequest
+from incremental_assets.changes.soft_deletes import require_own_column
 from incremental_assets.changes.source_rows import hash_of
 from incremental_assets.changes.unchanged import (
     DEBEZIUM,
@@ -63,12 +64,14 @@ from incremental_assets.delta.columns import (
     REASONS,
     WITHIN,
 )
-from incremental_assets.errors import SourceError
+from incremental_assets.errors import DefinitionError, SourceError
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import FileEntry
 from incremental_assets.plurals import counted
 from incremental_assets.quality.gate import Counted, Value
 from incremental_assets.quality.reasons import is_good
+
+_OPERATION = "operation"
 
 
 @dataclass(frozen=True)
@@ -96,8 +99,8 @@ class ChangeLog(Detector):
     kind, not both.
 
     `deleted` is for rows that have no operation, but a column that marks them as deleted
-    (`deleted_at`, `is_deleted`): null, false, no, 0 and "" mean that the row is live. All of its
-    columns, `sequence` too, are the row's own.
+    (`deleted_at`, `is_deleted`): null, false, no, off, 0 and "" mean that the row is live. All of
+    its columns, `sequence` too, are the row's own.
 
     `unchanged` are the fields of an update that did not change, and keep the value that the version
     before it in the order of the log has: those that are "marked" by the `placeholder` (Debezium's
@@ -112,7 +115,7 @@ class ChangeLog(Detector):
     needs_history: ClassVar[bool] = True
     reads_once: ClassVar[bool] = True
 
-    operation: str = "operation"
+    operation: str = _OPERATION
     sequence: str = "sequence_num"
     operations: Mapping[str, Operation] = field(default_factory=dict)
     envelope: Literal["flat", "debezium"] = "flat"
@@ -125,6 +128,14 @@ class ChangeLog(Detector):
 
     def __post_init__(self) -> None:
         require_unchanged("ChangeLog", self.unchanged, self.no_earlier)
+        if not self.deleted:
+            return
+        if self.is_debezium or self.operations or self.operation not in ("", _OPERATION):
+            raise DefinitionError(
+                f"ChangeLog: deleted={self.deleted!r} is for rows without an operation, and this "
+                "log has some; leave deleted out, or operation, operations and the envelope."
+            )
+        require_own_column("ChangeLog", self.deleted, self.sequence)
 
     @classmethod
     def debezium(

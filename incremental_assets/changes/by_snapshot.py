@@ -99,6 +99,13 @@ class SnapshotDiff(Detector):
                 raise DefinitionError(
                     f"SnapshotDiff: {name} is {given!r}; expected a tuple of columns: ({given!r},)."
                 )
+        unseen_moves = sorted({*self.scope} & {*self.ignore})
+        if unseen_moves:
+            raise DefinitionError(
+                f"SnapshotDiff: {unseen_moves} are in scope and in ignore, so a row that moves to "
+                "another part of the table would be deleted with its old one; leave them out of "
+                "ignore."
+            )
         if not 0 <= self.max_deleted_share <= 1:
             raise DefinitionError(
                 "SnapshotDiff: max_deleted_share is a share from 0 to 1, not "
@@ -140,7 +147,8 @@ class SnapshotDiff(Detector):
         before = self.position(request)
         require_as_it_was_read(request, before)
         changes, at = replace(self, watermark=None), instant(before.high)
-        return AsRead(request.source, changes, at=at, one_moment=True, ignored=self.ignore)
+        ignored, scope = self.ignore, self.scope
+        return AsRead(request.source, changes, at=at, one_moment=True, ignored=ignored, scope=scope)
 
     def read(self, request: ReadRequest, frames: Frames) -> SourceWindow | None:
         """The rows of the snapshot; None for one that is missing: it deletes nothing."""

@@ -22,7 +22,7 @@ from incremental_assets.changes.inspection import Inspection
 from incremental_assets.changes.position import Position
 from incremental_assets.changes.progress import SequenceStep
 from incremental_assets.changes.request import REWOUND_FROM, ReadRequest
-from incremental_assets.changes.soft_deletes import deletes, is_marked
+from incremental_assets.changes.soft_deletes import deletes, is_marked, require_own_column
 from incremental_assets.changes.source_rows import instant_of, own_types, unseen, with_order
 from incremental_assets.changes.watermark import (
     NULLS,
@@ -61,7 +61,7 @@ class Timestamp(Cursor):
     new one; a subclass may override `next_watermark` instead.
 
     `deleted` names the column that marks a row as deleted (`deleted_at`, `is_deleted`): such a row
-    is a delete of its key, at its timestamp; null, false, no, 0 and "" mean that it is live.
+    is a delete of its key, at its timestamp; null, false, no, off, 0 and "" mean that it is live.
     """
 
     name: ClassVar[str] = "timestamp"
@@ -91,6 +91,7 @@ class Timestamp(Cursor):
                 f"{this}: lookback and max_clock_skew are not negative; found "
                 f"{self.lookback} and {self.max_clock_skew}."
             )
+        require_own_column(this, self.deleted, self.column)
 
     @property
     def finds_deletes(self) -> bool:  # type: ignore[override]
@@ -120,8 +121,11 @@ class Timestamp(Cursor):
         if not self.deleted:
             return super().events(frames, rows, key, kind, table)
         fields = F.col("payload").try_cast("map<string,variant>")
-        at = self.cursor_in(F.try_element_at(fields, F.lit(self.column)))
-        return marked_events(rows, self.column, self.deleted, at)
+        value = F.try_element_at(fields, F.lit(self.column))
+        written = value.isNotNull() & ~F.is_variant_null(value)
+        why = [F.lit(f"{self.column}_{what}") for what in ("unreadable", "null")]
+        reason = F.when(written, why[0]).otherwise(why[1])
+        return marked_events(rows, self.deleted, self.cursor_in(value), reason)
 
     def read_from(self, watermark: datetime | None) -> datetime | None:
         """Rows at this instant and above may be new; None: all."""

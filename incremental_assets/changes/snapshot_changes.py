@@ -79,11 +79,14 @@ def previous_snapshot(
 def with_scope(previous: DataFrame, snapshot: DataFrame, scope: Sequence[str]) -> DataFrame:
     """The rows of the snapshot before with `_in_scope`: the new one covers their unit.
 
-    It covers the values of the columns `scope` that its rows have; a null is a value, too.
+    It covers the values of the columns `scope` that its rows have; a null is a value, too, but one
+    that could not be read is none.
     """
     if not scope:
         return previous.withColumn(IN_SCOPE, F.lit(True))
-    units = snapshot.where(F.col("_raw").isNull()).select(*map(quoted, scope)).distinct()
+    unknown = F.arrays_overlap("_unreadable", F.array(*map(F.lit, scope)))
+    readable = snapshot.where(F.col("_raw").isNull() & ~F.coalesce(unknown, F.lit(False)))
+    units = readable.select(*map(quoted, scope)).distinct()
     marked = units.withColumn(IN_SCOPE, F.lit(True))
     joined = join_by_key(previous, marked, scope, "left", nulls=True)
     return joined.withColumn(IN_SCOPE, F.coalesce(IN_SCOPE, F.lit(False)))

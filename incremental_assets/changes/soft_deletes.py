@@ -6,16 +6,24 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from incremental_assets.delta.columns import DELETED, OPERATION, WITHIN
+from incremental_assets.errors import DefinitionError
 
-_LIVE = ("", "f", "F", "n", "N", "false", "False", "FALSE", "no", "No", "NO")
-_ZERO = r"^[+-]?0+(\.0*)?$"
+# In any case, and with white space around it; 0E-10 is how decimals write their zero.
+_LIVE = r"(?i)^[\s\p{Z}]*(|f|n|false|no|off|[+-]?(0+\.?0*|\.0+)(e[+-]?[0-9]+)?)[\s\p{Z}]*$"
 
 
 def is_marked(text: Column) -> Column:
-    """Whether the text of a marker says that its row is deleted: null, false, no and 0 do not."""
-    word = F.trim(text)
-    live = word.isin(*_LIVE) | word.rlike(_ZERO)
-    return F.coalesce(~live, F.lit(False))
+    """Whether a marker says that its row is deleted: null, false, no, off and 0 do not."""
+    return F.coalesce(~text.rlike(_LIVE), F.lit(False))
+
+
+def require_own_column(of: str, deleted: str, ordered_by: str) -> None:
+    """Raise DefinitionError where the marker is the column of the order, which marks every row."""
+    if deleted == ordered_by:
+        raise DefinitionError(
+            f"{of}: deleted={deleted!r} is the column by which the rows are ordered, so every row "
+            "would be deleted; name the column that marks deleted rows."
+        )
 
 
 def deletes(marked: Column) -> dict[str, Column]:

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
 from incremental_assets.changes.position import Position, state_of
-from incremental_assets.delta.columns import HASH, ORDER, is_reserved
+from incremental_assets.delta.columns import HASH, ORDER, WITHIN, is_reserved
 from incremental_assets.delta.delta_table import open_table, version_of
 from incremental_assets.delta.quarantine import OutdatedRows, Quarantine
 from incremental_assets.delta.read import plain_files, read_files
@@ -113,6 +113,23 @@ class TargetState:
             f"{self.name}: the target {self.path} holds {has} of each key, and is now to be loaded "
             f"{asked} SCD2(): half of it would be of either kind. Nothing was loaded. Load it as "
             "before, or load into a target, with watermarks, of its own."
+        )
+
+    def require_same_marks(self, order: Sequence[str], positioned_by: str) -> None:
+        """Raise DefinitionError where a column that marks deleted rows would come or go.
+
+        What it marked before is in the target, or is marked as deleted, for ever.
+        """
+        is_other = state_of(self.last).get("column") != positioned_by  # which is refused as such
+        is_same = (WITHIN in self.columns) == (WITHIN in order)
+        if is_other or is_same or ORDER not in self.columns:
+            return
+        was, asked = ("without", "with") if WITHIN in order else ("with", "without")
+        raise DefinitionError(
+            f"{self.name}: the target {self.path} is filled {was} a column that marks rows as "
+            f"deleted, and is now to be loaded {asked} one: rows that were loaded before would not "
+            "be judged by it. Nothing was loaded. Load it as before, or load into a target, with "
+            "watermarks, of its own."
         )
 
     def known_types(self) -> dict[str, DataType]:

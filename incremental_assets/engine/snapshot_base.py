@@ -120,9 +120,12 @@ def is_due(batch: Batch, day: date) -> date | None:
     ]
     if base is None and rows_by_file(base_path(batch.path), "_until"):
         return until  # what it holds may be what somebody deleted
-    rows = sum(since) + (base.count if base is not None else 0)
-    last = batch.view.table(batch.table.name).last_published[until]
-    most = max(MOST_TIMES * last.rows_read, FEW_ROWS)
+    count = base.count if base is not None else 0
+    last = batch.view.table(batch.table.name).last_published[until].rows_read
+    is_part = batch.table.snapshots is not None and batch.table.snapshots.scope
+    size = max(last, count) if is_part else last  # a part has few of the rows that are there
+    most = max(MOST_TIMES * size, FEW_ROWS)
+    rows = sum(since) + count
     files = max(MOST_FILES, len(base.table.files) if base is not None else 0)
     return until if len(since) > files or (since and rows > most) else None
 

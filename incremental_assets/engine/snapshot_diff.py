@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import reduce
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -86,19 +87,31 @@ def unit_of(scope: Sequence[str]) -> Column:
 
 
 def units_in(snapshot: DataFrame, batch: Batch) -> Units:
-    """The units that a snapshot covers: those of its readable rows. Raises SourceError."""
+    """The units that a snapshot covers: those of its readable rows.
+
+    Raises SourceError where no row has a column of the scope, or the rows have too many units.
+    """
     scope = changes_of(batch).scope
     if not scope:
         return ALL_UNITS
-    rows = snapshot.where(f"{KEY} IS NOT NULL").select(unit_of(scope).alias("unit")).distinct()
-    texts = sorted(row["unit"] for row in rows.limit(MOST_UNITS + 1).collect())
-    if len(texts) > MOST_UNITS:
+    fields = F.col("payload").try_cast("map<string,variant>")
+    has = [F.max(F.try_element_at(fields, F.lit(name)).isNotNull()) for name in scope]
+    rows = snapshot.where(f"{KEY} IS NOT NULL").groupBy(unit_of(scope)).agg(*has)
+    found = rows.limit(MOST_UNITS + 1).collect()
+    missing = [name for n, name in enumerate(scope, 1) if not any(row[n] for row in found)]
+    if found and missing:
+        raise SourceError(
+            f"{batch.table.name}: no row of the snapshot has {', '.join(map(repr, missing))}, so "
+            "which part of the table it is is unknown. Nothing was loaded; name columns in scope "
+            "that it has, or repair it."
+        )
+    if len(found) > MOST_UNITS:
         raise SourceError(
             f"{batch.table.name}: the snapshot has rows of more than {MOST_UNITS:,} units "
             f"({', '.join(scope)}). Nothing was loaded; name columns in scope that say which part "
             "of the table a snapshot is, such as a region."
         )
-    return Units(scope, tuple(texts))
+    return Units(scope, tuple(sorted(row[0] for row in found)))
 
 
 def units_of_day(batch: Batch, day: date) -> Units:
@@ -130,6 +143,30 @@ def snapshot_rows(session: SparkSession, batch: Batch, day: date) -> DataFrame:
     held = f"{OPERATION} != '{CARRIED_FORWARD}' OR _landing_day = '{day}'"
     rows = _last(session, batch, f"_landing_day <= '{day}' AND ({held})", day)
     return units_of_day(batch, day).covered(rows)
+
+
+def with_rest_of_day(
+    frames: Frames, batch: Batch, day: date, snapshot: DataFrame, units: Units
+) -> tuple[DataFrame, Units]:
+    """A snapshot with the other units that came on its day, from a source that forgets them.
+
+    Where they came with unreadable lines, these are kept as well: they may be of those units.
+    """
+    if not units.scope or day not in loaded_days(batch):
+        return snapshot, units
+    earlier = units_of_day(batch, day)
+    if earlier.scope and not {*earlier.texts} - {*units.texts}:
+        return snapshot, units
+    session, none = frames.session, F.lit(None).cast("string")
+    rows = units.uncovered(snapshot_rows(session, batch, day)).withColumn("_raw", none)
+    lines = unread_lines(_lines_of(session, batch, day), day)
+    kept = [
+        each.join(snapshot.select(by), by, "left_anti").select(*snapshot.columns)
+        for each, by in ((rows, KEY), (lines, HASH))
+    ]
+    every = frames.cache(reduce(DataFrame.unionByName, kept, snapshot))
+    both = Units(units.scope, tuple(sorted({*earlier.texts, *units.texts})))
+    return every, both if earlier.scope else ALL_UNITS
 
 
 def keep_base(session: SparkSession, batch: Batch, day: date) -> None:

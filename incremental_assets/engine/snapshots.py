@@ -45,6 +45,7 @@ from incremental_assets.engine.snapshot_diff import (
     state_before,
     units_in,
     unread_lines,
+    with_rest_of_day,
 )
 from incremental_assets.engine.volume import RowsBefore, judges_volume, last_ones
 from incremental_assets.errors import IncrementalAssetsError, SourceError
@@ -86,8 +87,10 @@ class SnapshotBatch(BatchKind[SnapshotChanges]):
         session, snapshot = frames.session, _snapshot(frames, batch)
         keep_base(session, batch, day)
         before = state_before(session, batch, day)
-        keyless = _refuse_duplicates(batch, day, snapshot)
         units = units_in(snapshot, batch)
+        if batch.work.source is not None:
+            snapshot, units = with_rest_of_day(frames, batch, day, snapshot, units)
+        keyless = _refuse_duplicates(batch, day, snapshot)
         held = snapshot.where(f"{KEY} IS NOT NULL").select(*STATE)
         damaged = bool(keyless)
         rows = differing(before, held, day, damaged=damaged, units=units)

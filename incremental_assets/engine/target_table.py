@@ -37,6 +37,7 @@ def loadable_state(target: TargetTable, ledger: Ledger, tail: TableTail) -> Targ
         _refuse_other_snapshot(target, state)
     state.require_key()
     state.require_same_write()
+    state.require_same_marks(target.changes.order, target.changes.positioned_by)
     return state
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, Unpack
 
@@ -48,7 +49,7 @@ class CDCLoader(IncrementalLoader):
         with `_`; tombstones are kept in a side table, so that nothing older brings a row back. With
         `write=SCD2()` it holds every version. `max_records` takes whole files, at least one.
         `deleted_column` is for rows without an operation, which it marks as deleted: null, false,
-        no, 0 and "" mean that a row is live; all their columns are the row's own.
+        no, off, 0 and "" mean that a row is live; all their columns are the row's own.
 
         `unchanged` are the columns of an update that did not change, and keep the value that the
         version before it has: those "marked" by the `placeholder` (by default Debezium's), also
@@ -68,8 +69,11 @@ class CDCLoader(IncrementalLoader):
             source_of("cdc_source_path", cdc_source_path, options),
             target_path,
             watermark_path,
-            ChangeLog.debezium(
-                watermark, unchanged=unchanged, no_earlier=no_earlier, placeholder=placeholder
+            replace(
+                ChangeLog.debezium(
+                    watermark, unchanged=unchanged, no_earlier=no_earlier, placeholder=placeholder
+                ),
+                deleted=deleted_column,
             )
             if cdc_format == "debezium"
             else ChangeLog(

@@ -44,7 +44,7 @@ class TimestampBasedLoader(IncrementalLoader):
         than `max_clock_skew` ahead of the clock. `max_records` takes the lowest first.
         `start_from` is the watermark of a target that was filled by other means; the load begins
         above it. `deleted_column` marks rows as deleted (`deleted_at`, `is_deleted`): null, false,
-        no, 0 and "" mean that a row is live, any other value deletes its key. The `options` of
+        no, off, 0 and "" mean that a row is live, any other value deletes its key. The `options` of
         every loader are those of `LoaderOptions`.
         Raises an IncrementalAssetsError; the watermark is then where it was.
         """

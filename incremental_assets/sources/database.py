@@ -6,6 +6,7 @@ queries. Spark reads the rows by JDBC.
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -204,6 +205,23 @@ def asking(path: str) -> Iterator[None]:
             f"{path}: the database answers: {reason[:500]}. Nothing was loaded; put that right "
             "(the address, the user's rights, the names, the query), and run again."
         ) from error
+
+
+@contextmanager
+def unlogged() -> Iterator[None]:
+    """Inside, what is sent to Java is not logged: a root logger of level DEBUG would show it."""
+
+    def is_wanted(record: logging.LogRecord) -> bool:
+        return record.levelno > logging.DEBUG
+
+    loggers = [logging.getLogger(name) for name in ("py4j", "py4j.clientserver")]
+    for logger in loggers:
+        logger.addFilter(is_wanted)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(is_wanted)
 
 
 def named(columns: Sequence[DbColumn], name: str, path: str) -> DbColumn:

@@ -31,6 +31,7 @@ from incremental_assets.sources.database import (
     evenly,
     named,
     require_distinct,
+    unlogged,
 )
 from incremental_assets.sources.dialects import dialect_of, require_url
 from incremental_assets.sources.file_fingerprints import FileSpan
@@ -252,19 +253,20 @@ class FixedJdbc(FixedSource):
         values = ", ".join(
             of.dialect.quoted(c.name) if c.name in raw else c.value for c in self.columns
         )
-        read = frames.session.read.jdbc(
-            of.url,
-            f"(SELECT {values} FROM {of.relation} {ROWS} {self.where}) {ROWS}",
-            predicates=partitions,
-            properties={
-                "driver": of.dialect.driver,
-                "user": access.user,
-                "password": access.password,
-                "fetchsize": "10000",
-                "preferTimestampNTZ": "true",
-                **moment,
-            },
-        )
+        with unlogged():  # the password
+            read = frames.session.read.jdbc(
+                of.url,
+                f"(SELECT {values} FROM {of.relation} {ROWS} {self.where}) {ROWS}",
+                predicates=partitions,
+                properties={
+                    "driver": of.dialect.driver,
+                    "user": access.user,
+                    "password": access.password,
+                    "fetchsize": "10000",
+                    "preferTimestampNTZ": "true",
+                    **moment,
+                },
+            )
         if any(column.kind in _OF_TIME for column in self.columns):
             zone = frames.keep("zone of Java", lambda: nullcontext(java_zone(frames)))
             require_utc(zone, self.path)

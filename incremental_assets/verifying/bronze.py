@@ -91,7 +91,8 @@ def _landed(asked: Asked, feed: LandedFiles) -> LakeRebuild:
             unchanged[day] = same
     if snapshots:
         known_days = [day for day in days if day in unchanged or day in left_out]
-        left_out |= _after_a_missing_snapshot(history, known_days, left_out)
+        parts = table.snapshots is not None and bool(table.snapshots.scope)
+        left_out |= _after_a_missing_snapshot(history, known_days, left_out, parts=parts)
     scope = _scope(asked, table, tuple(unchanged), left_out)
     rows = RowSelection(span, tuple(scope.left_out), files=left_out_files)
     method = Method(partial(_plan_files, unchanged, snapshots), rows, _DAY, _compared_by_line)
@@ -99,9 +100,12 @@ def _landed(asked: Asked, feed: LandedFiles) -> LakeRebuild:
 
 
 def _after_a_missing_snapshot(
-    history: TableHistory, days: Sequence[date], missing: Mapping[date, str]
+    history: TableHistory, days: Sequence[date], missing: Mapping[date, str], *, parts: bool
 ) -> dict[date, str]:
-    """The snapshots after a missing one, up to one that does not depend on it."""
+    """The snapshots after a missing one, up to one that does not depend on it.
+
+    With `parts` of the table all of them do: it may have been the last one of another part.
+    """
     found: dict[date, str] = {}
     before: date | None = None
     for day in days:
@@ -111,7 +115,7 @@ def _after_a_missing_snapshot(
             found[day] = (
                 f"the snapshot of {before}, which it is compared with, was not loaded again"
             )
-            before = day if is_damaged(history.last_committed[day]) else None
+            before = day if parts or is_damaged(history.last_committed[day]) else None
     return found
 
 
@@ -165,9 +169,9 @@ def _compared_by_hash(
     """Rows of a source that may lack old ones; the file may be another now.
 
     A column that was added makes no difference. Where the day is that of the load, a rebuild has
-    none.
+    none; where the rows show it, those without a timestamp have none on either side.
     """
-    columns, real = ["payload", "_raw"], real.where(f"{_DAY} IS NOT NULL")
+    columns = ["payload", "_raw"]
     if dated:
         columns.append(_DAY)
     else:

@@ -24,6 +24,7 @@ from incremental_assets.changes.request import REWOUND_FROM
 from incremental_assets.changes.target_state import TargetState
 from incremental_assets.delta.columns import BATCH, ORDER
 from incremental_assets.delta.delta_table import ensure_table, field_of, open_table
+from incremental_assets.delta.merge import join_by_key
 from incremental_assets.delta.read import read_version
 from incremental_assets.engine.settling import TargetSettling
 from incremental_assets.engine.target import TargetTable, request_of
@@ -124,7 +125,9 @@ def _state(target: TargetTable) -> tuple[TargetState, TableHistory]:
     state.require_key()
     state.require_same_write()
     history = ledger.view().table(target.name)
-    return state.with_ledger(tail.last, history), history
+    state = state.with_ledger(tail.last, history)
+    state.require_same_marks(target.changes.order, target.changes.positioned_by)
+    return state, history
 
 
 def _again(target: TargetTable, of: AsRead, folder: str) -> TargetTable:
@@ -176,5 +179,13 @@ def _sides(
     if target.write.keeps_versions and of.one_moment:
         real, rebuilt = (side.where("is_current") for side in (real, rebuilt))
         notes.append("versions that are no longer valid are not compared: a snapshot has none")
+    if of.scope:
+        every, units = real.count(), rebuilt.select(*map(quoted, of.scope)).distinct()
+        real = join_by_key(real, units, of.scope, "left_semi", nulls=True)
+        if others := every - real.count():
+            notes.append(
+                f"not compared: {counted(others, 'row')} of parts of the table that the last "
+                "snapshot does not have"
+            )
     none = F.lit(None).cast("date")
     return real.withColumn(_NO_DAY, none), rebuilt.withColumn(_NO_DAY, none), notes

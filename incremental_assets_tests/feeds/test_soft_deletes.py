@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from incremental_assets.changes import ChangeLog, Timestamp
 from incremental_assets.changes.soft_deletes import is_marked
 from incremental_assets.errors import DefinitionError, SourceError
 from incremental_assets.loaders import CDCLoader, TimestampBasedLoader
+from incremental_assets.loaders.target import Target
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.types import Instant, Integer, Text
 from incremental_assets.sources.landed_files import LandedFiles
@@ -207,8 +209,22 @@ def test_loaders_delete_what_is_marked(spark: SparkSession, tmp_path: Path) -> N
 
 def test_what_marks_a_row_as_deleted(spark: SparkSession) -> None:
     marks = {
-        False: [None, "", " ", "false", "FALSE", "f", "no", "N", "0", "0.00", "-0"],
-        True: ["true", "t", "yes", "1", "2017-01-05 10:00:00", "00:00:00", "deleted", "10", "0.1"],
+        False: [
+            *(None, "", " ", "\t", "false", "FALSE", "fAlse", "False\r\n", "f", "no", "N", "off"),
+            *("0", "0.00", "-0", ".0", "0E-10", "0.0e0", " 0\u00a0"),
+        ],
+        True: [
+            "true",
+            "t",
+            "yes",
+            "1",
+            "2017-01-05 10:00:00",
+            "00:00:00",
+            "deleted",
+            "10",
+            "0.1",
+            "on",
+        ],
     }
     rows = spark.createDataFrame([(m,) for some in marks.values() for m in some], "mark string")
 
@@ -217,3 +233,73 @@ def test_what_marks_a_row_as_deleted(spark: SparkSession) -> None:
     assert {row["mark"]: row["marked"] for row in found} == {
         mark: marked for marked, some in marks.items() for mark in some
     }
+
+
+def test_a_row_without_its_timestamp_is_quarantined_in_silver(lake: Lakes) -> None:
+    changes = Timestamp("updated_at", nulls="include", deleted="deleted_at")
+    shop = lake(*tables(Stored("users", format="json"), changes, Merge()))
+    rows = [{"id": 1, "updated_at": None}, {"id": 2}]
+    shop.land("users", "", "1.json", [{"name": "A", "deleted_at": None, **row} for row in rows])
+
+    shop.load("2017-01-10")
+
+    assert shop.reasons("silver/users") == [("updated_at_null",), ("updated_at_null",)]
+    assert verify(shop.lakehouse, shop.tables["bronze/users"]).equal  # where they have no day
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ChangeLog(deleted="gone", operations={"erase": "delete"}),
+        lambda: ChangeLog("kind", deleted="gone"),
+        lambda: ChangeLog("", "", envelope="debezium", deleted="gone"),
+    ],
+)
+def test_a_log_has_operations_or_marks(make: Any) -> None:
+    with pytest.raises(DefinitionError, match="for rows without an operation, and this log has"):
+        make()
+
+
+def test_the_column_of_the_order_marks_no_rows() -> None:
+    for make in (Timestamp("at"), ChangeLog(sequence="at")):
+        with pytest.raises(DefinitionError, match="so every row would be deleted"):
+            replace(make, deleted="at")
+
+
+@pytest.mark.parametrize("before", ["", "deleted_at"])
+def test_a_target_does_not_begin_or_cease_to_be_loaded_by_a_mark(
+    spark: SparkSession, tmp_path: Path, before: str
+) -> None:
+    def target(deleted: str) -> Target:
+        paths = (tmp_path / name for name in ("users", "target", "marks"))
+        return TimestampBasedLoader(spark).target(
+            *paths, "updated_at", "users", primary_key="id", deleted_column=deleted
+        )
+
+    def put(*rows: tuple[int, str | None, str, Any]) -> None:
+        users(*rows).write_parquet(tmp_path / "users" / "1.parquet")
+
+    (tmp_path / "users").mkdir()
+    put((1, "A", "05 10:00", None), (2, "B", "05 10:00", "05 10:00"))
+    target(before).load()
+    other = "" if before else "deleted_at"
+    put((1, "A2", "06 10:00", None), (2, "B", "05 10:00", "05 10:00"))
+
+    for act in (Target.load, Target.verify):
+        with pytest.raises(DefinitionError, match="a column that marks rows as deleted"):
+            act(target(other))
+
+    target(before).load()
+    there = pl.read_delta(str(tmp_path / "target"))["name"].to_list()
+    assert sorted(there) == (["A2"] if before else ["A2", "B"])
+
+
+def test_a_log_of_envelopes_takes_no_mark(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(DefinitionError, match="for rows without an operation"):
+        CDCLoader(spark).target(
+            *(tmp_path / name for name in ("log", "flat", "marks")),
+            "id",
+            "flat",
+            cdc_format="debezium",
+            deleted_column="gone",
+        )
