@@ -15,6 +15,7 @@ from typing import Any
 
 import dagster as dg
 
+from incremental_assets.orchestration.partitions import show_days_of
 from incremental_assets.orchestration.process import identity, record_process
 from incremental_assets.settings import Settings
 
@@ -80,6 +81,7 @@ class _Recorded(dg.Executor):
 
     def execute(self, plan_context: Any, execution_plan: Any) -> Iterator[dg.DagsterEvent]:
         record_process(plan_context.instance, plan_context.run_id, identity())
+        show_days_of(plan_context.instance, plan_context.run_id)
         yield from self._dagsters.execute(plan_context, execution_plan)
 
 
