@@ -29,7 +29,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 .venv/.installed: requirements.lock pyproject.toml
 	@$(PYTHON) scripts/check_machine.py
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@echo "Set-up 1/3: installing the locked packages into .venv (430 MB to fetch, some minutes) …"
+	@echo "Installing the locked packages into .venv (430 MB to fetch, some minutes) …"
 	@$(INSTALL) --require-hashes -r requirements.lock && $(INSTALL) --no-build-isolation --editable . \
 	  && echo "  took $$SECONDS s"
 	@touch $@

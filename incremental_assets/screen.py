@@ -10,7 +10,9 @@ import re
 from typing import IO, Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, ConsoleDimensions
+from rich.console import Console, ConsoleDimensions, ConsoleOptions, RenderResult
+from rich.padding import Padding
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -41,8 +43,29 @@ class Screen(Console):
             return found
         return ConsoleDimensions(max(found.width, _PIPE_COLUMNS), found.height)
 
+    def print(self, *what: Any, **how: Any) -> None:
+        drawn = (_Trimmed(w) if isinstance(w, Table | Padding) else w for w in what)
+        super().print(*drawn, **how)
+
     def render_str(self, text: str, **how: Any) -> Text:
         return super().render_str(printable(text), **{**how, "markup": False, "emoji": False})
+
+
+class _Trimmed:
+    """What is drawn in columns, without the spaces that fill its lines up to the right edge."""
+
+    def __init__(self, drawn: Table | Padding) -> None:
+        self._drawn = drawn
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for line in console.render_lines(self._drawn, options, pad=False):
+            while line and not line[-1].text.strip():
+                line.pop()
+            if line:
+                *before, last = line
+                yield from before
+                yield Segment(last.text.rstrip(), last.style, last.control)
+            yield Segment.line()
 
 
 GAP = 2

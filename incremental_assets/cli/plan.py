@@ -56,7 +56,7 @@ _SIZES = ("B", "kB", "MB", "GB", "TB")
 @limit_option(_MOST_ROWS)
 @JSON
 def plan(names: tuple[str, ...], days: DayRange | None, limit: int, *, as_json: bool) -> None:
-    """What a run would do now, in its order, and which days it would skip.
+    """What a run would do now, and which days it would skip.
 
     Needs no Spark and changes nothing. Days that are alike are one row, with their sums. `~` marks
     what is estimated; `reads` are files, or the batches of a table after the first number up to

@@ -91,10 +91,10 @@ def _note_reasons(
 @RULE
 @JSON
 def quarantine_replay(name: str, days: DayRange | None, rule: str | None, *, as_json: bool) -> None:
-    """Send rows through today's rules and code; those that pass are merged like late data.
+    """Send rows through today's rules and code.
 
-    What is built on the table is then stale: `incremental-assets run` brings it up to date. The
-    exit status is 1 if a day was refused.
+    Those that pass are merged like late data. What is built on the table is then stale:
+    `incremental-assets run` brings it up to date. The exit status is 1 if a day was refused.
     """
     from incremental_assets.operations.quarantined import QuarantineFilter, days_in_quarantine
 

@@ -56,7 +56,7 @@ def watermarks() -> None:
 @NAMES
 @JSON
 def watermarks_show(names: tuple[str, ...], *, as_json: bool) -> None:
-    """The watermark of each table, its last batch, and the days that it has."""
+    """How far each table has read, and the days that it has."""
     view = ledger_view(Settings.from_environment())
     rows = []
     for table in tables_named(names):
@@ -93,10 +93,10 @@ def watermarks_show(names: tuple[str, ...], *, as_json: bool) -> None:
 @limit_option(50)
 @JSON
 def watermarks_history(name: str, days: DayRange | None, limit: int, *, as_json: bool) -> None:
-    """How far a table had read before and after each batch, newest first.
+    """How far a table had read before and after each batch.
 
-    Of a silver or gold table these are the batch numbers of its upstreams, of a bronze table the
-    numbers or moments at its source.
+    Newest first. Of a silver or gold table these are the batch numbers of its upstreams, of a
+    bronze table the numbers or moments at its source.
     """
     table = table_named(name)
     found = [
