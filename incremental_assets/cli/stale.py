@@ -50,7 +50,7 @@ def stale(names: tuple[str, ...], days: DayRange | None, *, held: bool, as_json:
         for day, why in stale_days(table, view, settings.start_date, last).items()
         if day in asked
     ]
-    schema = {"table": pl.String, "day": pl.Date, "why": pl.String}
+    schema: dict[str, Any] = {"table": pl.String, "day": pl.Date, "why": pl.String}
     if held:
         found += [_held_row(table, entry) for table, entry in _held(view, asked)]
         schema |= {"state": pl.String}

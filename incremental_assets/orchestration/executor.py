@@ -15,6 +15,7 @@ from typing import Any
 
 import dagster as dg
 
+from incremental_assets.errors import SettingsError
 from incremental_assets.orchestration.partitions import show_days_of
 from incremental_assets.orchestration.process import identity, record_process
 from incremental_assets.settings import Settings
@@ -66,7 +67,14 @@ def _processes(at_once: int) -> dg.ExecutorDefinition:
 
 
 def _at_once(config: Mapping[str, Any]) -> int:
-    return int(config["max_concurrent"]) or os.cpu_count() or 1
+    """How many tables load at once. Raises SettingsError for fewer than none."""
+    most = int(config["max_concurrent"])
+    if most < 0:
+        raise SettingsError(
+            f"max_concurrent is {most}; expected how many tables load at once, or 0 for as many as "
+            "this machine has cores."
+        )
+    return most or os.cpu_count() or 1
 
 
 class _Recorded(dg.Executor):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -281,18 +282,52 @@ def test_all_that_is_wrong_is_named_at_once_in_one_line() -> None:
     )
 
 
-def test_a_variable_counts_under_its_own_name_alone(here: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("INCREMENTAL_ASSETS_LAEK", "; did you mean INCREMENTAL_ASSETS_LAKE?"),
+        ("INCREMENTAL_ASSETS_SENSOR_SECOND", "; did you mean INCREMENTAL_ASSETS_SENSOR_SECONDS?"),
+        ("incremental_assets_lake", "; did you mean INCREMENTAL_ASSETS_LAKE?"),
+        ("Incremental_Assets_Lake", "; did you mean INCREMENTAL_ASSETS_LAKE?"),
+        ("INCREMENTAL_ASSETS_SPARK_REMOTE", "; did you mean SPARK_REMOTE?"),
+        ("INCREMENTAL_ASSETS_XYZ", ". The README lists the settings."),
+    ],
+)
+def test_a_variable_with_the_prefix_that_is_no_setting_is_named(name: str, message: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        Settings.from_environment({name: "x", "INCREMENTAL_ASSETS_LANDING": "/landing"})
+
+    assert str(refused.value) == f"{name} is not a setting{message}"
+
+
+def test_other_variables_are_none_of_our_business(here: Path) -> None:
     others = {
-        "incremental_assets_lake": "/lower",
-        "Incremental_Assets_Lake": "/mixed",
         "spark_remote": "sc://lower",
-        "INCREMENTAL_ASSETS_SPARK_REMOTE": "sc://prefixed",
+        "DAGSTER_HOEM": "/dagster",
+        "INCREMENTAL_ASSETS_LAEK": "",
+        "INCREMENTAL_ASSETS_SERVICE_HOST": "10.0.0.1",  # of Kubernetes, for a service so named
+        "INCREMENTAL_ASSETS_SERVICE_PORT_GRPC": "4000",
+        "INCREMENTAL_ASSETS_PORT": "tcp://10.0.0.1:4000",
+        "INCREMENTAL_ASSETS_PORT_4000_TCP_ADDR": "10.0.0.1",
     }
 
-    given = Settings.from_environment({"INCREMENTAL_ASSETS_LAKE": "/upper", **others})
-
-    assert (given.lake, given.spark_remote) == ("/upper", None)
     assert Settings.from_environment(others) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("SPARK_REMOTE", "a Spark Connect server, such as sc://host:15002."),
+        ("SPARK_MASTER", "a cluster, such as spark://host:7077 or local[4]."),
+        ("INCREMENTAL_ASSETS_LAKE", "a path, or the URI of an object store."),
+        ("INCREMENTAL_ASSETS_LANDING", "a path, or the URI of an object store."),
+    ],
+)
+def test_a_blank_is_no_place(name: str, expected: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        Settings.from_environment({name: " "})
+
+    assert re.fullmatch(rf"{name} is '\s?'; expected {re.escape(expected)}", str(refused.value))
 
 
 def test_an_environment_that_is_given_is_the_only_one(
@@ -317,7 +352,7 @@ def test_settings_cannot_be_changed_but_copied_with_other_values_that_are_checke
     assert settings.replace(lake="/other").spark_remote == "sc://host"
     with pytest.raises(SettingsError, match="VACUUM_DAYS is 0; expected a whole number of days"):
         settings.replace(vacuum_days=0)
-    with pytest.raises(SettingsError, match="no setting 'lakes'; the settings are lake, landing"):
+    with pytest.raises(SettingsError, match=r"no setting 'lakes'; did you mean lake\?"):
         settings.replace(lakes="/other")
 
 
