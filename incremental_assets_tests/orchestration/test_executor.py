@@ -221,6 +221,7 @@ def test_fewer_than_no_tables_at_once_are_refused_and_say_what_is_expected(
     with pytest.raises(SettingsError, match="max_concurrent is -1; expected how many tables"):
         dg.execute_job(dg.reconstructable(two_apart_in_processes), instance, config)
 
+
 def test_over_a_server_steps_that_do_not_depend_on_each_other_run_at_once(
     instance: dg.DagsterInstance, meeting: Meeting
 ) -> None:

@@ -250,6 +250,15 @@ def test_a_table_that_nothing_landed_for_is_of_version_0_and_has_no_rows(runs: R
     assert shown["dagster/uri"] == runs.world.path("silver/users")
 
 
+def test_a_load_with_nothing_to_do_logs_that_and_how_far_the_table_is(runs: Runs) -> None:
+    assert runs.load(["bronze/events", "silver/users"], D5)
+
+    run = runs.instance.get_runs(limit=1)[0]
+    logged = [entry.user_message for entry in runs.instance.all_logs(run.run_id)]
+    assert f"bronze/events: nothing new for {D5}; the table has days up to {D6}" in logged
+    assert f"silver/users: nothing new for {D5}; the table has no day yet" in logged
+
+
 def test_a_moment_is_shown_as_one_and_a_number_as_one() -> None:
     from incremental_assets.orchestration.metadata import _position
 
