@@ -12,7 +12,12 @@ from incremental_assets.days import named
 from incremental_assets.errors import IncrementalAssetsError
 from incremental_assets.lakehouse import Lakehouse, TableLoadResult
 from incremental_assets.ledger.table_history import TableHistory
-from incremental_assets.orchestration.events import days_alone, evaluations, still_held
+from incremental_assets.orchestration.events import (
+    days_alone,
+    evaluations,
+    judged_before_the_last_day,
+    still_held,
+)
 from incremental_assets.orchestration.failures import (
     days_by_state,
     failure,
@@ -137,6 +142,7 @@ def _load(
         context.log.info(_nothing_new(table, result, history))
     _log_stale(context, lakehouse.settings, table, view)
     if result.failed:
+        yield from judged_before_the_last_day(naming.key(table), table, result, history)
         yield from days_alone(naming.key(table), table, result, after)
         raise failure(
             failure_text(

@@ -88,7 +88,8 @@ def _of_checks(failed: Sequence[Any]) -> Iterator[str]:
         else:
             yield from (f"{table} {check.partition}: {rule}: {_found(check)}" for check in of_days)
         for check in checks:  # of all days that are held, unless the lines above name them
-            if not check.partition and getattr(check.metadata.get("held"), "value", "") != days:
+            held = check.metadata.get("held")
+            if not check.partition and held is not None and held.value != days:
                 yield f"{table}: {rule}: {_found(check)}"
 
 

@@ -119,6 +119,31 @@ def still_held(
         )
 
 
+def judged_before_the_last_day(
+    key: dg.AssetKey, table: Table, result: TableLoadResult, history: TableHistory
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """For a run that fails: each rule that was evaluated, but not on the last of the run's days.
+
+    Of a run that failed Dagster shows a check as failed that has no evaluation on its last
+    partition, or of none. Rules that hold days are told by `still_held`.
+    """
+    open_days = history.held.keys() - history.accepted
+    held = {rule for day in open_days for rule in rules_in(history.held[day].held_by)}
+    for rule in sorted(table.checks().keys() - held):
+        judged = [day for day, each in result.days.items() if rule in each.checks]
+        if judged and judged[-1] != max(result.days):
+            last = result.days[judged[-1]].checks[rule]
+            yield dg.AssetCheckEvaluation(
+                key,
+                rule,
+                last.passed,
+                metadata={"judged_on": str(judged[-1]), **check_metadata(last)},
+                severity=_SEVERITY[False],
+                description=as_markdown(f"{judged[-1]}: {last.found}"),
+                blocking=False,
+            )
+
+
 def _same_result(judged: RuleResult, day: date) -> Hashable:
     """What is equal for equal results; the result of a rule that failed is of its day alone."""
     own = None if judged.passed else day
