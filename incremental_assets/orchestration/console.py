@@ -16,7 +16,7 @@ _STOPPED = dg.DagsterExecutionInterruptedError.__name__
 _ENDS_OF_A_RUN = (dg.DagsterEventType.RUN_FAILURE, dg.DagsterEventType.RUN_SUCCESS)
 
 
-class _Lines(logging.StreamHandler[Any]):
+class _RunConsole(logging.StreamHandler[Any]):
     """Prints what helps a reader, and leaves the rest to the event log.
 
     Checks that failed are kept until something else happens: those of a rule on rows are one line
@@ -117,5 +117,5 @@ def _number(check: Any, name: str) -> int:
 def console(init_context: dg.InitLoggerContext) -> logging.Logger:
     """Progress, failures with their messages, and how the run ended."""
     logger = logging.Logger("incremental_assets", level="DEBUG")
-    logger.addHandler(_Lines(brief=init_context.logger_config["brief"]))
+    logger.addHandler(_RunConsole(brief=init_context.logger_config["brief"]))
     return logger
