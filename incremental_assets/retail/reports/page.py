@@ -65,7 +65,7 @@ def write_page(settings: Settings, html: str) -> str:
     local = local_path(path)
     if local is not None:
         local.parent.mkdir(parents=True, exist_ok=True)
-    write_file(path, html.encode())
+    write_file(path, html.encode(), "text/html; charset=utf-8")
     return path
 
 
