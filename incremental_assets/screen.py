@@ -44,17 +44,21 @@ class Screen(Console):
         return ConsoleDimensions(max(found.width, _PIPE_COLUMNS), found.height)
 
     def print(self, *what: Any, **how: Any) -> None:
-        drawn = (_Trimmed(w) if isinstance(w, Table | Padding) else w for w in what)
-        super().print(*drawn, **how)
+        if len(what) == 1 and not how.get("soft_wrap"):
+            (one,) = what
+            drawn = self.render_str(one) if isinstance(one, str) else one
+            if isinstance(drawn, Table | Padding | Text):
+                what = (_Trimmed(drawn),)
+        super().print(*what, **how)
 
     def render_str(self, text: str, **how: Any) -> Text:
         return super().render_str(printable(text), **{**how, "markup": False, "emoji": False})
 
 
 class _Trimmed:
-    """What is drawn in columns, without the spaces that fill its lines up to the right edge."""
+    """What is drawn in lines, without the spaces that they end with at the right edge."""
 
-    def __init__(self, drawn: Table | Padding) -> None:
+    def __init__(self, drawn: Table | Padding | Text) -> None:
         self._drawn = drawn
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:

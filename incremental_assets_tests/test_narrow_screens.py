@@ -147,6 +147,13 @@ def test_no_line_ends_with_spaces(lake: Settings, words: tuple[str, ...]) -> Non
     assert [line for line in done.output.splitlines() if line != line.rstrip()] == []
 
 
+def test_a_text_that_is_folded_does_not_end_its_lines_with_spaces(screen: Narrow) -> None:
+    screen.print("a text of some words " * 10)
+
+    assert len(screen.lines) > 2
+    assert [line for line in screen.lines if line != line.rstrip()] == []
+
+
 def test_records_on_a_narrow_screen_do_not_end_with_spaces(screen: Narrow) -> None:
     rows = pl.DataFrame({f"field_{n}": ["a text of some words " * 2] for n in range(5)})
 

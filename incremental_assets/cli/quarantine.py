@@ -46,7 +46,7 @@ def quarantine_list(
     settings, which = Settings.from_environment(), QuarantineFilter(days, rule or "")
     ledger_view(settings)
     found = in_quarantine(settings, tables_named(names), which)
-    show(found, "In quarantine", as_json=as_json)
+    show(found, "In quarantine", as_json=as_json, can_lack=("first_batch", "last_batch"))
     if rule and found.is_empty():
         _note_reasons(settings, tables_named(names), days, rule)
 

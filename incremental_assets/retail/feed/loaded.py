@@ -34,9 +34,10 @@ _SOLD: dict[str, pl.DataType | type[pl.DataType]] = {
 class LoadedDay:
     """What the loads of a table's day did together; of a batch of several days its share of them.
 
-    Rows in count from the day's last rebuild on, each once: a replay reads rows again. Rows out are
-    those that the table has of the day, of bronze those that the loads brought; `quarantined` are
-    in quarantine now. `state` is that of the last load.
+    Rows in count from the day's last rebuild on, each once: a replay reads rows again, and so does
+    whatever loads a day that was held. Rows out are those that the table has of the day, of bronze
+    those that the loads brought; `quarantined` are in quarantine now. `state` is that of the last
+    load.
     """
 
     day: date
@@ -198,7 +199,8 @@ def _loaded(
 ) -> LoadedDay:
     since = [e for e in entries if e.state != "abandoned"]
     rebuilt = max((i for i, e in enumerate(since) if e.mode == "rebuild"), default=0)
-    counted = [e for e in since[rebuilt:] if e.kind != "replay"]
+    loads = [e for e in since[rebuilt:] if e.kind != "replay"]
+    counted = [e for e in loads if e.state != "held" or e is loads[-1]]
     brought = sum(t.rows for e in counted for t in e.touched)
     return LoadedDay(
         day=day,

@@ -16,16 +16,17 @@ from incremental_assets_tests.plan.ledgers import did, jan
 SALES = table_named(tables(), "silver/sales")
 
 
-def test_rows_in_quarantine_count_once_after_a_replay_that_left_some_there(
+def test_rows_count_once_after_a_hold_and_a_replay_that_left_some_in_quarantine(
     settings: Settings,
 ) -> None:
-    loaded = replace(did(SALES, 1, 5), rows_read=10, rows_quarantined=3)
-    replayed = replace(did(SALES, 2, 5), kind="replay", rows_read=3, rows_quarantined=2)
-    for entry in (loaded, replayed):
+    held = replace(did(SALES, 1, 5, state="held"), rows_read=10, rows_quarantined=9)
+    loaded = replace(did(SALES, 2, 5), rows_read=10, rows_quarantined=3)
+    replayed = replace(did(SALES, 3, 5), kind="replay", rows_read=3, rows_quarantined=2)
+    for entry in (held, loaded, replayed):
         Ledger(ledger_path(settings.lake)).transact_on(SALES.name, lambda _, e=entry: [e])  # type: ignore[misc]
     quarantine = Path(settings.lake) / "quarantine" / "silver_sales"
     quarantine.mkdir(parents=True)
-    still = {"_batch": [2, 2], "_day": [jan(5)] * 2, "reasons": [["qty_unreadable"]] * 2}
+    still = {"_batch": [3, 3], "_day": [jan(5)] * 2, "reasons": [["qty_unreadable"]] * 2}
     pl.DataFrame(still).write_delta(str(quarantine), delta_write_options={"partition_by": ["_day"]})
 
     (shown,) = by_table(settings, [SALES], loaded_days(settings, [SALES], None))
