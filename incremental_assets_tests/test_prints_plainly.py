@@ -132,6 +132,7 @@ def test_a_step_that_failed_is_named_once_and_as_its_table(
     assert (" silver/sales failed\n" in printed) is brief
     assert " gold/mart waits for a table that it reads\n" in printed
     assert "Not executing" not in printed
+    assert "xecution of run" not in printed  # the command says how it ended
 
 
 def check(rule: str, day: int | None, found: str, **numbers: int | str) -> dg.AssetCheckEvaluation:

@@ -13,7 +13,6 @@ from incremental_assets.plurals import counted
 from incremental_assets.screen import printable
 
 _STOPPED = dg.DagsterExecutionInterruptedError.__name__
-_ENDS_OF_A_RUN = (dg.DagsterEventType.RUN_FAILURE, dg.DagsterEventType.RUN_SUCCESS)
 
 
 class _RunConsole(logging.StreamHandler[Any]):
@@ -58,7 +57,7 @@ class _RunConsole(logging.StreamHandler[Any]):
             yield self._failure(event, table, time)
         elif event.event_type is dg.DagsterEventType.STEP_START:
             self._started.add(step)
-        elif event.is_step_skipped or event.event_type in _ENDS_OF_A_RUN:
+        elif event.is_step_skipped:
             yield f"{time} {message}"
 
     def _failure(self, event: Any, table: str, time: str) -> str:
@@ -115,7 +114,7 @@ def _number(check: Any, name: str) -> int:
     description="Readable lines on the console.",
 )
 def console(init_context: dg.InitLoggerContext) -> logging.Logger:
-    """Progress, failures with their messages, and how the run ended."""
+    """Progress, and failures with their messages; whoever started the run says how it ended."""
     logger = logging.Logger("incremental_assets", level="DEBUG")
     logger.addHandler(_RunConsole(brief=init_context.logger_config["brief"]))
     return logger
