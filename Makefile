@@ -6,7 +6,9 @@ export INCREMENTAL_ASSETS_LAKE ?= $(CURDIR)/lake
 export INCREMENTAL_ASSETS_LANDING ?= $(CURDIR)/landing
 export DAGSTER_HOME ?= $(CURDIR)/.dagster
 PORT ?= 3000
-UI = http://127.0.0.1:$(PORT)
+# Dagster prints the address of its overview, which shows no asset.
+SAY_WHERE = echo "The UI starts; where the assets are follows in half a minute."; \
+  $(BIN)/python scripts/say_where.py $(PORT) &
 # `dg dev`, which it recommends, is another package and does the same.
 QUIET := PYTHONWARNINGS='ignore:Function `dev_command` is superseded'
 DEMO_DAYS ?= 2017-01-01...2017-01-07
@@ -29,7 +31,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 .venv/.installed: requirements.lock pyproject.toml
 	@$(PYTHON) scripts/check_machine.py
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	@echo "Set-up 1/3: installing the locked packages into .venv (430 MB to fetch, some minutes) …"
+	@echo "Installing the locked packages into .venv (430 MB to fetch, some minutes) …"
 	@$(INSTALL) --require-hashes -r requirements.lock && $(INSTALL) --no-build-isolation --editable . \
 	  && echo "  took $$SECONDS s"
 	@touch $@
@@ -51,12 +53,10 @@ demo: setup  ## Land a week of real retail data, load it, show what happened and
 	@$(BIN)/incremental-assets demo show --days $(DEMO_DAYS)
 
 dev: setup  ## Open the Dagster UI on http://127.0.0.1:3000, or with PORT=3001 on that port
-	@echo "The assets are at $(UI)/assets, in half a minute; Ctrl-C stops the UI."
-	@cd $(DAGSTER_HOME) && $(QUIET) $(CURDIR)/$(BIN)/dagster dev -h 127.0.0.1 -p $(PORT) -w $(CURDIR)/workspace.yaml
+	@$(SAY_WHERE) cd $(DAGSTER_HOME) && $(QUIET) $(CURDIR)/$(BIN)/dagster dev -h 127.0.0.1 -p $(PORT) -w $(CURDIR)/workspace.yaml
 
 dev-connect: setup  ## The same over one Spark that is kept up: tables load at once, no run starts its own
-	@echo "The assets are at $(UI)/assets, in a minute; Ctrl-C stops the UI and Spark."
-	@cd $(DAGSTER_HOME) && $(QUIET) $(CURDIR)/$(BIN)/incremental-assets connect $(CURDIR)/$(BIN)/dagster dev -h 127.0.0.1 -p $(PORT) -w $(CURDIR)/workspace.yaml
+	@$(SAY_WHERE) cd $(DAGSTER_HOME) && $(QUIET) $(CURDIR)/$(BIN)/incremental-assets connect $(CURDIR)/$(BIN)/dagster dev -h 127.0.0.1 -p $(PORT) -w $(CURDIR)/workspace.yaml
 
 test: tools  ## Run the tests
 	@$(BIN)/python scripts/run_tests.py

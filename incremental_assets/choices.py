@@ -12,8 +12,13 @@ _NEAR = 0.55  # of the letters; a table's name without its layer still is
 
 def did_you_mean(word: object, known: Iterable[str]) -> str:
     """`; did you mean …?` with the nearest of the known words; "" where none is near."""
-    near = get_close_matches(str(word), list(known), 1, _NEAR)
-    return f"; did you mean {near[0]}?" if near else ""
+    near = nearest(word, known)
+    return f"; did you mean {near}?" if near else ""
+
+
+def nearest(word: object, known: Iterable[str]) -> str:
+    """The known word that is nearest; "" where none is near."""
+    return next(iter(get_close_matches(str(word), list(known), 1, _NEAR)), "")
 
 
 def no_such(what: str, word: object, known: Sequence[str]) -> str:

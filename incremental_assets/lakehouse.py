@@ -7,11 +7,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import partial
+from itertools import groupby
 from typing import Any, Literal
 
 from pyspark.sql import SparkSession
 
-from incremental_assets.days import utc_today
+from incremental_assets.days import named, utc_today
 from incremental_assets.engine.batch import BatchKind, Outcome
 from incremental_assets.engine.kinds import kind_of
 from incremental_assets.engine.load import load
@@ -217,23 +218,36 @@ class Lakehouse:
         for note in plan.notes:
             self.log(f"{table.name}: {note}")
         lake = LoadContext(self.settings, self.tables, self.ledger, self._spark, self.now, self.log)
-        for work in plan.work:
-            self.log(_what(table, work))
-            started = time.monotonic()
-            how = kind or kind_of(table, work.mode)
-            still = partial(self._still_loading, table, work, started)
-            with repeatedly(still, _LONG_SECONDS):
-                outcome = load(TableSteps(lake, table, work, after, run_id, how))
-            assert outcome is not None  # a batch of days always has one
-            after = outcome.entries[0].batch
-            for note in outcome.notes:
-                self.log(f"{table.name}: {note}")
-            self.log(_done(table, outcome, time.monotonic() - started))
-            for entry in outcome.entries:
-                checks = {r.rule: r for r in outcome.results.get(entry.day, ())}
-                state: DayState = "held" if entry.state == "held" else "committed"
-                results[entry.day] = DayResult(entry.day, state, entry.held_by, (entry,), checks)
+        for _, works in groupby(plan.work, lambda work: (work.kind, work.mode)):
+            alike = list(works)
+            self.log(_what(table, alike))
+            untold, told = list[Outcome](), time.monotonic()
+            for number, work in enumerate(alike, 1):
+                how = kind or kind_of(table, work.mode)
+                steps = TableSteps(lake, table, work, after, run_id, how)
+                outcome = self._load_batch(table, work, steps)
+                after = outcome.entries[0].batch
+                untold.append(outcome)
+                now = time.monotonic()
+                if number == len(alike) or now - told > _SILENT_SECONDS:
+                    self.log(_done(table, untold, now - told, of_several=len(plan.work) > 1))
+                    untold, told = [], now
+                for entry in outcome.entries:
+                    checks = {r.rule: r for r in outcome.results.get(entry.day, ())}
+                    state: DayState = "held" if entry.state == "held" else "committed"
+                    day = DayResult(entry.day, state, entry.held_by, (entry,), checks)
+                    results[entry.day] = day
         return dict(sorted(results.items()))
+
+    def _load_batch(self, table: Table, work: Work, steps: TableSteps) -> Outcome:
+        """Load one batch, and log that it goes on, and its notes."""
+        started = time.monotonic()
+        with repeatedly(partial(self._still_loading, table, work, started), _LONG_SECONDS):
+            outcome = load(steps)
+        assert outcome is not None  # a batch of days always has one
+        for note in outcome.notes:
+            self.log(f"{table.name}: {note}")
+        return outcome
 
     def _still_loading(self, table: Table, work: Work, started: float) -> None:
         seconds = time.monotonic() - started
@@ -241,14 +255,18 @@ class Lakehouse:
         self.log(f"{table.name}: still loading {days}, {seconds:,.0f} s so far")
 
 
-def _what(table: Table, work: Work) -> str:
-    days = sorted(work.days)
+def _what(table: Table, works: Sequence[Work]) -> str:
+    """What batches load that are alike but for their days."""
+    todo = {day: work for each in works for day, work in each.days.items()}
+    days, first = sorted(todo), works[0]
     if len(days) == 1:
-        how = work.kind if work.kind == "retract" else work.mode
-        return f"{table.name}: {how} {days[0]}: {work.days[days[0]].why}"
-    files = sum(len(day.files) for day in work.days.values())
-    why = counted(files, "file") if files else f"{work.days[days[0]].why}, …"
-    return f"{table.name}: {work.mode} {days[0]} … {days[-1]} ({counted(len(days), 'day')}): {why}"
+        how = first.kind if first.kind == "retract" else first.mode
+        return f"{table.name}: {how} {days[0]}: {todo[days[0]].why}"
+    files = sum(len(day.files) for day in todo.values())
+    why = counted(files, "file") if files else f"{todo[days[0]].why}, …"
+    batches = f" in {counted(len(works), 'batch', 'batches')}" if len(works) > 1 else ""
+    span = f"{days[0]} … {days[-1]} ({counted(len(days), 'day')}{batches})"
+    return f"{table.name}: {first.mode} {span}: {why}"
 
 
 def _progress(table: Table, done: int, of: int, seconds: float) -> str:
@@ -257,12 +275,16 @@ def _progress(table: Table, done: int, of: int, seconds: float) -> str:
     return f"{table.name}: {done:,} of {counted(of, 'day')} done, about {left:,.0f} s more"
 
 
-def _done(table: Table, outcome: Outcome, seconds: float) -> str:
-    read = sum(e.rows_read for e in outcome.entries)
-    quarantined = sum(e.rows_quarantined for e in outcome.entries)
-    held = [str(e.day) for e in outcome.entries if e.state == "held"]
-    tail = f", held: {', '.join(held)}" if held else ""
-    rows = f"{counted(read, 'row')} read, {quarantined:,} quarantined"
-    if any(entry.kind == "retract" for entry in outcome.entries):
-        rows = f"{counted(sum(e.rows_deleted for e in outcome.entries), 'row')} retracted"
-    return f"{table.name}: {rows}, {seconds:.1f} s{tail}"
+def _done(
+    table: Table, outcomes: Sequence[Outcome], seconds: float, *, of_several: bool = False
+) -> str:
+    """What batches did together, with their days where the load has several batches."""
+    entries = [entry for outcome in outcomes for entry in outcome.entries]
+    held = sorted(entry.day for entry in entries if entry.state == "held")
+    tail = f", held: {', '.join(map(str, held))}" if held else ""
+    quarantined = sum(e.rows_quarantined for e in entries)
+    rows = f"{counted(sum(e.rows_read for e in entries), 'row')} read, {quarantined:,} quarantined"
+    if any(entry.kind == "retract" for entry in entries):
+        rows = f"{counted(sum(e.rows_deleted for e in entries), 'row')} retracted"
+    days = f" {named(entry.day for entry in entries)}" if of_several else ""
+    return f"{table.name}{days}: {rows}, {seconds:.1f} s{tail}"

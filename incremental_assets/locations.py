@@ -29,6 +29,8 @@ def local_path(location: str) -> Path | None:
 
 def location(name: str, value: str) -> str:
     """A path or URI, checked and made absolute. Raises SettingsError that names the setting."""
+    if not value.strip():
+        raise SettingsError(f"{name} is {value!r}; expected a path, or the URI of an object store.")
     if any(ord(c) < 32 for c in value) or "`" in value:
         raise SettingsError(
             f"{name} holds a back quote or a control character: {value!r}. "

@@ -10,7 +10,9 @@ import re
 from typing import IO, Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, ConsoleDimensions
+from rich.console import Console, ConsoleDimensions, ConsoleOptions, RenderResult
+from rich.padding import Padding
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -41,8 +43,33 @@ class Screen(Console):
             return found
         return ConsoleDimensions(max(found.width, _PIPE_COLUMNS), found.height)
 
+    def print(self, *what: Any, **how: Any) -> None:
+        if len(what) == 1 and not how.get("soft_wrap"):
+            (one,) = what
+            drawn = self.render_str(one) if isinstance(one, str) else one
+            if isinstance(drawn, Table | Padding | Text):
+                what = (_Trimmed(drawn),)
+        super().print(*what, **how)
+
     def render_str(self, text: str, **how: Any) -> Text:
         return super().render_str(printable(text), **{**how, "markup": False, "emoji": False})
+
+
+class _Trimmed:
+    """What is drawn in lines, without the spaces that they end with at the right edge."""
+
+    def __init__(self, drawn: Table | Padding | Text) -> None:
+        self._drawn = drawn
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for line in console.render_lines(self._drawn, options, pad=False):
+            while line and not line[-1].text.strip():
+                line.pop()
+            if line:
+                *before, last = line
+                yield from before
+                yield Segment(last.text.rstrip(), last.style, last.control)
+            yield Segment.line()
 
 
 GAP = 2

@@ -26,12 +26,15 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from incremental_assets.choices import nearest, no_such
 from incremental_assets.errors import SettingsError
 from incremental_assets.locations import local_path, location, table_location
 
 PREFIX = "INCREMENTAL_ASSETS_"
 OWN_TABLES = "incremental_assets.retail"
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
+# What Kubernetes sets in every pod for a service of the name `incremental-assets`.
+_OF_A_SERVICE = re.compile(r"(SERVICE_(HOST|PORT.*)|PORT(_\d+_(TCP|UDP|SCTP).*)?)")
 _IS_CHECKOUT = (PROJECT_ROOT / "pyproject.toml").exists()
 
 
@@ -123,8 +126,19 @@ class Settings(BaseSettings):
     cache: Annotated[Path, AfterValidator(Path.absolute)] = Field(
         default_factory=lambda: default_cache(os.environ)
     )
-    spark_master: str | None = Field(None, validation_alias="SPARK_MASTER")
-    spark_remote: str | None = Field(None, validation_alias="SPARK_REMOTE", repr=False)
+    spark_master: str | None = Field(
+        None,
+        validation_alias="SPARK_MASTER",
+        min_length=1,
+        description="a cluster, such as spark://host:7077 or local[4]",
+    )
+    spark_remote: str | None = Field(
+        None,
+        validation_alias="SPARK_REMOTE",
+        repr=False,
+        min_length=1,
+        description="a Spark Connect server, such as sc://host:15002",
+    )
     driver_memory: str = Field(
         "2g",
         pattern=r"^[1-9][0-9]*[kmgtKMGT]$",
@@ -161,9 +175,13 @@ class Settings(BaseSettings):
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
         """Read every setting once; an empty variable is the same as none.
 
-        Raises SettingsError that names the variable, what it held and what it should hold.
+        Raises SettingsError that names the variable, what it held and what it should hold, and for
+        one with the prefix that is none, the one that was meant.
         """
         env = os.environ if environment is None else environment
+        unknown = [_unknown(name) for name in sorted(env) if env[name] and _is_unknown(name)]
+        if unknown:
+            raise SettingsError(" ".join(unknown))
         source = EnvSettingsSource(cls)
         # Under no other spelling: pydantic would take `incremental_assets_lake` as well.
         source.env_vars = {name.lower(): env[name] for name in _variables() if env.get(name)}
@@ -184,8 +202,7 @@ class Settings(BaseSettings):
         """
         unknown = sorted(changes.keys() - Settings.model_fields.keys())
         if unknown:
-            known = ", ".join(Settings.model_fields)
-            raise SettingsError(f"There is no setting {unknown[0]!r}; the settings are {known}.")
+            raise SettingsError(no_such("setting", unknown[0], list(Settings.model_fields)))
         return _checked({**dict(self), **changes})
 
     @model_validator(mode="after")
@@ -243,9 +260,28 @@ def _variables() -> list[str]:
     return [_variable(name) for name in Settings.model_fields]
 
 
+def _is_unknown(variable: str) -> bool:
+    """Whether a variable has the prefix, in whatever case, and is no setting."""
+    own = variable.upper().startswith(PREFIX)
+    return own and variable not in _variables() and not _OF_A_SERVICE.fullmatch(_after(variable))
+
+
+def _unknown(variable: str) -> str:
+    """The sentence that a variable is no setting: the nearest one, or where all of them are."""
+    known = {_after(each): each for each in _variables()}
+    near = nearest(_after(variable), known)
+    meant = f"; did you mean {known[near]}?" if near else ". The README lists the settings."
+    return f"{variable} is not a setting{meant}"
+
+
+def _after(variable: str) -> str:
+    return variable.upper().removeprefix(PREFIX)
+
+
 def _message(name: str, value: object) -> str:
     field = Settings.model_fields[name]
-    held = repr(value) if field.repr else "wrong (not shown here, for it may hold a token)"
+    shown = field.repr or not str(value).strip()
+    held = repr(value) if shown else "wrong (not shown here, for it may hold a token)"
     return f"{_variable(name)} is {held}; expected {field.description or 'text in UTF-8'}."
 
 

@@ -12,6 +12,7 @@ from datetime import datetime
 from operator import attrgetter
 from stat import S_ISDIR
 from typing import IO, Any, NamedTuple
+from urllib.parse import urlsplit
 
 from incremental_assets.errors import SettingsError
 from incremental_assets.locations import local_path
@@ -36,6 +37,8 @@ class StoredFile(NamedTuple):
 
 
 _PATH = attrgetter("path")
+# What the fsspec client of a store calls the type of an object.
+_CONTENT_TYPE = {"s3": "ContentType", "s3a": "ContentType", "gs": "content_type"}
 
 
 def _nothing(name: str) -> bool:
@@ -171,12 +174,16 @@ def prune(root: str, folder: str) -> None:
         folder = folder.rpartition("/")[0]
 
 
-def write_file(path: str, content: bytes) -> None:
-    """Write a file atomically; its folder exists."""
+def write_file(path: str, content: bytes, content_type: str = "") -> None:
+    """Write a file atomically; its folder exists.
+
+    With a `content_type` a browser shows it where a store says what its objects are.
+    """
     local = local_path(path)
     if local is None:
         store, inside = open_store(path)
-        store.pipe_file(inside, content)
+        named = _CONTENT_TYPE.get(urlsplit(path).scheme) if content_type else None
+        store.pipe_file(inside, content, **({named: content_type} if named else {}))
     else:
         unfinished = local.with_name(f".{local.name}.{os.getpid()}")
         unfinished.write_bytes(content)

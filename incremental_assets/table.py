@@ -205,6 +205,11 @@ class Table:
         return self.facts is not None and self.facts.layer == "bronze"
 
     @property
+    def has_declared_columns(self) -> bool:
+        """Whether its columns are those of the contract: it types rows and changes none."""
+        return self.is_typed and self.schema is not None and self.transform is None
+
+    @property
     def log(self) -> Detector | None:
         """The change log or the snapshots whose events this table makes into rows."""
         facts = self.facts

@@ -9,8 +9,10 @@ from incremental_assets.changes.by_log import ChangeLog
 from incremental_assets.changes.by_snapshot import DELETED_SHARE, SnapshotDiff
 from incremental_assets.changes.detector import Detector
 from incremental_assets.changes.files import Files
+from incremental_assets.choices import did_you_mean
 from incremental_assets.delta.scd2 import VALIDITY
 from incremental_assets.errors import DefinitionError
+from incremental_assets.quality.expressions import unknown_columns
 from incremental_assets.quality.gate import structural_rules
 from incremental_assets.quality.rule import DayRule
 from incremental_assets.writes import (
@@ -170,6 +172,7 @@ def _check_derived(table: Table) -> None:
         raise DefinitionError(
             f"{name}: its first read has to be SameDay(…), and it has a transform."
         )
+    _check_sums(table, facts)
     row_by_row = isinstance(facts.write, Merge) and facts.day is not None and facts.log is None
     if isinstance(table.write, Merge) and not (row_by_row and table.key == facts.key):
         raise DefinitionError(
@@ -186,6 +189,21 @@ def _check_derived(table: Table) -> None:
             f"{name}: RecomputeKeys() finds what changed by the row hashes of a silver table; "
             f"{facts.name} has none."
         )
+
+
+def _check_sums(table: Table, facts: Table) -> None:
+    if table.sums is None or not facts.has_declared_columns:
+        return  # which columns there are is known when there is a frame
+    assert facts.schema is not None
+    known = {*facts.schema.columns, *facts.write.validity, "dt"}
+    for name, (read, _) in table.sums.sums.items():
+        missing = unknown_columns(table.name, read, known)
+        if missing:
+            meant = did_you_mean(missing[0], known) or ". Correct the sum, or declare the column."
+            raise DefinitionError(
+                f"{table.name}: the sum {name!r} of its upstream is {read!r}, and the contract of "
+                f"{facts.name} has no column {missing[0]!r}{meant}"
+            )
 
 
 def _check_typed(table: Table) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
 from io import StringIO
 
+import click
 import polars as pl
 import pytest
 from click.testing import CliRunner
@@ -116,6 +118,48 @@ def test_rows_that_fit_no_table_are_records_of_a_few_lines(screen: Narrow) -> No
     assert landed in "".join(shown)
     assert not [line for line in shown if "details" in line]
     assert max(map(len, screen.lines)) <= COLUMNS
+
+
+def groups(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The words of a command that has others, and of each of these."""
+    if isinstance(command, click.Group):
+        yield words
+        for name in command.list_commands(click.Context(command)):
+            of = command.get_command(click.Context(command), name)
+            assert of is not None
+            yield from groups(of, (*words, name))
+
+
+@pytest.mark.parametrize("words", list(groups(main)), ids=" ".join)
+def test_the_summary_of_each_command_is_whole(words: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(main, [*words, "--help"], terminal_width=COLUMNS)
+
+    _, _, commands = done.output.partition("Commands:")
+    assert commands
+    assert "..." not in commands
+
+
+@pytest.mark.parametrize("words", [("batches",), ("watermarks", "show"), ("demo", "show")], ids=str)
+def test_no_line_ends_with_spaces(lake: Settings, words: tuple[str, ...]) -> None:
+    done = CliRunner().invoke(main, words)
+
+    assert len(done.output.splitlines()) > 2
+    assert [line for line in done.output.splitlines() if line != line.rstrip()] == []
+
+
+def test_a_text_that_is_folded_does_not_end_its_lines_with_spaces(screen: Narrow) -> None:
+    screen.print("a text of some words " * 10)
+
+    assert len(screen.lines) > 2
+    assert [line for line in screen.lines if line != line.rstrip()] == []
+
+
+def test_records_on_a_narrow_screen_do_not_end_with_spaces(screen: Narrow) -> None:
+    rows = pl.DataFrame({f"field_{n}": ["a text of some words " * 2] for n in range(5)})
+
+    output.show_on(screen, rows, "Rows")
+
+    assert [line for line in screen.lines if line != line.rstrip()] == []
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import dagster as dg
@@ -137,6 +139,32 @@ def test_the_ui_opens_on_the_port_that_was_asked_for() -> None:
     )
 
     assert "/dagster dev -h 127.0.0.1 -p 3001 " in done.stdout, done.stderr
+    assert "scripts/say_where.py 3001 &" in done.stdout
+
+
+def test_where_the_assets_are_is_said_once_the_ui_answers() -> None:
+    with HTTPServer(("127.0.0.1", 0), _Answers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        port = str(server.server_port)
+        said = subprocess.run(
+            [sys.executable, "scripts/say_where.py", port],
+            cwd=PROJECT_ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        server.shutdown()
+
+    assert f"The assets are at http://127.0.0.1:{port}/assets" in said.stdout
+
+
+class _Answers(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - Python's name
+        del format, args
 
 
 def test_no_dialog_covers_the_first_page_of_the_ui(tmp_path: Path) -> None:

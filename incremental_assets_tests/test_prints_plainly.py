@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -132,6 +132,49 @@ def test_a_step_that_failed_is_named_once_and_as_its_table(
     assert (" silver/sales failed\n" in printed) is brief
     assert " gold/mart waits for a table that it reads\n" in printed
     assert "Not executing" not in printed
+    assert "xecution of run" not in printed  # the command says how it ended
+
+
+def check(rule: str, day: int | None, found: str, **numbers: int | str) -> dg.AssetCheckEvaluation:
+    """An evaluation that failed: a warning, on a day or on all that are held."""
+    partition = None if day is None else f"2017-01-0{day}"
+    metadata = {"found": found, **numbers} if day is not None else numbers
+    return dg.AssetCheckEvaluation(
+        dg.AssetKey("sales"),
+        rule,
+        passed=False,
+        severity=dg.AssetCheckSeverity.WARN,
+        metadata=metadata,
+        partition=partition,
+        description=found,
+    )
+
+
+def test_a_rule_on_rows_that_failed_on_several_days_is_one_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    specs = [dg.AssetCheckSpec(name, asset="sales") for name in ("not_null", "share", "fresh")]
+
+    @dg.asset(check_specs=specs)
+    def sales() -> Iterator[Any]:
+        yield check("not_null", 1, "2 of 700 rows failed", broken=2, rows=700)
+        yield check("share", 1, "9 % of the rows", value=9)
+        yield check("not_null", 2, "1 of 800 rows failed", broken=1, rows=800)
+        yield check("share", None, "2017-01-01: held, since batch 1", held="2017-01-01")
+        yield check("fresh", None, "2017-01-03: held, since batch 1", held="2017-01-03")
+        raise dg.Failure("sales: 2017-01-01 not published.")
+
+    made = dg.Definitions([sales], loggers={"console": console})
+    told = {"loggers": {"console": {"config": {"log_level": "INFO"}}}}
+    job = made.resolve_implicit_global_asset_job_def()
+    job.execute_in_process(run_config=told, raise_on_error=False)
+
+    printed = capsys.readouterr().err.splitlines()
+    assert [line.partition(" ")[2] for line in printed[:3]] == [
+        "sales 2017-01-01...2017-01-02: not_null: 3 of 1,500 rows failed",
+        "sales 2017-01-01: share: 9 % of the rows",
+        "sales: fresh: 2017-01-03: held, since batch 1",
+    ]
 
 
 @pytest.mark.parametrize("words", [("batches",), ("plan",), ("quarantine", "show", "silver/sales")])

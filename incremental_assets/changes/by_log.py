@@ -181,6 +181,12 @@ class ChangeLog(Detector):
         return (ORDER, WITHIN, HASH) if self.is_debezium or self.deleted else (ORDER, HASH)
 
     @property
+    def named_columns(self) -> tuple[str, ...]:
+        if self.is_debezium:
+            return ()
+        return tuple(filter(None, (self.deleted or self.operation, self.sequence, self.time)))
+
+    @property
     def positioned_by(self) -> str:
         """What the ledger calls the order of the log."""
         return self.sequence or "log position"

@@ -133,6 +133,10 @@ class SnapshotDiff(Detector):
             return Inspection("new", f"the snapshot is to stand for {request.at.isoformat()}")
         return Inspection("unknown", f"the snapshot of {request.at.isoformat()} comes late")
 
+    @property
+    def named_columns(self) -> tuple[str, ...]:
+        return self.key
+
     def events(
         self, frames: Frames, rows: DataFrame, key: Sequence[str], kind: Any, table: str
     ) -> Events:

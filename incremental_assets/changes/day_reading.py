@@ -77,6 +77,11 @@ class DayReading:
         return ()
 
     @property
+    def named_columns(self) -> tuple[str, ...]:
+        """The columns that its definition names; rows of some files may lack one."""
+        return self.needed_columns
+
+    @property
     def landing_column(self) -> str | None:
         """The column whose date is a row's landing day, where the source names no other."""
         return None

@@ -26,9 +26,10 @@ _STATES = {"rewind": "rewound", "retract": "retracted"}  # of what was committed
 @limit_option(50)
 @JSON
 def batches(names: tuple[str, ...], days: DayRange | None, limit: int, *, as_json: bool) -> None:
-    """What was loaded, newest first: rows, seconds, state and why, per table, batch and day.
+    """What was loaded, newest first, by table, batch and day.
 
-    With --json also the rows that were inserted, updated, deleted and late, who ran it, and when.
+    With rows, seconds, state and why. With --json also the rows that were inserted, updated,
+    deleted and late, who ran it, and when.
     """
     settings = Settings.from_environment()
     view = ledger_view(settings)

@@ -22,7 +22,7 @@ _BY_SIGNAL = 128  # how shells report the status of a command that a signal ende
 @main.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.argument("words", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 def connect(words: tuple[str, ...]) -> None:
-    """Keep one Spark for a command, such as `connect dagster dev -w workspace.yaml`.
+    """Keep one Spark for a command, such as `dagster dev`.
 
     Starts a Spark Connect server on this machine, runs the command with SPARK_REMOTE set to it, and
     stops the server when the command ends. Tables that do not depend on each other load at once

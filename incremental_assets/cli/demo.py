@@ -77,7 +77,10 @@ def demo_land(
     *,
     as_json: bool,
 ) -> None:
-    """Land days of the Complete Journey grocery data as a shop would deliver them."""
+    """Land days of real grocery data, as a shop would.
+
+    They are of the Complete Journey data set.
+    """
     from incremental_assets.retail.feed import FEEDS, land
 
     for feed in feeds:
@@ -110,10 +113,11 @@ def demo_land(
 @_SAMPLE
 @JSON_OBJECT
 def demo_repair(day: date, landing: str | None, sample: float, *, as_json: bool) -> None:
-    """Send a day's sales again as working tills do, in place of the files that landed.
+    """Send a day's sales again, as working tills do.
 
-    Give the share of households and products with which the day was landed. The next run finds the
-    changed files, replaces their rows and rebuilds what is built on them.
+    They replace the files that landed. Give the share of households and products with which the day
+    was landed. The next run finds the changed files, replaces their rows and rebuilds what is built
+    on them.
     """
     from incremental_assets.retail.feed import send_again
 
@@ -139,7 +143,10 @@ def _landing(given: str | None) -> str:
 @click.option("--by-day", is_flag=True, help="A row for each day of each table.")
 @JSON_OBJECT
 def demo_show(days: DayRange | None, *, by_day: bool, as_json: bool) -> None:
-    """What the loads did, by table, what is held, and what was sold, by day and product."""
+    """What was loaded, what is held, and what was sold.
+
+    Loads by table, sales by day and product.
+    """
     from incremental_assets.retail.feed import loaded
     from incremental_assets.retail.feed.show import show
 

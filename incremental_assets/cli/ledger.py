@@ -22,11 +22,12 @@ def ledger() -> None:
 @YES
 @JSON
 def ledger_rebuild(names: tuple[str, ...], *, yes: bool, as_json: bool) -> None:
-    """Rebuild the ledger from the logs of these tables, or of all, where it was lost or is older.
+    """Rebuild the ledger from the logs of the tables.
 
-    The logs show which days were published, and not what was read for them: the next run loads all
-    of that again and replaces the rows. No row is removed before that. The old ledger is kept next
-    to the new one; manual decisions (accepted, dropped, rewound) are only in the old one.
+    Of these tables, or of all, where it was lost or is older than they are. The logs show which
+    days were published, and not what was read for them: the next run loads all of that again and
+    replaces the rows. No row is removed before that. The old ledger is kept next to the new one;
+    manual decisions (accepted, dropped, rewound) are only in the old one.
     """
     from incremental_assets.operations.rebuild_ledger import rebuild_ledger, require_a_lake
 

@@ -40,7 +40,9 @@ def maintain(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Compact the files of each day, remove files that no version needs, cut logs and ledger.
+    """Compact files, remove old ones, cut logs and the ledger.
+
+    The files of each day are compacted, and files that no version needs are removed.
 
     Loads may go on meanwhile: a table that is being loaded is skipped. --days bounds whose files
     are compacted. The exit status is 1 if something could not be done.

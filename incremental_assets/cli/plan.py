@@ -56,7 +56,7 @@ _SIZES = ("B", "kB", "MB", "GB", "TB")
 @limit_option(_MOST_ROWS)
 @JSON
 def plan(names: tuple[str, ...], days: DayRange | None, limit: int, *, as_json: bool) -> None:
-    """What a run would do now, in its order, and which days it would skip.
+    """What a run would do now, and which days it would skip.
 
     Needs no Spark and changes nothing. Days that are alike are one row, with their sums. `~` marks
     what is estimated; `reads` are files, or the batches of a table after the first number up to
@@ -65,6 +65,7 @@ def plan(names: tuple[str, ...], days: DayRange | None, limit: int, *, as_json: 
     """
     from incremental_assets.plan.consistent import require_all_consistent
     from incremental_assets.plan.forecast import forecast
+    from incremental_assets.plan.known_columns import require_known_columns
     from incremental_assets.plan.unread import unread
 
     settings, now = Settings.from_environment(), datetime.now(UTC)
@@ -74,6 +75,7 @@ def plan(names: tuple[str, ...], days: DayRange | None, limit: int, *, as_json: 
         ledger = Ledger(ledger_path(settings.lake))
         require_all_consistent(ledger, settings, chosen)
         view = ledger.view_if_any()
+        require_known_columns(chosen, tables(), view, settings)
         found = forecast(chosen, view, settings, days, now, lambda s: status.update(Text(f"{s} …")))
     if as_json:
         rows = [*map(_planned, found.days), *map(_skipped, found.skipped)]

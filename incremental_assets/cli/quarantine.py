@@ -46,7 +46,7 @@ def quarantine_list(
     settings, which = Settings.from_environment(), QuarantineFilter(days, rule or "")
     ledger_view(settings)
     found = in_quarantine(settings, tables_named(names), which)
-    show(found, "In quarantine", as_json=as_json)
+    show(found, "In quarantine", as_json=as_json, can_lack=("first_batch", "last_batch"))
     if rule and found.is_empty():
         _note_reasons(settings, tables_named(names), days, rule)
 
@@ -91,10 +91,10 @@ def _note_reasons(
 @RULE
 @JSON
 def quarantine_replay(name: str, days: DayRange | None, rule: str | None, *, as_json: bool) -> None:
-    """Send rows through today's rules and code; those that pass are merged like late data.
+    """Send rows through today's rules and code.
 
-    What is built on the table is then stale: `incremental-assets run` brings it up to date. The
-    exit status is 1 if a day was refused.
+    Those that pass are merged like late data. What is built on the table is then stale:
+    `incremental-assets run` brings it up to date. The exit status is 1 if a day was refused.
     """
     from incremental_assets.operations.quarantined import QuarantineFilter, days_in_quarantine
 

@@ -18,10 +18,11 @@ from incremental_assets.settings import Settings
 @REASON
 @JSON_OBJECT
 def restate(names: tuple[str, ...], days: DayRange | None, reason: str, *, as_json: bool) -> None:
-    """Rebuild days of silver or gold tables from bronze, and all that depends on them.
+    """Rebuild days of silver or gold tables from bronze.
 
-    These may be other days, too: facts that look up what changed, levels that continue from the day
-    before. It runs as the Dagster job `restate`. The exit status is 1 if a day was refused or held.
+    With them all that depends on them, which may be other days, too: facts that look up what
+    changed, levels that continue from the day before. It runs as the Dagster job `restate`. The
+    exit status is 1 if a day was refused or held.
     """
     from incremental_assets.orchestration import jobs
     from incremental_assets.orchestration.incidents import run_restate

@@ -24,11 +24,12 @@ _ROWS = {"table": pl.String, "file": pl.String, "day": pl.Date, "rows": pl.Int64
 @click.option("--dry-run", is_flag=True, help="Only list the rows of bronze that would go.")
 @JSON_OBJECT
 def retract(files: tuple[str, ...], reason: str, *, dry_run: bool, as_json: bool) -> None:
-    """Remove the rows of files that should never have landed, and rebuild what is built on them.
+    """Remove the rows of files that should never have landed.
 
-    A FILE is named as it landed, `<feed>/YYYY-MM-DD/…`, or by a path into the landing. Move it out
-    of the landing first. A file that was retracted before changes nothing. It runs as the Dagster
-    job `retract`. The exit status is 1 if a file was refused, or a day held.
+    What is built on them is rebuilt. A FILE is named as it landed, `<feed>/YYYY-MM-DD/…`, or by a
+    path into the landing. Move it out of the landing first. A file that was retracted before
+    changes nothing. It runs as the Dagster job `retract`. The exit status is 1 if a file was
+    refused, or a day held.
     """
     from incremental_assets.operations.retract import retractions_of, rows_to_retract
     from incremental_assets.orchestration import jobs

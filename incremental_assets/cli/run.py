@@ -32,7 +32,7 @@ NOTHING_DUE = "Nothing is new or stale."
 @click.option("--held-ok", is_flag=True, help="Exit status 0 also if gates hold days.")
 @JSON_OBJECT
 def run(names: tuple[str, ...], days: DayRange | None, *, held_ok: bool, as_json: bool) -> None:
-    """Load whatever is new or stale, through Dagster runs: what a cron line needs.
+    """Load whatever is new or stale: what a cron line needs.
 
     It does what `plan` lists. The runs go to the instance of DAGSTER_HOME (default ./.dagster).
     The exit status is 1 if a run failed, a gate has held a day, or something that was run is still

@@ -16,7 +16,7 @@ from incremental_assets.settings import Settings
 @main.command()
 @JSON_OBJECT
 def setup(*, as_json: bool) -> None:
-    """Resolve the jars into the project's cache and make Spark start fast. Safe to repeat."""
+    """Fetch the jars, and make Spark start fast; safe to repeat."""
     from incremental_assets.spark.jars import resolve_jars
     from incremental_assets.spark.java import require_java
     from incremental_assets.spark.session import archive_path
@@ -24,13 +24,11 @@ def setup(*, as_json: bool) -> None:
 
     settings = Settings.from_environment()
     java = require_java(settings.java_home)
-    with _step(
-        "Set-up 2/3: fetching the jars of Delta, Avro and databases, with their checksums (15 MB) …"
-    ):
+    with _step("Fetching the jars of Delta, Avro and databases, with checksums (15 MB) …"):
         jars = resolve_jars(settings.cache, settings.java_home)
     ERR.print(f"  Java {java}, {counted(len(jars), 'jar')} in {jars[0].parent}", soft_wrap=True)
     if not archive_path(settings).exists():
-        with _step("Set-up 3/3: preparing Spark's class archive (once, about a minute) …"):
+        with _step("Preparing Spark's class archive (once, about a minute) …"):
             make_archive(settings)
     if as_json:
         show_object({"java": java, "jars": [str(jar) for jar in jars]})

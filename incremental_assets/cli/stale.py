@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import click
 import polars as pl
 
 from incremental_assets.cli.context import ledger_view, tables, tables_named
@@ -17,6 +18,7 @@ from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.settings import Settings
 
 if TYPE_CHECKING:
+    from incremental_assets.ledger.entry import Entry
     from incremental_assets.ledger.view import LedgerView
     from incremental_assets.table import Table
 
@@ -24,11 +26,14 @@ if TYPE_CHECKING:
 @main.command()
 @NAMES
 @DAYS
+@click.option("--held", is_flag=True, help="A row also for each day that a gate holds.")
 @JSON
-def stale(names: tuple[str, ...], days: DayRange | None, *, as_json: bool) -> None:
-    """Which days have to be rebuilt, and why: their upstream has batches that they did not read.
+def stale(names: tuple[str, ...], days: DayRange | None, *, held: bool, as_json: bool) -> None:
+    """Which days have to be rebuilt, and why.
 
-    What waits for a day that a gate holds is not stale: such days are named below, with what to do.
+    Their upstream has batches that they did not read. What waits for a day that a gate holds is not
+    stale: such days are named below, with what to do. With --held they are rows like the others,
+    and each row has its state, `stale` or `held`; with --json also the tables that wait for it.
     """
     from incremental_assets.plan import stale_days
     from incremental_assets.plan.consistent import require_all_consistent
@@ -39,29 +44,49 @@ def stale(names: tuple[str, ...], days: DayRange | None, *, as_json: bool) -> No
     view = ledger_view(settings)
     asked = days or DayRange(settings.start_date, last)
     found = [
-        {"table": table.name, "day": day, "why": why}
+        {"table": table.name, "day": day, "why": why, "state": "stale", "waiting": []}
         for table in some
         if table.upstreams
         for day, why in stale_days(table, view, settings.start_date, last).items()
         if day in asked
     ]
-    schema = {"table": pl.String, "day": pl.Date, "why": pl.String}
-    show(pl.DataFrame(found, schema=schema), "Stale", as_json=as_json)
-    for line in () if as_json else _held(tables(), view, settings, asked):
-        OUT.print(f"- {line}", soft_wrap=True)
+    schema: dict[str, Any] = {"table": pl.String, "day": pl.Date, "why": pl.String}
+    if held:
+        found += [_held_row(table, entry) for table, entry in _held(view, asked)]
+        schema |= {"state": pl.String}
+        schema |= {"waiting": pl.List(pl.String)} if as_json else {}  # the lines below have them
+    title = "Stale or held" if held else "Stale"
+    show(pl.DataFrame(found, schema=schema), title, as_json=as_json)
+    for table, entry in () if as_json else _held(view, asked):
+        OUT.print(f"- {_in_words(table, entry, view, settings)}", soft_wrap=True)
 
 
-def _held(
-    lake: Sequence[Table], view: LedgerView, settings: Settings, asked: DayRange
-) -> Iterator[str]:
-    """Each held day, why it is held, what to do, and which tables wait for it."""
-    from incremental_assets.plan.retract import gone_below
-    from incremental_assets.plan.skipped import held_until
-
-    for table in lake:
+def _held(view: LedgerView, asked: DayRange) -> Iterator[tuple[Table, Entry]]:
+    """The last batch of each day that a gate holds and nobody accepted, of all tables."""
+    for table in tables():
         history = view.table(table.name)
         for day, entry in sorted(history.held.items()):
             if day in asked and day not in history.accepted:
-                since = f"is held since batch {entry.batch}: {entry.held_by}."
-                gone = gone_below(table, day, view, settings)
-                yield f"{table.name} {day} {since} {held_until(entry, table, lake, gone)}"
+                yield table, entry
+
+
+def _held_row(table: Table, entry: Entry) -> dict[str, Any]:
+    from incremental_assets.plan.due import with_downstream
+
+    return {
+        "table": table.name,
+        "day": entry.day,
+        "why": entry.held_by,
+        "state": "held",
+        "waiting": [other.name for other in with_downstream(table, tables())[1:]],
+    }
+
+
+def _in_words(table: Table, entry: Entry, view: LedgerView, settings: Settings) -> str:
+    """Why a day is held, what to do, and which tables wait for it."""
+    from incremental_assets.plan.retract import gone_below
+    from incremental_assets.plan.skipped import held_until
+
+    since = f"is held since batch {entry.batch}: {entry.held_by}."
+    gone = gone_below(table, entry.day, view, settings)
+    return f"{table.name} {entry.day} {since} {held_until(entry, table, tables(), gone)}"

@@ -41,11 +41,11 @@ _MOST_DAYS = 31
 )
 @click.option("--json", "as_json", is_flag=True, help="A JSON object instead of tables.")
 def verify(name: str, days: DayRange | None, scratch: str | None, *, as_json: bool) -> None:
-    """Rebuild a table from bronze in a scratch lake, and compare the two row by row.
+    """Compare a table with a rebuild from bronze, row by row.
 
-    Nothing in the lake is changed. Days that are stale or held are named and left out. The exit
-    status is 0 if all that was compared is equal, 1 if anything differs, and 2 if nothing could be
-    compared.
+    It is rebuilt in a scratch lake; nothing in the lake is changed. Days that are stale or held are
+    named and left out. The exit status is 0 if all that was compared is equal, 1 if anything
+    differs, and 2 if nothing could be compared.
     """
     try:
         found = _verified(name, days, scratch)

@@ -56,7 +56,7 @@ def watermarks() -> None:
 @NAMES
 @JSON
 def watermarks_show(names: tuple[str, ...], *, as_json: bool) -> None:
-    """The watermark of each table, its last batch, and the days that it has."""
+    """How far each table has read, and the days that it has."""
     view = ledger_view(Settings.from_environment())
     rows = []
     for table in tables_named(names):
@@ -84,7 +84,8 @@ def watermarks_show(names: tuple[str, ...], *, as_json: bool) -> None:
         "updated": pl.String if not as_json else pl.Datetime("us", "UTC"),
     }
     can_lack = ("updated", "first_day", "batch")
-    show(pl.DataFrame(rows, schema=schema), "Watermarks", as_json=as_json, can_lack=can_lack)
+    shown = _shown(pl.DataFrame(rows, schema=schema), as_json=as_json)
+    show(shown, "Watermarks", as_json=as_json, can_lack=can_lack)
 
 
 @watermarks.command("history")
@@ -93,10 +94,10 @@ def watermarks_show(names: tuple[str, ...], *, as_json: bool) -> None:
 @limit_option(50)
 @JSON
 def watermarks_history(name: str, days: DayRange | None, limit: int, *, as_json: bool) -> None:
-    """How far a table had read before and after each batch, newest first.
+    """How far a table had read before and after each batch.
 
-    Of a silver or gold table these are the batch numbers of its upstreams, of a bronze table the
-    numbers or moments at its source.
+    Newest first. Of a silver or gold table these are the batch numbers of its upstreams, of a
+    bronze table the numbers or moments at its source.
     """
     table = table_named(name)
     found = [
@@ -122,11 +123,15 @@ def watermarks_history(name: str, days: DayRange | None, limit: int, *, as_json:
         "high": pl.String,
         "updated": pl.String if not as_json else pl.Datetime("us", "UTC"),
     }
-    show(
-        pl.DataFrame(found[: limit or None], schema=schema),
-        f"Watermarks of {name}",
-        as_json=as_json,
-    )
+    rows = pl.DataFrame(found[: limit or None], schema=schema)
+    show(_shown(rows, as_json=as_json), f"Watermarks of {name}", as_json=as_json)
+
+
+def _shown(rows: pl.DataFrame, *, as_json: bool) -> pl.DataFrame:
+    """The rows; for a person without the microseconds of moments at a whole second."""
+    if as_json:
+        return rows
+    return rows.with_columns(pl.col(pl.String).str.replace_all(".000000Z", "Z", literal=True))
 
 
 def _watermark(table: Table, history: TableHistory) -> str:
@@ -223,4 +228,4 @@ def watermarks_compare(names: tuple[str, ...], *, as_json: bool) -> None:
         tables_named(names), ledger_view(settings), settings, datetime.now(UTC)
     )
     rows = pl.DataFrame([asdict(each) for each in found], schema=_COMPARED)
-    show(rows, "Watermarks and sources", as_json=as_json)
+    show(_shown(rows, as_json=as_json), "Watermarks and sources", as_json=as_json)

@@ -88,7 +88,15 @@ class IncrementalTables(dg.Component, dg.Model, dg.Resolvable):
 
 
 def _below(root: Path, location: str | None) -> str | None:
-    """A location as it is, but a relative path below the root and not below where Dagster runs."""
-    if location is None or "://" in location or location.startswith("file:"):
+    """A location as it is, but a relative path below the root and not below where Dagster runs.
+
+    Empty text stays what it is, and is refused: the root itself is no lake.
+    """
+    if (
+        location is None
+        or not location.strip()
+        or "://" in location
+        or location.startswith("file:")
+    ):
         return location
     return str(root / Path(location).expanduser())

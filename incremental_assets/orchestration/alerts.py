@@ -23,7 +23,7 @@ from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.orchestration.failures import brief_of
 from incremental_assets.orchestration.naming import ALONE, Naming, is_asset_job
-from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
+from incremental_assets.orchestration.partitions import PARTITION, RANGE_END, RANGE_START
 from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
@@ -33,7 +33,6 @@ NO_WEBHOOK = "No webhook: set INCREMENTAL_ASSETS_WEBHOOK and restart Dagster to 
 MOST_RUNS = 8  # a tick: a webhook that is slow to answer each must not use up the tick's time
 _FETCHED = 50
 _LONGEST = 1000  # characters of a failure's message
-PARTITION = "dagster/partition"
 
 
 def alert_sensors(

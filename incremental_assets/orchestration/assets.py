@@ -10,8 +10,14 @@ import dagster as dg
 from incremental_assets.catalog import table_named
 from incremental_assets.days import named
 from incremental_assets.errors import IncrementalAssetsError
-from incremental_assets.lakehouse import Lakehouse
-from incremental_assets.orchestration.events import days_alone, evaluations, still_held
+from incremental_assets.lakehouse import Lakehouse, TableLoadResult
+from incremental_assets.ledger.table_history import TableHistory
+from incremental_assets.orchestration.events import (
+    days_alone,
+    evaluations,
+    judged_before_the_last_day,
+    still_held,
+)
 from incremental_assets.orchestration.failures import (
     days_by_state,
     failure,
@@ -132,8 +138,11 @@ def _load(
     history = view.table(table.name)
     yield from still_held(naming.key(table), table, history)
     after = shown(table, lakehouse.settings.lake, history, naming)
+    if all(day.state == "idle" for day in result.days.values()):
+        context.log.info(_nothing_new(table, result, history))
     _log_stale(context, lakehouse.settings, table, view)
     if result.failed:
+        yield from judged_before_the_last_day(naming.key(table), table, result, history)
         yield from days_alone(naming.key(table), table, result, after)
         raise failure(
             failure_text(
@@ -151,6 +160,13 @@ def _load(
         yield dg.Output(None, output_name=f"{check.asset_key.to_python_identifier()}_{check.name}")
     version = dg.DataVersion(after.data_version(result.days))
     yield dg.MaterializeResult(data_version=version, metadata=after.whole)
+
+
+def _nothing_new(table: Table, result: TableLoadResult, history: TableHistory) -> str:
+    """That a load had nothing to do, and how far the table is."""
+    last = max(history.last_committed, default=None)
+    there = f"the table has days up to {last}" if last else "the table has no day yet"
+    return f"{table.name}: nothing new for {named(result.days)}; {there}"
 
 
 def _log_stale(

@@ -3,65 +3,102 @@
 from __future__ import annotations
 
 import logging
-import re
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import dagster as dg
 
+from incremental_assets.days import named, parse_day
+from incremental_assets.plurals import counted
 from incremental_assets.screen import printable
 
-# What Dagster says of a step whose upstream failed; in other words it is printed as it is.
-_NOT_RUN = re.compile(r"Dependencies for step (\S+) .*Not executing\.$", re.DOTALL)
 _STOPPED = dg.DagsterExecutionInterruptedError.__name__
 
 
-class _EventLines(logging.Formatter):
+class _RunConsole(logging.StreamHandler[Any]):
+    """Prints what helps a reader, and leaves the rest to the event log.
+
+    Checks that failed are kept until something else happens: those of a rule on rows are one line
+    for all of its days.
+    """
+
     def __init__(self, *, brief: bool) -> None:
         super().__init__()
         self._brief = brief
+        self._failed: list[Any] = []
+        self._started: set[str] = set()
 
-    def format(self, record: logging.LogRecord) -> str:
-        return printable(self._line(record))
+    def emit(self, record: logging.LogRecord) -> None:
+        time = logging.Formatter().formatTime(record, "%H:%M:%S")
+        try:
+            for line in self._lines(record, time):
+                self.stream.write(f"{printable(line)}\n")
+            self.flush()
+        except Exception:  # noqa: BLE001 - as the handlers of Python: no log ends a program
+            self.handleError(record)
 
-    def _line(self, record: logging.LogRecord) -> str:
+    def _lines(self, record: logging.LogRecord, time: str) -> Iterator[str]:
         meta = getattr(record, "dagster_meta", {}) or {}
         event = meta.get("dagster_event")
-        step = (meta.get("step_key") or "").replace("__", "/")  # of an asset: its table
-        if event is not None and event.is_step_failure:
-            if event.step_failure_data.error.cls_name == _STOPPED:
-                return f"{self.formatTime(record, '%H:%M:%S')} {step} was stopped"
-            if self._brief:
-                return f"{self.formatTime(record, '%H:%M:%S')} {step} failed"
-            failure = event.step_failure_data.user_failure_data
-            message = (
-                failure.description if failure else event.step_failure_data.error_display_string
-            )
-            named = step.endswith(message.partition(":")[0])  # after a prefix of the key
-            return f"FAILED {message if named else f'{step}: {message}'}"
-        if event is not None and event.event_type_value == "ASSET_CHECK_EVALUATION":
+        if event is not None and event.event_type is dg.DagsterEventType.ASSET_CHECK_EVALUATION:
             check = event.asset_check_evaluation_data
-            name = check.asset_key.to_user_string()
-            found = check.metadata.get("found")
-            result = found.value if found is not None else check.description
-            of = f"{name} {check.partition}" if check.partition else name  # of all held days
-            message = f"{of}: {check.check_name}: {result}"
+            self._failed += [] if check.passed else [check]
+            return
+        yield from (f"{time} {line}" for line in _of_checks(self._failed))
+        self._failed = []
+        step = meta.get("step_key") or ""
+        table = step.replace("__", "/")  # of an asset: its table
+        message = meta.get("orig_message") or record.getMessage()
+        if event is None:
+            # Of a step that did not start Dagster says one thing alone: that an upstream failed.
+            not_run = step and step not in self._started and record.levelno == logging.ERROR
+            yield f"{time} {f'{table} waits for a table that it reads' if not_run else message}"
+        elif event.is_step_failure:
+            yield self._failure(event, table, time)
+        elif event.event_type is dg.DagsterEventType.STEP_START:
+            self._started.add(step)
+        elif event.is_step_skipped:
+            yield f"{time} {message}"
+
+    def _failure(self, event: Any, table: str, time: str) -> str:
+        data = event.step_failure_data
+        if data.error.cls_name == _STOPPED:
+            return f"{time} {table} was stopped"
+        if self._brief:
+            return f"{time} {table} failed"
+        failure = data.user_failure_data
+        message = failure.description if failure else data.error_display_string
+        is_named = table.endswith(message.partition(":")[0])  # after a prefix of the key
+        return f"FAILED {message if is_named else f'{table}: {message}'}"
+
+
+def _of_checks(failed: Sequence[Any]) -> Iterator[str]:
+    """The lines of checks that failed, of each table and rule in the order of their first day."""
+    rules: dict[tuple[str, str], list[Any]] = {}
+    for check in failed:
+        rules.setdefault((check.asset_key.to_user_string(), check.check_name), []).append(check)
+    for (table, rule), checks in rules.items():
+        of_days = [check for check in checks if check.partition]
+        days = named(parse_day(check.partition) for check in of_days)
+        counts = [(_number(check, "broken"), _number(check, "rows")) for check in of_days]
+        if len(of_days) > 1 and all(broken and rows for broken, rows in counts):
+            broken, rows = (sum(numbers) for numbers in zip(*counts, strict=True))
+            yield f"{table} {days}: {rule}: {broken:,} of {counted(rows, 'row')} failed"
         else:
-            message = meta.get("orig_message") or record.getMessage()
-            if event is None and (not_run := _NOT_RUN.match(message)):
-                message = f"{not_run[1].replace('__', '/')} waits for a table that it reads"
-        return f"{self.formatTime(record, '%H:%M:%S')} {message}"
+            yield from (f"{table} {check.partition}: {rule}: {_found(check)}" for check in of_days)
+        for check in checks:  # of all days that are held, unless the lines above name them
+            held = check.metadata.get("held")
+            if not check.partition and held is not None and held.value != days:
+                yield f"{table}: {rule}: {_found(check)}"
 
 
-class _EventFilter(logging.Filter):
-    """Leaves events that do not help a reader to the event log."""
+def _found(check: Any) -> str:
+    found = check.metadata.get("found")
+    return str(found.value if found is not None else check.description)
 
-    def filter(self, record: logging.LogRecord) -> bool:
-        meta = getattr(record, "dagster_meta", {}) or {}
-        event = meta.get("dagster_event")
-        if event is None or event.is_step_failure:
-            return True
-        if event.event_type_value == "ASSET_CHECK_EVALUATION":
-            return not event.asset_check_evaluation_data.passed
-        return event.event_type_value in ("RUN_FAILURE", "RUN_SUCCESS", "STEP_SKIPPED")
+
+def _number(check: Any, name: str) -> int:
+    return int(getattr(check.metadata.get(name), "value", 0))
 
 
 @dg.logger(
@@ -77,10 +114,7 @@ class _EventFilter(logging.Filter):
     description="Readable lines on the console.",
 )
 def console(init_context: dg.InitLoggerContext) -> logging.Logger:
-    """Progress, failures with their messages, and how the run ended."""
+    """Progress, and failures with their messages; whoever started the run says how it ended."""
     logger = logging.Logger("incremental_assets", level="DEBUG")
-    handler = logging.StreamHandler()
-    handler.setFormatter(_EventLines(brief=init_context.logger_config["brief"]))
-    handler.addFilter(_EventFilter())
-    logger.addHandler(handler)
+    logger.addHandler(_RunConsole(brief=init_context.logger_config["brief"]))
     return logger

@@ -11,7 +11,7 @@ from incremental_assets.days import DayRange
 from incremental_assets.lakehouse import Lakehouse, TableLoadResult
 from incremental_assets.orchestration.incidents import DAYS, days_asked_for, report
 from incremental_assets.orchestration.manual_jobs import JobStep, ManualJob
-from incremental_assets.orchestration.red_days import clear_red_days
+from incremental_assets.orchestration.red_days import RedDays
 from incremental_assets.plan.consistent import require_all_consistent
 from incremental_assets.plan.rounds import due_runs
 from incremental_assets.table import Table
@@ -71,4 +71,4 @@ def _and_cleared(
     lake = step.lakehouse
     view, now = lake.ledger.view_if_any(), lake.now()
     instance = step.context.instance
-    clear_red_days(instance, chosen, view, lake.settings, now, lake.log, step.naming)
+    RedDays(instance, view, lake.settings, now, step.naming).clear(chosen, lake.log)

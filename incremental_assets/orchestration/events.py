@@ -1,10 +1,11 @@
-"""The events of a load for Dagster: materializations, observations and check evaluations."""
+"""The events of a load for Dagster: materializations and check evaluations."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from datetime import date
+from typing import Any
 
 import dagster as dg
 
@@ -12,7 +13,12 @@ from incremental_assets.days import named
 from incremental_assets.lakehouse import DayResult, TableLoadResult
 from incremental_assets.ledger.hold_reason import rules_in
 from incremental_assets.ledger.table_history import TableHistory
-from incremental_assets.orchestration.metadata import Shown, as_markdown, check_metadata
+from incremental_assets.orchestration.metadata import (
+    Shown,
+    as_markdown,
+    check_metadata,
+    load_metadata,
+)
 from incremental_assets.quality.judge import RuleResult
 from incremental_assets.table import Table
 
@@ -21,17 +27,14 @@ _SEVERITY = {True: dg.AssetCheckSeverity.ERROR, False: dg.AssetCheckSeverity.WAR
 
 def days_alone(
     key: dg.AssetKey, table: Table, result: TableLoadResult, after: Shown
-) -> Iterator[dg.AssetMaterialization | dg.AssetObservation]:
+) -> Iterator[dg.AssetMaterialization]:
     """The events of each day where the run has no single materialization for all of them.
 
-    A published day is materialized. Of a held one the numbers are observed.
+    A held day has none: Dagster would list an observation with a green mark, like what was loaded.
     """
     for day, day_result in result.days.items():
         if day not in result.failed:
             yield materialization(key, table, day_result, after)
-        elif day_result.entries:
-            metadata = after.day(day_result)
-            yield dg.AssetObservation(key, partition=str(day), metadata=metadata)
 
 
 def materialization(
@@ -57,8 +60,9 @@ def evaluations(
 
     Days on which a rule passed with the same value are one evaluation, on the last of them: a month
     of good days writes an event for each rule, not thirty. Dagster then shows the check of a day
-    with nothing to judge as skipped; earlier results stay in its history. A day that was refused
-    because its upstream is held fails its blocking checks, so that it is red in the UI.
+    with nothing to judge as skipped; earlier results stay in its history. The rule that holds a day
+    also has the numbers of the load, which no materialization shows. A day that was refused because
+    its upstream is held fails its blocking checks, so that it is red in the UI.
     """
     alike: defaultdict[Hashable, list[date]] = defaultdict(list)
     for day, day_result in result.days.items():
@@ -70,7 +74,9 @@ def evaluations(
             if judged is not None:
                 *earlier, last = alike[_same_result(judged, day)]
                 if day == last:
-                    yield _evaluation(key, judged, day, earlier)
+                    holds = day_result.state == "held" and check.blocking and not judged.passed
+                    numbers = load_metadata(day_result) if holds else {}
+                    yield _evaluation(key, judged, day, earlier, numbers)
             elif day_result.state == "refused" and check.blocking:
                 yield dg.AssetCheckEvaluation(
                     key,
@@ -113,6 +119,31 @@ def still_held(
         )
 
 
+def judged_before_the_last_day(
+    key: dg.AssetKey, table: Table, result: TableLoadResult, history: TableHistory
+) -> Iterator[dg.AssetCheckEvaluation]:
+    """For a run that fails: each rule that was evaluated, but not on the last of the run's days.
+
+    Of a run that failed Dagster shows a check as failed that has no evaluation on its last
+    partition, or of none. Rules that hold days are told by `still_held`.
+    """
+    open_days = history.held.keys() - history.accepted
+    held = {rule for day in open_days for rule in rules_in(history.held[day].held_by)}
+    for rule in sorted(table.checks().keys() - held):
+        judged = [day for day, each in result.days.items() if rule in each.checks]
+        if judged and judged[-1] != max(result.days):
+            last = result.days[judged[-1]].checks[rule]
+            yield dg.AssetCheckEvaluation(
+                key,
+                rule,
+                last.passed,
+                metadata={"judged_on": str(judged[-1]), **check_metadata(last)},
+                severity=_SEVERITY[False],
+                description=as_markdown(f"{judged[-1]}: {last.found}"),
+                blocking=False,
+            )
+
+
 def _same_result(judged: RuleResult, day: date) -> Hashable:
     """What is equal for equal results; the result of a rule that failed is of its day alone."""
     own = None if judged.passed else day
@@ -121,10 +152,14 @@ def _same_result(judged: RuleResult, day: date) -> Hashable:
 
 
 def _evaluation(
-    key: dg.AssetKey, judged: RuleResult, day: date, earlier: Sequence[date]
+    key: dg.AssetKey,
+    judged: RuleResult,
+    day: date,
+    earlier: Sequence[date],
+    numbers: Mapping[str, Any],
 ) -> dg.AssetCheckEvaluation:
     """A rule's result on a day, which was the same on earlier days of the load."""
-    metadata, found = dict(check_metadata(judged)), judged.found
+    metadata, found = {**check_metadata(judged), **numbers}, judged.found
     if earlier:
         metadata["same_on"] = named(earlier)
         found = f"{found}; the same value on {named(earlier)}"

@@ -15,6 +15,8 @@ from typing import Any
 
 import dagster as dg
 
+from incremental_assets.errors import SettingsError
+from incremental_assets.orchestration.partitions import show_days_of
 from incremental_assets.orchestration.process import identity, record_process
 from incremental_assets.settings import Settings
 
@@ -65,7 +67,14 @@ def _processes(at_once: int) -> dg.ExecutorDefinition:
 
 
 def _at_once(config: Mapping[str, Any]) -> int:
-    return int(config["max_concurrent"]) or os.cpu_count() or 1
+    """How many tables load at once. Raises SettingsError for fewer than none."""
+    most = int(config["max_concurrent"])
+    if most < 0:
+        raise SettingsError(
+            f"max_concurrent is {most}; expected how many tables load at once, or 0 for as many as "
+            "this machine has cores."
+        )
+    return most or os.cpu_count() or 1
 
 
 class _Recorded(dg.Executor):
@@ -80,6 +89,7 @@ class _Recorded(dg.Executor):
 
     def execute(self, plan_context: Any, execution_plan: Any) -> Iterator[dg.DagsterEvent]:
         record_process(plan_context.instance, plan_context.run_id, identity())
+        show_days_of(plan_context.instance, plan_context.run_id)
         yield from self._dagsters.execute(plan_context, execution_plan)
 
 

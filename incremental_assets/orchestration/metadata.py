@@ -52,7 +52,7 @@ class Shown:
         }
         if not result.entries:
             return {**there, "rows_read": 0, "note": "nothing new"}
-        return {**there, **_load_metadata(result, result.entries[-1])}
+        return {**there, **load_metadata(result)}
 
     def data_version(self, days: Iterable[date]) -> str:
         """The Delta version that last changed a row of these days; 0 if none ever did.
@@ -129,7 +129,11 @@ def _table_metadata(
     }
 
 
-def _load_metadata(result: DayResult, entry: Entry) -> Mapping[str, Any]:
+def load_metadata(result: DayResult) -> Mapping[str, Any]:
+    """What a load did for a day, by its last batch; nothing where it had none."""
+    if not result.entries:
+        return {}
+    entry = result.entries[-1]
     return {
         "batch": entry.batch,
         "mode": entry.mode,

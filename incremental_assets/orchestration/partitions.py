@@ -16,7 +16,7 @@ from threading import Thread
 
 import dagster as dg
 
-from incremental_assets.days import ONE_DAY, day_range, parse_day, utc_today
+from incremental_assets.days import ONE_DAY, DayRange, day_range, parse_day, parse_days, utc_today
 from incremental_assets.errors import DayError
 from incremental_assets.plan.known_days import last_known_day
 from incremental_assets.settings import Settings
@@ -25,6 +25,9 @@ from incremental_assets.table import Table
 # The tags of a run that takes a range of days.
 RANGE_START = "dagster/asset_partition_range_start"
 RANGE_END = "dagster/asset_partition_range_end"
+PARTITION = "dagster/partition"
+# Dagster's list of runs shows no tag of its own but the partition: this one has the range to read.
+DAYS = "days"
 
 # A lake with a day so near is of a business that goes on: its partitions end today.
 _GOES_ON = timedelta(days=31)
@@ -76,6 +79,30 @@ def last_day(
 def is_of_a_run() -> bool:
     """Whether this process executes a run, or a step of one, and does not show what there is."""
     return multiprocessing.parent_process() is not None or bool(_RUN_BY & set(sys.argv[1:4]))
+
+
+def tags_of(days: DayRange) -> dict[str, str]:
+    """The tags of a run over these days."""
+    return {DAYS: str(days), RANGE_START: str(days.first), RANGE_END: str(days.last)}
+
+
+def days_of_run(run: dg.DagsterRun) -> DayRange | None:
+    """The days that a run was asked for; None for a run of something else."""
+    first, last = run.tags.get(RANGE_START), run.tags.get(RANGE_END)
+    span = f"{first}...{last}" if first and last else run.tags.get(PARTITION, "")
+    try:
+        return parse_days(span)
+    except DayError:
+        return None
+
+
+def show_days_of(instance: dg.DagsterInstance, run_id: str) -> None:
+    """Tag a run over a range with its days where it has no such tag, as those of a backfill."""
+    run = instance.get_run_by_id(run_id)
+    if run is not None and RANGE_START in run.tags and DAYS not in run.tags:
+        days = days_of_run(run)
+        if days is not None:
+            instance.add_run_tags(run_id, {DAYS: str(days)})
 
 
 def days_of(context: dg.AssetExecutionContext) -> list[date]:

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import dagster as dg
 
-# A tag of a run. A retry copies the tags of its run, so the run is named in it, too.
-PROCESS = "incremental_assets/process"
+# A tag of a run. A retry copies the tags of its run, so the run is named in it, too. Dagster shows
+# no tag that begins with a dot.
+PROCESS = ".dagster/incremental_assets_process"
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _NAMESPACE = Path("/proc/self/ns/pid")
 

@@ -9,6 +9,7 @@ where no daemon ends the run. The ledger knows better.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
 
 import dagster as dg
@@ -19,73 +20,66 @@ from incremental_assets.ledger.view import LedgerView
 from incremental_assets.orchestration.events import materialization
 from incremental_assets.orchestration.metadata import shown
 from incremental_assets.orchestration.naming import ALONE, Naming
-from incremental_assets.orchestration.partitions import RANGE_START, daily
+from incremental_assets.orchestration.partitions import daily
 from incremental_assets.orchestration.process import is_alive, recorded_process
-from incremental_assets.orchestration.requests import UNDER_WAY
+from incremental_assets.orchestration.under_way import runs_that_load
 from incremental_assets.plan import pending_days, stale_days
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
-_PARTITION = "dagster/partition"
+_REPORTED = "reported as loaded"
 # The values of Dagster's status of a partition, whose type is not public.
 _FAILED, _IN_PROGRESS = "FAILED", "IN_PROGRESS"
 
 
-def clear_red_days(
-    instance: dg.DagsterInstance,
-    tables: Sequence[Table],
-    view: LedgerView,
-    settings: Settings,
-    now: datetime,
-    log: Callable[[str], None],
-    naming: Naming = ALONE,
-) -> None:
-    """Report the days as materialized that are shown as failed and are up to date, and log them.
+@dataclass(frozen=True)
+class RedDays:
+    """The days of a lake that an instance shows as failed, by the ledger as it is in `view`."""
 
-    Days that are shown as in progress count as failed if every run of the table is dead.
-    A day that is held, stale or pending stays as it is, and so does one of which any upstream is.
-    Raises SourceError if the source of a table with failed days cannot be listed.
-    """
-    waiting = _NotUpToDate(view, settings, now)
-    for table in tables:
-        red = _red(instance, table, settings, naming)
-        cleared = sorted(red - waiting.days_of(table)) if red else []
-        if not cleared:
-            continue
-        log(f"{table.name} {named(cleared)}: up to date and shown as failed: reported as loaded")
-        after = shown(table, settings.lake, view.table(table.name), naming)
-        for day in cleared:
-            event = materialization(naming.key(table), table, DayResult(day, "idle"), after)
-            instance.report_runless_asset_event(event)
+    instance: dg.DagsterInstance
+    view: LedgerView
+    settings: Settings
+    now: datetime
+    naming: Naming = ALONE
 
+    def clear(self, tables: Sequence[Table], log: Callable[[str], None]) -> None:
+        """Report those of these tables that are up to date as materialized, and log them.
 
-def _red(
-    instance: dg.DagsterInstance, table: Table, settings: Settings, naming: Naming
-) -> set[date]:
-    partitions = daily(settings)
-    keys = partitions.get_partition_keys()
-    wrong = {_FAILED} if _is_loading(instance, table, naming) else {_FAILED, _IN_PROGRESS}
-    shown_as = instance.get_status_by_partition(naming.key(table), keys, partitions) or {}
-    return {
-        date.fromisoformat(key)
-        for key, status in shown_as.items()
-        if status is not None and status.value in wrong
-    }
+        Days that are shown as in progress count as failed if every run of the table is dead.
+        A day that is held, stale or pending stays as it is, and so does one of which any upstream
+        is. Raises SourceError if the source of a table with failed days cannot be listed.
+        """
+        waiting = _NotUpToDate(self.view, self.settings, self.now)
+        for table in tables:
+            red = self._of(table)
+            cleared = sorted(red - waiting.days_of(table)) if red else []
+            if cleared:
+                log(f"{table.name} {named(cleared)}: up to date and shown as failed: {_REPORTED}")
+                self._report(table, cleared)
 
+    def _of(self, table: Table) -> set[date]:
+        partitions, key = daily(self.settings), self.naming.key(table)
+        keys = partitions.get_partition_keys()
+        wrong = {_FAILED} if self._is_loading(table) else {_FAILED, _IN_PROGRESS}
+        shown_as = self.instance.get_status_by_partition(key, keys, partitions) or {}
+        return {
+            date.fromisoformat(key)
+            for key, status in shown_as.items()
+            if status is not None and status.value in wrong
+        }
 
-def _is_loading(instance: dg.DagsterInstance, table: Table, naming: Naming) -> bool:
-    """Whether a run that has not ended and may be alive loads the table."""
-    for run in instance.get_runs(dg.RunsFilter(statuses=UNDER_WAY)):
-        if naming.loads(run, table) or _may_load_anything(run):
-            process = recorded_process(run)
-            if not process or is_alive(process) is not False:
-                return True
-    return False
+    def _is_loading(self, table: Table) -> bool:
+        """Whether a run that has not ended and may be alive loads the table."""
+        processes = map(recorded_process, runs_that_load(self.instance, table, self.naming))
+        return any(not each or is_alive(each) is not False for each in processes)
 
-
-def _may_load_anything(run: dg.DagsterRun) -> bool:
-    """A run of days without a selection, of a job that this code does not know."""
-    return not run.asset_selection and bool({_PARTITION, RANGE_START} & run.tags.keys())
+    def _report(self, table: Table, days: Sequence[date]) -> None:
+        history = self.view.table(table.name)
+        after = shown(table, self.settings.lake, history, self.naming)
+        for day in days:
+            result = DayResult(day, "idle")
+            event = materialization(self.naming.key(table), table, result, after)
+            self.instance.report_runless_asset_event(event)
 
 
 class _NotUpToDate:

@@ -14,23 +14,16 @@ from datetime import date
 
 import dagster as dg
 
-from incremental_assets.days import DayRange, chunks, contiguous, named, parse_days
-from incremental_assets.errors import DayError
+from incremental_assets.days import DayRange, chunks, contiguous, named
 from incremental_assets.orchestration.naming import ALONE, Naming
-from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
+from incremental_assets.orchestration.partitions import days_of_run, tags_of
+from incremental_assets.orchestration.under_way import runs_that_load
 from incremental_assets.table import Table
 
-ASKED_FOR = "incremental_assets/asked_for"
+# Dagster shows no tag that begins with a dot; the days of the run are the tag to read.
+ASKED_FOR = ".dagster/incremental_assets_asked_for"
 MOST_ATTEMPTS = 3
 DAYS_PER_RUN = 31
-# A run that is created and not yet queued is requested again: the daemon finds it by its key.
-UNDER_WAY = (
-    dg.DagsterRunStatus.QUEUED,
-    dg.DagsterRunStatus.STARTING,
-    dg.DagsterRunStatus.STARTED,
-    dg.DagsterRunStatus.CANCELING,
-)
-_PARTITION = "dagster/partition"
 _KEYS_PER_QUERY = 500
 
 
@@ -117,11 +110,7 @@ def _request(keys: Sequence[dg.AssetKey], want: _Want, attempt: int) -> dg.RunRe
     return dg.RunRequest(
         run_key=f"{want.asked}:{attempt}",
         asset_selection=keys,
-        tags={
-            ASKED_FOR: want.asked,
-            RANGE_START: str(want.days.first),
-            RANGE_END: str(want.days.last),
-        },
+        tags={ASKED_FOR: want.asked, **tags_of(want.days)},
     )
 
 
@@ -141,18 +130,5 @@ def _parts(asked: Sequence[str]) -> Iterable[Sequence[str]]:
 
 def _under_way(instance: dg.DagsterInstance, table: Table, naming: Naming) -> list[DayRange]:
     """The days of the runs that load this table and have not ended."""
-    found = []
-    for run in instance.get_runs(dg.RunsFilter(statuses=UNDER_WAY)):
-        span = _days(run)
-        if span is not None and naming.loads(run, table):
-            found.append(span)
-    return found
-
-
-def _days(run: dg.DagsterRun) -> DayRange | None:
-    first, last = run.tags.get(RANGE_START), run.tags.get(RANGE_END)
-    span = f"{first}...{last}" if first and last else run.tags.get(_PARTITION, "")
-    try:
-        return parse_days(span)
-    except DayError:
-        return None  # a run of something else
+    spans = map(days_of_run, runs_that_load(instance, table, naming))
+    return [span for span in spans if span is not None]

@@ -17,9 +17,9 @@ from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.orchestration.failures import says_only_what_is_held
 from incremental_assets.orchestration.instance import open_instance
 from incremental_assets.orchestration.naming import Naming
-from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
+from incremental_assets.orchestration.partitions import tags_of
 from incremental_assets.orchestration.recording import told_of_recording
-from incremental_assets.orchestration.red_days import clear_red_days
+from incremental_assets.orchestration.red_days import RedDays
 from incremental_assets.plan.consistent import require_all_consistent
 from incremental_assets.plan.due import Due
 from incremental_assets.plan.rounds import Left, due_runs
@@ -107,7 +107,7 @@ def run_what_is_due(
                 job,
                 instance,
                 asset_selection=keys,
-                tags={RANGE_START: str(due.days.first), RANGE_END: str(due.days.last)},
+                tags=tags_of(due.days),
             )
         report.runs.append(Ran(result.run_id, due, result.success))
         for message, of_held in _failures(result):
@@ -123,7 +123,7 @@ def run_what_is_due(
         report.loaded += [entry for entry in new if is_of_a_load(entry) and entry.run_id in ours]
         report.held += [e for day, e in sorted(history.held.items()) if days is None or day in days]
     try:
-        clear_red_days(instance, chosen, view, settings, now, tell, naming)
+        RedDays(instance, view, settings, now, naming).clear(chosen, tell)
     except SourceError as error:  # the next run clears them
         tell(f"{error} Days that Dagster shows as failed without cause stay so until then.")
     return report

@@ -205,8 +205,8 @@ def _unfinished(table: Table, view: LedgerView) -> str:
     claims: Iterable[int] = {claim.batch for claim in view.table(table.name).unsettled}
     numbers = ", ".join(map(str, sorted(claims)))
     return numbers and (
-        f"{table.name}: batch {numbers} was left without an outcome. A run settles it first; if it "
-        "turns out that it was published, what it read is not read again."
+        f"{table.name}: batch {numbers} has no outcome yet. Unless a run is loading it, the next "
+        "run settles it; if it turns out that it was published, what it read is not read again."
     )
 
 

@@ -5,12 +5,18 @@ sqlglot is imported where it is used: tables without such rules do without it.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from incremental_assets.errors import DefinitionError
 
 if TYPE_CHECKING:
     from sqlglot import exp
+
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_FUNCTIONS = frozenset({"sum", "count", "min", "max", "avg", "distinct"})
 
 
 def parse_sql(who: str, sql: str, what: str) -> exp.Condition:
@@ -53,3 +59,21 @@ def require_aggregate(who: str, sql: str) -> None:
     found = parse_sql(who, sql, "aggregate")
     if not found.find(exp.AggFunc) or found.find(exp.Query):
         raise DefinitionError(f"{who}: {sql!r} is no aggregate; give one such as sum(amount).")
+
+
+def unknown_columns(who: str, sql: str, known: Collection[str]) -> list[str]:
+    """The columns that an expression reads and that are not known, in whatever case.
+
+    Those of the load, which begin with `_`, are. None of an expression that sqlglot cannot parse:
+    Spark decides.
+    """
+    names = {name.lower() for name in known}
+    if {word.lower() for word in _WORD.findall(sql)} <= names | _FUNCTIONS:
+        return []  # without importing sqlglot
+    from sqlglot import exp
+
+    try:
+        read = {column.parts[0].name for column in parse_sql(who, sql, "sum").find_all(exp.Column)}
+    except DefinitionError:
+        return []
+    return sorted(c for c in read if c.lower() not in names and not c.startswith("_"))

@@ -29,6 +29,19 @@ def test_a_table_by_timestamp_shows_its_moments_and_not_the_versions_of_its_sour
     assert told == [(2, SOURCE, low, high), (1, SOURCE, "", low)]
 
 
+def test_a_person_reads_moments_without_microseconds_that_are_none(
+    command: Command, lake: Ledger
+) -> None:
+    moments = ("2017-01-05T10:00:00.000000Z", "2017-01-06T10:00:00.000001Z")
+    read = replace(did(ORDERS, 1, 5), windows=(Window(SOURCE, 0, 0),), low=moments[0])
+    lake.transact_on(ORDERS.name, lambda _: [replace(read, high=moments[1])])
+
+    shown = command("watermarks", "history", "bronze/orders").stdout
+
+    assert "2017-01-05T10:00:00Z" in shown
+    assert moments[1] in shown
+
+
 def test_a_table_of_the_lake_shows_the_batches_of_its_upstreams(
     command: Command, lake: Ledger
 ) -> None:

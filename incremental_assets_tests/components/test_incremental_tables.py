@@ -92,7 +92,10 @@ def test_components_of_a_defs_folder_are_lakes_of_their_own(project: DefsFolderS
     ("attributes", "message"),
     [
         ({"tables": "no_such.package"}, "'no_such.package'.* cannot be imported"),
-        ({"settings": "{lateness: 3}"}, "There is no setting 'lateness'; the settings are lake"),
+        ({"settings": "{lateness: 3}"}, r"no setting 'lateness'; did you mean lateness_days\?"),
+        ({"settings": "{tables_at_once: -1}"}, "TABLES_AT_ONCE is -1; expected a whole number"),
+        ({"lake": '""'}, "LAKE is ''; expected a path"),
+        ({"landing": '" "'}, "LANDING is ''; expected a path"),
         ({"start_date": "soon"}, "START_DATE is 'soon'; expected a day such as"),
         ({"key_prefx": "[a]"}, "key_prefx"),
     ],

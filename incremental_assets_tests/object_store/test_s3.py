@@ -412,3 +412,5 @@ def test_reports_are_read_stored_and_drawn_in_the_store(bucket: str, settings: S
     assert stored.rows() == [(DAY, Decimal("3.75"), 4)]
     with open_file(f"{settings.lake}/reports/index.html") as page:
         assert b"01-02: 3.75" in page.read()
+    store, inside = open_store(f"{settings.lake}/reports/index.html")
+    assert store.info(inside)["ContentType"] == "text/html; charset=utf-8"

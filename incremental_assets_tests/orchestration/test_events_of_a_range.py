@@ -14,7 +14,11 @@ from incremental_assets.catalog import table_named, tables
 from incremental_assets.lakehouse import DayResult, Lakehouse, TableLoadResult
 from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.orchestration.assets import incremental_assets
-from incremental_assets.orchestration.events import evaluations, still_held
+from incremental_assets.orchestration.events import (
+    evaluations,
+    judged_before_the_last_day,
+    still_held,
+)
 from incremental_assets.orchestration.naming import ALONE
 from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
 from incremental_assets.orchestration.resources import SparkResource
@@ -104,6 +108,21 @@ def test_nothing_is_told_of_a_held_day_that_was_accepted_or_of_a_rule_that_is_go
     history = TableHistory(SALES.name, (held, accepted[0], replace(accepted[1], batch=3)))
 
     assert not list(still_held(ALONE.key(SALES), SALES, history))
+
+
+def test_rules_of_an_earlier_day_are_told_once_more_where_the_last_day_had_nothing_new() -> None:
+    shares = RuleResult("quarantined_share", "fail", False, "3 of 5", 3, 0, 5, 3)
+    found = DayResult(DAYS[1], "held", checks={RULE: judged(5), shares.rule: shares})
+    idle = {day: DayResult(day, "idle") for day in (DAYS[0], DAYS[2])}
+    result = TableLoadResult(SALES.name, {**idle, DAYS[1]: found}, 1.0)
+    history = TableHistory(SALES.name, (did(SALES, 1, 2, state="held"),))
+
+    (told,) = judged_before_the_last_day(ALONE.key(SALES), SALES, result, history)
+
+    assert (told.check_name, told.passed, told.blocking) == (RULE, True, False)
+    assert (told.partition, told.description) == (None, "2017-01-02: 0 of 5 rows failed")
+    to_the_last = replace(result, days={day: result.days[day] for day in DAYS[:2]})
+    assert not list(judged_before_the_last_day(ALONE.key(SALES), SALES, to_the_last, history))
 
 
 class _Loaded(Lakehouse):

@@ -14,6 +14,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from incremental_assets.errors import SettingsError
 from incremental_assets.orchestration.console import console
 from incremental_assets.orchestration.executor import executor_for
 from incremental_assets.orchestration.runs import run_here
@@ -210,6 +211,15 @@ def test_over_a_server_one_table_at_a_time_loads_in_the_process_of_the_run(
     assert done.success
     pids = {path.read_text() for path in meeting.folder.iterdir()}
     assert (str(os.getpid()) not in pids, len(pids)) == (apart, 2 if apart else 1)
+
+
+def test_fewer_than_no_tables_at_once_are_refused_and_say_what_is_expected(
+    instance: dg.DagsterInstance, meeting: Meeting
+) -> None:
+    config = {"execution": {"config": {"max_concurrent": -1}}}
+
+    with pytest.raises(SettingsError, match="max_concurrent is -1; expected how many tables"):
+        dg.execute_job(dg.reconstructable(two_apart_in_processes), instance, config)
 
 
 def test_over_a_server_steps_that_do_not_depend_on_each_other_run_at_once(

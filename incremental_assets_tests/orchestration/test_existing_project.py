@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from incremental_assets import build_definitions
 from incremental_assets.errors import DefinitionError
 from incremental_assets.orchestration.naming import Naming
-from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
+from incremental_assets.orchestration.partitions import DAYS, RANGE_END, RANGE_START
 from incremental_assets.orchestration.process import PROCESS
 from incremental_assets.settings import PREFIX, Settings
 from incremental_assets_tests.orchestration.test_metadata import TheSpark
@@ -178,6 +178,7 @@ def test_jobs_of_a_lake_have_its_executor_and_others_that_of_the_project(
     assert theirs.success
     tags = [stored.get_run_by_id(run.run_id).tags for run in (norths, theirs)]  # type: ignore[union-attr]
     assert [PROCESS in each for each in tags] == [True, False]
+    assert [each.get(DAYS) for each in tags] == [DAY, None]
 
 
 def test_each_lake_has_sensors_of_its_own_which_request_runs_of_its_own_job(

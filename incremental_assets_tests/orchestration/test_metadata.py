@@ -81,6 +81,20 @@ class Runs:
         found = self.event(name, day).metadata
         return {key: getattr(value, "value", value) for key, value in found.items()}
 
+    def check(self, name: str, rule: str, day: str) -> Mapping[str, Any]:
+        """What the evaluation of a rule on a day shows."""
+        for run in self.instance.get_runs():
+            for record in self.instance.get_records_for_run(
+                run.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION
+            ).records:
+                event = record.event_log_entry.dagster_event
+                assert event is not None
+                found = event.asset_check_evaluation_data
+                of = (found.asset_key.to_user_string(), found.check_name, found.partition)
+                if of == (name, rule, day):
+                    return {key: value.value for key, value in found.metadata.items()}
+        raise AssertionError(f"{rule} was not evaluated on {day}")
+
     def data_version(self, name: str, day: str) -> str:
         return (self.event(name, day).tags or {})["dagster/data_version"]
 
@@ -185,19 +199,18 @@ def test_columns_are_traced_from_gold_to_what_landed(runs: Runs) -> None:
     assert "dagster/column_lineage" not in runs.shows("bronze/events", D5)
 
 
-def test_a_held_day_shows_its_numbers_as_an_observation_and_is_not_materialized(
+def test_a_held_day_is_no_event_of_the_asset_and_the_rule_that_holds_it_shows_its_numbers(
     runs: Runs,
 ) -> None:
     key = dg.AssetKey(["silver", "sales"])
     assert runs.instance.get_materialized_partitions(key) >= {D5}
-    records = runs.instance.fetch_observations(
-        dg.AssetRecordsFilter(key, asset_partitions=[D6]), limit=1
-    ).records
-    observed = records[0].asset_observation
-    assert observed is not None
-    numbers = {name: value.value for name, value in observed.metadata.items()}
+    held = dg.AssetRecordsFilter(key, asset_partitions=[D6])
+    assert not runs.instance.fetch_materializations(held, limit=1).records
+    assert not runs.instance.fetch_observations(held, limit=1).records
+    numbers = runs.check("silver/sales", "quarantined_share", D6)
     assert (numbers["rows_read"], numbers["rows_quarantined"]) == (4, 1)
-    assert numbers["dagster/partition_row_count"] == 0
+    assert numbers["found"].startswith("1 of 4 rows (25.00%) are in quarantine")
+    assert "rows_read" not in runs.check("silver/sales", "qty_at_least_0", D6)
 
 
 def test_the_data_version_is_the_delta_version_that_last_changed_the_days(
@@ -235,6 +248,15 @@ def test_a_table_that_nothing_landed_for_is_of_version_0_and_has_no_rows(runs: R
     shown = runs.shows("silver/users", D5)
     assert shown["dagster/partition_row_count"] == 0
     assert shown["dagster/uri"] == runs.world.path("silver/users")
+
+
+def test_a_load_with_nothing_to_do_logs_that_and_how_far_the_table_is(runs: Runs) -> None:
+    assert runs.load(["bronze/events", "silver/users"], D5)
+
+    run = runs.instance.get_runs(limit=1)[0]
+    logged = [entry.user_message for entry in runs.instance.all_logs(run.run_id)]
+    assert f"bronze/events: nothing new for {D5}; the table has days up to {D6}" in logged
+    assert f"silver/users: nothing new for {D5}; the table has no day yet" in logged
 
 
 def test_a_moment_is_shown_as_one_and_a_number_as_one() -> None:

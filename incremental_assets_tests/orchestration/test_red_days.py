@@ -17,7 +17,7 @@ from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.orchestration.assets import incremental_assets
 from incremental_assets.orchestration.naming import ALONE
 from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START, daily
-from incremental_assets.orchestration.red_days import clear_red_days
+from incremental_assets.orchestration.red_days import RedDays
 from incremental_assets.orchestration.resources import SparkResource
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
@@ -93,7 +93,7 @@ def test_days_that_are_up_to_date_are_cleared_and_those_that_wait_for_something_
 
     lines: list[str] = []
 
-    clear_red_days(instance, chosen, ledger.view(), settings, NOW, lines.append)
+    RedDays(instance, ledger.view(), settings, NOW).clear(chosen, lines.append)
 
     # The 2nd has landed and was not loaded; the 4th of silver is held, and its 5th is stale. Gold is
     # stale on the 3rd alone: on the others there is nothing in silver that it could have read.
@@ -106,5 +106,5 @@ def test_days_that_are_up_to_date_are_cleared_and_those_that_wait_for_something_
     assert red(instance, settings, EVENTS) == [jan(2)]
     assert red(instance, settings, SALES) == [jan(2), jan(4), jan(5)]
     assert red(instance, settings, MART) == DAYS[1:]
-    clear_red_days(instance, chosen, ledger.view(), settings, NOW, lines.append)
+    RedDays(instance, ledger.view(), settings, NOW).clear(chosen, lines.append)
     assert len(lines) == 3

@@ -15,7 +15,7 @@ from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.orchestration.executor import executor_for
 from incremental_assets.orchestration.load_days import load_days_job
-from incremental_assets.orchestration.partitions import RANGE_END, RANGE_START
+from incremental_assets.orchestration.partitions import DAYS, RANGE_END, RANGE_START
 from incremental_assets.orchestration.requests import ASKED_FOR
 from incremental_assets.orchestration.sensors import stale_days_sensors
 from incremental_assets.settings import Settings
@@ -76,6 +76,8 @@ def test_stale_days_are_asked_for_in_ranges_with_all_that_is_built_on_them(
 
     spans = [(r.tags[RANGE_START], r.tags[RANGE_END]) for r in (first, second)]
     assert spans == [("2017-01-02", "2017-01-03"), ("2017-01-07", "2017-01-07")]
+    assert [tag for tag in first.tags if not tag.lstrip(".").startswith("dagster/")] == [DAYS]
+    assert (first.tags[DAYS], second.tags[DAYS]) == ("2017-01-02...2017-01-03", "2017-01-07")
     assert first.asset_selection == [
         dg.AssetKey(["silver", "users"]),
         dg.AssetKey(["gold", "mart"]),

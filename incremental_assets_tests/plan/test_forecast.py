@@ -167,7 +167,7 @@ def test_a_batch_without_an_outcome_is_reported_and_planned_as_if_it_had_been_gi
     found = plan(settings, ledger(events, claim))
 
     assert (of(found, SALES.name).batch, of(found, SALES.name).mode) == (2, "append")
-    assert found.notes[0].startswith("silver/sales: batch 1 was left without an outcome. A run")
+    assert found.notes[0].startswith("silver/sales: batch 1 has no outcome yet. Unless a run")
 
 
 def test_what_only_reading_tells_is_reported_with_the_tables_that_it_concerns(

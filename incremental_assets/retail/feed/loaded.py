@@ -13,6 +13,7 @@ from incremental_assets.days import DayRange
 from incremental_assets.delta.delta_table import open_table, rows_by_file
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path
+from incremental_assets.operations.quarantined import QuarantineFilter, days_in_quarantine
 from incremental_assets.plan import upstream_held
 from incremental_assets.plan.due import with_downstream
 from incremental_assets.query import query
@@ -33,8 +34,10 @@ _SOLD: dict[str, pl.DataType | type[pl.DataType]] = {
 class LoadedDay:
     """What the loads of a table's day did together; of a batch of several days its share of them.
 
-    Rows in count from the day's last rebuild on; rows out are those that the table has of the day,
-    of bronze those that the loads brought. `state` is that of the last load.
+    Rows in count from the day's last rebuild on, each once: a replay reads rows again, and so does
+    whatever loads a day that was held. Rows out are those that the table has of the day, of bronze
+    those that the loads brought; `quarantined` are in quarantine now. `state` is that of the last
+    load.
     """
 
     day: date
@@ -87,11 +90,12 @@ def loaded_days(
         there: Counter[date | None] = Counter()
         for _, of, rows in rows_by_file(f"{settings.lake}/{table.name}", "dt"):
             there[of] += rows
+        rejected = days_in_quarantine(settings, table, QuarantineFilter(days))
         for entry in view.table(table.name).loads:
             by_day.setdefault(entry.day, []).append(entry)
             sizes[entry.batch] = sizes.get(entry.batch, 0) + 1
         found += [
-            _loaded(table.name, day, entries, sizes, there[day])
+            _loaded(table.name, day, entries, sizes, there[day], rejected.get(day, 0))
             for day, entries in by_day.items()
             if days is None or day in days
         ]
@@ -186,18 +190,24 @@ def product_names(settings: Settings, products: Collection[str]) -> dict[str, st
 
 
 def _loaded(
-    name: str, day: date, entries: Sequence[Entry], batch_days: dict[int, int], there: int
+    name: str,
+    day: date,
+    entries: Sequence[Entry],
+    batch_days: dict[int, int],
+    there: int,
+    rejected: int,
 ) -> LoadedDay:
     since = [e for e in entries if e.state != "abandoned"]
     rebuilt = max((i for i, e in enumerate(since) if e.mode == "rebuild"), default=0)
-    counted = since[rebuilt:]
+    loads = [e for e in since[rebuilt:] if e.kind != "replay"]
+    counted = [e for e in loads if e.state != "held" or e is loads[-1]]
     brought = sum(t.rows for e in counted for t in e.touched)
     return LoadedDay(
         day=day,
         table=name,
         rows_in=sum(e.rows_read for e in counted),
         rows_out=brought if name.startswith("bronze/") else there,
-        quarantined=sum(e.rows_quarantined for e in counted),
+        quarantined=rejected,
         late=sum(e.rows_late for e in counted),
         seconds=round(sum(e.seconds / batch_days[e.batch] for e in since), 3),
         state=(since or entries)[-1].state,

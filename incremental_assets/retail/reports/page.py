@@ -65,7 +65,7 @@ def write_page(settings: Settings, html: str) -> str:
     local = local_path(path)
     if local is not None:
         local.parent.mkdir(parents=True, exist_ok=True)
-    write_file(path, html.encode())
+    write_file(path, html.encode(), "text/html; charset=utf-8")
     return path
 
 
@@ -159,7 +159,7 @@ def _health_tiles(health: pl.DataFrame) -> Iterator[str]:
                 counted(len(held), "day"),
                 f"{counted(len(waits), 'day of a table', 'days of tables')} wait",
             ),
-            ("Quarantined", counted(rejected, "row"), "by the loads of these days"),
+            ("In quarantine", counted(rejected, "row"), "of these days, now"),
             ("Loading took", f"{seconds:,.1f} s", counted(health["table"].n_unique(), "table")),
             (
                 "Gold adds up",

@@ -322,7 +322,14 @@ def test_credentials_are_in_no_config_and_the_store_follows_from_the_lake(
     assert "a-secret" not in repr(list(found.values()))
 
 
-def test_the_command_line_reports_a_day_without_a_jvm(lake: Settings, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "setup",
+    [{}, {"SPARK_REMOTE": "sc://127.0.0.1:9", "INCREMENTAL_ASSETS_TABLES_AT_ONCE": "2"}],
+    ids=["in one process", "each report in a process"],
+)
+def test_the_command_line_reports_a_day_without_a_jvm(
+    lake: Settings, tmp_path: Path, setup: dict[str, str]
+) -> None:
     shop = Shop(tmp_path / "shop", lake)
     java_home, calls = log_without_a_jvm(tmp_path)
 
@@ -330,6 +337,7 @@ def test_the_command_line_reports_a_day_without_a_jvm(lake: Settings, tmp_path: 
         *("--select", "group:reports", "--partition", D4),
         JAVA_HOME=str(java_home),
         PATH=f"{java_home / 'bin'}:{os.environ['PATH']}",
+        **setup,
     )
 
     assert done.returncode == 0, done.stderr
