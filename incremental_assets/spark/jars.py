@@ -120,7 +120,7 @@ def _download(jars: list[Jar], folder: Path, java: str) -> None:
     pattern = str(folder / "[artifact]-[revision].[ext]")
     command = [java, "-jar", str(ivy), "-cache", str(folder / "ivy"), "-ivy", str(module)]
     done = subprocess.run(
-        [*command, "-types", "jar", "-retrieve", pattern],
+        [*command, "-types", "jar", "bundle", "-retrieve", pattern],
         capture_output=True,
         text=True,
         check=False,
