@@ -20,10 +20,12 @@ from incremental_assets.spark.jars import fetch, locked_jars
 from incremental_assets.spark.java import java_command
 from incremental_assets.spark.server import free_port
 from incremental_assets_tests.databases.binaries import CACHE
-from incremental_assets_tests.databases.server import HOST, Server
+from incremental_assets_tests.databases.server import HOST, LOADER, Server
 
 LOCK = Path(__file__).with_name("broker.lock")
 SECONDS = 30
+PASSWORD = 'se"cr\\et'  # with what Java's settings have to escape
+PASSWORD_QUOTED = PASSWORD.replace("\\", "\\\\").replace('"', '\\"')
 _CLUSTER = "dGVzdHMtb2YtYS1sYWtlLg"  # 16 bytes in base64
 _QUIET = logging.getLogger("incremental_assets_tests.kafka")
 _QUIET.addHandler(logging.NullHandler())
@@ -48,6 +50,11 @@ class Broker(Server):
 
     kind: ClassVar[str] = "kafka"
     stop_signal = SIGKILL
+
+    @cached_property
+    def login_port(self) -> int:
+        """The port at which `loader` logs in with its password."""
+        return free_port()
 
     @property
     def url(self) -> str:
@@ -98,6 +105,10 @@ class Broker(Server):
             producer.commit_transaction(SECONDS)
         else:
             producer.abort_transaction(SECONDS)
+        self.wait_for_transactions(topic)
+
+    def wait_for_transactions(self, topic: str) -> None:
+        """Wait until the ends of all transactions are in the topic."""
         latest = monotonic() + SECONDS
         while self.ends(topic) != self.ends(topic, IsolationLevel.READ_COMMITTED):
             assert monotonic() < latest, f"the transaction on {topic} did not end"
@@ -133,8 +144,14 @@ class Broker(Server):
             "process.roles": "broker,controller",
             "node.id": "1",
             "controller.quorum.voters": f"1@{HOST}:{controller}",
-            "listeners": f"PLAINTEXT://{HOST}:{self.port},CONTROLLER://{HOST}:{controller}",
-            "advertised.listeners": f"PLAINTEXT://{HOST}:{self.port}",
+            "listeners": f"PLAINTEXT://{HOST}:{self.port},LOGIN://{HOST}:{self.login_port},"
+            f"CONTROLLER://{HOST}:{controller}",
+            "advertised.listeners": f"PLAINTEXT://{HOST}:{self.port},LOGIN://{HOST}:{self.login_port}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,"
+            "LOGIN:SASL_PLAINTEXT",
+            "sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.login.plain.sasl.jaas.config": "org.apache.kafka.common.security.plain."
+            f'PlainLoginModule required user_{LOADER}="{PASSWORD_QUOTED}";',
             "controller.listener.names": "CONTROLLER",
             "log.dirs": str(self.home / "data"),
             "offsets.topic.replication.factor": "1",
@@ -209,4 +226,4 @@ appender.out.layout.pattern = %d %p %m (%c)%n
 
 
 def _properties(settings: Mapping[str, str]) -> str:
-    return "".join(f"{name}={value}\n" for name, value in settings.items())
+    return "".join(f"{n}={v}\n".replace("\\", "\\\\") for n, v in settings.items())
