@@ -187,8 +187,10 @@ class ChangeLog(Detector):
             passed = {file.path for file in log.files}
             log = bounded(frames, unread, request.max_records, passed)
             events = self._events(request, frames, log, of_good=of_good)
-        if events is None and log.version is not None and log.version != request.source.version:
-            log = self._unread(request, None)  # nor do versions without one
+        most = request.max_records or 0
+        while events is None and log.version != request.source.version:
+            most *= 2  # versions without a row name none, either
+            log = self._unread(request, most)
             events = self._events(request, frames, log, of_good=of_good)
         if events is None:
             return None

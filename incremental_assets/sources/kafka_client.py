@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from incremental_assets.errors import SourceError
 from incremental_assets.sources.kafka_days import Offsets
-
-if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
 
 CLIENT = "incremental_assets"
 """The name by which the brokers list the client."""
 SECONDS = 20.0
 """How long a broker may take to answer."""
+_WAIT = 0.1
 _LOG = logging.getLogger("incremental_assets.kafka")
 _LOG.addHandler(logging.NullHandler())
 _LOG.propagate = False  # what matters is in the errors
@@ -125,20 +126,20 @@ def topic_state(access: KafkaAccess, topic: str, path: str) -> TopicState:
     """The topic as it is now. Raises SourceError."""
     with asking(path):
         from confluent_kafka import IsolationLevel, TopicCollection, TopicPartition
-        from confluent_kafka.admin import AdminClient, OffsetSpec
+        from confluent_kafka.admin import OffsetSpec
 
-        admin = AdminClient(access.of_python(), logger=_LOG)
-        asked = admin.describe_topics(TopicCollection([topic]), request_timeout=SECONDS)
-        found = asked[topic].result(SECONDS)
+        admin = _Admin(access)
+        asked = admin.client.describe_topics(TopicCollection([topic]), request_timeout=SECONDS)
+        found = admin.answer(asked[topic])
         partitions = [TopicPartition(topic, partition.id) for partition in found.partitions]
 
         def offsets(spec: OffsetSpec) -> Offsets:
-            futures = admin.list_offsets(
+            futures = admin.client.list_offsets(
                 dict.fromkeys(partitions, spec),
                 isolation_level=IsolationLevel.READ_COMMITTED,
                 request_timeout=SECONDS,
             )
-            return {at.partition: futures[at].result(SECONDS).offset for at in partitions}
+            return {at.partition: admin.answer(futures[at]).offset for at in partitions}
 
         return TopicState(
             str(found.topic_id),
@@ -148,14 +149,43 @@ def topic_state(access: KafkaAccess, topic: str, path: str) -> TopicState:
         )
 
 
-def _is_compacted(admin: AdminClient, topic: str) -> bool:
+class _Admin:
+    """A client that tells at once why no broker lets it in."""
+
+    def __init__(self, access: KafkaAccess) -> None:
+        from confluent_kafka.admin import AdminClient
+
+        self._errors: list[Any] = []
+        settings = access.of_python() | {"error_cb": self._errors.append}
+        self.client = AdminClient(settings, logger=_LOG)
+
+    def answer(self, future: Future[Any]) -> Any:
+        """The answer of a broker. Raises KafkaException, also where there is none in time."""
+        from confluent_kafka import KafkaError, KafkaException
+
+        final = {KafkaError._AUTHENTICATION, KafkaError._SSL}  # noqa: SLF001 - their public names
+        latest = time.monotonic() + SECONDS
+        while True:
+            try:
+                return future.result(_WAIT)
+            except FutureTimeout:
+                self.client.poll(0)
+                for error in self._errors:
+                    if error.code() in final:
+                        raise KafkaException(error) from None
+                if time.monotonic() > latest:
+                    last = self._errors[-1] if self._errors else "no answer in time"
+                    raise KafkaException(last) from None
+
+
+def _is_compacted(admin: _Admin, topic: str) -> bool:
     """Whether messages may be compacted; also where this user is not told."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import ConfigResource, ResourceType
 
     asked = ConfigResource(ResourceType.TOPIC, topic)
     try:
-        settings: Mapping[str, Any] = admin.describe_configs([asked])[asked].result(SECONDS)
+        settings: Mapping[str, Any] = admin.answer(admin.client.describe_configs([asked])[asked])
     except KafkaException:
         return True
     return "compact" in settings["cleanup.policy"].value

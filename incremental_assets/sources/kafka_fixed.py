@@ -148,7 +148,7 @@ class FixedKafka(FixedSource):
             self,
             notes=notes,
             days=by_loading_day(unread, past.first, past.today),
-            may_repeat=bool(known.read),
+            may_repeat=known.repeats,
             unread=unread,
             first=past.first,
             today=past.today,

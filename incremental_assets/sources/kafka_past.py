@@ -23,17 +23,18 @@ from incremental_assets.sources.source import Past, Version
 class Known:
     """What was known of a topic: up to where it was looked through, and what is to be loaded.
 
-    Where it is to be looked through again, `read` is what was loaded of each day. The first time,
-    nothing can be missing.
+    Where it is to be looked through again (`repeats`), `read` is what was loaded of each day, and
+    more may have been. The first time, nothing can be missing.
     """
 
     low: Offsets
     unread: ByDay
     read: Mapping[date, Offsets]
     is_first: bool = False
+    repeats: bool = False
 
 
-NOTHING_KNOWN = Known({}, {}, {}, is_first=True)
+NOTHING_KNOWN = Known({}, {}, {}, is_first=True, repeats=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class TopicPast:
         read = {d: offsets_of(v) for d, v in versions.items() if self._is_of(v)}
         if versions and not read:
             self.is_same(next(iter(versions.values())))  # raises, unless that is accepted
-        return Known({}, {}, read) if read else NOTHING_KNOWN
+        return Known({}, {}, read, repeats=True) if read else NOTHING_KNOWN
 
     def known_by(self, version: Version | None) -> Known:
         """What was read up to a version. Raises as `is_same` does."""

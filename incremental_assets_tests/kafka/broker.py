@@ -11,7 +11,14 @@ from signal import SIGKILL
 from time import monotonic, sleep
 from typing import Any, ClassVar
 
-from confluent_kafka import IsolationLevel, KafkaException, Producer, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    IsolationLevel,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
 from filelock import FileLock
 
@@ -125,6 +132,31 @@ class Broker(Server):
         asked = {TopicPartition(topic, p): OffsetSpec.latest() for p in partitions}
         found = self.admin.list_offsets(asked, isolation_level=isolation)
         return {at.partition: future.result(SECONDS).offset for at, future in found.items()}
+
+    def messages(self, topic: str) -> list[tuple[int, int]]:
+        """Partition and offset of each committed message that is there."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.url,
+                "group.id": "the-tests",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "enable.partition.eof": True,
+            },
+            logger=_QUIET,
+        )
+        partitions = self.admin.list_topics(topic, timeout=SECONDS).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in partitions])
+        found, left = [], set(partitions)
+        while left:
+            message = consumer.poll(SECONDS)
+            assert message is not None, "the broker sends nothing"
+            if message.error():
+                left.discard(message.partition())
+            else:
+                found.append((message.partition(), message.offset()))
+        consumer.close()
+        return found
 
     @classmethod
     def _fetched(cls) -> Path:
