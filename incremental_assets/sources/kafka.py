@@ -14,6 +14,7 @@ from incremental_assets.sources.kafka_fixed import FixedKafka
 from incremental_assets.sources.kafka_messages import whole
 from incremental_assets.sources.kafka_values import VALUE_FORMATS, ValueFormat
 from incremental_assets.sources.payloads import MESSAGE
+from incremental_assets.sources.schema_registry import SchemaRegistry
 from incremental_assets.sources.source import FixedSource, Source
 
 Security = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
@@ -28,8 +29,10 @@ class Kafka(Source):
     """A topic of Kafka, for `Offsets` and `ChangeLog`: each message is read once, by its offset.
 
     `brokers` are `host:port`, with commas between several. `value` and `key` are what the bytes of
-    a message hold: "json" (also with the prefix of a registry's wire format) or "text". A message
-    lands on the UTC day of its timestamp.
+    a message hold: "json" (also with the prefix of a registry's wire format), "text", or
+    "registry": Avro, Protobuf or JSON in the wire format of the schema `registry` at that URL, each
+    message by its own schema. `registry_credentials` is as `credentials`, for the registry; ""
+    for none. A message lands on the UTC day of its timestamp.
 
     With `security="SASL_SSL"` (or "SASL_PLAINTEXT") user and password come from the environment,
     from `<credentials>_USER` and `<credentials>_PASSWORD`, for the `mechanism`. `ca` is the file
@@ -48,6 +51,8 @@ class Kafka(Source):
     credentials: str = "KAFKA"
     ca: str = ""
     on_gap: OnGap = "fail"
+    registry: str = ""
+    registry_credentials: str = ""
 
     def __post_init__(self) -> None:
         if not _BROKERS.fullmatch(self.brokers):
@@ -69,6 +74,21 @@ class Kafka(Source):
                 f"Kafka: credentials={self.credentials!r}; expected how two environment variables "
                 "begin, in capitals: 'SHOP' for SHOP_USER and SHOP_PASSWORD."
             )
+
+        asks = "registry" in (self.value, self.key)
+        if asks != bool(self.registry):
+            raise DefinitionError(
+                f"Kafka: the registry of {self.topic}: expected the URL of a schema registry where "
+                "value or key is 'registry', and none where neither is."
+            )
+        _ = self.schemas  # raises, where the URL is none
+
+    @property
+    def schemas(self) -> SchemaRegistry | None:
+        """The registry, if it is asked."""
+        if not self.registry:
+            return None
+        return SchemaRegistry(self.registry, self.registry_credentials)
 
     @property
     def path(self) -> str:  # type: ignore[override]

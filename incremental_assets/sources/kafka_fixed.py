@@ -35,7 +35,7 @@ from incremental_assets.sources.kafka_messages import (
 )
 from incremental_assets.sources.kafka_past import TopicPast, offsets_of, version_of
 from incremental_assets.sources.kafka_scan import messages_by_day
-from incremental_assets.sources.kafka_values import key_of, undecoded, value_of
+from incremental_assets.sources.kafka_values import with_values
 from incremental_assets.sources.object_columns import infer_columns, with_columns_of
 from incremental_assets.sources.payloads import HASH, LANDED, MESSAGE
 from incremental_assets.sources.source import NO_TYPES, FixedSource, Past, Version
@@ -230,15 +230,11 @@ class FixedKafka(FixedSource):
         found = found.withColumn(LANDED, landing_day())
         if self.days is not None:
             found = of_days(found, self.unread)
-        value, at = F.col("value"), F.concat_ws("/", "partition", "offset")
-        found = found.withColumns(
-            {
-                "payload": value_of(value, of.value),
-                "_key": key_of(F.col("key"), of.key),
-                "_file": F.concat_ws("/", F.lit(of.topic), "partition"),
-                HASH: F.concat(F.lit(f"{self.now.identity}/"), at),
-            }
-        )
+        found = with_values(frames, found, of.value, of.key, of.schemas)
         return found.withColumns(
-            {"_raw": undecoded(value, F.col("payload")), MESSAGE: origin(F.col("_key"))}
+            {
+                "_file": F.concat_ws("/", F.lit(of.topic), "partition"),
+                HASH: F.concat_ws("/", F.lit(self.now.identity), "partition", "offset"),
+                MESSAGE: origin(F.col("_key")),
+            }
         )
