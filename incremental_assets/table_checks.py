@@ -170,7 +170,11 @@ def _check_detector(table: Table) -> None:
             f"{name}: {type(changes).__name__} reads topics, whose messages have offsets, and "
             f"{source.path} is none; use Timestamp(…), Sequence(…) or ChangeLog(…)."
         )
-    source.read_by(changes.cursor_column)  # raises, where it cannot be read so
+    if source.has_offsets and not changes.reads_once:
+        raise DefinitionError(
+            f"{name}: {type(changes).__name__} compares rows, and {source.path} is a topic, of "
+            "which each message is read once; use Offsets() or ChangeLog(…)."
+        )
 
 
 def _check_derived(table: Table) -> None:

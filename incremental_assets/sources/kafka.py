@@ -123,14 +123,6 @@ class Kafka(Source):
         password = os.environ.get(f"{self.credentials}_PASSWORD", "")
         return replace(found, user=user, password=password)
 
-    def read_by(self, cursor: str | None) -> Source:
-        if cursor is not None:
-            raise DefinitionError(
-                f"{self.path}: {cursor!r} is no column of a topic, whose messages have offsets; "
-                "use Offsets(), ChangeLog(…) or ChangeLog.debezium()."
-            )
-        return self
-
     def fix(self) -> FixedSource:
         """The topic with the offsets behind the last message that is committed now."""
         now = topic_state(self.access(), self.topic, self.path)

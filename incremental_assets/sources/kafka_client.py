@@ -20,9 +20,9 @@ CLIENT = "incremental_assets"
 SECONDS = 20.0
 """How long a broker may take to answer."""
 _WAIT = 0.1
-_LOG = logging.getLogger("incremental_assets.kafka")
-_LOG.addHandler(logging.NullHandler())
-_LOG.propagate = False  # what matters is in the errors
+LOG = logging.getLogger("incremental_assets.kafka")
+LOG.addHandler(logging.NullHandler())
+LOG.propagate = False  # what matters is in the errors
 _JAVA_LOGINS = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
     "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
@@ -157,7 +157,7 @@ class _Admin:
 
         self._errors: list[Any] = []
         settings = access.of_python() | {"error_cb": self._errors.append}
-        self.client = AdminClient(settings, logger=_LOG)
+        self.client = AdminClient(settings, logger=LOG)
 
     def answer(self, future: Future[Any]) -> Any:
         """The answer of a broker. Raises KafkaException, also where there is none in time."""

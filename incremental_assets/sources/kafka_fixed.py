@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -79,7 +81,8 @@ class FixedKafka(FixedSource):
 
     @property
     def fingerprint(self) -> str:
-        return f"offsets {self.now.identity} {sorted(self.now.end.items())}"
+        ends = json.dumps([self.now.identity, sorted(self.now.end.items())])
+        return f"offsets {hashlib.blake2b(ends.encode(), digest_size=16).hexdigest()}"
 
     @property
     def is_typed(self) -> bool:

@@ -6,10 +6,10 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from incremental_assets.errors import SourceError
-from incremental_assets.sources.kafka_client import _LOG, SECONDS, KafkaAccess, asking
+from incremental_assets.sources.kafka_client import LOG, SECONDS, KafkaAccess, asking
 from incremental_assets.sources.kafka_days import ByDay, DayMessages, Offsets, added_up
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ def _scan(
     counts = _Counts(read)
     if not left:
         return {}
+    errors: list[Any] = []
     with asking(path):
         from confluent_kafka import Consumer, TopicPartition
 
@@ -85,8 +86,9 @@ def _scan(
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
             "auto.offset.reset": "error",
+            "error_cb": errors.append,
         }
-        consumer = Consumer(settings, logger=_LOG)
+        consumer = Consumer(settings, logger=LOG)
         try:
             consumer.assign([TopicPartition(topic, p, low[p]) for p in sorted(left)])
             expected = sum(high[p] - low[p] + 1 for p in left)  # with the ends of partitions
@@ -96,10 +98,11 @@ def _scan(
                 if messages:
                     latest = time.monotonic() + SECONDS
                 elif time.monotonic() > latest:
+                    last = f" ({errors[-1].str()})" if errors else ""
                     raise SourceError(
-                        f"{path}: the broker sent no message for {SECONDS:.0f} s, though partition "
-                        f"{min(left)} has some before offset {high[min(left)]}. Nothing was "
-                        "loaded; find out whether the broker is well, and run again."
+                        f"{path}: the broker sent no message for {SECONDS:.0f} s{last}, though "
+                        f"partition {min(left)} has some before offset {high[min(left)]}. Nothing "
+                        "was loaded; find out whether the broker is well, and run again."
                     )
                 _count(messages, high, left, counts, consumer)
         finally:
@@ -112,12 +115,12 @@ def _count(
 ) -> None:
     from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
+    at_end = KafkaError._PARTITION_EOF  # noqa: SLF001 - its name in the API
     for message in messages:
-        partition, offset, error = message.partition(), message.offset(), message.error()
-        assert partition is not None
-        assert offset is not None
-        if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - its name in the API
+        error = message.error()
+        if error is not None and error.code() != at_end:
             raise KafkaException(error)
+        partition, offset = message.partition(), message.offset()
         if partition not in left:
             continue
         if error is None and offset < high[partition]:

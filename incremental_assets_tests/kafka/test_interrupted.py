@@ -15,11 +15,13 @@ from incremental_assets.quality.rules import fail, row_count
 from incremental_assets.sources.kafka import Kafka
 from incremental_assets.table import Table
 from incremental_assets.testing import Killed
+from incremental_assets.verifying import verify
 from incremental_assets.writes import Append
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.world import states
 from incremental_assets_tests.kafka.broker import Broker
 from incremental_assets_tests.kafka.world import BRONZE, DAYS, bronze, event, landed
+from incremental_assets_tests.verifying.lakes import found_by_day, lose_lines
 
 
 def die(*_: object, **__: object) -> None:
@@ -122,3 +124,19 @@ def test_a_ledger_that_is_rebuilt_goes_on_where_the_table_is(
     shop.load(DAYS)
 
     assert landed(shop) == [("05", "a"), ("05", "c"), ("06", "b")]
+
+
+def test_what_was_loaded_is_what_the_topic_has_and_a_damaged_table_is_told(
+    lake: Lakes, broker: Broker, topic: str
+) -> None:
+    shop = lake(bronze(broker, topic))
+    broker.send(topic, [event(f"{day} {n}", f"{day} 10") for n in (1, 2) for day in ("05", "06")])
+    shop.load(DAYS)
+    broker.send(topic, [event("later", "06 12")])  # this day waits, and is not compared
+
+    assert verify(shop.lakehouse, shop.tables[BRONZE]).equal
+    shop.load(DAYS)
+    lose_lines(shop.spark, shop.path(BRONZE), "_landing_day = '2017-01-05' AND _batch = 1")
+    damaged = verify(shop.lakehouse, shop.tables[BRONZE])
+
+    assert found_by_day(damaged.rows) == {"2017-01-05": (2, 0, 0)}
