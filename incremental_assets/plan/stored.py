@@ -104,7 +104,8 @@ def _since(
         return {day: state["version"] for day, state in read.items() if "version" in state}
 
     is_rewound = last is None or last.kind == "rewind"
-    return fixed.since(Past({} if is_rewound else state_of(last), versions, first, today))
+    state = {} if is_rewound else state_of(last)
+    return fixed.since(Past(state, versions, first, today, loaded=bool(history.high)))
 
 
 def _planned_by_days(

@@ -110,10 +110,11 @@ class FixedKafka(FixedSource):
         return _BYTES * sum(end - low for low, end in self.ranges.values())
 
     def version_after(self, read: Version | None, most: int) -> Version:
-        low = self.past.known_by(read).low or self.now.begin
-        left = {p: end for p, end in self.now.end.items() if low.get(p, 0) < end}
+        known = self.past.known_by(read).low
+        low = {p: max(begin, known.get(p, 0)) for p, begin in self.now.begin.items()}
+        left = {p: end for p, end in self.now.end.items() if low[p] < end}
         each = -(-most // max(len(left), 1))
-        taken = {p: min(end, low.get(p, 0) + each) for p, end in left.items()}
+        taken = {p: min(end, low[p] + each) for p, end in left.items()}
         return version_of(self.now.identity, {**self.now.end, **taken})
 
     def added_since(self, low: Version | None, high: Version) -> FixedKafka:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 from incremental_assets.errors import SourceError
@@ -24,7 +24,8 @@ class Known:
     """What was known of a topic: up to where it was looked through, and what is to be loaded.
 
     Where it is to be looked through again (`repeats`), `read` is what was loaded of each day, and
-    more may have been. The first time, nothing can be missing.
+    more may have been. The first time, nothing can be missing; where it `is_another` topic, that is
+    accepted.
     """
 
     low: Offsets
@@ -32,9 +33,11 @@ class Known:
     read: Mapping[date, Offsets]
     is_first: bool = False
     repeats: bool = False
+    is_another: bool = False
 
 
 NOTHING_KNOWN = Known({}, {}, {}, is_first=True, repeats=True)
+_ANOTHER = replace(NOTHING_KNOWN, is_another=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,21 +57,26 @@ class TopicPast:
         if "unread" not in state or date.fromisoformat(state["from"]) > past.first:
             return self.known_by_days(past)
         if not self.is_same(state["version"]):
-            return NOTHING_KNOWN
+            return _ANOTHER
         return Known(offsets_of(state["version"]), from_json(state["unread"]), {})
 
     def known_by_days(self, past: Past) -> Known:
         """What was read of each day, so that the topic is looked through again."""
         versions = past.versions()
         read = {d: offsets_of(v) for d, v in versions.items() if self._is_of(v)}
-        if versions and not read:
+        if read:
+            return Known({}, {}, read, repeats=True)
+        if versions:
             self.is_same(next(iter(versions.values())))  # raises, unless that is accepted
-        return Known({}, {}, read, repeats=True) if read else NOTHING_KNOWN
+            return _ANOTHER
+        return NOTHING_KNOWN if past.loaded else replace(NOTHING_KNOWN, repeats=False)
 
     def known_by(self, version: Version | None) -> Known:
         """What was read up to a version. Raises as `is_same` does."""
-        if version is None or not self.is_same(version):
+        if version is None:
             return NOTHING_KNOWN
+        if not self.is_same(version):
+            return _ANOTHER
         return Known(offsets_of(version), {}, {})
 
     def is_same(self, version: Version) -> bool:
@@ -104,6 +112,9 @@ class TopicPast:
 
         Raises SourceError, unless that is accepted.
         """
+        if known.is_another:
+            what = "deleted and created again: what the old one had left is lost"
+            return (f"the topic was {what}; the new one is read from its beginning",)
         begin = self.now.begin
         read = [known.low, *known.read.values()]
         top = {p: max(offsets.get(p, 0) for offsets in read) for p in begin}

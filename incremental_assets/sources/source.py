@@ -75,14 +75,15 @@ class Past:
     """What a table has read of a source of versions, for one that knows the days of its rows.
 
     `state` is what the last batch left for it (empty: the source is to be inspected from its
-    beginning), `versions` gives the version up to which each day was read. Days are
-    loaded from `first` to `today`.
+    beginning), `versions` gives the version up to which each day was read. Days are loaded from
+    `first` to `today`; with `loaded`, the table may have rows of the source.
     """
 
     state: Mapping[str, Any]
     versions: Callable[[], Mapping[date, Version]]
     first: date
     today: date
+    loaded: bool = True
 
 
 class FixedSource(ABC):

@@ -194,9 +194,11 @@ def test_the_loader_reads_a_flat_topic_some_messages_at_a_time(
     assert taken == [2, 2, 0, 0]  # what was aborted has offsets, too
     assert people.rows == [(1, "Anna")]
 
+    broker.send_in_transaction(topic, [plain("{}", "05 11")], commit=False)
+    assert people.load() == 0  # the topic ends with what was aborted
     broker.send(topic, [plain("{}", "05 11")] * 2)
-    broker.expire(topic, before=10)
-    with pytest.raises(SourceError, match=r"2 offsets expired .*\(partition 0: 8 … 9\)"):
+    broker.expire(topic, before=12)
+    with pytest.raises(SourceError, match=r"2 offsets expired .*\(partition 0: 10 … 11\)"):
         people.load()
 
 

@@ -95,6 +95,21 @@ def test_messages_that_expire_while_spark_reads_fail_the_load_and_nothing_is_pub
     assert landed(shop) == [("05", "b")]
 
 
+def test_a_load_for_which_spark_reads_fewer_messages_than_there_are_publishes_nothing(
+    lake: Lakes, broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.send(topic, [event("a", "05 10"), event("b", "05 11")])
+    shop = lake(bronze(broker, topic))
+    read = kafka_fixed.read_messages
+
+    with monkeypatch.context() as patched:
+        patched.setattr(kafka_fixed, "read_messages", lambda *args: read(*args).where("offset > 0"))
+        with pytest.raises(SourceError, match=r"read 1 message of 2017-01-05, and 2 were there"):
+            shop.load(DAYS)
+
+    assert landed(shop) == []
+
+
 def test_a_topic_that_was_deleted_and_created_again_is_no_continuation(
     lake: Lakes, broker: Broker, topic: str
 ) -> None:
@@ -114,6 +129,7 @@ def test_a_topic_that_was_deleted_and_created_again_is_no_continuation(
     other.load(DAYS)
 
     assert landed(other) == [("05", "a"), ("05", "a"), ("06", "b")]
+    assert any("deleted and created again" in line for line in other.logged)
 
 
 def test_a_topic_that_ends_before_what_was_read_is_refused(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -16,7 +17,7 @@ from incremental_assets.changes import Files, Offsets, Sequence, SnapshotDiff, T
 from incremental_assets.errors import DefinitionError, SourceError, SparkUnavailableError
 from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.operations.compare import compare_with_source
-from incremental_assets.settings import Settings
+from incremental_assets.settings import PROJECT_ROOT, Settings
 from incremental_assets.sources.kafka import Kafka
 from incremental_assets.sources.stored import Stored
 from incremental_assets.spark.optional_jars import jars_of
@@ -25,6 +26,8 @@ from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.world import Lake
 from incremental_assets_tests.kafka.broker import PASSWORD, Broker
 from incremental_assets_tests.kafka.world import BRONZE, DAYS, bronze, event, landed
+
+PAGE = PROJECT_ROOT / "docs/kafka.md"
 
 
 @pytest.mark.parametrize(
@@ -176,6 +179,15 @@ def test_a_broker_or_topic_that_is_not_there_is_named_in_one_sentence(
 def test_jars_that_were_not_fetched_are_named_with_the_command(tmp_path: Any) -> None:
     with pytest.raises(SparkUnavailableError, match=r"setup --with kafka"):
         jars_of(["kafka"], tmp_path)
+
+
+def test_the_tables_of_the_page_are_tables() -> None:
+    names: dict[str, Any] = {"__name__": "example"}
+
+    for block in re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.M | re.S):
+        exec(compile(block, str(PAGE), "exec", dont_inherit=True), names)
+
+    assert names["ORDERS"].log == names["ORDER_CHANGES"].changes
 
 
 # In a process of its own: one that has a Spark takes no other.
