@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from incremental_assets.as_of import join_as_of
     from incremental_assets.catalog import tables_of
-    from incremental_assets.changes import ChangeLog, Files, Sequence, SnapshotDiff, Timestamp
+    from incremental_assets.changes import (
+        ChangeLog,
+        Files,
+        Offsets,
+        Sequence,
+        SnapshotDiff,
+        Timestamp,
+    )
     from incremental_assets.definitions import defs
     from incremental_assets.lakehouse import Lakehouse
     from incremental_assets.loaders import (
@@ -58,6 +65,7 @@ if TYPE_CHECKING:
     from incremental_assets.settings import Settings
     from incremental_assets.sources.csv_format import Csv
     from incremental_assets.sources.jdbc import Jdbc
+    from incremental_assets.sources.kafka import Kafka
     from incremental_assets.sources.landed_files import LandedFiles
     from incremental_assets.sources.rows import all_readable
     from incremental_assets.sources.source import FixedSource, Source
@@ -77,7 +85,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "as_of": ("join_as_of",),
     "catalog": ("tables_of",),
-    "changes": ("ChangeLog", "Files", "Sequence", "SnapshotDiff", "Timestamp"),
+    "changes": ("ChangeLog", "Files", "Offsets", "Sequence", "SnapshotDiff", "Timestamp"),
     "definitions": ("defs",),
     "writes": (
         *("Append", "DeleteInsert", "Merge", "OverwriteDays"),
@@ -101,6 +109,7 @@ _MODULES = {
     "settings": ("Settings",),
     "sources.csv_format": ("Csv",),
     "sources.jdbc": ("Jdbc",),
+    "sources.kafka": ("Kafka",),
     "sources.landed_files": ("LandedFiles",),
     "sources.rows": ("all_readable",),
     "sources.source": ("FixedSource", "Source"),
@@ -128,9 +137,11 @@ __all__ = [
     "Instant",
     "Integer",
     "Jdbc",
+    "Kafka",
     "Lakehouse",
     "LandedFiles",
     "Merge",
+    "Offsets",
     "OverwriteDays",
     "RecomputeKeys",
     "ReplaceDay",

@@ -165,6 +165,11 @@ class Table:
         """The source that the table reads in place, if it is a bronze table of no feed."""
         return next((read for read in self.reads if isinstance(read, Source)), None)
 
+    @property
+    def source_columns(self) -> tuple[tuple[str, str], ...]:
+        """The columns, with their types, that its source adds to those of a bronze table."""
+        return self.source.bronze_columns if self.source is not None else ()
+
     def source_in(self, landing: str) -> Source | None:
         """The same for this landing root, read by the detector of the table."""
         source = self.source

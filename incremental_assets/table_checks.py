@@ -126,7 +126,9 @@ def _check_rules_on_whole_days(table: Table) -> None:
 def _check_source(table: Table) -> None:
     name, changes = table.name, table.changes
     if len(table.reads) != 1 or not (table.feed or table.source):
-        raise DefinitionError(f"{name}: a bronze table reads one LandedFiles(…) or Stored(…).")
+        raise DefinitionError(
+            f"{name}: a bronze table reads one LandedFiles(…), Stored(…), Jdbc(…) or Kafka(…)."
+        )
     if not table.write.appends:
         raise DefinitionError(f"{name}: a bronze table keeps what arrived; use Append().")
     if table.feed is not None and not isinstance(changes, Files | ChangeLog | SnapshotDiff):
@@ -134,16 +136,7 @@ def _check_source(table: Table) -> None:
             f"{name}: changes is {changes!r}, but in day folders the files show what is new: use "
             "Files(), ChangeLog(…) or SnapshotDiff(…). Timestamp and Sequence read a Stored(…)."
         )
-    if table.source is not None and isinstance(changes, Files):
-        raise DefinitionError(
-            f"{name}: a stored source needs a change detector: changes="
-            "Timestamp(…), Sequence(…), ChangeLog(…) or SnapshotDiff(…)."
-        )
-    if table.source is not None and changes.reads_once and not table.source.can_be_log:
-        raise DefinitionError(
-            f"{name}: {type(changes).__name__} reads files or versions, and {table.source.path} "
-            "has neither; use Timestamp(…), Sequence(…) or SnapshotDiff(…)."
-        )
+    _check_detector(table)
     if isinstance(changes, SnapshotDiff) and table.source is not None and table.source.day:
         raise DefinitionError(
             f"{name}: a snapshot is of one moment and has no day column; leave `day` out."
@@ -157,6 +150,33 @@ def _check_source(table: Table) -> None:
     if rows:
         raise DefinitionError(
             f"{name}: {rows} judge rows, and bronze keeps every row; give them to silver."
+        )
+
+
+def _check_detector(table: Table) -> None:
+    """Whether what shows what is new in a source in place is there."""
+    name, changes, source = table.name, table.changes, table.source
+    if source is None:
+        return
+    if isinstance(changes, Files):
+        raise DefinitionError(
+            f"{name}: a stored source needs a change detector: changes=Timestamp(…), Sequence(…), "
+            "ChangeLog(…) or SnapshotDiff(…); of a topic's events Offsets()."
+        )
+    if changes.reads_once and not source.can_be_log:
+        raise DefinitionError(
+            f"{name}: {type(changes).__name__} reads files or versions, and {source.path} "
+            "has neither; use Timestamp(…), Sequence(…) or SnapshotDiff(…)."
+        )
+    if changes.needs_offsets and not source.has_offsets:
+        raise DefinitionError(
+            f"{name}: {type(changes).__name__} reads topics, whose messages have offsets, and "
+            f"{source.path} is none; use Timestamp(…), Sequence(…) or ChangeLog(…)."
+        )
+    if source.has_offsets and not changes.reads_once:
+        raise DefinitionError(
+            f"{name}: {type(changes).__name__} compares rows, and {source.path} is a topic, of "
+            "which each message is read once; use Offsets() or ChangeLog(…)."
         )
 
 

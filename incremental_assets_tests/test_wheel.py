@@ -23,6 +23,7 @@ BESIDE_CODE = {
     "incremental_assets/orchestration/dagster.yaml",
     "incremental_assets/py.typed",
     "incremental_assets/spark/jars.lock",
+    "incremental_assets/spark/kafka.lock",
     "incremental_assets/spark/log4j2.properties",
 }
 
@@ -51,7 +52,7 @@ def test_the_wheel_holds_the_package_and_the_files_it_reads_and_nothing_else(whe
     found = {n for n in names if n.startswith("incremental_assets/") and not n.endswith(".py")}
     assert found == BESIDE_CODE
     assert re.findall(r"^Provides-Extra: (\w+)", metadata, re.M) == [
-        *("demo", "postgresql", "s3", "testing")
+        *("demo", "kafka", "postgresql", "s3", "testing")
     ]
     assert re.findall(r"^Requires-Dist: pytest.*", metadata, re.M) == [
         "Requires-Dist: pytest; extra == 'testing'"

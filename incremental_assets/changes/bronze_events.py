@@ -36,6 +36,7 @@ from incremental_assets.changes.unchanged import (
 )
 from incremental_assets.delta.columns import CHANGED_AT, DELETED, LACKS, OPERATION, ORDER, WITHIN
 from incremental_assets.frames import Frames
+from incremental_assets.sources.payloads import MESSAGE
 from incremental_assets.typed_text import instant
 
 REASON, EVENT = "_reason", "_event"
@@ -83,6 +84,8 @@ def debezium_events(
     frames: Frames, rows: DataFrame, log: FlatLog, key: Sequence[str], kind: Any, table: str
 ) -> Events:
     """Debezium's envelopes. Raises SourceError where positions of two kinds meet."""
+    if MESSAGE in rows.columns:
+        rows = rows.withColumn("_key", F.try_variant_get(MESSAGE, "$.key", "variant"))
     found = frames.cache(envelopes(rows, key, log.time, log.placeholder))
     counted = found.agg(
         *(c.alias(name) for name, c in kind_counts().items()),

@@ -193,20 +193,19 @@ class ChangeLog(Detector):
 
     def inspect(self, request: ReadRequest) -> Inspection:
         """By its files, or its version."""
-        before, log = self.position(request).state.get("version"), self._unread(request)
+        source, most = request.source, request.max_records
+        before, log = self.position(request).state.get("version"), self._unread(request, most)
         paths = tuple(file.path for file in log.files)
         if log.nothing:
-            read = (
-                f"version {before} of the log was" if log.version is not None else "all files were"
-            )
-            return Inspection("nothing", f"{read} read")
+            if log.version is None:
+                return Inspection("nothing", "all files were read")
+            return Inspection("nothing", f"{source.version_text(before)} of the log was read")
         if log.version is None:
-            most = request.max_records
             bound = f", of which a load takes {most} events at most" if most is not None else ""
             unread = counted(len(paths), "unread file")
             return Inspection("new", f"{unread}{bound}", paths)
-        since = "it was never read" if before is None else f"version {before} was read"
-        return Inspection("new", f"the log has version {request.source.version}; {since}")
+        read = "it was never" if before is None else f"{source.version_text(before)} was"
+        return Inspection("new", f"the log has {source.version_text(source.version)}; {read} read")
 
     def rewound(self, last: Position, before: Position) -> Position:
         """The state of the log, its truncates too, stays; the log is read again."""
@@ -226,18 +225,17 @@ class ChangeLog(Detector):
                 f"read are missing from {source.path}, such as {missing[0]}. Their events cannot "
                 "be rebuilt, so nothing was compared: restore them, then verify."
             )
-        if not self._unread(request).nothing:
+        if not self._unread(request, None).nothing:
             raise SourceError(
                 f"{request.name}: the log {source.path} has events that were not read yet. Load "
                 "them, then verify."
             )
         return AsRead(source, replace(self, watermark=None), forgets=not source.has_all_it_had)
 
-    def _unread(self, request: ReadRequest) -> LogFiles:
-        """What of the log was not read yet."""
-        one_by_one = request.max_records is not None
+    def _unread(self, request: ReadRequest, most: int | None) -> LogFiles:
+        """What of the log was not read yet; of versions as many as have about so many events."""
         read = version_read(request.source, self.position(request).state)
-        return new_files(request.source, request.state.files, read, one_by_one=one_by_one)
+        return new_files(request.source, request.state.files, read, most)
 
     def events(
         self, frames: Frames, rows: DataFrame, key: Sequence[str], kind: Any, table: str
@@ -250,7 +248,7 @@ class ChangeLog(Detector):
         """The events of what has not been read yet."""
         state = request.state
         before = self.position(request)
-        unread = self._unread(request)
+        unread = self._unread(request, request.max_records)
         if unread.nothing:
             return None
         log = bounded(frames, unread, request.max_records)
@@ -260,6 +258,11 @@ class ChangeLog(Detector):
             # Files that hold no row name no column; with the next ones they are read.
             passed = {file.path for file in log.files}
             log = bounded(frames, unread, request.max_records, passed)
+            events = self._events(request, frames, log, of_good=of_good)
+        most = request.max_records or 0
+        while events is None and log.version != request.source.version:
+            most *= 2  # versions without a row name none, either
+            log = self._unread(request, most)
             events = self._events(request, frames, log, of_good=of_good)
         if events is None:
             return None
@@ -370,7 +373,10 @@ class ChangeLog(Detector):
             counted.whole.quarantined,
             bool(values["deletes"] or truncated.counts),
             found.log.files,
-            self._notes(values["first_unknown"], values["last_unknown"]),
+            (
+                *(found.log.added.notes if found.log.added is not None else ()),
+                *self._notes(values["first_unknown"], values["last_unknown"]),
+            ),
             identity=EVENT,
         )
 

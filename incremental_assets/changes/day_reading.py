@@ -54,15 +54,16 @@ class DayReading:
     there is any value in the cursor's column. `cursor_type` is the cursor's Spark type.
     `watermark_by_day`: each day has a watermark of its own, else the source has one.
     `state_of_source`: the position is of the source, whichever days were loaded. `reads_once`:
-    files and versions that were read are not read again. `compares_days`: a day has all that there
-    is, and the table what differs from the day before. `changed_at` is the column of bronze that
-    shows from when a change counts.
+    files and versions that were read are not read again. `needs_offsets`: it reads sources whose
+    rows have offsets. `compares_days`: a day has all that there is, and the table what differs from
+    the day before. `changed_at` is the column of bronze that shows from when a change counts.
     """
 
     cursor_type: ClassVar[str] = "decimal(38,0)"
     watermark_by_day: ClassVar[bool] = False
     state_of_source: ClassVar[bool] = False
     reads_once: ClassVar[bool] = False
+    needs_offsets: ClassVar[bool] = False
     compares_days: ClassVar[bool] = False
     changed_at: ClassVar[str] = "payload"
 

@@ -11,9 +11,7 @@ from pyspark.sql.types import DataType
 from incremental_assets.changes.files import Files
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import FileEntry
-from incremental_assets.sources.payloads import row_objects, row_payloads
-from incremental_assets.sources.rows import spelled
-from incremental_assets.sources.source import Added, FixedSource
+from incremental_assets.sources.source import Added, FixedSource, Version
 
 
 @dataclass(frozen=True)
@@ -27,7 +25,7 @@ class LogFiles:
 
     fixed: FixedSource
     files: tuple[FileEntry, ...] = ()
-    version: int | None = None
+    version: Version | None = None
     added: Added | None = None
     nothing: bool = False
 
@@ -35,19 +33,19 @@ class LogFiles:
         """The new events as rows of columns."""
         if self.added is None:
             return self.fixed.rows(frames, known, self._only)
-        return spelled(self.added.rows(frames), known)
+        return self.added.rows(frames, known)
 
     def objects(self, frames: Frames) -> DataFrame:
         """The new events as they are written: JSON values, or objects of their columns."""
         if self.added is None:
             return self.fixed.objects(frames, self._only)
-        return row_objects(self.added.rows(frames))
+        return self.added.objects(frames)
 
     def payloads(self, frames: Frames) -> DataFrame:
         """The new events as JSON values."""
         if self.added is None:
             return self.fixed.payloads(frames, self._only)
-        return row_payloads(self.added.rows(frames))
+        return self.added.payloads(frames)
 
     @property
     def _only(self) -> list[str] | None:
@@ -82,32 +80,28 @@ def bounded(
 def new_files(
     fixed: FixedSource,
     known: Mapping[str, FileEntry],
-    read: int | None,
-    *,
-    one_by_one: bool,
+    read: Version | None,
+    most: int | None = None,
 ) -> LogFiles:
     """What is new, found without Spark.
 
-    Of files those that are not `known`; of versions all after the one that was `read`, or the next.
+    Of files those that are not `known`; of versions all after the one that was `read`, or as many
+    as have about `most` events.
 
-    Raises SourceError if the log cannot be listed.
+    Raises SourceError if the log cannot be listed, or some of it is gone.
     """
     if fixed.version is not None:
-        return commits_since(fixed, read, one_by_one=one_by_one)
+        return commits_since(fixed, read, most)
     new, changed = Files().new_and_changed(fixed.files, known, fixed.tagged)
     files = tuple(FileEntry(f.path, f.size, f.tag, f.modified) for f in (*new, *changed))
     return LogFiles(fixed, files, nothing=not files)
 
 
-def commits_since(fixed: FixedSource, read: int | None, *, one_by_one: bool = False) -> LogFiles:
-    """What the versions after `read` brought: all of them, or the next one."""
-    version = fixed.version
-    assert version is not None
-    if read is None:
-        return LogFiles(fixed, version=version)
-    if read == version:
-        return LogFiles(fixed, version=version, nothing=True)
-    if one_by_one and version > read + 1:
-        version = read + 1
-    added = fixed.added_since(read, version)
+def commits_since(fixed: FixedSource, read: Version | None, most: int | None = None) -> LogFiles:
+    """What the versions after `read` brought: all of them, or as many as have about `most` rows."""
+    if read == fixed.version:
+        return LogFiles(fixed, version=read, nothing=True)
+    version = fixed.version if most is None else fixed.version_after(read, most)
+    is_whole = read is None and version == fixed.version
+    added = None if is_whole else fixed.added_since(read, version)
     return LogFiles(fixed, version=version, added=added)

@@ -9,7 +9,7 @@ from typing import Any
 
 from incremental_assets.errors import WatermarkError
 from incremental_assets.ledger.entry import Entry
-from incremental_assets.sources.source import FixedSource
+from incremental_assets.sources.source import FixedSource, Version
 
 FINGERPRINT = "source"
 """Under this name a position keeps the fingerprint of the source as it was read."""
@@ -63,12 +63,12 @@ def is_as_read(source: FixedSource, state: Mapping[str, Any]) -> bool:
     return bool(state.get(FINGERPRINT) == source.fingerprint)
 
 
-def version_read(source: FixedSource, state: Mapping[str, Any]) -> int | None:
+def version_read(source: FixedSource, state: Mapping[str, Any]) -> Version | None:
     """Up to which version a log was read; None where another table is there now.
 
     Its commits count from 0 again.
     """
-    read: int | None = state.get("version")
+    read = state.get("version")
     if read is not None and not source.is_same_table(state.get(FINGERPRINT, "")):
         return None
     return read

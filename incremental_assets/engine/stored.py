@@ -58,7 +58,7 @@ class StoredBatch(BatchKind[_New]):
     """
 
     def columns(self, table: Table) -> Sequence[tuple[str, str]]:
-        return (*COLUMNS, (HASH, "string"))
+        return (*COLUMNS, (HASH, "string"), *table.source_columns)
 
     def partition_by(self, table: Table) -> Sequence[str]:
         return PARTITIONS
@@ -70,8 +70,9 @@ class StoredBatch(BatchKind[_New]):
         return _New(new_rows(frames, batch, fixed, step), step)
 
     def gate(self, batch: Batch, frames: Frames, read: _New) -> Outcome:
-        days = _by_day(read.rows, batch)
-        entries, results = _judge(batch, _fixed(batch), days, read.step)
+        days, fixed = _by_day(read.rows, batch), _fixed(batch)
+        fixed.require_read({d: days.get(d, _StoredDay()).rows for d in batch.work.days})
+        entries, results = _judge(batch, fixed, days, read.step)
         return Outcome(entries, results, _notes(batch, days, read.step))
 
     def quarantine(self, batch: Batch, frames: Frames, read: _New, outcome: Outcome) -> None:
@@ -201,7 +202,19 @@ def _judge(
                 position=_position(batch, fixed, claim.day, found, step),
             )
         )
-    return entries, results
+    return _with_state_of_source(entries, fixed), results
+
+
+def _with_state_of_source(entries: list[Entry], fixed: FixedSource) -> list[Entry]:
+    """The entries, of which the last one published keeps what is known of the source's days."""
+    published = [entry.day for entry in entries if entry.state == "committed"]
+    state = fixed.state_after(published) if published else {}
+    if not state:
+        return entries
+    return [
+        replace(e, position=json.dumps({**state_of(e), **state})) if e.day == published[-1] else e
+        for e in entries
+    ]
 
 
 def _position(

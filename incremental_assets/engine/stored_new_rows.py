@@ -20,10 +20,11 @@ from incremental_assets.engine.batch import Batch
 from incremental_assets.engine.bronze import with_judging_day
 from incremental_assets.engine.outdated import in_quarantine
 from incremental_assets.engine.put_in_quarantine import first_reevaluated
-from incremental_assets.engine.stored_rows import LANDED, stored_rows
+from incremental_assets.engine.stored_rows import stored_rows
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.plan.stored import last_inspection
+from incremental_assets.sources.payloads import LANDED
 from incremental_assets.sources.source import FixedSource
 
 GOOD = "size(_reasons) = 0"
@@ -113,7 +114,7 @@ def _files_of_known(batch: Batch, fixed: FixedSource) -> Callable[[DataFile], bo
     """Which files of the table may hold rows that are read again; None: none does."""
     table, today = batch.table, utc_today(batch.now)
     history = batch.view.table(table.name)
-    if not history.high:
+    if not (history.high and fixed.may_repeat):
         return None
     if table.landing_column is not None:
 

@@ -15,10 +15,8 @@ from incremental_assets.frames import Frames, quoted
 from incremental_assets.ledger.entry import FileEntry
 from incremental_assets.quality.types import Instant
 from incremental_assets.row_hash import payload_hash, row_hash
-from incremental_assets.sources.payloads import payload_of, row_objects
-from incremental_assets.sources.source import FixedSource
-
-LANDED = "_landed"
+from incremental_assets.sources.payloads import LANDED, payload_of, row_objects
+from incremental_assets.sources.source import Added, FixedSource
 
 
 def stored_rows(frames: Frames, batch: Batch, fixed: FixedSource, pushdown: Pushdown) -> DataFrame:
@@ -26,7 +24,8 @@ def stored_rows(frames: Frames, batch: Batch, fixed: FixedSource, pushdown: Push
 
     `_order` is the detector's cursor (null for a log), `_written` whether there is any value in its
     column, `_landed` the landing day that the row names (null without one). Raises SourceError for
-    a column that is missing or of a type that cannot be ordered.
+    a column that is missing or of a type that cannot be ordered. A source with columns of its own
+    for bronze gives these, `_hash` and `_landed` itself.
     """
     planned = _planned(batch, fixed)
     if not fixed.is_typed:
@@ -38,12 +37,14 @@ def stored_rows(frames: Frames, batch: Batch, fixed: FixedSource, pushdown: Push
     return _from_payload(row_objects(rows), batch) if events else _typed(rows, batch, fixed)
 
 
-def _planned(batch: Batch, fixed: FixedSource) -> FixedSource | LogFiles:
-    """The part of the source that the batch is to read: some files, or some commits, or all.
+def _planned(batch: Batch, fixed: FixedSource) -> Added | LogFiles:
+    """The part of the source that the batch is to read: days, some files, some commits, or all.
 
     Of a Delta table whose rows have their day, just the files that may hold the batch's days are
     read: the commits since a day was last loaded would be read whole, and there is no end to them.
     """
+    if fixed.days is not None:
+        return fixed.on(batch.work.days)
     works = batch.work.days.values()
     files = {file.path: file for work in works for file in work.files}
     if files:
@@ -96,14 +97,16 @@ def _from_payload(rows: DataFrame, batch: Batch) -> DataFrame:
         landed = _instant(F.try_element_at("_fields", F.lit(day))).cast("date")
     line = F.concat(F.lit("line:"), F.substring(F.sha2(F.col("_raw"), 256), 1, 32))
     hashed = F.when(F.col("_raw").isNotNull(), line).otherwise(payload_hash("payload"))
+    own = batch.table.source_columns
     return rows.select(
         "payload",
         "_raw",
         "_file",
-        hashed.alias(HASH),
+        F.col(HASH) if own else hashed.alias(HASH),
         order.cast(changes.cursor_type).alias(ORDER),
         F.coalesce(written, F.lit(False)).alias(WRITTEN),
-        landed.alias(LANDED),
+        F.col(LANDED) if own else landed.alias(LANDED),
+        *(name for name, _ in own),
     )
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, ClassVar
 
 from pyspark.sql import SparkSession
@@ -45,6 +46,7 @@ from incremental_assets.settings import Settings, user_name
 from incremental_assets.sources.json_documents import broken_document
 from incremental_assets.spark.failure import what_failed
 from incremental_assets.spark.load_session import Size, batch_frames
+from incremental_assets.spark.optional_jars import jars_of
 from incremental_assets.spark.sizing import announce
 from incremental_assets.table import Table
 
@@ -102,7 +104,12 @@ class TableSteps(Steps[Any, Outcome, Outcome]):
             announce(self.batch.work.rows, self.batch.bytes_read)
             return self.batch.size
 
-        return batch_frames(self._lake.spark, size)
+        def jars() -> Sequence[Path]:
+            source = self.batch.work.source
+            needs = source.needs if source is not None else ()
+            return jars_of(needs, self._lake.settings.cache)
+
+        return batch_frames(self._lake.spark, size, jars)
 
     def claim(self) -> None:
         """Fix the windows and the upstreams' versions, and write the next number to the ledger."""

@@ -94,6 +94,11 @@ class TargetTable:
                 f"{self.name}: {self.write} replaces partitions, so partition_by has to be "
                 f"[{replaced!r}], not {list(self.partition_by)}."
             )
+        if self.source.has_offsets and not self.changes.reads_once:
+            raise DefinitionError(
+                f"{self.name}: {type(self.changes).__name__} compares rows, and {self.source.path} "
+                "is a topic, of which each message is read once; load it by a change log."
+            )
         if self.changes.reads_once and not self.source.can_be_log:
             raise DefinitionError(
                 f"{self.name}: {type(self.changes).__name__} reads files or versions, and "

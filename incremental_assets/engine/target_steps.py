@@ -44,10 +44,11 @@ from incremental_assets.quality.examples import examples
 from incremental_assets.quality.gate import Counted, count
 from incremental_assets.quality.judge import RuleResult, in_words, judge_target, require_passed
 from incremental_assets.quality.reasons import is_good
-from incremental_assets.settings import user_name
+from incremental_assets.settings import Settings, user_name
 from incremental_assets.sources.json_documents import broken_document
 from incremental_assets.spark.failure import what_failed
 from incremental_assets.spark.load_session import batch_frames, size_of
+from incremental_assets.spark.optional_jars import jars_of
 from incremental_assets.writes.destination import ChangeSet, Destination
 
 
@@ -109,7 +110,9 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
     def frames(self) -> Frames:
         paths = [path for path in (self._target.path, self._target.snapshot) if path]
         size = size_of(0, [self._request.source.size(), *map(bytes_of, paths)])
-        return batch_frames(lambda: self._spark, lambda: size)
+        needs = self._request.source.needs
+        jars = jars_of(needs, Settings.from_environment().cache) if needs else []
+        return batch_frames(lambda: self._spark, lambda: size, lambda: jars)
 
     def read(self, frames: Frames) -> SourceWindow | None:
         return self._target.changes.read(self._request, frames)
@@ -152,7 +155,7 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
             mode=target.write.mode,
             detector=new.after.detector,
             recorded_at=self._now,
-            windows=(Window(source.path, 0, source.version or 0),),
+            windows=(Window(source.path, 0, source.height),),
             files=new.files,
             bytes=sum(file.size for file in new.files) or source.size(),
             who=user_name(),

@@ -47,6 +47,7 @@ from incremental_assets.quality.contract import (
 )
 from incremental_assets.quality.fields import LONGEST_NAME
 from incremental_assets.quality.reasons import prepared, with_reasons
+from incremental_assets.sources.payloads import MESSAGE
 from incremental_assets.table import Table
 
 _SAMPLE, _MOST_SHAPES, _LONGEST_SHAPE = 1_000, 100, 1_000
@@ -306,7 +307,17 @@ def _bare(rows: DataFrame, payload: Column) -> DataFrame:
             PAYLOAD: F.when(is_bad | F.col(FURTHER), F.col(PAYLOAD)),
         }
     )
-    helpers = ("payload", EVENT, "_raw", "_unreadable", "_batch", "_hash", "_key", "_reason")
+    helpers = (
+        "payload",
+        EVENT,
+        "_raw",
+        "_unreadable",
+        "_batch",
+        "_hash",
+        "_key",
+        MESSAGE,
+        "_reason",
+    )
     return rows.drop(*helpers, FURTHER)
 
 

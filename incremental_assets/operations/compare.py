@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
+from incremental_assets.changes.position import state_of
 from incremental_assets.changes.watermark import as_text
 from incremental_assets.days import utc_today
 from incremental_assets.errors import NothingThereError
@@ -17,7 +18,7 @@ from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.row_fingerprints import highest
-from incremental_assets.sources.source import Source
+from incremental_assets.sources.source import FixedSource, Source, Version
 from incremental_assets.table import Table
 
 
@@ -107,14 +108,16 @@ def _stored(
     try:
         fixed = inspection.fixed(source)
     except NothingThereError:
-        return source.path, "nothing there", _position(read or None, known, 0)
+        return source.path, "nothing there", _position(f"version {read}" if read else "", known, 0)
     cursor = table.changes.cursor_column
     top = highest(fixed, cursor) if cursor is not None else None
     files = len({f.path for entry in history.committed for f in entry.files})
     return (
         source.path,
-        _position(fixed.version, as_text(top), len(fixed.files)),
-        _position(read or None, known, files) if last else "nothing",
+        _position(_version(fixed, fixed.version), as_text(top), len(fixed.files)),
+        _position(_version(fixed, state_of(last).get("version", read or None)), known, files)
+        if last
+        else "nothing",
     )
 
 
@@ -123,9 +126,13 @@ def _files(count: int, newest: date | None) -> str:
     return f"{files}, up to {newest}" if newest else files
 
 
-def _position(version: int | None, cursor: str, files: int) -> str:
+def _version(fixed: FixedSource, version: Version | None) -> str:
+    return "" if version is None else fixed.version_text(version)
+
+
+def _position(version: str, cursor: str, files: int) -> str:
     parts = [
-        f"version {version}" if version is not None else "",
+        version,
         counted(files, "file") if files else "",
     ]
     return ", ".join(filter(None, (*parts, f"up to {cursor}" if cursor else ""))) or "its rows"

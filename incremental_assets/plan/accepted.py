@@ -45,7 +45,10 @@ def same_input(judged: Entry, todo: DayWork, table: Table, view: LedgerView) -> 
     if table.upstreams:
         return not changed_since(judged, table, view)
     if todo.source is not None:
-        return is_as_read(todo.source, state_of(judged))
+        before = state_of(judged)
+        if todo.source.days is not None:
+            return bool(before.get("seen") == todo.seen)
+        return is_as_read(todo.source, before)
     files = {(f.path, f.size, f.tag) for f in judged.files}
     return {(f.path, f.size, f.tag) for f in todo.files} == files
 

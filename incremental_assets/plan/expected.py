@@ -120,6 +120,8 @@ def _position(todo: DayWork) -> str:
 def _landed(table: Table, work: Work, todo: DayWork, known: LedgerView) -> ExpectedSize:
     """Of files by the rows per byte of the table's last files; of a table those it counts."""
     history = known.table(table.name)
+    if todo.source is not None and todo.source.days is not None:
+        return ExpectedSize(todo.rows, todo.rows, is_estimate=False)
     if todo.source is not None and not todo.files:
         before = last_state(table, history, todo.day).get("seen", "")
         if not todo.seen and not before:

@@ -31,6 +31,8 @@ class PendingDays:
     def position(self, day: date) -> str:
         """Text that identifies what is new for a day: of files their paths, sizes and tags."""
         todo = self.days[day]
+        if todo.source is not None and todo.source.days is not None:
+            return todo.seen
         if todo.source is not None:
             return f"{todo.source.fingerprint} {todo.seen}"
         return str([(file.path, file.size, file.tag or file.modified) for file in todo.files])

@@ -25,7 +25,7 @@ from incremental_assets.plan.work import DayWork, Plan, Work
 from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
 from incremental_assets.sources.landed_files import require_root
-from incremental_assets.sources.source import FixedSource, Source
+from incremental_assets.sources.source import FixedSource, Past, Source, Version
 from incremental_assets.sources.source_file import SourceFile
 from incremental_assets.table import Table
 
@@ -65,6 +65,9 @@ def plan_stored(
     due = [day for day in days if (day <= today if own else day == today)]
     as_read = fixed.fingerprint if due else ""
     due = [day for day in due if day in wait or states[day].get(FINGERPRINT) != as_read]
+    fixed = _since(fixed, due, history, settings.start_date, today)
+    if fixed.days is not None:
+        return _planned_by_days(table, history, fixed, days, due, inspection)
     listed = _fingerprints(table, fixed, due, today, inspection.files_by_day)
     if listed is not None:
         due = [d for d in due if d in wait or states[d].get("listed", "") != listed.get(d, "")]
@@ -83,6 +86,47 @@ def plan_stored(
     else:
         works = [Work("append", "advance", found)] if found else []
     return Plan(tuple(works), {}, idle, notes=fixed.notes)
+
+
+def _since(
+    fixed: FixedSource, due: Sequence[date], history: TableHistory, first: date, today: date
+) -> FixedSource:
+    """The source with the days of what was not read yet, where it knows these and one is due.
+
+    After a rewind, what the last batch knew does not count.
+    """
+    if not due:
+        return fixed
+    last = history.last
+
+    def versions() -> Mapping[date, Version]:
+        read = {day: parsed(history.position(day)) for day in history.last_committed}
+        return {day: state["version"] for day, state in read.items() if "version" in state}
+
+    is_rewound = last is None or last.kind == "rewind"
+    state = {} if is_rewound else state_of(last)
+    return fixed.since(Past(state, versions, first, today, loaded=bool(history.high)))
+
+
+def _planned_by_days(
+    table: Table,
+    history: TableHistory,
+    fixed: FixedSource,
+    days: Sequence[date],
+    due: Sequence[date],
+    inspection: Inspector,
+) -> Plan:
+    """The days of which the source knows that they have something new."""
+    found: dict[date, DayWork] = {}
+    for day in due:
+        part = (fixed.days or {}).get(day)
+        work = _day_work(table, history, fixed, day, inspection) if part is not None else None
+        if part is not None and work is not None:
+            why = work.why if day in history.rewound else counted(part.rows, "new row")
+            found[day] = replace(work, why=why, rows=part.rows, seen=part.fingerprint)
+    idle = tuple(day for day in days if day not in found)
+    works = (Work("append", "advance", found),) if found else ()
+    return Plan(works, {}, idle, notes=fixed.notes)
 
 
 def last_inspection(table: Table, history: TableHistory, day: date) -> Entry | None:
@@ -131,7 +175,7 @@ def _day_work(
     if table.changes.compares_days and fixed.is_missing:
         return None  # a snapshot that is missing is no deletion of everything
     low = next((w.high for w in last.windows if w.upstream == fixed.path), 0) if last else 0
-    windows = (Window(fixed.path, low, fixed.version or 0),)
+    windows = (Window(fixed.path, low, fixed.height),)
     why = "the source changed" if last else "first load of this day"
     if last is not None and last.kind == "rewind":
         why = f"rewound by {last.who}: {last.why}"

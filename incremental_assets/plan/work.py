@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 
 from incremental_assets.ledger.entry import FileEntry, Kind, Mode, Window
-from incremental_assets.sources.source import FixedSource
+from incremental_assets.sources.source import FixedSource, Version
 from incremental_assets.sources.source_file import SourceFile
 
 
@@ -16,7 +16,7 @@ class DayWork:
     """What there is to do for one day: its windows, its files, or its stored source, and why.
 
     `rows` is the estimated number of rows to read; 0 where the files' sizes are known. `source` is
-    what a stored feed holds now; of a log in a Delta table, the version `since` was read before.
+    what a stored feed holds now; of a source of versions, the version `since` was read before.
     `seen` and `listed` are the fingerprints of the rows and of the files that it has for the day,
     where they can be taken without Spark. `accepted` are the rules that do not hold the day this
     time, because a manual decision accepted what they found.
@@ -28,7 +28,7 @@ class DayWork:
     files: tuple[SourceFile, ...] = ()
     rows: int = 0
     source: FixedSource | None = None
-    since: int | None = None
+    since: Version | None = None
     seen: str = ""
     listed: str = ""
     accepted: frozenset[str] = frozenset()

@@ -13,6 +13,12 @@ from incremental_assets.frames import quoted
 from incremental_assets.sources.lines import only_value, unread
 from incremental_assets.sources.rows import FACTS
 
+HASH = "_hash"
+"""What identifies a row, where its source knows."""
+LANDED = "_landed"
+"""The landing day of a row, where its source gives one."""
+MESSAGE = "_message"
+"""What a message of a topic says besides its value: key, headers, offset, timestamp."""
 _SHAPE = ("payload", "_key", "_raw", "_file")
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from types import MappingProxyType
-from typing import Protocol
+from typing import Any, Protocol
 
 import polars as pl
 from pyspark.sql import DataFrame
@@ -25,6 +25,8 @@ from incremental_assets.sources.payloads import row_objects, row_payloads
 from incremental_assets.sources.source_file import SourceFile
 
 NO_TYPES: Mapping[str, DataType] = MappingProxyType({})
+Version = Any
+"""How far a source of versions goes, as JSON has it: a number, or what only the source reads."""
 
 
 class DaySpan(Protocol):
@@ -45,10 +47,43 @@ class DaySpan(Protocol):
 
 
 class Added(Protocol):
-    """The rows that some versions of a source have added."""
+    """The rows that some versions of a source have added; `notes` are for the run that loads it."""
 
-    def rows(self, frames: Frames) -> DataFrame:
-        """The source's own columns, with `_file`, `_raw` and `_unreadable`."""
+    @property
+    def notes(self) -> tuple[str, ...]: ...
+    def rows(self, frames: Frames, known: Mapping[str, DataType] = NO_TYPES) -> DataFrame:
+        """As `FixedSource.rows`."""
+
+    def objects(self, frames: Frames) -> DataFrame:
+        """As `FixedSource.objects`."""
+
+    def payloads(self, frames: Frames) -> DataFrame:
+        """As `FixedSource.payloads`."""
+
+
+class DayPart(Protocol):
+    """What a source has of a day that was not read yet: `rows`, and text that changes with them."""
+
+    @property
+    def rows(self) -> int: ...
+    @property
+    def fingerprint(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What a table has read of a source of versions, for one that knows the days of its rows.
+
+    `state` is what the last batch left for it (empty: the source is to be inspected from its
+    beginning), `versions` gives the version up to which each day was read. Days are loaded from
+    `first` to `today`; with `loaded`, the table may have rows of the source.
+    """
+
+    state: Mapping[str, Any]
+    versions: Callable[[], Mapping[date, Version]]
+    first: date
+    today: date
+    loaded: bool = True
 
 
 class FixedSource(ABC):
@@ -58,14 +93,21 @@ class FixedSource(ABC):
     has `files`: whatever is read whole (a file, a page, a table), each with its size and what shows
     a change of it. A change log reads those of them that are new. The text of
     `json_columns` is JSON, and in a payload the value that it is. `notes` are for the run that
-    loads it.
+    loads it. `needs` names the sets of jars, beyond the usual ones, that Spark reads it by.
+
+    `days` is of a source that knows the day of each of its rows: what each day has that was not
+    read yet (None: the rows are to be asked). With `may_repeat` there may be rows among it that
+    were read before, which are then known by their hashes.
     """
 
     path: str
     files: tuple[SourceFile, ...]
-    version: int | None = None
+    version: Version | None = None
     json_columns: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    days: Mapping[date, DayPart] | None = None
+    may_repeat: bool = True
 
     @property
     def is_of_one_moment(self) -> bool:
@@ -125,12 +167,46 @@ class FixedSource(ABC):
         """
         return row_payloads(self.rows(frames, only=only))
 
-    def added_since(self, low: int, high: int) -> Added | None:
+    @property
+    def height(self) -> int:
+        """The version as a number that grows with it; 0 without one."""
+        return int(self.version or 0)
+
+    def version_text(self, version: Version) -> str:
+        """A version of the source in words."""
+        return f"version {version}"
+
+    def version_after(self, read: Version | None, most: int) -> Version:
+        """The version that a load of about so many rows reads up to, after the one that was `read`.
+
+        By default the next one, whatever it holds; the first load reads all there is.
+        """
+        return self.version if read is None or self.version <= read + 1 else read + 1
+
+    def added_since(self, low: Version | None, high: Version) -> Added | None:
         """What versions above `low`, up to `high`, have added.
 
-        None where only the source as a whole has one.
+        None where only the source as a whole has one. Raises SourceError where some of it is gone.
         """
         return None
+
+    def since(self, past: Past) -> FixedSource:
+        """The source with the `days` of what was not read yet, where it knows these.
+
+        Raises SourceError where some of that is gone.
+        """
+        return self
+
+    def on(self, days: Collection[date]) -> Added:
+        """What these `days` have that was not read yet."""
+        return self
+
+    def state_after(self, published: Collection[date]) -> Mapping[str, Any]:
+        """The `Past.state` of the next inspection, once these `days` are published."""
+        return {}
+
+    def require_read(self, rows: Mapping[date, int]) -> None:  # noqa: B027 - most know no number
+        """Raise SourceError where a load has read other numbers of rows than `days` says."""
 
     @property
     def has_all_it_had(self) -> bool:
@@ -199,6 +275,16 @@ class Source(ABC):
 
     path: str
     day: str | None = None
+
+    @property
+    def has_offsets(self) -> bool:
+        """Whether each of its rows has a position of its own, so that equal rows are several."""
+        return False
+
+    @property
+    def bronze_columns(self) -> tuple[tuple[str, str], ...]:
+        """The columns, with their types, that `objects` adds for a bronze table."""
+        return ()
 
     @property
     def can_be_log(self) -> bool:

@@ -26,6 +26,7 @@ from incremental_assets.sources.delta_commits import (
 )
 from incremental_assets.sources.file_fingerprints import FileSpan, delta_spans
 from incremental_assets.sources.path_columns import folder_text, relative_path
+from incremental_assets.sources.payloads import row_objects, row_payloads
 from incremental_assets.sources.rows import all_readable, require_names, spelled
 from incremental_assets.sources.source import NO_TYPES, FixedSource
 from incremental_assets.sources.source_file import SourceFile
@@ -69,7 +70,9 @@ class FixedDelta(FixedSource):
             raise ValueError(f"{self.path} is a Delta table; `only` is for files")
         return spelled(delta_version(frames.session, self.root, self.version), known)
 
-    def added_since(self, low: int, high: int) -> DeltaAdded | None:
+    def added_since(self, low: int | None, high: int) -> DeltaAdded | None:
+        if low is None:
+            return None
         found = delta_files_since(self.root, low, high)
         return DeltaAdded(self.root, high, found.files) if found.complete else None
 
@@ -108,10 +111,17 @@ class DeltaAdded:
     root: str
     version: int
     files: tuple[DeltaFile, ...]
+    notes: tuple[str, ...] = ()
 
-    def rows(self, frames: Frames) -> DataFrame:
+    def rows(self, frames: Frames, known: Mapping[str, DataType] = NO_TYPES) -> DataFrame:
         """The rows of the files, as `delta_rows` reads them."""
-        return delta_rows(frames.session, self.root, self.version, self.files)
+        return spelled(delta_rows(frames.session, self.root, self.version, self.files), known)
+
+    def objects(self, frames: Frames) -> DataFrame:
+        return row_objects(self.rows(frames))
+
+    def payloads(self, frames: Frames) -> DataFrame:
+        return row_payloads(self.rows(frames))
 
 
 def delta_version(session: SparkSession, path: str, version: int) -> DataFrame:

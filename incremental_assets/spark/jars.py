@@ -58,7 +58,7 @@ def jar_paths(cache: Path) -> list[Path]:
             raise SparkUnavailableError(
                 f"The Delta jars are not in {cache / 'jars'} ({path.name} is missing). {_SETUP}."
             )
-        if not _is_right(path, jar):
+        if not is_right(path, jar):
             raise SparkUnavailableError(
                 f"{path} differs from its SHA-256 in jars.lock, so Spark was not started with it. "
                 f"Find out who changed it. {_SETUP}, which downloads it again."
@@ -80,14 +80,14 @@ def fetch(jars: list[Jar], target: Path, java_home: Path | None, lock: Path = LO
 
     Raises SparkUnavailableError if a jar cannot be had or differs from its SHA-256 in the lock.
     """
-    if not all(_is_right(target / jar.file_name, jar) for jar in jars):
+    if not all(is_right(target / jar.file_name, jar) for jar in jars):
         require_java(java_home)
         target.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent) as folder:
             _download(jars, Path(folder), str(java_command(java_home)))
             for jar in jars:
                 found = Path(folder) / jar.file_name
-                if not _is_right(found, jar):
+                if not is_right(found, jar):
                     raise SparkUnavailableError(
                         f"{jar.file_name} differs from its SHA-256 in {lock.name}. Nothing was "
                         "installed; check the Maven mirror of this machine and run again."
@@ -96,7 +96,7 @@ def fetch(jars: list[Jar], target: Path, java_home: Path | None, lock: Path = LO
     return [target / jar.file_name for jar in jars]
 
 
-def _is_right(path: Path, jar: Jar) -> bool:
+def is_right(path: Path, jar: Jar) -> bool:
     if not path.exists():
         return False
     with path.open("rb") as stream:
@@ -120,7 +120,7 @@ def _download(jars: list[Jar], folder: Path, java: str) -> None:
     pattern = str(folder / "[artifact]-[revision].[ext]")
     command = [java, "-jar", str(ivy), "-cache", str(folder / "ivy"), "-ivy", str(module)]
     done = subprocess.run(
-        [*command, "-types", "jar", "-retrieve", pattern],
+        [*command, "-types", "jar", "bundle", "-retrieve", pattern],
         capture_output=True,
         text=True,
         check=False,

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
+from pathlib import Path
 from typing import Literal
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from incremental_assets.frames import Frames
+from incremental_assets.spark.optional_jars import add_jars
 
 # What a load's result depends on, whoever started Spark and however it is configured.
 PINNED = {
@@ -110,7 +112,9 @@ def size_of(rows: int, bytes_read: Iterable[int]) -> Size:
 
 
 @contextmanager
-def own_session(spark: SparkSession, size: Size) -> Iterator[SparkSession]:
+def own_session(
+    spark: SparkSession, size: Size, jars: Sequence[Path] = ()
+) -> Iterator[SparkSession]:
     """A session that shares nothing settable with another load; for a small one, few tasks.
 
     On a Connect server it is released when the load is over; its client would otherwise be closed
@@ -122,6 +126,7 @@ def own_session(spark: SparkSession, size: Size) -> Iterator[SparkSession]:
     session: SparkSession = clone() if clone else spark.newSession()
     try:
         _configure(session, PINNED | _BY_SIZE[size], has)
+        add_jars(session, jars)
         yield session
     finally:
         if clone:  # `stop()` of a clone fails in pyspark 4.2.0
@@ -154,13 +159,17 @@ def _configure(session: SparkSession, wanted: Mapping[str, str], has: Mapping[st
                 session.conf.set(name, value)
 
 
-def batch_frames(spark: Callable[[], SparkSession], size: Callable[[], Size]) -> Frames:
-    """The frames of one batch, in a session of its own; both are asked for when it is opened."""
+def batch_frames(
+    spark: Callable[[], SparkSession],
+    size: Callable[[], Size],
+    jars: Callable[[], Sequence[Path]] = tuple,
+) -> Frames:
+    """The frames of one batch, in a session of its own; all are asked for when it is opened."""
     asked = cache(size)
 
     def opened() -> AbstractContextManager[SparkSession]:
         now = asked()  # before Spark starts, which depends on it
-        return own_session(spark(), now)
+        return own_session(spark(), now, jars())
 
     @cache
     def small() -> bool:

@@ -19,6 +19,7 @@ PRINTED = re.compile(r"`incremental-assets ([a-z][^`]*)`")
 FILLED = {
     "accept TEXT TEXT": "accept silver/sales 2017-01-05",
     "--days TEXT": "--days 2017-01-05",
+    "--with TEXT": "--with kafka",
     "BATCH": "1",
     "TEXT": "silver/sales",
 }

@@ -10,7 +10,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType
 
 from incremental_assets.changes.new_files import new_files
-from incremental_assets.changes.position import Position
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import FileEntry
@@ -37,7 +36,7 @@ class Pages(FixedSource):
 
 
 def unread(page: SourceFile, known: Mapping[str, FileEntry]) -> dict[str, FileEntry]:
-    found = new_files(Pages("pages", (page,)), known, Position("change log", ""), one_by_one=False)
+    found = new_files(Pages("pages", (page,)), known, None)
     return {file.path: file for file in found.files}
 
 

@@ -1,0 +1,129 @@
+"""A topic of Kafka as a source: looked through without Spark, read by ranges of offsets."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from incremental_assets.choices import require_choice
+from incremental_assets.errors import DefinitionError, SourceError
+from incremental_assets.sources.kafka_client import MECHANISMS, KafkaAccess, topic_state
+from incremental_assets.sources.kafka_fixed import FixedKafka
+from incremental_assets.sources.kafka_messages import whole
+from incremental_assets.sources.kafka_values import VALUE_FORMATS, ValueFormat
+from incremental_assets.sources.payloads import MESSAGE
+from incremental_assets.sources.schema_registry import SchemaRegistry
+from incremental_assets.sources.source import FixedSource, Source
+
+Security = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+OnGap = Literal["fail", "accept"]
+_BROKERS = re.compile(r"[A-Za-z0-9._\[\]:-]+:\d{1,5}(,[A-Za-z0-9._\[\]:-]+:\d{1,5})*")
+_TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
+_VARIABLES = re.compile(r"[A-Z][A-Z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Kafka(Source):
+    """A topic of Kafka, for `Offsets` and `ChangeLog`: each message is read once, by its offset.
+
+    `brokers` are `host:port`, with commas between several. `value` and `key` are what the bytes of
+    a message hold: "json" (also with the prefix of a registry's wire format), "text", or
+    "registry": Avro, Protobuf or JSON in the wire format of the schema `registry` at that URL, each
+    message by its own schema. `registry_credentials` is as `credentials`, for the registry; ""
+    for none. A message lands on the UTC day of its timestamp.
+
+    With `security="SASL_SSL"` (or "SASL_PLAINTEXT") user and password come from the environment,
+    from `<credentials>_USER` and `<credentials>_PASSWORD`, for the `mechanism`. `ca` is the file
+    with the certificates (PEM) of who signed the brokers', where that is not known to all.
+
+    Messages that expired before they were read, and a topic that was deleted and created again,
+    fail the load; with `on_gap="accept"` it goes on behind them, and notes what was lost.
+    """
+
+    brokers: str
+    topic: str
+    value: ValueFormat = "json"
+    key: ValueFormat = "json"
+    security: Security = "PLAINTEXT"
+    mechanism: str = "SCRAM-SHA-512"
+    credentials: str = "KAFKA"
+    ca: str = ""
+    on_gap: OnGap = "fail"
+    registry: str = ""
+    registry_credentials: str = ""
+
+    def __post_init__(self) -> None:
+        if not _BROKERS.fullmatch(self.brokers):
+            raise DefinitionError(
+                f"Kafka: brokers={self.brokers!r}; expected host:port, with commas between several."
+            )
+        if not _TOPIC.fullmatch(self.topic):
+            raise DefinitionError(
+                f"Kafka: {self.topic!r} is no name of a topic; expected letters, digits, '.', '_' "
+                "and '-'."
+            )
+        for name, choices in (("value", VALUE_FORMATS), ("key", VALUE_FORMATS)):
+            require_choice(f"Kafka: {name} of {self.topic}", getattr(self, name), choices)
+        require_choice(f"Kafka: security of {self.topic}", self.security, get_args(Security))
+        require_choice(f"Kafka: mechanism of {self.topic}", self.mechanism, MECHANISMS)
+        require_choice(f"Kafka: on_gap of {self.topic}", self.on_gap, get_args(OnGap))
+        if not _VARIABLES.fullmatch(self.credentials):
+            raise DefinitionError(
+                f"Kafka: credentials={self.credentials!r}; expected how two environment variables "
+                "begin, in capitals: 'SHOP' for SHOP_USER and SHOP_PASSWORD."
+            )
+
+        asks = "registry" in (self.value, self.key)
+        if asks != bool(self.registry):
+            raise DefinitionError(
+                f"Kafka: the registry of {self.topic}: expected the URL of a schema registry where "
+                "value or key is 'registry', and none where neither is."
+            )
+        _ = self.schemas  # raises, where the URL is none
+
+    @property
+    def schemas(self) -> SchemaRegistry | None:
+        """The registry, if it is asked."""
+        if not self.registry:
+            return None
+        return SchemaRegistry(self.registry, self.registry_credentials)
+
+    @property
+    def path(self) -> str:  # type: ignore[override]
+        """The brokers and the topic."""
+        return f"kafka://{self.brokers}/{self.topic}"
+
+    @property
+    def day(self) -> str:  # type: ignore[override]
+        """What says the landing day of a message."""
+        return "timestamp"
+
+    @property
+    def has_offsets(self) -> bool:
+        return True
+
+    @property
+    def bronze_columns(self) -> tuple[tuple[str, str], ...]:
+        return ((MESSAGE, "variant"),)
+
+    def access(self) -> KafkaAccess:
+        """How to reach the brokers. Raises SourceError if a variable is not set."""
+        found = KafkaAccess(self.brokers, self.security, self.mechanism, ca=self.ca)
+        if not found.has_login:
+            return found
+        user = os.environ.get(f"{self.credentials}_USER", "")
+        if not user:
+            raise SourceError(
+                f"{self.path}: {self.credentials}_USER is not set. Nothing was loaded; set it and "
+                f"{self.credentials}_PASSWORD in the environment of whatever loads the table, or "
+                "name others by credentials=…"
+            )
+        password = os.environ.get(f"{self.credentials}_PASSWORD", "")
+        return replace(found, user=user, password=password)
+
+    def fix(self) -> FixedSource:
+        """The topic with the offsets behind the last message that is committed now."""
+        now = topic_state(self.access(), self.topic, self.path)
+        return FixedKafka(self.path, self, now, whole(now.begin, now.end))

@@ -1,0 +1,190 @@
+"""A schema registry, asked over HTTP: the schemas by whose numbers messages begin."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+from dataclasses import dataclass
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, urlsplit
+from urllib.request import Request, urlopen
+
+from incremental_assets.errors import DefinitionError, SourceError
+
+SECONDS = 20.0
+_NOT_FOUND = 404
+_KINDS = ("AVRO", "PROTOBUF", "JSON")
+_VARIABLES = re.compile(r"[A-Z][A-Z0-9_]*")
+# The schema of a number never changes.
+_known: dict[tuple[str, int], WireSchema | None] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class WireSchema:
+    """The schema of a number: AVRO as JSON; PROTOBUF as the files of its descriptors, its own last.
+
+    For JSON the messages say all themselves.
+    """
+
+    kind: str
+    avro: str = ""
+    files: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaRegistry:
+    """A registry with the interface of Confluent's, at a URL without credentials.
+
+    These come from the environment, where a registry asks for some: from `<credentials>_USER` and
+    `<credentials>_PASSWORD`.
+    """
+
+    url: str
+    credentials: str = ""
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
+            raise DefinitionError(
+                f"Kafka: registry={parts._replace(netloc=parts.hostname or '').geturl()!r}; "
+                "expected http://host:port or https://…, without a user: these come from the "
+                "environment, by registry_credentials=…"
+            )
+        if self.credentials and not _VARIABLES.fullmatch(self.credentials):
+            raise DefinitionError(
+                f"Kafka: registry_credentials={self.credentials!r}; expected how two environment "
+                "variables begin, in capitals: 'REGISTRY' for REGISTRY_USER and REGISTRY_PASSWORD."
+            )
+
+    def schema(self, number: int) -> WireSchema | None:
+        """The schema of a number; None where the registry has none.
+
+        Raises SourceError where it does not answer, or has what nobody can read.
+        """
+        key = self.url, number
+        if key not in _known:
+            found = self._schema(number)
+            if found is None:
+                return None  # it may be registered yet
+            _known[key] = found
+        return _known[key]
+
+    def _schema(self, number: int) -> WireSchema | None:
+        found = self._ask(f"/schemas/ids/{number}")
+        if found is None:
+            return None
+        kind = found.get("schemaType", "AVRO")
+        references = found.get("references") or []
+        if kind == "AVRO":
+            return WireSchema(kind, json.dumps(self._inlined(found["schema"], references)))
+        if kind == "PROTOBUF":
+            own = self._ask(f"/schemas/ids/{number}?format=serialized")
+            assert own is not None
+            return WireSchema(kind, files=(*self._files(references), self._descriptor(own)))
+        return WireSchema(kind)
+
+    def _inlined(self, schema: str, references: list[Any]) -> Any:
+        """An Avro schema with the types of other subjects, each where it is named first."""
+        types: dict[str, Any] = {}
+        self._collect(references, types)
+        return _with_types(json.loads(schema), types, set(), "")
+
+    def _collect(self, references: list[Any], types: dict[str, Any]) -> None:
+        for reference in references:
+            if reference["name"] not in types:
+                found = self._version(reference)
+                types[reference["name"]] = json.loads(found["schema"])
+                self._collect(found.get("references") or [], types)
+
+    def _files(self, references: list[Any]) -> tuple[bytes, ...]:
+        """The descriptors of the files that one imports, each behind those that it imports."""
+        found: dict[str, bytes] = {}
+        for reference in references:
+            of = self._version(reference, "?format=serialized")
+            for file in self._files(of.get("references") or []):
+                found.setdefault(base64.b64encode(file).decode(), file)
+            file = _renamed(self._descriptor(of), reference["name"])
+            found.setdefault(base64.b64encode(file).decode(), file)
+        return tuple(found.values())
+
+    def _descriptor(self, found: dict[str, Any]) -> bytes:
+        try:
+            return base64.b64decode(found["schema"], validate=True)
+        except ValueError:
+            raise SourceError(
+                f"{self.url} gives no descriptors of Protobuf (?format=serialized), so messages "
+                "cannot be read. Nothing was loaded; use a registry that does, or value='text'."
+            ) from None
+
+    def _version(self, reference: dict[str, Any], options: str = "") -> dict[str, Any]:
+        subject, version = quote(reference["subject"], safe=""), reference["version"]
+        found = self._ask(f"/subjects/{subject}/versions/{version}{options}")
+        if found is None:
+            raise SourceError(
+                f"{self.url} has no version {version} of {reference['subject']}, which a schema "
+                "refers to. Nothing was loaded; register it again."
+            )
+        return found
+
+    def _ask(self, path: str) -> dict[str, Any] | None:
+        request = Request(self.url.rstrip("/") + path, headers=self._headers())  # noqa: S310 - checked
+        try:
+            with urlopen(request, timeout=SECONDS) as answer:  # noqa: S310 - checked
+                found: dict[str, Any] = json.load(answer)
+                return found
+        except HTTPError as error:
+            if error.code == _NOT_FOUND:
+                return None
+            why = f"{error.code} {error.reason}"
+        except (URLError, OSError, ValueError) as error:
+            why = str(getattr(error, "reason", error)) or type(error).__name__
+        raise SourceError(
+            f"The schema registry {self.url} does not answer {path.partition('?')[0]}: {why}. "
+            "Nothing was loaded; put that right, and run again."
+        )
+
+    def _headers(self) -> dict[str, str]:
+        accept = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
+        if not self.credentials:
+            return accept
+        user = os.environ.get(f"{self.credentials}_USER", "")
+        if not user:
+            raise SourceError(
+                f"{self.url}: {self.credentials}_USER is not set. Nothing was loaded; set it and "
+                f"{self.credentials}_PASSWORD in the environment of whatever loads the table."
+            )
+        password = os.environ.get(f"{self.credentials}_PASSWORD", "")
+        login = base64.b64encode(f"{user}:{password}".encode()).decode()
+        return accept | {"Authorization": f"Basic {login}"}
+
+
+def _with_types(schema: Any, types: dict[str, Any], written: set[str], space: str) -> Any:
+    """The schema with the definitions of `types`, of which those `written` are named alone."""
+    if isinstance(schema, list):
+        return [_with_types(each, types, written, space) for each in schema]
+    if isinstance(schema, str):
+        name = schema if schema in types or "." in schema or not space else f"{space}.{schema}"
+        if name not in types or name in written:
+            return schema
+        written.add(name)
+        return _with_types(types[name], types, written, "")
+    space = schema.get("namespace", space) if isinstance(schema.get("type"), str) else space
+    found = dict(schema)
+    for part in ("type", "items", "values"):
+        if part in found:
+            found[part] = _with_types(found[part], types, written, space)
+    if "fields" in found:
+        found["fields"] = [_with_types(each, types, written, space) for each in found["fields"]]
+    return found
+
+
+def _renamed(file: bytes, name: str) -> bytes:
+    """A descriptor under the name by which others import it."""
+    from google.protobuf.descriptor_pb2 import FileDescriptorProto  # deferred: of few topics
+
+    found = FileDescriptorProto.FromString(file)
+    found.name = name
+    return bytes(found.SerializeToString())

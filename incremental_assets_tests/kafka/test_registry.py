@@ -1,0 +1,319 @@
+"""Values in a schema registry's wire format: Avro, Protobuf and JSON, each by its own schema."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+
+import pytest
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
+from google.protobuf.timestamp_pb2 import DESCRIPTOR as TIMESTAMP
+
+from incremental_assets.changes import ChangeLog
+from incremental_assets.errors import DefinitionError, SourceError
+from incremental_assets.quality.contract import Contract
+from incremental_assets.quality.types import Integer, Text
+from incremental_assets.sources import schema_registry
+from incremental_assets.sources.kafka import Kafka
+from incremental_assets.table import SameDay, Table
+from incremental_assets.writes import Append, Merge
+from incremental_assets_tests.feeds.conftest import Lakes
+from incremental_assets_tests.kafka.broker import Broker, Message
+from incremental_assets_tests.kafka.registry import Registry, avro, serving, varint, wire
+from incremental_assets_tests.kafka.world import DAYS, bronze, kept, plain, quarantined
+
+FIRST = {
+    "type": "record",
+    "name": "Order",
+    "namespace": "shop",
+    "fields": [{"name": "id", "type": "long"}, {"name": "name", "type": "string"}],
+}
+SECOND = FIRST | {
+    "fields": [
+        {"name": "name", "type": ["null", "string"], "default": None},
+        {"name": "id", "type": "long"},
+        {"name": "placed", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+    ]
+}
+
+
+@pytest.fixture
+def registry() -> Iterator[Registry]:
+    """A registry whose schemas no other test knows."""
+    schema_registry._known.clear()
+    with serving(Registry()) as registry:
+        yield registry
+
+
+def test_each_message_is_read_by_the_schema_that_it_was_written_with(
+    lake: Lakes, broker: Broker, topic: str, registry: Registry
+) -> None:
+    registry.avro(1, FIRST)
+    registry.avro(300, SECOND)
+    registry.avro(7, "string")
+    registry.json(9)
+    table = bronze(broker, topic, value="registry", key="registry", registry=registry.url)
+    silver = Table(
+        name="silver/events",
+        description="Orders.",
+        reads=(SameDay(table),),
+        schema=Contract(id=Integer(required=True), name=Text()),
+        write=Append(),
+    )
+    shop = lake(table, silver)
+    truncated = wire(1, avro(5, "a long name"))[:-3]
+    longer = wire(1, avro(6, "x") + b"\x01")
+    broker.send(
+        topic,
+        [
+            plain(wire(1, avro(1, "Ann")), "05 10", wire(7, avro("k1"))),
+            plain(wire(300, avro((1, "Bob"), 2, 1_483_600_000_000)), "05 11", "no wire format"),
+            plain(wire(300, avro((0, None), 3, 0)), "05 12"),
+            plain(wire(9, b'{"id": 4, "name": "Cy"}'), "05 13"),
+            plain(truncated, "05 14"),
+            plain(longer, "05 15"),
+            plain(wire(77, avro(7, "of no schema")), "05 16"),
+            plain('{"id": 8}', "05 17"),
+            plain(None, "05 18", wire(7, avro("k1"))),
+        ],
+    )
+
+    shop.load(DAYS)
+
+    assert kept(shop, "to_json(payload)")[:4] == [
+        ('{"id":1,"name":"Ann"}',),
+        ('{"id":2,"name":"Bob","placed":"2017-01-05 07:06:40+00:00"}',),
+        ('{"id":3,"name":null,"placed":"1970-01-01 00:00:00+00:00"}',),
+        ('{"id":4,"name":"Cy"}',),
+    ]
+    keys = kept(shop, "to_json(try_variant_get(_message, '$.key'))")
+    assert [key for (key,) in keys][:3] == ['"k1"', '"no wire format"', "null"]
+    raws = [raw for (raw,) in kept(shop, "_raw")][4:]
+    assert [_bytes(raw) for raw in raws] == [
+        truncated,
+        longer,
+        wire(77, avro(7, "of no schema")),
+        b'{"id": 8}',
+        None,
+    ]
+    assert shop.rows("silver/events", "id", "name") == [
+        (1, "Ann"),
+        (2, "Bob"),
+        (3, None),
+        (4, "Cy"),
+    ]
+    assert len(quarantined(shop, "silver/events")) == 5
+    # A schema that comes later is asked for again; one that is known never.
+    registry.avro(77, FIRST)
+    registry.asked.clear()
+    broker.send(topic, [plain(wire(77, avro(9, "now")), "06 10"), *[_again()] * 2])
+    shop.load(DAYS)
+    assert registry.asked == ["/schemas/ids/77"]
+    assert (9, "now") in shop.rows("silver/events", "id", "name")
+
+
+def _again() -> Message:
+    return plain(wire(1, avro(1, "Ann")), "06 11")
+
+
+def _bytes(raw: str | None) -> bytes | None:
+    if raw is None or not raw.startswith("base64:"):
+        return None if raw is None else raw.encode()
+    return base64.b64decode(raw.removeprefix("base64:"))
+
+
+def test_types_of_other_subjects_and_schemas_that_hold_themselves(
+    lake: Lakes, broker: Broker, topic: str, registry: Registry
+) -> None:
+    place = {"type": "record", "name": "Place", "namespace": "geo", "fields": [FIRST["fields"][1]]}
+    registry.avro(1, place)
+    registry.subject("places", 1)
+    both = {
+        "type": "record",
+        "name": "Trip",
+        "namespace": "geo",
+        "fields": [{"name": "start", "type": "Place"}, {"name": "end", "type": "geo.Place"}],
+    }
+    registry.avro(2, both, [("geo.Place", "places")])
+    node = {
+        "type": "record",
+        "name": "Node",
+        "fields": [{"name": "next", "type": ["null", "Node"]}],
+    }
+    registry.avro(3, node)
+    shop = lake(bronze(broker, topic, value="registry", registry=registry.url))
+    broker.send(
+        topic, [plain(wire(2, avro("Oslo", "Rome")), "05 10"), plain(wire(3, b"\x00"), "05 11")]
+    )
+
+    shop.load(DAYS)
+
+    assert kept(shop, "to_json(payload)", "_raw IS NULL") == [
+        ('{"end":{"name":"Rome"},"start":{"name":"Oslo"}}', True),
+        (None, False),
+    ]
+
+
+def test_debeziums_changes_in_avro_reach_silver(
+    lake: Lakes, broker: Broker, topic: str, registry: Registry
+) -> None:
+    row = {"type": "record", "name": "Value", "fields": FIRST["fields"]}
+    source = {"type": "record", "name": "Source", "fields": [{"name": "lsn", "type": "long"}]}
+    envelope = {
+        "type": "record",
+        "name": "Envelope",
+        "fields": [
+            {"name": "before", "type": ["null", row]},
+            {"name": "after", "type": ["null", "Value"]},
+            {"name": "source", "type": source},
+            {"name": "op", "type": "string"},
+        ],
+    }
+    registry.avro(1, envelope)
+    registry.avro(2, {"type": "record", "name": "Key", "fields": FIRST["fields"][:1]})
+    table = bronze(
+        broker,
+        topic,
+        ChangeLog.debezium(),
+        value="registry",
+        key="registry",
+        registry=registry.url,
+    )
+    silver = Table(
+        name="silver/events",
+        description="Orders.",
+        reads=(SameDay(table),),
+        key=("id",),
+        schema=Contract(id=Integer(required=True), name=Text()),
+        write=Merge(),
+    )
+    shop = lake(table, silver)
+
+    def change(op: str, lsn: int, key: int, name: str | None) -> Message:
+        after = varint(0) if name is None else varint(1) + avro(key, name)
+        return plain(wire(1, varint(0) + after + avro(lsn, op)), f"05 {lsn}", wire(2, avro(key)))
+
+    broker.send(
+        topic,
+        [change("c", 10, 1, "Ann"), change("c", 11, 2, "Bob"), change("d", 12, 2, None)],
+    )
+    shop.load(DAYS)
+
+    assert shop.rows("silver/events", "id", "name") == [(1, "Ann")]
+
+
+def proto_files() -> tuple[FileDescriptorProto, FileDescriptorProto]:
+    """A file with a place, and one with an order that imports it."""
+    kinds = FieldDescriptorProto
+    place = FileDescriptorProto(name="other.proto", package="geo", syntax="proto3")
+    city = place.message_type.add(name="Place")
+    city.field.add(name="city", number=1, type=kinds.TYPE_STRING, label=kinds.LABEL_OPTIONAL)
+    order = FileDescriptorProto(
+        name="default",
+        package="shop",
+        syntax="proto3",
+        dependency=["geo/place.proto", "google/protobuf/timestamp.proto"],
+    )
+    order.message_type.add(name="Unused")
+    message = order.message_type.add(name="Order")
+    for number, (name, kind, label, of) in enumerate(
+        (
+            ("id", kinds.TYPE_INT64, kinds.LABEL_OPTIONAL, None),
+            ("name", kinds.TYPE_STRING, kinds.LABEL_OPTIONAL, None),
+            ("tags", kinds.TYPE_STRING, kinds.LABEL_REPEATED, None),
+            ("place", kinds.TYPE_MESSAGE, kinds.LABEL_OPTIONAL, ".geo.Place"),
+            ("at", kinds.TYPE_MESSAGE, kinds.LABEL_OPTIONAL, ".google.protobuf.Timestamp"),
+            ("photo", kinds.TYPE_BYTES, kinds.LABEL_OPTIONAL, None),
+        ),
+        start=1,
+    ):
+        message.field.add(name=name, number=number, type=kind, label=label, type_name=of)
+    return place, order
+
+
+def test_messages_of_protobuf_are_read_by_their_descriptors(
+    lake: Lakes, broker: Broker, topic: str, registry: Registry
+) -> None:
+    place, order = proto_files()
+    registry.protobuf(1, place)
+    registry.subject("places", 1)
+    registry.protobuf(2, order, [("geo/place.proto", "places")])
+    registry.protobuf(3, order)  # without what it imports
+    pool = DescriptorPool()
+    pool.AddSerializedFile(TIMESTAMP.serialized_pb)
+    imported = FileDescriptorProto()
+    imported.CopyFrom(place)
+    imported.name = "geo/place.proto"
+    for file in (imported, order):
+        pool.Add(file)
+    kind = GetMessageClass(pool.FindMessageTypeByName("shop.Order"))
+    ann = kind(id=2**60 + 1, name="Änn", tags=["a", "b"], photo=b"\xff")
+    ann.place.city = "Oslo"
+    ann.at.seconds = 1_483_600_000
+    second = varint(1) + varint(1)  # one index: the second message of the file
+    body = ann.SerializeToString()
+    shop = lake(bronze(broker, topic, value="registry", registry=registry.url))
+    broken = [
+        wire(2, second + body[:-1]),
+        wire(2, second + body + b"\x7a\x01x"),  # a field that the schema has not
+        wire(2, varint(1) + varint(9) + body),
+        wire(2, b"\xff"),
+        wire(3, second + body),
+    ]
+    messages = [wire(2, second + body), wire(2, second), *broken]
+    broker.send(topic, [plain(each, f"05 {10 + n}") for n, each in enumerate(messages)])
+
+    shop.load(DAYS)
+
+    expected = (
+        '{"at":"2017-01-05T07:06:40Z","id":1152921504606846977,"name":"Änn","photo":"/w==",'
+        '"place":{"city":"Oslo"},"tags":["a","b"]}'
+    )
+    assert kept(shop, "to_json(payload)")[:2] == [
+        (expected,),
+        ('{"at":null,"id":0,"name":"","photo":"","place":null,"tags":[]}',),
+    ]
+    assert [_bytes(raw) for (raw,) in kept(shop, "_raw")[2:]] == broken
+
+
+def test_a_registry_that_does_not_answer_fails_the_load_and_tells_no_password(
+    lake: Lakes,
+    broker: Broker,
+    topic: str,
+    registry: Registry,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    registry.avro(1, FIRST)
+    registry.login = "Basic " + base64.b64encode(b"me:s3cret").decode()
+    options = {"value": "registry", "registry": registry.url, "registry_credentials": "SCHEMAS"}
+    shop = lake(bronze(broker, topic, **options))
+    broker.send(topic, [plain(wire(1, avro(1, "Ann")), "05 10")])
+    with pytest.raises(SourceError, match="SCHEMAS_USER is not set"):
+        shop.load(DAYS)
+    monkeypatch.setenv("SCHEMAS_USER", "me")
+    monkeypatch.setenv("SCHEMAS_PASSWORD", "wr0ng")
+    with pytest.raises(SourceError, match=r"does not answer /schemas/ids/1: 401.*Nothing") as error:
+        shop.load(DAYS)
+    assert "wr0ng" not in str(error.value)
+    monkeypatch.setenv("SCHEMAS_PASSWORD", "s3cret")
+
+    shop.load(DAYS)
+
+    assert kept(shop, "to_json(payload)") == [('{"id":1,"name":"Ann"}',)]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"value": "registry"},
+        {"registry": "http://localhost:8081"},
+        {"value": "registry", "registry": "localhost:8081"},
+        {"value": "registry", "registry": "http://me:s3cret@localhost:8081"},
+    ],
+)
+def test_a_registry_that_cannot_be_is_refused(options: dict[str, str]) -> None:
+    with pytest.raises(DefinitionError, match="registry") as refused:
+        Kafka("localhost:9092", "events", **options)  # type: ignore[arg-type]
+    assert "s3cret" not in str(refused.value)
