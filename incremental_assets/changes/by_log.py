@@ -16,10 +16,8 @@ from incremental_assets.changes.detector import Detector, NewRows, SourceWindow
 from incremental_assets.changes.event_identity import EVENT, not_yet_quarantined, with_identity
 from incremental_assets.changes.inspection import Inspection
 from incremental_assets.changes.lacking import (
-    as_they_came,
-    known_events,
     with_partial,
-    with_values_to_judge,
+    with_reasons_of_lacking,
 )
 from incremental_assets.changes.log_events import (
     MOST_SHOWN,
@@ -38,8 +36,6 @@ from incremental_assets.changes.soft_deletes import require_own_column
 from incremental_assets.changes.source_rows import hash_of
 from incremental_assets.changes.unchanged import (
     DEBEZIUM,
-    NO_EARLIER,
-    NO_EARLIER_FLAG,
     NoEarlier,
     Unchanged,
     require_unchanged,
@@ -57,7 +53,6 @@ from incremental_assets.changes.watermark import (
 from incremental_assets.delta.columns import (
     DELETED,
     HASH,
-    LACKS,
     OPERATION,
     ORDER,
     PARTIAL,
@@ -317,19 +312,12 @@ class ChangeLog(Detector):
             hashed = lacking.hashed(events.own, hashed)
         rows = events.rows.withColumns({DELETED: F.col(OPERATION) == "delete", HASH: hashed})
         reasons = [*events.reasons, *key_reasons(request.key)]
-        if lacking is not None:
-            columns = lacking.columns(list(events.own), request.key)
-            known, latest_alone = known_events(frames, state), state.write.keeps_latest
-            rows = with_values_to_judge(
-                *(frames, rows, known, request.key, self.order, columns), latest_alone=latest_alone
+        if lacking is None:
+            rows = request.with_reasons(rows, reasons, _is_upsert(), keyed=False)
+        else:
+            rows = with_reasons_of_lacking(
+                request, frames, rows, reasons, _is_upsert(), lacking, list(events.own), self.order
             )
-            if lacking.asks_for_earlier:
-                never = [name for name in lacking.marked if name not in events.own]
-                no_column = F.exists(LACKS, lambda name: name.isin(never))
-                reasons.append(F.when(F.col(NO_EARLIER_FLAG) | no_column, F.lit(NO_EARLIER)))
-        rows = request.with_reasons(rows, reasons, _is_upsert(), keyed=False)
-        if lacking is not None:
-            rows = as_they_came(rows, columns)
         rows = with_identity(rows, events.stated, of_good=of_good)
         rows = with_partial(rows, lacking, events.own, self.order, state.columns)
         partial = {PARTIAL: rows.schema[PARTIAL].dataType} if PARTIAL in rows.columns else {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,21 +10,24 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType
 
+from incremental_assets.changes.request import ReadRequest
 from incremental_assets.changes.target_state import TargetState
 from incremental_assets.changes.unchanged import (
     IS_WHOLE,
+    NO_EARLIER,
     NO_EARLIER_FLAG,
     NOTHING,
     NoEarlier,
     Unchanged,
 )
-from incremental_assets.delta.columns import DELETED, HASH, LACKS, OPERATION, PARTIAL
+from incremental_assets.delta.columns import DELETED, HASH, LACKS, OPERATION, PARTIAL, REASONS
 from incremental_assets.delta.earlier_values import as_partial, partial_type, with_earlier_values
 from incremental_assets.delta.lookup import sent_if_few
 from incremental_assets.frames import Frames, quoted
 from incremental_assets.row_hash import HASH_VERSION, row_hash
 
 _KNOWN, _LATEST = "_known_version", "_latest_known"
+_WAS_GOOD = "_was_good"
 
 
 class MayLack(Protocol):
@@ -84,7 +87,8 @@ class Lacking:
         if self.unchanged == "null":
             return row
         if self.unchanged == "absent":
-            names = self._nulls(types)
+            is_update = (F.col(OPERATION) == "upsert") & ~F.col(IS_WHOLE)
+            names = F.when(is_update, self._nulls(types)).otherwise(F.expr(NOTHING))
         text = F.concat(row, F.lit(" "), F.to_json(F.array_sort(names)))
         other = F.concat(F.lit(f"{HASH_VERSION}:"), F.substring(F.sha2(text, 256), 1, 32))
         return F.when(F.size(names) > 0, other).otherwise(row)
@@ -126,10 +130,12 @@ def with_values_to_judge(
     columns: Sequence[str],
     *,
     latest_alone: bool,
+    gives: str = "true",
 ) -> DataFrame:
     """Events with the values that they lack, so that they can be judged; see `as_they_came`.
 
-    That is the value of the event before, good or bad, or of the version that is `known`. Adds
+    That is the value of the event before, of those that the condition `gives` (SQL) selects, or of
+    the version that is `known`. Adds
     `_no_earlier: boolean`, whether there is none. Where of a key the `latest_alone` is known, an
     event that is older than it, and so will change little, is judged by its values.
     """
@@ -147,7 +153,7 @@ def with_values_to_judge(
         names = (*key, *order[:-1], DELETED, *columns)
         known = _as_events(known.join(keys, list(key), "left_semi"), rows, names)
         every = every.unionByName(known.withColumn(_KNOWN, F.lit(True)), allowMissingColumns=True)
-    found = with_earlier_values(every, key, order, columns)
+    found = with_earlier_values(every, key, order, columns, gives=f"({_KNOWN} OR {gives})")
     missing = F.exists(F.coalesce(PARTIAL, F.array().cast(kind)), lambda e: ~e["known"])
     found = found.withColumn(NO_EARLIER_FLAG, missing)
     if known is not None and latest_alone:
@@ -161,13 +167,17 @@ def with_values_to_judge(
 def _as_events(known: DataFrame, rows: DataFrame, names: Sequence[str]) -> DataFrame:
     """The versions of a table, with these columns of events and their types."""
     there = {name.lower(): name for name in known.columns}
+    kind = rows.schema[PARTIAL].dataType
+    assert isinstance(kind, ArrayType)
+    lacks = F.col(LACKS) if LACKS in known.columns else F.expr(NOTHING)
     found = (
         (F.col(quoted(there[name.lower()])) if name.lower() in there else F.lit(None))
         .cast(rows.schema[name].dataType)
         .alias(name)
         for name in dict.fromkeys(names)
     )
-    return known.select(*found, F.lit("").alias(HASH))
+    lacked = as_partial(kind, F.filter(lacks, lambda name: name.isin(list(names))))
+    return known.select(*found, lacked.alias(PARTIAL), F.lit(None).cast("string").alias(HASH))
 
 
 def _by_the_latest(
@@ -184,7 +194,7 @@ def _by_the_latest(
             f"CASE WHEN {is_row} THEN struct({at}) END) {of_key}"
         ),
     )
-    is_older = F.expr(f"{NO_EARLIER_FLAG} AND struct({at}) < {_LATEST}.at")
+    is_older = F.expr(f"{NO_EARLIER_FLAG} AND struct({at}) <= {_LATEST}.at")
     value = {
         name: F.when(
             is_older & F.array_contains(LACKS, name),
@@ -200,6 +210,49 @@ def as_they_came(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
     """The events, once they are judged, without the values that they lack."""
     lacks = {name: F.when(~F.array_contains(LACKS, name), F.col(quoted(name))) for name in columns}
     return rows.withColumns(lacks).drop(NO_EARLIER_FLAG)
+
+
+def with_reasons_of_lacking(
+    request: ReadRequest,
+    frames: Frames,
+    rows: DataFrame,
+    reasons: Sequence[Column],
+    live: Column,
+    lacking: Lacking,
+    own: Sequence[str],
+    order: Sequence[str],
+) -> DataFrame:
+    """Events of a loader's log with `_reasons`, judged with the values that they lack."""
+    columns, state = lacking.columns(own, request.key), request.state
+    known = known_events(frames, state)
+    if lacking.asks_for_earlier:
+        never = [name for name in lacking.marked if name not in own]
+        no_column = F.exists(LACKS, lambda name: name.isin(never))
+        reasons = [*reasons, F.when(F.col(NO_EARLIER_FLAG) | no_column, F.lit(NO_EARLIER))]
+
+    def judged(rows: DataFrame, gives: str) -> DataFrame:
+        rows = with_values_to_judge(
+            *(frames, rows, known, request.key, order, columns),
+            latest_alone=state.write.keeps_latest,
+            gives=gives,
+        )
+        return as_they_came(request.with_reasons(rows, reasons, live, keyed=False), columns)
+
+    return judged_again(frames, judged, rows)
+
+
+def judged_again(
+    frames: Frames, judged: Callable[[DataFrame, str], DataFrame], rows: DataFrame
+) -> DataFrame:
+    """The events judged with the values of the good ones before them alone.
+
+    First with those of any: which are good is only known then. Nearly always all are.
+    """
+    found = frames.cache(judged(rows, "true"))
+    if found.where("size(_reasons) > 0").isEmpty():
+        return found
+    was_good = found.withColumn(_WAS_GOOD, F.expr("size(_reasons) = 0")).drop(REASONS)
+    return judged(was_good, _WAS_GOOD).drop(_WAS_GOOD)
 
 
 def known_events(frames: Frames, state: TargetState) -> DataFrame | None:

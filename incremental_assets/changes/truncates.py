@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
-from incremental_assets.delta.columns import DELETED, HASH, ORDER, WITHIN
+from incremental_assets.delta.columns import DELETED, HASH, ORDER, PARTIAL, WITHIN
 from incremental_assets.frames import quoted
 
 Digits = tuple[str, str]
@@ -58,11 +58,20 @@ def deletes_after(
 def known_events(
     shown: DataFrame, superseded: DataFrame | None, key: Sequence[str], order: Sequence[str]
 ) -> DataFrame:
-    """Key and position of every event that a table shows, or that its side table holds."""
+    """Key and position of every event that a table shows, or that its side table holds.
+
+    Also of those that a row has a value of, for a column that its own event lacks.
+    """
     names = (*key, *order[:-1])
     # A target that was filled by other means has rows without a position, older than everything.
     there = [F.col(quoted(n)) if n in shown.columns else F.lit(None).alias(n) for n in names]
     events = shown.select(*there)
+    if PARTIAL in shown.columns:
+        entries = shown.select(*map(quoted, key), F.explode(PARTIAL).alias("_entry"))
+        position = (F.col("_entry")[name].alias(name) for name in order[:-1])
+        events = events.unionByName(
+            entries.where("_entry.known").select(*map(quoted, key), *position)
+        )
     if superseded is None:
         return events
     return events.unionByName(superseded.where(f"NOT {DELETED}").select(*map(quoted, names)))

@@ -94,12 +94,14 @@ def with_earlier_values(
     order: Sequence[str],
     columns: Sequence[str],
     apart: Sequence[str] = (),
+    gives: str = "true",
 ) -> DataFrame:
     """The rows with the values of the `columns` that they lack, and with what is known of these.
 
     Of each key, all changes and rows that count; those that differ in the columns `apart` have
     nothing to do with each other. At one position of the `order`, whose last column is the row
-    hash, a delete comes first.
+    hash, a delete comes first, and the same change twice counts as one. `gives` (SQL) selects the
+    rows whose values others may have.
     """
     if not columns:
         return rows
@@ -109,16 +111,16 @@ def with_earlier_values(
     group = ", ".join(map(quoted, (*key, *apart)))
     so_far = (
         f"OVER (PARTITION BY {group} ORDER BY {', '.join(sort)} "
-        "ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
+        "RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
     )
     here = _struct(position)
-    found = [f"max(CASE WHEN {DELETED} THEN {here} END) {so_far} AS {_FLOOR}"]
+    found = [f"max(CASE WHEN {DELETED} AND {gives} THEN {here} END) {so_far} AS {_FLOOR}"]
     for index, name in enumerate(columns):
         entry = _entry(name)
         of_entry = _struct(order, f"{entry}.")
         at = (
-            f"CASE WHEN {DELETED} THEN NULL WHEN {entry} IS NULL THEN {_struct(order)} "
-            f"WHEN {entry}.known THEN {of_entry} END"
+            f"CASE WHEN {DELETED} OR NOT {gives} THEN NULL "
+            f"WHEN {entry} IS NULL THEN {_struct(order)} WHEN {entry}.known THEN {of_entry} END"
         )
         value = f"named_struct('value', {quoted(name)}, 'at', {at})"
         found.append(f"max_by({value}, {at}) {so_far} AS {_BEST}{index}")

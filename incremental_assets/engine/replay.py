@@ -13,6 +13,7 @@ from incremental_assets.delta.quarantine import IDENTITY
 from incremental_assets.delta.stage import Staged
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.engine.batch import Batch, DayBatch, Outcome
+from incremental_assets.engine.bronze_rows import replayed_rows
 from incremental_assets.engine.outdated import in_quarantine
 from incremental_assets.engine.put_in_quarantine import put_of_days
 from incremental_assets.engine.silver import (
@@ -21,7 +22,7 @@ from incremental_assets.engine.silver import (
     with_changes,
 )
 from incremental_assets.engine.table_write import stage_good
-from incremental_assets.engine.typed import Typed, replayed_rows, typed
+from incremental_assets.engine.typed import Typed, typed
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.quality.gate import (

@@ -16,9 +16,10 @@ from incremental_assets.delta.side_table import side_table_of
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.delta.widen import widen
 from incremental_assets.engine.batch import Batch, DayBatch, Outcome, verdict
+from incremental_assets.engine.bronze_rows import contract_of, window_rows
 from incremental_assets.engine.put_in_quarantine import put_in_quarantine
 from incremental_assets.engine.table_write import stage_good
-from incremental_assets.engine.typed import Typed, contract_of, typed, window_rows
+from incremental_assets.engine.typed import Typed, typed
 from incremental_assets.engine.volume import RowsBefore, added_up, judges_volume
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import Entry

@@ -41,13 +41,8 @@ from incremental_assets.delta.merge import join_by_key
 from incremental_assets.delta.read import DataFile, read_version
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.engine.batch import Batch
-from incremental_assets.engine.typed import (
-    Typed,
-    all_rows,
-    contract_of,
-    days_as_shown,
-    typed,
-)
+from incremental_assets.engine.bronze_rows import all_rows, contract_of, days_as_shown
+from incremental_assets.engine.typed import Typed, typed
 from incremental_assets.frames import Frames, quoted
 from incremental_assets.quality.contract import UNDECLARED, Contract
 from incremental_assets.quality.gate import Counted

@@ -2,46 +2,25 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
-from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from incremental_assets.changes.bronze_events import EVENT, NO_TIME, REASON, Events, reasons_of
-from incremental_assets.changes.lacking import Lacking, as_they_came, with_values_to_judge
+from incremental_assets.changes.bronze_events import EVENT, NO_TIME, REASON, reasons_of
+from incremental_assets.changes.lacking import (
+    Lacking,
+)
 from incremental_assets.changes.position import state_of
-from incremental_assets.changes.unchanged import (
-    NO_EARLIER,
-    NO_EARLIER_FLAG,
-    NOT_TRANSFORMED,
-)
-from incremental_assets.days import DayRange
-from incremental_assets.decodable import decodable_stored
-from incremental_assets.delta.columns import CHANGED_AT, DELETED, HASH, LACKS, OPERATION, ORDER
-from incremental_assets.delta.delta_table import open_table, version_of
-from incremental_assets.delta.literals import sql_days
-from incremental_assets.delta.read import (
-    DataFile,
-    data_files,
-    plain_files,
-    read_files,
-    read_version,
-)
-from incremental_assets.delta.side_table import side_rows, side_table_of
+from incremental_assets.delta.columns import CHANGED_AT, DELETED, HASH, OPERATION, ORDER
 from incremental_assets.engine.batch import Batch
+from incremental_assets.engine.bronze_rows import contract_of, line_of
 from incremental_assets.engine.scope import scope_of
-from incremental_assets.errors import DefinitionError
+from incremental_assets.engine.typed_lacking import Lacks, judged_lacking, kept, known_beside
 from incremental_assets.frames import Frames, quoted
 from incremental_assets.quality.contract import (
-    ABSENT,
-    EXPECTED,
     FURTHER,
     PAYLOAD,
-    Contract,
     Shape,
     known_shapes,
 )
@@ -91,131 +70,15 @@ def typed(frames: Frames, landed: DataFrame, batch: Batch, *, whole: bool = Fals
         no_time = F.col(OPERATION).isNotNull() & F.col(CHANGED_AT).isNull()
         why = F.when(no_time & F.col("_raw").isNull(), F.lit(NO_TIME))
         changes = changes.withColumn(REASON, F.coalesce(REASON, why))
-    known = None if whole or events.lacking is None else known_versions(frames, batch)
-    rows, shapes = _judged(changes, batch, _Lacks(frames, events, known))
+    known = known_beside(frames, batch, events, kind, whole=whole)
+    rows, shapes = _judged(changes, batch, Lacks(frames, events, known, whole))
     rows = rows.withColumn("_reasons", reasons_of(F.col("_reasons"), table.key))
     order = (*events.order, HASH)
     return Typed(_bare(rows, F.col(EVENT)), order, events.kind, shapes, events.lacking)
 
 
-def contract_of(table: Table) -> Contract:
-    """The table's schema contract."""
-    if table.schema is None:
-        raise DefinitionError(f"{table.name}: a table that merges needs a schema contract.")
-    return table.schema
-
-
-def window_rows(session: SparkSession, batch: Batch) -> DataFrame:
-    """The upstream's rows in the batch's windows."""
-    by_window: dict[tuple[int, int], list[Any]] = {}
-    for work in batch.work.days.values():
-        window = work.windows[0]
-        low = 0 if batch.work.mode == "rebuild" else window.low
-        by_window.setdefault((low, window.high), []).append(work.day)
-    condition = " OR ".join(
-        f"(_day IN ({sql_days(days)}) AND _batch > {low} AND _batch <= {high})"
-        for (low, high), days in by_window.items()
-    )
-
-    def may_be_new(file: DataFile) -> bool:
-        return any(
-            file.partition["_day"] in days and file.may_hold_batches(low, high)
-            for (low, high), days in by_window.items()
-        )
-
-    upstream = batch.table.upstreams[0].table.name
-    path = f"{batch.settings.lake}/{upstream}"
-    return read_version(session, path, batch.versions[upstream], may_be_new).where(condition)
-
-
-def replayed_rows(frames: Frames, batch: Batch, lines: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """The upstream's rows that are some lines of the batch's days, and the lines that are there.
-
-    `lines` have `_day`, `_landing_day`, `_file` and `row`; rows that were never read stay out.
-    """
-    read = {day: work.windows[0].high for day, work in batch.work.days.items()}
-    where = " OR ".join(f"(_day = DATE'{day}' AND _batch <= {high})" for day, high in read.items())
-
-    def of_these_days(file: DataFile) -> bool:
-        return file.partition["_day"] in read
-
-    path, version = _upstream(batch)
-    rows = read_version(frames.session, path, version, of_these_days).where(where)
-    rows = rows.withColumn("row", decodable_stored(_line(F.col("payload"))))
-    same = [F.col(f"a.{n}").eqNullSafe(F.col(f"b.{n}")) for n in lines.columns]
-    landed = frames.cache(rows.alias("a").join(lines.alias("b"), same, "left_semi"))
-    return landed.drop("row"), landed.select(*lines.columns).distinct()
-
-
-def all_rows(session: SparkSession, batch: Batch, published: Collection[date]) -> DataFrame:
-    """The upstream's rows of every day of the table, as far as each day was judged.
-
-    Days of the batch that are `published` are read up to their window, every other day up to where
-    the table has published it: later rows were held, or are not judged yet.
-    """
-    judged = _judged_up_to(batch, published)
-
-    def may_be_judged(file: DataFile) -> bool:
-        return (file.first_batch or 0) <= judged.get(file.partition["_day"], 0)
-
-    path, version = _upstream(batch)
-    return read_version(session, path, version, may_be_judged).where(_up_to(judged))
-
-
-def days_as_shown(batch: Batch, published: Collection[date]) -> list[date]:
-    """Days not `published` by the batch of which bronze has rows that are not judged yet.
-
-    The rows of a repaired file have the batch number of the repair, so bronze no longer has what
-    such a day has published; only the table has it.
-    """
-    judged = _judged_up_to(batch, published)
-    path, version = _upstream(batch)
-    newer = {
-        file.partition["_day"]
-        for file in data_files(path, version)
-        if file.may_hold_batches(judged.get(file.partition["_day"], 0), sys.maxsize)
-    }
-    return sorted((judged.keys() & newer) - set(published))
-
-
-def _judged_up_to(batch: Batch, published: Collection[date]) -> dict[date, int]:
-    upstream = batch.table.upstreams[0].table.name
-    history = batch.view.table(batch.table.name)
-    judged = {day: history.published_up_to(upstream, day) for day in history.last_published}
-    return judged | {day: batch.work.days[day].windows[0].high for day in published}
-
-
-def _upstream(batch: Batch) -> tuple[str, int]:
-    """Where bronze lies, and its version that the batch reads."""
-    name = batch.table.upstreams[0].table.name
-    return f"{batch.settings.lake}/{name}", batch.versions[name]
-
-
-def _up_to(judged: Mapping[date, int]) -> str:
-    """SQL for the rows of each day up to its batch; of a day that is not named, none.
-
-    The batches are one array, indexed by day: as many conditions as days would cost each row a
-    comparison with all of them, and the planner a tree of that size.
-    """
-    if not judged:
-        return "false"
-    first = min(judged)
-    batches = ",".join(str(judged.get(day, 0)) for day in DayRange(first, max(judged)))
-    index = f"datediff(_day, DATE'{first}')"
-    return f"_batch <= get(CAST(split('{batches}', ',') AS ARRAY<BIGINT>), {index})"
-
-
-@dataclass(frozen=True)
-class _Lacks:
-    """Events that may lack fields which did not change, and what the table knows of their keys."""
-
-    frames: Frames
-    events: Events
-    known: DataFrame | None
-
-
 def _judged(
-    landed: DataFrame, batch: Batch, lacks: _Lacks | None
+    landed: DataFrame, batch: Batch, lacks: Lacks | None
 ) -> tuple[DataFrame, tuple[Shape, ...]]:
     table, session = batch.table, landed.sparkSession
     lacking = lacks.events.lacking if lacks is not None else None
@@ -223,75 +86,16 @@ def _judged(
     shapes = tuple(known_shapes(sampled))
     expected = contract_of(table).grown(set[str]().union(*sampled), batch.columns)
     rows = contract_of(table).apply(landed, expected, shapes)
-    why, lacked = [*_time_reasons(batch), *_key_reasons(table)], list[str]()
+    why = [*_time_reasons(batch), *_key_reasons(table)]
     if lacks is not None and lacking is not None:
-        lacked = lacking.columns(list(contract_of(table).columns), table.key)
-        rows = _with_lacking(rows, batch, lacks, lacking, lacked)
-        why += _lacking_reasons(table, lacking)
+        rows = judged_lacking(rows, batch, lacks, lacking, why)
+        return rows.withColumn("dt", F.col("_day")), shapes
     if table.transform is not None:
-        rows = _kept(table.transform(rows), rows)
+        rows = kept(table.transform(rows), rows)
     replaced = batch.work.mode == "rebuild"
     rows = prepared(rows, table.rules, scope_of(session, batch, "_day", replaced=replaced))
     rows = with_reasons(rows, table.rules, why)
-    if lacking is not None:
-        rows = as_they_came(rows, lacked)
     return rows.withColumn("dt", F.col("_day")), shapes
-
-
-def _with_lacking(
-    rows: DataFrame,
-    batch: Batch,
-    lacks: _Lacks,
-    lacking: Lacking,
-    columns: Sequence[str],
-) -> DataFrame:
-    """Typed events with what they lack, and with the values by which they are judged."""
-    has_field = {name: ~F.array_contains(ABSENT, name) for name in columns}
-    rows = rows.withColumn(LACKS, lacking.lacked(columns, has_field))
-    table, order = batch.table, (*lacks.events.order, HASH)
-    return with_values_to_judge(
-        lacks.frames,
-        rows.withColumn(HASH, F.lit("")),
-        lacks.known,
-        table.key,
-        order,
-        columns,
-        latest_alone=table.write.keeps_latest,
-    )
-
-
-def _lacking_reasons(table: Table, lacking: Lacking) -> list[Column]:
-    """Why an event is quarantined that lacks fields.
-
-    A transform is of rows: it would make columns of a value that is not there.
-    """
-    if table.transform is not None:
-        return [F.when(F.size(LACKS) > 0, F.lit(NOT_TRANSFORMED))]
-    if lacking.asks_for_earlier:
-        return [F.when(F.col(NO_EARLIER_FLAG), F.lit(NO_EARLIER))]
-    return []
-
-
-def known_versions(frames: Frames, batch: Batch) -> DataFrame | None:
-    """What the table and its side table know of its keys, with `_deleted`; None before there is."""
-    table = plain_files(batch.path, version_of(batch.path)) if open_table(batch.path) else None
-    if table is None or not table.files:
-        return None
-    rows = read_files(frames.session, table, table.files).withColumn(DELETED, F.lit(False))
-    beside = side_rows(frames.session, side_table_of(batch.path))
-    return rows if beside is None else rows.unionByName(beside, allowMissingColumns=True)
-
-
-def _kept(transformed: DataFrame, before: DataFrame) -> DataFrame:
-    """Transformed rows; where the transform dropped expected texts, the payload is needed."""
-    if {EXPECTED, FURTHER} & set(before.columns) <= set(transformed.columns):
-        return transformed
-    return transformed.withColumn(FURTHER, F.lit(True))
-
-
-def _line(payload: Column) -> Column:
-    """The landed row as text: of a line that is not JSON, the line itself."""
-    return F.coalesce(F.col("_raw"), F.to_json(payload))
 
 
 def _bare(rows: DataFrame, payload: Column) -> DataFrame:
@@ -303,7 +107,7 @@ def _bare(rows: DataFrame, payload: Column) -> DataFrame:
     is_bad = F.size("_reasons") > 0
     rows = rows.withColumns(
         {
-            "_line": F.when(is_bad, _line(payload)),
+            "_line": F.when(is_bad, line_of(payload)),
             PAYLOAD: F.when(is_bad | F.col(FURTHER), F.col(PAYLOAD)),
         }
     )

@@ -249,3 +249,50 @@ def test_facts_that_look_up_a_version_see_the_value_that_comes_late(lake: Lakes)
     sales.load(DAYS[2])
     sales.load_stale()
     assert sales.rows("gold/mart", "sale", "user_notes") == [("a", "new")]
+
+
+def test_an_event_has_no_value_of_one_that_is_in_quarantine(lake: Lakes) -> None:
+    users = debezium(lake, rules=quarantine(satisfies("named", "name != 'bad'")))
+    bad, then = event("c", 10, user(1, "bad", "long")), event("u", 20, user(1, "Anna", MARKED))
+    users.land("users", DAYS[0], "1.jsonl", [bad, then, event("c", 11, user(2, "Bob", "x"))])
+    users.load(DAYS[0])
+    for name in ("silver/users", "silver/versions"):
+        assert users.reasons(name) == [("named",), ("no_earlier_version",)]
+        assert users.rows(name, *ROW) == [(2, "Bob", "x")]
+
+
+def test_an_event_that_comes_again_keeps_its_value(lake: Lakes) -> None:
+    users = debezium(lake)
+    first, then = event("c", 10, user(1, "Ann", "long")), event("u", 20, user(1, "Anna", MARKED))
+    users.land("users", DAYS[1], "1.jsonl", [first, then])
+    users.load(DAYS[1])
+    users.land("users", DAYS[1], "2.jsonl", [then])
+    users.land("users", DAYS[0], "1.jsonl", [then])
+    users.load("2017-01-05...2017-01-06")
+    assert users.reasons("silver/users") == []
+    assert users.rows("silver/users", *ROW) == [(1, "Anna", "long")]
+    assert users.rows("silver/versions", *ROW) == [(1, "Ann", "long"), (1, "Anna", "long")]
+
+
+def test_a_late_truncate_takes_the_values_before_it_away(lake: Lakes) -> None:
+    users = debezium(lake, no_earlier="null")
+    first, then = event("c", 10, user(1, "Ann", "long")), event("u", 30, user(1, "Anna", MARKED))
+    users.land("users", DAYS[0], "1.jsonl", [first, then])
+    users.load(DAYS[0])
+    users.land("users", DAYS[1], "1.jsonl", [event("t", 20, None)])
+    users.load(DAYS[1])
+    assert users.rows("silver/users", *ROW) == [(1, "Anna", None)]
+    assert users.rows("silver/versions", *ROW) == [(1, "Ann", "long"), (1, "Anna", None)]
+
+
+def test_a_file_that_loses_the_version_before_leaves_none_behind(lake: Lakes) -> None:
+    users = debezium(lake)
+    first, then = event("c", 10, user(1, "Ann", "long")), event("u", 20, user(1, "Anna", MARKED))
+    other = event("c", 5, user(2, "Bob", "x"))
+    users.land("users", DAYS[0], "1.jsonl", [first, then, other])
+    users.load(DAYS[0])
+    users.land("users", DAYS[0], "1.jsonl", [then, other])
+    users.load(DAYS[0])
+    for name in ("silver/users", "silver/versions"):
+        assert users.reasons(name) == [("no_earlier_version",)]
+        assert users.rows(name, *ROW) == [(2, "Bob", "x")]

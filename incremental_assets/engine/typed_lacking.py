@@ -1,0 +1,136 @@
+"""Typed events that lack columns which did not change, judged with the values before them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from incremental_assets.changes.bronze_events import Events
+from incremental_assets.changes.lacking import (
+    Lacking,
+    as_they_came,
+    judged_again,
+    with_values_to_judge,
+)
+from incremental_assets.changes.unchanged import (
+    NO_EARLIER,
+    NO_EARLIER_FLAG,
+    NOT_TRANSFORMED,
+)
+from incremental_assets.delta.columns import DELETED, HASH, LACKS
+from incremental_assets.delta.delta_table import open_table, version_of
+from incremental_assets.delta.literals import sql_days
+from incremental_assets.delta.read import (
+    plain_files,
+    read_files,
+)
+from incremental_assets.delta.side_table import side_rows, side_table_of
+from incremental_assets.engine.batch import Batch
+from incremental_assets.engine.bronze_rows import all_rows, contract_of
+from incremental_assets.engine.scope import scope_of
+from incremental_assets.frames import Frames
+from incremental_assets.quality.contract import (
+    ABSENT,
+    EXPECTED,
+    FURTHER,
+)
+from incremental_assets.quality.reasons import prepared, with_reasons
+
+
+@dataclass(frozen=True)
+class Lacks:
+    """Events that may lack fields which did not change, and what the table knows of their keys."""
+
+    frames: Frames
+    events: Events
+    known: DataFrame | None
+    whole: bool
+
+
+def judged_lacking(
+    rows: DataFrame, batch: Batch, lacks: Lacks, lacking: Lacking, why: Sequence[Column]
+) -> DataFrame:
+    """Typed events that may lack columns, judged with the values of the events before."""
+    table, session, order = batch.table, rows.sparkSession, (*lacks.events.order, HASH)
+    columns = lacking.columns(list(contract_of(table).columns), table.key)
+    rows = with_lacked(rows, lacking, columns).withColumn(HASH, F.lit(""))
+    replaced = batch.work.mode == "rebuild"
+    reasons = [*why, *_lacking_reasons(batch, lacks, lacking)]
+
+    def judged(rows: DataFrame, gives: str) -> DataFrame:
+        rows = with_values_to_judge(
+            *(lacks.frames, rows, lacks.known, table.key, order, columns),
+            latest_alone=table.write.keeps_latest and not replaced,
+            gives=gives,
+        )
+        if table.transform is not None:
+            rows = kept(table.transform(rows), rows)
+        rows = prepared(rows, table.rules, scope_of(session, batch, "_day", replaced=replaced))
+        return as_they_came(with_reasons(rows, table.rules, reasons), columns)
+
+    if table.transform is not None:  # then all that lack columns are bad
+        return judged(rows, "true")
+    return judged_again(lacks.frames, judged, rows)
+
+
+def with_lacked(rows: DataFrame, lacking: Lacking, columns: Sequence[str]) -> DataFrame:
+    """Typed events with the names of the columns that they lack."""
+    has_field = {name: ~F.array_contains(ABSENT, name) for name in columns}
+    return rows.withColumn(LACKS, lacking.lacked(columns, has_field))
+
+
+def _lacking_reasons(batch: Batch, lacks: Lacks, lacking: Lacking) -> list[Column]:
+    """Why an event is quarantined that lacks fields.
+
+    A transform is of rows: it would make columns of a value that is not there. The `whole` log is
+    read to rebuild keys: the events of the batch's own days are judged already.
+    """
+    if batch.table.transform is not None:
+        return [F.when(F.size(LACKS) > 0, F.lit(NOT_TRANSFORMED))]
+    if not lacking.asks_for_earlier:
+        return []
+    missing = F.col(NO_EARLIER_FLAG)
+    if lacks.whole:
+        missing &= F.expr(f"NOT _day IN ({sql_days(batch.work.days)})")
+    return [F.when(missing, F.lit(NO_EARLIER))]
+
+
+def known_beside(
+    frames: Frames, batch: Batch, events: Events, kind: str | None, *, whole: bool
+) -> DataFrame | None:
+    """What is known of keys beside the events, for those that lack columns.
+
+    The table has what was published; of days that are rebuilt, bronze has the other events.
+    """
+    lacking, table = events.lacking, batch.table
+    if lacking is None or whole or table.log is None:
+        return None
+    if batch.work.mode != "rebuild":
+        return known_versions(frames, batch)
+    elsewhere = f"NOT _day IN ({sql_days(batch.work.days)})"
+    landed = all_rows(frames.session, batch, ()).where(elsewhere)
+    found = table.log.events(frames, landed, table.key, kind, table.name)
+    rows = contract_of(table).apply(found.rows)
+    if found.lacking is None:
+        return rows
+    return with_lacked(rows, found.lacking, list(contract_of(table).columns))
+
+
+def known_versions(frames: Frames, batch: Batch) -> DataFrame | None:
+    """What the table and its side table know of its keys, with `_deleted`; None before there is."""
+    table = plain_files(batch.path, version_of(batch.path)) if open_table(batch.path) else None
+    if table is None or not table.files:
+        return None
+    rows = read_files(frames.session, table, table.files).withColumn(DELETED, F.lit(False))
+    beside = side_rows(frames.session, side_table_of(batch.path))
+    return rows if beside is None else rows.unionByName(beside, allowMissingColumns=True)
+
+
+def kept(transformed: DataFrame, before: DataFrame) -> DataFrame:
+    """Transformed rows; where the transform dropped expected texts, the payload is needed."""
+    if {EXPECTED, FURTHER} & set(before.columns) <= set(transformed.columns):
+        return transformed
+    return transformed.withColumn(FURTHER, F.lit(True))
