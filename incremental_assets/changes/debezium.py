@@ -106,16 +106,17 @@ def envelopes(
     rows = rows.withColumn("_dbz_part", F.explode(_parts()))
     # Events that do not count must not decide the log's kind.
     counts = F.col("_dbz_part.operation").isin("upsert", "delete", "truncate")
-    unchanged = {}
+    unchanged, row = {}, F.col("_dbz_part.row")
     if placeholder:
         is_upsert = F.col("_dbz_part.operation") == "upsert"
+        row = F.when(is_upsert, row).otherwise(without(row, marked(row, placeholder)))
         unchanged[LACKS] = F.when(is_upsert, F.col(LACKS)).otherwise(F.expr(NOTHING))
         unchanged[IS_WHOLE] = is_whole(F.col("_op_word"))
     return rows.withColumns(
         {
             **unchanged,
             "_operation": F.col("_dbz_part.operation"),
-            "_row": F.col("_dbz_part.row"),
+            "_row": row,
             "_position_kind": F.when(counts, F.col("_position_kind")),
             "_order": F.when(counts, F.col("_order")),
             "_within": F.when(counts, F.col("_dbz_part.within")),

@@ -21,13 +21,21 @@ from incremental_assets.changes.unchanged import (
     Unchanged,
 )
 from incremental_assets.delta.columns import DELETED, HASH, LACKS, OPERATION, PARTIAL, REASONS
-from incremental_assets.delta.earlier_values import as_partial, partial_type, with_earlier_values
+from incremental_assets.delta.earlier_values import (
+    OTHERS,
+    as_partial,
+    forgotten,
+    partial_type,
+    with_earlier_values,
+)
 from incremental_assets.delta.lookup import sent_if_few
 from incremental_assets.frames import Frames, quoted
 from incremental_assets.row_hash import HASH_VERSION, row_hash
 
 _KNOWN, _LATEST = "_known_version", "_latest_known"
 _WAS_GOOD = "_was_good"
+_MOST_ROUNDS = 10
+"""Each round, the first event of a key that was taken for good, or for bad, is known for sure."""
 
 
 class MayLack(Protocol):
@@ -152,6 +160,8 @@ def with_values_to_judge(
     if known is not None:
         names = (*key, *order[:-1], DELETED, *columns)
         known = _as_events(known.join(keys, list(key), "left_semi"), rows, names)
+        if not latest_alone:  # all versions are there
+            known = forgotten(known, order)
         every = every.unionByName(known.withColumn(_KNOWN, F.lit(True)), allowMissingColumns=True)
     found = with_earlier_values(every, key, order, columns, gives=f"({_KNOWN} OR {gives})")
     missing = F.exists(F.coalesce(PARTIAL, F.array().cast(kind)), lambda e: ~e["known"])
@@ -169,15 +179,20 @@ def _as_events(known: DataFrame, rows: DataFrame, names: Sequence[str]) -> DataF
     there = {name.lower(): name for name in known.columns}
     kind = rows.schema[PARTIAL].dataType
     assert isinstance(kind, ArrayType)
-    lacks = F.col(LACKS) if LACKS in known.columns else F.expr(NOTHING)
+    if PARTIAL in known.columns:
+        partial = F.col(PARTIAL).cast(kind)
+    else:
+        lacks = F.col(LACKS) if LACKS in known.columns else F.expr(NOTHING)
+        partial = as_partial(kind, lacks)
+    named = F.filter(partial, lambda entry: entry["column"].isin([*names, OTHERS]))
+    hashed = F.col(HASH) if HASH in known.columns else F.lit("")
     found = (
         (F.col(quoted(there[name.lower()])) if name.lower() in there else F.lit(None))
         .cast(rows.schema[name].dataType)
         .alias(name)
         for name in dict.fromkeys(names)
     )
-    lacked = as_partial(kind, F.filter(lacks, lambda name: name.isin(list(names))))
-    return known.select(*found, lacked.alias(PARTIAL), F.lit(None).cast("string").alias(HASH))
+    return known.select(*found, named.alias(PARTIAL), hashed.alias(HASH))
 
 
 def _by_the_latest(
@@ -246,13 +261,20 @@ def judged_again(
 ) -> DataFrame:
     """The events judged with the values of the good ones before them alone.
 
-    First with those of any: which are good is only known then. Nearly always all are.
+    First with those of any: which are good is only known then. Nearly always all are. Else again,
+    until the good ones are those whose values were given.
     """
     found = frames.cache(judged(rows, "true"))
     if found.where("size(_reasons) > 0").isEmpty():
         return found
-    was_good = found.withColumn(_WAS_GOOD, F.expr("size(_reasons) = 0")).drop(REASONS)
-    return judged(was_good, _WAS_GOOD).drop(_WAS_GOOD)
+    for _ in range(_MOST_ROUNDS):
+        was_good = found.withColumn(_WAS_GOOD, F.expr("size(_reasons) = 0")).drop(REASONS)
+        found = frames.cache(judged(was_good, _WAS_GOOD))
+        differ = found.where(f"{_WAS_GOOD} != (size(_reasons) = 0)")
+        found = found.drop(_WAS_GOOD)
+        if differ.isEmpty():
+            break
+    return found
 
 
 def known_events(frames: Frames, state: TargetState) -> DataFrame | None:
@@ -261,7 +283,18 @@ def known_events(frames: Frames, state: TargetState) -> DataFrame | None:
         return None
     rows = state.read(frames.session).withColumn(DELETED, F.lit(False))
     beside = state.superseded(frames.session)
-    return rows if beside is None else rows.unionByName(beside, allowMissingColumns=True)
+    return with_side_rows(rows, beside, latest_alone=state.write.keeps_latest)
+
+
+def with_side_rows(rows: DataFrame, beside: DataFrame | None, *, latest_alone: bool) -> DataFrame:
+    """The rows of a table with those of its side table that are changes of their own.
+
+    Beside rows of which the `latest_alone` is there are deletes, and names of conflicts.
+    """
+    if beside is None:
+        return rows
+    changes = beside.where(DELETED) if latest_alone else beside
+    return rows.unionByName(changes, allowMissingColumns=True)
 
 
 def with_partial(

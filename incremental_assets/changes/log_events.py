@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -132,6 +132,12 @@ def _flat_lacking(
     is_marked_text = {name: F.col(quoted(name)).isin(known) for name in texts}
     names = F.array(*(F.when(is_marked_text[n], F.lit(n)) for n in texts))
     lacks = F.array_except(names, F.array(F.lit(None).cast("string")))
+    no_key = {
+        name: F.when(~F.col(quoted(name)).isin(known), F.col(quoted(name)))
+        for name in request.key
+        if changes.placeholder and isinstance(own.get(name), StringType)
+    }
+    rows = rows.withColumns(no_key)
     rows = rows.withColumns({LACKS: lacks if texts else F.expr(NOTHING), IS_WHOLE: F.lit(False)})
     without = {n: F.when(~F.array_contains(LACKS, n), F.col(quoted(n))) for n in texts}
     return rows.withColumns(without), Lacking(tuple(texts), changes.unchanged, changes.no_earlier)
@@ -177,7 +183,7 @@ def envelope_events(
         typed, own = typed.withColumns(missing), request.state.known_types()
     require_columns(request, own, request.key)
     if lacking is not None:
-        typed, own = _with_lacking(typed, own, request, lacking)
+        typed, own, lacking = _with_lacking(typed, own, request, lacking)
     counts_for = F.col(OPERATION).isin("upsert", "delete", "truncate")
     return LogEvents(
         typed,
@@ -194,8 +200,8 @@ def envelope_events(
 
 def _with_lacking(
     rows: DataFrame, own: Mapping[str, DataType], request: ReadRequest, lacking: Lacking
-) -> tuple[DataFrame, dict[str, DataType]]:
-    """The events with the columns that they lack, and their names in `_lacks`.
+) -> tuple[DataFrame, dict[str, DataType], Lacking]:
+    """The events with the columns that they lack, and their names in `_lacks` as columns have them.
 
     A column that none of them has a value of is the target's.
     """
@@ -213,11 +219,12 @@ def _with_lacking(
     rows = rows.withColumns({_FIELDS: folded, LACKS: F.transform(LACKS, F.lower)})
     columns = [name for name in types if name not in request.key]
     spelled = {name.lower(): name for name in (*lacking.marked, *columns)}
+    lacking = replace(lacking, marked=tuple(sorted({spelled[n.lower()] for n in lacking.marked})))
     marked = F.array(*(F.when(F.array_contains(LACKS, n), F.lit(spelled[n])) for n in spelled))
     rows = rows.withColumn(LACKS, F.array_except(marked, F.array(F.lit(None).cast("string"))))
     has_field = {name: F.array_contains(_FIELDS, name.lower()) for name in columns}
     rows = rows.withColumn(LACKS, lacking.lacked(columns, has_field))
-    return rows.drop(_FIELDS), types
+    return rows.drop(_FIELDS), types, lacking
 
 
 def _refuse_foreign(request: ReadRequest, rows: DataFrame) -> None:

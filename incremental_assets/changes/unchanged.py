@@ -93,7 +93,10 @@ def without(row: Column, names: Column, before: Column | None = None) -> Column:
 
 
 def values_of(image: Column, names: Column, placeholder: str) -> Column:
-    """The fields of these names that an image has and knows, as a map; empty without one."""
+    """The fields of these names that an image has a value of, as a map; empty without one.
+
+    Null is none: an image before the change has null for what the log did not know.
+    """
     known = marks(placeholder)
     texts = image.try_cast("map<string,string>")
     nothing = F.expr("CAST(map() AS MAP<STRING,VARIANT>)")

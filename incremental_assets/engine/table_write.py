@@ -72,7 +72,7 @@ def stage_good(
         changes = replace(changes, rows=frames.cache(changes.rows))
     to = _destination(batch, read.order, days)
     if batch.work.mode == "rebuild" and table.write.by_key and table.day is None:
-        return _rebuilt(frames, batch, to, days, grown)
+        return _rebuilt(frames, batch, read, to, days, grown)
     if table.has_truncates:
         truncated = bool(counted.flags.get("truncates"))
         changes = _with_truncates(frames, to, changes, truncated=truncated)
@@ -164,7 +164,12 @@ def _ensure_columns(batch: Batch, changes: ChangeSet, order: Sequence[str]) -> N
 
 
 def _rebuilt(
-    frames: Frames, batch: Batch, to: Destination, days: Sequence[date], grown: Sequence[str]
+    frames: Frames,
+    batch: Batch,
+    read: Typed,
+    to: Destination,
+    days: Sequence[date],
+    grown: Sequence[str],
 ) -> StagedWrite:
     """Rebuild every key that these days hold, or held before they were repaired.
 
@@ -178,6 +183,12 @@ def _rebuilt(
     key = [quoted(name) for name in to.key]
     every = typed(frames, all_rows(session, batch, days), batch, whole=True)
     changes = _change_set(every.rows.where(_GOOD), batch, every, grown)
+    if every.lacking is not None or read.lacking is not None:
+        # By what the events lack, those of these days were judged by what was known then.
+        own = _change_set(read.rows.where(f"{here} AND {_GOOD}"), batch, read, grown)
+        rows = changes.rows.where(f"NOT ({here})")
+        rows = rows.unionByName(own.rows, allowMissingColumns=True)
+        changes = ChangeSet(rows, {**own.own, **changes.own}, changes.deletes)
     events = frames.cache(changes.rows)
     table_now = read_version(session, batch.path, version_of(batch.path))
     superseded = to.superseded(session) if to.tombstones else None

@@ -71,7 +71,7 @@ def typed(frames: Frames, landed: DataFrame, batch: Batch, *, whole: bool = Fals
         why = F.when(no_time & F.col("_raw").isNull(), F.lit(NO_TIME))
         changes = changes.withColumn(REASON, F.coalesce(REASON, why))
     known = known_beside(frames, batch, events, kind, whole=whole)
-    rows, shapes = _judged(changes, batch, Lacks(frames, events, known, whole))
+    rows, shapes = _judged(changes, batch, Lacks(frames, events, known))
     rows = rows.withColumn("_reasons", reasons_of(F.col("_reasons"), table.key))
     order = (*events.order, HASH)
     return Typed(_bare(rows, F.col(EVENT)), order, events.kind, shapes, events.lacking)

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from incremental_assets.changes.bronze_events import Events
+from incremental_assets.changes.bronze_events import REASON, Events
 from incremental_assets.changes.lacking import (
     Lacking,
     as_they_came,
     judged_again,
+    with_side_rows,
     with_values_to_judge,
 )
 from incremental_assets.changes.unchanged import (
@@ -20,7 +21,7 @@ from incremental_assets.changes.unchanged import (
     NO_EARLIER_FLAG,
     NOT_TRANSFORMED,
 )
-from incremental_assets.delta.columns import DELETED, HASH, LACKS
+from incremental_assets.delta.columns import DELETED, HASH, LACKS, ORDER
 from incremental_assets.delta.delta_table import open_table, version_of
 from incremental_assets.delta.literals import sql_days
 from incremental_assets.delta.read import (
@@ -38,6 +39,11 @@ from incremental_assets.quality.contract import (
     FURTHER,
 )
 from incremental_assets.quality.reasons import prepared, with_reasons
+from incremental_assets.quality.rule import HELPER
+from incremental_assets.table import Table
+
+_LAST = "~"
+"""A hash after all others: of events at one position, those of the batch come last."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,6 @@ class Lacks:
     frames: Frames
     events: Events
     known: DataFrame | None
-    whole: bool
 
 
 def judged_lacking(
@@ -56,23 +61,25 @@ def judged_lacking(
     """Typed events that may lack columns, judged with the values of the events before."""
     table, session, order = batch.table, rows.sparkSession, (*lacks.events.order, HASH)
     columns = lacking.columns(list(contract_of(table).columns), table.key)
-    rows = with_lacked(rows, lacking, columns).withColumn(HASH, F.lit(""))
+    rows = with_lacked(rows, lacking, columns).withColumn(HASH, F.lit(_LAST))
     replaced = batch.work.mode == "rebuild"
-    reasons = [*why, *_lacking_reasons(batch, lacks, lacking)]
+    reasons = [*why, *_lacking_reasons(batch.table, lacking)]
+
+    if table.transform is not None:  # all that lack columns are bad
+        rows = kept(table.transform(rows), rows)
+        rows = prepared(rows, table.rules, scope_of(session, batch, "_day", replaced=replaced))
+        return with_reasons(rows, table.rules, reasons)
 
     def judged(rows: DataFrame, gives: str) -> DataFrame:
+        again = [name for name in rows.columns if name.startswith(HELPER)]
         rows = with_values_to_judge(
-            *(lacks.frames, rows, lacks.known, table.key, order, columns),
+            *(lacks.frames, rows.drop(*again), lacks.known, table.key, order, columns),
             latest_alone=table.write.keeps_latest and not replaced,
             gives=gives,
         )
-        if table.transform is not None:
-            rows = kept(table.transform(rows), rows)
         rows = prepared(rows, table.rules, scope_of(session, batch, "_day", replaced=replaced))
         return as_they_came(with_reasons(rows, table.rules, reasons), columns)
 
-    if table.transform is not None:  # then all that lack columns are bad
-        return judged(rows, "true")
     return judged_again(lacks.frames, judged, rows)
 
 
@@ -82,20 +89,16 @@ def with_lacked(rows: DataFrame, lacking: Lacking, columns: Sequence[str]) -> Da
     return rows.withColumn(LACKS, lacking.lacked(columns, has_field))
 
 
-def _lacking_reasons(batch: Batch, lacks: Lacks, lacking: Lacking) -> list[Column]:
+def _lacking_reasons(table: Table, lacking: Lacking) -> list[Column]:
     """Why an event is quarantined that lacks fields.
 
-    A transform is of rows: it would make columns of a value that is not there. The `whole` log is
-    read to rebuild keys: the events of the batch's own days are judged already.
+    A transform is of rows: it would make columns of a value that is not there.
     """
-    if batch.table.transform is not None:
+    if table.transform is not None:
         return [F.when(F.size(LACKS) > 0, F.lit(NOT_TRANSFORMED))]
     if not lacking.asks_for_earlier:
         return []
-    missing = F.col(NO_EARLIER_FLAG)
-    if lacks.whole:
-        missing &= F.expr(f"NOT _day IN ({sql_days(batch.work.days)})")
-    return [F.when(missing, F.lit(NO_EARLIER))]
+    return [F.when(F.col(NO_EARLIER_FLAG), F.lit(NO_EARLIER))]
 
 
 def known_beside(
@@ -113,7 +116,8 @@ def known_beside(
     elsewhere = f"NOT _day IN ({sql_days(batch.work.days)})"
     landed = all_rows(frames.session, batch, ()).where(elsewhere)
     found = table.log.events(frames, landed, table.key, kind, table.name)
-    rows = contract_of(table).apply(found.rows)
+    readable = found.rows.where(F.col(ORDER).isNotNull() & F.col(REASON).isNull())
+    rows = contract_of(table).apply(readable)
     if found.lacking is None:
         return rows
     return with_lacked(rows, found.lacking, list(contract_of(table).columns))
@@ -126,7 +130,7 @@ def known_versions(frames: Frames, batch: Batch) -> DataFrame | None:
         return None
     rows = read_files(frames.session, table, table.files).withColumn(DELETED, F.lit(False))
     beside = side_rows(frames.session, side_table_of(batch.path))
-    return rows if beside is None else rows.unionByName(beside, allowMissingColumns=True)
+    return with_side_rows(rows, beside, latest_alone=batch.table.write.keeps_latest)
 
 
 def kept(transformed: DataFrame, before: DataFrame) -> DataFrame:

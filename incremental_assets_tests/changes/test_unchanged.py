@@ -59,17 +59,17 @@ def test_a_placeholder_is_known_in_the_form_of_each_type_of_column(spark: SparkS
 
 
 def test_the_row_before_gives_what_it_has_and_a_delete_lacks_nothing(spark: SparkSession) -> None:
-    before = {"id": 1, "a": "was", "b": DEBEZIUM}
+    before = {"id": 1, "a": "was", "b": DEBEZIUM, "d": None}
     flat = {"id": 1, "a": DEBEZIUM, "__op": "u", "__lsn": 3}
     found = read(
         spark,
-        event("u", {"id": 1, "a": DEBEZIUM, "b": DEBEZIUM, "c": 3}, before),
-        event("d", None, {"id": 1, "a": "x"}),
+        event("u", {"id": 1, "a": DEBEZIUM, "b": DEBEZIUM, "c": 3, "d": DEBEZIUM}, before),
+        event("d", None, {"id": 1, "a": "x", "b": DEBEZIUM}),
         event("c", {"id": 2, "a": "x"}),
         flat,
     )
     assert found == [
-        ({"id": 1, "a": "was", "c": 3}, ["b"], False),
+        ({"id": 1, "a": "was", "c": 3}, ["b", "d"], False),
         ({"id": 1, "a": "x"}, [], False),
         ({"id": 2, "a": "x"}, [], True),
         ({"id": 1}, ["a"], False),

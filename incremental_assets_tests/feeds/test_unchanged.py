@@ -254,10 +254,12 @@ def test_facts_that_look_up_a_version_see_the_value_that_comes_late(lake: Lakes)
 def test_an_event_has_no_value_of_one_that_is_in_quarantine(lake: Lakes) -> None:
     users = debezium(lake, rules=quarantine(satisfies("named", "name != 'bad'")))
     bad, then = event("c", 10, user(1, "bad", "long")), event("u", 20, user(1, "Anna", MARKED))
-    users.land("users", DAYS[0], "1.jsonl", [bad, then, event("c", 11, user(2, "Bob", "x"))])
+    last = event("u", 30, user(1, MARKED, "new"))  # its name is of one that has to wait itself
+    users.land("users", DAYS[0], "1.jsonl", [bad, then, last, event("c", 11, user(2, "Bob", "x"))])
     users.load(DAYS[0])
     for name in ("silver/users", "silver/versions"):
-        assert users.reasons(name) == [("named",), ("no_earlier_version",)]
+        waits = ("no_earlier_version",)
+        assert users.reasons(name) == [("named",), waits, (*waits, "named")]
         assert users.rows(name, *ROW) == [(2, "Bob", "x")]
 
 
@@ -296,3 +298,14 @@ def test_a_file_that_loses_the_version_before_leaves_none_behind(lake: Lakes) ->
     for name in ("silver/users", "silver/versions"):
         assert users.reasons(name) == [("no_earlier_version",)]
         assert users.rows(name, *ROW) == [(2, "Bob", "x")]
+
+
+def test_a_transform_that_renames_a_column_lets_no_event_without_it_in(lake: Lakes) -> None:
+    bronze, silver, _ = tables(ChangeLog.debezium())
+    silver = replace(silver, transform=lambda rows: rows.withColumnRenamed("notes", "comment"))
+    users = lake(bronze, silver)
+    some = [event("c", 10, user(1, "Ann", "long")), event("u", 20, user(1, "Anna", MARKED))]
+    users.land("users", DAYS[0], "1.jsonl", some)
+    users.load(DAYS[0])
+    assert users.reasons("silver/users") == [("unchanged_field_in_transform",)]
+    assert users.rows("silver/users", "id", "name", "comment") == [(1, "Ann", "long")]
