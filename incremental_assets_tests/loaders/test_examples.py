@@ -15,7 +15,7 @@ from incremental_assets.settings import PROJECT_ROOT
 DOCS = PROJECT_ROOT / "docs"
 PAGES = [
     *sorted((DOCS / "patterns").glob("*.md")),
-    *(DOCS / f"{name}.md" for name in ("loaders", "lake-sources", "add-a-source")),
+    *(DOCS / f"{name}.md" for name in ("loaders", "feeds", "lake-sources", "add-a-source")),
 ]
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -51,5 +51,5 @@ def test_every_pattern_has_its_page() -> None:
 
     assert names == {
         *("files", "timestamp", "sequence", "change-log", "snapshot-diff", "combining"),
-        *("loaders", "lake-sources", "add-a-source"),
+        *("loaders", "feeds", "lake-sources", "add-a-source"),
     }
