@@ -103,8 +103,9 @@ def values_of(image: Column, names: Column, placeholder: str) -> Column:
     return F.coalesce(
         F.map_filter(
             image.try_cast("map<string,variant>"),
-            lambda name, _: (
+            lambda name, value: (
                 F.array_contains(names, name)
+                & ~F.is_variant_null(value)
                 & ~F.coalesce(F.try_element_at(texts, name).isin(known), F.lit(False))
             ),
         ),
