@@ -139,7 +139,7 @@ def test_without_an_earlier_version_an_event_waits_until_there_is_one(lake: Lake
 def test_rules_judge_an_event_by_the_value_that_did_not_change(lake: Lakes) -> None:
     fits = satisfies("notes_fit", "length(name) <= length(notes)")
     rules = quarantine(not_null("notes"), fits)
-    users = debezium(lake, rules=rules)
+    users = lake(*tables(ChangeLog.debezium(), rules)[:2])
     users.land("users", DAYS[0], "1.jsonl", [event("c", 10, user(1, "Ann", "long"))])
     users.load(DAYS[0])
     some = [event("u", 20, user(1, "Anna", MARKED)), event("u", 30, user(1, "Anna-Lena", MARKED))]
