@@ -15,7 +15,7 @@ PARTIAL, LACKS = "_partial", "_lacks"
 _RESERVED = frozenset(
     {ORDER, WITHIN, HASH, BATCH, TABLE, CHANGED_AT, DELETED, WHY, OPERATION, REASONS, *LINEAGE}
     | {PARTIAL, LACKS, "_is_whole", "_is_there", "_no_earlier", "_known_version", "_latest_known"}
-    | {"_is_decided"}
+    | {"_is_decided", "_entry", "_message"}
     | {"_raw", "_unreadable", "_known", "_copy", "_metadata", "_nth", "_times", "_line", "_at"}
     # What changes are detected and replaced by.
     | {"_all", "_change", "_event", "_key", "_op_word", "_position", "_position_kind", "_reason"}

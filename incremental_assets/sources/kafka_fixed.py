@@ -28,7 +28,7 @@ from incremental_assets.sources.kafka_days import (
     loading_day,
 )
 from incremental_assets.sources.kafka_messages import (
-    Reading,
+    TopicReading,
     landing_day,
     of_days,
     origin,
@@ -230,7 +230,7 @@ class FixedKafka(FixedSource):
         """`payload`, `_key`, `_raw`, `_file`, `_hash`, `_landed` and `_message` of each message."""
         of = self.of
         rows = sum(end - low for low, end in self.ranges.values())
-        found = read_messages(frames, Reading(of.access(), of.topic, self.ranges, rows))
+        found = read_messages(frames, TopicReading(of.access(), of.topic, self.ranges, rows))
         found = found.withColumn(LANDED, landing_day())
         if self.days is not None:
             found = of_days(found, self.unread)

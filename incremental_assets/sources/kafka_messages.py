@@ -26,7 +26,7 @@ _ROWS_OF_A_TASK = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class TopicReading:
     """Which messages to read: ranges of a topic, with about so many `rows`."""
 
     access: KafkaAccess
@@ -35,7 +35,7 @@ class Reading:
     rows: int
 
 
-def read_messages(frames: Frames, reading: Reading) -> DataFrame:
+def read_messages(frames: Frames, reading: TopicReading) -> DataFrame:
     """The committed messages in the ranges, as Spark's source has them.
 
     It fails where some of them are gone.
@@ -75,14 +75,16 @@ def of_days(messages: DataFrame, days: ByDay) -> DataFrame:
     table = pa.table(
         {
             "_of_day": pa.array([day for day, _, _, _ in ranges], pa.date32()),
-            "_of": pa.array([partition for _, partition, _, _ in ranges], pa.int32()),
+            "_of_partition": pa.array([partition for _, partition, _, _ in ranges], pa.int32()),
             "_first": pa.array([first for _, _, first, _ in ranges], pa.int64()),
-            "_end": pa.array([end for _, _, _, end in ranges], pa.int64()),
+            "_of_end": pa.array([end for _, _, _, end in ranges], pa.int64()),
         }
     )
     known = F.broadcast(messages.sparkSession.createDataFrame(table))
-    same = F.col(LANDED).eqNullSafe(F.col("_of_day")) & (F.col("partition") == F.col("_of"))
-    inside = (F.col("offset") >= F.col("_first")) & (F.col("offset") < F.col("_end"))
+    same = F.col(LANDED).eqNullSafe(F.col("_of_day")) & (
+        F.col("partition") == F.col("_of_partition")
+    )
+    inside = (F.col("offset") >= F.col("_first")) & (F.col("offset") < F.col("_of_end"))
     return messages.join(known, same & inside).drop(*table.column_names)
 
 
