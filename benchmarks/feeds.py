@@ -21,6 +21,7 @@ from benchmarks.report import Row, machine, show, write
 from benchmarks.report import Table as Figures
 from incremental_assets.changes import ChangeLog, SnapshotDiff, Timestamp
 from incremental_assets.changes import Sequence as Numbers
+from incremental_assets.changes.unchanged import DEBEZIUM
 from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.loaders import local_session
 from incremental_assets.quality.contract import Contract
@@ -47,13 +48,15 @@ class Feed:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure a day of each kind of source.")
     parser.add_argument("--rows", type=int, default=500_000)
-    rows = parser.parse_args().rows
+    parser.add_argument("--only", default="", help="a part of the names of the feeds to measure")
+    asked = parser.parse_args()
+    rows, only = asked.rows, asked.only
     figures = Figures(
         f"Seconds for {rows:,} rows, then {rows // 10:,}",
         ["source and write", "bronze", "silver", "bronze, then", "silver, then"],
     )
     spark = local_session()
-    for feed in _feeds():
+    for feed in (feed for feed in _feeds() if only in feed.name):
         with tempfile.TemporaryDirectory(prefix="bench-feeds-") as folder:
             settings = Settings.from_environment(
                 {
@@ -73,6 +76,8 @@ def main() -> None:
             figures.rows.append(Row(cells))
             show([figures])
     spark.stop()
+    if only:
+        return
     write("feeds", "Feeds", "`make bench-feeds`; one warm session, one turn", [figures], machine())
 
 
@@ -82,6 +87,8 @@ def _feeds() -> list[Feed]:
         Feed("by sequence, append", _tables("movements", _BY_NUMBER, Append(), ()), _parquet),
         Feed("Debezium log, merge", _tables("users", _LOG), _envelopes),
         Feed("Debezium log, SCD2", _tables("people", _LOG, SCD2()), _envelopes),
+        Feed("Debezium log, a column unchanged, merge", _tables("marked", _LOG), _marked),
+        Feed("Debezium log, a column unchanged, SCD2", _tables("past", _LOG, SCD2()), _marked),
         Feed("snapshot, merge", _tables("products", _COPY), _copies),
     ]
 
@@ -135,8 +142,18 @@ def _parquet(landing: Path, index: int, rows: int) -> None:
     _rows(index, rows).write_parquet(landing / "feed" / f"{index}.parquet")
 
 
+def _marked(landing: Path, index: int, rows: int) -> None:
+    """The same; of rows that change, the name does not."""
+    is_there = pl.lit(index > 0) & (pl.col("id") < rows)
+    name = pl.when(is_there).then(pl.lit(DEBEZIUM)).otherwise("name").alias("name")
+    _land_envelopes(landing, index, _rows(index, rows).with_columns(name))
+
+
 def _envelopes(landing: Path, index: int, rows: int) -> None:
-    frame = _rows(index, rows)
+    _land_envelopes(landing, index, _rows(index, rows))
+
+
+def _land_envelopes(landing: Path, index: int, frame: pl.DataFrame) -> None:
     row = pl.struct("id", "name", "amount", pl.col("at").dt.strftime("%Y-%m-%dT%H:%M:%S%.3fZ"))
     lsn = pl.col("number") + 1
     events = frame.select(

@@ -143,10 +143,12 @@ def with_values_to_judge(
     """Events with the values that they lack, so that they can be judged; see `as_they_came`.
 
     That is the value of the event before, of those that the condition `gives` (SQL) selects, or of
-    the version that is `known`. Adds
-    `_no_earlier: boolean`, whether there is none. Where of a key the `latest_alone` is known, an
-    event that is older than it, and so will change little, is judged by its values.
+    the version that is `known`. Adds `_no_earlier: boolean`, whether there is none. Where of a key
+    the `latest_alone` is known, an event that is older than it, and so will change little, is
+    judged by its values.
     """
+    if not columns:
+        return rows.withColumn(NO_EARLIER_FLAG, F.lit(False))
     kind = partial_type(rows.schema, order)
     lacks = F.filter(LACKS, lambda name: name.isin(list(columns)))
     rows = rows.withColumns({PARTIAL: as_partial(kind, lacks), _KNOWN: F.lit(False)})
@@ -282,18 +284,18 @@ def known_events(frames: Frames, state: TargetState) -> DataFrame | None:
     if state.version is None or not state.columns:
         return None
     rows = state.read(frames.session).withColumn(DELETED, F.lit(False))
-    beside = state.superseded(frames.session)
-    return with_side_rows(rows, beside, latest_alone=state.write.keeps_latest)
+    side = state.superseded(frames.session)
+    return with_side_rows(rows, side, latest_alone=state.write.keeps_latest)
 
 
-def with_side_rows(rows: DataFrame, beside: DataFrame | None, *, latest_alone: bool) -> DataFrame:
+def with_side_rows(rows: DataFrame, side: DataFrame | None, *, latest_alone: bool) -> DataFrame:
     """The rows of a table with those of its side table that are changes of their own.
 
-    Beside rows of which the `latest_alone` is there are deletes, and names of conflicts.
+    The side table of a table with the `latest_alone` has tombstones, and the names of conflicts.
     """
-    if beside is None:
+    if side is None:
         return rows
-    changes = beside.where(DELETED) if latest_alone else beside
+    changes = side.where(DELETED) if latest_alone else side
     return rows.unionByName(changes, allowMissingColumns=True)
 
 

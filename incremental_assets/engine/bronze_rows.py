@@ -13,17 +13,11 @@ from pyspark.sql import functions as F
 from incremental_assets.days import DayRange
 from incremental_assets.decodable import decodable_stored
 from incremental_assets.delta.literals import sql_days
-from incremental_assets.delta.read import (
-    DataFile,
-    data_files,
-    read_version,
-)
+from incremental_assets.delta.read import DataFile, data_files, read_version
 from incremental_assets.engine.batch import Batch
 from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import Frames
-from incremental_assets.quality.contract import (
-    Contract,
-)
+from incremental_assets.quality.contract import Contract
 from incremental_assets.table import Table
 
 

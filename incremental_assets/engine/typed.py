@@ -16,7 +16,7 @@ from incremental_assets.delta.columns import CHANGED_AT, DELETED, HASH, OPERATIO
 from incremental_assets.engine.batch import Batch
 from incremental_assets.engine.bronze_rows import contract_of, line_of
 from incremental_assets.engine.scope import scope_of
-from incremental_assets.engine.typed_lacking import Lacks, judged_lacking, kept, known_beside
+from incremental_assets.engine.typed_lacking import Lacks, judged_lacking, kept, known_elsewhere
 from incremental_assets.frames import Frames, quoted
 from incremental_assets.quality.contract import (
     FURTHER,
@@ -70,7 +70,7 @@ def typed(frames: Frames, landed: DataFrame, batch: Batch, *, whole: bool = Fals
         no_time = F.col(OPERATION).isNotNull() & F.col(CHANGED_AT).isNull()
         why = F.when(no_time & F.col("_raw").isNull(), F.lit(NO_TIME))
         changes = changes.withColumn(REASON, F.coalesce(REASON, why))
-    known = known_beside(frames, batch, events, kind, whole=whole)
+    known = known_elsewhere(frames, batch, events, kind, whole=whole)
     rows, shapes = _judged(changes, batch, Lacks(frames, events, known))
     rows = rows.withColumn("_reasons", reasons_of(F.col("_reasons"), table.key))
     order = (*events.order, HASH)

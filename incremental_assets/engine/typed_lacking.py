@@ -24,20 +24,13 @@ from incremental_assets.changes.unchanged import (
 from incremental_assets.delta.columns import DELETED, HASH, LACKS, ORDER
 from incremental_assets.delta.delta_table import open_table, version_of
 from incremental_assets.delta.literals import sql_days
-from incremental_assets.delta.read import (
-    plain_files,
-    read_files,
-)
+from incremental_assets.delta.read import plain_files, read_files
 from incremental_assets.delta.side_table import side_rows, side_table_of
 from incremental_assets.engine.batch import Batch
 from incremental_assets.engine.bronze_rows import all_rows, contract_of
 from incremental_assets.engine.scope import scope_of
 from incremental_assets.frames import Frames
-from incremental_assets.quality.contract import (
-    ABSENT,
-    EXPECTED,
-    FURTHER,
-)
+from incremental_assets.quality.contract import ABSENT, EXPECTED, FURTHER
 from incremental_assets.quality.reasons import prepared, with_reasons
 from incremental_assets.quality.rule import HELPER
 from incremental_assets.table import Table
@@ -101,10 +94,10 @@ def _lacking_reasons(table: Table, lacking: Lacking) -> list[Column]:
     return [F.when(F.col(NO_EARLIER_FLAG), F.lit(NO_EARLIER))]
 
 
-def known_beside(
+def known_elsewhere(
     frames: Frames, batch: Batch, events: Events, kind: str | None, *, whole: bool
 ) -> DataFrame | None:
-    """What is known of keys beside the events, for those that lack columns.
+    """What is known of keys from elsewhere, for events that lack columns.
 
     The table has what was published; of days that are rebuilt, bronze has the other events.
     """
@@ -129,8 +122,8 @@ def known_versions(frames: Frames, batch: Batch) -> DataFrame | None:
     if table is None or not table.files:
         return None
     rows = read_files(frames.session, table, table.files).withColumn(DELETED, F.lit(False))
-    beside = side_rows(frames.session, side_table_of(batch.path))
-    return with_side_rows(rows, beside, latest_alone=batch.table.write.keeps_latest)
+    side = side_rows(frames.session, side_table_of(batch.path))
+    return with_side_rows(rows, side, latest_alone=batch.table.write.keeps_latest)
 
 
 def kept(transformed: DataFrame, before: DataFrame) -> DataFrame:

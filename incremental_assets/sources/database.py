@@ -6,7 +6,7 @@ queries. Spark reads the rows by JDBC.
 
 from __future__ import annotations
 
-import logging
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -190,6 +190,10 @@ def ask(connection: DbConnection, query: str) -> Sequence[Any]:
     return found
 
 
+_IS_OF_A_VALUE = re.compile(r"bad value|invalid input|out of range|No value specified", re.I)
+_FROM_JAVA = re.compile(r"\b\w*(?:SQL|Sql)\w*Exception: ([^\n]+)")
+
+
 @contextmanager
 def asking(path: str) -> Iterator[None]:
     """Inside, an error of a database or its driver is a SourceError that says which source."""
@@ -207,21 +211,22 @@ def asking(path: str) -> Iterator[None]:
         ) from error
 
 
-@contextmanager
-def unlogged() -> Iterator[None]:
-    """Inside, what is sent to Java is not logged: a root logger of level DEBUG would show it."""
-
-    def is_wanted(record: logging.LogRecord) -> bool:
-        return record.levelno > logging.DEBUG
-
-    loggers = [logging.getLogger(name) for name in ("py4j", "py4j.clientserver")]
-    for logger in loggers:
-        logger.addFilter(is_wanted)
-    try:
-        yield
-    finally:
-        for logger in loggers:
-            logger.removeFilter(is_wanted)
+def ended_read(error: Exception, path: str) -> SourceError | None:
+    """Why the database ended a read, by an error of Spark; None where it did not."""
+    found = _FROM_JAVA.search(str(error))
+    if found is None:
+        return None
+    reason = found[1].strip()[:300]
+    if _IS_OF_A_VALUE.search(reason):
+        remedy = (
+            "a value that Spark cannot hold, or a '?' in the query, stays an error: pass a "
+            "query that converts or avoids it, such as NULLIF(…), a cast to text, jsonb_exists"
+        )
+    else:
+        remedy = "run again"
+    return SourceError(
+        f"{path}: the database ended the read: {reason}. Nothing was published in part; {remedy}."
+    )
 
 
 def named(columns: Sequence[DbColumn], name: str, path: str) -> DbColumn:

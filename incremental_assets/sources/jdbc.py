@@ -28,10 +28,10 @@ from incremental_assets.sources.database import (
     Settled,
     ask,
     asking,
+    ended_read,
     evenly,
     named,
     require_distinct,
-    unlogged,
 )
 from incremental_assets.sources.dialects import dialect_of, require_url
 from incremental_assets.sources.file_fingerprints import FileSpan
@@ -39,12 +39,11 @@ from incremental_assets.sources.java_zone import java_zone, require_utc
 from incremental_assets.sources.rows import all_readable, require_names, spelled
 from incremental_assets.sources.source import NO_TYPES, FixedSource, Source
 from incremental_assets.sources.source_file import SourceFile
+from incremental_assets.sources.unlogged import unlogged
 
 _VARIABLES = re.compile(r"[A-Z][A-Z0-9_]*")
 _NAME = re.compile(r"[^\0\"`.]+(\.[^\0\"`.]+){0,2}")
-_IS_OF_A_VALUE = re.compile(r"bad value|invalid input|out of range|No value specified", re.I)
 _OF_TIME = frozenset({"instant", "naive", "date"})
-_FROM_JAVA = re.compile(r"\b\w*(?:SQL|Sql)\w*Exception: ([^\n]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,21 +299,7 @@ class FixedJdbc(FixedSource):
         return self.seen.highest if of_cursor else None
 
     def explained(self, error: Exception) -> SourceError | None:
-        found = _FROM_JAVA.search(str(error))
-        if found is None:
-            return None
-        reason = found[1].strip()[:300]
-        if _IS_OF_A_VALUE.search(reason):
-            remedy = (
-                "a value that Spark cannot hold, or a '?' in the query, stays an error: pass a "
-                "query that converts or avoids it, such as NULLIF(…), a cast to text, jsonb_exists"
-            )
-        else:
-            remedy = "run again"
-        return SourceError(
-            f"{self.path}: the database ended the read: {reason}. Nothing was published in part; "
-            f"{remedy}."
-        )
+        return ended_read(error, self.path)
 
     def size(self) -> int:
         return self.seen.rows * self.seen.row_bytes

@@ -16,6 +16,7 @@ from incremental_assets.frames import Frames
 from incremental_assets.sources.kafka_client import KafkaAccess
 from incremental_assets.sources.kafka_days import ByDay, Ranges
 from incremental_assets.sources.payloads import LANDED
+from incremental_assets.sources.unlogged import unlogged
 
 _MESSAGE = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, "
@@ -57,7 +58,8 @@ def read_messages(frames: Frames, reading: TopicReading) -> DataFrame:
         "groupIdPrefix": "incremental_assets",
         **({"minPartitions": str(tasks)} if tasks > len(ranges) else {}),
     }
-    return session.read.format("kafka").options(**options).load()
+    with unlogged():  # the password
+        return session.read.format("kafka").options(**options).load()
 
 
 def of_days(messages: DataFrame, days: ByDay) -> DataFrame:

@@ -16,6 +16,7 @@ from incremental_assets.quality.rules import not_null, quarantine, satisfies
 from incremental_assets.quality.types import Integer, Text
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.table import SameDay, Table
+from incremental_assets.verifying.verify import verify
 from incremental_assets.writes import SCD2, Append, Merge
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_history_in_time import LANDED_SALES, SALES, change, mart
@@ -309,3 +310,16 @@ def test_a_transform_that_renames_a_column_lets_no_event_without_it_in(lake: Lak
     users.load(DAYS[0])
     assert users.reasons("silver/users") == [("unchanged_field_in_transform",)]
     assert users.rows("silver/users", "id", "name", "comment") == [(1, "Ann", "long")]
+
+
+def test_an_undeclared_field_keeps_its_value_and_a_rebuild_gives_the_same(lake: Lakes) -> None:
+    users = debezium(lake)
+    first = event("c", 10, {**user(1, "Ann", "long"), "city": "Rome"})
+    then = event("u", 20, {**user(1, "Anna", "longer"), "city": MARKED})
+    last = event("u", 30, {**user(1, "Anne", MARKED), "city": MARKED})
+    for day, some in zip(DAYS, (first, then, last), strict=True):
+        users.land("users", day, "1.jsonl", [some])
+        users.load(day)
+    assert users.rows("silver/users", *ROW, "city") == [(1, "Anne", "longer", "Rome")]
+    for name in ("silver/users", "silver/versions"):
+        assert verify(users.lakehouse, users.tables[name]).equal

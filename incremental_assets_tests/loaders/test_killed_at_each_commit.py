@@ -17,6 +17,7 @@ from incremental_assets.loaders import CDCLoader, DeltaDiffLoader
 from incremental_assets.query import query
 from incremental_assets.testing import kill_after_each_write
 from incremental_assets.writes import SCD2, Merge, WriteStrategy
+from incremental_assets_tests.feeds.test_unchanged import LOG as UNCHANGED
 from incremental_assets_tests.loaders.conftest import Place
 from incremental_assets_tests.loaders.stories import MAY_1, MAY_2, NULL, SCHEMA, row
 from incremental_assets_tests.loaders.test_matrix import by_timestamp
@@ -74,6 +75,24 @@ def of_log(write: WriteStrategy) -> Story:
     return Story([landing(events, LOG) for events in EVENTS], load, dies_at=1)
 
 
+def of_unchanged_columns() -> Story:
+    """A late version, of which another one has the value that did not change, and a late delete."""
+
+    def load(place: Place) -> object:
+        return CDCLoader(place.spark, place.clock).process_cdc(
+            *(place.source, place.target, place.watermarks, "id", "log"),
+            cdc_format="debezium",
+            no_earlier="null",
+        )
+
+    some = ([3, 7, 0], [1, 2, 5, 6])
+    return Story([lines([UNCHANGED[at] for at in each]) for each in some], load, dies_at=1)
+
+
+def lines(events: Sequence[Any]) -> Callable[[Place], object]:
+    return lambda place: place.land_lines(events)
+
+
 def of_copies(write: WriteStrategy) -> Story:
     def load(place: Place) -> object:
         return DeltaDiffLoader(place.spark, place.clock).detect_changes(
@@ -103,6 +122,7 @@ def landing(rows: Sequence[tuple[Any, ...]], schema: dict[str, Any]) -> Callable
 STORIES = {
     "log, merge": of_log(Merge()),
     "log, history": of_log(SCD2()),
+    "unchanged columns, merge": of_unchanged_columns(),
     "copies, merge": of_copies(Merge()),
     "copies, history": of_copies(SCD2()),
     "timestamp, merge": of_rows(by_timestamp, Merge()),
