@@ -46,15 +46,18 @@ class Frames:
     The session is opened when it is first asked for: a batch that has nothing to read needs none.
     `small` is asked after that: a small batch spends its time on planning, so the plan of a cached
     frame ends at the cache. Spark would otherwise analyze all of it again with each step.
+    `cut` computes rows and keeps them until the batch's end: where they are, by default.
     """
 
     def __init__(
         self,
         open_session: Callable[[], AbstractContextManager[SparkSession]],
         small: Callable[[], bool] = lambda: False,
+        cut: Callable[[DataFrame], AbstractContextManager[DataFrame]] | None = None,
     ) -> None:
         self._open = open_session
         self._small = small
+        self._cut = cut
         self._stack = ExitStack()
         self._kept: dict[Hashable, Any] = {}
 
@@ -91,6 +94,16 @@ class Frames:
         """Whether the batch spends its time on planning: a further job costs more than it saves."""
         return self._small()
 
+    def cut(self, rows: DataFrame) -> DataFrame:
+        """The rows, computed once, with a plan that ends here however large the batch is.
+
+        For rows that are joined with themselves again and again: a plan that holds them several
+        times, at several steps, grows beyond what can be planned.
+        """
+        if self._cut is None:
+            return checkpoint(rows)
+        return self._stack.enter_context(self._cut(rows))
+
     def cache(self, rows: DataFrame) -> DataFrame:
         """The rows, computed once however often they are used, until the end of the batch.
 
@@ -98,8 +111,13 @@ class Frames:
         batch, Java's next collection after its end releases the rows.
         """
         if self._small():
-            return rows.localCheckpoint(eager=False, storageLevel=StorageLevel.MEMORY_AND_DISK)
+            return checkpoint(rows)
         return self._stack.enter_context(persisted(rows))
+
+
+def checkpoint(rows: DataFrame) -> DataFrame:
+    """The rows, computed once, in the memory and on the disks of Spark's executors."""
+    return rows.localCheckpoint(eager=False, storageLevel=StorageLevel.MEMORY_AND_DISK)
 
 
 def with_is_among(rows: DataFrame, name: str, column: Column, values: Collection[str]) -> DataFrame:

@@ -65,7 +65,7 @@ def test_in_a_small_batch_a_plan_ends_at_the_cache_and_its_source_is_read_once(
     source = str(tmp_path / "source")
     spark.range(3).write.parquet(source)
 
-    with batch_frames(lambda: spark, lambda: size_of(rows, [])) as frames:
+    with batch_frames(lambda: spark, lambda: size_of(rows, []), scratch="") as frames:
         cached = frames.cache(frames.session.read.parquet(source).where("id > 0"))
         later = cached.selectExpr("id + 1 AS id")
         assert later.count() == 2
@@ -86,7 +86,7 @@ def test_on_a_cluster_rows_of_an_executor_that_is_lost_can_be_computed_again(
         ),
     )
 
-    with batch_frames(lambda: spark, lambda: size_of(1, [])) as frames:
+    with batch_frames(lambda: spark, lambda: size_of(1, []), scratch="") as frames:
         assert "Range" in plan_of(frames.cache(frames.session.range(3)))
 
 

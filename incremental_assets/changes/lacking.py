@@ -152,7 +152,7 @@ def with_values_to_judge(
     kind = partial_type(rows.schema, order)
     lacks = F.filter(LACKS, lambda name: name.isin(list(columns)))
     rows = rows.withColumns({PARTIAL: as_partial(kind, lacks), _KNOWN: F.lit(False)})
-    rows = frames.cache(rows)
+    rows = frames.cut(rows)
     keys = rows.where(F.size(LACKS) > 0).select(*map(quoted, key)).distinct()
     every, others = rows, None
     few = None if frames.is_small else sent_if_few(frames, keys)
@@ -266,12 +266,12 @@ def judged_again(
     First with those of any: which are good is only known then. Nearly always all are. Else again,
     until the good ones are those whose values were given.
     """
-    found = frames.cache(judged(rows, "true"))
+    found = frames.cut(judged(rows, "true"))
     if found.where("size(_reasons) > 0").isEmpty():
         return found
     for _ in range(_MOST_ROUNDS):
         was_good = found.withColumn(_WAS_GOOD, F.expr("size(_reasons) = 0")).drop(REASONS)
-        found = frames.cache(judged(was_good, _WAS_GOOD))
+        found = frames.cut(judged(was_good, _WAS_GOOD))
         differ = found.where(f"{_WAS_GOOD} != (size(_reasons) = 0)")
         found = found.drop(_WAS_GOOD)
         if differ.isEmpty():

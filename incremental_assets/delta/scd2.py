@@ -210,7 +210,7 @@ def _with_earlier_values(frames: Frames, events: DataFrame, versions: Versions) 
 
     They are looked up again for each: an event that comes late may be between two others.
     """
-    events = frames.cache(events)
+    events = frames.cut(events)
     lacked = lacked_columns(events, versions.key, versions.order)
     events = forgotten(events.withColumn(_OLD_PARTIAL, F.col(PARTIAL)), versions.order)
     if not lacked:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
 from typing import Literal
 
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from incremental_assets.frames import Frames
+from incremental_assets.frames import Frames, checkpoint
 from incremental_assets.spark.optional_jars import add_jars
+from incremental_assets.spark.scratch import written
 
 # What a load's result depends on, whoever started Spark and however it is configured.
 PINNED = {
@@ -163,8 +164,13 @@ def batch_frames(
     spark: Callable[[], SparkSession],
     size: Callable[[], Size],
     jars: Callable[[], Sequence[Path]] = tuple,
+    *,
+    scratch: str,
 ) -> Frames:
-    """The frames of one batch, in a session of its own; all are asked for when it is opened."""
+    """The frames of one batch, in a session of its own; all are asked for when it is opened.
+
+    `scratch` begins the path of folders for files of its own, where Spark keeps no checkpoint.
+    """
     asked = cache(size)
 
     def opened() -> AbstractContextManager[SparkSession]:
@@ -173,9 +179,16 @@ def batch_frames(
 
     @cache
     def small() -> bool:
-        return asked() in {"tiny", "small"} and _can_checkpoint(spark())
+        return asked() in {"tiny", "small"} and checkpoints()
 
-    return Frames(opened, small)
+    @cache
+    def checkpoints() -> bool:
+        return _can_checkpoint(spark())
+
+    def cut(rows: DataFrame) -> AbstractContextManager[DataFrame]:
+        return nullcontext(checkpoint(rows)) if checkpoints() else written(rows, scratch)
+
+    return Frames(opened, small, cut)
 
 
 def _can_checkpoint(session: SparkSession) -> bool:

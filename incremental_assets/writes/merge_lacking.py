@@ -41,11 +41,11 @@ def decided(
     frames: Frames, to: Destination, changes: ChangeSet
 ) -> tuple[ChangeSet | None, Decided]:
     """The changes of keys that lack nothing, as they are (None: there are none), and the others."""
-    rows = frames.cache(changes.changes)
+    rows = frames.cut(changes.changes)
     keys = rows.select(*map(quoted, to.key)).distinct()
     others = None
     if not frames.is_small:
-        keys = frames.cache(_lacking_keys(frames, to, rows))
+        keys = frames.cut(_lacking_keys(frames, to, rows))
         apart = join_by_key(rows, keys, to.key, "left_anti", nulls=True)
         others = replace(changes, rows=apart)
         rows = join_by_key(rows, keys, to.key, "left_semi", nulls=True)
@@ -95,7 +95,7 @@ def _new_deletes(rows: DataFrame, known: DataFrame | None, to: Destination) -> D
 
 def whole_rows(frames: Frames, rows: DataFrame, to: Destination) -> DataFrame:
     """The rows with the columns that they lack, as far as earlier ones have them."""
-    rows = frames.cache(rows)
+    rows = frames.cut(rows)
     lacked = lacked_columns(rows, to.key, to.order)
     if not lacked:
         return rows
