@@ -182,7 +182,7 @@ class Lakehouse:
         kind: BatchKind[Any] | None = None,
     ) -> TableLoadResult:
         """Load what is planned for the days, some at a time, under the table's lock."""
-        started = told = time.monotonic()
+        started = logged_at = time.monotonic()
         results: dict[date, DayResult] = {}
         after = 0
 
@@ -199,9 +199,9 @@ class Lakehouse:
                 results |= found
                 now, done = time.monotonic(), len(results)
                 worked = any(result.state != "idle" for result in found.values())
-                if done < len(wanted) and (worked or now - told > _SILENT_SECONDS):
+                if done < len(wanted) and (worked or now - logged_at > _SILENT_SECONDS):
                     self.log(_progress(table, done, len(wanted), now - started))
-                    told = now
+                    logged_at = now
         versions = [e.target_version for r in results.values() for e in r.entries]
         last = max((v for v in versions if v is not None), default=None)
         return TableLoadResult(table.name, results, time.monotonic() - started, last)
@@ -221,17 +221,17 @@ class Lakehouse:
         for _, works in groupby(plan.work, lambda work: (work.kind, work.mode)):
             alike = list(works)
             self.log(_what(table, alike))
-            untold, told = list[Outcome](), time.monotonic()
+            to_log, since = list[Outcome](), time.monotonic()
             for number, work in enumerate(alike, 1):
                 how = kind or kind_of(table, work.mode)
                 steps = TableSteps(lake, table, work, after, run_id, how)
                 outcome = self._load_batch(table, work, steps)
                 after = outcome.entries[0].batch
-                untold.append(outcome)
+                to_log.append(outcome)
                 now = time.monotonic()
-                if number == len(alike) or now - told > _SILENT_SECONDS:
-                    self.log(_done(table, untold, now - told, of_several=len(plan.work) > 1))
-                    untold, told = [], now
+                if number == len(alike) or now - since > _SILENT_SECONDS:
+                    self.log(_done(table, to_log, now - since, of_several=len(plan.work) > 1))
+                    to_log, since = [], now
                 for entry in outcome.entries:
                     checks = {r.rule: r for r in outcome.results.get(entry.day, ())}
                     state: DayState = "held" if entry.state == "held" else "committed"

@@ -93,7 +93,7 @@ def evaluations(
 def still_held(
     key: dg.AssetKey, table: Table, history: TableHistory
 ) -> Iterator[dg.AssetCheckEvaluation]:
-    """The rules that hold days of the table, each told once more as a warning about all of them.
+    """The rules that hold days of the table, each reported once more, as a warning about all.
 
     Of a run Dagster shows a check as it is on the last of the run's partitions, unless there is an
     evaluation of no partition. Without this one a check would be green as soon as a later day
@@ -125,7 +125,7 @@ def judged_before_the_last_day(
     """For a run that fails: each rule that was evaluated, but not on the last of the run's days.
 
     Of a run that failed Dagster shows a check as failed that has no evaluation on its last
-    partition, or of none. Rules that hold days are told by `still_held`.
+    partition, or of none. Rules that hold days are reported by `still_held`.
     """
     open_days = history.held.keys() - history.accepted
     held = {rule for day in open_days for rule in rules_in(history.held[day].held_by)}

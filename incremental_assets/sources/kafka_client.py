@@ -179,7 +179,7 @@ class _Admin:
 
 
 def _is_compacted(admin: _Admin, topic: str) -> bool:
-    """Whether messages may be compacted; also where this user is not told."""
+    """Whether messages may be compacted; True where this user may not read the setting."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import ConfigResource, ResourceType
 

@@ -44,7 +44,7 @@ _ANOTHER = replace(NOTHING_KNOWN, is_another=True)
 class TopicPast:
     """A topic as it is `now`, for which what was read before is to be found again.
 
-    With `accepts_gaps`, what is gone is told and no error.
+    With `accepts_gaps`, what is gone is logged and no error.
     """
 
     path: str

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import platform
-import signal
-import socket
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,18 +14,10 @@ import pytest
 from incremental_assets.spark.jars import Jar
 from incremental_assets_tests.databases import binaries
 from incremental_assets_tests.databases.binaries import NoProgramsError, unpacked
+from incremental_assets_tests.databases.killed import ends_with_its_tests
 from incremental_assets_tests.databases.postgresql import Database, PostgreSQL
-from incremental_assets_tests.databases.server import HOST, _within_reach
+from incremental_assets_tests.databases.server import _within_reach
 
-# Starts a server as the tests do, prints its folder and port and is killed.
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from incremental_assets_tests.databases.postgresql import PostgreSQL
-with PostgreSQL.started(Path(sys.argv[1])) as server:
-    print(server.home, server.port, flush=True)
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
 SESSIONS = "SELECT count(*) FROM pg_stat_activity WHERE query = $$SELECT 'busy'$$"
 
 
@@ -94,22 +81,7 @@ def test_postgresql_is_set_up_as_the_tests_expect(database: Database) -> None:
 def test_a_server_ends_with_the_tests_that_were_killed(
     postgresql: PostgreSQL, tmp_path: Path
 ) -> None:
-    killed = subprocess.run(
-        [sys.executable, "-c", KILLED, str(tmp_path)],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-
-    assert killed.returncode == -signal.SIGKILL
-    folder, port = killed.stdout.split()
-    home = Path(folder)
-    latest = time.monotonic() + 30
-    while home.exists() and time.monotonic() < latest:
-        time.sleep(0.05)
-    assert not home.exists()
-    with socket.socket() as client:
-        assert client.connect_ex((HOST, int(port))) == errno.ECONNREFUSED
+    ends_with_its_tests(PostgreSQL, tmp_path)
 
 
 def test_a_machine_that_no_jar_is_for_is_named(tmp_path: Path) -> None:

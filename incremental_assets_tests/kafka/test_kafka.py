@@ -25,7 +25,7 @@ from incremental_assets_tests.databases.server import HOST, LOADER
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.world import Lake
 from incremental_assets_tests.kafka.broker import PASSWORD, Broker
-from incremental_assets_tests.kafka.world import BRONZE, DAYS, bronze, event, landed
+from incremental_assets_tests.kafka.world import BRONZE, DAYS, REMOTE, bronze, event, landed
 
 PAGE = PROJECT_ROOT / "docs/kafka.md"
 
@@ -190,25 +190,7 @@ def test_the_tables_of_the_page_are_tables() -> None:
     assert names["ORDERS"].log == names["ORDER_CHANGES"].changes
 
 
-# In a process of its own: one that has a Spark takes no other.
-REMOTE = """
-import sys
-from datetime import date
-from incremental_assets.settings import Settings
-from incremental_assets.spark.session import start_session
-from incremental_assets_tests.feeds.world import Lake
-from incremental_assets_tests.kafka.world import *
-remote, url, topic, lake, landing, cache = sys.argv[1:]
-settings = Settings(
-    lake=lake, landing=landing, cache=cache, start_date=date(2017, 1, 1), spark_remote=remote
-)
-class Brokers:
-    pass
-Brokers.url = url
-shop = Lake(start_session(settings), settings, bronze(Brokers, topic))
-shop.load(DAYS)
-print(landed(shop))
-"""
+LOAD_AND_PRINT = "shop.load(DAYS); print(landed(shop))"
 
 
 def test_a_connect_server_gets_the_jars_of_kafka(
@@ -218,7 +200,7 @@ def test_a_connect_server_gets_the_jars_of_kafka(
     folders = (settings.lake, settings.landing, str(settings.cache))
 
     done = subprocess.run(
-        [sys.executable, "-c", REMOTE, server, broker.url, topic, *folders],
+        [sys.executable, "-c", REMOTE + LOAD_AND_PRINT, server, broker.url, topic, *folders],
         capture_output=True,
         text=True,
         check=False,

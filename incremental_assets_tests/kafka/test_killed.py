@@ -10,24 +10,10 @@ import time
 from incremental_assets.settings import Settings
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.kafka.broker import Broker
-from incremental_assets_tests.kafka.world import BRONZE, DAYS, bronze, event, landed
+from incremental_assets_tests.kafka.world import BRONZE, DAYS, REMOTE, bronze, event, landed
 
-# Loads over the Spark of the tests, until it is killed.
+# Until it is killed.
 LOADS = """
-import sys
-from datetime import date
-from incremental_assets.settings import Settings
-from incremental_assets.spark.session import start_session
-from incremental_assets_tests.feeds.world import Lake
-from incremental_assets_tests.kafka.world import *
-remote, url, topic, lake, landing, cache = sys.argv[1:]
-settings = Settings(
-    lake=lake, landing=landing, cache=cache, start_date=date(2017, 1, 1), spark_remote=remote
-)
-class Brokers:
-    pass
-Brokers.url = url
-shop = Lake(start_session(settings), settings, bronze(Brokers, topic))
 print("begins", flush=True)
 while True:
     shop.load(DAYS)
@@ -43,7 +29,7 @@ def test_a_process_that_is_killed_while_messages_come_loses_none_and_loads_none_
     sent = 0
     for _ in range(4):
         child = subprocess.Popen(
-            [sys.executable, "-c", LOADS, server, broker.url, topic, *folders],
+            [sys.executable, "-c", REMOTE + LOADS, server, broker.url, topic, *folders],
             stdout=subprocess.PIPE,
             text=True,
         )

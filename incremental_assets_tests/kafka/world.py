@@ -22,6 +22,24 @@ from incremental_assets_tests.kafka.broker import Broker, Header, Message
 
 DAYS = "2017-01-05...2017-01-10"
 BRONZE = "bronze/events"
+# A lake over a topic, in a process of its own over the Spark of the tests: one that has a Spark
+# takes no other. With further lines, to load it.
+REMOTE = """
+import sys
+from datetime import date
+from incremental_assets.settings import Settings
+from incremental_assets.spark.session import start_session
+from incremental_assets_tests.feeds.world import Lake
+from incremental_assets_tests.kafka.world import *
+remote, url, topic, lake, landing, cache = sys.argv[1:]
+settings = Settings(
+    lake=lake, landing=landing, cache=cache, start_date=date(2017, 1, 1), spark_remote=remote
+)
+class Brokers:
+    pass
+Brokers.url = url
+shop = Lake(start_session(settings), settings, bronze(Brokers, topic))
+"""
 
 
 def ms(at: str) -> int:
