@@ -38,6 +38,9 @@ LEFT_TO_ALL: Final = {
     ),
     "end_to_end/test_own_tables.py::test_kills": "feeds/test_interrupted.py",
     "kafka/test_killed.py": "kafka/test_interrupted.py",
+    "debezium/test_from_sql.py::test_a_connector_that_is_killed_amid_random_changes": (
+        "debezium/test_from_sql.py: one that is killed between changes of each kind"
+    ),
     "end_to_end/test_kill_loaders.py": "loaders/test_killed_at_each_commit.py",
     "test_wheel.py::test_another_project": (
         "test_wheel.py: what the wheel holds, settings/test_settings.py: the cache, "

@@ -19,6 +19,7 @@ from incremental_assets.engine.batch import Batch, verdict
 from incremental_assets.engine.scope import scope_of
 from incremental_assets.engine.totals import differences, totals
 from incremental_assets.engine.volume import RowsBefore, judges_volume, last_ones
+from incremental_assets.errors import DefinitionError
 from incremental_assets.frames import quoted
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.quality.examples import MOST, Examples, examples
@@ -26,7 +27,7 @@ from incremental_assets.quality.gate import aggregates, measures_of, watched_rul
 from incremental_assets.quality.judge import RuleResult, judge_day, row_result
 from incremental_assets.quality.reasons import naming, naming_one, prepared
 from incremental_assets.quality.rules import DayCounts, DayRule
-from incremental_assets.table import AsOf, SameDay, Sums
+from incremental_assets.table import AsOf, SameDay, Sums, Table
 from incremental_assets.writes.destination import ChangeSet, Destination
 
 
@@ -51,9 +52,19 @@ def upstream_rows(session: SparkSession, batch: Batch, read: SameDay | AsOf) -> 
 def made_rows(batch: Batch, frames: Sequence[DataFrame]) -> DataFrame:
     """What the table's transform makes of the frames: `dt` and its own columns."""
     assert batch.table.transform is not None  # refused when it is defined
-    made = batch.table.transform(*frames)
+    made = with_day(batch.table, batch.table.transform(*frames))
     own = [quoted(name) for name in made.columns if not name.startswith("_") and name != "dt"]
     return made.select("dt", *own)
+
+
+def with_day(table: Table, made: DataFrame) -> DataFrame:
+    """What a transform made. Raises DefinitionError where it has no `dt`."""
+    if "dt" not in (name.lower() for name in made.columns):
+        raise DefinitionError(
+            f"{table.name}: the transform gives no column dt (a date, by which the table is "
+            f"partitioned), only {', '.join(made.columns)}. Nothing was loaded; add it."
+        )
+    return made
 
 
 def change_set(rows: DataFrame) -> ChangeSet:

@@ -19,7 +19,13 @@ from incremental_assets.delta.read import DataFile, TableFiles, plain_files, rea
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.delta.widen import widen
 from incremental_assets.engine.batch import Batch, DayBatch, Outcome, verdict
-from incremental_assets.engine.gold import destination, examples_of_broken, judged, made_totals
+from incremental_assets.engine.gold import (
+    destination,
+    examples_of_broken,
+    judged,
+    made_totals,
+    with_day,
+)
 from incremental_assets.engine.since import as_it_was_read
 from incremental_assets.engine.totals import differences, totals
 from incremental_assets.frames import Frames, quoted
@@ -178,7 +184,7 @@ def _made(batch: Batch, touched: _ChangedKeys) -> DataFrame:
     frames = [touched.facts]
     if table.write.running_columns:
         frames.append(_opening(table, touched))
-    made = table.transform(*frames)
+    made = with_day(table, table.transform(*frames))
     types = {f.name: f.dataType for f in made.schema.fields if not f.name.startswith("_")}
     own = [quoted(name) for name in types if name != "dt"]
     rows = made.select("dt", *own, row_hash(types).alias(HASH))

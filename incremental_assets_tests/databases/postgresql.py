@@ -38,10 +38,11 @@ _SETTINGS: Final = {
     "fsync": "off",
     "full_page_writes": "off",
     "max_prepared_transactions": "5",
+    "wal_level": "logical",  # which a connector reads
 }
 # A statement a line. Run in the template of new databases, which get its default privileges.
 _USERS = f"""
-CREATE ROLE {LOADER} LOGIN PASSWORD '{PASSWORD}';
+CREATE ROLE {LOADER} LOGIN REPLICATION PASSWORD '{PASSWORD}';
 CREATE ROLE {PLAIN} LOGIN PASSWORD '{PASSWORD}';
 GRANT pg_read_all_stats TO {LOADER};
 ALTER DEFAULT PRIVILEGES FOR ROLE {LOADER} GRANT USAGE ON SCHEMAS TO {PLAIN};

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 from deltalake import DeltaTable
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from incremental_assets.changes import ChangeLog
@@ -360,3 +361,15 @@ def test_a_crash_between_the_commit_and_the_ledger_is_settled(
 
 def _stop(*_: Any) -> None:
     raise KeyboardInterrupt
+
+
+def test_a_transform_that_gives_no_day_is_named(lake: Lakes) -> None:
+    def transform(orders: DataFrame) -> DataFrame:
+        return orders.groupBy("user_id").count()
+
+    gold = replace(CUSTOMER_ORDERS, transform=transform, rules=(), sums=None, lineage={})
+    shop = lake(*tables_of(gold))
+    put_orders(shop, order("a", "u1", "05 10:00"))
+
+    with pytest.raises(DefinitionError, match=r"gives no column dt .*, only user_id, count"):
+        shop.load("2017-01-05")

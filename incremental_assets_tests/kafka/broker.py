@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,13 +21,14 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
-from filelock import FileLock
 
-from incremental_assets.settings import Settings
-from incremental_assets.spark.jars import fetch, locked_jars
-from incremental_assets.spark.java import java_command
 from incremental_assets.spark.server import free_port
-from incremental_assets_tests.databases.binaries import CACHE
+from incremental_assets_tests.databases.java_programs import (
+    LOGGING,
+    jars_of,
+    java_program,
+    properties,
+)
 from incremental_assets_tests.databases.server import HOST, LOADER, Server
 
 LOCK = Path(__file__).with_name("broker.lock")
@@ -158,17 +160,20 @@ class Broker(Server):
         consumer.close()
         return found
 
+    def last_value(self, topic: str) -> Any:
+        """The JSON of the last message of a topic of one partition."""
+        consumer = Consumer({"bootstrap.servers": self.url, "group.id": "the-tests"}, logger=_QUIET)
+        consumer.assign([TopicPartition(topic, 0, self.ends(topic)[0] - 1)])
+        message = consumer.poll(SECONDS)
+        consumer.close()
+        assert message is not None, "the broker sends nothing"
+        value = message.value()
+        assert value is not None
+        return json.loads(value)
+
     @classmethod
     def _fetched(cls) -> Path:
-        version = next(j.version for j in locked_jars(LOCK) if j.artifact == "kafka-server")
-        folder = CACHE / f"kafka-{version}"
-        CACHE.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{folder}.lock", fallback_to_soft=False):
-            fetch(locked_jars(LOCK), folder, Settings.from_environment().java_home, LOCK)
-        folder.chmod(0o755)
-        for jar in folder.iterdir():
-            jar.chmod(0o644)
-        return folder
+        return jars_of(LOCK, "kafka-server")
 
     def _initialise(self) -> None:
         controller = free_port()
@@ -200,8 +205,8 @@ class Broker(Server):
             # Messages of the tests are of January 2017.
             "log.retention.ms": "-1",
         }
-        self._settings = self._file("server.properties", _properties(settings))
-        self._logging = self._file("log4j2.properties", _LOGGING)
+        self._settings = self._file("server.properties", properties(settings))
+        self._logging = self._file("log4j2.properties", LOGGING)
         self._run(
             *self._java("kafka.tools.StorageTool"), "format", *("-t", _CLUSTER), *self._config
         )
@@ -214,12 +219,7 @@ class Broker(Server):
         return "-c", str(self._settings)
 
     def _java(self, main: str) -> list[str]:
-        return [
-            str(java_command(Settings.from_environment().java_home)),
-            *("-Xms64m", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
-            f"-Dlog4j2.configurationFile={self._logging}",
-            *("-cp", f"{self.programs}/*", main),
-        ]
+        return java_program(main, self.programs, self._logging)
 
     def _answers(self) -> bool:
         try:
@@ -245,17 +245,3 @@ def produce(producer: Producer, topic: str, message: Message) -> None:
         headers=list(message.headers) or None,
         **at,
     )
-
-
-_LOGGING = """
-rootLogger.level = WARN
-rootLogger.appenderRef.out.ref = out
-appender.out.type = Console
-appender.out.name = out
-appender.out.layout.type = PatternLayout
-appender.out.layout.pattern = %d %p %m (%c)%n
-"""
-
-
-def _properties(settings: Mapping[str, str]) -> str:
-    return "".join(f"{n}={v}\n".replace("\\", "\\\\") for n, v in settings.items())

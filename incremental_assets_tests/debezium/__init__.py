@@ -1,0 +1,1 @@
+"""Tests from SQL in PostgreSQL to gold, by Debezium's own connector and Kafka."""
