@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from functools import cached_property
 from types import TracebackType
@@ -24,6 +24,11 @@ _VALUE, _SAME = "_is_among_value", "_is_among_same"
 def quoted(name: str) -> str:
     """A column's name as Spark takes it, with dots and back quotes as they are."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def with_columns(rows: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
+    """The rows with these columns; with none, which Spark Connect's client refuses, as they are."""
+    return rows.withColumns({**columns}) if columns else rows
 
 
 @contextmanager

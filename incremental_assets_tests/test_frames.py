@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from incremental_assets.frames import FEW_VALUES, with_is_among
 from incremental_assets.sources.delta_commits import delta_files_since
 from incremental_assets.sources.stored_delta import delta_rows
+from incremental_assets.spark import load_session
 from incremental_assets.spark.load_session import SMALL_ROWS, batch_frames, size_of
 
 
@@ -88,6 +89,31 @@ def test_on_a_cluster_rows_of_an_executor_that_is_lost_can_be_computed_again(
 
     with batch_frames(lambda: spark, lambda: size_of(1, []), scratch="") as frames:
         assert "Range" in plan_of(frames.cache(frames.session.range(3)))
+
+
+def test_on_a_cluster_a_plan_is_cut_by_files_that_are_gone_with_the_batch(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load_session, "_can_checkpoint", lambda spark: False)
+    scratch = str(tmp_path / "a table" / "batch-000000-scratch")
+    odd = (
+        "1 AS `a.b`",
+        "NULL AS nothing",
+        "parse_json('{\"n\": 1}') AS v",
+        "DATE'2024-05-01' AS dt",
+    )
+
+    with batch_frames(lambda: spark, lambda: size_of(1, []), scratch=scratch) as frames:
+        cut = frames.cut(frames.session.range(2).selectExpr(*odd, "id"))
+        assert [p.name.rpartition("-")[0] for p in (tmp_path / "a table").iterdir()] == [
+            "batch-000000-scratch"
+        ]
+        assert cut.columns == ["a.b", "nothing", "v", "dt", "id"]
+        assert "Range" not in plan_of(cut)
+        rows = cut.selectExpr("`a.b`", "nothing", "to_json(v)", "string(dt)", "id").collect()
+        assert sorted(map(tuple, rows)) == [(1, None, '{"n":1}', "2024-05-01", n) for n in (0, 1)]
+
+    assert list((tmp_path / "a table").iterdir()) == []
 
 
 def plan_of(rows: DataFrame) -> str:

@@ -29,7 +29,7 @@ from incremental_assets.delta.earlier_values import (
     with_earlier_values,
 )
 from incremental_assets.delta.lookup import sent_if_few
-from incremental_assets.frames import Frames, quoted
+from incremental_assets.frames import Frames, quoted, with_columns
 from incremental_assets.row_hash import HASH_VERSION, row_hash
 
 _KNOWN, _LATEST = "_known_version", "_latest_known"
@@ -226,7 +226,7 @@ def _by_the_latest(
 def as_they_came(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
     """The events, once they are judged, without the values that they lack."""
     lacks = {name: F.when(~F.array_contains(LACKS, name), F.col(quoted(name))) for name in columns}
-    return rows.withColumns(lacks).drop(NO_EARLIER_FLAG)
+    return with_columns(rows, lacks).drop(NO_EARLIER_FLAG)
 
 
 def with_reasons_of_lacking(

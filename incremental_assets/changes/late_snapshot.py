@@ -17,7 +17,7 @@ from incremental_assets.changes.request import ReadRequest
 from incremental_assets.changes.source_rows import unseen
 from incremental_assets.changes.watermark import instant
 from incremental_assets.delta.columns import DELETED, HASH, ORDER
-from incremental_assets.frames import Frames, quoted
+from incremental_assets.frames import Frames, quoted, with_columns
 from incremental_assets.quality.reasons import is_good
 from incremental_assets.row_hash import row_hash
 
@@ -112,7 +112,7 @@ def _valid(history: DataFrame, at: datetime, *, until: bool) -> Column:
 
 def _versions(rows: DataFrame, changes: Keyed, own: Mapping[str, DataType]) -> DataFrame:
     missing = {n: F.lit(None).cast(t) for n, t in own.items() if n not in rows.columns}
-    rows = rows.withColumns(missing) if missing else rows
+    rows = with_columns(rows, missing)
     shown = row_hash(own, ignore=changes.ignore)
     return rows.select(*map(quoted, own), HASH, shown.alias(_SHOWN))
 

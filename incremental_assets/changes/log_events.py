@@ -33,7 +33,7 @@ from incremental_assets.changes.source_rows import own_types, require_columns, r
 from incremental_assets.changes.unchanged import IS_WHOLE, NOTHING, marked_fields, marks
 from incremental_assets.delta.columns import LACKS, OPERATION, ORDER, WITHIN
 from incremental_assets.errors import SourceError
-from incremental_assets.frames import Frames, quoted
+from incremental_assets.frames import Frames, quoted, with_columns
 from incremental_assets.row_hash import payload_hash
 from incremental_assets.sources.object_columns import infer_columns, with_columns_of
 
@@ -75,7 +75,7 @@ def flat_events(
         return None
     lacking = {n: t for n, t in known.items() if n in request.key and n not in every}
     if lacking:  # truncates alone have no key
-        rows = rows.withColumns({n: F.lit(None).cast(kind) for n, kind in lacking.items()})
+        rows = with_columns(rows, {n: F.lit(None).cast(kind) for n, kind in lacking.items()})
         every = own_types(rows)
     require_columns(request, every, (*stated, *request.key))
     own = every if changes.deleted else {n: t for n, t in every.items() if n not in stated}
@@ -137,10 +137,10 @@ def _flat_lacking(
         for name in request.key
         if changes.placeholder and isinstance(own.get(name), StringType)
     }
-    rows = rows.withColumns(no_key)
+    rows = with_columns(rows, no_key)
     rows = rows.withColumns({LACKS: lacks if texts else F.expr(NOTHING), IS_WHOLE: F.lit(False)})
     without = {n: F.when(~F.array_contains(LACKS, n), F.col(quoted(n))) for n in texts}
-    return rows.withColumns(without), Lacking(tuple(texts), changes.unchanged, changes.no_earlier)
+    return with_columns(rows, without), Lacking(tuple(texts), changes.unchanged, changes.no_earlier)
 
 
 def envelope_events(
@@ -180,7 +180,7 @@ def envelope_events(
         n: F.lit(None).cast(t) for n, t in request.state.known_types().items() if n not in own
     }
     if not columns:  # truncates, tombstones or broken lines alone
-        typed, own = typed.withColumns(missing), request.state.known_types()
+        typed, own = with_columns(typed, missing), request.state.known_types()
     require_columns(request, own, request.key)
     if lacking is not None:
         typed, own, lacking = _with_lacking(typed, own, request, lacking)
@@ -212,7 +212,7 @@ def _with_lacking(
     more = {
         n: t for n, t in known.items() if n.lower() not in there and (every or n.lower() in lower)
     }
-    rows = rows.withColumns({name: F.lit(None).cast(kind) for name, kind in more.items()})
+    rows = with_columns(rows, {name: F.lit(None).cast(kind) for name, kind in more.items()})
     types = {**own, **more}
     fields = F.map_keys(F.col("_row").try_cast("map<string,variant>"))
     folded = F.coalesce(F.transform(fields, F.lower), F.expr(NOTHING))

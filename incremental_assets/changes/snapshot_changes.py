@@ -33,7 +33,7 @@ from incremental_assets.delta.side_table import (
 from incremental_assets.delta.stage import folder_of
 from incremental_assets.delta.transaction import Transaction
 from incremental_assets.errors import LakeError, SourceError
-from incremental_assets.frames import Frames, quoted
+from incremental_assets.frames import Frames, quoted, with_columns
 from incremental_assets.quality.reasons import is_good
 from incremental_assets.row_hash import HASH_VERSION, row_hash
 
@@ -66,7 +66,7 @@ def previous_snapshot(
     rows = read_files(session, table, table.files)
     there = {f.name: f.dataType for f in rows.schema.fields if not is_reserved(f.name)}
     missing = [name for name in own if name not in there]
-    rows = rows.withColumns({n: F.lit(None).cast(own[n]) for n in missing}) if missing else rows
+    rows = with_columns(rows, {n: F.lit(None).cast(own[n]) for n in missing})
     types = {name: there.get(name, kind) for name, kind in own.items()} | there
     shown = row_hash(types, ignore=ignore)
     # A row is stored with its hash; it is taken again where another version of it would differ.

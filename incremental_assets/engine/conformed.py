@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DecimalType
 
-from incremental_assets.frames import quoted
+from incremental_assets.frames import quoted, with_columns
 
 
 def conformed(rows: DataFrame, columns: Mapping[str, DataType]) -> DataFrame:
@@ -22,7 +22,7 @@ def conformed(rows: DataFrame, columns: Mapping[str, DataType]) -> DataFrame:
         known = there.get(name.lower())
         if known is not None and known[1] != kind and _fits(kind, known[1]):
             changed[name] = F.col(quoted(name)).cast(known[1])
-    return rows.withColumns(changed) if changed else rows
+    return with_columns(rows, changed)
 
 
 _WIDER = (

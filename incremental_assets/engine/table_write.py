@@ -43,7 +43,7 @@ from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.engine.batch import Batch
 from incremental_assets.engine.bronze_rows import all_rows, contract_of, days_as_shown
 from incremental_assets.engine.typed import Typed, typed
-from incremental_assets.frames import Frames, quoted
+from incremental_assets.frames import Frames, quoted, with_columns
 from incremental_assets.quality.contract import UNDECLARED, Contract
 from incremental_assets.quality.gate import Counted
 from incremental_assets.row_hash import row_hash
@@ -122,9 +122,7 @@ def _change_set(rows: DataFrame, batch: Batch, read: Typed, grown: Sequence[str]
     order = read.order
     own = [n for n in rows.columns if not n.startswith("_") and n != "dt"]
     new = [name for name in grown if name.lower() not in {n.lower() for n in own}]
-    rows = (
-        rows.withColumns({name: Contract.undeclared(name, rows) for name in new}) if new else rows
-    )
+    rows = with_columns(rows, {name: Contract.undeclared(name, rows) for name in new})
     types = {f.name: f.dataType for f in rows.schema.fields if f.name in {*own, *new}}
     time = [CHANGED_AT] if batch.table.write.by_event_time else []
     what = [name for name in (OPERATION, DELETED) if name in rows.columns]

@@ -18,11 +18,13 @@ from incremental_assets.storage import remove
 def written(rows: DataFrame, scratch: str) -> Iterator[DataFrame]:
     """The rows, written as Parquet into a folder whose name begins so, for the context."""
     path = f"{scratch}-{secrets.token_hex(4)}"
-    empty = [field.name for field in rows.schema if isinstance(field.dataType, NullType)]
+    own = [f.name for f in rows.schema if not isinstance(f.dataType, NullType)]
+    kept = rows.select(*map(quoted, own))  # Parquet knows no column without a type
     try:
-        rows.drop(*map(quoted, empty)).write.parquet(path)  # which knows no column without a type
-        found = rows.sparkSession.read.schema(rows.drop(*map(quoted, empty)).schema).parquet(path)
-        found = found.withColumns({name: F.lit(None) for name in empty})
-        yield found.select(*(quoted(name) for name in rows.columns))
+        kept.write.parquet(path)
+        found = rows.sparkSession.read.schema(kept.schema).parquet(path)
+        yield found.select(
+            *(F.col(quoted(n)) if n in own else F.lit(None).alias(n) for n in rows.columns)
+        )
     finally:
         remove(path)

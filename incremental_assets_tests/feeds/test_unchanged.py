@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -14,6 +16,7 @@ from incremental_assets.changes.unchanged import DEBEZIUM, NoEarlier, Unchanged
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import not_null, quarantine, satisfies
 from incremental_assets.quality.types import Integer, Text
+from incremental_assets.settings import Settings
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.spark import load_session
 from incremental_assets.table import SameDay, Table
@@ -321,3 +324,58 @@ def test_an_undeclared_field_keeps_its_value_and_a_rebuild_gives_the_same(lake: 
         users.load(day)
     assert users.rows("silver/users", *ROW, "city") == [(1, "Anne", "longer", "Rome")]
     assert verify(users.lakehouse, users.tables["silver/users"]).equal
+
+
+# In a process of its own: one that has a Spark takes no other.
+REMOTE = """
+import sys
+from datetime import date
+import polars as pl
+from incremental_assets.loaders import CDCLoader
+from incremental_assets.settings import Settings
+from incremental_assets.spark.session import start_session
+from incremental_assets_tests.feeds.test_unchanged import *
+remote, lake, landing, cache = sys.argv[1:]
+settings = Settings(
+    lake=lake, landing=landing, cache=cache, start_date=date(2017, 1, 1), spark_remote=remote
+)
+bronze, _, history = tables(ChangeLog.debezium())
+users = Lake(start_session(settings), settings, bronze, history)
+for day in DAYS[:2]:
+    users.load(day)
+found = [users.rows(HISTORY, *VERSION) == VERSIONS]
+loader, options = CDCLoader(users.spark), {"primary_key": "id", "table_name": "users"}
+for nth, (source, more) in enumerate({
+    "users": {"cdc_format": "debezium"},
+    "flat": {"cdc_format": "flat", "placeholder": MARKED},
+}.items()):
+    at = [f"{lake}_{source}_{part}" for part in ("target", "watermarks")]
+    loader.process_cdc(f"{landing}/{source}", *at, **options, **more)
+    rows = pl.read_delta(at[0]).select(ROW).sort("id").rows()
+    found.append(rows == ENDS)
+print(found)
+"""
+
+
+def test_a_connect_server_gives_the_same(lake: Lakes, server: str, settings: Settings) -> None:
+    users = debezium(lake)
+    users.land("users", DAYS[0], "1.jsonl", LOG[:4])
+    users.land("users", DAYS[1], "1.jsonl", LOG[4:])
+    flat = [
+        {"operation": "upsert", "sequence_num": n, "id": 1 + n // 2, "name": name, "notes": notes}
+        for n, (name, notes) in enumerate(
+            [("Ann", "longer"), ("Anne-Marie", MARKED), ("Bo", "new text"), ("Bobby", MARKED)]
+        )
+    ]
+    users.land("flat", "", "1.jsonl", flat)
+    folders = (settings.lake, settings.landing, str(settings.cache))
+
+    done = subprocess.run(
+        [sys.executable, "-c", REMOTE, server, *folders],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.stdout.splitlines()[-1:] == ["[True, True, True]"], done.stderr
+    assert not [*Path(settings.lake).rglob("*-scratch-*")]
