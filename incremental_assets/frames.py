@@ -51,7 +51,7 @@ class Frames:
     The session is opened when it is first asked for: a batch that has nothing to read needs none.
     `small` is asked after that: a small batch spends its time on planning, so the plan of a cached
     frame ends at the cache. Spark would otherwise analyze all of it again with each step.
-    `cut` computes rows and keeps them until the batch's end: where they are, by default.
+    `cut` computes rows of a large batch, and keeps them at least until its end.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Frames:
     ) -> None:
         self._open = open_session
         self._small = small
-        self._cut = cut
+        self._cut = cut or persisted
         self._stack = ExitStack()
         self._kept: dict[Hashable, Any] = {}
 
@@ -105,7 +105,7 @@ class Frames:
         For rows that are joined with themselves again and again: a plan that holds them several
         times, at several steps, grows beyond what can be planned.
         """
-        if self._cut is None:
+        if self._small():
             return checkpoint(rows)
         return self._stack.enter_context(self._cut(rows))
 
@@ -121,7 +121,7 @@ class Frames:
 
 
 def checkpoint(rows: DataFrame) -> DataFrame:
-    """The rows, computed once, in the memory and on the disks of Spark's executors."""
+    """The rows, computed once, in Spark's memory and on its disks until Java collects them."""
     return rows.localCheckpoint(eager=False, storageLevel=StorageLevel.MEMORY_AND_DISK)
 
 

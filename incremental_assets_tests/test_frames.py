@@ -66,7 +66,7 @@ def test_in_a_small_batch_a_plan_ends_at_the_cache_and_its_source_is_read_once(
     source = str(tmp_path / "source")
     spark.range(3).write.parquet(source)
 
-    with batch_frames(lambda: spark, lambda: size_of(rows, []), scratch="") as frames:
+    with batch_frames(lambda: spark, lambda: size_of(rows, []), path="") as frames:
         cached = frames.cache(frames.session.read.parquet(source).where("id > 0"))
         later = cached.selectExpr("id + 1 AS id")
         assert later.count() == 2
@@ -87,7 +87,7 @@ def test_on_a_cluster_rows_of_an_executor_that_is_lost_can_be_computed_again(
         ),
     )
 
-    with batch_frames(lambda: spark, lambda: size_of(1, []), scratch="") as frames:
+    with batch_frames(lambda: spark, lambda: size_of(1, []), path="") as frames:
         assert "Range" in plan_of(frames.cache(frames.session.range(3)))
 
 
@@ -95,7 +95,7 @@ def test_on_a_cluster_a_plan_is_cut_by_files_that_are_gone_with_the_batch(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(load_session, "_can_checkpoint", lambda spark: False)
-    scratch = str(tmp_path / "a table" / "batch-000000-scratch")
+    folder = tmp_path / "a table {x} 100%?"
     odd = (
         "1 AS `a.b`",
         "NULL AS nothing",
@@ -103,17 +103,15 @@ def test_on_a_cluster_a_plan_is_cut_by_files_that_are_gone_with_the_batch(
         "DATE'2024-05-01' AS dt",
     )
 
-    with batch_frames(lambda: spark, lambda: size_of(1, []), scratch=scratch) as frames:
+    with batch_frames(lambda: spark, lambda: size_of(1, []), path=str(folder)) as frames:
         cut = frames.cut(frames.session.range(2).selectExpr(*odd, "id"))
-        assert [p.name.rpartition("-")[0] for p in (tmp_path / "a table").iterdir()] == [
-            "batch-000000-scratch"
-        ]
+        assert [p.name[:-8] for p in folder.iterdir()] == [load_session.INTERMEDIATE]
         assert cut.columns == ["a.b", "nothing", "v", "dt", "id"]
         assert "Range" not in plan_of(cut)
         rows = cut.selectExpr("`a.b`", "nothing", "to_json(v)", "string(dt)", "id").collect()
         assert sorted(map(tuple, rows)) == [(1, None, '{"n":1}', "2024-05-01", n) for n in (0, 1)]
 
-    assert list((tmp_path / "a table").iterdir()) == []
+    assert list(folder.iterdir()) == []
 
 
 def plan_of(rows: DataFrame) -> str:

@@ -105,14 +105,6 @@ def stage(rows: DataFrame, path: str, folder: str, partition_by: Sequence[str]) 
     return Staged(path, files, tuple(map(field_of, rows.schema.fields)))
 
 
-def scratch_of(path: str) -> str:
-    """The beginning of the path of folders for what a load of a table needs until its end.
-
-    VACUUM removes what is left of them by a load that was killed.
-    """
-    return f"{path}/{NO_BATCH}-scratch"
-
-
 def discard(staged: Staged) -> None:
     """Remove staged files that will not be published."""
     for file in staged.files:

@@ -59,7 +59,7 @@ def made_rows(batch: Batch, frames: Sequence[DataFrame]) -> DataFrame:
 
 def with_day(table: Table, made: DataFrame) -> DataFrame:
     """What a transform made. Raises DefinitionError where it has no `dt`."""
-    if "dt" not in (name.lower() for name in made.columns):
+    if "dt" not in made.columns:
         raise DefinitionError(
             f"{table.name}: the transform gives no column dt (a date, by which the table is "
             f"partitioned), only {', '.join(made.columns)}. Nothing was loaded; add it."

@@ -14,7 +14,6 @@ from pyspark.sql import SparkSession
 from incremental_assets.delta.delta_table import ensure_table, version_of
 from incremental_assets.delta.publish import publish
 from incremental_assets.delta.side_table import cleanup
-from incremental_assets.delta.stage import scratch_of
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.delta.table_key import (
     is_same_key,
@@ -111,7 +110,7 @@ class TableSteps(Steps[Any, Outcome, Outcome]):
             needs = source.needs if source is not None else ()
             return jars_of(needs, self._lake.settings.cache)
 
-        return batch_frames(self._lake.spark, size, jars, scratch=scratch_of(self._path))
+        return batch_frames(self._lake.spark, size, jars, path=self._path)
 
     def claim(self) -> None:
         """Fix the windows and the upstreams' versions, and write the next number to the ledger."""

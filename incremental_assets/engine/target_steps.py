@@ -21,7 +21,6 @@ from incremental_assets.delta.delta_table import bytes_of
 from incremental_assets.delta.publish import publish
 from incremental_assets.delta.read import plain_files
 from incremental_assets.delta.side_table import last_number
-from incremental_assets.delta.stage import scratch_of
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.delta.transaction import Transaction
 from incremental_assets.engine.conformed import conformed
@@ -113,8 +112,8 @@ class TargetSteps(Steps[SourceWindow, _Judged, Loaded]):
         size = size_of(0, [self._request.source.size(), *map(bytes_of, paths)])
         needs = self._request.source.needs
         jars = jars_of(needs, Settings.from_environment().cache) if needs else []
-        scratch = scratch_of(self._target.path)
-        return batch_frames(lambda: self._spark, lambda: size, lambda: jars, scratch=scratch)
+        path = self._target.path
+        return batch_frames(lambda: self._spark, lambda: size, lambda: jars, path=path)
 
     def read(self, frames: Frames) -> SourceWindow | None:
         return self._target.changes.read(self._request, frames)

@@ -23,6 +23,7 @@ from incremental_assets.errors import LakeError
 from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.ledger.tail import TableTail
 from incremental_assets.plurals import counted
+from incremental_assets.spark.load_session import INTERMEDIATE
 from incremental_assets.storage import files_below
 
 
@@ -81,7 +82,9 @@ def _refuse_other_files(target: TargetTable, state: TargetState) -> None:
         return
     own = (target.snapshot, target.ledger)
     try:
-        there = files_below(target.path, skip=lambda name: name.startswith(("_", ".")))
+        # A load that was killed before it made the table may have left intermediate results.
+        hidden = ("_", ".", INTERMEDIATE)
+        there = files_below(target.path, skip=lambda name: name.startswith(hidden))
     except OSError as error:
         raise LakeError(
             f"{target.name}: the target {target.path} cannot be listed: "

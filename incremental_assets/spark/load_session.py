@@ -13,8 +13,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from incremental_assets.frames import Frames, checkpoint
+from incremental_assets.spark.intermediate import in_files
 from incremental_assets.spark.optional_jars import add_jars
-from incremental_assets.spark.scratch import written
 
 # What a load's result depends on, whoever started Spark and however it is configured.
 PINNED = {
@@ -63,6 +63,9 @@ PINNED = {
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
     "spark.sql.inMemoryColumnarStorage.batchSize": "2000",
 }
+INTERMEDIATE = "batch-000000-intermediate-"
+"""How the names of folders of intermediate results begin: those of no batch, so that abandoning one
+does not remove them. VACUUM removes what a load leaves that was killed."""
 Size = Literal["tiny", "small", "medium", "any"]
 # Up to this much one task is faster than several; a day of the demo is 4,000 rows and 1 MiB.
 SMALL_ROWS, _SMALL_BYTES = 20_000, 8 * 2**20
@@ -165,11 +168,11 @@ def batch_frames(
     size: Callable[[], Size],
     jars: Callable[[], Sequence[Path]] = tuple,
     *,
-    scratch: str,
+    path: str,
 ) -> Frames:
     """The frames of one batch, in a session of its own; all are asked for when it is opened.
 
-    `scratch` begins the path of folders for files of its own, where Spark keeps no checkpoint.
+    `path` is that of the table, in whose folder intermediate results are written.
     """
     asked = cache(size)
 
@@ -179,14 +182,12 @@ def batch_frames(
 
     @cache
     def small() -> bool:
-        return asked() in {"tiny", "small"} and checkpoints()
-
-    @cache
-    def checkpoints() -> bool:
-        return _can_checkpoint(spark())
+        return asked() in {"tiny", "small"} and _can_checkpoint(spark())
 
     def cut(rows: DataFrame) -> AbstractContextManager[DataFrame]:
-        return nullcontext(checkpoint(rows)) if checkpoints() else written(rows, scratch)
+        if _can_checkpoint(spark()):
+            return nullcontext(checkpoint(rows))
+        return in_files(rows, path, INTERMEDIATE)
 
     return Frames(opened, small, cut)
 

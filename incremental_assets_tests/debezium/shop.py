@@ -65,21 +65,34 @@ class Shop:
         self.worker.connect(self.name, self.database, **options)
 
     def arrive(self) -> None:
-        """Wait until all that was committed is in the topics."""
-        self._marks += 1
-        self.sql("INSERT INTO marks VALUES (%s)", self._marks)
+        """Wait until all that was committed is in the topics.
+
+        The broker has each topic in order, not one after the other, so the connector must have
+        heard from it that all of the log is there.
+        """
+        ((position,),) = self.sql("SELECT pg_current_wal_lsn()")
+        for _ in range(2):  # of a transaction the connector confirms the one before it
+            self._marks += 1
+            self.sql("INSERT INTO marks VALUES (%s)", self._marks)
         topic, latest = f"{self.name}.public.marks", time.monotonic() + SECONDS
         while True:
             there = self.broker.admin.list_topics(timeout=SECONDS).topics
-            # A connector that was killed may send what it had sent again.
-            if topic in there and self.broker.ends(topic)[0] >= self._marks and self._is_last():
+            if topic in there and self._is_last() and self._is_confirmed(position):
                 return
             assert time.monotonic() < latest, f"{self.name} sends nothing"
             time.sleep(0.05)
 
     def _is_last(self) -> bool:
-        last = self.broker.last_value(f"{self.name}.public.marks")
-        return bool(last["after"]["id"] == self._marks)
+        topic = f"{self.name}.public.marks"
+        # A connector that was killed may send again what it had sent.
+        if self.broker.ends(topic)[0] < self._marks:
+            return False
+        return bool(self.broker.last_value(topic)["after"]["id"] == self._marks)
+
+    def _is_confirmed(self, position: str) -> bool:
+        slot = f"slot_of_{self.database.name}"
+        asked = "SELECT confirmed_flush_lsn >= %s::pg_lsn FROM pg_replication_slots"
+        return self.sql(f"{asked} WHERE slot_name = %s", position, slot) == [(True,)]
 
     def load(self) -> None:
         """Load all tables, as of now."""

@@ -81,10 +81,11 @@ def test_a_connector_that_is_killed_amid_random_changes_loses_nothing(shop: Shop
     shop.sql("INSERT INTO orders VALUES (0, 0, 0)")
     shop.sql("INSERT INTO users VALUES (0, 'Ann', NULL, NULL)")
     shop.connect()
+    shop.arrive()
     for turn in range(3):
-        for _ in range(25):
+        for step in range(25):
             shop.sql(change(chance))
-            if chance.random() < 0.05:
+            if step == 12:
                 shop.load()  # with a part of what is there
         if turn < 2:
             shop.worker.restart()  # killed, as it is

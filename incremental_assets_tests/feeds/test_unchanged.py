@@ -19,6 +19,7 @@ from incremental_assets.quality.types import Integer, Text
 from incremental_assets.settings import Settings
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.spark import load_session
+from incremental_assets.spark.load_session import INTERMEDIATE
 from incremental_assets.table import SameDay, Table
 from incremental_assets.verifying.verify import verify
 from incremental_assets.writes import SCD2, Append, Merge
@@ -126,7 +127,7 @@ def test_an_unchanged_field_keeps_its_value_in_whatever_order_events_come(
         users.load(day)
     assert users.rows("silver/users", *ROW) == ENDS
     assert users.rows(HISTORY, *VERSION) == VERSIONS
-    assert not [*Path(users.lakehouse.settings.lake).rglob("*-scratch-*")]
+    assert not [*Path(users.lakehouse.settings.lake).rglob(f"{INTERMEDIATE}*")]
 
 
 def test_without_an_earlier_version_an_event_waits_until_there_is_one(lake: Lakes) -> None:
@@ -378,4 +379,4 @@ def test_a_connect_server_gives_the_same(lake: Lakes, server: str, settings: Set
     )
 
     assert done.stdout.splitlines()[-1:] == ["[True, True, True]"], done.stderr
-    assert not [*Path(settings.lake).rglob("*-scratch-*")]
+    assert not [*Path(settings.lake).rglob(f"{INTERMEDIATE}*")]

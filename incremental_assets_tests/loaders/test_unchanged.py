@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from incremental_assets.loaders import CDCLoader, LoadResult
+from incremental_assets.spark.load_session import INTERMEDIATE
 from incremental_assets.writes import SCD2
 from incremental_assets_tests.feeds.test_unchanged import (
     ENDS,
@@ -56,3 +58,12 @@ def test_without_an_earlier_version_an_event_waits_in_quarantine(place: Place) -
     place.land_lines([event("u", 20, user(1, "Anna", MARKED)), event("c", 5, user(2, "Bob", "x"))])
     assert process(place).records_quarantined == 1
     assert users(place) == [(2, "Bob", "x")]
+
+
+def test_what_a_first_load_left_that_was_killed_is_in_nobodys_way(place: Place) -> None:
+    left = Path(place.target) / f"{INTERMEDIATE}0a1b2c3d" / "part-0.parquet"
+    left.parent.mkdir(parents=True)
+    left.write_bytes(b"PAR1")
+    place.land_lines(LOG[:2])
+    process(place)
+    assert users(place) == [(1, "Anna", "long")]

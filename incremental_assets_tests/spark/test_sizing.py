@@ -74,7 +74,7 @@ def test_the_size_of_a_load_is_known_before_its_spark_starts(tmp_path: Path) -> 
         asked.append("size")
         return "any"
 
-    frames = batch_frames(spark, size, scratch="")  # type: ignore[arg-type]
+    frames = batch_frames(spark, size, path="")  # type: ignore[arg-type]
     with pytest.raises(InterruptedError), frames:
         _ = frames.session
 
