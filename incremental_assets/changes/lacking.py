@@ -152,7 +152,6 @@ def with_values_to_judge(
     kind = partial_type(rows.schema, order)
     lacks = F.filter(LACKS, lambda name: name.isin(list(columns)))
     rows = rows.withColumns({PARTIAL: as_partial(kind, lacks), _KNOWN: F.lit(False)})
-    rows = frames.cut(rows)
     keys = rows.where(F.size(LACKS) > 0).select(*map(quoted, key)).distinct()
     every, others = rows, None
     few = None if frames.is_small else sent_if_few(frames, keys)
@@ -255,18 +254,23 @@ def with_reasons_of_lacking(
         )
         return as_they_came(request.with_reasons(rows, reasons, live, keyed=False), columns)
 
-    return judged_again(frames, judged, rows)
+    return judged_again(frames, judged, rows, columns)
 
 
 def judged_again(
-    frames: Frames, judged: Callable[[DataFrame, str], DataFrame], rows: DataFrame
+    frames: Frames,
+    judged: Callable[[DataFrame, str], DataFrame],
+    rows: DataFrame,
+    columns: Sequence[str],
 ) -> DataFrame:
-    """The events judged with the values of the good ones before them alone.
+    """The events, which may lack `columns`, judged with the values of the good ones before them.
 
     First with those of any: which are good is only known then. Nearly always all are. Else again,
     until the good ones are those whose values were given.
     """
-    found = frames.cut(judged(rows, "true"))
+    if not columns:  # nobody has a value of another
+        return judged(rows, "true")
+    found = frames.cut(judged(frames.cut(rows), "true"))
     if found.where("size(_reasons) > 0").isEmpty():
         return found
     for _ in range(_MOST_ROUNDS):

@@ -75,7 +75,7 @@ def flat_events(
         return None
     lacking = {n: t for n, t in known.items() if n in request.key and n not in every}
     if lacking:  # truncates alone have no key
-        rows = with_columns(rows, {n: F.lit(None).cast(kind) for n, kind in lacking.items()})
+        rows = rows.withColumns({n: F.lit(None).cast(kind) for n, kind in lacking.items()})
         every = own_types(rows)
     require_columns(request, every, (*stated, *request.key))
     own = every if changes.deleted else {n: t for n, t in every.items() if n not in stated}
