@@ -75,6 +75,11 @@ def test_in_a_small_batch_a_plan_ends_at_the_cache_and_its_source_is_read_once(
         assert plan_of(later).count(" parquet") == scans
 
 
+def test_in_a_large_batch_a_plan_ends_where_it_is_cut(spark: SparkSession) -> None:
+    with batch_frames(lambda: spark, lambda: size_of(SMALL_ROWS + 1, []), path="") as frames:
+        assert "Range" not in plan_of(frames.cut(frames.session.range(3)))
+
+
 def test_on_a_cluster_rows_of_an_executor_that_is_lost_can_be_computed_again(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,6 +38,10 @@ LEFT_TO_ALL: Final = {
     ),
     "end_to_end/test_own_tables.py::test_kills": "feeds/test_interrupted.py",
     "kafka/test_killed.py": "kafka/test_interrupted.py",
+    "feeds/test_unchanged_killed.py": (
+        "loaders/test_killed_at_each_commit.py, loaders/test_unchanged.py, feeds/test_unchanged.py: "
+        "killed at each commit, what a first load left, on a Connect server"
+    ),
     "debezium/test_from_sql.py::test_a_connector_that_is_killed_amid_random_changes": (
         "debezium/test_from_sql.py: one that is killed between changes of each kind"
     ),
