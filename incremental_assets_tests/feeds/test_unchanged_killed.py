@@ -26,7 +26,13 @@ from incremental_assets_tests.feeds.test_unchanged import (
     VERSIONS,
     debezium,
 )
+from incremental_assets_tests.thorough import thorough
 
+pytestmark = thorough(
+    "loaders/test_killed_at_each_commit.py, loaders/test_unchanged.py, "
+    "feeds/test_unchanged_on_connect.py: "
+    "killed at each commit, what a first load left, on a Connect server"
+)
 OPTIONS = {
     "primary_key": "id",
     "table_name": "users",
