@@ -29,6 +29,7 @@ from incremental_assets.table import SameDay, Table, TableInput
 from incremental_assets.writes import SCD2, Append, Merge
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.world import Lake
+from incremental_assets_tests.thorough import thorough
 
 DAYS = ["2017-01-05", "2017-01-06", "2017-01-07"]
 USER = ("id", "name", "age", "dt")
@@ -91,36 +92,38 @@ def test_users_and_their_versions_follow_a_log_late_events_and_repaired_files(la
         event("INSERT", 1, 1, name="Ann", age=30),
         event("INSERT", 2, 2, name="A"),
         event("UPDATE", 3, 1, name="Anna", age=31),
+        event("INSERT", 2, 4, name="Ida"),
+        event("INSERT", 2, 5, name="Eve"),
     ]
     users.land("users", "2017-01-05", "1.jsonl", first)
-    users.land("users", "2017-01-06", "1.jsonl", [event("DELETE", 9, 2), event("DELETE", 10, 3)])
+    deleted = [event("DELETE", 9, n) for n in (2, 3, 4)]
+    users.land("users", "2017-01-06", "1.jsonl", deleted)
+    users.land("users", "2017-01-06", "wrong.jsonl", [event("DELETE", 9, 5)])
     users.load("2017-01-05...2017-01-06")
     assert users.rows("silver/users", *USER) == [(1, "Anna", 31, "2017-01-05")]
     beside = users.frame("silver/users/_beside").sort("id")
-    assert beside.select("id", "_why").rows() == [(2, "deleted"), (3, "deleted")]
+    assert beside.select("id", "_why").rows() == [(n, "deleted") for n in (2, 3, 4, 5)]
     columns = set(users.frame("silver/users").columns)
     assert {"operation", "sequence_num", "_operation", "_deleted"} & columns == set()
 
     late = [event("INSERT", 4, 3, name="Zoe"), event("UPDATE", 5, 2, name="B")]
     users.land("users", "2017-01-05", "2.jsonl", late)
-    users.load("2017-01-05")
-    assert users.rows("silver/users", "id") == [(1,)]  # no deleted row comes back
-    anna = [(1, "Ann", 1, 3, False), (1, "Anna", 3, None, True)]
-    ended = [*anna, (2, "A", 2, 5, False), (2, "B", 5, 9, False), (3, "Zoe", 4, 10, False)]
-    assert users.rows("silver/versions", *VERSION) == ended
-
-    users.land("users", "2017-01-07", "1.jsonl", [event("INSERT", 12, 3, name="Zora")])
-    users.load("2017-01-07")
-    assert users.rows("silver/users", "id", "name") == [(1, "Anna"), (3, "Zora")]
-    assert users.rows("silver/versions", *VERSION) == [*ended, (3, "Zora", 12, None, True)]
-
-    users.land("users", "2017-01-06", "1.jsonl", [event("UPDATE", 9, 2, name="C")])
-    users.load("2017-01-06")
-    now = [(1, "Anna"), (2, "C"), (3, "Zora")]
-    assert users.rows("silver/users", "id", "name") == now
-    versions = users.frame("silver/versions").filter("is_current").sort("id")
-    assert versions.select("id", "name").rows() == now
-    assert (3, "Zoe", 4, 12, False) in users.rows("silver/versions", *VERSION)
+    users.land("users", "2017-01-06", "wrong.jsonl", [event("UPDATE", 9, 5, name="Eva")])
+    users.land("users", "2017-01-07", "1.jsonl", [event("INSERT", 12, 4, name="Ina")])
+    users.load("2017-01-05...2017-01-07")
+    # No deleted row comes back by what is older than its delete.
+    assert users.rows("silver/users", "id", "name") == [(1, "Anna"), (4, "Ina"), (5, "Eva")]
+    assert users.rows("silver/versions", *VERSION) == [
+        (1, "Ann", 1, 3, False),
+        (1, "Anna", 3, None, True),
+        (2, "A", 2, 5, False),
+        (2, "B", 5, 9, False),
+        (3, "Zoe", 4, 9, False),
+        (4, "Ida", 2, 9, False),
+        (4, "Ina", 12, None, True),
+        (5, "Eva", 9, None, True),
+        (5, "Eve", 2, 9, False),
+    ]
 
 
 def test_what_an_event_lacks_quarantines_it_with_the_reason(lake: Lakes) -> None:
@@ -154,7 +157,9 @@ def test_what_an_event_lacks_quarantines_it_with_the_reason(lake: Lakes) -> None
     ]
 
 
-def test_a_day_that_its_gate_holds_changes_nothing_and_is_judged_again(lake: Lakes) -> None:
+def test_a_day_that_its_gate_holds_deletes_nothing_and_deletes_are_judged_as_such(
+    lake: Lakes,
+) -> None:
     held = fail(quarantined_share(at_most=0.2), not_null("name"))
     users = flat(lake, Merge(), rules=(*held, *warn(null_share("age", 0.2, min_rows=1))))
     rows = [event("INSERT", n, n, name=f"N{n}", age=n if n > 1 else None) for n in range(1, 5)]
@@ -171,10 +176,6 @@ def test_a_day_that_its_gate_holds_changes_nothing_and_is_judged_again(lake: Lak
     assert day.checks["name_not_null"].broken == 0
     assert day.checks["age_null_share"].found.startswith("1 of 4 rows (25.00%)")
     assert not day.checks["age_null_share"].passed
-
-    users.land("users", "2017-01-06", "1.jsonl", [event("DELETE", 11, 1)])
-    users.load("2017-01-06")
-    assert users.rows("silver/users", "id") == [(4,)]
 
 
 def test_debezium_envelopes_land_as_they_are_and_become_users(lake: Lakes) -> None:
@@ -219,6 +220,7 @@ def live(users: Lake) -> tuple[list[int], list[int]]:
     return sorted(users.frame("silver/users")["id"]), sorted(versions["id"])
 
 
+@thorough("loaders/test_truncates.py: truncates of a target in any order")
 def test_a_truncate_ends_every_row_before_it_until_a_repaired_file_takes_it_back(
     lake: Lakes,
 ) -> None:
@@ -273,6 +275,10 @@ def log_of(seed: int) -> dict[str, list[Any]]:
     return days
 
 
+@thorough(
+    "feeds/test_change_log.py, loaders/test_cdc.py, loaders/test_truncates.py: "
+    "late and repaired files; any order, into a target"
+)
 def test_any_order_of_loads_ends_in_the_same_users_and_versions(lake: Lakes) -> None:
     whole = lake(*both_ways(ChangeLog.debezium(), kept=SCD2(("age",))))
     for day, lines in log_of(1).items():
@@ -292,55 +298,53 @@ def test_any_order_of_loads_ends_in_the_same_users_and_versions(lake: Lakes) -> 
 
 
 def test_a_log_in_a_delta_table_is_read_by_its_commits(lake: Lakes) -> None:
-    users = lake(*tables(Merge(), ChangeLog(), Stored("log")))
+    users = lake(tables(Merge(), ChangeLog(), Stored("log"))[0])
 
     def rows(*events: tuple[str, int, int, str]) -> pl.DataFrame:
         names = ["operation", "sequence_num", "id", "name"]
         return pl.DataFrame(events, schema=names, orient="row")
 
     users.put_delta("log", rows(("INSERT", 1, 1, "Ann"), ("INSERT", 2, 2, "Bob")))
-    users.load("2017-01-10", "bronze/users")
+    users.load("2017-01-10")
     users.put_delta("log", rows(("UPDATE", 4, 1, "Anna"), ("DELETE", 3, 2, "")), mode="append")
     users.load("2017-01-10")
     again = users.load("2017-01-10")
 
     assert again["bronze/users"].days[users.now.date()].state == "idle"
-    assert users.rows("silver/users", "id", "name") == [(1, "Anna")]
-    assert len(users.bronze("bronze/users")) == 4
+    operations = [row[1:] for row in users.bronze("bronze/users", "operation", "id")]
+    assert operations == [("DELETE", "2"), ("INSERT", "1"), ("INSERT", "2"), ("UPDATE", "1")]
 
 
 def test_a_log_of_files_without_day_folders_is_read_by_its_files(lake: Lakes) -> None:
-    bronze, silver = tables(Merge(), ChangeLog(), Stored("log", day="at"))
-    users = lake(bronze, replace(silver, schema=Contract(id=Integer(), name=Text())))
+    users = lake(tables(Merge(), ChangeLog(), Stored("log", day="at"))[0])
     first = [
         {**event("INSERT", 1, 1, name="Ann"), "at": "2017-01-05T10:00:00Z"},
         {**event("INSERT", 2, 2, name="Bob"), "at": "2017-01-06T10:00:00Z"},
     ]
     users.land("log", "", "1.jsonl", first)
-    users.load("2017-01-05", "bronze/users")
-    assert users.bronze("bronze/users", "name") == [("2017-01-05", "Ann")]
+    users.load("2017-01-05")
+    ann = ("2017-01-05", "INSERT", "1")
+    assert users.bronze("bronze/users", "operation", "id") == [ann]
     users.land("log", "", "2.jsonl", [{**event("DELETE", 3, 1), "at": "2017-01-06T11:00:00Z"}])
 
     users.load("2017-01-05...2017-01-06")
 
-    assert users.rows("silver/users", "id", "name") == [(2, "Bob")]
-    assert len(users.bronze("bronze/users")) == 3
+    rest = [("2017-01-06", "DELETE", "1"), ("2017-01-06", "INSERT", "2")]
+    assert users.bronze("bronze/users", "operation", "id") == [ann, *rest]
 
 
 def test_a_topic_that_was_dumped_as_keys_and_values_tells_its_deletes(lake: Lakes) -> None:
     users = lake(*tables(Merge(), ChangeLog.debezium(), Stored("topic")))
 
-    def topic(file: str, *values: dict[str, Any] | None) -> None:
-        pairs = [(json.dumps({"id": 1}), json.dumps(value) if value else None) for value in values]
+    def topic(file: str, *messages: tuple[int, dict[str, Any] | None]) -> None:
+        pairs = [(json.dumps({"id": n}), value and json.dumps(value)) for n, value in messages]
         rows = pl.DataFrame(pairs, schema=["key", "value"], orient="row")
         users.put_parquet("topic", file, rows.cast(pl.Binary))
 
-    topic("1.parquet", envelope("c", 10, None, {"id": 1, "name": "A", "age": 1}))
-    users.load("2017-01-10")
-    assert users.rows("silver/users", "id") == [(1,)]
-
-    topic("2.parquet", envelope("d", 20, None, None), None)
+    created = [(n, envelope("c", 10, None, {"id": n, "name": "A", "age": 1})) for n in (1, 2)]
+    topic("1.parquet", *created)
+    topic("2.parquet", (1, envelope("d", 20, None, None)), (1, None))
     users.load("2017-01-10")
 
-    assert users.rows("silver/users", "id") == []
+    assert users.rows("silver/users", "id") == [(2,)]
     assert users.reasons("silver/users") == []

@@ -18,6 +18,7 @@ from incremental_assets.table import AsOf, SameDay, Table
 from incremental_assets.writes import SCD2, Append, Merge, ReplaceDay
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_change_log import tables
+from incremental_assets_tests.thorough import thorough
 
 IN_TIME = SCD2(valid_time="event")
 VERSION = ("id", "name", "valid_from", "valid_to", "is_current")
@@ -88,17 +89,32 @@ TOLD = [
 ]
 
 
-@pytest.mark.parametrize(("order", "keys_are_sent"), [((2, 0, 1), True), ((1, 2, 0), False)])
+@pytest.mark.parametrize(
+    ("loads", "keys_are_sent"),
+    [
+        (("07", "05...2017-01-06"), True),
+        pytest.param(
+            ("06", "07", "05"),
+            False,
+            marks=thorough("feeds/test_history_in_time.py: another order"),
+        ),
+        pytest.param(
+            ("07", "05", "06"),
+            True,
+            marks=thorough("feeds/test_history_in_time.py: the last two in one load"),
+        ),
+    ],
+)
 def test_intervals_are_times_in_whatever_order_the_days_come(
-    lake: Lakes, order: tuple[int, ...], keys_are_sent: bool, monkeypatch: pytest.MonkeyPatch
+    lake: Lakes, loads: tuple[str, ...], keys_are_sent: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if keys_are_sent:  # as to the files of a large table
         monkeypatch.setattr(lookup, "LARGE_BYTES", -1)
     users = lake(*tables(IN_TIME, ChangeLog.debezium()))
-    for index in order:
-        timeless = [TIMELESS] if index == 0 else []
-        users.land("users", f"2017-01-0{5 + index}", "1.jsonl", [*STORY[index], *timeless])
-        users.load(f"2017-01-0{5 + index}")
+    for day, events in enumerate(([*STORY[0], TIMELESS], *STORY[1:]), start=5):
+        users.land("users", f"2017-01-0{day}", "1.jsonl", events)
+    for days in loads:
+        users.load(f"2017-01-{days}")
 
     assert users.rows("silver/users", *VERSION) == TOLD
     assert users.reasons("silver/users") == [("change_time_missing",)]
@@ -135,7 +151,11 @@ def test_a_fact_looks_up_the_version_of_its_time_also_if_that_comes_late_or_is_d
     sales = {
         "2017-01-05": [sold("before", 1, "05 08"), sold("first", 1, "05 12")],
         "2017-01-06": [sold("second", 1, "06 12"), sold("gone", 2, "06 13")],
-        "2017-01-07": [sold("back", 2, "07 12"), sold("nobody", 9, "07 12")],
+        "2017-01-07": [
+            sold("back", 2, "07 12"),
+            sold("nobody", 9, "07 12"),
+            sold("last", 3, "07 12"),
+        ],
     }
     for day, rows in sales.items():
         made.land("sales", day, "1.jsonl", rows)
@@ -147,18 +167,17 @@ def test_a_fact_looks_up_the_version_of_its_time_also_if_that_comes_late_or_is_d
         "before": "A",
         "first": "A",
         "gone": None,  # after a delete
+        "last": "C",
         "nobody": None,
         "second": "B",
     }
     assert dict(made.rows("gold/mart", "sale", "user_name")) == found
 
-    # A late change, then a late delete: just the days that used another version are stale.
-    for late, name in (
-        (change("u", 35, "06 11", 1, "B2"), "B2"),
-        (change("d", 36, "06 12", 1), None),
-    ):
-        made.land("users", "2017-01-08", f"{name}.jsonl", [late])
-        made.load("2017-01-08", "bronze/users", "silver/users")
-        assert made.stale() == {"gold/mart": ["2017-01-06"]}
-        made.load_stale()
-        assert dict(made.rows("gold/mart", "sale", "user_name")) == found | {"second": name}
+    # A late change and a late delete: just the days that used another version are stale.
+    late = [change("u", 35, "06 11", 1, "B2"), change("d", 36, "06 12", 3)]
+    made.land("users", "2017-01-08", "1.jsonl", late)
+    made.load("2017-01-08", "bronze/users", "silver/users")
+    assert made.stale() == {"gold/mart": ["2017-01-06", "2017-01-07"]}
+    made.load_stale()
+    found |= {"second": "B2", "last": None}
+    assert dict(made.rows("gold/mart", "sale", "user_name")) == found

@@ -26,8 +26,9 @@ from incremental_assets.verifying.verify import verify
 from incremental_assets.writes import SCD2, Append, Merge
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.world import Lake, at
+from incremental_assets_tests.thorough import thorough
 
-DAYS = "2017-01-05...2017-01-08"
+DAYS, HISTORY = "2017-01-05...2017-01-08", "silver/history"
 
 
 def tables(
@@ -51,7 +52,7 @@ def tables(
     return bronze, silver
 
 
-def users(*rows: tuple[int, str | None, str, Any]) -> pl.DataFrame:
+def users(*rows: tuple[int, str | None, str | None, Any]) -> pl.DataFrame:
     """Id, name, time of the change and the marker."""
     return pl.DataFrame(
         {
@@ -68,61 +69,67 @@ def users(*rows: tuple[int, str | None, str, Any]) -> pl.DataFrame:
     )
 
 
-def by_timestamp(lake: Lakes, write: Merge | SCD2) -> Lake:
-    return lake(*tables(Stored("users"), Timestamp("updated_at", deleted="deleted_at"), write))
+def by_timestamp(lake: Lakes) -> Lake:
+    changes = Timestamp("updated_at", nulls="include", deleted="deleted_at")
+    bronze, merged = tables(Stored("users"), changes, Merge())
+    return lake(bronze, merged, replace(merged, name=HISTORY, write=SCD2()))
 
 
-def live(shop: Lake) -> list[tuple[Any, ...]]:
-    return shop.rows("silver/users", "id", "name")
+# Each user before and after the second load.
+BEFORE = (
+    (1, "A", "05 11:00", None),
+    (2, "B", "05 11:00", "05 11:00"),
+    (3, "C", "05 11:00", "05 11:00"),
+    (4, "D", "07 10:00", "07 10:00"),
+    (5, "E", "05 10:00", None),
+    (6, "F", None, None),
+)
+AFTER = (
+    (1, None, "05 11:00", "05 11:00"),  # which may lack what a live row must have
+    (2, "B", "05 11:00", None),  # in the instant of its delete
+    (3, "C2", "06 11:00", None),
+    (4, "D", "06 10:00", None),
+    (5, "E", "07 10:00", "07 10:00"),
+    (6, "F", None, None),
+)
+
+
+def two_loads(lake: Lakes) -> Lake:
+    shop = by_timestamp(lake)
+    for rows in (BEFORE, AFTER):
+        shop.put_delta("users", users(*rows))
+        shop.load("2017-01-05...2017-01-10")
+    return shop
 
 
 def test_a_marked_row_is_deleted_stays_so_and_may_come_back(lake: Lakes) -> None:
-    shop = by_timestamp(lake, Merge())
-    shop.put_delta("users", users((1, "A", "05 11:00", None), (2, "B", "05 11:00", "05 11:00")))
-    shop.load(DAYS)
-    assert live(shop) == [(1, "A")]
-
-    # A deleted row may lack what a live one must have; the delete is in the instant of a change.
-    shop.put_delta("users", users((1, None, "05 11:00", "05 11:00"), (2, "B", "05 11:00", None)))
-    shop.load(DAYS)
-    assert live(shop) == []  # the row that is not marked is of the instant of its delete
-
-    shop.put_delta("users", users((1, None, "05 11:00", "05 11:00"), (2, "B2", "06 11:00", None)))
-    shop.load(DAYS)
-    assert live(shop) == [(2, "B2")]
+    shop = lake.copy_of(two_loads)
+    # Neither a row of the instant of the delete, nor an older one brings a user back.
+    assert shop.rows("silver/users", "id", "name") == [(3, "C2")]
     before = shop.versions()
-    shop.load(DAYS)
+    shop.load("2017-01-05...2017-01-10")
     assert shop.versions() == before
-    assert all(verify(shop.lakehouse, table).equal for table in shop.tables.values())
-
-
-def test_an_older_row_that_comes_late_does_not_bring_a_deleted_one_back(lake: Lakes) -> None:
-    shop = by_timestamp(lake, Merge())
-    shop.put_delta("users", users((1, "A", "07 10:00", "07 10:00")))
-    shop.load(DAYS)
-    shop.put_delta("users", users((1, "A", "06 10:00", None)))
-
-    shop.load(DAYS)
-
-    assert live(shop) == []
+    assert verify(shop.lakehouse, shop.tables["silver/users"]).equal
 
 
 def test_a_history_ends_with_the_mark(lake: Lakes) -> None:
-    shop = by_timestamp(lake, SCD2())
-    for row in ((1, "A", "05 10:00", None), (1, "A2", "06 10:00", None)):
-        shop.put_delta("users", users(row))
-        shop.load(DAYS)
-    shop.put_delta("users", users((1, "A2", "07 10:00", "07 10:00")))
-    shop.load(DAYS)
-
-    assert shop.rows("silver/users", "name", "valid_from", "valid_to", "is_current") == [
-        ("A", "01-05 10:00", "01-06 10:00", False),
-        ("A2", "01-06 10:00", "01-07 10:00", False),
+    shop = lake.copy_of(two_loads)
+    found = shop.rows(HISTORY, "id", "name", "valid_from", "valid_to", "is_current")
+    assert [row for row in found if row[0] in (3, 5)] == [
+        (3, "C2", "01-06 11:00", None, True),
+        (5, "E", "01-05 10:00", "01-07 10:00", False),
     ]
 
 
+def test_a_row_without_its_timestamp_is_quarantined_in_silver(lake: Lakes) -> None:
+    shop = lake.copy_of(two_loads)
+    for name in ("silver/users", HISTORY):
+        assert shop.reasons(name) == [("updated_at_null",)]
+    assert verify(shop.lakehouse, shop.tables["bronze/users"]).equal  # where it has no day
+
+
 def test_a_source_without_the_marker_is_an_error(lake: Lakes) -> None:
-    shop = by_timestamp(lake, Merge())
+    shop = by_timestamp(lake)
     shop.put_delta("users", users((1, "A", "05 10:00", None)).drop("deleted_at"))
 
     with pytest.raises(SourceError, match="has no column 'deleted_at'"):
@@ -173,8 +180,6 @@ def test_loaders_delete_what_is_marked(spark: SparkSession, tmp_path: Path) -> N
     put((1, "A", "06 10:00", "06 10:00"), (2, "B2", "06 10:00", None))
     assert [load(), load()] == [(0, 1, 1), (0, 0, 0)]
     assert pl.read_delta(str(tmp_path / "target")).select("id", "name").rows() == [(2, "B2")]
-    put((1, "A", "06 10:00", "06 10:00"), (2, "B2", "06 10:00", "06 10:00"))
-    assert load() == (0, 0, 1)
     assert by_time.verify().equal
 
     log = tmp_path / "log"
@@ -235,18 +240,6 @@ def test_what_marks_a_row_as_deleted(spark: SparkSession) -> None:
     }
 
 
-def test_a_row_without_its_timestamp_is_quarantined_in_silver(lake: Lakes) -> None:
-    changes = Timestamp("updated_at", nulls="include", deleted="deleted_at")
-    shop = lake(*tables(Stored("users", format="json"), changes, Merge()))
-    rows = [{"id": 1, "updated_at": None}, {"id": 2}]
-    shop.land("users", "", "1.json", [{"name": "A", "deleted_at": None, **row} for row in rows])
-
-    shop.load("2017-01-10")
-
-    assert shop.reasons("silver/users") == [("updated_at_null",), ("updated_at_null",)]
-    assert verify(shop.lakehouse, shop.tables["bronze/users"]).equal  # where they have no day
-
-
 @pytest.mark.parametrize(
     "make",
     [
@@ -266,7 +259,13 @@ def test_the_column_of_the_order_marks_no_rows() -> None:
             replace(make, deleted="at")
 
 
-@pytest.mark.parametrize("before", ["", "deleted_at"])
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param("", marks=thorough("feeds/test_soft_deletes.py: one that began with a mark")),
+        "deleted_at",
+    ],
+)
 def test_a_target_does_not_begin_or_cease_to_be_loaded_by_a_mark(
     spark: SparkSession, tmp_path: Path, before: str
 ) -> None:
