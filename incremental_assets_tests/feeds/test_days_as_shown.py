@@ -27,8 +27,13 @@ from incremental_assets_tests.feeds.test_gate_of_other_days import (
     versions,
 )
 from incremental_assets_tests.feeds.world import Lake, states
+from incremental_assets_tests.thorough import thorough
 
-KEYED = [kind for kind in KINDS if kind.name in ("orders", "versions", "a log, merged")]
+ORDERS, VERSIONS, LOG = (
+    next(kind for kind in KINDS if kind.name == name)
+    for name in ("orders", "versions", "a log, merged")
+)
+MERGED = thorough("feeds/test_days_as_shown.py: a log, merged, and versions")
 
 
 def three_days(lake: Lakes, kind: Kind) -> Lake:
@@ -40,7 +45,11 @@ def three_days(lake: Lakes, kind: Kind) -> Lake:
     return stock
 
 
-@pytest.mark.parametrize("kind", KEYED, ids=lambda kind: kind.name)
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(ORDERS, marks=MERGED), pytest.param(VERSIONS, marks=MERGED), LOG],
+    ids=lambda kind: kind.name,
+)
 def test_a_day_whose_repaired_file_is_held_keeps_what_it_shows(lake: Lakes, kind: Kind) -> None:
     stock = lake.copy_of(three_days, kind)
     stock.land("stock", LAST, "1.jsonl", [row(3), row(30, amount=-1)])
@@ -51,7 +60,9 @@ def test_a_day_whose_repaired_file_is_held_keeps_what_it_shows(lake: Lakes, kind
     assert versions(stock) == kind.visible(1, 2, 3)
 
 
-@pytest.mark.parametrize("kind", KEYED[:2], ids=lambda kind: kind.name)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(ORDERS, marks=MERGED), VERSIONS], ids=lambda kind: kind.name
+)
 def test_a_ledger_made_from_the_logs_loses_no_held_day(lake: Lakes, kind: Kind) -> None:
     stock = lake.copy_of(three_days, kind)
     stock.land("stock", LAST, "2.jsonl", [row(30, amount=-1)])
@@ -61,12 +72,14 @@ def test_a_ledger_made_from_the_logs_loses_no_held_day(lake: Lakes, kind: Kind) 
     rebuild_ledger(stock.lakehouse, list(stock.tables.values()))
 
     stock.load(f"{FIRST}...{LAST}")
+    assert versions(stock) == kind.visible(1, 2, 3)
 
+    stock.lakehouse.restate(stock.tables[SILVER], list(parse_days(MIDDLE)), "a test")
     assert versions(stock) == kind.visible(1, 2, 3)
 
 
 def test_a_side_table_that_was_left_half_made_does_not_block_a_rebuild(lake: Lakes) -> None:
-    stock = lake.copy_of(three_days, KEYED[1])
+    stock = lake.copy_of(three_days, VERSIONS)
     beside = f"{stock.path(SILVER)}/_beside"
     shutil.rmtree(beside, ignore_errors=True)
     ensure_table(beside, f"beside {SILVER}", SIDE_COLUMNS, ())

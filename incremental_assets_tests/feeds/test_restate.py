@@ -19,7 +19,7 @@ from incremental_assets.quality.types import Instant, Integer
 from incremental_assets.retail.gold.inventory_levels import INVENTORY_LEVELS
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.table import SameDay, Table
-from incremental_assets.writes import SCD2, Append, Merge, RecomputeKeys, WriteStrategy
+from incremental_assets.writes import SCD2, Append, Merge, RecomputeKeys
 from incremental_assets_tests.feeds import test_keys as keys
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_rewind import DAY, NEXT, content, station
@@ -35,30 +35,29 @@ def again(lake: Lake, days: str, *names: str) -> dict[str, TableLoadResult]:
 
 
 def test_a_day_is_rebuilt_with_what_depends_on_it_and_no_other_day(station: Lake) -> None:
+    station.land("bookings", DAY, "2.jsonl", [{"id": "e", "version": 1, "at": f"{DAY}T11:00"}])
+    station.load(DAY, "bronze/bookings", "silver/bookings")
     before = content(station)
     files = {name: _files(station, name) for name in ("silver/bookings", "gold/per_train")}
+    assert station.stale() == {"gold/per_train": [DAY]}
 
-    results = again(station, NEXT, "silver/bookings")
+    results = again(station, f"{NEXT}...2017-01-09", "silver/bookings")
 
     assert list(results) == ["silver/bookings", "gold/per_train"]
-    for name, result in results.items():
+    for name, result in results.items():  # a day that was never loaded is left out
         assert list(result.days) == [date(2017, 1, 6)]
         assert states({name: result}, name) == ["committed"]
         assert _files(station, name)[DAY] == files[name][DAY]
         assert _files(station, name)[NEXT] != files[name][NEXT]
     assert content(station) == before
-    assert station.stale() == {}
-
-
-def test_days_that_were_stale_for_another_reason_are_left_to_a_run(station: Lake) -> None:
-    station.land("bookings", DAY, "2.jsonl", [{"id": "e", "version": 1, "at": f"{DAY}T11:00"}])
-    station.load(DAY, "bronze/bookings", "silver/bookings")
+    # A day that was stale for another reason is left to a run.
     assert station.stale() == {"gold/per_train": [DAY]}
 
-    results = again(station, NEXT, "silver/bookings")
 
-    assert list(results["gold/per_train"].days) == [date(2017, 1, 6)]
-    assert station.stale() == {"gold/per_train": [DAY]}
+def test_a_day_that_was_never_loaded_is_refused(station: Lake) -> None:
+    results = again(station, "2017-01-09", "silver/bookings")
+
+    assert "it was never loaded" in results["silver/bookings"].days[date(2017, 1, 9)].reason
 
 
 def test_levels_of_later_days_go_on_from_what_was_restated(lake: Lakes) -> None:
@@ -66,7 +65,7 @@ def test_levels_of_later_days_go_on_from_what_was_restated(lake: Lakes) -> None:
     wrong = replace(INVENTORY_LEVELS, transform=_one_too_many)
     before = made.rows("gold/inventory_levels", *keys.LEVELS)
     broken = made.with_tables(*keys.tables_of(wrong))
-    again(broken, "2017-01-05...2017-01-07", "gold/inventory_levels")
+    again(broken, "2017-01-05", "gold/inventory_levels")
     assert made.rows("gold/inventory_levels", *keys.LEVELS) != before
 
     results = again(made, "2017-01-05", "gold/inventory_levels")
@@ -111,15 +110,6 @@ def test_what_cannot_be_restated_is_refused(station: Lake) -> None:
             list(restate(station.lakehouse, tables, [date(2017, 1, 5)], why))
 
 
-def test_a_day_that_was_never_loaded_is_refused_and_among_others_left_out(station: Lake) -> None:
-    some = again(station, f"{DAY}...2017-01-09", "silver/bookings")
-    assert [str(day) for day in some["silver/bookings"].days] == [DAY, NEXT]
-
-    results = again(station, "2017-01-09", "silver/bookings")
-
-    assert "it was never loaded" in results["silver/bookings"].days[date(2017, 1, 9)].reason
-
-
 def _files(lake: Lake, name: str) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for uri in DeltaTable(lake.path(name)).file_uris():
@@ -140,32 +130,36 @@ def _without_the_fifth(rows: DataFrame, opening: DataFrame) -> DataFrame:
     return INVENTORY_LEVELS.transform(rows, opening).where("dt <> '2017-01-05'")
 
 
-@pytest.mark.parametrize("write", [Merge(), SCD2()], ids=["merge", "history"])
 def test_what_another_day_has_published_stays_whatever_the_rules_of_today_say(
-    lake: Lakes, write: WriteStrategy
+    lake: Lakes,
 ) -> None:
     bronze = Table(
         name="bronze/goods", description="…", reads=(LandedFiles("goods"),), write=Append()
     )
-    silver = Table(
+    merged = Table(
         name="silver/goods",
         description="…",
         reads=(SameDay(bronze),),
         key=("id",),
         version_by=("at",),
         schema=Contract(id=Integer(), n=Integer(), at=Instant()),
-        write=write,
+        write=Merge(),
     )
-    goods = lake(bronze, silver)
+    history = replace(merged, name="silver/versions", write=SCD2())
+    goods = lake(bronze, merged, history)
     goods.land("goods", DAY, "1.jsonl", [{"id": n, "n": 5, "at": DAY} for n in (1, 2)])
     goods.land("goods", NEXT, "1.jsonl", [{"id": n, "n": 50, "at": NEXT} for n in (1, 3)])
     goods.load(f"{DAY}...{NEXT}")
-    before = goods.rows("silver/goods", "dt", "id", "n")
+    names = ("silver/goods", "silver/versions")
+    before = [goods.rows(name, "dt", "id", "n") for name in names]
 
-    strict = goods.with_tables(bronze, replace(silver, rules=quarantine(between("n", 0, 10))))
-    again(strict, DAY, "silver/goods")
+    rules = quarantine(between("n", 0, 10))
+    strict = goods.with_tables(bronze, *(replace(t, rules=rules) for t in (merged, history)))
+    again(strict, DAY, *names)
 
-    assert goods.rows("silver/goods", "dt", "id", "n") == before
-    assert [row[1:] for row in before if row[0] == NEXT] == [(1, 50), (3, 50)]
-    again(strict, f"{DAY}...{NEXT}", "silver/goods")
-    assert [row[1:] for row in goods.rows("silver/goods", "dt", "id", "n")] == [(1, 5), (2, 5)]
+    assert [goods.rows(name, "dt", "id", "n") for name in names] == before
+    for rows in before:
+        assert [row[1:] for row in rows if row[0] == NEXT] == [(1, 50), (3, 50)]
+    again(strict, f"{DAY}...{NEXT}", *names)
+    for name in names:
+        assert goods.rows(name, "id", "n") == [(1, 5), (2, 5)]
