@@ -21,6 +21,7 @@ from incremental_assets_tests.feeds import test_snapshots as copies
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_rules import DAY, booking, bookings, landed
 from incremental_assets_tests.feeds.world import Lake
+from incremental_assets_tests.thorough import thorough
 
 NEXT = "2017-01-06"
 A, B = (json.dumps(booking(name, "1")).encode() for name in "ab")
@@ -100,6 +101,7 @@ def test_what_is_not_exactly_one_object_is_quarantined_as_it_landed(lake: Lakes)
     assert {row[0] for row in station.rows("silver/bookings", "id")} == expected
 
 
+@thorough("feeds/test_snapshots.py: a damaged snapshot")
 def test_rows_of_a_damaged_line_are_not_taken_for_deleted(lake: Lakes) -> None:
     shop = lake(*copies.tables(Merge()))
     shop.land("products", "2017-01-05", "1.jsonl", copies.copy(a="A", b="B", c="C", d="D"))
@@ -153,4 +155,3 @@ def test_a_lake_that_kept_bytes_as_text_is_shown_replayed_repaired_and_dropped_f
     assert not any(result.failed for result in station.load(f"{DAY}...{last}").values())
     assert rows() == [(DAY, zipped)]
     assert [i for (i,) in station.rows(silver, "id")] == [DAY, last, "repaired"]
-    assert not any(result.failed for result in station.load(f"{DAY}...{last}").values())

@@ -14,6 +14,15 @@ from incremental_assets_tests.feeds import test_snapshots as copies
 from incremental_assets_tests.feeds import test_timestamp as timestamp
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.world import Lake
+from incremental_assets_tests.thorough import thorough
+
+# What is replaced by a death at each step.
+DEATHS = {
+    "commit": ("engine.table_load.publish",),
+    "record": ("engine.table_load.record",),
+    # The side table is there, and the table is not even staged.
+    "side table": ("delta.merge.stage", "writes.merge.stage"),
+}
 
 
 def die(*_: object, **__: object) -> None:
@@ -57,53 +66,66 @@ def whole(shop: Lake, name: str, fields: tuple[str, ...]) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("feed", "make", "fields", "steps"),
-    [
-        ("orders", orders, ("order_id", "status"), ("commit", "record")),
-        ("users", users, ("id", "name"), ("side table", "commit")),
-        ("products", products, ("sku", "name"), ("side table", "record")),
-    ],
-)
-def test_a_load_that_died_is_settled_and_ends_as_if_nothing_had_happened(
-    lake: Lakes,
-    monkeypatch: pytest.MonkeyPatch,
-    feed: str,
-    make: Any,
-    fields: tuple[str, ...],
-    steps: tuple[str, ...],
-) -> None:
-    shop = lake.copy_of(make)
+def load_after_deaths(shop: Lake, *steps: str) -> None:
+    """Load each table after loads of it that died at these steps."""
     for name in shop.tables:
         for step in steps:
-            with monkeypatch.context() as broken:
-                if step == "record":
-                    broken.setattr("incremental_assets.engine.table_load.record", die)
-                elif step == "commit":
-                    broken.setattr("incremental_assets.engine.table_load.publish", die)
-                else:  # its side table is there, and the table is not even staged
-                    if name.startswith("bronze"):
-                        continue
-                    broken.setattr("incremental_assets.delta.merge.stage", die)
-                    broken.setattr("incremental_assets.writes.merge.stage", die)
-                with pytest.raises(Killed):
-                    shop.load("2017-01-05...2017-01-07", name)
+            if step == "side table" and name.startswith("bronze"):
+                continue
+            with pytest.MonkeyPatch.context() as broken, pytest.raises(Killed):
+                for place in DEATHS[step]:
+                    broken.setattr(f"incremental_assets.{place}", die)
+                shop.load("2017-01-05...2017-01-07", name)
         shop.load("2017-01-05...2017-01-07", name)
     shop.load_stale()
-
-    calm = shop.another("calm")
-    if feed != "orders":  # that source has forgotten what its rows were
-        calm.load("2017-01-05...2017-01-07")
-        calm.load_stale()
-        assert whole(shop, feed, fields) == whole(calm, feed, fields)
-    else:
-        assert shop.bronze("bronze/orders", "order_id", "status") == [
-            ("2017-01-05", "a", "paid"),
-            ("2017-01-05", "b", "paid"),
-            ("2017-01-06", "a", "shipped"),
-            ("2017-01-06", "c", "paid"),
-            ("2017-01-06", "d", "paid"),
-        ]
-        assert timestamp.statuses(shop)[0] == ("a", "shipped", "2017-01-06")
     for name in shop.tables:
         assert shop.lakehouse.ledger.view().table(name).unsettled == ()
+
+
+def test_a_load_that_died_is_settled_and_ends_as_if_nothing_had_happened(lake: Lakes) -> None:
+    shop = users(lake)
+
+    load_after_deaths(shop, "side table", "commit", "record")
+
+    assert shop.bronze("bronze/users", "id", "name") == [
+        ("2017-01-05", "1", "A"),
+        ("2017-01-05", "2", "B"),
+        ("2017-01-06", "1", "A2"),
+        ("2017-01-06", "2", None),
+        ("2017-01-06", None, None),
+    ]
+    assert shop.rows("silver/users", "dt", *log.VERSION) == [
+        ("2017-01-05", 1, "A", 1, 4, False),
+        ("2017-01-05", 2, "B", 2, 3, False),
+        ("2017-01-06", 1, "A2", 4, None, True),
+    ]
+    assert shop.reasons("silver/users") == [("line_unreadable",)]
+
+
+@thorough("feeds/test_interrupted.py: users")
+def test_a_load_of_snapshots_that_died_is_settled(lake: Lakes) -> None:
+    shop = lake.copy_of(products)
+
+    load_after_deaths(shop, "side table", "record")
+
+    calm = shop.another("calm")
+    calm.load("2017-01-05...2017-01-07")
+    calm.load_stale()
+    fields = ("sku", "name")
+    assert whole(shop, "products", fields) == whole(calm, "products", fields)
+
+
+@thorough("feeds/test_interrupted.py: users")
+def test_a_load_of_overwritten_rows_that_died_is_settled(lake: Lakes) -> None:
+    shop = orders(lake)
+
+    load_after_deaths(shop, "commit", "record")
+
+    assert shop.bronze("bronze/orders", "order_id", "status") == [
+        ("2017-01-05", "a", "paid"),
+        ("2017-01-05", "b", "paid"),
+        ("2017-01-06", "a", "shipped"),
+        ("2017-01-06", "c", "paid"),
+        ("2017-01-06", "d", "paid"),
+    ]
+    assert timestamp.statuses(shop)[0] == ("a", "shipped", "2017-01-06")

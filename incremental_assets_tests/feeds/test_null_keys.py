@@ -19,6 +19,7 @@ from incremental_assets.table import SameDay, Table
 from incremental_assets.writes import SCD2, Append, Merge, RecomputeKeys
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.world import states
+from incremental_assets_tests.thorough import thorough
 
 DAY, NEXT = "2017-01-05", "2017-01-06"
 KEY = ("id", "part")
@@ -110,6 +111,7 @@ def test_events_and_snapshots_with_a_null_in_their_key_are_quarantined(lake: Lak
     assert shop.reasons("silver/copied") == sorted(of_copies * 2)
 
 
+@thorough("feeds/test_restate.py, feeds/test_null_keys.py: rows that rules find, rows as they come")
 def test_what_an_earlier_version_merged_under_a_null_is_gone_when_its_days_are_restated(
     lake: Lakes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
