@@ -102,7 +102,7 @@ def test_a_load_that_died_is_settled_and_ends_as_if_nothing_had_happened(lake: L
     assert shop.reasons("silver/users") == [("line_unreadable",)]
 
 
-@thorough("feeds/test_interrupted.py: users")
+@thorough("feeds/test_interrupted.py: a log of users, at the same steps of a load")
 def test_a_load_of_snapshots_that_died_is_settled(lake: Lakes) -> None:
     shop = lake.copy_of(products)
 
@@ -115,7 +115,7 @@ def test_a_load_of_snapshots_that_died_is_settled(lake: Lakes) -> None:
     assert whole(shop, "products", fields) == whole(calm, "products", fields)
 
 
-@thorough("feeds/test_interrupted.py: users")
+@thorough("feeds/test_interrupted.py: a log of users, at the same steps of a load")
 def test_a_load_of_overwritten_rows_that_died_is_settled(lake: Lakes) -> None:
     shop = orders(lake)
 

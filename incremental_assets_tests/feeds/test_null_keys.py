@@ -93,6 +93,10 @@ def test_rows_with_a_null_in_their_key_are_quarantined_also_when_they_come_again
         assert shop.rows(name, *KEY) == []
 
 
+@thorough(
+    "feeds/test_null_keys.py, feeds/test_change_log.py, feeds/test_snapshots.py: "
+    "a null in a part of the key of rows, in the key of events and of snapshots"
+)
 def test_events_and_snapshots_with_a_null_in_their_key_are_quarantined(lake: Lakes) -> None:
     log, copies = landed("log", changes=ChangeLog()), landed("copies", changes=SnapshotDiff(KEY))
     shop = lake(log, copies, silver("logged", log), silver("copied", copies))

@@ -6,6 +6,7 @@ import json
 import random
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -76,6 +77,7 @@ def test_only_what_differs_from_the_snapshot_before_is_kept(lake: Lakes) -> None
         ("06", "insert", '["e"]'),
         ("06", "update", '["b"]'),
     ]
+    assert not Path(shop.path("bronze/products"), "_base").exists()  # so few need none
     day = list(results["bronze/products"].days.values())[1].entries[0]
     assert (day.rows_read, day.rows_inserted, day.rows_updated, day.rows_deleted) == (4, 1, 1, 1)
     assert shop.rows("silver/products", *COLUMNS) == [
