@@ -211,15 +211,15 @@ def test_days_of_each_format_are_loaded_once_and_repaired(
 
 
 def test_columns_come_and_go_between_files(spark: SparkSession, tmp_path: Path) -> None:
-    ways = {"avro": as_avro, "orc": as_orc, "csv": as_csv, "parquet": as_parquet}
-    for form, write in ways.items():
+    forms: tuple[FileFormat, ...] = ("avro", "orc", "csv", "parquet")
+    for form, write in zip(forms, (as_avro, as_orc, as_csv, as_parquet), strict=True):
         folder = tmp_path / f"{form}/{FIRST}"
         folder.mkdir(parents=True)
         write(folder / f"a.{form}", [of(1, FIRST)])
         write(folder / f"b.{form}", [of(2, FIRST) | {"more": "x"}])
         (folder / f"empty.{form}").touch()
 
-    for found in read(spark, tmp_path, *(LandedFiles(form, format=form) for form in ways)):
+    for found in read(spark, tmp_path, *(LandedFiles(form, format=form) for form in forms)):
         rows = [(int(row["id"]), row.get("more")) for row in payloads(found)]
         assert sorted(rows) == [(1, None), (2, "x")]
 
@@ -275,7 +275,7 @@ def test_values_that_are_easily_lost_are_kept(spark: SparkSession, tmp_path: Pat
 def test_rows_of_a_file_do_not_depend_on_the_files_beside_it(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    shops = {"7": [{"x": 9}], "north": [{"x": "007", "more": 1.5}]}
+    shops: dict[str, list[dict[str, Any]]] = {"7": [{"x": 9}], "north": [{"x": "007", "more": 1.5}]}
     forms: tuple[FileFormat, ...] = ("avro", "csv", "parquet")
     for form in forms:
         for shop, rows in shops.items():
