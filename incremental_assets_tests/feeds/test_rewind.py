@@ -251,16 +251,10 @@ def test_an_unfinished_batch_gets_its_outcome_and_is_rewound_with_the_others(
     assert ids == ["a", "b", "c", "d", "e"]
 
 
-IN_DAYS = thorough("feeds/test_rewind.py: the same in day folders")
-
-
-@pytest.mark.parametrize(
-    "reads",
-    [
-        pytest.param((), id="day folders"),
-        pytest.param((Stored("users", "json"),), id="a folder", marks=IN_DAYS),
-    ],
+@thorough(
+    "feeds/test_rewind.py, loaders/test_target_rewinds.py: files of a log are read again once"
 )
+@pytest.mark.parametrize("reads", [(), (Stored("users", "json"),)], ids=["day folders", "a folder"])
 def test_a_log_is_read_again_and_no_change_is_there_twice(
     lake: Lakes, reads: tuple[Stored, ...]
 ) -> None:

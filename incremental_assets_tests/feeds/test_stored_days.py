@@ -56,12 +56,17 @@ def put(shop: Lake, kind: str, rows: pl.DataFrame) -> None:
         rows.with_columns(text).write_ndjson(place / "all.jsonl")
 
 
+IN_FILES = thorough(
+    "feeds/test_stored_days.py, sources/test_stored_days.py: in Delta, and its rows"
+)
+
+
 @pytest.mark.parametrize(
     "kind",
     [
         "delta",
-        "json",
-        pytest.param("parquet", marks=thorough("feeds/test_stored_days.py: in Delta, in JSON")),
+        pytest.param("json", marks=IN_FILES),
+        pytest.param("parquet", marks=IN_FILES),
     ],
 )
 def test_a_row_that_changes_and_keeps_its_timestamp_is_loaded(lake: Lakes, kind: str) -> None:
@@ -134,6 +139,9 @@ def test_a_source_that_is_rewritten_with_the_same_rows_has_nothing_pending(lake:
     assert shop.pending_days("bronze/orders") == []
 
 
+@thorough(
+    "feeds/test_stored_days.py, loaders/test_ahead_of_the_clock.py: across midnight, a target"
+)
 def test_a_row_ahead_of_the_clock_is_loaded_when_its_time_has_come(lake: Lakes) -> None:
     shop = lake(bronze(Timestamp("updated_at")))
     shop.put_parquet(
