@@ -70,6 +70,8 @@ def test_movements_lie_on_their_days_and_come_once_late_ones_too(lake: Lakes) ->
 
     assert landed(stock) == [1, 2, 3, 4, 5, 6]
     assert stock.rows("silver/movements", "id", "dt")[-2:] == [(5, "2017-01-06"), (6, "2017-01-07")]
+    assert stock.pending_days("bronze/movements") == []
+
     stock.put_parquet("movements", "3.parquet", movements((7, "05 12:00")))
     assert stock.pending_days("bronze/movements") == ["2017-01-05"]
     stock.load("2017-01-05", "bronze/movements")
