@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
+from incremental_assets.testing import Lake as PlainLake
 from incremental_assets_tests.feeds.world import Lake
 from incremental_assets_tests.made_once import MadeOnce
 
@@ -40,3 +42,12 @@ class Lakes:
 @pytest.fixture
 def lake(spark: SparkSession, settings: Settings, made_once: MadeOnce) -> Lakes:
     return Lakes(spark, settings, made_once)
+
+
+@pytest.fixture(scope="module")
+def module_lake(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, made_once: MadeOnce
+) -> Lakes:
+    """Makes a lake that is loaded once, and that the tests of a module only ask."""
+    settings = PlainLake(spark, tmp_path_factory.mktemp("module")).settings
+    return Lakes(spark, settings.replace(start_date=date(2017, 1, 1)), made_once)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
+import polars as pl
 import pytest
 from pyspark.sql import functions as F
 
 from incremental_assets.changes import ChangeLog
 from incremental_assets.engine import batch
 from incremental_assets.errors import DefinitionError
+from incremental_assets.lakehouse import DayResult
 from incremental_assets.operations.quarantined import QuarantineFilter, quarantined_rows
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.judge import RuleResult
@@ -23,6 +26,7 @@ from incremental_assets_tests.feeds import test_change_log as logs
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_rules import DAY, landed
 from incremental_assets_tests.feeds.world import Lake
+from incremental_assets_tests.thorough import thorough
 
 THE_DAY = date(2017, 1, 5)
 
@@ -61,19 +65,113 @@ def columns(lake: Lake) -> set[str]:
     return {c for c in lake.frame("silver/tickets").columns if not c.startswith("_")} - {"dt"}
 
 
-def test_what_becomes_of_new_fields_is_reported_by_field(lake: Lakes) -> None:
+@dataclass(frozen=True)
+class Judged:
+    """Days whose fields differ, each in another way, loaded at once."""
+
+    lake: Lake
+    days: Mapping[date, DayResult]
+
+    def of(self, day: int) -> DayResult:
+        return self.days[date(2017, 1, day)]
+
+    def rows(self, day: int, *columns: str) -> list[tuple[Any, ...]]:
+        found = self.lake.rows("silver/tickets", "dt", *columns)
+        return [row[1:] for row in found if row[0] == f"2017-01-{day:02}"]
+
+    def details(self, day: int) -> list[list[str]]:
+        silver = self.lake.tables["silver/tickets"]
+        found = quarantined_rows(self.lake.settings, silver, QuarantineFilter())
+        return found.filter(pl.col("_day") == date(2017, 1, day))["details"].to_list()
+
+
+RENAMED = {1: "ticketId", 2: "TICKET_ID", 3: "code"}
+
+
+@pytest.fixture(scope="module")
+def judged(module_lake: Lakes) -> Judged:
     policy = {"*": "evolve", "debug": "discard", "password": "freeze"}
-    shop = lake(*tickets(policy))
-    load(shop, ticket("a", promo="x", debug={"deep": [1]}))
-    assert columns(shop) == {"ticket_id", "price", "at", "promo"}
+    shop = module_lake(
+        *tickets(
+            policy,
+            seats=Integer(on_type_error="freeze"),
+            note=Integer(on_type_error="discard"),
+            holder=Text(),
+            unit_price=Decimal(),
+        )
+    )
+    days: dict[int, list[dict[str, Any]]] = {
+        **{day: [{name: f"t{n}", "price": 1} for n in range(3)] for day, name in RENAMED.items()},
+        4: [ticket("a", promo="x", debug={"deep": [1]}), ticket("c", Debug=1)],
+        5: [ticket("b", Password="secret")],
+        6: [ticket("d", seats=1, note="three"), ticket("e", seats=2, note=3)],
+        7: [ticket("f", seats=4), ticket("g", seats="many")],
+        8: [
+            ticket("h", holder="Ann", place={"row": 1}),
+            ticket("i", holder={"name": "Bob"}, place="left"),
+            ticket("j", holder="Cem", place={"row": "two", "seat": [1, {"x": None}]}),
+        ],
+        9: [ticket("k", unitPrice=3)],
+        10: [ticket("l", unit_price=3)],
+    }
+    for day, rows in days.items():
+        at = f"2017-01-{day:02}"
+        shop.land("tickets", at, "1.jsonl", [row | {"at": f"{at}T10:00"} for row in rows])
+    return Judged(shop, shop.load("2017-01-01...2017-01-10")["silver/tickets"].days)
 
-    load(shop, ticket("c", Debug=1), file="c.jsonl")
-    assert columns(shop) == {"ticket_id", "price", "at", "promo"}
-    found = load(shop, ticket("b", Password="secret"), file="2.jsonl")["fields_declared"]
 
+def test_what_becomes_of_new_fields_is_reported_by_field(judged: Judged) -> None:
+    assert judged.rows(4, "ticket_id", "promo") == [("a", "x"), ("c", None)]
+    assert not {"debug", "Debug", "Password"} & columns(judged.lake)
+
+    found = judged.of(5).checks["fields_declared"]
     assert (found.passed, found.severity) == (False, "fail")
     assert found.found == "1 fields that nobody declared: Password; declare them or repair the feed"
-    assert shop.rows("silver/tickets", "ticket_id") == [("a",), ("c",)]
+    assert judged.rows(5, "ticket_id") == []
+
+
+def test_a_misfit_holds_its_day_or_is_left_out_where_its_column_says_so(judged: Judged) -> None:
+    assert judged.rows(6, "ticket_id", "note") == [("d", None), ("e", 3)]
+    assert judged.details(6) == []
+
+    assert judged.of(7).checks["values_fit"].found == "1 values of seats are no int"
+    assert judged.rows(7, "ticket_id") == []
+    assert judged.details(7) == [['seats: "many" is no int']]
+
+
+def test_a_required_field_that_went_or_was_renamed_is_named(judged: Judged) -> None:
+    lacks = "ticket_id is in no row"
+    messages = [
+        f"{lacks}, and ticketId is, which nobody declared: renamed?",
+        f"{lacks}, and TICKET_ID is, which nobody declared: renamed?",
+        lacks,
+    ]
+    for day, message in zip(RENAMED, messages, strict=True):
+        held = judged.of(day)
+        assert held.checks["fields_present"].found == message
+        assert held.reason.startswith("quarantined_share: 3 of 3 rows")
+        assert held.reason.endswith(f"({message})")
+    reasons = judged.lake.reasons("silver/tickets")
+    assert reasons.count(("ticket_id_not_null",)) == 9
+
+
+def test_an_optional_field_that_seems_to_be_renamed_is_a_warning(judged: Judged) -> None:
+    found = judged.of(9).checks["fields_present"]
+
+    assert found.found == (
+        "unit_price is in no row, and unitPrice is, which nobody declared: renamed?"
+    )
+    assert found.severity == "warn"
+    assert judged.rows(9, "ticket_id", "unitPrice") == [("k", "3")]
+    assert judged.of(10).checks["fields_present"].passed
+
+
+def test_a_nested_change_is_kept_as_text_or_quarantined(judged: Judged) -> None:
+    assert judged.rows(8, "ticket_id", "place") == [
+        ("h", '{"row":1}'),
+        ("j", '{"row":"two","seat":[1,{"x":null}]}'),
+    ]
+    assert judged.details(8) == [['holder: {"name":"Bob"} is no string']]
 
 
 def test_of_a_thousand_new_fields_and_more_the_rest_is_reported_and_stays_in_bronze(
@@ -86,76 +184,6 @@ def test_of_a_thousand_new_fields_and_more_the_rest_is_reported_and_stays_in_bro
 
     assert len(columns(shop)) == len(("ticket_id", "price", "at")) + 100
     assert any("more than 1000 fields that nobody declared" in message for message in shop.logged)
-
-
-def test_a_misfit_holds_its_day_or_is_left_out_where_its_column_says_so(lake: Lakes) -> None:
-    shop = lake(
-        *tickets(seats=Integer(on_type_error="freeze"), note=Integer(on_type_error="discard"))
-    )
-    load(shop, ticket("a", seats=1, note="three"), ticket("b", seats=2, note=3))
-    assert shop.rows("silver/tickets", "ticket_id", "note") == [("a", None), ("b", 3)]
-    assert shop.reasons("silver/tickets") == []
-
-    found = load(shop, ticket("c", seats=4), ticket("d", seats="many"), file="2.jsonl")
-
-    assert found["values_fit"].found == "1 values of seats are no int"
-    assert shop.rows("silver/tickets", "ticket_id") == [("a",), ("b",)]
-    (details,) = quarantined_rows(shop.settings, shop.tables["silver/tickets"], QuarantineFilter())[
-        "details"
-    ]
-    assert details.to_list() == ['seats: "many" is no int']
-
-
-def test_a_required_field_that_went_or_was_renamed_is_named(lake: Lakes) -> None:
-    shop = lake(*tickets())
-    lacks = "ticket_id is in no row"
-    renamed = {
-        "ticketId": f"{lacks}, and ticketId is, which nobody declared: renamed?",
-        "TICKET_ID": f"{lacks}, and TICKET_ID is, which nobody declared: renamed?",
-        "code": lacks,
-    }
-    for day, name in enumerate(renamed, start=5):
-        at = f"2017-01-0{day}T10:00"
-        rows = [{name: f"t{n}", "price": 1, "at": at} for n in range(3)]
-        shop.land("tickets", at[:10], "1.jsonl", rows)
-
-    results = shop.load("2017-01-05...2017-01-07")["silver/tickets"].days.values()
-
-    for day, message in zip(results, renamed.values(), strict=True):
-        assert day.checks["fields_present"].found == message
-        assert day.reason.startswith("quarantined_share: 3 of 3 rows")
-        assert day.reason.endswith(f"({message})")
-    assert shop.reasons("silver/tickets") == [("ticket_id_not_null",)] * 9
-
-
-def test_an_optional_field_that_seems_to_be_renamed_is_a_warning(lake: Lakes) -> None:
-    shop = lake(*tickets(unit_price=Decimal()))
-
-    found = load(shop, ticket("a", unitPrice=3))
-
-    assert found["fields_present"].found == (
-        "unit_price is in no row, and unitPrice is, which nobody declared: renamed?"
-    )
-    assert found["fields_present"].severity == "warn"
-    assert shop.rows("silver/tickets", "ticket_id", "unitPrice") == [("a", "3")]
-    assert load(shop, ticket("b"), file="2.jsonl")["fields_present"].passed
-
-
-def test_a_nested_change_is_kept_as_text_or_quarantined(lake: Lakes) -> None:
-    shop = lake(*tickets(holder=Text()))
-    load(
-        shop,
-        ticket("a", holder="Ann", place={"row": 1}),
-        ticket("b", holder={"name": "Bob"}, place="left"),
-        ticket("c", holder="Cem", place={"row": "two", "seat": [1, {"x": None}]}),
-    )
-
-    assert shop.rows("silver/tickets", "ticket_id", "place") == [
-        ("a", '{"row":1}'),
-        ("c", '{"row":"two","seat":[1,{"x":null}]}'),
-    ]
-    rows = quarantined_rows(shop.settings, shop.tables["silver/tickets"], QuarantineFilter())
-    assert rows["details"].to_list() == [['holder: {"name":"Bob"} is no string']]
 
 
 GROWN = {  # of each field: the type before and after, a value of each
@@ -185,37 +213,38 @@ def test_declared_types_that_grew_widen_their_columns(lake: Lakes) -> None:
     assert found(grown) == [("a", *small), ("b", *large), ("c", *large)]
     assert any("no longer" in line and "was rewritten" in line for line in grown.logged)
     assert grown.stale() == {}
-    whole = grown.another("whole")
-    whole.load(DAY)
-    assert found(whole) == found(grown)
 
 
-def test_a_key_of_a_log_widens_with_what_lies_next_to_the_table(lake: Lakes) -> None:
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [
+        ("silver/users", [(3_000_000_000, "C")]),
+        pytest.param(
+            "silver/versions",
+            [(1, "A"), (2, "B"), (2, "late"), (3_000_000_000, "C")],
+            marks=thorough("feeds/test_contracts.py: merged, with tombstones"),
+        ),
+    ],
+)
+def test_a_key_of_a_log_widens_with_what_lies_next_to_the_table(
+    lake: Lakes, name: str, rows: list[Any]
+) -> None:
     def users(kind: FieldType) -> tuple[Table, ...]:
         bronze, *silvers = logs.both_ways(ChangeLog())
         contract = Contract(id=kind, name=Text())
-        return bronze, *(replace(silver, schema=contract) for silver in silvers)
+        return bronze, *(replace(s, schema=contract) for s in silvers if s.name == name)
 
     event = logs.event
     shop = lake(*users(Integer()))
-    first = [
-        event("INSERT", 1, 1, name="A"),
-        event("INSERT", 2, 2, name="B"),
-        event("DELETE", 3, 2),
-    ]
-    shop.land("users", DAY, "1.jsonl", first)
+    inserts = [event("INSERT", n, n, name=of) for n, of in enumerate("AB", 1)]
+    shop.land("users", DAY, "1.jsonl", [*inserts, event("DELETE", 4, 2)])
     shop.load(DAY)
     grown = shop.with_tables(*users(Integer(wide=True)))
-    more = [event("INSERT", 5, 3_000_000_000, name="C"), event("UPDATE", 2, 2, name="late")]
+    more = [event("INSERT", 5, 3_000_000_000, name="C"), event("UPDATE", 3, 2, name="late")]
     grown.land("users", DAY, "2.jsonl", [*more, event("DELETE", 6, 1)])
     grown.load(DAY)
 
-    whole = grown.another("whole")
-    whole.load(DAY)
-    for name in ("silver/users", "silver/versions"):
-        shown = [c for c in whole.frame(name).columns if not c.startswith("_")]
-        assert grown.rows(name, *shown) == whole.rows(name, *shown)
-        assert (3_000_000_000, "C") in grown.rows(name, "id", "name")
+    assert grown.rows(name, "id", "name") == rows
 
 
 def test_a_declared_type_that_shrank_is_refused_and_nothing_is_lost(lake: Lakes) -> None:
@@ -227,6 +256,7 @@ def test_a_declared_type_that_shrank_is_refused_and_nothing_is_lost(lake: Lakes)
     shop = lake(*tickets(**old))
     load(shop, ticket("a", pieces=5, fee=5, weight=5))
     shop.land("tickets", DAY, "2.jsonl", [ticket("b", pieces=6, fee=6, weight=6)])
+    shop.load(DAY, "bronze/tickets")
     shrunk: dict[str, tuple[FieldType, str]] = {
         "pieces": (
             Integer(),
@@ -240,8 +270,8 @@ def test_a_declared_type_that_shrank_is_refused_and_nothing_is_lost(lake: Lakes)
     }
     for name, (kind, message) in shrunk.items():
         with pytest.raises(DefinitionError, match=message):
-            shop.with_tables(*tickets(**old | {name: kind})).load(DAY)
-    shop.load(DAY)
+            shop.with_tables(*tickets(**old | {name: kind})).load(DAY, "silver/tickets")
+    shop.load(DAY, "silver/tickets")
 
     assert shop.rows("silver/tickets", "ticket_id") == [("a",), ("b",)]
 
@@ -297,7 +327,14 @@ def test_policies_that_contradict_the_columns_are_refused() -> None:
         tickets({"debug": "ignore"})
 
 
-@pytest.mark.parametrize("dropped", [(), ("_of_expected",), ("_of_further",)])
+@pytest.mark.parametrize(
+    "dropped",
+    [
+        pytest.param((), marks=thorough("feeds/test_contracts.py: other columns that are dropped")),
+        ("_of_expected",),
+        ("_of_further",),
+    ],
+)
 def test_a_field_that_the_table_has_already_is_loaded_also_where_a_transform_drops_columns(
     lake: Lakes, dropped: tuple[str, ...]
 ) -> None:

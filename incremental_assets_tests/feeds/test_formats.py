@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal as Exact
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +15,22 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from pyarrow import orc
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
 
 from incremental_assets.errors import SourceError
+from incremental_assets.frames import Frames
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.types import Decimal, Instant, Integer, Text
 from incremental_assets.sources.csv_format import Csv
 from incremental_assets.sources.json_documents import LARGEST, read_documents
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.source_file import SourceFile
-from incremental_assets.sources.stored_files import DataFiles
+from incremental_assets.sources.stored_files import DataFiles, FileFormat
 from incremental_assets.table import SameDay, Table
 from incremental_assets.testing import Lake
 from incremental_assets.writes import Append, Merge
+from incremental_assets_tests.thorough import thorough
 
 Rows = Sequence[Mapping[str, Any]]
 FIRST, SECOND = date(2024, 5, 1), date(2024, 5, 2)
@@ -119,8 +122,52 @@ def tables(feed: LandedFiles, **options: Any) -> tuple[Table, Table]:
     return bronze, silver
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_days_of_each_format_give_the_same_rows(
+def read(spark: SparkSession, landing: Path, *feeds: LandedFiles) -> list[list[Row]]:
+    """The rows of each feed's first day, as they land: all are read by one job."""
+    with Frames.over(spark) as frames:
+        files = [feed.files(str(landing), FIRST) for feed in feeds]
+        rows = [
+            feed.rows(frames, str(landing), some).withColumn("feed", F.lit(number))
+            for number, (feed, some) in enumerate(zip(feeds, files, strict=True))
+        ]
+        every = reduce(DataFrame.unionByName, rows)
+        typed = SCHEMA.apply(every.withColumn("json", F.to_json("payload"))).collect()
+    return [[row for row in typed if row["feed"] == number] for number in range(len(feeds))]
+
+
+def payloads(rows: Iterable[Row]) -> list[Any]:
+    return [json.loads(row["json"], parse_float=Exact) for row in rows]
+
+
+def test_files_of_each_format_give_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
+    rows = [of(1, FIRST), of(2, FIRST, 2.5, "'quoted'")]
+    feeds = []
+    for number, (form, ending, write) in enumerate(WAYS.values()):
+        folder = tmp_path / f"orders{number}/{FIRST}"
+        folder.mkdir(parents=True)
+        write(folder / f"a.{ending}", rows)
+        feeds.append(LandedFiles(f"orders{number}", format=form))
+
+    found = read(spark, tmp_path, *feeds)
+
+    expected = [(1, "nümber 1", Exact("1.5"), rows[0]["at"], None)]
+    expected += [(2, "'quoted'", Exact("2.5"), rows[1]["at"], None)]
+    for way, (number, those) in zip(WAYS, enumerate(found), strict=True):
+        columns = [
+            (r["id"], r["name"], r["amount"], r["at"].astimezone(UTC), r["_raw"]) for r in those
+        ]
+        assert columns == expected, way
+        assert {r["_file"] for r in those} == {f"orders{number}/{FIRST}/a.{WAYS[way][1]}"}
+
+
+OTHERS = thorough("feeds/test_formats.py: files of each format, and the days of one")
+
+
+@pytest.mark.parametrize(
+    "way",
+    [way if way == "CSV of other signs" else pytest.param(way, marks=OTHERS) for way in WAYS],
+)
+def test_days_of_each_format_are_loaded_once_and_repaired(
     way: str, spark: SparkSession, tmp_path: Path
 ) -> None:
     form, ending, write = WAYS[way]
@@ -164,27 +211,17 @@ def test_days_of_each_format_give_the_same_rows(
 
 
 def test_columns_come_and_go_between_files(spark: SparkSession, tmp_path: Path) -> None:
-    for form, write in (
-        ("avro", as_avro),
-        ("orc", as_orc),
-        ("csv", as_csv),
-        ("parquet", as_parquet),
-    ):
-        lake = Lake(spark, tmp_path / form)
-        lake.settings = lake.settings.replace(start_date=FIRST)
-        bronze = Table(
-            "bronze/sales", "", reads=(LandedFiles("sales", format=form),), write=Append()
-        )
-        folder = tmp_path / form / f"landing/sales/{FIRST}"
+    forms: tuple[FileFormat, ...] = ("avro", "orc", "csv", "parquet")
+    for form, write in zip(forms, (as_avro, as_orc, as_csv, as_parquet), strict=True):
+        folder = tmp_path / f"{form}/{FIRST}"
         folder.mkdir(parents=True)
         write(folder / f"a.{form}", [of(1, FIRST)])
         write(folder / f"b.{form}", [of(2, FIRST) | {"more": "x"}])
         (folder / f"empty.{form}").touch()
 
-        lake.load(bronze, FIRST)
-
-        found = [json.loads(text) for text in lake.rows(bronze, "payload")["payload"]]
-        assert sorted((int(row["id"]), row.get("more")) for row in found) == [(1, None), (2, "x")]
+    for found in read(spark, tmp_path, *(LandedFiles(form, format=form) for form in forms)):
+        rows = [(int(row["id"]), row.get("more")) for row in payloads(found)]
+        assert sorted(rows) == [(1, None), (2, "x")]
 
 
 KEPT: dict[str, tuple[Any, bytes, list[Any]]] = {
@@ -220,44 +257,40 @@ KEPT: dict[str, tuple[Any, bytes, list[Any]]] = {
 
 
 def test_values_that_are_easily_lost_are_kept(spark: SparkSession, tmp_path: Path) -> None:
-    lake = Lake(spark, tmp_path)
-    lake.settings = lake.settings.replace(start_date=FIRST)
-    for number, (form, content, rows) in enumerate(KEPT.values()):
-        feed = LandedFiles(f"feed{number}", format=form)
-        bronze = Table(f"bronze/feed{number}", "", reads=(feed,), write=Append())
-        folder = tmp_path / f"landing/feed{number}/{FIRST}"
+    feeds = []
+    for number, (form, content, _) in enumerate(KEPT.values()):
+        folder = tmp_path / f"feed{number}/{FIRST}"
         folder.mkdir(parents=True)
         (folder / "a.txt").write_bytes(content)
+        feeds.append(LandedFiles(f"feed{number}", format=form))
 
-        lake.load(bronze, FIRST)
+    found = read(spark, tmp_path, *feeds)
 
-        found = lake.rows(bronze, "payload", "_raw")
-        texts = found["payload"].to_list() if len(found) else []
-        assert [json.loads(text, parse_float=Exact) for text in texts] == rows
-        assert not len(found) or found["_raw"].null_count() == len(found)
+    assert dict(zip(KEPT, map(payloads, found), strict=True)) == {
+        case: rows for case, (_, _, rows) in KEPT.items()
+    }
+    assert {row["_raw"] for rows in found for row in rows} == {None}
 
 
 def test_rows_of_a_file_do_not_depend_on_the_files_beside_it(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    shops = {"7": [{"x": 9}], "north": [{"x": "007", "more": 1.5}]}
-    for form in ("avro", "csv", "parquet"):
-        lake = Lake(spark, tmp_path / form)
-        lake.settings = lake.settings.replace(start_date=FIRST)
-        feed = LandedFiles("sales", format=form, layout="shop=*/%Y-%m-%d/")
-        bronze = Table("bronze/sales", "", reads=(feed,), write=Append())
+    shops: dict[str, list[dict[str, Any]]] = {"7": [{"x": 9}], "north": [{"x": "007", "more": 1.5}]}
+    forms: tuple[FileFormat, ...] = ("avro", "csv", "parquet")
+    for form in forms:
         for shop, rows in shops.items():
-            folder = tmp_path / form / f"landing/sales/shop={shop}/{FIRST}"
+            folder = tmp_path / f"{form}/shop={shop}/{FIRST}"
             folder.mkdir(parents=True)
-            frame = pl.DataFrame(rows)
-            getattr(frame, f"write_{form}")(folder / f"a.{form}")
+            getattr(pl.DataFrame(rows), f"write_{form}")(folder / f"a.{form}")
 
-        lake.load(bronze, FIRST)
+    feeds = [LandedFiles(form, format=form, layout="shop=*/%Y-%m-%d/") for form in forms]
+    found = dict(zip(forms, read(spark, tmp_path, *feeds), strict=True))
 
-        found = sorted(lake.rows(bronze, "payload")["payload"])
+    for form, landed in found.items():
         first = '{"shop":"7","x":"9"}' if form == "csv" else '{"shop":"7","x":9}'
         more = '"1.5"' if form == "csv" else "1.5"
-        assert found == sorted([f'{{"more":{more},"shop":"north","x":"007"}}', first])
+        north = f'{{"more":{more},"shop":"north","x":"007"}}'
+        assert sorted(row["json"] for row in landed) == sorted([north, first])
 
 
 def test_a_document_that_would_take_all_memory_is_refused_before_it_is_read(
@@ -267,97 +300,3 @@ def test_a_document_that_would_take_all_memory_is_refused_before_it_is_read(
         data = DataFiles(str(tmp_path), (SourceFile(name, size),))
         with pytest.raises(SourceError, match=r"jq -c '\.\[\]'"):
             read_documents(spark, data)
-
-
-def cut_avro() -> bytes:
-    file = io.BytesIO()
-    pl.DataFrame({"id": [1]}).write_avro(file)
-    return file.getvalue()[:-1]
-
-
-NOT_THAT: dict[str, tuple[Any, str, bytes, str]] = {
-    "parquet": ("parquet", "a.parquet", b"id,name\n1,x\n", "does not begin and end as a Parquet"),
-    "orc": ("orc", "a.orc", b"id,name\n1,x\n", "does not begin as a file of orc does"),
-    "avro": ("avro", "a.avro", b"id,name\n1,x\n", "does not begin as a file of avro does"),
-    "avro without its last byte": ("avro", "a.avro", cut_avro(), "so it was cut off"),
-    "cut avro": ("avro", "a.avro", b"Obj\x01\x04\x16avro.sch", "cannot be read as Avro"),
-    "two documents": (
-        "json_document",
-        "a.json",
-        b'[{"id":1}]\n[{"id":2}]',
-        "not one JSON document",
-    ),
-    "a cut document": ("json_document", "a.json", b'[{"id":1},{"id"', "not one JSON document"),
-    "lines as a document": ("json_document", "a.json", b'{"id":1}\n{"id":2}\n', "not one JSON doc"),
-    "other signs": (
-        Csv(delimiter=";"),
-        "a.csv",
-        b"id,name\n1,x\n",
-        "has no semicolons between the names",
-    ),
-    "too few columns": (NO_HEADER, "a.tsv", b"1\tx\n", "has 2 fields between '\\t', and 4 columns"),
-    "a tab in a text": (
-        "json_document",
-        "a.json",
-        b'[{"id":1},{"t":"a\tb"}]',
-        "not one JSON document",
-    ),
-    "a field twice": ("json_document", "a.json", b'[{"id":1,"id":2}]', "with each field once"),
-    "an open quote": (
-        "csv",
-        "a.csv",
-        b'id,size,name\n1,"5" disk,"x\n2,y,z\n3,u,v\n',
-        "a quote in the record that begins on line 2 is never closed",
-    ),
-    "two line ends of tabs": (
-        Csv(delimiter="\t"),
-        "a.csv",
-        b"id\tz\n1\t2\r\n",
-        "its lines end in more than one",
-    ),
-    "two line ends": ("csv", "a.csv", b'id,z\n1,"x"\r\n2,b\r\n', "its lines end in more than one"),
-    "a line end in a header": (
-        "csv",
-        "a.csv",
-        b'id,"na\nme",z\r\n1,x,a\r\n',
-        "its lines end in more than one way",
-    ),
-    "a header too many": (
-        Csv(columns=("id", "name")),
-        "a.csv",
-        b"ID,name\n1,x\n",
-        "is a header, and",
-    ),
-    "a name twice": ("csv", "a.csv", b",_c0\n1,x\n", "has the name '_c0' twice"),
-    "a byte order mark": (
-        Csv(encoding="utf-16-le"),
-        "a.csv",
-        "\ufeffid,name\n1,x\n".encode("utf-16-le"),
-        "begins with a byte order mark",
-    ),
-    "another encoding": ("csv", "a.csv", b"id,name\n1,\xfc\n", "is not UTF-8"),
-}
-
-
-@pytest.mark.parametrize("case", NOT_THAT)
-def test_a_file_of_another_format_fails_the_load_and_stays_pending(
-    case: str, spark: SparkSession, tmp_path: Path
-) -> None:
-    form, name, content, message = NOT_THAT[case]
-    lake = Lake(spark, tmp_path)
-    lake.settings = lake.settings.replace(start_date=FIRST)
-    bronze = Table("bronze/sales", "", reads=(LandedFiles("sales", format=form),), write=Append())
-    file = tmp_path / f"landing/sales/{FIRST}" / name
-    file.parent.mkdir(parents=True)
-    file.write_bytes(content)
-
-    with pytest.raises(SourceError) as refused:
-        lake.load(bronze, FIRST)
-
-    assert message in str(refused.value)
-    assert name in str(refused.value)
-    assert lake.rows(bronze).is_empty()
-    lakehouse = lake.lakehouse(bronze)
-    plan = lakehouse.plan(bronze, [FIRST], lakehouse.settle(bronze))
-    files = [f.path for work in plan.work for day in work.days.values() for f in day.files]
-    assert files == [f"sales/{FIRST}/{name}"]

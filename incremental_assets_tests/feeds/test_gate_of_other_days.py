@@ -34,6 +34,7 @@ from incremental_assets.table import Detector, SameDay, Table
 from incremental_assets.writes import SCD2, Append, Merge
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.world import Lake, states
+from incremental_assets_tests.thorough import thorough
 
 FIRST, MIDDLE, LAST, NEW, HELD = (f"2017-01-0{n}" for n in (4, 5, 6, 7, 8))
 BRONZE, SILVER = "bronze/stock", "silver/stock"
@@ -133,7 +134,17 @@ def over_one_bronze(kinds: Sequence[Kind], unit: Rule) -> tuple[Table, ...]:
     return bronze, *(replace(table, name=f"{SILVER}_{n}") for n, table in enumerate(silvers))
 
 
-@pytest.mark.parametrize("kinds", [KINDS[:3], KINDS[3:]], ids=["rows", "changes"])
+VERSIONS = thorough("feeds/test_gate_of_other_days.py: the same of versions")
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        pytest.param(KINDS[:3], id="rows", marks=VERSIONS),
+        pytest.param(KINDS[3:4], id="a log, merged", marks=VERSIONS),
+        pytest.param(KINDS[4:], id="a log, kept"),
+    ],
+)
 def test_a_rebuild_publishes_nothing_of_days_that_were_held_or_not_judged(
     lake: Lakes, kinds: list[Kind]
 ) -> None:
@@ -145,13 +156,13 @@ def test_a_rebuild_publishes_nothing_of_days_that_were_held_or_not_judged(
     stock.land("stock", HELD, "1.jsonl", [row(n) for n in range(90, 97)])
     stock.load(f"{FIRST}...{LAST}")
     stock.land("stock", LAST, "2.jsonl", [row(30, amount=-1)])
-    held = stock.load(f"{LAST}...{HELD}")
-    assert states(held, BRONZE) == ["committed", "idle", "held"]
-    for name in names:
-        assert states(held, name) == ["held", "idle", "refused"]
     stock.land("stock", FIRST, "2.jsonl", [row(40)])
     stock.land("stock", NEW, "1.jsonl", [row(50)])
-    stock.load(f"{FIRST}...{NEW}", BRONZE)
+    held = stock.load(f"{FIRST}...{HELD}", BRONZE)
+    assert states(held, BRONZE) == ["committed", "idle", "committed", "committed", "held"]
+    for day, state in ((LAST, "held"), (HELD, "refused")):
+        for name, result in stock.load(day, *names).items():
+            assert states({name: result}, name) == [state]
     stock = stock.with_tables(*over_one_bronze(kinds, LOOSE))
 
     for rebuild in TRIGGERS:
@@ -172,16 +183,18 @@ def test_a_rebuild_publishes_nothing_of_days_that_were_held_or_not_judged(
         assert found == kind.visible(1, 2, 3, 30, 40, 50, 90), kind.name
 
 
-def test_a_late_snapshot_publishes_nothing_of_a_snapshot_that_was_held(lake: Lakes) -> None:
-    kinds = [Kind("copies", SnapshotDiff(("id",)), write) for write in (Merge(), SCD2())]
-    shop = lake(*over_one_bronze(kinds, STRICT))
+@pytest.mark.parametrize("write", [pytest.param(Merge(), marks=VERSIONS), SCD2()])
+def test_a_late_snapshot_publishes_nothing_of_a_snapshot_that_was_held(
+    lake: Lakes, write: Merge | SCD2
+) -> None:
+    shop = lake(*over_one_bronze([Kind("copies", SnapshotDiff(("id",)), write)], STRICT))
     names = list(shop.tables)[1:]
     shop.land("stock", FIRST, "1.jsonl", [row(1)])
     shop.land("stock", LAST, "1.jsonl", [row(3)])
     shop.load(f"{FIRST}...{LAST}")
     shop.land("stock", LAST, "1.jsonl", [row(30, amount=-1)])
     held = shop.load(LAST)
-    assert [states(held, name) for name in names] == [["held"]] * 2
+    assert [states(held, name) for name in names] == [["held"]]
     shop.land("stock", MIDDLE, "1.jsonl", [row(2)])
 
     shop.load(MIDDLE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from datetime import date
 from typing import Any
 
 import polars as pl
@@ -26,6 +27,7 @@ from incremental_assets_tests.feeds import test_append as visits
 from incremental_assets_tests.feeds import test_change_log as logs
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.world import Lake, at
+from incremental_assets_tests.thorough import thorough
 
 TOTALS = ("user_id", "orders", "value", "first_order_at", "last_order_at", "dt")
 LEVELS = ("dt", "product_id", "delta", "level")
@@ -72,6 +74,7 @@ def two_days_of_customers(lake: Lakes) -> Lake:
         order("c", "u2", "06 10:00", amount="7.00"),
         order("d", None, "06 11:00"),
         order("e", "u3", "06 12:00", "cancelled"),
+        order("h", "u4", "06 12:00", amount="4.00"),
     )
     made.load("2017-01-05...2017-01-06")
     return made
@@ -85,76 +88,62 @@ def customers(lake: Lakes) -> Lake:
 def test_orders_are_summed_by_user_and_those_cancelled_or_nobodys_are_left_out(
     customers: Lake,
 ) -> None:
-    assert totals(customers) == {"u1": (2, "12.50"), "u2": (1, "7.00")}
+    assert totals(customers) == {"u1": (2, "12.50"), "u2": (1, "7.00"), "u4": (1, "4.00")}
     first, *_ = customers.rows("gold/customer_orders", *TOTALS)
     assert first[3:] == ("01-05 01:00", "01-05 02:00", "2017-01-05")
 
 
-def test_an_order_that_is_cancelled_later_leaves_its_user(customers: Lake) -> None:
+def test_orders_that_are_cancelled_or_move_to_another_user_leave_the_first_one(
+    customers: Lake,
+) -> None:
     put_orders(
         customers,
         order("a", "u1", "05 10:00"),
         order("bb", "u1", "07 09:00", "cancelled", "2.50"),
-        order("c", "u2", "07 10:00", "cancelled", "7.00"),
+        order("c", "u9", "07 10:00", amount="7.00"),
     )
 
-    customers.load("2017-01-07")
+    result = customers.load("2017-01-07")["gold/customer_orders"]
 
-    assert totals(customers) == {"u1": (1, "10.00")}
-
-
-def test_an_order_that_moves_to_another_user_leaves_the_first_one(customers: Lake) -> None:
-    put_orders(customers, order("bb", "u2", "07 09:00", amount="2.50"))
-
-    customers.load("2017-01-07")
-
-    assert customers.stale() == {"gold/customer_orders": ["2017-01-05"]}  # its old day
+    assert customers.stale() == {"gold/customer_orders": ["2017-01-05", "2017-01-06"]}  # old days
     customers.load_stale()
-    assert totals(customers) == {"u1": (1, "10.00"), "u2": (2, "9.50")}
+    assert totals(customers) == {"u1": (1, "10.00"), "u4": (1, "4.00"), "u9": (1, "7.00")}
+    (entry,) = next(iter(result.days.values())).entries
+    assert (entry.mode, entry.rows_read) == ("merge", 3)
 
 
 def test_only_touched_users_are_written(customers: Lake) -> None:
     before = set(DeltaTable(customers.path("gold/customer_orders")).file_uris())
-    put_orders(customers, order("f", "u9", "07 09:00"))
+    put_orders(customers, order("f", "u1", "07 09:00"), order("g", "u9", "08 09:00", amount="1.00"))
+    customers.load("2017-01-07...2017-01-08", "bronze/orders", "silver/orders")
 
-    result = customers.load("2017-01-07")["gold/customer_orders"]
+    result = customers.load("2017-01-08", "gold/customer_orders")["gold/customer_orders"]
 
     after = set(DeltaTable(customers.path("gold/customer_orders")).file_uris())
     assert before < after
     (entry,) = next(iter(result.days.values())).entries
-    assert (entry.mode, entry.rows_read, entry.rows_inserted, entry.rows_updated) == (
-        "merge",
-        1,
-        1,
-        0,
-    )
-
-
-def test_a_day_that_is_not_loaded_yet_does_not_count(customers: Lake) -> None:
-    put_orders(customers, order("f", "u1", "07 09:00"), order("g", "u1", "08 09:00", amount="1.00"))
-    customers.load("2017-01-07...2017-01-08", "bronze/orders", "silver/orders")
-
-    customers.load("2017-01-08", "gold/customer_orders")
-    assert totals(customers)["u1"] == (3, "13.50")
-
+    counts = (entry.mode, entry.rows_read, entry.rows_inserted, entry.rows_updated)
+    assert counts == ("merge", 1, 1, 0)
+    # A day that is not loaded yet does not count.
+    assert totals(customers)["u1"] == (2, "12.50")
     customers.load("2017-01-07", "gold/customer_orders")
-    assert totals(customers)["u1"] == (4, "23.50")
+    assert totals(customers)["u1"] == (3, "22.50")
 
 
-def test_totals_that_do_not_agree_with_the_orders_are_held(lake: Lakes) -> None:
+def test_totals_that_do_not_agree_with_the_orders_are_held(customers: Lake) -> None:
     def wrong(orders: Any) -> Any:
         assert CUSTOMER_ORDERS.transform is not None
         return CUSTOMER_ORDERS.transform(orders).withColumn("value", F.col("value") + 1)
 
     landed, silver, gold = tables_of(CUSTOMER_ORDERS)
-    made = lake(landed, silver, replace(gold, transform=wrong))
-    put_orders(made, order("a", "u1", "05 10:00"))
+    made = customers.with_tables(landed, silver, replace(gold, transform=wrong))
+    before = totals(made)
 
-    result = made.load("2017-01-05")["gold/customer_orders"]
+    result = made.lakehouse.restate(made.tables[gold.name], [date(2017, 1, 6)], "a test")
 
     assert [r.state for r in result.days.values()] == ["held"]
-    assert "value is 11.0000, upstream has 10.0000" in next(iter(result.failed.values())).reason
-    assert DeltaTable(made.path("gold/customer_orders")).file_uris() == []
+    assert "value is 13.0000, upstream has 11.0000" in next(iter(result.failed.values())).reason
+    assert totals(made) == before
 
 
 def test_an_upstream_whose_old_files_are_gone_is_read_whole(customers: Lake) -> None:
@@ -166,7 +155,7 @@ def test_an_upstream_whose_old_files_are_gone_is_read_whole(customers: Lake) -> 
     customers.load("2017-01-07", "gold/customer_orders")
     customers.load_stale()
 
-    assert totals(customers) == {"u1": (1, "10.00"), "u2": (2, "9.50")}
+    assert totals(customers) == {"u1": (1, "10.00"), "u2": (2, "9.50"), "u4": (1, "4.00")}
 
 
 def move(number: int, product: str, moved: str, delta: int | None) -> dict[str, Any]:
@@ -203,7 +192,8 @@ def put_moves(lake: Lake, *parts: int) -> None:
 def three_days_of_stock(lake: Lakes) -> Lake:
     stock = lake(*tables_of(INVENTORY_LEVELS))
     put_moves(stock, 0, 1, 2)
-    stock.load("2017-01-05...2017-01-07")
+    stock.load("2017-01-07")
+    stock.load("2017-01-05...2017-01-06")
     return stock
 
 
@@ -224,6 +214,7 @@ def test_a_late_movement_corrects_the_later_days_of_its_product_and_no_other(lak
     assert stock.versions() == before  # a run that is repeated writes nothing
 
 
+@thorough("feeds/test_keys.py: the last day first, then those before it, then a late movement")
 def test_levels_are_the_same_in_whatever_order_the_days_are_loaded(lake: Lakes) -> None:
     stock = lake(*tables_of(INVENTORY_LEVELS))
     put_moves(stock, 0, 1, 2)
@@ -238,6 +229,7 @@ def test_levels_are_the_same_in_whatever_order_the_days_are_loaded(lake: Lakes) 
     assert stock.rows("gold/inventory_levels", *LEVELS) == RUN
 
 
+@thorough("feeds/test_keys.py: the last day first, then those before it, then a late movement")
 def test_many_random_loads_end_in_the_sums_of_all_movements(lake: Lakes) -> None:
     stock = lake(*tables_of(INVENTORY_LEVELS))
     chance = random.Random(11)
@@ -301,23 +293,36 @@ def test_a_delete_and_an_interval_that_ends_are_found_over_scd2(lake: Lakes) -> 
     assert found == [("a", 1, 1), ("b", 1, 0), ("c", 1, 0), ("d", 1, 1)]
 
 
-def test_a_changed_number_of_equal_rows_is_heard_of_and_a_restatement_mends_what_was_not(
+def counted(lake: Lakes, *pages: str) -> Lake:
+    web = lake(visits.VISITS, visits.TYPED, counts_of(visits.TYPED, "page"))
+    land(web, *pages)
+    return web
+
+
+def land(web: Lake, *pages: str) -> None:
+    web.land("visits", "2017-01-05", "1.jsonl", map(visits.visit, pages))
+    web.load("2017-01-05")
+
+
+def test_a_changed_number_of_equal_rows_is_heard_of(lake: Lakes) -> None:
+    web = lake.copy_of(counted, "a", "a", "b")
+
+    land(web, "a", "a", "a", "b")
+
+    assert web.rows("gold/counts", "page", "n") == [("a", 3), ("b", 1)]
+
+
+@thorough("feeds/test_restate.py: levels")
+def test_a_restatement_mends_what_was_not_heard_of(
     lake: Lakes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gold = counts_of(visits.TYPED, "page")
-    web = lake(visits.VISITS, visits.TYPED, gold)
-
-    def land(*pages: str) -> list[tuple[Any, ...]]:
-        web.land("visits", "2017-01-05", "1.jsonl", map(visits.visit, pages))
-        web.load("2017-01-05")
-        return web.rows("gold/counts", "page", "n")
-
-    land("a", "a", "b")
-    assert land("a", "a", "a", "b") == [("a", 3), ("b", 1)]
+    web = lake.copy_of(counted, "a", "a", "b")
     with monkeypatch.context() as deaf:  # as it was before rows were counted
         deaf.setattr(keyed, "differing_rows", lambda *args: differing_rows(*args).where("false"))
-        assert land("a", "b") == [("a", 3), ("b", 1)]
+        land(web, "a", "b")
+    assert web.rows("gold/counts", "page", "n") == [("a", 2), ("b", 1)]
 
+    gold = web.tables["gold/counts"]
     web.lakehouse.restate(gold, list(parse_days("2017-01-05")), "rows were not counted")
 
     assert web.rows("gold/counts", "page", "n") == [("a", 1), ("b", 1)]
@@ -337,6 +342,7 @@ def test_a_table_by_key_reads_one_silver_table_and_names_its_key() -> None:
     assert isinstance(CUSTOMER_ORDERS.facts.write, Merge)
 
 
+@thorough("scenarios/test_join.py, feeds/test_interrupted.py: loads of other writes")
 def test_a_crash_between_the_commit_and_the_ledger_is_settled(
     lake: Lakes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,6 +33,7 @@ from incremental_assets_tests.feeds.test_formats import (
     of,
     tables,
 )
+from incremental_assets_tests.thorough import thorough
 
 
 def test_layouts_give_landing_days_and_columns_of_folders(
@@ -182,11 +183,20 @@ def test_a_day_that_was_held_is_loaded_by_its_layout_once_it_is_repaired(
     assert len(lake.rows(bronze, "payload")) == 1
 
 
-@pytest.mark.parametrize("layout", ["*.csv", "orders_%Y%m%d.csv"])
+@pytest.mark.parametrize(
+    "layout",
+    [
+        "*.csv",
+        pytest.param(
+            "orders_%Y%m%d.csv",
+            marks=thorough("feeds/test_layouts.py: days by arrival, which the ledger tells"),
+        ),
+    ],
+)
 def test_days_of_a_layout_survive_a_load_that_is_killed_after_each_write(
     spark: SparkSession, tmp_path: Path, layout: str
 ) -> None:
-    both = tables(LandedFiles("orders", format="csv", layout=layout))
+    bronze, _ = tables(LandedFiles("orders", format="csv", layout=layout))
     lake = Lake(spark, tmp_path / "lakehouse")
     lake.settings = lake.settings.replace(start_date=FIRST)
     folder = Path(lake.settings.landing) / "orders"
@@ -196,9 +206,9 @@ def test_days_of_a_layout_survive_a_load_that_is_killed_after_each_write(
         as_csv(file, [of(day.day, day), of(day.day + 10, day), of(day.day + 10, day)])
         moment = datetime(day.year, day.month, day.day, 23, tzinfo=UTC).timestamp()
         os.utime(file, (moment, moment))
-    lake.lakehouse(both)
+    lake.lakehouse(bronze)
 
-    assert_survives(lake, lambda killed: killed.load(both, [FIRST, SECOND]))
+    assert_survives(lake, lambda killed: killed.load(bronze, [FIRST, SECOND]))
 
 
 def test_what_a_layout_passes_over_is_named(spark: SparkSession, tmp_path: Path) -> None:

@@ -31,9 +31,9 @@ def test_a_detector_without_anything_of_its_own_loads_each_row_once(lake: Lakes)
         write=Append(),
     )
     shop = lake(table)
-    shop.put_delta("orders", orders(*FIRST))
+    shop.put_parquet("orders", "all.parquet", orders(*FIRST))
     shop.load(TODAY)
-    shop.put_delta("orders", orders(*FIRST, ("c", "paid", "06 09:00")))
+    shop.put_parquet("orders", "all.parquet", orders(*FIRST, ("c", "paid", "06 09:00")))
 
     assert shop.pending_days(table.name) == [TODAY]
     shop.load(TODAY)

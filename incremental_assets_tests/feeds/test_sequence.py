@@ -62,7 +62,7 @@ def landed(lake: Lake) -> list[int]:
 def test_movements_lie_on_their_days_and_come_once_late_ones_too(lake: Lakes) -> None:
     stock = lake(*tables())
     stock.put_parquet("movements", "1.parquet", movements(*FIRST))
-    stock.load("2017-01-05...2017-01-06")
+    stock.load("2017-01-05...2017-01-06", "bronze/movements")
     stock.put_parquet("movements", "2.parquet", movements((5, "06 23:00"), (6, "07 01:00")))
 
     assert stock.pending_days("bronze/movements") == ["2017-01-06", "2017-01-07"]

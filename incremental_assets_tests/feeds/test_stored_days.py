@@ -27,6 +27,7 @@ from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_sequence import movements
 from incremental_assets_tests.feeds.test_timestamp import FIRST, orders
 from incremental_assets_tests.feeds.world import Lake, at, states
+from incremental_assets_tests.thorough import thorough
 
 
 def bronze(changes: Any, day: str | None = None) -> Table:
@@ -55,7 +56,19 @@ def put(shop: Lake, kind: str, rows: pl.DataFrame) -> None:
         rows.with_columns(text).write_ndjson(place / "all.jsonl")
 
 
-@pytest.mark.parametrize("kind", ["delta", "parquet", "json"])
+IN_FILES = thorough(
+    "feeds/test_stored_days.py, sources/test_stored_days.py: in Delta, and its rows"
+)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "delta",
+        pytest.param("json", marks=IN_FILES),
+        pytest.param("parquet", marks=IN_FILES),
+    ],
+)
 def test_a_row_that_changes_and_keeps_its_timestamp_is_loaded(lake: Lakes, kind: str) -> None:
     shop = lake(bronze(Timestamp("updated_at")))
     put(shop, kind, orders(*FIRST))
@@ -76,10 +89,10 @@ def test_a_row_that_changes_on_a_source_with_dates_for_a_cursor_is_loaded(lake: 
         return pl.DataFrame({"id": [r[0] for r in rows], "s": [r[1] for r in rows], "on": days})
 
     shop = lake(bronze(Timestamp("on")))
-    shop.put_delta("orders", dated(("a", "paid", 5), ("b", "paid", 6)))
+    shop.put_parquet("orders", "all.parquet", dated(("a", "paid", 5), ("b", "paid", 6)))
     shop.load("2017-01-05...2017-01-06")
 
-    shop.put_delta("orders", dated(("a", "void", 5), ("b", "paid", 6)))
+    shop.put_parquet("orders", "all.parquet", dated(("a", "void", 5), ("b", "paid", 6)))
     shop.load("2017-01-05...2017-01-06")
 
     assert sorted(landed(shop, "id", "s")) == [("a", "paid"), ("a", "void"), ("b", "paid")]
@@ -87,11 +100,15 @@ def test_a_row_that_changes_on_a_source_with_dates_for_a_cursor_is_loaded(lake: 
 
 def test_late_rows_that_come_where_others_left_are_loaded(lake: Lakes) -> None:
     shop = lake(bronze(Timestamp("updated_at", lookback=timedelta(days=1))))
-    shop.put_delta("orders", orders(("a", "paid", "05 09:00"), ("b", "paid", "05 11:00")))
+    shop.put_parquet(
+        "orders", "all.parquet", orders(("a", "paid", "05 09:00"), ("b", "paid", "05 11:00"))
+    )
     shop.load("2017-01-05")
 
     # As many rows as before, with the same sum of timestamps.
-    shop.put_delta("orders", orders(("c", "paid", "05 10:00"), ("d", "paid", "05 10:00")))
+    shop.put_parquet(
+        "orders", "all.parquet", orders(("c", "paid", "05 10:00"), ("d", "paid", "05 10:00"))
+    )
     shop.load("2017-01-05")
 
     assert sorted(landed(shop, "order_id")) == [("a",), ("b",), ("c",), ("d",)]
@@ -99,10 +116,10 @@ def test_late_rows_that_come_where_others_left_are_loaded(lake: Lakes) -> None:
 
 def test_a_change_below_the_watermark_that_is_not_read_is_reported(lake: Lakes) -> None:
     shop = lake(bronze(Timestamp("updated_at")))
-    shop.put_delta("orders", orders(*FIRST))
+    shop.put_parquet("orders", "all.parquet", orders(*FIRST))
     shop.load("2017-01-05")
 
-    shop.put_delta("orders", orders(("a", "void", "05 10:00"), *FIRST[1:]))
+    shop.put_parquet("orders", "all.parquet", orders(("a", "void", "05 10:00"), *FIRST[1:]))
     shop.load("2017-01-05")
 
     assert ("a", "void") not in landed(shop, "order_id", "status")
@@ -122,12 +139,18 @@ def test_a_source_that_is_rewritten_with_the_same_rows_has_nothing_pending(lake:
     assert shop.pending_days("bronze/orders") == []
 
 
+@thorough(
+    "feeds/test_stored_days.py, loaders/test_ahead_of_the_clock.py: across midnight, a target"
+)
 def test_a_row_ahead_of_the_clock_is_loaded_when_its_time_has_come(lake: Lakes) -> None:
     shop = lake(bronze(Timestamp("updated_at")))
-    shop.put_delta("orders", orders(("a", "paid", "10 11:00"), ("y", "paid", "10 12:10")))
+    shop.put_parquet(
+        "orders", "all.parquet", orders(("a", "paid", "10 11:00"), ("y", "paid", "10 12:10"))
+    )
     shop.load("2017-01-10")
-    shop.put_delta(
+    shop.put_parquet(
         "orders",
+        "all.parquet",
         orders(("a", "paid", "10 11:00"), ("w", "paid", "10 12:01"), ("y", "paid", "10 12:10")),
     )
     shop.load("2017-01-10")
@@ -148,7 +171,7 @@ def test_a_row_ahead_of_the_clock_is_loaded_when_its_time_has_come(lake: Lakes) 
 
 def test_a_row_that_is_ahead_across_midnight_is_loaded_on_its_own_day(lake: Lakes) -> None:
     shop = lake(bronze(Timestamp("updated_at")))
-    shop.put_delta("orders", orders(("y", "paid", "11 00:10")))
+    shop.put_parquet("orders", "all.parquet", orders(("y", "paid", "11 00:10")))
     shop.now = datetime(2017, 1, 10, 23, 58, tzinfo=UTC)
     shop.load("2017-01-10")
     shop.now = datetime(2017, 1, 11, 0, 1, tzinfo=UTC)
@@ -168,10 +191,12 @@ def test_what_a_held_batch_put_into_quarantine_is_there_when_its_day_is_publishe
     table = bronze(Timestamp("updated_at", nulls="quarantine"))
     shop = lake(replace(table, rules=fail(row_count(3))))
     few = [("a", "paid", "10 09:00"), ("x", "paid", None)]
-    shop.put_delta("orders", orders(*few))
+    shop.put_parquet("orders", "all.parquet", orders(*few))
     assert states(shop.load("2017-01-10"), "bronze/orders") == ["held"]
 
-    shop.put_delta("orders", orders(*few, ("b", "paid", "10 09:30"), ("c", "paid", "10 10:00")))
+    shop.put_parquet(
+        "orders", "all.parquet", orders(*few, ("b", "paid", "10 09:30"), ("c", "paid", "10 10:00"))
+    )
     assert states(shop.load("2017-01-10"), "bronze/orders") == ["committed"]
 
     assert landed(shop, "order_id") == [("a",), ("b",), ("c",)]
@@ -182,9 +207,9 @@ def test_a_row_of_tomorrow_does_not_move_the_watermark_of_today(lake: Lakes) -> 
     shop = lake(bronze(Timestamp("updated_at")))
     shop.now = datetime(2017, 1, 10, 23, 58, tzinfo=UTC)
     sent = (("a", "paid", "10 23:50"), ("t", "paid", "11 00:01"))  # the last within the tolerance
-    shop.put_delta("orders", orders(*sent))
+    shop.put_parquet("orders", "all.parquet", orders(*sent))
     shop.load("2017-01-10")
-    shop.put_delta("orders", orders(*sent, ("b", "paid", "10 23:57")))
+    shop.put_parquet("orders", "all.parquet", orders(*sent, ("b", "paid", "10 23:57")))
 
     shop.load("2017-01-10")
     shop.now = datetime(2017, 1, 11, 8, tzinfo=UTC)
@@ -244,7 +269,17 @@ def events(first: int, *times: str) -> pl.DataFrame:
     ).with_columns(pl.col("at").dt.replace_time_zone("UTC"))
 
 
-@pytest.mark.parametrize("changes", [ChangeLog(), Sequence("id"), Timestamp("at")])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ChangeLog(),
+        pytest.param(
+            Sequence("id"),
+            marks=thorough("feeds/test_stored_days.py: of a log, which has such days, too"),
+        ),
+        Timestamp("at"),
+    ],
+)
 def test_a_commit_that_appends_makes_pending_just_the_days_that_it_touches(
     lake: Lakes, changes: Any
 ) -> None:
@@ -267,6 +302,7 @@ def test_a_commit_that_appends_makes_pending_just_the_days_that_it_touches(
     assert (str(last.day), last.rows_inserted) == ("2017-01-04", 1)
 
 
+@thorough("feeds/test_cost.py: a day that is read without the other days")
 @pytest.mark.parametrize(
     ("changes", "day", "days"),
     [
@@ -309,7 +345,7 @@ def test_numbers_inside_the_lookback_that_come_again_are_not_doubled(lake: Lakes
     sent = [(1, "05 10:00"), (2, "05 10:00"), (None, "05 10:00"), (4, "05 10:00")]
     late = [*sent, (3, "05 10:00"), (None, "05 11:00"), (5, "05 10:00")]
     for rows in (sent[:3], sent, late, [*late, (6, "05 10:00")]):
-        shop.put_delta("orders", movements(*rows))
+        shop.put_parquet("orders", "all.parquet", movements(*rows))
         shop.load("2017-01-10")
     assert sorted(landed(shop, "id"), key=repr) == [
         *((str(n),) for n in range(1, 7)),
@@ -319,7 +355,7 @@ def test_numbers_inside_the_lookback_that_come_again_are_not_doubled(lake: Lakes
 
     TableRewind(shop.lakehouse, shop.tables["bronze/orders"]).record(1, "to be sure")
     shop.load("2017-01-10")
-    shop.put_delta("orders", movements(*late, (6, "05 10:00"), (7, "05 10:00")))
+    shop.put_parquet("orders", "all.parquet", movements(*late, (6, "05 10:00"), (7, "05 10:00")))
     shop.load("2017-01-10")
 
     assert len(landed(shop)) == 9

@@ -21,6 +21,7 @@ from incremental_assets.table import SameDay, Table
 from incremental_assets.writes import SCD2, Append, Merge
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.world import Lake, at, states
+from incremental_assets_tests.thorough import thorough
 
 
 def tables(**changes: Any) -> tuple[Table, Table]:
@@ -56,6 +57,11 @@ def orders(*rows: tuple[str, str, str | None]) -> pl.DataFrame:
         },
         schema_overrides={"updated_at": pl.Datetime("us", "UTC")},
     )
+
+
+def put(lake: Lake, *rows: tuple[str, str, str | None]) -> None:
+    """As one file, which is cheaper to read than a Delta table."""
+    lake.put_parquet("orders", "all.parquet", orders(*rows))
 
 
 FIRST = (("a", "paid", "05 10:00"), ("b", "paid", "05 11:00"), ("c", "paid", "06 09:00"))
@@ -142,9 +148,9 @@ def test_rows_at_the_watermarks_own_instant_are_neither_lost_nor_doubled(shop: L
 
 def test_a_lag_reads_again_below_the_watermark_and_doubles_nothing(lake: Lakes) -> None:
     shop = lake(*tables(lookback=timedelta(hours=1)))
-    shop.put_delta("orders", orders(*FIRST))
+    put(shop, *FIRST)
     shop.load("2017-01-05...2017-01-06", "bronze/orders")
-    shop.put_delta("orders", orders(*FIRST, ("e", "paid", "06 08:59"), ("f", "paid", "06 07:00")))
+    put(shop, *FIRST, ("e", "paid", "06 08:59"), ("f", "paid", "06 07:00"))
 
     shop.load("2017-01-06", "bronze/orders")
 
@@ -152,7 +158,7 @@ def test_a_lag_reads_again_below_the_watermark_and_doubles_nothing(lake: Lakes) 
     assert landed == ["c", "e"]
     assert any("1 row of 2017-01-06 came again, or late" in line for line in shop.logged)
     whole_days = shop.with_tables(*tables(lookback=timedelta(days=1)))
-    whole_days.put_delta("orders", orders(*FIRST, *(("g", "paid", "06 00:01"),)))
+    put(whole_days, *FIRST, *(("g", "paid", "06 00:01"),))
     whole_days.load("2017-01-06", "bronze/orders")
     landed = [order for day, order in shop.bronze("bronze/orders", "order_id") if "06" in day]
     assert landed == ["c", "e", "g"]
@@ -160,7 +166,7 @@ def test_a_lag_reads_again_below_the_watermark_and_doubles_nothing(lake: Lakes) 
 
 def test_rows_without_a_timestamp_are_refused_and_nothing_moves(lake: Lakes) -> None:
     shop = lake(*tables())
-    shop.put_delta("orders", orders(*FIRST, ("x", "paid", None)))
+    put(shop, *FIRST, ("x", "paid", None))
 
     with pytest.raises(SourceError, match=r"1 of . new rows have no updated_at"):
         shop.load("2017-01-05", "bronze/orders")
@@ -171,18 +177,26 @@ def test_rows_without_a_timestamp_are_refused_and_nothing_moves(lake: Lakes) -> 
 
 @pytest.mark.parametrize(
     ("nulls", "landed", "aside"),
-    [("include", [("None", "x")], []), ("quarantine", [], [("updated_at_null",)])],
+    [
+        pytest.param(
+            "include",
+            [("None", "x")],
+            [],
+            marks=thorough("loaders/test_bad_input.py: rows without a cursor are included"),
+        ),
+        ("quarantine", [], [("updated_at_null",)]),
+    ],
 )
 def test_rows_without_a_timestamp_are_todays_and_are_taken_once(
     lake: Lakes, nulls: str, landed: list[Any], aside: list[Any]
 ) -> None:
     shop = lake(*tables(nulls=nulls))
-    shop.put_delta("orders", orders(*FIRST, ("x", "paid", None)))
+    put(shop, *FIRST, ("x", "paid", None))
 
     shop.load("2017-01-05...2017-01-06", "bronze/orders")
     assert ("None", "x") not in [(str(d), o) for d, o in shop.bronze("bronze/orders", "order_id")]
     for extra in ("p", "q"):
-        shop.put_delta("orders", orders(*FIRST, ("x", "paid", None), (extra, "paid", "10 09:00")))
+        put(shop, *FIRST, ("x", "paid", None), (extra, "paid", "10 09:00"))
         shop.load("2017-01-10", "bronze/orders")
 
     none = [(str(d), o) for d, o in shop.bronze("bronze/orders", "order_id") if o == "x"]
@@ -202,34 +216,30 @@ def test_a_line_that_is_no_row_has_no_timestamp_to_miss(lake: Lakes) -> None:
 
 def test_a_timestamp_of_the_future_does_not_silence_the_source(lake: Lakes) -> None:
     shop = lake(*tables())
-    shop.put_delta("orders", orders(*FIRST, ("y", "paid", "10 13:00"), ("z", "paid", "25 00:00")))
+    put(shop, *FIRST, ("y", "paid", "10 13:00"), ("z", "paid", "25 00:00"))
 
     shop.load("2017-01-10", "bronze/orders")
     assert shop.reasons("bronze/orders") == [("updated_at_in_future",)] * 2
     assert any("the watermark stays below that" in line for line in shop.logged)
 
-    shop.put_delta("orders", orders(*FIRST, ("y", "paid", "10 13:00"), ("w", "paid", "10 11:00")))
+    put(shop, *FIRST, ("y", "paid", "10 13:00"), ("w", "paid", "10 11:00"))
     shop.load("2017-01-10", "bronze/orders")
 
     assert shop.bronze("bronze/orders", "order_id") == [("2017-01-10", "w")]
     assert len(shop.reasons("bronze/orders")) == 2  # y was quarantined once
 
-    shop.now = datetime(2017, 1, 10, 14, tzinfo=UTC)
-    shop.put_delta("orders", orders(*FIRST, ("y", "paid", "10 13:00"), ("v", "paid", "10 13:59")))
-    shop.load("2017-01-10", "bronze/orders")
-    assert [order for _, order in shop.bronze("bronze/orders", "order_id")] == ["v", "w", "y"]
 
-
+@thorough("loaders/test_bad_input.py: rows from the future are included, each once")
 def test_a_row_of_the_future_that_is_loaded_is_not_loaded_again_when_its_day_comes(
     lake: Lakes,
 ) -> None:
     shop = lake(*tables(future="include"))
-    shop.put_delta("orders", orders(("z", "paid", "12 08:00")))
+    put(shop, ("z", "paid", "12 08:00"))
     shop.load("2017-01-10", "bronze/orders")
     assert shop.bronze("bronze/orders", "order_id") == [("2017-01-12", "z")]
 
     shop.now = datetime(2017, 1, 12, 9, tzinfo=UTC)
-    shop.put_delta("orders", orders(("z", "paid", "12 08:00"), ("v", "paid", "12 07:00")))
+    put(shop, ("z", "paid", "12 08:00"), ("v", "paid", "12 07:00"))
     shop.load("2017-01-12", "bronze/orders")
 
     assert [order for _, order in shop.bronze("bronze/orders", "order_id")] == ["v", "z"]
@@ -238,7 +248,19 @@ def test_a_row_of_the_future_that_is_loaded_is_not_loaded_again_when_its_day_com
 NO_DOUBLE = Exact("12345678901234.5678")
 
 
-@pytest.mark.parametrize("kind", ["parquet", "json", "csv"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "json",
+        pytest.param(
+            "csv",
+            marks=thorough(
+                "feeds/test_timestamp.py, sources/test_stored_csv.py: JSON, and values of CSV"
+            ),
+        ),
+        pytest.param("parquet", marks=thorough("feeds/test_timestamp.py: the other tests")),
+    ],
+)
 def test_any_format_of_a_source_is_read_the_same_way(lake: Lakes, kind: str) -> None:
     shop = lake(*tables())
     folder = shop.source("orders")
@@ -292,7 +314,7 @@ def test_a_source_that_has_never_landed_is_empty_and_one_that_is_gone_is_an_erro
     assert [states(idle, name) for name in idle] == [["idle"], ["idle"]]
     assert f"bronze/orders: nothing has landed at {shop.source('orders')} yet" in shop.logged
 
-    shop.put_delta("orders", orders(*FIRST))
+    put(shop, *FIRST)
     shop.load("2017-01-05", "bronze/orders")
     shutil.rmtree(shop.source("orders"))
     with pytest.raises(SourceError, match="There is nothing at"):
@@ -307,6 +329,7 @@ def test_a_source_that_has_never_landed_is_empty_and_one_that_is_gone_is_an_erro
         lake(elsewhere).load("2017-01-05")
 
 
+@thorough("loaders/test_own_watermarks.py: of a timestamp by a subclass")
 def test_a_watermark_of_ones_own_is_asked(lake: Lakes) -> None:
     class AnHourBehind(Timestamp):
         def next_watermark(self, before: datetime | None, seen: Seen) -> datetime | None:
@@ -317,9 +340,9 @@ def test_a_watermark_of_ones_own_is_asked(lake: Lakes) -> None:
     bronze, silver = tables()
     bronze = replace(bronze, changes=AnHourBehind("updated_at"))
     shop = lake(bronze, silver)
-    shop.put_delta("orders", orders(*FIRST))
+    put(shop, *FIRST)
     shop.load("2017-01-06", "bronze/orders")
-    shop.put_delta("orders", orders(*FIRST, ("e", "paid", "06 08:30"), ("f", "paid", "06 07:30")))
+    put(shop, *FIRST, ("e", "paid", "06 08:30"), ("f", "paid", "06 07:30"))
 
     shop.load("2017-01-06", "bronze/orders")
 
@@ -333,9 +356,9 @@ def test_scd2_of_orders_is_measured_in_their_timestamp(lake: Lakes) -> None:
     bronze, silver = tables()
     history = replace(silver, write=SCD2(ignore_changes_in=("updated_at",)))
     shop = lake(bronze, history)
-    shop.put_delta("orders", orders(*FIRST))
+    put(shop, *FIRST)
     shop.load("2017-01-05...2017-01-06")
-    shop.put_delta("orders", orders(("a", "shipped", "07 08:00"), ("b", "paid", "07 09:00")))
+    put(shop, ("a", "shipped", "07 08:00"), ("b", "paid", "07 09:00"))
     shop.load("2017-01-07")
 
     columns = ("order_id", "status", "valid_from", "valid_to", "is_current")
