@@ -179,7 +179,7 @@ class Table:
     def source_in(self, landing: str) -> Source | None:
         """The same for this landing root, read by the detector of the table."""
         source = self.source
-        return source and source.below(landing).read_by(self.changes.cursor_column)
+        return source and self.changes.reading(source.below(landing))
 
     def landed_days(self, landing: str, loaded: Loaded = nothing_loaded) -> Sequence[date] | None:
         """The landing days of its landed files; None where the rows alone show their days.

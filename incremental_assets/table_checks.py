@@ -177,7 +177,7 @@ def _check_detector(table: Table) -> None:
     if source.has_offsets and not changes.reads_once:
         raise DefinitionError(
             f"{name}: {type(changes).__name__} compares rows, and {source.path} is a topic, of "
-            "which each message is read once; use Offsets() or ChangeLog(…)."
+            "which each message is read once; use Offsets(), Upserts() or ChangeLog(…)."
         )
 
 
