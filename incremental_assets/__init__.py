@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         Sequence,
         SnapshotDiff,
         Timestamp,
+        Upserts,
     )
     from incremental_assets.definitions import defs
     from incremental_assets.lakehouse import Lakehouse
@@ -85,7 +86,10 @@ if TYPE_CHECKING:
 _MODULES = {
     "as_of": ("join_as_of",),
     "catalog": ("tables_of",),
-    "changes": ("ChangeLog", "Files", "Offsets", "Sequence", "SnapshotDiff", "Timestamp"),
+    "changes": (
+        *("ChangeLog", "Files", "Offsets", "Sequence", "SnapshotDiff", "Timestamp"),
+        "Upserts",
+    ),
     "definitions": ("defs",),
     "writes": (
         *("Append", "DeleteInsert", "Merge", "OverwriteDays"),
@@ -159,6 +163,7 @@ __all__ = [
     "Text",
     "Timestamp",
     "TimestampBasedLoader",
+    "Upserts",
     "Verdict",
     "all_readable",
     "at_least",

@@ -91,20 +91,22 @@ def lineage_of(
     if table.layer == "bronze":
         return {}
     if table.is_typed:
-        return {name: [_landed(table, name)] for name in own}
-    there = {read.table.name: set(columns_of(read.table)) for read in table.upstreams}
-    found = {name: _made(table, name, there) for name in own}
+        found = {name: _landed(table, name) for name in own}
+    else:
+        there = {read.table.name: set(columns_of(read.table)) for read in table.upstreams}
+        found = {name: _made(table, name, there) for name in own}
     return {name: origins for name, origins in found.items() if origins}
 
 
-def _landed(table: Table, column: str) -> Origin:
-    """The column of bronze that a typed column is read from."""
-    assert table.facts is not None
+def _landed(table: Table, column: str) -> list[Origin]:
+    """The column of bronze that a typed column is read from, of each table that is read."""
+    there = "payload"
     if column == "dt":
-        return Origin(table.facts.name, "_day")
-    if column in VALIDITY and table.log is not None:
-        return Origin(table.facts.name, table.log.changed_at)
-    return Origin(table.facts.name, "payload")
+        there = "_day"
+    elif column in VALIDITY and table.log is not None:
+        there = table.log.changed_at
+    reads = table.same_days
+    return [Origin(read.table.name, there) for read in reads if column not in read.values]
 
 
 def _made(table: Table, column: str, there: Mapping[str, Collection[str]]) -> list[Origin]:

@@ -31,9 +31,15 @@ _NAME = re.compile(r"(bronze|silver|gold)/[a-z][a-z0-9_]*")
 
 @dataclass(frozen=True, slots=True)
 class SameDay:
-    """Read the rows of the same day of an upstream table."""
+    """Read the rows of the same day of an upstream table.
+
+    A silver table may read several bronze tables so, such as regions, or a backfill beside the live
+    feed. `values` are then columns of its contract, Text or Integer, that tell which one a row is
+    of: `SameDay(bronze_eu, values={"region": "eu"})`. They replace a field of that name in the row.
+    """
 
     table: Table
+    values: Mapping[str, str | int] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +179,7 @@ class Table:
     def source_in(self, landing: str) -> Source | None:
         """The same for this landing root, read by the detector of the table."""
         source = self.source
-        return source and source.below(landing).read_by(self.changes.cursor_column)
+        return source and self.changes.reading(source.below(landing))
 
     def landed_days(self, landing: str, loaded: Loaded = nothing_loaded) -> Sequence[date] | None:
         """The landing days of its landed files; None where the rows alone show their days.
@@ -232,9 +238,20 @@ class Table:
         return [read for read in self.reads if isinstance(read, SameDay | AsOf)]
 
     @property
+    def same_days(self) -> Sequence[SameDay]:
+        """The tables of which it reads the same day: of a silver table all that it types."""
+        return [read for read in self.reads if isinstance(read, SameDay)]
+
+    @property
     def facts(self) -> Table | None:
-        """The upstream whose days are this table's days."""
-        return next((read.table for read in self.reads if isinstance(read, SameDay)), None)
+        """The upstream whose days are this table's days; of several that are typed, the first."""
+        return next((read.table for read in self.same_days), None)
+
+    @property
+    def of_payload(self) -> Contract | None:
+        """The contract without the columns that tell which table a row was read from."""
+        values = {name for read in self.same_days for name in read.values}
+        return self.schema.without(values) if self.schema and values else self.schema
 
     def allowed_lateness_in(self, default: timedelta) -> timedelta | None:
         """How long after its business day a row may land; None: for ever."""

@@ -15,6 +15,7 @@ from incremental_assets.errors import DefinitionError
 from incremental_assets.quality.expressions import unknown_columns
 from incremental_assets.quality.gate import structural_rules
 from incremental_assets.quality.rule import DayRule
+from incremental_assets.quality.types import FieldType, Integer, Text
 from incremental_assets.writes import (
     SCD2,
     Merge,
@@ -176,7 +177,7 @@ def _check_detector(table: Table) -> None:
     if source.has_offsets and not changes.reads_once:
         raise DefinitionError(
             f"{name}: {type(changes).__name__} compares rows, and {source.path} is a topic, of "
-            "which each message is read once; use Offsets() or ChangeLog(…)."
+            "which each message is read once; use Offsets(), Upserts() or ChangeLog(…)."
         )
 
 
@@ -191,6 +192,11 @@ def _check_derived(table: Table) -> None:
     if facts is None or table.transform is None or table.upstreams[0].table is not facts:
         raise DefinitionError(
             f"{name}: its first read has to be SameDay(…), and it has a transform."
+        )
+    if any(read.values for read in table.same_days):
+        raise DefinitionError(
+            f"{name}: values= tells rows of bronze tables apart; here the transform gets a frame "
+            "of each table, and can add the column."
         )
     _check_sums(table, facts)
     row_by_row = isinstance(facts.write, Merge) and facts.day is not None and facts.log is None
@@ -231,18 +237,7 @@ def _check_typed(table: Table) -> None:
     write = table.write
     if not (write.appends or write.keeps_latest or write.keeps_versions):
         raise DefinitionError(f"{name}: a table over bronze is an Append, a Merge or an SCD2.")
-    bronze = table.facts
-    renamed = table.transform is not None  # then the day may have another name here
-    if bronze is not None and table.day and bronze.day not in (None, table.day) and not renamed:
-        raise DefinitionError(
-            f"{name}: day is {table.day!r}, and {bronze.name} has {bronze.day!r}. Name the field "
-            "of the landed rows in both."
-        )
-    if len(table.reads) != 1:
-        raise DefinitionError(
-            f"{name}: a table over bronze types the rows of one bronze table, and this one reads "
-            f"{len(table.reads)}. Make a silver table of each, and join them in gold."
-        )
+    _check_bronze(table)
     if table.schema is None or not (table.key or table.write.appends):
         raise DefinitionError(
             f"{name}: {type(table.write).__name__}() needs a key and a schema contract."
@@ -260,6 +255,62 @@ def _check_typed(table: Table) -> None:
         _check_log(table, log)
     if isinstance(table.write, SCD2):
         _check_scd2(table, table.write)
+    _check_values(table)
+
+
+def _check_bronze(table: Table) -> None:
+    """Whether what it reads can be typed together."""
+    name, bronze = table.name, [read.table for read in table.same_days]
+    renamed = table.transform is not None  # then the day may have another name here
+    for each in bronze:
+        if table.day and each.day not in (None, table.day) and not renamed:
+            raise DefinitionError(
+                f"{name}: day is {table.day!r}, and {each.name} has {each.day!r}. Name the field "
+                "of the landed rows in both."
+            )
+    if len(bronze) != len(table.reads) or any(each.layer != "bronze" for each in bronze):
+        raise DefinitionError(
+            f"{name}: a table over bronze types the rows of bronze tables, and this one also reads "
+            "others. Join them in gold."
+        )
+    if len({each.name for each in bronze}) != len(bronze):
+        raise DefinitionError(f"{name}: it reads a table twice; each of its rows is read once.")
+    events = [each.name for each in bronze if each.changes.finds_deletes]
+    if events and len(bronze) > 1:
+        raise DefinitionError(
+            f"{name}: {events[0]} has changes or snapshots, whose order with the rows of other "
+            "tables nobody knows. Make a silver table of each, and join them in gold."
+        )
+
+
+def _check_values(table: Table) -> None:
+    """Whether the columns that tell which table a row is of have a value of each table."""
+    assert table.schema is not None
+    given = {read.table.name: set(read.values) for read in table.same_days}
+    for column in sorted(set().union(*given.values())):
+        missing = [name for name, columns in given.items() if column not in columns]
+        kind = table.schema.columns.get(column)
+        if kind is None or missing:
+            why = (
+                f"its contract does not declare it; add {column}=Text()"
+                if kind is None
+                else f"{missing[0]} has none; give each table that it reads a value"
+            )
+            raise DefinitionError(f"{table.name}: values= names the column {column!r}, and {why}.")
+        for read in table.same_days:
+            _check_value(table, column, kind, read.values[column])
+
+
+def _check_value(table: Table, column: str, kind: FieldType, value: object) -> None:
+    fits = isinstance(value, str) if isinstance(kind, Text) else isinstance(kind, Integer)
+    if isinstance(kind, Integer):
+        most = 2 ** (63 if kind.wide else 31)
+        fits = isinstance(value, int) and not isinstance(value, bool) and -most <= value < most
+    if not fits:
+        raise DefinitionError(
+            f"{table.name}: values= gives {column!r} the value {value!r}, and the contract has it "
+            f"as {type(kind).__name__}(); give a text for Text(), a whole number for Integer()."
+        )
 
 
 def _check_log(table: Table, log: Detector) -> None:

@@ -5,6 +5,15 @@ from incremental_assets.changes.by_offsets import Offsets
 from incremental_assets.changes.by_sequence import Sequence
 from incremental_assets.changes.by_snapshot import SnapshotDiff
 from incremental_assets.changes.by_timestamp import Timestamp
+from incremental_assets.changes.by_upserts import Upserts
 from incremental_assets.changes.files import Files
 
-__all__ = ["ChangeLog", "Files", "Offsets", "Sequence", "SnapshotDiff", "Timestamp"]
+__all__ = [
+    "ChangeLog",
+    "Files",
+    "Offsets",
+    "Sequence",
+    "SnapshotDiff",
+    "Timestamp",
+    "Upserts",
+]

@@ -23,6 +23,7 @@ from incremental_assets.days import utc_today
 from incremental_assets.delta.columns import ORDER
 from incremental_assets.frames import quoted
 from incremental_assets.ledger.table_history import TableHistory
+from incremental_assets.sources.source import Source
 
 LOAD_DAY, WRITTEN = "_load_day", "_written"
 Pushdown = Callable[[Mapping[str, DataType]], Column | None]
@@ -86,6 +87,10 @@ class DayReading:
     def landing_column(self) -> str | None:
         """The column whose date is a row's landing day, where the source names no other."""
         return None
+
+    def reading(self, source: Source) -> Source:
+        """The source, as it is read by this detector. Raises DefinitionError where it cannot be."""
+        return source.read_by(self.cursor_column)
 
     def waits(self, state: Mapping[str, Any], now: datetime | None) -> bool:
         """Whether a day has rows to load although its source did not change since.

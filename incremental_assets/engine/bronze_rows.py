@@ -1,11 +1,15 @@
-"""Which rows of bronze a batch of typed rows reads, and the contract that types them."""
+"""Which rows of bronze a batch of typed rows reads, and the contract that types them.
+
+Of several bronze tables the rows are read together, each with the values that tell which it is of.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import date
-from typing import Any
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -16,39 +20,41 @@ from incremental_assets.delta.literals import sql_days
 from incremental_assets.delta.read import DataFile, data_files, read_version
 from incremental_assets.engine.batch import Batch
 from incremental_assets.errors import DefinitionError
-from incremental_assets.frames import Frames
+from incremental_assets.frames import Frames, with_columns
+from incremental_assets.ledger.entry import Window
 from incremental_assets.quality.contract import Contract
-from incremental_assets.table import Table
+from incremental_assets.table import SameDay, Table
 
 
 def contract_of(table: Table) -> Contract:
-    """The table's schema contract."""
-    if table.schema is None:
+    """The table's schema contract, of the fields that a landed row has."""
+    if table.of_payload is None:
         raise DefinitionError(f"{table.name}: a table that merges needs a schema contract.")
-    return table.schema
+    return table.of_payload
 
 
 def window_rows(session: SparkSession, batch: Batch) -> DataFrame:
     """The upstream's rows in the batch's windows."""
-    by_window: dict[tuple[int, int], list[Any]] = {}
-    for work in batch.work.days.values():
-        window = work.windows[0]
-        low = 0 if batch.work.mode == "rebuild" else window.low
-        by_window.setdefault((low, window.high), []).append(work.day)
-    condition = " OR ".join(
-        f"(_day IN ({sql_days(days)}) AND _batch > {low} AND _batch <= {high})"
-        for (low, high), days in by_window.items()
-    )
 
-    def may_be_new(file: DataFile) -> bool:
-        return any(
-            file.partition["_day"] in days and file.may_hold_batches(low, high)
+    def of_windows(upstream: str) -> _Some:
+        by_window: dict[tuple[int, int], list[date]] = defaultdict(list)
+        for day, window in _windows(batch, upstream):
+            low = 0 if batch.work.mode == "rebuild" else window.low
+            by_window[low, window.high].append(day)
+        condition = " OR ".join(
+            f"(_day IN ({sql_days(days)}) AND _batch > {low} AND _batch <= {high})"
             for (low, high), days in by_window.items()
         )
 
-    upstream = batch.table.upstreams[0].table.name
-    path = f"{batch.settings.lake}/{upstream}"
-    return read_version(session, path, batch.versions[upstream], may_be_new).where(condition)
+        def may_be_new(file: DataFile) -> bool:
+            return any(
+                file.partition["_day"] in days and file.may_hold_batches(low, high)
+                for (low, high), days in by_window.items()
+            )
+
+        return may_be_new, condition
+
+    return _read(session, batch, of_windows)
 
 
 def replayed_rows(frames: Frames, batch: Batch, lines: DataFrame) -> tuple[DataFrame, DataFrame]:
@@ -56,14 +62,13 @@ def replayed_rows(frames: Frames, batch: Batch, lines: DataFrame) -> tuple[DataF
 
     `lines` have `_day`, `_landing_day`, `_file` and `row`; rows that were never read stay out.
     """
-    read = {day: work.windows[0].high for day, work in batch.work.days.items()}
-    where = " OR ".join(f"(_day = DATE'{day}' AND _batch <= {high})" for day, high in read.items())
 
-    def of_these_days(file: DataFile) -> bool:
-        return file.partition["_day"] in read
+    def as_far_as_read(upstream: str) -> _Some:
+        read = {day: window.high for day, window in _windows(batch, upstream)}
+        where = (f"(_day = DATE'{day}' AND _batch <= {high})" for day, high in read.items())
+        return lambda file: file.partition["_day"] in read, " OR ".join(where)
 
-    path, version = _upstream(batch)
-    rows = read_version(frames.session, path, version, of_these_days).where(where)
+    rows = _read(frames.session, batch, as_far_as_read)
     rows = rows.withColumn("row", decodable_stored(line_of(F.col("payload"))))
     same = [F.col(f"a.{n}").eqNullSafe(F.col(f"b.{n}")) for n in lines.columns]
     landed = frames.cache(rows.alias("a").join(lines.alias("b"), same, "left_semi"))
@@ -76,13 +81,16 @@ def all_rows(session: SparkSession, batch: Batch, published: Collection[date]) -
     Days of the batch that are `published` are read up to their window, every other day up to where
     the table has published it: later rows were held, or are not judged yet.
     """
-    judged = _judged_up_to(batch, published)
 
-    def may_be_judged(file: DataFile) -> bool:
-        return (file.first_batch or 0) <= judged.get(file.partition["_day"], 0)
+    def as_far_as_judged(upstream: str) -> _Some:
+        judged = _judged_up_to(batch, upstream, published)
 
-    path, version = _upstream(batch)
-    return read_version(session, path, version, may_be_judged).where(_up_to(judged))
+        def may_be_judged(file: DataFile) -> bool:
+            return (file.first_batch or 0) <= judged.get(file.partition["_day"], 0)
+
+        return may_be_judged, _up_to(judged)
+
+    return _read(session, batch, as_far_as_judged)
 
 
 def days_as_shown(batch: Batch, published: Collection[date]) -> list[date]:
@@ -91,27 +99,55 @@ def days_as_shown(batch: Batch, published: Collection[date]) -> list[date]:
     The rows of a repaired file have the batch number of the repair, so bronze no longer has what
     such a day has published; only the table has it.
     """
-    judged = _judged_up_to(batch, published)
-    path, version = _upstream(batch)
-    newer = {
-        file.partition["_day"]
-        for file in data_files(path, version)
-        if file.may_hold_batches(judged.get(file.partition["_day"], 0), sys.maxsize)
-    }
-    return sorted((judged.keys() & newer) - set(published))
+    found: set[date] = set()
+    for read in _loaded(batch):
+        name = read.table.name
+        judged = _judged_up_to(batch, name, published)
+        newer = {
+            file.partition["_day"]
+            for file in data_files(f"{batch.settings.lake}/{name}", batch.versions[name])
+            if file.may_hold_batches(judged.get(file.partition["_day"], 0), sys.maxsize)
+        }
+        found |= judged.keys() & newer
+    return sorted(found - set(published))
 
 
-def _judged_up_to(batch: Batch, published: Collection[date]) -> dict[date, int]:
-    upstream = batch.table.upstreams[0].table.name
+_Some = tuple[Callable[[DataFile], bool], str]
+"""Some rows of a table: the files that may hold them, and SQL for the rows themselves."""
+
+
+def _read(session: SparkSession, batch: Batch, some_of: Callable[[str], _Some]) -> DataFrame:
+    """Some rows of each bronze table that was ever loaded, at its version that the batch reads."""
+    schema, found = batch.table.schema, []
+    for read in _loaded(batch):
+        name = read.table.name
+        may_hold, where = some_of(name)
+        path = f"{batch.settings.lake}/{name}"
+        rows = read_version(session, path, batch.versions[name], may_hold).where(where)
+        values = {
+            column: F.lit(value).cast(schema.columns[column].sql)
+            for column, value in read.values.items()
+            if schema is not None
+        }
+        found.append(with_columns(rows, values))
+    return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), found)
+
+
+def _loaded(batch: Batch) -> Sequence[SameDay]:
+    return [read for read in batch.table.same_days if read.table.name in batch.versions]
+
+
+def _windows(batch: Batch, upstream: str) -> Iterator[tuple[date, Window]]:
+    """What each day of the batch reads of an upstream."""
+    for day, work in batch.work.days.items():
+        yield day, next(window for window in work.windows if window.upstream == upstream)
+
+
+def _judged_up_to(batch: Batch, upstream: str, published: Collection[date]) -> dict[date, int]:
     history = batch.view.table(batch.table.name)
     judged = {day: history.published_up_to(upstream, day) for day in history.last_published}
-    return judged | {day: batch.work.days[day].windows[0].high for day in published}
-
-
-def _upstream(batch: Batch) -> tuple[str, int]:
-    """Where bronze lies, and its version that the batch reads."""
-    name = batch.table.upstreams[0].table.name
-    return f"{batch.settings.lake}/{name}", batch.versions[name]
+    read = {day: window.high for day, window in _windows(batch, upstream)}
+    return judged | {day: read[day] for day in published}
 
 
 def _up_to(judged: Mapping[date, int]) -> str:

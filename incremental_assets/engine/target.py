@@ -142,7 +142,7 @@ def request_of(target: TargetTable, state: TargetState, now: datetime) -> ReadRe
     """The request to the detector, of the source as it is now. Raises SourceError."""
     return ReadRequest(
         target.name,
-        target.fixed or target.source.read_by(target.changes.cursor_column).fix(),
+        target.fixed or target.changes.reading(target.source).fix(),
         state,
         now,
         target.key,

@@ -100,7 +100,7 @@ def _stored(
     settings: Settings,
     inspection: PlanInspector,
 ) -> tuple[str, str, str]:
-    source = source.below(settings.landing).read_by(table.changes.cursor_column)
+    source = table.changes.reading(source.below(settings.landing))
     last = history.committed[-1] if history.committed else None
     read = max((w.high for w in last.windows), default=0) if last else 0
     highs = [entry.high for entry in history.last_committed.values()]

@@ -67,8 +67,13 @@ def _may_be_stale(table: Table, view: LedgerView) -> set[date]:
 def upstream_held(table: Table, day: date, view: LedgerView) -> str:
     """Why a day cannot be built: the gate of an upstream holds the same date; else "".
 
-    Any upstream counts, also one further up: the tables between have not read the held day.
+    Any upstream counts, also one further up: the tables between have not read the held day. So
+    does a table that a transform needs a frame of, and that has no columns: it was never loaded.
     """
+    if not table.is_typed:
+        for other in table.same_days[1:]:
+            if not view.table(other.table.name).high:
+                return f"it also reads {other.table.name}, which was never loaded; load that first"
     for read in table.upstreams:
         held = view.table(read.table.name).held.get(day)
         if held is not None:

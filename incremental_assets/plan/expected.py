@@ -148,8 +148,13 @@ def _derived(
     facts = todo.windows[0]
     upstream = view.table(facts.upstream)
     whole = table.is_typed and work.mode == "rebuild"
-    new = upstream.changes(todo.day, 0 if whole else facts.low)
-    is_estimate = any(e.batch > known.table(facts.upstream).high for e in new)
+    windows = todo.windows if table.is_typed else (facts,)
+    new: list[Entry] = []
+    is_estimate = False
+    for window in windows:
+        changes = view.table(window.upstream).changes(todo.day, 0 if whole else window.low)
+        is_estimate |= any(e.batch > known.table(window.upstream).high for e in changes)
+        new.extend(changes)
     if table.write.recomputes_keys:
         return _size(changed_rows(todo, view), is_estimate=True)
     if table.is_typed:

@@ -61,9 +61,18 @@ def _lost_days(
     table: Table, days: Sequence[date], view: LedgerView, lake: str
 ) -> Mapping[date, str]:
     """The days whose rows the upstream had and has no more: a rebuild would empty them."""
-    facts = table.facts
-    if facts is None:
-        return {}
+    read = [each.table for each in table.same_days]
+    # Of tables that are joined, the first has the rows; of those that are typed, each.
+    return {
+        day: why
+        for facts in (read if table.is_typed else read[:1])
+        for day, why in _lost_of(facts, days, view, lake).items()
+    }
+
+
+def _lost_of(facts: Table, days: Sequence[date], view: LedgerView, lake: str) -> Mapping[date, str]:
+    if not view.table(facts.name).high:
+        return {}  # it was never loaded
     column = "_day" if facts.layer == "bronze" else "dt"
     there = {day for _, day, rows in rows_by_file(f"{lake}/{facts.name}", column) if rows}
     last = {day: view.table(facts.name).changes(day, 0)[-1:] for day in days if day not in there}

@@ -51,7 +51,7 @@ def plan_stored(
     history = view.table(table.name)
     if source.is_landed:
         require_root(settings.landing)
-    there = source.below(settings.landing).read_by(table.changes.cursor_column)
+    there = table.changes.reading(source.below(settings.landing))
     try:
         fixed = inspection.fixed(there)
     except NothingThereError:

@@ -84,6 +84,12 @@ class Contract:
         """What happens to an undeclared field, in whatever case it is written."""
         return self.on_new_column.get(field.lower(), self.on_new_column["*"])
 
+    def without(self, names: Iterable[str]) -> Contract:
+        """The contract without some columns: a field of such a name stays in bronze alone."""
+        gone = set(names)
+        columns = {name: kind for name, kind in self.columns.items() if name not in gone}
+        return Contract({**self.on_new_column, **dict.fromkeys(gone, "discard")}, **columns)
+
     @property
     def freezes_new(self) -> bool:
         """Whether an undeclared field can hold a day."""

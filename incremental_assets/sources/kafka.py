@@ -26,7 +26,7 @@ _VARIABLES = re.compile(r"[A-Z][A-Z0-9_]*")
 
 @dataclass(frozen=True, slots=True)
 class Kafka(Source):
-    """A topic of Kafka, for `Offsets` and `ChangeLog`: each message is read once, by its offset.
+    """A topic of Kafka, for `Offsets`, `Upserts` and `ChangeLog`: each message is read once.
 
     `brokers` are `host:port`, with commas between several. `value` and `key` are what the bytes of
     a message hold: "json" (also with the prefix of a registry's wire format), "text", or
@@ -39,7 +39,8 @@ class Kafka(Source):
     with the certificates (PEM) of who signed the brokers', where that is not known to all.
 
     Messages that expired before they were read, and a topic that was deleted and created again,
-    fail the load; with `on_gap="accept"` it goes on behind them, and notes what was lost.
+    fail the load; with `on_gap="accept"` it goes on behind them, and notes what was lost. With
+    `fixed_partitions`, as `Upserts` reads it, so does a partition that was added.
     """
 
     brokers: str
@@ -53,6 +54,7 @@ class Kafka(Source):
     on_gap: OnGap = "fail"
     registry: str = ""
     registry_credentials: str = ""
+    fixed_partitions: bool = False
 
     def __post_init__(self) -> None:
         if not _BROKERS.fullmatch(self.brokers):
@@ -107,6 +109,10 @@ class Kafka(Source):
     @property
     def bronze_columns(self) -> tuple[tuple[str, str], ...]:
         return ((MESSAGE, "variant"),)
+
+    def with_fixed_partitions(self) -> Kafka:
+        """The topic, refused once it has more partitions than when it was read."""
+        return replace(self, fixed_partitions=True)
 
     def access(self) -> KafkaAccess:
         """How to reach the brokers. Raises SourceError if a variable is not set."""

@@ -72,7 +72,7 @@ class FixedKafka(FixedSource):
     @property
     def past(self) -> TopicPast:
         """What finds again what was read of it."""
-        return TopicPast(self.path, self.now, self.of.on_gap == "accept")
+        return TopicPast(self.path, self.now, self.of.on_gap == "accept", self.of.fixed_partitions)
 
     @property
     def version(self) -> Version:  # type: ignore[override]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -44,12 +44,14 @@ _ANOTHER = replace(NOTHING_KNOWN, is_another=True)
 class TopicPast:
     """A topic as it is `now`, for which what was read before is to be found again.
 
-    With `accepts_gaps`, what is gone is logged and no error.
+    With `accepts_gaps`, what is gone is logged and no error; with `fixed_partitions`, another
+    partition is one, for a key may have moved to it.
     """
 
     path: str
     now: TopicState
     accepts_gaps: bool
+    fixed_partitions: bool = False
 
     def known(self, past: Past) -> Known:
         """What the last batch knew. Raises SourceError where some of it is gone."""
@@ -65,6 +67,7 @@ class TopicPast:
         versions = past.versions()
         read = {d: offsets_of(v) for d, v in versions.items() if self._is_of(v)}
         if read:
+            self._require_partitions(set().union(*read.values()))
             return Known({}, {}, read, repeats=True)
         if versions:
             self.is_same(next(iter(versions.values())))  # raises, unless that is accepted
@@ -98,7 +101,21 @@ class TopicPast:
                 "as by the election of an unclean leader. Nothing was loaded; give the source a "
                 "table of another name, which reads the topic as it is now."
             )
+        self._require_partitions(read.keys())
         return True
+
+    def _require_partitions(self, read: Collection[int]) -> None:
+        """Raise SourceError where the topic has more partitions than were read, and may not."""
+        ends = self.now.end
+        if self.fixed_partitions and ends.keys() - read:
+            raise SourceError(
+                f"{self.path} had {counted(len(read), 'partition')} when it was read, and has "
+                f"{len(ends)} now. A key may have moved to another partition, and between two "
+                "partitions nobody knows which row is the newest. Nothing was loaded. Copy the "
+                "topic into one that has these partitions from its beginning, and give that a "
+                "table of another name; or order the rows by a column: ChangeLog(deleted=…, "
+                "sequence=…)."
+            )
 
     def has_expired(self, messages: ByDay) -> bool:
         """Whether some ranges of messages begin before the topic does."""

@@ -307,6 +307,10 @@ class Source(ABC):
         """
         return self
 
+    def with_fixed_partitions(self) -> Source:
+        """The source, for a detector that needs the order within its partitions to stay."""
+        return self
+
     @abstractmethod
     def fix(self) -> FixedSource:
         """The source as a load reads it now, found without Spark, also where it has no rows.

@@ -129,22 +129,24 @@ class _NotRebuildable:
         return self._found[table.name]
 
     def _typed(self, table: Table) -> Reasons:
-        upstream = table.upstreams[0].table.name
-        history, above = self._view.table(table.name), self._view.table(upstream)
-        found: dict[date, str] = {}
-        furthest: dict[date, int] = {}
+        history = self._view.table(table.name)
+        furthest: dict[tuple[str, date], int] = {}
         for entry in history.committed:
-            high = max((w.high for w in entry.windows), default=0)
-            furthest[entry.day] = max(furthest.get(entry.day, 0), high)
-        for day in history.last_committed:
-            low = history.watermark(upstream, day)
-            repaired = [e for e in above.changes(day, low) if e.replaces_rows]
-            if repaired:
-                found[day] = (
-                    f"stale: {upstream} batch {repaired[-1].batch} repaired what it had read"
-                )
-            elif furthest[day] > low:
-                found[day] = f"stale: its watermark was rewound to {upstream} batch {low}"
+            for window in entry.windows:
+                at = (window.upstream, entry.day)
+                furthest[at] = max(furthest.get(at, 0), window.high)
+        found: dict[date, str] = {}
+        for upstream in (read.table.name for read in table.upstreams):
+            above = self._view.table(upstream)
+            for day in history.last_committed:
+                low = history.watermark(upstream, day)
+                repaired = [e for e in above.changes(day, low) if e.replaces_rows]
+                if repaired:
+                    found[day] = (
+                        f"stale: {upstream} batch {repaired[-1].batch} repaired what it had read"
+                    )
+                elif furthest.get((upstream, day), 0) > low:
+                    found[day] = f"stale: its watermark was rewound to {upstream} batch {low}"
         return found if table.day is not None else self._all_of(table, found)
 
     def _derived(self, table: Table) -> Reasons:

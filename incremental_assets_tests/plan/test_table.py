@@ -41,7 +41,7 @@ LOG = Table("bronze/l", "", reads=LANDED, write=Append(), changes=ChangeLog())
             r"is of one moment and has no day column",
         ),
         (USERS, {"changes": Timestamp("at")}, r"Give it to the bronze table"),
-        (USERS, {"reads": (SameDay(LOG), SameDay(COPIES))}, r"types the rows of one bronze table"),
+        (USERS, {"reads": (SameDay(LOG), SameDay(COPIES))}, r"has changes or snapshots"),
         (USERS, {"key": ()}, r"Merge\(\) needs a key"),
         (USERS, {"key": ("other",)}, r"\['other'\] are used but not in the contract"),
         (SALES, {"day": "arrival_ts"}, r"day is 'arrival_ts', and bronze/events has 'event_ts'"),

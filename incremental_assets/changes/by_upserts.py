@@ -1,0 +1,84 @@
+"""Change detector for topics in which a message is the newest row of its key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from incremental_assets.changes.bronze_events import EVENT, REASON, Events
+from incremental_assets.changes.debezium import NO_ROW
+from incremental_assets.changes.detector import Detector
+from incremental_assets.delta.columns import CHANGED_AT, DELETED, OPERATION, ORDER
+from incremental_assets.frames import Frames
+from incremental_assets.sources.payloads import MESSAGE
+from incremental_assets.sources.source import Source
+
+_FIELDS = "map<string,variant>"
+_WRAPPER = "struct<`schema`:variant,`payload`:variant>"
+
+
+@dataclass(frozen=True, slots=True)
+class Upserts(Detector):
+    """Of the messages of a key the last one counts: it is the row, or without a value its delete.
+
+    For compacted topics, tables of Kafka Streams and ksqlDB, and rows that Debezium flattened and
+    whose deletes are tombstones. The row has the fields of the value, and those of the key that the
+    value lacks; a key that is no object is the one column of the table's key. Either may be in
+    Kafka Connect's `{"schema": …, "payload": …}`.
+
+    Messages are ordered by their offsets, which is an order of a key only as long as the key stays
+    in its partition: a topic that was given more partitions is refused.
+    """
+
+    name: ClassVar[str] = "upserts"
+    finds_deletes: ClassVar[bool] = True
+    reads_once: ClassVar[bool] = True
+    needs_offsets: ClassVar[bool] = True
+
+    def reading(self, source: Source) -> Source:
+        return source.with_fixed_partitions()
+
+    def events(
+        self, frames: Frames, rows: DataFrame, key: Sequence[str], kind: Any, table: str
+    ) -> Events:
+        """Messages as changes; `_operation` is upsert or delete, `_order` the offset."""
+        return Events(_changes(rows, key), (ORDER,), None)
+
+
+def _changes(rows: DataFrame, key: Sequence[str]) -> DataFrame:
+    of_message = _unwrapped(F.try_variant_get(MESSAGE, "$.key", "variant"))
+    rows = rows.withColumns(
+        {EVENT: F.col("payload"), "_value": _unwrapped(F.col("payload")), "_named": of_message}
+    )
+    named = F.col("_named").try_cast(_FIELDS)
+    if len(key) == 1:
+        alone = F.when(~F.is_variant_null("_named"), F.create_map(F.lit(key[0]), F.col("_named")))
+        named = F.coalesce(named, alone)
+    rows = rows.withColumns({"_fields": F.col("_value").try_cast(_FIELDS), "_named": named})
+    is_delete = F.col("_raw").isNull() & F.is_variant_null("_value")
+    own, named = F.col("_fields"), F.col("_named")
+    rest = F.map_filter(named, lambda name, _: ~F.array_contains(F.map_keys(own), name))
+    row = F.when(is_delete, named).otherwise(F.coalesce(F.map_concat(rest, own), own))
+    rows = rows.withColumn("_row", row)
+    missing = F.col("_raw").isNull() & F.col("_row").isNull()
+    return rows.withColumns(
+        {
+            OPERATION: F.when(is_delete, F.lit("delete")).otherwise(F.lit("upsert")),
+            DELETED: is_delete,
+            ORDER: F.try_variant_get(MESSAGE, "$.offset", "bigint").cast("decimal(38,0)"),
+            CHANGED_AT: F.try_variant_get(MESSAGE, "$.timestamp", "timestamp"),
+            REASON: F.when(missing, F.lit(NO_ROW)),
+            "payload": F.to_variant_object("_row"),
+        }
+    ).drop("_value", "_named", "_fields", "_row")
+
+
+def _unwrapped(value: Column) -> Column:
+    """What Kafka Connect's wrapper holds; anything else as it is."""
+    parts = value.try_cast(_WRAPPER)
+    is_wrapper = parts["schema"].isNotNull() & parts["payload"].isNotNull()
+    return F.when(is_wrapper, parts["payload"]).otherwise(value)
