@@ -186,8 +186,14 @@ def test_a_snapshot_is_compared_again_and_what_a_damaged_one_lacked_is_still_kno
     made.land("bookings", DAY, "1.jsonl", [booking("a", "1"), booking("b", "2")])
     made.land("bookings", NEXT, "1.jsonl", [booking("a", "3"), '{"id": "cut'])
     made.load(f"{DAY}...{NEXT}")
+    before = made.bronze(table.name, *fields)
     back(made, table.name, 1)
     assert made.pending_days(table.name) == [NEXT]
+
+    made.load(NEXT)
+
+    assert made.bronze(table.name, *fields) == before
+    back(made, table.name, 1)
     last = "2017-01-07"
     made.land("bookings", last, "1.jsonl", [booking("a", "3"), booking("c", "3")])
     made.load(last)
@@ -251,10 +257,17 @@ def test_an_unfinished_batch_gets_its_outcome_and_is_rewound_with_the_others(
     assert ids == ["a", "b", "c", "d", "e"]
 
 
-@thorough(
-    "feeds/test_rewind.py, loaders/test_target_rewinds.py: files of a log are read again once"
+@pytest.mark.parametrize(
+    "reads",
+    [
+        pytest.param((), id="day folders"),
+        pytest.param(
+            (Stored("users", "json"),),
+            id="a folder",
+            marks=thorough("feeds/test_rewind.py: the same in day folders"),
+        ),
+    ],
 )
-@pytest.mark.parametrize("reads", [(), (Stored("users", "json"),)], ids=["day folders", "a folder"])
 def test_a_log_is_read_again_and_no_change_is_there_twice(
     lake: Lakes, reads: tuple[Stored, ...]
 ) -> None:
