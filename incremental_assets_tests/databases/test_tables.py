@@ -28,8 +28,10 @@ from incremental_assets.table import Table
 from incremental_assets.writes import Append
 from incremental_assets_tests.databases.postgresql import Database
 from incremental_assets_tests.feeds.conftest import Lakes
+from incremental_assets_tests.thorough import thorough
 
 TODAY = "2017-01-10"
+ADD = "INSERT INTO orders VALUES (%s, %s, %s, %s)"
 
 
 def test_a_sequence_reads_what_is_above_it_and_what_fills_its_gaps(
@@ -94,35 +96,48 @@ def test_snapshots_of_a_table_find_inserts_updates_and_deletes(
     assert DELETED_SHARE in str(held.days)
 
 
-def test_the_loaders_read_a_table_of_a_database(
+def orders_of(database: Database) -> Jdbc:
+    """A table with an order, read by several connections."""
+    database.execute("CREATE TABLE orders (id int, status text, at timestamp, tags text[])")
+    database.execute(ADD, 1, "new", datetime(2017, 1, 5, 10), ["x", "y"])
+    return Jdbc(database.url, "orders", partition_by="id", partitions=3)
+
+
+def test_a_loader_reads_a_table_of_a_database_by_timestamp(
     spark: SparkSession, database: Database, tmp_path: Path
 ) -> None:
-    database.execute("CREATE TABLE orders (id int, status text, at timestamp, tags text[])")
-    add = "INSERT INTO orders VALUES (%s, %s, %s, %s)"
-    database.execute(add, 1, "new", datetime(2017, 1, 5, 10), ["x", "y"])
-    orders = Jdbc(database.url, "orders", partition_by="id", partitions=3)
-    own = {"source_path": orders, "table_name": "orders", "watermark_path": tmp_path / "marks"}
+    orders = orders_of(database)
 
-    def timestamps() -> tuple[int, int]:
+    def load() -> tuple[int, int]:
         done = TimestampBasedLoader(spark).load_incremental(
-            **own,
-            target_path=tmp_path / "merged",
-            timestamp_column="at",
+            orders,
+            tmp_path / "merged",
+            tmp_path / "marks",
+            "at",
+            "orders",
             primary_key="id",
         )
         return done.records_inserted, done.records_updated
 
-    assert timestamps() == (1, 0)
+    assert load() == (1, 0)
     database.execute("UPDATE orders SET status = 'paid', at = %s", datetime(2017, 1, 5, 11))
-    database.execute(add, 2, "new", datetime(2017, 1, 5, 11), None)
-    assert [timestamps(), timestamps()] == [(1, 1), (0, 0)]
+    database.execute(ADD, 2, "new", datetime(2017, 1, 5, 11), None)
+    assert [load(), load()] == [(1, 1), (0, 0)]
     target = pl.read_delta(str(tmp_path / "merged")).sort("id")
     assert target["status"].to_list() == ["paid", "new"]
 
+
+@thorough(
+    "databases/test_tables.py, loaders/test_snapshots.py: a loader by timestamp, tables of the "
+    "lake by sequence and by snapshot, and the loaders over files"
+)
+def test_loaders_read_a_table_of_a_database_by_sequence_and_by_snapshot(
+    spark: SparkSession, database: Database, tmp_path: Path
+) -> None:
+    orders = orders_of(database)
+    database.execute(ADD, 2, "new", datetime(2017, 1, 5, 11), None)
     by_number = SequenceBasedLoader(spark).load_incremental(
-        **own | {"table_name": "numbers"},
-        target_path=tmp_path / "numbers",
-        sequence_column="id",
+        orders, tmp_path / "numbers", tmp_path / "marks", "id", "numbers"
     )
     assert by_number.records_inserted == 2
 
@@ -134,7 +149,7 @@ def test_the_loaders_read_a_table_of_a_database(
 
     assert copies() == (2, 0, 0)
     database.execute("UPDATE orders SET status = 'sent' WHERE id = 2")
-    assert copies() == (0, 1, 0)
+    assert [copies(), copies()] == [(0, 1, 0), (0, 0, 0)]
     database.execute("DELETE FROM orders WHERE id = 1")
     with pytest.raises(SnapshotError, match="would delete 1 of 2 rows"):
         copies()

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from incremental_assets.delta.delta_log import put_fence
 from incremental_assets.delta.delta_table import ensure_table
 from incremental_assets.delta.publish import publish
+from incremental_assets.delta.read import read_version
 from incremental_assets.delta.stage import discard, discard_batch, stage
 from incremental_assets.errors import ConflictError, DefinitionError, LakeError
 from incremental_assets.storage import files_below
@@ -122,8 +123,11 @@ def test_a_new_column_is_added_and_null_in_what_was_there(small: Small) -> None:
 
     publish(stage(grown, small.path, small.folder(2), ("dt",)), small.transaction(2))
 
-    table = small.session.read.format("delta").load(small.path)
-    assert sorted(map(tuple, table.select("id", "colour").collect())) == [("a", None), ("b", "red")]
+    by_delta = small.session.read.format("delta").load(small.path)
+    version = DeltaTable(small.path).version()
+    for table in (by_delta, read_version(small.session, small.path, version)):
+        rows = sorted(map(tuple, table.select("id", "colour").collect()))
+        assert rows == [("a", None), ("b", "red")]
 
 
 def test_a_column_of_another_type_is_refused_and_nothing_is_published(small: Small) -> None:

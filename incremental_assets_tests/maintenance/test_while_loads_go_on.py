@@ -106,13 +106,13 @@ def test_loads_and_maintenance_in_a_loop_end_as_loads_alone_do(twice: Maintained
 
 
 def test_a_lake_that_is_maintained_after_each_load_says_and_holds_the_same(
-    kept: Maintained,
+    twice: Maintained,
 ) -> None:
-    world, alone = kept.world, kept.world.another("alone")
+    alone, world = twice.world, twice.world.another("maintained", own_landing=True)
+    kept = replace(twice, world=world)
     for number in range(2):
         land(world, number)
         load(world)
-        load(alone)
         stale = world.stale()
         found = kept.run(later=number * MONTH)
         assert world.stale() == stale
