@@ -18,7 +18,16 @@ from incremental_assets_tests.delta.conftest import APP, JAN_1, JAN_2, Small
 from incremental_assets_tests.thorough import thorough
 
 
-@pytest.fixture(params=["joined as they are", "few are sent", "too many to send"])
+@pytest.fixture(
+    params=[
+        pytest.param(
+            "joined as they are",
+            marks=thorough("scenarios/test_join.py, delta/test_merge.py: small tables"),
+        ),
+        "few are sent",
+        "too many to send",
+    ]
+)
 def _keys_looked_up(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each way of looking keys up, on tables that are too small for the others."""
     if request.param != "joined as they are":

@@ -23,6 +23,7 @@ from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.kafka.broker import Broker, Message
 from incremental_assets_tests.kafka.registry import Registry, avro, serving, varint, wire
 from incremental_assets_tests.kafka.world import DAYS, bronze, kept, plain
+from incremental_assets_tests.thorough import thorough
 
 FIRST = {
     "type": "record",
@@ -142,6 +143,9 @@ def test_types_of_other_subjects_and_schemas_that_hold_themselves(
     ]
 
 
+@thorough(
+    "kafka/test_registry.py, kafka/test_change_logs.py: messages in Avro, and Debezium's in JSON"
+)
 def test_debeziums_changes_in_avro_reach_silver(
     lake: Lakes, broker: Broker, topic: str, registry: Registry
 ) -> None:

@@ -172,6 +172,10 @@ def test_versions_that_only_their_hash_tells_apart_are_decided_alike_in_any_orde
     assert world.orders() == {"o1", "o2", "o3"}
 
 
+@thorough(
+    "scenarios/test_advance.py, feeds/test_change_log.py: sales of one instant, and events of a "
+    "log of one position"
+)
 def test_versions_of_a_user_of_one_moment_are_written_down_wherever_they_landed(
     world: World,
 ) -> None:
