@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import incremental_assets
@@ -16,6 +17,11 @@ from incremental_assets.writes import WriteStrategy
 ROOT = Path(incremental_assets.__file__).parent
 # What a definition says is checked where it is defined.
 DEFINITIONS = {"table.py", "table_checks.py"}
+
+
+@cache
+def tree_of(file: Path) -> ast.Module:
+    return ast.parse(file.read_text())
 
 
 def kinds(base: type) -> Iterator[type]:
@@ -52,7 +58,7 @@ def flags_of_one_kind() -> set[str]:
 
 def named(file: Path) -> Iterator[str]:
     """The flags that a file reads, declares or passes on."""
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in ast.walk(tree_of(file)):
         for field in ("attr", "id", "arg", "name"):
             text = getattr(node, field, None)
             if isinstance(text, str):
@@ -61,7 +67,7 @@ def named(file: Path) -> Iterator[str]:
 
 def compared(file: Path) -> Iterator[str]:
     """The texts that a file compares with the `name` of something, or with a `detector`."""
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in ast.walk(tree_of(file)):
         if isinstance(node, ast.Compare):
             first, others = node.left, node.comparators
         elif isinstance(node, ast.Match):
@@ -79,7 +85,7 @@ def compared(file: Path) -> Iterator[str]:
 
 def asked(file: Path) -> Iterator[str]:
     """The types that a file asks for, by `isinstance`, `type(…) is` or `case`."""
-    found = ast.parse(file.read_text())
+    found = tree_of(file)
     renamed = {
         alias.asname: alias.name
         for node in ast.walk(found)
@@ -108,7 +114,7 @@ def asked(file: Path) -> Iterator[str]:
 def test_nobody_asks_which_detector_write_or_source_it_is() -> None:
     found = {}
     for file in sorted(ROOT.rglob("*.py")):
-        tree = ast.walk(ast.parse(file.read_text()))
+        tree = ast.walk(tree_of(file))
         own = {node.name for node in tree if isinstance(node, ast.ClassDef)}
         found[str(file.relative_to(ROOT))] = (set(asked(file)) & names()) - own
 
@@ -130,7 +136,7 @@ def test_nobody_compares_the_name_of_a_detector() -> None:
 def test_each_class_has_a_name_of_its_own() -> None:
     files: dict[str, list[str]] = {}
     for file in sorted(ROOT.rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in ast.walk(tree_of(file)):
             if isinstance(node, ast.ClassDef):
                 files.setdefault(node.name.lstrip("_"), []).append(file.name)
 

@@ -22,30 +22,23 @@ from incremental_assets.loaders import (
     SequenceBasedLoader,
     TimestampBasedLoader,
 )
-from incremental_assets.quality.contract import Contract
-from incremental_assets.quality.types import Integer, Text
 from incremental_assets.sources.java_zone import require_utc
 from incremental_assets.sources.jdbc import Jdbc
-from incremental_assets.table import SameDay, Table
-from incremental_assets.writes import SCD2, Append, Merge
+from incremental_assets.table import Table
+from incremental_assets.writes import Append
 from incremental_assets_tests.databases.postgresql import Database
 from incremental_assets_tests.feeds.conftest import Lakes
+from incremental_assets_tests.thorough import thorough
 
 TODAY = "2017-01-10"
+ADD = "INSERT INTO orders VALUES (%s, %s, %s, %s)"
 
 
 def test_a_sequence_reads_what_is_above_it_and_what_fills_its_gaps(
     lake: Lakes, database: Database
 ) -> None:
     database.execute("CREATE TABLE moves (number bigint, what text)")
-    bronze = Table(
-        name="bronze/moves",
-        description="Movements of stock.",
-        reads=(Jdbc(database.url, "moves"),),
-        changes=Sequence("number"),
-        write=Append(),
-    )
-    stock = lake(bronze)
+    stock = lake(_moves(Jdbc(database.url, "moves")))
 
     def numbers() -> list[str]:
         return [number for _, number in stock.bronze("bronze/moves", "number")]
@@ -60,7 +53,7 @@ def test_a_sequence_reads_what_is_above_it_and_what_fills_its_gaps(
 
     assert stock.pending_days("bronze/moves") == [TODAY]
     stock.load(TODAY)
-    stock.load(TODAY)
+    assert stock.pending_days("bronze/moves") == []
 
     assert numbers() == ["1", "2", "3", "4", "5"]
 
@@ -77,15 +70,7 @@ def test_snapshots_of_a_table_find_inserts_updates_and_deletes(
         changes=SnapshotDiff(("sku",)),
         write=Append(),
     )
-    silver = Table(
-        name="silver/products",
-        description="Every version of each product.",
-        reads=(SameDay(bronze),),
-        key=("sku",),
-        schema=Contract(sku=Text(required=True), name=Text()),
-        write=SCD2(),
-    )
-    shop = lake(bronze, silver)
+    shop = lake(bronze)
     shop.load(TODAY)
     database.execute("UPDATE products SET name = 'new' WHERE sku = 'p1'")
     database.execute("DELETE FROM products WHERE sku = 'p2'")
@@ -94,10 +79,15 @@ def test_snapshots_of_a_table_find_inserts_updates_and_deletes(
 
     shop.load("2017-01-11")
 
-    current = shop.frame("silver/products").filter("is_current")
-    assert sorted(current.select("sku", "name").rows())[:2] == [("p1", "new"), ("p10", "P10")]
-    assert "p2" not in current["sku"].to_list()
-    assert len(shop.frame("silver/products")) == 11
+    kept = shop.spark.read.format("delta").load(shop.path("bronze/products"))
+    new = kept.where("_landing_day = '2017-01-11'").selectExpr("_operation", "_key")
+    assert kept.count() == 9 + 3
+    assert sorted(map(tuple, new.collect())) == [
+        ("delete", '["p2"]'),
+        ("insert", '["p10"]'),
+        ("update", '["p1"]'),
+    ]
+    assert ("2017-01-11", "p1", "new") in shop.bronze("bronze/products", "sku", "name")
 
     database.execute("DELETE FROM products WHERE sku <> 'p1'")
     shop.now = datetime(2017, 1, 12, 12, tzinfo=UTC)
@@ -106,35 +96,48 @@ def test_snapshots_of_a_table_find_inserts_updates_and_deletes(
     assert DELETED_SHARE in str(held.days)
 
 
-def test_the_loaders_read_a_table_of_a_database(
+def orders_of(database: Database) -> Jdbc:
+    """A table with an order, read by several connections."""
+    database.execute("CREATE TABLE orders (id int, status text, at timestamp, tags text[])")
+    database.execute(ADD, 1, "new", datetime(2017, 1, 5, 10), ["x", "y"])
+    return Jdbc(database.url, "orders", partition_by="id", partitions=3)
+
+
+def test_a_loader_reads_a_table_of_a_database_by_timestamp(
     spark: SparkSession, database: Database, tmp_path: Path
 ) -> None:
-    database.execute("CREATE TABLE orders (id int, status text, at timestamp, tags text[])")
-    add = "INSERT INTO orders VALUES (%s, %s, %s, %s)"
-    database.execute(add, 1, "new", datetime(2017, 1, 5, 10), ["x", "y"])
-    orders = Jdbc(database.url, "orders", partition_by="id", partitions=3)
-    own = {"source_path": orders, "table_name": "orders", "watermark_path": tmp_path / "marks"}
+    orders = orders_of(database)
 
-    def timestamps() -> tuple[int, int]:
+    def load() -> tuple[int, int]:
         done = TimestampBasedLoader(spark).load_incremental(
-            **own,
-            target_path=tmp_path / "merged",
-            timestamp_column="at",
+            orders,
+            tmp_path / "merged",
+            tmp_path / "marks",
+            "at",
+            "orders",
             primary_key="id",
         )
         return done.records_inserted, done.records_updated
 
-    assert [timestamps(), timestamps()] == [(1, 0), (0, 0)]
+    assert load() == (1, 0)
     database.execute("UPDATE orders SET status = 'paid', at = %s", datetime(2017, 1, 5, 11))
-    database.execute(add, 2, "new", datetime(2017, 1, 5, 11), None)
-    assert [timestamps(), timestamps()] == [(1, 1), (0, 0)]
+    database.execute(ADD, 2, "new", datetime(2017, 1, 5, 11), None)
+    assert [load(), load()] == [(1, 1), (0, 0)]
     target = pl.read_delta(str(tmp_path / "merged")).sort("id")
     assert target["status"].to_list() == ["paid", "new"]
 
+
+@thorough(
+    "databases/test_tables.py, loaders/test_snapshots.py: a loader by timestamp, tables of the "
+    "lake by sequence and by snapshot, and the loaders over files"
+)
+def test_loaders_read_a_table_of_a_database_by_sequence_and_by_snapshot(
+    spark: SparkSession, database: Database, tmp_path: Path
+) -> None:
+    orders = orders_of(database)
+    database.execute(ADD, 2, "new", datetime(2017, 1, 5, 11), None)
     by_number = SequenceBasedLoader(spark).load_incremental(
-        **own | {"table_name": "numbers"},
-        target_path=tmp_path / "numbers",
-        sequence_column="id",
+        orders, tmp_path / "numbers", tmp_path / "marks", "id", "numbers"
     )
     assert by_number.records_inserted == 2
 
@@ -264,33 +267,34 @@ def test_an_answer_of_the_database_is_an_error_in_one_line(
         Jdbc(database.url, "nowhere").fix()
 
 
-def _contract() -> Contract:
-    return Contract(number=Integer(required=True), what=Text())
+NOT_IN_SPARK = [
+    ("far timestamptz", "infinity", r"far is infinity.*NULLIF"),
+    ("old date", "0044-03-15 BC", r"old is 0044-03-15 BC.*NULLIF"),
+    ("julian timestamp", "1500-02-28 10:00", r"julian is 1500-02-28 10:00:00.*NULLIF"),
+    ("amount numeric(10, 2)", "NaN", r"Bad value for type BigDecimal : NaN.*NULLIF"),
+]
 
 
-@pytest.mark.parametrize(
-    ("column", "value", "message"),
-    [
-        ("far timestamptz", "infinity", r"far is infinity.*NULLIF"),
-        ("old date", "0044-03-15 BC", r"old is 0044-03-15 BC.*NULLIF"),
-        ("julian timestamp", "1500-02-28 10:00", r"julian is 1500-02-28 10:00:00.*NULLIF"),
-        ("amount numeric(10, 2)", "NaN", r"Bad value for type BigDecimal : NaN.*NULLIF"),
-    ],
-)
 def test_a_value_that_spark_has_not_is_an_error_with_its_remedy(
-    lake: Lakes, database: Database, column: str, value: str, message: str
+    lake: Lakes, database: Database
 ) -> None:
-    database.execute(f"CREATE TABLE moves (number bigint, {column})")
-    database.execute("INSERT INTO moves VALUES (1, %s)", value)
+    columns = ", ".join(column for column, _, _ in NOT_IN_SPARK)
+    database.execute(f"CREATE TABLE moves (number bigint, {columns})")
+    values = [value for _, value, _ in NOT_IN_SPARK]
+    database.execute("INSERT INTO moves VALUES (1, %s, %s, %s, %s)", *values)
+    names = [column.split(maxsplit=1)[0] for column, _, _ in NOT_IN_SPARK]
     stock = lake(_moves(Jdbc(database.url, "moves")))
 
-    with pytest.raises(SourceError, match=message):
-        stock.load(TODAY)
-    name = column.split(maxsplit=1)[0]
-    query = f"SELECT number, {name}::text FROM moves"
+    for name, (_, _, message) in zip(names, NOT_IN_SPARK, strict=True):
+        alone = _moves(Jdbc(database.url, query=f"SELECT number, {name} FROM moves"))
+        with pytest.raises(SourceError, match=message):
+            stock.with_tables(alone).load(TODAY)
+    query = f"SELECT number, {', '.join(f'{name}::text' for name in names)} FROM moves"
     whole = stock.with_tables(_moves(Jdbc(database.url, query=query)))
     whole.load(TODAY)
-    assert whole.bronze("bronze/moves", name)[0][1].startswith(value)
+
+    ((_, *found),) = whole.bronze("bronze/moves", *names)
+    assert [text[: len(value)] for text, value in zip(found, values, strict=True)] == values
 
 
 def test_roles_and_databases_that_write_dates_otherwise_change_nothing(
@@ -362,23 +366,7 @@ def test_an_own_fingerprint_decides_whether_there_is_anything_new(
     database.execute("INSERT INTO moves VALUES (1, 'a')")
     database.execute("INSERT INTO versions VALUES (1)")
     source = Jdbc(database.url, "moves", fingerprint_query="SELECT version FROM versions")
-    bronze = Table(
-        name="bronze/moves",
-        description="Movements of stock.",
-        reads=(source,),
-        changes=Sequence("number"),
-        write=Append(),
-    )
-    silver = Table(
-        name="silver/moves",
-        description="Movements of stock.",
-        reads=(SameDay(bronze),),
-        key=("number",),
-        version_by=("number",),
-        schema=_contract(),
-        write=Merge(),
-    )
-    stock = lake(bronze, silver)
+    stock = lake(_moves(source))
     stock.load(TODAY)
     database.execute("INSERT INTO moves VALUES (2, 'b')")
     assert stock.pending_days("bronze/moves") == []
@@ -386,4 +374,4 @@ def test_an_own_fingerprint_decides_whether_there_is_anything_new(
     database.execute("UPDATE versions SET version = 2")
     stock.load(TODAY)
 
-    assert stock.rows("silver/moves", "number") == [(1,), (2,)]
+    assert [number for _, number in stock.bronze("bronze/moves", "number")] == ["1", "2"]

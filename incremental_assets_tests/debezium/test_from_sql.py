@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 from incremental_assets_tests.debezium.shop import LONG, Shop
+from incremental_assets_tests.thorough import thorough
 
 FIRST, OTHER = LONG.format(1, 1), LONG.format(1000, 1000)
 
@@ -55,6 +56,10 @@ def test_what_sql_does_to_a_row_reaches_silver_history_and_gold(shop: Shop) -> N
     assert shop.users() == [(5, "Eve", None)]
 
 
+@thorough(
+    "debezium/test_from_sql.py, feeds/test_unchanged.py: a key that changes, and a long text of "
+    "which no earlier version is known"
+)
 def test_of_a_key_that_changes_a_long_text_is_known_by_the_full_replica_identity(
     shop: Shop,
 ) -> None:
@@ -75,6 +80,7 @@ def test_of_a_key_that_changes_a_long_text_is_known_by_the_full_replica_identity
     assert lake.rows("silver/users", "id", "name", "bio") == shop.users()[1:]
 
 
+@thorough("debezium/test_from_sql.py: one that is killed between changes of each kind")
 def test_a_connector_that_is_killed_amid_random_changes_loses_nothing(shop: Shop) -> None:
     chance = random.Random(2017)
     shop.sql("ALTER TABLE users REPLICA IDENTITY FULL")

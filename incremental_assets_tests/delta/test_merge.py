@@ -15,9 +15,19 @@ from incremental_assets.delta.publish import publish
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.frames import FEW_VALUES, Frames
 from incremental_assets_tests.delta.conftest import APP, JAN_1, JAN_2, Small
+from incremental_assets_tests.thorough import thorough
 
 
-@pytest.fixture(params=["joined as they are", "few are sent", "too many to send"])
+@pytest.fixture(
+    params=[
+        pytest.param(
+            "joined as they are",
+            marks=thorough("scenarios/test_join.py, delta/test_merge.py: small tables"),
+        ),
+        "few are sent",
+        "too many to send",
+    ]
+)
 def _keys_looked_up(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each way of looking keys up, on tables that are too small for the others."""
     if request.param != "joined as they are":
@@ -46,26 +56,6 @@ def files(small: Small) -> set[str]:
     return set(DeltaTable(small.path).file_uris())
 
 
-def test_new_keys_are_added_and_no_file_is_touched(small: Small) -> None:
-    small.append(1, ("a", JAN_1, 1))
-    before = files(small)
-
-    merged = upsert(small, 2, ("b", JAN_1, 2))
-
-    assert small.rows() == [("a", "2017-01-01", 1), ("b", "2017-01-01", 2)]
-    assert (merged.inserted, merged.updated, merged.replaced) == ({JAN_1: 1}, {}, ())
-    assert before < files(small)
-
-
-def test_the_greater_version_stays_whichever_comes_first(small: Small) -> None:
-    small.append(1, ("a", JAN_1, 1), ("b", JAN_1, 9), ("c", JAN_1, 3))
-
-    merged = upsert(small, 2, ("a", JAN_1, 5), ("b", JAN_1, 5))
-
-    assert small.rows() == [("a", "2017-01-01", 5), ("b", "2017-01-01", 9), ("c", "2017-01-01", 3)]
-    assert (merged.inserted, merged.updated) == ({}, {JAN_1: 1})
-
-
 def test_a_version_that_loses_changes_no_file_but_its_batch_is_committed(small: Small) -> None:
     small.append(1, ("a", JAN_1, 9))
     before = files(small)
@@ -84,6 +74,7 @@ def test_only_the_files_with_a_row_that_changes_are_rewritten(small: Small) -> N
 
     merged = upsert(small, 3, ("a", JAN_1, 5), ("b", JAN_2, 1), ("d", JAN_1, 4))
 
+    assert (merged.inserted, merged.updated) == ({JAN_1: 1}, {JAN_1: 1})
     assert len(merged.replaced) == 1
     assert len(before & files(small)) == 2
     a_and_b = [("a", "2017-01-01", 5), ("b", "2017-01-02", 2)]
@@ -153,8 +144,25 @@ def test_a_column_that_only_one_side_has_is_null_on_the_other(small: Small) -> N
     assert rows == [("a", "red"), ("b", None)]
 
 
-@pytest.mark.parametrize("few", [0, FEW_VALUES], ids=["among many", "among few"])
-@pytest.mark.parametrize("repaired", [[("a", JAN_1, 7)], []], ids=["to a row", "to nothing"])
+@pytest.mark.parametrize(
+    ("repaired", "few"),
+    [
+        pytest.param([("a", JAN_1, 7)], 0, id="to a row, among many"),
+        pytest.param([], FEW_VALUES, id="to nothing, among few"),
+        pytest.param(
+            [("a", JAN_1, 7)],
+            FEW_VALUES,
+            id="to a row, among few",
+            marks=thorough("delta/test_merge.py: the other two of the four"),
+        ),
+        pytest.param(
+            [],
+            0,
+            id="to nothing, among many",
+            marks=thorough("delta/test_merge.py: the other two of the four"),
+        ),
+    ],
+)
 def test_the_rows_of_a_file_are_replaced_and_others_carried_forward(
     small: Small, repaired: list[tuple[object, ...]], few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

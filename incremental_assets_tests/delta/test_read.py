@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 from deltalake import DeltaTable
 
-from incremental_assets.delta.publish import publish
 from incremental_assets.delta.read import DataFile, plain_files, read_version
-from incremental_assets.delta.stage import stage
 from incremental_assets.errors import LakeError
 from incremental_assets_tests.delta.conftest import JAN_1, JAN_2, Small
 
@@ -65,34 +63,18 @@ def test_a_table_with_deletion_vectors_is_read_by_delta_and_not_rewritten(small:
         plain_files(small.path, version)
 
 
-def test_a_row_deleted_by_delta_itself_is_not_read(small: Small) -> None:
+def test_rows_deleted_and_files_compacted_by_delta_itself_are_read_as_they_are(
+    small: Small,
+) -> None:
     small.append(1, ("a", JAN_1, 1), ("b", JAN_1, 2))
+    small.append(2, ("c", JAN_1, 3))
 
     small.session.sql(f"DELETE FROM delta.`{small.path}` WHERE id = 'a'")
-
-    assert found(small, DeltaTable(small.path).version()) == [("b", JAN_1, 2)]
-
-
-def test_files_that_delta_compacted_are_read_like_any_others(small: Small) -> None:
-    small.append(1, ("a", JAN_1, 1))
-    small.append(2, ("b", JAN_1, 2))
-
+    assert found(small, DeltaTable(small.path).version()) == [("b", JAN_1, 2), ("c", JAN_1, 3)]
     small.session.sql(f"OPTIMIZE delta.`{small.path}`").collect()
-
-    assert found(small, DeltaTable(small.path).version()) == [("a", JAN_1, 1), ("b", JAN_1, 2)]
+    assert found(small, DeltaTable(small.path).version()) == [("b", JAN_1, 2), ("c", JAN_1, 3)]
 
 
 def test_a_version_that_is_not_there_says_so(small: Small) -> None:
     with pytest.raises(LakeError, match="cannot be read at version 7"):
         read_version(small.session, small.path, 7)
-
-
-def test_a_column_that_came_later_is_null_in_older_files(small: Small) -> None:
-    small.append(1, ("a", JAN_1, 1))
-    grown = small.frame(2, ("b", JAN_1, 2)).selectExpr("*", "'red' AS colour")
-    publish(stage(grown, small.path, small.folder(2), ("dt",)), small.transaction(2))
-
-    frame = read_version(small.session, small.path, DeltaTable(small.path).version())
-
-    rows = sorted(tuple(row) for row in frame.select("id", "colour").collect())
-    assert rows == [("a", None), ("b", "red")]

@@ -16,12 +16,14 @@ from incremental_assets_tests.kafka.world import (
     landed,
     plain,
 )
+from incremental_assets_tests.thorough import thorough
 
 
 def test_messages_land_on_the_day_of_their_timestamp_and_each_is_loaded_once(
     lake: Lakes, broker: Broker, topic: str
 ) -> None:
-    broker.send(topic, [event("a", "05 10"), event("a", "05 10"), event("b", "06 09")])
+    old = Message('{"name": "old"}', at=1_400_000_000_000)
+    broker.send(topic, [old, event("a", "05 10"), event("a", "05 10"), event("b", "06 09")])
     shop = lake(bronze(broker, topic))
 
     first = shop.load(DAYS)
@@ -30,30 +32,28 @@ def test_messages_land_on_the_day_of_their_timestamp_and_each_is_loaded_once(
     assert landed(shop) == [("05", "a"), ("05", "a"), ("06", "b")]
     assert states(first, BRONZE) == ["committed", "committed", *["idle"] * 4]
     assert states(again, BRONZE) == ["idle"] * 6
+    # A message before the first day is named, and waits for nobody.
+    assert any("1 message of days before 2017-01-01" in line for line in shop.logged)
+    committed = shop.lakehouse.ledger.view().table(BRONZE).last_committed
+    assert committed.keys() == {date(2017, 1, 5), date(2017, 1, 6)}
     assert shop.pending_days(BRONZE) == []
 
-
-def test_what_came_since_is_pending_on_its_days_alone_and_late_messages_are_found(
-    lake: Lakes, broker: Broker, topic: str
-) -> None:
-    shop = lake(bronze(broker, topic))
-    broker.send(topic, [event("a", "05 10"), event("b", "06 09")])
-    shop.load(DAYS)
-    broker.send(topic, [event("c", "07 10"), event("late", "05 11"), event("d", "07 12")])
-
+    # What came since is pending on its days alone; a partition is read from its beginning.
+    broker.add_partitions(topic, 2)
+    new = [event("c", "07 10"), event("late", "05 11", partition=1), event("d", "07 12")]
+    broker.send(topic, new)
     assert shop.pending_days(BRONZE) == ["2017-01-05", "2017-01-07"]
     shop.load("2017-01-07")
-    assert landed(shop) == [("05", "a"), ("06", "b"), ("07", "c"), ("07", "d")]
+    assert [name for day, name in landed(shop) if day != "05"] == ["b", "c", "d"]
     assert shop.pending_days(BRONZE) == ["2017-01-05"]
     broker.send(topic, [event("later", "05 12"), event("e", "06 10")])
     shop.load("2017-01-05")
 
-    assert [name for day, name in landed(shop) if day == "05"] == ["a", "late", "later"]
+    assert [name for day, name in landed(shop) if day == "05"] == ["a", "a", "late", "later"]
     assert shop.pending_days(BRONZE) == ["2017-01-06"]
-    shop.load(DAYS)
-    assert len(landed(shop)) == 7
 
 
+@thorough("kafka/test_days.py: days in any order, of a topic in memory")
 def test_days_that_are_loaded_one_by_one_get_each_message_once(
     lake: Lakes, broker: Broker, topic: str
 ) -> None:
@@ -104,20 +104,6 @@ def test_key_headers_offset_and_timestamp_are_kept_and_bytes_that_are_no_json(
     assert kept(shop, "_file", "_hash LIKE '%/0/0'")[0] == (f"{topic}/0", True)
 
 
-def test_a_partition_that_is_added_is_read_from_its_beginning(
-    lake: Lakes, broker: Broker, topic: str
-) -> None:
-    shop = lake(bronze(broker, topic))
-    broker.send(topic, [event("a", "05 10")])
-    shop.load(DAYS)
-    broker.add_partitions(topic, 2)
-    broker.send(topic, [event("b", "05 11", partition=1), event("c", "05 12")])
-
-    shop.load(DAYS)
-
-    assert landed(shop) == [("05", "a"), ("05", "b"), ("05", "c")]
-
-
 def test_messages_of_aborted_transactions_do_not_count_and_open_ones_wait(
     lake: Lakes, broker: Broker, topic: str
 ) -> None:
@@ -142,6 +128,7 @@ def test_messages_of_aborted_transactions_do_not_count_and_open_ones_wait(
     assert landed(shop) == [("05", "a"), ("05", "behind"), ("06", "b")]
 
 
+@thorough("kafka/test_days.py: messages of days to come, of a topic in memory")
 def test_a_message_of_a_day_to_come_is_loaded_today_and_not_once_more_on_its_day(
     lake: Lakes, broker: Broker, topic: str
 ) -> None:
@@ -156,16 +143,3 @@ def test_a_message_of_a_day_to_come_is_loaded_today_and_not_once_more_on_its_day
     shop.load("2017-01-12")
 
     assert landed(shop) == [("10", "now"), ("12", "ahead"), ("12", "b")]
-
-
-def test_messages_before_the_first_day_are_named_and_wait_for_nobody(
-    lake: Lakes, broker: Broker, topic: str
-) -> None:
-    shop = lake(bronze(broker, topic))
-    broker.send(topic, [Message('{"name": "old"}', at=1_400_000_000_000), event("a", "05 10")])
-
-    shop.load(DAYS)
-
-    assert landed(shop) == [("05", "a")]
-    assert any("1 message of days before 2017-01-01" in line for line in shop.logged)
-    assert shop.lakehouse.ledger.view().table(BRONZE).last_committed.keys() == {date(2017, 1, 5)}

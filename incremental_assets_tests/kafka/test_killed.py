@@ -11,6 +11,9 @@ from incremental_assets.settings import Settings
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.kafka.broker import Broker
 from incremental_assets_tests.kafka.world import BRONZE, DAYS, REMOTE, bronze, event, landed
+from incremental_assets_tests.thorough import thorough
+
+pytestmark = thorough("kafka/test_interrupted.py: a load that dies at each step")
 
 # Until it is killed.
 LOADS = """

@@ -175,11 +175,11 @@ def test_a_view_outlives_the_files_that_it_was_read_from(
 
 @pytest.mark.usefixtures("forgetful")
 def test_replaced_files_do_not_stay_on_disk(ledger: Ledger, soon: int) -> None:
-    for _ in range(4 * soon):
+    for _ in range(3 * soon):
         claim(ledger)
 
     assert on_disk(ledger) < 2 * soon
-    assert numbers(Ledger(ledger.path)) == list(range(1, 4 * soon + 1))
+    assert numbers(Ledger(ledger.path)) == list(range(1, 3 * soon + 1))
 
 
 @pytest.mark.usefixtures("forgetful")
@@ -189,11 +189,11 @@ def test_old_commits_do_not_stay_in_the_log(
     # delta-rs drops them with a vacuum, too, but only where that has found something.
     monkeypatch.setattr(DeltaTable, "vacuum", lambda *_, **__: [])
 
-    for _ in range(4 * soon):
+    for _ in range(3 * soon):
         claim(ledger)
 
     assert log(ledger) < 2 * soon + 4
-    assert numbers(Ledger(ledger.path)) == list(range(1, 4 * soon + 1))
+    assert numbers(Ledger(ledger.path)) == list(range(1, 3 * soon + 1))
 
 
 def test_what_is_new_stays_for_whoever_still_reads_it(ledger: Ledger, soon: int) -> None:

@@ -23,6 +23,7 @@ from incremental_assets_tests.ledger.entries import (
     numbers,
     without_statistics,
 )
+from incremental_assets_tests.thorough import thorough
 
 EVENTS = "bronze/events"
 NAMES = (
@@ -143,7 +144,16 @@ def test_compaction_in_between_changes_no_answer(
 
 
 @pytest.mark.parametrize("statistics", ["of all", "of some", "of none"])
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(
+    "seed",
+    [
+        0,
+        *(
+            pytest.param(seed, marks=thorough("ledger/test_tail.py: seed 0"))
+            for seed in range(1, 8)
+        ),
+    ],
+)
 def test_tail_and_watermarks_are_what_the_history_says_however_files_lie(
     ledger: Ledger, seed: int, statistics: str
 ) -> None:

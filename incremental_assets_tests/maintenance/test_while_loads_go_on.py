@@ -23,6 +23,7 @@ from incremental_assets.testing import Killed
 from incremental_assets_tests.made_once import MadeOnce
 from incremental_assets_tests.maintenance.conftest import EAGER, Maintained
 from incremental_assets_tests.scenarios.world import World, sale, sales
+from incremental_assets_tests.thorough import thorough
 
 BRONZE, SALES, USERS, MART = "bronze/events", "silver/sales", "silver/users", "gold/sales_mart"
 DAY, DAYS = "2017-01-05", "2017-01-04...2017-01-06"
@@ -77,6 +78,7 @@ def parquet(world: World, name: str) -> set[str]:
     return {f.path for f in files_below(world.path(name)) if f.path.endswith(".parquet")}
 
 
+@thorough("maintenance/test_while_loads_go_on.py: one load after another")
 def test_loads_and_maintenance_in_a_loop_end_as_loads_alone_do(twice: Maintained) -> None:
     world = twice.world
     over = threading.Event()
@@ -104,13 +106,13 @@ def test_loads_and_maintenance_in_a_loop_end_as_loads_alone_do(twice: Maintained
 
 
 def test_a_lake_that_is_maintained_after_each_load_says_and_holds_the_same(
-    kept: Maintained,
+    twice: Maintained,
 ) -> None:
-    world, alone = kept.world, kept.world.another("alone")
+    alone, world = twice.world, twice.world.another("maintained", own_landing=True)
+    kept = replace(twice, world=world)
     for number in range(2):
         land(world, number)
         load(world)
-        load(alone)
         stale = world.stale()
         found = kept.run(later=number * MONTH)
         assert world.stale() == stale
@@ -197,6 +199,7 @@ def test_a_load_that_has_fixed_its_versions_reads_them_however_late_it_is(
     assert not before & parquet(world, BRONZE)
 
 
+@thorough("maintenance/test_while_loads_go_on.py: one load after another")
 def test_versions_that_a_load_compares_with_are_whole_or_not_counted_on(
     kept: Maintained, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,6 +55,7 @@ from incremental_assets.sources.stored import Stored, fixed_at
 from incremental_assets.sources.stored_delta import FixedDelta
 from incremental_assets.storage import files_below, open_file, open_store
 from incremental_assets.verifying.scratch import scratch_lake
+from incremental_assets_tests.thorough import thorough
 
 APP = "silver/sales"
 DAY = date(2017, 1, 2)
@@ -132,7 +133,11 @@ def staged(path: str, batch: int) -> Staged:
     )
 
 
-either_name = pytest.mark.parametrize("bucket", ["s3", "s3a"], indirect=True)
+either_name = pytest.mark.parametrize(
+    "bucket",
+    [pytest.param("s3", marks=thorough("object_store/test_s3.py: as s3a")), "s3a"],
+    indirect=True,
+)
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ from incremental_assets_tests.end_to_end.loaders_rounds import (
 )
 from incremental_assets_tests.end_to_end.test_own_tables import contents, deliver
 from incremental_assets_tests.old_lakes.make import DAYS, HERE, lake_in
+from incremental_assets_tests.thorough import thorough
 
 VERSIONS_BEFORE = sorted(file.name.removesuffix(".tar.gz") for file in HERE.glob("*.tar.gz"))
 
@@ -41,12 +42,25 @@ def test_a_lake_of_an_older_version_is_loaded_on_and_is_what_a_new_one_would_be(
     lake.load(DAYS)
     lake.load_stale()
 
-    assert lake.load(DAYS).keys() == lake.tables.keys()
     fresh = lake.another("fresh")
     fresh.load(DAYS)
     fresh.load_stale()
     assert contents(lake) == contents(fresh)
     assert lake.reasons("silver/users") == fresh.reasons("silver/users") != []
+
+
+@thorough(
+    "old_lakes/test_old_lakes.py, verifying/test_kinds.py: silver and gold are as of a new one"
+)
+def test_bronze_of_a_lake_of_an_older_version_is_what_a_rebuild_makes_of_it(
+    old: Path, spark: SparkSession
+) -> None:
+    lake = lake_in(old, spark)
+    deliver(lake, 3)
+    lake.load(DAYS)
+    lake.load_stale()
+
+    assert lake.load(DAYS).keys() == lake.tables.keys()
     for table in (t for t in lake.tables.values() if t.layer == "bronze"):
         found = verify(lake.lakehouse, table, None)
         assert found.equal, (table.name, found.rows.examples)

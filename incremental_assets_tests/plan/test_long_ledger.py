@@ -91,7 +91,7 @@ def test_a_plan_and_a_load_read_as_much_of_a_history_ten_times_as_long(
     for bound in ("expected_seconds.MOST_ENTRIES", "expected.LAST_ENTRIES"):
         monkeypatch.setattr(f"incremental_assets.plan.{bound}", 10)
     found = {}
-    for days in (20, 200):
+    for days in (10, 100):
         there = settings.replace(
             lake=str(tmp_path / f"lake {days}"), landing=str(tmp_path / f"{days}")
         )
@@ -122,8 +122,8 @@ def test_a_plan_and_a_load_read_as_much_of_a_history_ten_times_as_long(
         assert {(d.table, d.day) for d in plan.days} == {(t.name, new) for t in TABLES}
         assert {day: r.state for day, r in result.days.items()} == {new: "committed"}
 
-    (plan_files, plan_rows), (load_files, load_rows) = found[20]
-    (more_plan_files, more_plan_rows), (more_load_files, more_load_rows) = found[200]
+    (plan_files, plan_rows), (load_files, load_rows) = found[10]
+    (more_plan_files, more_plan_rows), (more_load_files, more_load_rows) = found[100]
     assert (more_plan_files <= plan_files, more_load_files <= load_files) == (True, True)
     # The last file of a table may be fuller or emptier.
     assert more_plan_rows <= plan_rows + A_FILE * len(TABLES)
@@ -135,7 +135,7 @@ def test_of_days_that_are_loaded_a_plan_compares_numbers_however_many_they_are(
 ) -> None:
     counts = counted(monkeypatch)
     found = {}
-    for days in (20, 200):
+    for days in (10, 100):
         there = settings.replace(
             lake=str(tmp_path / f"lake {days}"), landing=str(tmp_path / f"{days}")
         )
@@ -152,8 +152,8 @@ def test_of_days_that_are_loaded_a_plan_compares_numbers_however_many_they_are(
         assert counts.pop("compared") == days * A_DAY  # each file once
         found[days] = dict(counts)
 
-    assert found[200] == found[20]
-    assert sum(found[200].values()) < A_DAY
+    assert found[100] == found[10]
+    assert sum(found[100].values()) < A_DAY
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
@@ -189,7 +189,7 @@ def test_a_plan_of_a_day_of_a_dated_log_reads_as_much_of_a_history_ten_times_as_
     states: list[str] = []
     monkeypatch.setattr(stored, "parsed", lambda text: states.append(text) or parsed(text))
     found = []
-    for days in (50, 500):
+    for days in (30, 300):
         there = settings.replace(lake=str(tmp_path / f"lake {days}"))
         entries = [
             replace(each, files=(FileEntry(f"old {at}.json", 10, "t", 1),))

@@ -176,7 +176,7 @@ def test_a_rule_name_is_a_plain_word(make: Callable[[str], Rule], name: str) -> 
 
 
 def test_a_table_may_have_hundreds_of_rules(spark: SparkSession) -> None:
-    many = [satisfies(f"rule_{n}", f"coalesce(qty, 0) <> {n}") for n in range(300)]
+    many = [satisfies(f"rule_{n}", f"coalesce(qty, 0) <> {n}") for n in range(200)]
     rows = spark.createDataFrame([(7,), (500,), (None,)], "qty int")
     rows = rows.selectExpr(
         "qty", "array() AS _undeclared", "CAST(array() AS array<string>) AS _unreadable"

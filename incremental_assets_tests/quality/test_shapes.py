@@ -24,6 +24,7 @@ from incremental_assets.quality.fields import Names
 from incremental_assets.quality.gate import Counted, count, with_new_fields
 from incremental_assets.quality.reasons import with_reasons
 from incremental_assets.quality.types import Integer, Text
+from incremental_assets_tests.thorough import thorough
 
 CONTRACT = Contract({"secret": "freeze", "noise": "discard"}, id=Text(), qty=Integer())
 # A name with the separator inside, one that cannot be a column, and one in another case.
@@ -59,12 +60,11 @@ def shapes_of(lines: Sequence[str]) -> list[Shape]:
 ASKED = ("id", "qty", "note", "other")
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("of_shapes", [FIELDS, ASKED], ids=["any field", "fields asked for"])
-def test_a_known_shape_changes_nothing(
-    spark: SparkSession, seed: int, of_shapes: Sequence[str]
-) -> None:
-    known = drawn(seed, 40, of_shapes)
+@pytest.mark.parametrize(
+    "seed", [1, pytest.param(2, marks=thorough("quality/test_shapes.py: seed 1"))]
+)
+def test_a_known_shape_changes_nothing(spark: SparkSession, seed: int) -> None:
+    known = [*drawn(seed, 20, FIELDS), *drawn(seed + 4, 20, ASKED)]
     lines = [*known, *drawn(seed + 2, 20)]
     every = shapes_of(known)
     shapes = known_shapes(Random(seed).sample(every, min(20, len(every))))

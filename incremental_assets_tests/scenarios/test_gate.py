@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import date
+
+import pytest
+from pyspark.sql import SparkSession
+
+from incremental_assets.lakehouse import TableLoadResult
 from incremental_assets.orchestration.events import evaluations
 from incremental_assets.orchestration.naming import ALONE
+from incremental_assets.settings import Settings
+from incremental_assets_tests.made_once import MadeOnce
 from incremental_assets_tests.scenarios.world import OF_SALES, World, sale, sales
+
+Loaded = dict[str, TableLoadResult]
 
 BAD = {
     "order_id is null": (sale(None, "2017-01-05"), ("order_id_not_null",)),
@@ -84,74 +94,88 @@ def test_lateness_of_no_days_lets_no_late_row_in(world: World) -> None:
     assert tight.quarantine() == [("2017-01-05", ("too_late",))]
 
 
-def test_day_with_ten_percent_bad_rows_is_held_and_its_neighbours_are_not(world: World) -> None:
-    world = world.of(*OF_SALES, "gold/daily_product_sales")
-    world.land("events", "2017-01-04", "a.jsonl", sales("a", "2017-01-04", 20))
-    bad = [sale(None, "2017-01-05") for _ in range(2)]
-    path = world.land("events", "2017-01-05", "a.jsonl", [*sales("b", "2017-01-05", 18), *bad])
-    world.land("events", "2017-01-06", "a.jsonl", sales("c", "2017-01-06", 20))
+GOOD, BAD_DAY, LAST, ZERO_BYTES, BLANK_LINES = (f"2017-01-0{n}" for n in (4, 5, 6, 7, 8))
+WEEK = f"{GOOD}...{BLANK_LINES}"
 
-    results = world.load("2017-01-04...2017-01-06")
 
-    held = results["silver/sales"].failed
-    assert [str(day) for day in held] == ["2017-01-05"]
-    assert "2 of 20 rows (10.00%)" in next(iter(held.values())).reason
-    refused = next(iter(results["gold/sales_mart"].failed.values()))
-    assert "silver/sales 2017-01-05 is held since batch 1: quarantined_share" in refused.reason
-    for name in ("silver/sales", "gold/sales_mart", "gold/daily_product_sales"):
-        assert "dt=2017-01-05" not in world.day_files(name)
-        assert len(world.day_files(name)) == 2
-    assert world.quarantine() == [("2017-01-05", ("order_id_not_null",))] * 2
+def land_and_load(world: World) -> Loaded:
+    """Five days: one with a tenth of bad rows, two without a row, and one with an empty file."""
+    bad = [sale(None, BAD_DAY) for _ in range(2)]
+    world.land("events", GOOD, "a.jsonl", sales("a", GOOD, 20))
+    world.land("events", BAD_DAY, "a.jsonl", [*sales("b", BAD_DAY, 18), *bad])
+    world.land("events", LAST, "a.jsonl", sales("c", LAST, 20))
+    world.land("events", LAST, "empty.jsonl", [])
+    world.land("events", ZERO_BYTES, "a.jsonl", [])
+    world.land("events", BLANK_LINES, "a.jsonl", ["", "   "])
+    return world.load(WEEK)
+
+
+@pytest.fixture
+def week(world: World, spark: SparkSession, made_once: MadeOnce) -> tuple[World, Loaded]:
+    def make(own: Settings) -> Loaded:
+        return land_and_load(World(spark, own, *OF_SALES))
+
+    loaded = made_once.copied(land_and_load, world.settings, make)
+    return world.of(*OF_SALES), loaded
+
+
+def test_day_with_ten_percent_bad_rows_is_held_and_its_neighbours_are_not(
+    week: tuple[World, Loaded],
+) -> None:
+    world, loaded = week
+
+    held = loaded["silver/sales"].failed[date(2017, 1, 5)].reason
+    refused = loaded["gold/sales_mart"].failed[date(2017, 1, 5)].reason
+
+    assert "2 of 20 rows (10.00%)" in held
+    assert "silver/sales 2017-01-05 is held since batch 1: quarantined_share" in refused
+    for name in ("silver/sales", "gold/sales_mart"):
+        assert world.day_files(name).keys() == {f"dt={GOOD}", f"dt={LAST}"}
+    assert world.quarantine() == [(BAD_DAY, ("order_id_not_null",))] * 2
     assert world.stale() == {}
 
-    again = world.load("2017-01-05")
+
+def test_landing_day_with_files_but_no_row_is_held(week: tuple[World, Loaded]) -> None:
+    _, loaded = week
+
+    held = {str(day): result.reason for day, result in loaded["bronze/events"].failed.items()}
+
+    assert list(held) == [ZERO_BYTES, BLANK_LINES]
+    assert all("rows_delivered: 0 rows in 1 files" in reason for reason in held.values())
+    assert [str(day) for day in loaded["silver/sales"].failed] == [BAD_DAY, *held]
+    # An empty file next to a full one is only a warning.
+    check = loaded["bronze/events"].days[date(2017, 1, 6)].checks["no_empty_files"]
+    assert (check.passed, check.severity, check.value) == (False, "warn", 1)
+    assert check.found == "1 of 2 files are empty: events/2017-01-06/empty.jsonl"
+
+
+def test_held_days_are_held_again_until_they_are_repaired_and_may_be_emptied_later(
+    week: tuple[World, Loaded],
+) -> None:
+    world, _ = week
+    again = world.load(BAD_DAY)
     assert again["silver/sales"].failed
     assert again["gold/sales_mart"].failed
     assert len(world.quarantine()) == 2
 
-    world.land("events", "2017-01-05", path.name, sales("b", "2017-01-05", 20))
-    repaired = world.load("2017-01-05")
+    for day in (BAD_DAY, ZERO_BYTES, BLANK_LINES):
+        world.land("events", day, "a.jsonl", sales(day, day, 20))
+    repaired = world.load(WEEK)
     assert not any(result.failed for result in repaired.values())
-    assert len(world.orders("gold/sales_mart")) == 60
+    assert len(world.orders("gold/sales_mart")) == 100
     assert world.quarantine() == []
 
-
-def test_landing_day_with_files_but_no_row_is_held_until_rows_come(world: World) -> None:
-    world = world.of(*OF_SALES)
-    zero_bytes, blank_lines, half = (f"2017-01-0{n}" for n in (4, 5, 6))
-    world.land("events", zero_bytes, "a.jsonl", [])
-    world.land("events", blank_lines, "a.jsonl", ["", "   "])
-    world.land("events", half, "a.jsonl", sales("half", half, 3))
-    world.land("events", half, "empty.jsonl", [])
-
-    first = world.load(f"{zero_bytes}...{half}")
-
-    held = {str(day): result.reason for day, result in first["bronze/events"].failed.items()}
-    assert list(held) == [zero_bytes, blank_lines]
-    assert all("rows_delivered: 0 rows in 1 files" in reason for reason in held.values())
-    assert [str(day) for day in first["silver/sales"].failed] == [zero_bytes, blank_lines]
-    # An empty file next to a full one is only a warning.
-    check = first["bronze/events"].days.popitem()[1].checks["no_empty_files"]  # type: ignore[attr-defined]
-    assert (check.passed, check.severity, check.value) == (False, "warn", 1)
-    assert check.found == "1 of 2 files are empty: events/2017-01-06/empty.jsonl"
-
-    for day in (zero_bytes, blank_lines):
-        world.land("events", day, "a.jsonl", sales(day, day, 3))
-    later = world.load(f"{zero_bytes}...{half}")
-    assert not any(result.failed for result in later.values())
-    assert len(world.orders("gold/sales_mart")) == 9
-
-    for day in (zero_bytes, blank_lines, half):
+    for day in (GOOD, LAST, BLANK_LINES):
         world.land("events", day, "a.jsonl", [])
-    emptied = world.load(f"{zero_bytes}...{half}")
+    emptied = world.load(WEEK)
     assert not any(result.failed for result in emptied.values())
-    assert world.orders("gold/sales_mart") == set()
+    assert len(world.orders("gold/sales_mart")) == 40
     # That no row came is a warning now: Dagster fails a step that reports a blocking failure.
     table = world.tables["bronze/events"]
     found = list(evaluations(ALONE.key(table), table, emptied[table.name]))
     assert [e.partition for e in found if e.check_name == "rows_delivered" and not e.passed] == [
-        zero_bytes,
-        blank_lines,
-        half,
+        GOOD,
+        LAST,
+        BLANK_LINES,
     ]
     assert not any(each.blocking for each in found if not each.passed)

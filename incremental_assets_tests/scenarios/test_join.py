@@ -14,13 +14,8 @@ from incremental_assets.lakehouse import TableLoadResult
 from incremental_assets.plan import merge_or_rebuild
 from incremental_assets_tests.event_log import EventLog, jobs
 from incremental_assets_tests.made_once import MadeOnce
-from incremental_assets_tests.scenarios.world import (
-    OF_SALES,
-    WITH_USERS,
-    World,
-    sale,
-    sales,
-)
+from incremental_assets_tests.scenarios.world import WITH_USERS, World, sale, sales
+from incremental_assets_tests.thorough import thorough
 
 MART, DAILY = "gold/sales_mart", "gold/daily_product_sales"
 
@@ -48,19 +43,23 @@ def did(result: dict[str, TableLoadResult]) -> dict[str, tuple[str, int, int, in
     }
 
 
-def two_days(world: World) -> None:
+DAYS = [f"2017-01-0{number}" for number in range(2, 7)]
+ALL = f"{DAYS[0]}...{DAYS[-1]}"
+
+
+def five_days(world: World) -> None:
     first = [user("u1", "2017-01-01", "low"), user("u2", "2017-01-01", "middle")]
     world.land("users", "2017-01-02", "u.jsonl", first)
-    for day in ("2017-01-04", "2017-01-05"):
+    for day in DAYS:
         rows = sales(f"{day}-", day, 5)
         rows.append(sale(f"{day}-other", day, user_id="u2"))
         world.land("events", day, "e.jsonl", rows)
-    world.load("2017-01-01...2017-01-05")
+    world.load(ALL)
 
 
 @pytest.fixture
 def loaded(world: World, made_once: MadeOnce) -> World:
-    return world.of(*WITH_USERS, DAILY).as_after(two_days, made_once)
+    return world.of(*WITH_USERS).as_after(five_days, made_once)
 
 
 def test_a_late_sale_is_joined_alone(loaded: World, spark: SparkSession, event_log: Path) -> None:
@@ -79,72 +78,80 @@ def test_a_late_sale_is_joined_alone(loaded: World, spark: SparkSession, event_l
     assert before["dt=2017-01-05"] == after["dt=2017-01-05"]
 
 
-def test_a_corrected_sale_takes_the_place_of_its_row(loaded: World) -> None:
-    again = sale("2017-01-04-1", "2017-01-04", qty=9, user_id="u2", arrival_ts="2017-01-06")
-    loaded.land("events", "2017-01-05", "again.jsonl", [again])
-
-    result = loaded.load("2017-01-04...2017-01-05", *OF_SALES)
-
-    assert did(result) == {"2017-01-04": ("merge", 1, 0, 1)}
-    mart = loaded.rows(MART)
-    assert len(mart) == 12
-    row = mart.filter(mart["order_id"] == "2017-01-04-1")
-    assert (row["qty"][0], row["user_income"][0]) == (9, "middle")
+def land_changes(world: World) -> None:
+    """A late sale, a corrected one, a user's version, a repaired file, and a further sale."""
+    again = sale("2017-01-03-1", "2017-01-03", qty=9, user_id="u1", arrival_ts="2017-01-07")
+    late = [sale("late", "2017-01-02", user_id="u2"), again, sale("now", "2017-01-06")]
+    world.land("events", "2017-01-06", "late.jsonl", late)
+    world.land("events", "2017-01-05", "e.jsonl", sales("2017-01-05-", "2017-01-05", 2))
+    world.land("users", "2017-01-06", "u.jsonl", [user("u2", "2017-01-04", "high")])
+    world.load(ALL, "bronze/events", "silver/sales", "bronze/users", "silver/users")
 
 
-def test_a_sale_that_comes_after_the_plan_is_merged_with_the_others(
+@pytest.fixture
+def changed(
     loaded: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loaded.land("events", "2017-01-05", "late.jsonl", [sale("late", "2017-01-04")])
-    loaded.load("2017-01-04...2017-01-05", "bronze/events", "silver/sales")
-    loaded.land("events", "2017-01-05", "later.jsonl", [sale("later", "2017-01-04")])
+) -> tuple[World, dict[str, TableLoadResult], dict[str, set[str]]]:
+    """What a load of the mart did, and the files before it.
+
+    Another run loads a sale between its plan and its claim, and a row of the 6th is lost.
+    """
+    before = loaded.day_files(MART)
+    land_changes(loaded)
+    loaded.land("events", "2017-01-06", "later.jsonl", [sale("later", "2017-01-02")])
     claim = TableSteps.claim
 
     def claim_late(steps: TableSteps) -> None:
-        if steps.table.name == MART:  # another run is quicker than this one
-            loaded.load("2017-01-04...2017-01-05", "bronze/events", "silver/sales")
+        if steps.table.name == MART:
+            loaded.load("2017-01-02...2017-01-06", "bronze/events", "silver/sales")
         claim(steps)
 
     monkeypatch.setattr(TableSteps, "claim", claim_late)
+    monkeypatch.setattr("incremental_assets.engine.joined._days_after", _without("2017-01-06"))
+    return loaded, loaded.load(ALL, MART), before
 
-    assert did(loaded.load("2017-01-04", MART)) == {"2017-01-04": ("merge", 2, 2, 0)}
-    assert {"late", "later"} <= incomes(loaded).keys()
+
+def test_what_is_late_corrected_or_of_another_user_version_is_joined_alone(
+    changed: tuple[World, dict[str, TableLoadResult], dict[str, set[str]]],
+) -> None:
+    world, result, before = changed
+
+    done, found, mart = did(result), incomes(world), world.rows(MART)
+
+    assert done["2017-01-02"] == ("merge", 2, 2, 0)  # also the sale that came after the plan
+    assert done["2017-01-03"] == ("merge", 1, 0, 1)
+    assert done["2017-01-04"] == ("merge", 1, 0, 1)  # just the sale of that user
+    assert done["2017-01-05"][0] == "rebuild"  # a file was repaired
+    assert (found["late"], found["later"]) == ("middle", "low")
+    assert mart.filter(order_id="2017-01-03-1").select("qty", "user_id").rows() == [(9, "u1")]
+    assert (found["2017-01-03-other"], found["2017-01-04-other"]) == ("middle", "high")
+    assert found["2017-01-04-1"] == "low"
+    assert len(mart) == 8 + 6 + 6 + 2 + 6
+    # A day of the mart that does not agree with its sales is held, and its files stay.
+    assert [str(day) for day in result[MART].failed] == ["2017-01-06"]
+    assert world.day_files(MART)["dt=2017-01-06"] == before["dt=2017-01-06"]
+    assert "now" not in found
 
 
-def test_a_late_user_version_joins_just_the_sales_of_that_user(loaded: World) -> None:
-    loaded.land("users", "2017-01-05", "u.jsonl", [user("u2", "2017-01-05", "high")])
-    loaded.load("2017-01-05", "bronze/users", "silver/users")
-    assert loaded.stale() == {MART: ["2017-01-05"]}
+def _without(day: str) -> Any:
+    from incremental_assets.engine.joined import _days_after
 
-    result = loaded.load("2017-01-05", MART)
-
-    assert did(result) == {"2017-01-05": ("merge", 1, 0, 1)}
-    found = incomes(loaded)
-    assert (found["2017-01-04-other"], found["2017-01-05-other"]) == ("middle", "high")
-    assert found["2017-01-05-1"] == "low"
+    return lambda *args: _days_after(*args).where(f"dt != DATE'{day}'")
 
 
 def test_users_whose_old_files_are_gone_are_looked_up_for_the_whole_day(loaded: World) -> None:
-    loaded.land("users", "2017-01-05", "u.jsonl", [user("u2", "2017-01-05", "high")])
-    loaded.load("2017-01-05", "bronze/users", "silver/users")
+    loaded.land("users", "2017-01-06", "u.jsonl", [user("u2", "2017-01-06", "high")])
+    loaded.load("2017-01-06", "bronze/users", "silver/users")
     users = DeltaTable(loaded.path("silver/users"))
     users.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
 
-    result = loaded.load("2017-01-05", MART)
+    result = loaded.load("2017-01-06", MART)
 
-    assert did(result) == {"2017-01-05": ("merge", 6, 0, 6)}
-    assert incomes(loaded)["2017-01-05-other"] == "high"
-
-
-def test_a_repaired_file_rebuilds_its_days(loaded: World) -> None:
-    loaded.land("events", "2017-01-05", "e.jsonl", sales("2017-01-05-", "2017-01-05", 2))
-
-    result = loaded.load("2017-01-05", *OF_SALES)
-
-    assert did(result)["2017-01-05"][0] == "rebuild"
-    assert len(loaded.rows(MART)) == 6 + 2
+    assert did(result) == {"2017-01-06": ("merge", 6, 0, 6)}
+    assert incomes(loaded)["2017-01-06-other"] == "high"
 
 
+@thorough("scenarios/test_order_free.py, scenarios/test_join.py: one order, and each change alone")
 def test_days_that_are_merged_in_any_order_are_those_of_one_rebuild(loaded: World) -> None:
     late = [
         ("events", "2017-01-06", [sale("a", "2017-01-04"), sale("b", "2017-01-06", user_id="u3")]),
@@ -165,34 +172,12 @@ def test_days_that_are_merged_in_any_order_are_those_of_one_rebuild(loaded: Worl
     loaded.same_tables_as(whole)
 
 
-def test_a_mart_that_does_not_agree_with_its_day_is_held_and_its_files_stay(
-    loaded: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = loaded.day_files(MART)
-    loaded.land("events", "2017-01-05", "late.jsonl", [sale("late", "2017-01-04")])
-    loaded.land("events", "2017-01-05", "now.jsonl", [sale("now", "2017-01-05")])
-    loaded.load("2017-01-04...2017-01-05", "bronze/events", "silver/sales")
-    whole = "incremental_assets.engine.joined._days_after"
-    monkeypatch.setattr(whole, _without("2017-01-04"))
-
-    result = loaded.load("2017-01-04...2017-01-05", MART)
-
-    assert [str(day) for day in result[MART].failed] == ["2017-01-04"]
-    after = loaded.day_files(MART)
-    assert after["dt=2017-01-04"] == before["dt=2017-01-04"]
-    assert "now" in incomes(loaded)
-    assert "late" not in incomes(loaded)
-
-
-def _without(day: str) -> Any:
-    from incremental_assets.engine.joined import _days_after
-
-    return lambda *args: _days_after(*args).where(f"dt != DATE'{day}'")
-
-
+@thorough("scenarios/test_interrupted.py: a batch that died after its commit")
 def test_a_merge_that_died_after_its_commit_is_settled(
     loaded: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    loaded = loaded.of(*WITH_USERS, DAILY)
+    loaded.load(ALL, DAILY)
     loaded.land("events", "2017-01-05", "late.jsonl", [sale("late", "2017-01-04")])
     loaded.load("2017-01-04...2017-01-05", "bronze/events", "silver/sales")
 

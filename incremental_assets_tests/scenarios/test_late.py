@@ -43,12 +43,13 @@ def test_one_late_sale_changes_its_own_day_of_the_tables_of_sales_and_no_other_f
     assert world.stale() == {}
 
 
-def test_a_sale_that_is_too_late_is_let_in_by_landing_it_on_a_day_that_is_in_time(
+def test_a_sale_that_is_too_late_is_let_in_by_landing_it_on_a_day_in_time_with_new_columns(
     world: World,
 ) -> None:
     world = world.of(*OF_SALES)
     world.land("events", "2017-01-02", "e.jsonl", [sale("a", "2017-01-02")])
-    late = sale("b", "2017-01-02", note="é")
+    fields = {"note": "é", "nested": {"x": 1}, "ORDER_ID": "no", "a b": 1}
+    late = sale("b", "2017-01-02", **fields)
     world.land("events", "2017-01-12", "e.jsonl", [late, sale("c", "2017-01-12")])
     world.load("2017-01-02...2017-01-12")
     assert world.orders() == {"a", "c"}
@@ -67,4 +68,9 @@ def test_a_sale_that_is_too_late_is_let_in_by_landing_it_on_a_day_that_is_in_tim
 
     assert world.orders() == {"a", "b", "c"}
     assert world.orders("gold/sales_mart") == {"a", "b", "c"}
-    assert world.rows("silver/sales").filter(pl.col("order_id") == "b")["note"][0] == "é"
+    # Fields that nobody declared are columns, and null in the rows that were there.
+    silver = world.rows("silver/sales").sort("order_id")
+    assert silver["note"].to_list() == [None, "é", None]
+    assert silver["nested"].to_list() == [None, '{"x":1}', None]
+    assert not {"ORDER_ID", "a b"} & set(silver.columns)
+    assert world.rows("gold/sales_mart").sort("order_id")["note"].to_list() == [None, "é", None]

@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 
 from incremental_assets_tests.scenarios.world import OF_SALES, WITH_USERS, World, sale, sales
+from incremental_assets_tests.thorough import thorough
 
 DAYS = [f"2017-01-{day:02d}" for day in range(2, 6)]
 
@@ -35,32 +36,41 @@ def land_day(world: World, position: int, days: Sequence[str]) -> None:
 
 
 def test_shuffled_repeated_and_repaired_loads_equal_one_range(world: World) -> None:
+    world = world.of(*WITH_USERS)
+    days = DAYS[:3]
+    for position in range(len(days)):
+        land_day(world, position, days)
+    shuffled = world.another("shuffled")
+    shuffled.land("events", "2017-01-04", "c.jsonl", sales("wrong", "2017-01-03", 5))
+    wrong = [{"user_id": "u1", "updated_at": "2017-01-03"}]
+    shuffled.land("users", "2017-01-03", "w.jsonl", wrong)
+    shuffled.load("2017-01-04", *OF_SALES)
+    shuffled.load("2017-01-02...2017-01-03")
+    assert {f"wrong{i}" for i in range(5)} < shuffled.orders()
+
+    shuffled.land("events", "2017-01-04", "c.jsonl", [sale("right", "2017-01-02")])
+    first = {"user_id": "u1", "updated_at": "2017-01-02T12:00:00Z", "income": "2017-01-02"}
+    shuffled.land("users", "2017-01-03", "w.jsonl", [first])
+    shuffled.load("2017-01-02...2017-01-04")
+    shuffled.load_stale()
+
+    # The files are right from now on, as if they had always been.
+    world.load("2017-01-02...2017-01-05")
+    assert len(world.orders()) > 90
+    assert not {f"wrong{i}" for i in range(5)} & world.orders()
+    corrected = world.rows("gold/sales_mart").filter(order_id="2017-01-02-1")
+    assert corrected["qty"].to_list() == [9]  # the later arrival, which landed later
+    shuffled.same_tables_as(world)
+
+
+@thorough("scenarios/test_order_free.py: one order, with repaired files")
+def test_single_days_in_a_random_order_equal_one_range(world: World) -> None:
     world = world.of(*WITH_USERS, "gold/daily_product_sales")
     days = DAYS[:3]
     for position in range(len(days)):
         land_day(world, position, days)
-    repaired = world.another("repaired")
-    repaired.land("events", "2017-01-04", "c.jsonl", sales("wrong", "2017-01-03", 5))
-    wrong = [{"user_id": "u1", "updated_at": "2017-01-03"}]
-    repaired.land("users", "2017-01-03", "w.jsonl", wrong)
-    for some in ("2017-01-02", "2017-01-03...2017-01-05"):
-        repaired.load(some)
-    repaired.load_stale()
-    assert {f"wrong{i}" for i in range(5)} < repaired.orders()
-
-    repaired.land("events", "2017-01-04", "c.jsonl", [sale("right", "2017-01-02")])
-    first = {"user_id": "u1", "updated_at": "2017-01-02T12:00:00Z", "income": "2017-01-02"}
-    repaired.land("users", "2017-01-03", "w.jsonl", [first])
-    repaired.load("2017-01-04")
-    repaired.load("2017-01-03")
-    repaired.load_stale()
-
-    # The files are right from now on, as if they had always been.
     world.load("2017-01-02...2017-01-05")
     world.load_stale()
-    assert len(world.orders()) > 90
-    assert not {f"wrong{i}" for i in range(5)} & world.orders()
-    repaired.same_tables_as(world)
 
     shuffled = world.another("shuffled")
     order = [*days, days[0]]

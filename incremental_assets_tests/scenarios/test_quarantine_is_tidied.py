@@ -23,6 +23,7 @@ from incremental_assets.verifying.verify import verify
 from incremental_assets_tests.made_once import MadeOnce
 from incremental_assets_tests.scenarios.test_interrupted import die
 from incremental_assets_tests.scenarios.world import TABLES, World, sale, sales
+from incremental_assets_tests.thorough import thorough
 
 DAY = "2017-01-05"
 SALES = TABLES["silver/sales"]
@@ -80,7 +81,17 @@ def keep(world: World) -> str:
     return "; ".join(each.failed for each in done.tables if each.failed)
 
 
-@pytest.mark.parametrize("last_batch", [1, 9], ids=["a file of its own", "a file of more batches"])
+@pytest.mark.parametrize(
+    "last_batch",
+    [
+        pytest.param(
+            1,
+            marks=thorough("scenarios/test_quarantine_is_tidied.py: a file of more batches"),
+            id="a file of its own",
+        ),
+        pytest.param(9, id="a file of more batches"),
+    ],
+)
 def test_a_row_that_nobody_can_decode_blocks_nothing(bad: World, last_batch: int) -> None:
     spoil(bad, last_batch)
     assert listed(bad)["rows"].to_list() == [1]
@@ -108,7 +119,19 @@ def after_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Quarantine, "remove_outdated", die)
 
 
-@pytest.mark.parametrize("dies", [after_the_commit, after_the_record])
+@pytest.mark.parametrize(
+    "dies",
+    [
+        pytest.param(
+            after_the_commit,
+            marks=thorough(
+                "scenarios/test_quarantine_is_tidied.py, scenarios/test_interrupted.py: "
+                "a load that dies after the record, and one after the commit"
+            ),
+        ),
+        after_the_record,
+    ],
+)
 def test_a_load_that_dies_before_it_has_tidied_leaves_nothing_that_counts(
     bad: World, dies: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,6 +28,7 @@ from pyspark.sql.types import (
 from incremental_assets.errors import SourceError
 from incremental_assets.frames import Frames
 from incremental_assets_tests.sources.reading import Table, fix, payloads, put, read
+from incremental_assets_tests.thorough import thorough
 
 
 def records(spark: SparkSession, folder: Path, text: str, **known: DataType) -> Table:
@@ -135,19 +136,33 @@ def test_a_record_with_the_wrong_number_of_fields_is_kept_as_its_text(
     assert found.column("c") == [3, None, None, None, None, 12]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "a,b\n1,2\n",
-        "a,b\r\n1,2\r\n",
-        "a,b\r1,2\r",
-        "\ufeffa,b\n1,2",
-        '\ufeff"a","b"\n"1","2"\n\n',
-        "\n\na,b\n\n1,2\n\n",
-        " a , b\n1,2\n",
-    ],
+WRITTEN = (
+    "a,b\n1,2\n",
+    "a,b\r\n1,2\r\n",
+    "a,b\r1,2\r",
+    "\ufeffa,b\n1,2",
+    '\ufeff"a","b"\n"1","2"\n\n',
+    "\n\na,b\n\n1,2\n\n",
+    " a , b\n1,2\n",
 )
+
+
 def test_headers_and_ends_of_lines_are_read_as_others_write_them(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    for number, text in enumerate(WRITTEN):
+        put(tmp_path / f"{number}.csv", text)
+
+    found = read(spark, tmp_path)
+
+    assert found.own == {"a": "bigint", "b": "bigint"}
+    rows = [(row["a"], row["b"], row["_raw"]) for row in found.rows]
+    assert rows == [(1, 2, None)] * len(WRITTEN)
+
+
+@thorough("sources/test_stored_csv.py: all of them in one folder")
+@pytest.mark.parametrize("text", WRITTEN)
+def test_a_file_alone_is_read_as_others_write_it(
     tmp_path: Path, spark: SparkSession, text: str
 ) -> None:
     found = records(spark, tmp_path, text)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 
@@ -57,8 +56,11 @@ def test_a_folder_that_exists_is_left_alone(tmp_path: Path, untouched: Path) -> 
         assert contents(tmp_path, day) == contents(untouched, day)
 
 
-def test_a_second_run_changes_nothing(tmp_path: Path) -> None:
-    landed(tmp_path, FIRST)
+def test_a_second_run_changes_nothing_also_below_a_file_uri(
+    tmp_path: Path, untouched: Path
+) -> None:
+    landed(tmp_path.as_uri(), FIRST)
+    assert contents(tmp_path, FIRST) == contents(untouched, FIRST)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
 
     summary = landed(tmp_path, FIRST, bad=0.5)
@@ -67,37 +69,27 @@ def test_a_second_run_changes_nothing(tmp_path: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
-def test_a_table_file_that_a_killed_run_left_is_removed(tmp_path: Path, untouched: Path) -> None:
-    left = tmp_path / "orders" / f".2017-01-01.parquet.{process_that_has_ended()}.tmp"
-    left.parent.mkdir(parents=True)
-    left.write_bytes(b"PAR1")
+def test_what_a_killed_run_left_is_removed_and_what_a_living_one_is_writing_kept(
+    tmp_path: Path, untouched: Path
+) -> None:
+    dead = process_that_has_ended()
+    for left in (f"events/.2017-01-01.{dead}.tmp", f"users/.2017-01-01.{os.getpid()}.tmp"):
+        (tmp_path / left).mkdir(parents=True)
+        (tmp_path / left / "part-0.jsonl").write_text("{")
+    its_own = tmp_path / "products" / f".2017-01-01.{os.getppid()}.tmp"
+    its_own.mkdir(parents=True)
+    table = tmp_path / "orders" / f".2017-01-01.parquet.{dead}.tmp"
+    table.parent.mkdir(parents=True)
+    table.write_bytes(b"PAR1")
 
     landed(tmp_path, FIRST)
 
+    names = {
+        feed: [each.name for each in (tmp_path / feed).iterdir()] for feed in ("events", "users")
+    }
+    assert names == {"events": ["2017-01-01"], "users": ["2017-01-01"]}
     assert [file.name for file in (tmp_path / "orders").iterdir()] == ["2017-01-01.parquet"]
     assert contents(tmp_path, FIRST) == contents(untouched, FIRST)
-
-
-@pytest.mark.parametrize("owner", [process_that_has_ended, os.getpid])
-def test_what_a_killed_run_left_is_removed(
-    tmp_path: Path, untouched: Path, owner: Callable[[], int]
-) -> None:
-    left = tmp_path / "events" / f".2017-01-01.{owner()}.tmp"
-    left.mkdir(parents=True)
-    (left / "part-0.jsonl").write_text("{")
-
-    landed(tmp_path, FIRST)
-
-    assert [folder.name for folder in (tmp_path / "events").iterdir()] == ["2017-01-01"]
-    assert contents(tmp_path, FIRST) == contents(untouched, FIRST)
-
-
-def test_what_a_living_run_is_writing_is_kept(tmp_path: Path) -> None:
-    its_own = tmp_path / "events" / f".2017-01-01.{os.getppid()}.tmp"
-    its_own.mkdir(parents=True)
-
-    landed(tmp_path, FIRST)
-
     assert its_own.is_dir()
 
 
@@ -122,12 +114,6 @@ def test_a_run_that_another_one_overtakes_leaves_the_folder_alone(
         "2017-01-01",
         "part-0.jsonl",
     ]
-
-
-def test_a_file_uri_is_the_folder_that_it_names(tmp_path: Path, untouched: Path) -> None:
-    landed(tmp_path.as_uri(), FIRST)
-
-    assert contents(tmp_path, FIRST) == contents(untouched, FIRST)
 
 
 def test_a_store_gets_the_same_bytes_and_only_the_files_that_it_lacks(

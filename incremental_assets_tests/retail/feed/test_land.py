@@ -21,6 +21,7 @@ from incremental_assets.retail.feed.users import HOUSEHOLD_SIZES, INCOMES
 FIRST, LAST = date(2017, 1, 1), date(2017, 1, 8)
 NEW_YEAR = date(2018, 1, 1)
 CHRISTMAS = date(2017, 12, 25)
+SAMPLE = 0.1
 EVENTS = ("events",)  # what a test is about that looks at nothing else
 
 
@@ -57,9 +58,9 @@ def keys_of(day: date) -> set[str]:
 
 @pytest.fixture(scope="module")
 def week(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The landing days from the 1st to the 8th of January 2017."""
+    """The sales and users of the landing days from the 1st to the 8th of January 2017."""
     landing = tmp_path_factory.mktemp("week")
-    landed(landing, FIRST, LAST)
+    landed(landing, FIRST, LAST, feeds=("events", "users"))
     return landing
 
 
@@ -71,13 +72,15 @@ def all_late(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return landing
 
 
-def test_the_bytes_of_a_day_are_the_same_whatever_the_range(tmp_path: Path, week: Path) -> None:
+def test_the_bytes_of_a_day_are_the_same_whatever_the_range(tmp_path: Path) -> None:
+    alone, week = tmp_path / "alone", tmp_path / "week"
     middle = date(2017, 1, 5)
 
-    landed(tmp_path, middle)
+    landed(alone, middle, sample=SAMPLE)
+    landed(week, FIRST, LAST, sample=SAMPLE)
 
-    assert contents(tmp_path, middle) == contents(week, middle)
-    assert len(contents(week, middle)) == 9
+    assert contents(alone, middle) == contents(week, middle)
+    assert len(contents(week, middle)) == 8
 
 
 def test_every_transaction_of_a_day_is_in_exactly_one_folder_of_that_day_to_three_days_later(
@@ -156,7 +159,7 @@ def test_a_day_without_sales_cannot_be_sent_again(tmp_path: Path) -> None:
 def test_the_summary_counts_what_is_in_the_folders(tmp_path: Path) -> None:
     told: list[str] = []
 
-    summary = land(str(tmp_path), FIRST, date(2017, 1, 2), progress=told.append)
+    summary = land(str(tmp_path), FIRST, date(2017, 1, 2), sample=SAMPLE, progress=told.append)
 
     feeds = ["events", "users", "orders", "inventory_movements", "products"]
     assert [(each.feed, each.day.day) for each in summary.written] == [
@@ -239,7 +242,7 @@ def test_the_day_without_sales_has_only_late_rows(tmp_path: Path) -> None:
 
 
 def test_a_day_on_which_nothing_lands_has_no_folder(tmp_path: Path) -> None:
-    summary = landed(tmp_path, date(2019, 5, 1))
+    summary = landed(tmp_path, date(2019, 5, 1), sample=SAMPLE)
 
     assert {part.outcome for part in summary.parts} == {"nothing to land"}
     assert list(tmp_path.iterdir()) == []

@@ -39,11 +39,17 @@ from incremental_assets_tests.retail.reports.reported import (
     sums,
     write_gold,
 )
+from incremental_assets_tests.thorough import thorough
 
 
-def test_a_day_is_reported_exactly_and_stored(runs: Runs) -> None:
+def test_a_day_is_reported_exactly_and_stored_and_the_log_level_stays_as_it_is(
+    runs: Runs, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.ERROR)
+
     assert runs.report(D4).success
 
+    assert logging.getLogger().level == logging.ERROR
     stored = runs.stored()
     assert stored.schema["revenue"] == pl.Decimal(38, 4)
     (day,) = stored.select("dt", "revenue", "orders", "units", "products", "rows_late").rows()
@@ -98,24 +104,22 @@ def test_a_day_that_is_reported_again_is_replaced(runs: Runs) -> None:
     assert f"<td>{D3}</td>" not in runs.page
 
 
-@pytest.mark.parametrize(
-    ("day", "why"),
-    [
-        (D5, "silver/sales 2017-01-05 is held by its gate: share: "),
-        (D7, "nothing was sold, or it is not loaded. `incremental-assets run` loads"),
-    ],
-)
 def test_a_day_without_rows_says_so_and_loads_nothing(
-    runs: Runs, day: str, why: str, capfd: pytest.CaptureFixture[str]
+    runs: Runs, capfd: pytest.CaptureFixture[str]
 ) -> None:
     paths = (f"{runs.settings.lake}/gold/daily_product_sales", ledger_path(runs.settings.lake))
     before = [DeltaTable(path).version() for path in paths]
 
-    assert runs.report(day).success
+    assert runs.report(D5, D7).success
 
-    assert why in runs.shows(DAILY_SALES.name, day)["note"]
-    assert why in capfd.readouterr().err
-    assert runs.stored().is_empty()
+    told = capfd.readouterr().err
+    for day, why in (
+        (D5, "silver/sales 2017-01-05 is held by its gate: share: "),
+        (D7, "nothing was sold, or it is not loaded. `incremental-assets run` loads"),
+    ):
+        assert why in runs.shows(DAILY_SALES.name, day)["note"]
+    assert "without rows. silver/sales 2017-01-05 is held by its gate: share: " in told
+    assert runs.stored()["dt"].to_list() == [jan(6)]
     assert [DeltaTable(path).version() for path in paths] == before
 
 
@@ -175,16 +179,13 @@ def test_the_page_shows_more_than_the_days_of_its_run_and_names_what_is_held(run
     assert "01-06: 7.50" in page
     assert page.index("Revenue by day") < page.index("Rows in quarantine by rule")
 
-
-def test_an_old_day_that_is_reported_again_does_not_take_the_page_back(runs: Runs) -> None:
-    runs.report(D6)
+    # An old day that is reported again does not take the page back.
     runs.report(D3, names=[DAILY_SALES.name])
-
     assert "2017-01-03...2017-01-06" in runs.page
     assert "Revenue of 2017-01-06" in runs.page
 
 
-def test_the_page_needs_nothing_else_and_takes_hostile_text_for_text(runs: Runs) -> None:
+def test_page_and_pictures_need_nothing_else_and_take_hostile_text_for_text(runs: Runs) -> None:
     runs.report(D3, D6)
 
     page = runs.page
@@ -193,10 +194,6 @@ def test_the_page_needs_nothing_else_and_takes_hostile_text_for_text(runs: Runs)
     assert Tags.of(page) <= TAGS
     assert not re.search(r"https?:|//\w|\bsrc=|\bhref=|url\(|@import|\son\w+=", page)
     assert "default-src 'none'" in page
-
-
-def test_pictures_in_the_metadata_are_whole_and_need_no_network(runs: Runs) -> None:
-    runs.report(D3, D6)
 
     found = {**runs.shows(DAILY_SALES.name, D6), **runs.shows(PIPELINE_HEALTH.name, D6)}
     pictures = {name: value for name, value in found.items() if str(value).startswith("![")}
@@ -214,21 +211,11 @@ def test_pictures_in_the_metadata_are_whole_and_need_no_network(runs: Runs) -> N
         assert re.findall(r"https?://[^\"]+", svg) == ["http://www.w3.org/2000/svg"]
 
 
-def test_the_log_level_of_the_process_stays_as_it_is(
-    runs: Runs, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.ERROR)
-
-    runs.report(D3)
-
-    assert logging.getLogger().level == logging.ERROR
-
-
-@pytest.mark.parametrize("name", ["a lake", "ströme & #1"])
 def test_a_lake_may_have_any_folder_and_prefix(
-    settings: Settings, instance: dg.DagsterInstance, name: str
+    settings: Settings, instance: dg.DagsterInstance
 ) -> None:
-    runs = Runs(settings.replace(lake=f"{settings.lake}/{name}"), instance, "shops/north")
+    lake = f"{settings.lake}/ein See/ströme & #1"
+    runs = Runs(settings.replace(lake=lake), instance, "shops/north")
     write_gold(runs.settings, *SOLD)
 
     assert runs.report(D3).success
@@ -322,6 +309,10 @@ def test_credentials_are_in_no_config_and_the_store_follows_from_the_lake(
     assert "a-secret" not in repr(list(found.values()))
 
 
+@thorough(
+    "retail/reports/test_reports.py, end_to_end/test_definitions.py: "
+    "reports without Spark in the process of the tests; both reports are there"
+)
 @pytest.mark.parametrize(
     "setup",
     [{}, {"SPARK_REMOTE": "sc://127.0.0.1:9", "INCREMENTAL_ASSETS_TABLES_AT_ONCE": "2"}],
