@@ -58,6 +58,7 @@ MONGODB = {
 }
 SCHEMA = {"type": "struct", "fields": [], "optional": False, "name": "dbserver1.Envelope"}
 KEY = {"id": 1004}
+ALONE = {"id": 1, "name": "Ann", "seen": "2024-05-01T10:00:00+02:00"}
 
 
 def event(op: str, before: Any = None, after: Any = None, source: Any = MYSQL) -> dict[str, Any]:
@@ -216,6 +217,7 @@ NOT_KNOWN: Mapping[str, tuple[Any, str, str | None]] = {
     "a plain row that has an op": ({**ANNE, "op": "c"}, "no_envelope", None),
     "a row with a status": ({"id": 1, "status": "OPEN"}, "no_envelope", None),
     "a row with a time": ({"id": 1, "ts_ms": 1}, "no_envelope", None),
+    "a row alone, of which no time was named": (ALONE, "no_envelope", None),
     "an empty object": ({}, "no_envelope", None),
     "a null value of nobody": ({"value": None}, "no_envelope", None),
     "text": ("c", "no_envelope", None),
@@ -235,69 +237,113 @@ NOT_KNOWN: Mapping[str, tuple[Any, str, str | None]] = {
 }
 
 
+# Whether a row was read by a snapshot, as its source tells it.
+FLAGS: Mapping[Any, bool] = {
+    **dict.fromkeys((True, "true", "TRUE", "first", "first_in_data_collection"), True),
+    **dict.fromkeys(("last", "last_in_data_collection", "incremental"), True),
+    **dict.fromkeys((False, "false", "", None), False),
+}
+# Of the row before, what names no old key.
+BEFORES = (None, {}, {"email": "a"}, {"id": None}, "text")
+# When an event happened, and the microseconds that are read of it.
+TIMES: Mapping[str, tuple[dict[str, Any], int | None]] = {
+    "both": ({"source": {"lsn": 1, "ts_ms": 1500}, "ts_ms": 2500}, 1500_000),
+    "microseconds": ({"source": {"lsn": 1, "ts_ms": 1, "ts_us": 1500}}, 1500),
+    "seen": ({"source": {"lsn": 1}, "ts_ms": 2500}, 2500_000),
+    "neither": ({"source": {"lsn": 1}}, None),
+}
+A, B = {"id": 1, "who": "A"}, {"id": 2, "who": "B"}
+OTHERS: Mapping[str, Any] = {
+    **{
+        f"snapshot {flag}": event("c", after=ANNE, source={**POSTGRES, "snapshot": flag})
+        for flag in FLAGS
+    },
+    **{f"before {before}": event("u", before=before, after=ANNE) for before in BEFORES},
+    **{
+        f"time {name}": {"op": "c", "before": None, "after": {"id": 1}, **times}
+        for name, (times, _) in TIMES.items()
+    },
+    "moved": event("u", before=ANNE, after=RENUMBERED),
+    "there": event("u", before=A, after={**A, "id": 2}),
+    "back": event("u", before=B, after={**B, "id": 1}),
+}
+BROKEN = '{"op": "c", "after"'
+Found = Mapping[str, list[dict[str, Any]]]
+
+
 def frame(spark: SparkSession, messages: Mapping[str, Any]) -> DataFrame:
     lines = [(name, json.dumps(message)) for name, message in messages.items()]
     rows = spark.createDataFrame(lines, "name string, line string")
     return rows.select("name", F.parse_json("line").alias("payload"))
 
 
-def read(
-    spark: SparkSession, messages: Mapping[str, Any], *key: str
-) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {name: [] for name in messages}
-    for row in envelopes(frame(spark, messages), key or ("id",)).collect():
+def read(rows: DataFrame, *key: str, time: str = "") -> Found:
+    found: dict[str, list[dict[str, Any]]] = {}
+    events = envelopes(rows, key, time)
+    for row in events.withColumn("changed", F.unix_micros("_changed_at")).collect():
         values = row.asDict()
-        if isinstance(values["_row"], VariantVal):
-            values["_row"] = json.loads(values["_row"].toJson())
-        found[values["name"]].append(values)
+        for name in ("_row", "payload"):
+            if isinstance(values[name], VariantVal):
+                values[name] = json.loads(values[name].toJson())
+        found.setdefault(values["name"], []).append(values)
     return found
 
 
 @pytest.fixture(scope="module")
-def known(spark: SparkSession) -> dict[str, list[dict[str, Any]]]:
-    return read(spark, {name: message for name, (message, _) in MESSAGES.items()})
+def found(spark: SparkSession) -> Found:
+    """All messages, read at once, next to columns of others and a line that is no JSON."""
+    messages = {name: message for name, (message, *_) in {**MESSAGES, **NOT_KNOWN}.items()}
+    lines = {name: json.dumps(message) for name, message in {**messages, **OTHERS}.items()}
+    lines["broken"] = BROKEN
+    payload = F.try_parse_json("line")
+    rows = spark.createDataFrame(list(lines.items()), "name string, line string").select(
+        "name",
+        payload.alias("payload"),
+        F.when(payload.isNull(), F.col("line")).alias("_raw"),
+        F.lit("2024-01-01").alias("dt"),
+        F.lit(7).alias("_batch"),
+    )
+    read_once = read(rows, "id")
+    assert read_once.keys() == lines.keys()
+    return read_once
 
 
 @pytest.fixture(scope="module")
-def unknown(spark: SparkSession) -> dict[str, list[dict[str, Any]]]:
-    return read(spark, {name: message for name, (message, *_) in NOT_KNOWN.items()})
+def of_two_fields(spark: SparkSession) -> Found:
+    """Events of a table whose key has two fields."""
+    before, after = {"_id": 1, "b": "x", "c": 1}, {"_id": 1, "b": "y", "c": 1}
+    messages = {
+        "key": event("u", before=before, after=after),
+        "other": event("u", before=before, after={**before, "c": 2}),
+        "document": event(
+            "u", before=document(b="x", n=1), after=document(b="x", n=2), source=MONGODB
+        ),
+    }
+    return read(frame(spark, messages), "_id", "b")
 
 
 @pytest.mark.parametrize("name", MESSAGES)
-def test_a_message_is_read_as_documented(known: dict[str, list[dict[str, Any]]], name: str) -> None:
-    (row,) = known[name]
+def test_a_message_is_read_as_documented(found: Found, name: str) -> None:
+    (row,) = found[name]
 
     assert (row["_operation"], row["_row"], row["_op_word"], row["_snapshot"]) == MESSAGES[name][1]
     assert row["_reason"] is None
 
 
 @pytest.mark.parametrize("name", NOT_KNOWN)
-def test_what_cannot_be_applied_says_why(
-    unknown: dict[str, list[dict[str, Any]]], name: str
-) -> None:
-    (row,) = unknown[name]
+def test_what_cannot_be_applied_says_why(found: Found, name: str) -> None:
+    (row,) = found[name]
 
     assert (row["_operation"], row["_reason"], row["_op_word"]) == (None, *NOT_KNOWN[name][1:])
     assert (row["_position_kind"], row["_order"], row["_within"]) == (None, None, None)
 
 
-def test_a_row_that_a_snapshot_read_is_known_by_its_source(spark: SparkSession) -> None:
-    flags = {
-        **dict.fromkeys((True, "true", "TRUE", "first", "first_in_data_collection"), True),
-        **dict.fromkeys(("last", "last_in_data_collection", "incremental"), True),
-        **dict.fromkeys((False, "false", "", None), False),
-    }
-    messages = {
-        str(flag): event("c", after=ANNE, source={**POSTGRES, "snapshot": flag}) for flag in flags
-    }
-
-    found = read(spark, messages)
-
-    assert {flag: found[str(flag)][0]["_snapshot"] for flag in flags} == flags
+def test_a_row_that_a_snapshot_read_is_known_by_its_source(found: Found) -> None:
+    assert {flag: found[f"snapshot {flag}"][0]["_snapshot"] for flag in FLAGS} == FLAGS
 
 
-def test_a_changed_key_is_a_delete_of_the_old_and_then_the_new(spark: SparkSession) -> None:
-    old, new = read(spark, {"moved": event("u", before=ANNE, after=RENUMBERED)})["moved"]
+def test_a_changed_key_is_a_delete_of_the_old_and_then_the_new(found: Found) -> None:
+    old, new = found["moved"]
 
     assert (old["_operation"], old["_row"]) == ("delete", ANNE)
     assert (new["_operation"], new["_row"]) == ("upsert", RENUMBERED)
@@ -306,43 +352,26 @@ def test_a_changed_key_is_a_delete_of_the_old_and_then_the_new(spark: SparkSessi
     assert old["_within"] < new["_within"]
 
 
-def test_one_field_of_the_key_is_enough_to_change_it(spark: SparkSession) -> None:
-    before, after = {"a": 1, "b": "x", "c": 1}, {"a": 1, "b": "y", "c": 1}
-    messages = {
-        "key": event("u", before=before, after=after),
-        "other": event("u", before=before, after={**before, "c": 2}),
+def test_one_field_of_the_key_is_enough_to_change_it(of_two_fields: Found) -> None:
+    assert len(of_two_fields["key"]) == 2
+    assert len(of_two_fields["other"]) == 1
+
+
+def test_without_the_old_key_nothing_is_known_of_it(found: Found) -> None:
+    told = {
+        str(before): [(row["_operation"], row["_row"]) for row in found[f"before {before}"]]
+        for before in BEFORES
     }
 
-    found = read(spark, messages, "a", "b")
-
-    assert {name: len(rows) for name, rows in found.items()} == {"key": 2, "other": 1}
+    assert told == {str(before): [("upsert", ANNE)] for before in BEFORES}
 
 
-def test_without_the_old_key_nothing_is_known_of_it(spark: SparkSession) -> None:
-    befores = (None, {}, {"email": "a"}, {"id": None}, "text")
-    messages = {str(before): event("u", before=before, after=ANNE) for before in befores}
+def test_rows_that_swap_their_keys_at_one_position_do_not_delete_each_other(found: Found) -> None:
+    rows = [*found["there"], *found["back"]]
 
-    found = read(spark, messages)
-
-    assert {
-        name: [(row["_operation"], row["_row"]) for row in rows] for name, rows in found.items()
-    } == {name: [("upsert", ANNE)] for name in messages}
-
-
-def test_rows_that_swap_their_keys_at_one_position_do_not_delete_each_other(
-    spark: SparkSession,
-) -> None:
-    a, b = {"id": 1, "who": "A"}, {"id": 2, "who": "B"}
-    messages = {
-        "there": event("u", before=a, after={**a, "id": 2}),
-        "back": event("u", before=b, after={**b, "id": 1}),
-    }
-
-    found = [row for rows in read(spark, messages).values() for row in rows]
-
-    assert len({row["_order"] for row in found}) == 1
+    assert len({row["_order"] for row in rows}) == 1
     last = {
-        key: max((row for row in found if row["_row"]["id"] == key), key=lambda row: row["_within"])
+        key: max((row for row in rows if row["_row"]["id"] == key), key=lambda row: row["_within"])
         for key in (1, 2)
     }
     assert {key: (row["_operation"], row["_row"]["who"]) for key, row in last.items()} == {
@@ -351,49 +380,36 @@ def test_rows_that_swap_their_keys_at_one_position_do_not_delete_each_other(
     }
 
 
-def test_a_mongodb_document_is_known_by_its_id(spark: SparkSession) -> None:
-    moved = event("u", before=document(n=1), after=document(n=2), source=MONGODB)
+def test_a_mongodb_document_is_known_by_its_id(of_two_fields: Found) -> None:
+    (row,) = of_two_fields["document"]
 
-    (row,) = read(spark, {"update": moved}, "_id")["update"]
-
-    assert row["_row"] == {"_id": {"$numberLong": "1004"}, "n": 2}
+    assert row["_row"] == {"_id": {"$numberLong": "1004"}, "b": "x", "n": 2}
 
 
-def test_further_columns_are_kept_and_the_staged_ones_are_gone(spark: SparkSession) -> None:
-    rows = frame(spark, {"create": CREATE}).withColumns(
-        {"dt": F.lit("2024-01-01"), "_batch": F.lit(7)}
-    )
+def test_further_columns_are_kept_and_the_staged_ones_are_gone(
+    spark: SparkSession, found: Found
+) -> None:
+    rows = frame(spark, {"create": CREATE}).withColumns({"dt": F.lit(""), "_batch": F.lit(7)})
 
-    found = envelopes(rows, ["id"])
+    read_from = envelopes(rows, ["id"])
 
-    assert found.columns == [
+    assert read_from.columns == [
         *("name", "payload", "dt", "_batch"),
         *("_op_word", "_operation", "_snapshot", "_row", "_reason"),
         *("_position_kind", "_order", "_within", "_changed_at"),
     ]
-    assert found.schema["_row"].dataType.simpleString() == "variant"
-    assert found.schema["_order"].dataType.simpleString() == "decimal(38,0)"
-    assert found.schema["_within"].dataType.simpleString() == "decimal(38,0)"
-    (row,) = found.collect()
-    assert (row["dt"], row["_batch"], json.loads(row["payload"].toJson())) == (
-        "2024-01-01",
-        7,
-        CREATE,
-    )
+    assert read_from.schema["_row"].dataType.simpleString() == "variant"
+    assert read_from.schema["_order"].dataType.simpleString() == "decimal(38,0)"
+    assert read_from.schema["_within"].dataType.simpleString() == "decimal(38,0)"
+    (row,) = found["create"]
+    assert (row["dt"], row["_batch"], row["payload"]) == ("2024-01-01", 7, CREATE)
 
 
-def test_a_line_that_is_no_json_is_left_alone(spark: SparkSession) -> None:
-    lines = spark.createDataFrame([('{"op": "c", "after"',), ("null",)], "line string")
-    payload = F.try_parse_json("line")
-    rows = lines.select(
-        "line", payload.alias("payload"), F.when(payload.isNull(), F.col("line")).alias("_raw")
-    )
+def test_a_line_that_is_no_json_is_left_alone(found: Found) -> None:
+    (broken,) = found["broken"]
 
-    found = {row["line"]: row for row in envelopes(rows, ["id"]).collect()}
-
-    broken = found['{"op": "c", "after"']
     assert (broken["_operation"], broken["_reason"], broken["_op_word"]) == (None, None, None)
-    assert found["null"]["_operation"] == "ignore"
+    assert broken["_raw"] == BROKEN
 
 
 def test_a_log_without_a_key_is_refused(spark: SparkSession) -> None:
@@ -402,45 +418,26 @@ def test_a_log_without_a_key_is_refused(spark: SparkSession) -> None:
 
 
 def test_a_row_alone_is_an_upsert_at_the_time_that_it_names(spark: SparkSession) -> None:
-    plain = {"id": 1, "name": "Ann", "seen": "2024-05-01T10:00:00+02:00"}
     payloads = {
-        "a row": plain,
-        "an event": {"op": "d", "before": plain, "after": None, "ts_ms": 1714550400000},
+        "a row": ALONE,
+        "an event": {"op": "d", "before": ALONE, "after": None, "ts_ms": 1714550400000},
         "no time": {"id": 1, "seen": "soon"},
-        "a row with a field of the envelope": plain | {"op": "?"},
+        "a row with a field of the envelope": ALONE | {"op": "?"},
     }
 
-    rows = envelopes(frame(spark, payloads), ["id"], "seen")
-    found = {
-        row["name"]: (row["_operation"], row["_reason"], row["at"])
-        for row in rows.withColumn("at", F.unix_millis("_changed_at")).collect()
-    }
+    rows = read(frame(spark, payloads), "id", time="seen")
 
-    assert found == {
-        "a row": ("upsert", None, 1714550400000),
-        "an event": ("delete", None, 1714550400000),
+    assert {
+        name: (row["_operation"], row["_reason"], row["changed"]) for name, (row,) in rows.items()
+    } == {
+        "a row": ("upsert", None, 1714550400000_000),
+        "an event": ("delete", None, 1714550400000_000),
         "no time": (None, "no_envelope", None),
         "a row with a field of the envelope": (None, "no_envelope", None),
     }
-    assert envelopes(frame(spark, {"a row": plain}), ["id"]).first()["_reason"] == "no_envelope"  # type: ignore[index]
 
 
-def test_an_event_changed_when_its_source_says_else_when_it_was_seen(spark: SparkSession) -> None:
-    def event(**times: Any) -> dict[str, Any]:
-        return {"op": "c", "before": None, "after": {"id": 1}, **times}
-
-    payloads = {
-        "both": event(source={"lsn": 1, "ts_ms": 1500}, ts_ms=2500),
-        "microseconds": event(source={"lsn": 1, "ts_ms": 1, "ts_us": 1500}),
-        "seen": event(source={"lsn": 1}, ts_ms=2500),
-        "neither": event(source={"lsn": 1}),
-    }
-
-    rows = envelopes(frame(spark, payloads), ["id"]).select("name", F.unix_micros("_changed_at"))
-
-    assert dict(map(tuple, rows.collect())) == {
-        "both": 1500_000,
-        "microseconds": 1500,
-        "seen": 2500_000,
-        "neither": None,
+def test_an_event_changed_when_its_source_says_else_when_it_was_seen(found: Found) -> None:
+    assert {name: found[f"time {name}"][0]["changed"] for name in TIMES} == {
+        name: micros for name, (_, micros) in TIMES.items()
     }
