@@ -187,20 +187,16 @@ DETECTORS: Mapping[str, tuple[Load, Sequence[Step]]] = {
     "snapshot diff": (load_copy, BY_COPY),
 }
 HELD = (
-    "loaders/test_matrix_deletes.py, loaders/test_killed_at_each_commit.py: "
-    "each detector with a history, and loads that are killed"
+    "loaders/test_matrix_deletes.py, loaders/test_snapshots.py, "
+    "loaders/test_killed_at_each_commit.py: a history of a log, snapshots, and loads that are killed"
 )
+ALIVE = [replace(step, dies="") for step in BY_LOG]
 COMBINATIONS = [
+    pytest.param(load_log, ALIVE, SCD2(), id="change log, history, alive"),
     *(
         pytest.param(load, story, write, id=f"{name}, {write.mode}", marks=thorough(HELD))
         for name, (load, story) in DETECTORS.items()
         for write in (Merge(), SCD2())
-    ),
-    *(
-        pytest.param(
-            load, [replace(step, dies="") for step in story], SCD2(), id=f"{name}, history, alive"
-        )
-        for name, (load, story) in DETECTORS.items()
     ),
 ]
 

@@ -84,16 +84,11 @@ def test_rows_without_a_number_are_loaded_once_and_those_that_share_one_together
 # A target that was filled by other means
 
 
+@thorough("loaders/test_target_rewinds.py: a lookback and a rewind by timestamp")
 @pytest.mark.parametrize(
     ("of", "options", "start"),
     [
-        pytest.param(
-            *(by_timestamp, {"lookback": timedelta(minutes=30)}, START),
-            marks=thorough(
-                "loaders/test_target_rewinds.py, loaders/test_target_operations.py: "
-                "a timestamp that is rewound, a sequence that is verified"
-            ),
-        ),
+        (by_timestamp, {"lookback": timedelta(minutes=30)}, START),
         (by_sequence, {"lookback": 30}, 20),
     ],
     ids=["timestamp", "sequence"],

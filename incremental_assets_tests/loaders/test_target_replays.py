@@ -116,16 +116,17 @@ def test_a_row_that_is_repaired_or_gone_at_the_source_stays_in_quarantine(place:
     assert judged(place) == [(3, "orders")]
 
 
-OLDER = "loaders/test_target_replays.py: the same of a log, and a quarantine of an older version"
-
-
 def trials(place: Place) -> list[Any]:
     """Of each row in quarantine its id, when it was first seen and how often it was tried."""
     rows = place.rows("row", "first_seen", "tried", path=place.target / "_quarantine")
     return sorted((json.loads(row)["id"], since, tried) for row, since, tried in rows)
 
 
-@pytest.mark.parametrize("of", [pytest.param(by_timestamp, marks=thorough(OLDER)), by_log])
+@thorough(
+    "loaders/test_target_replays.py: a quarantine of an older version, of which some rows are "
+    "tried; a log's event that passes"
+)
+@pytest.mark.parametrize("of", [by_timestamp, by_log])
 def test_only_a_row_that_is_tried_counts_on_and_each_keeps_the_moment_it_was_first_seen(
     place: Place, of: Of
 ) -> None:
