@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -17,7 +17,6 @@ from incremental_assets.changes.log_position import (
     PositionKind,
     kind_counts,
     settle_position_kind,
-    with_position,
     with_positions,
 )
 from incremental_assets.errors import SourceError
@@ -229,6 +228,12 @@ POSITIONS: dict[str, tuple[dict[str, Any], tuple[str | None, Decimal | None]]] =
         (None, None),
     ),
 }
+# Events that are one and the same, sent twice; then one whose order in the transaction is too long.
+FURTHER = [
+    postgres("u", 1025, 1080) | {"ts_ms": 1},
+    postgres("u", 1025, 1080) | {"ts_ms": 2},
+    oracle("u", "7", "5", **nth("1234567890123456789")),
+]
 
 
 def read(spark: SparkSession, events: Sequence[dict[str, Any]]) -> DataFrame:
@@ -248,37 +253,46 @@ def read(spark: SparkSession, events: Sequence[dict[str, Any]]) -> DataFrame:
 
 
 @pytest.fixture(scope="module")
-def logs(spark: SparkSession) -> dict[str, list[Any]]:
+def rows(spark: SparkSession) -> list[Any]:
+    """All events, read at once: those of the logs, of the positions, and the further ones."""
     events = [event for _, log in LOGS.values() for event in log]
-    rows = sorted(read(spark, events).collect(), key=lambda row: row["n"])
-    assert len(rows) == len(events)
-    return {name: [rows.pop(0) for _ in log] for name, (_, log) in LOGS.items()}
+    events += [*(event for event, _ in POSITIONS.values()), *FURTHER]
+    found = sorted(read(spark, events).collect(), key=lambda row: row["n"])
+    assert len(found) == len(events)
+    return found
 
 
 @pytest.mark.parametrize("name", LOGS)
-def test_positions_order_a_log_as_it_became_true(logs: dict[str, list[Any]], name: str) -> None:
-    rows = logs[name]
+def test_positions_order_a_log_as_it_became_true(rows: list[Any], name: str) -> None:
+    kind, log = LOGS[name]
+    names = list(LOGS)
+    first = sum(len(LOGS[before][1]) for before in names[: names.index(name)])
+    of_log = rows[first : first + len(log)]
 
-    assert {row["_position_kind"] for row in rows} == {LOGS[name][0]}
-    positions = [(row["_order"], row["_within"]) for row in rows]
+    assert {row["_position_kind"] for row in of_log} == {kind}
+    positions = [(row["_order"], row["_within"]) for row in of_log]
     assert None not in [number for position in positions for number in position]
     assert positions == sorted(set(positions))
 
 
-def test_a_position_is_this_number(spark: SparkSession) -> None:
-    rows = read(spark, [event for event, _ in POSITIONS.values()]).orderBy("n").collect()
+def test_a_position_is_this_number(rows: list[Any]) -> None:
+    of_positions = rows[-len(POSITIONS) - len(FURTHER) : -len(FURTHER)]
 
-    found = [(row["_position_kind"], row["_order"]) for row in rows]
+    found = [(row["_position_kind"], row["_order"]) for row in of_positions]
     assert dict(zip(POSITIONS, found, strict=True)) == {
         name: position for name, (_, position) in POSITIONS.items()
     }
 
 
-def test_the_same_event_has_the_same_position_whenever_it_is_sent(spark: SparkSession) -> None:
-    event = postgres("u", 1025, 1080)
-    first, again = read(spark, [event | {"ts_ms": 1}, event | {"ts_ms": 2}]).collect()
+def test_the_same_event_has_the_same_position_whenever_it_is_sent(rows: list[Any]) -> None:
+    first, again, _ = rows[-len(FURTHER) :]
 
     assert (first["_order"], first["_within"]) == (again["_order"], again["_within"])
+
+
+def test_numbers_too_long_for_their_position_count_as_missing(rows: list[Any]) -> None:
+    # Next to the scn of 19 digits there is room for 18.
+    assert rows[-1]["_within"] == Decimal("1" + "0000000000000000005" + "0" * 17 + "1")
 
 
 SETTLED: list[tuple[dict[PositionKind, int], PositionKind | None, PositionKind | None]] = [
@@ -331,8 +345,10 @@ MIXED = {
 
 
 @pytest.fixture(scope="module")
-def mixed(spark: SparkSession) -> DataFrame:
-    return read(spark, list(MIXED.values()))
+def mixed(spark: SparkSession) -> Iterator[DataFrame]:
+    events = read(spark, list(MIXED.values())).drop("payload", "_row").cache()
+    yield events
+    events.unpersist()
 
 
 def test_one_aggregate_counts_what_fixes_the_kind(mixed: DataFrame) -> None:
@@ -377,16 +393,3 @@ def test_before_anything_is_settled_only_reads_have_a_position(mixed: DataFrame)
         "read without position",
         "read without anything",
     ]
-
-
-def test_numbers_too_long_for_their_position_count_as_missing(spark: SparkSession) -> None:
-    rows = spark.range(1)
-    fields = {
-        "source.commit_scn": "7L",
-        "source.scn": "5L",
-        "transaction.total_order": "1234567890123456789L",
-    }
-
-    (row,) = with_position(rows, lambda path: fields.get(path, "NULL"), F.lit(False)).collect()
-
-    assert row["_within"] == Decimal("1" + "0000000000000000005" + "0" * 17 + "1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -108,49 +109,54 @@ def test_one_aggregate_tells_the_kind_of_a_batch(spark: SparkSession) -> None:
     assert settle_sequence_kind(found["found"], None, "seq") == "number"
 
 
-@pytest.mark.parametrize("kind", IN_ORDER)
-def test_text_orders_as_its_log_does(spark: SparkSession, kind: SequenceKind) -> None:
-    texts = IN_ORDER[kind]
-    frame = spark.createDataFrame([(text,) for text in reversed(texts)], "text string")
-    ordered = frame.withColumn("n", sequence_number(F.col("text"), kind)).orderBy("n", "text")
+def test_text_orders_as_its_log_does(spark: SparkSession) -> None:
+    lines = [(kind, text) for kind, texts in IN_ORDER.items() for text in reversed(texts)]
+    frame = spark.createDataFrame(lines, "kind string, text string")
+    # A time is a timestamp, which is no number.
+    numbers = {
+        kind: F.when(F.col("kind") == kind, sequence_number(F.col("text"), kind))
+        for kind in IN_ORDER
+    }
 
-    rows = ordered.collect()
+    rows = frame.withColumns(numbers).orderBy(*numbers, "text").collect()
 
-    assert None not in {row["n"] for row in rows}
-    assert [row["text"] for row in rows] == texts
-
-
-@pytest.mark.parametrize(
-    ("kind", "text", "number"),
-    [
-        (
-            "number",
-            "20190115164834690000000000000000005",
-            Decimal(20190115164834690000000000000000005),
-        ),
-        ("number", "n/a", None),
-        ("number", "9" * 39, None),
-        ("wal_lsn", "16/B374D848", Decimal(0x16B374D848)),
-        ("wal_lsn", "FFFFFFFF/FFFFFFFF", Decimal(2**64 - 1)),
-        ("wal_lsn", "16", None),
-        ("cdc_lsn", "00000027:00000758:0005", Decimal(39_0000001880_00005)),
-        ("cdc_lsn", "00000000:00001e36:000000000004a1b4", Decimal(7734_00000000000000303540)),
-        ("cdc_lsn", "00000027", None),
-        ("time", "2024-02-29T10:00:00.123456789+02:00", datetime(2024, 2, 29, 8, 0, 0, 123456)),
-        ("time", "2024", None),
-    ],
-)
-def test_a_text_is_exactly_its_number(
-    spark: SparkSession, kind: SequenceKind, text: str, number: Any
-) -> None:
-    frame = spark.createDataFrame([(text,)], "text string")
-    value = sequence_number(F.col("text"), kind)
-    if kind == "time":
-        value = value.cast("timestamp_ntz")
-
-    assert frame.select(value).collect()[0][0] == number
+    assert {kind: [r["text"] for r in rows if r["kind"] == kind] for kind in IN_ORDER} == IN_ORDER
+    assert None not in {row[row["kind"]] for row in rows}
 
 
+EXACTLY: Sequence[tuple[SequenceKind, str, Any]] = [
+    ("number", "20190115164834690000000000000000005", 20190115164834690000000000000000005),
+    ("number", "n/a", None),
+    ("number", "9" * 39, None),
+    ("wal_lsn", "16/B374D848", 0x16B374D848),
+    ("wal_lsn", "FFFFFFFF/FFFFFFFF", 2**64 - 1),
+    ("wal_lsn", "16", None),
+    ("cdc_lsn", "00000027:00000758:0005", 39_0000001880_00005),
+    ("cdc_lsn", "00000000:00001e36:000000000004a1b4", 7734_00000000000000303540),
+    ("cdc_lsn", "00000027", None),
+    ("time", "2024-02-29T10:00:00.123456789+02:00", datetime(2024, 2, 29, 8, 0, 0, 123456)),
+    ("time", "2024", None),
+]
+
+
+def test_a_text_is_exactly_its_number(spark: SparkSession) -> None:
+    texts = tuple(text for _, text, _ in EXACTLY)
+    frame = spark.createDataFrame([texts], [f"v{n}" for n in range(len(texts))])
+    found = frame.select(
+        *(
+            sequence_number(F.col(f"v{n}"), kind).cast(
+                "timestamp_ntz" if kind == "time" else _DECIMAL
+            )
+            for n, (kind, *_) in enumerate(EXACTLY)
+        )
+    )
+
+    (row,) = found.collect()
+
+    assert list(zip(EXACTLY, row, strict=True)) == [(each, each[2]) for each in EXACTLY]
+
+
+_DECIMAL = "decimal(38,0)"
 TYPED: list[tuple[DataType, Any, SequenceKind, Any]] = [
     (LongType(), 9, "number", 9),
     (DecimalType(20, 0), Decimal(10), "number", Decimal(10)),
@@ -160,24 +166,22 @@ TYPED: list[tuple[DataType, Any, SequenceKind, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("data_type", "value", "kind", "number"), TYPED, ids=lambda v: str(v)[:20])
-def test_a_typed_column_is_taken_as_its_type_says(
-    spark: SparkSession, data_type: DataType, value: Any, kind: SequenceKind, number: Any
-) -> None:
-    frame = spark.createDataFrame([(value,), (None,)], f"v {data_type.simpleString()}")
-    column = F.col("v")
-    expected = number.timestamp() if kind == "time" else number
+def test_a_typed_column_is_taken_as_its_type_says(spark: SparkSession) -> None:
+    types = ", ".join(f"v{n} {each.simpleString()}" for n, (each, *_) in enumerate(TYPED))
+    frame = spark.createDataFrame([tuple(value for _, value, *_ in TYPED), (None,) * 5], types)
+    kinds = [sequence_kind(F.col(f"v{n}"), each) for n, (each, *_) in enumerate(TYPED)]
+    numbers = [
+        sequence_number(F.col(f"v{n}"), kind, each).cast("double" if kind == "time" else _DECIMAL)
+        for n, (each, _, kind, _) in enumerate(TYPED)
+    ]
 
-    rows = frame.select(
-        sequence_kind(column, data_type).alias("kind"),
-        (
-            sequence_number(column, kind, data_type).cast("double")
-            if kind == "time"
-            else sequence_number(column, kind, data_type)
-        ).alias("number"),
-    ).collect()
+    values, nothing = frame.select(*kinds, *numbers).collect()
 
-    assert [(row["kind"], row["number"]) for row in rows] == [(kind, expected), (None, None)]
+    assert values[:5] == tuple(kind for _, _, kind, _ in TYPED)
+    assert values[5:] == tuple(
+        number.timestamp() if kind == "time" else number for _, _, kind, number in TYPED
+    )
+    assert nothing == (None,) * 10
 
 
 def test_an_integer_column_stays_an_integer(spark: SparkSession) -> None:

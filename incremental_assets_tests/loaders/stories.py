@@ -100,6 +100,12 @@ BY_SEQUENCE = (
     _taken("new rows after all that", row(8, MAY_2, 80, "11:30", 8)),
 )
 
+# Where the load that replaces rows dies, with new rows and late ones.
+DYING = (
+    _taken("first load", *FIRST),
+    _taken("new rows, and a late one", *NEW, LATE, dies="when its rows are staged"),
+)
+
 Shown = tuple[Any, ...]
 
 
@@ -192,4 +198,14 @@ def columns_of(write: WriteStrategy) -> tuple[str, ...]:
     return (*shown, "valid_from", "valid_to", "is_current") if isinstance(write, SCD2) else shown
 
 
-__all__ = ["BY_SEQUENCE", "BY_TIMESTAMP", "SCHEMA", "UTC", "WRITES", "Model", "Step", "columns_of"]
+__all__ = [
+    "BY_SEQUENCE",
+    "BY_TIMESTAMP",
+    "DYING",
+    "SCHEMA",
+    "UTC",
+    "WRITES",
+    "Model",
+    "Step",
+    "columns_of",
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal
@@ -17,6 +18,7 @@ from incremental_assets.quality.rules import fail, not_null, quarantine, satisfi
 from incremental_assets.testing import Killed
 from incremental_assets.writes import SCD2, Merge, WriteStrategy
 from incremental_assets_tests.loaders.conftest import Place
+from incremental_assets_tests.thorough import thorough
 
 SCHEMA = {"id": pl.Int64, "name": pl.String, "operation": pl.String, "sequence_num": pl.Int64}
 Event = tuple[int | None, str | None, str | None, int | None]
@@ -50,6 +52,7 @@ def versions(place: Place) -> list[tuple[Any, ...]]:
     return place.rows("id", "name", "valid_from", "valid_to", "is_current")
 
 
+@thorough("loaders/test_matrix_deletes.py: late rows of a change log")
 def test_an_event_that_is_written_late_with_a_lower_number_is_put_in_its_place(
     place: Place,
 ) -> None:
@@ -67,54 +70,55 @@ def test_an_event_that_is_written_late_with_a_lower_number_is_put_in_its_place(
     assert result.watermark_after == "9"
 
 
-def test_files_that_were_read_are_not_read_again_but_where_they_grew_and_may_be_gone(
+def test_files_are_read_whole_by_their_names_once_but_where_they_grew_and_may_be_gone(
     place: Place,
 ) -> None:
-    first = events((1, "Ann", "INSERT", 1))
-    place.land_lines(first, "log.json")
-    process(place)
-    assert process(place).records_read == 0
+    def land(name: str, *rows: Event) -> None:
+        place.land_lines(events(*rows), name)
 
-    place.land_lines([*first, *events((1, "Anna", "UPDATE", 2))], "log.json")
-    process(place)
-    assert live(place) == [(1, "Anna")]
+    first: Event = (1, "Ann", "INSERT", 1)
+    land("1.json", first, (2, "Bob", "INSERT", 2))
+    land("2.json", (3, "Cy", "INSERT", 3), (4, "Di", "INSERT", 4))
+    land("3.json", (5, "Ed", "INSERT", 5), (6, "Flo", "INSERT", 6))
+    # At least one file at a time, however many records it has.
+    assert [process(place, max_records=most).records_read for most in (1, 4)] == [2, 4]
 
+    land("1.json", first, (2, "Bob", "INSERT", 2), (1, "Anna", "UPDATE", 7))
+    process(place)
+    assert live(place)[0] == (1, "Anna")
     for file in place.source.iterdir():
         file.unlink()
-    assert load(place, (2, "Bob", "INSERT", 2)).records_read == 1
-    assert live(place) == [(1, "Anna"), (2, "Bob")]
+
+    assert load(place, (2, "Bobby", "UPDATE", 8)).records_read == 1
+    names = ("Anna", "Bobby", "Cy", "Di", "Ed", "Flo")
+    assert live(place) == list(enumerate(names, 1))
 
 
-def test_a_log_in_a_delta_table_is_read_by_its_commits_and_max_records_one_by_one(
+def test_a_log_in_a_delta_table_is_read_by_its_commits_and_another_one_from_its_beginning(
     place: Place,
 ) -> None:
-    def commit(mode: Literal["append", "overwrite"], *rows: Event) -> None:
+    def commit(*rows: Event, mode: Literal["append", "overwrite"] = "append") -> None:
+        place.source.mkdir(exist_ok=True)
         frame = pl.DataFrame(events(*rows), schema=SCHEMA, orient="row")
         frame.write_delta(str(place.source), mode=mode)
 
-    place.source.mkdir()
-    commit("append", (1, "Ann", "INSERT", 1))
+    commit((1, "Ann", "INSERT", 1))
     read = [process(place).records_read]
-    commit("append", (2, "Bob", "INSERT", 2), (1, "Anna", "UPDATE", 3))
-    commit("append", (3, "Cy", "INSERT", 4))
-    read += [process(place, max_records=1).records_read for _ in range(2)]
-    commit("overwrite", (2, None, "DELETE", 5))
-    read += [process(place, max_records=1).records_read for _ in range(2)]
-
-    assert read == [1, 2, 1, 1, 0]
+    commit((2, "Bob", "INSERT", 2), (1, "Anna", "UPDATE", 3))
+    commit((3, "Cy", "INSERT", 4))
+    commit((2, None, "DELETE", 5), mode="overwrite")
+    read += [process(place, max_records=1).records_read for _ in range(3)]
+    assert read == [1, 2, 1, 1]
     assert live(place) == [(1, "Anna"), (3, "Cy")]
 
-
-def test_max_records_takes_whole_files_by_their_names_and_one_at_least(place: Place) -> None:
-    for at in range(3):
-        place.land(
-            events((at, "a", "INSERT", 2 * at), (at + 10, "b", "INSERT", 2 * at + 1)), SCHEMA
-        )
-
-    taken = [process(place, max_records=most).records_read for most in (1, 4, 4)]
-
-    assert taken == [2, 4, 0]
-    assert len(live(place)) == 6
+    shutil.rmtree(place.source)
+    for at in (6, 7, 8, 9, 10):
+        commit((at, "new", "INSERT", at))
+    log = CDCLoader(place.spark, place.clock).target(
+        place.source, place.target, place.watermarks, "id", "customers"
+    )
+    assert log.plan().status == "new"
+    assert log.load().records_read == 5
 
 
 # The example of a change feed in Databricks' documentation of AUTO CDC.
@@ -162,21 +166,22 @@ def test_a_documented_feed_gives_its_documented_history(place: Place) -> None:
 def test_unknown_operations_are_quarantined_and_count_in_their_place_once_they_are_known(
     place: Place,
 ) -> None:
-    load(place, (9, "Zoe", "INSERT", 1), (None, None, "WIPE", 2), (1, "Ann", "INSERT", 3))
-
-    second = load(
+    first = load(
         place,
+        (9, "Zoe", "INSERT", 1),
+        (None, None, "WIPE", 2),
+        (1, "Ann", "INSERT", 3),
         (1, "Anna", "EXPLODE", 4),
         (2, "Bob", "INSERT", 5),
         (3, "Cy", None, 6),
         (None, None, "NOISE", 7),
+        (2, "Bobby", "UPDATE", 9),
     )
 
-    assert (second.records_inserted, second.records_quarantined) == (1, 3)
-    assert "such as 'EXPLODE', 'NOISE' (column 'operation')" in second.notes[-1]
+    assert (first.records_inserted, first.records_quarantined) == (3, 4)
+    assert "such as 'EXPLODE', 'WIPE' (column 'operation')" in first.notes[-1]
     assert place.quarantined() == [["unknown_operation"]] * 4
-    assert live(place) == [(1, "Ann"), (2, "Bob"), (9, "Zoe")]
-    load(place, (2, "Bobby", "UPDATE", 9))
+    assert live(place) == [(1, "Ann"), (2, "Bobby"), (9, "Zoe")]
 
     target = CDCLoader(place.spark, place.clock).target(
         place.source,
@@ -212,10 +217,9 @@ def test_rules_on_values_do_not_judge_deletes_and_truncates(place: Place) -> Non
     rules = [*quarantine(not_null("name")), *fail(satisfies("named", "name IS NOT NULL"))]
     load(place, (1, "Ann", "INSERT", 1), (2, "Bob", "INSERT", 2), rules=rules)
 
-    deleted = load(place, (1, None, "DELETE", 3), rules=rules)
-    assert (deleted.records_deleted, deleted.records_quarantined) == (1, 0)
-    assert live(place) == [(2, "Bob")]
-    load(place, (None, None, "TRUNCATE", 4), (3, "Cid", "INSERT", 5), rules=rules)
+    rest: Sequence[Event] = ((1, None, "DELETE", 3), (None, None, "TRUNCATE", 4))
+    second = load(place, *rest, (3, "Cid", "INSERT", 5), rules=rules)
+    assert (second.records_deleted, second.records_quarantined) == (2, 0)
     assert live(place) == [(3, "Cid")]
 
 
@@ -255,6 +259,10 @@ def _history(every: Sequence[Event]) -> list[tuple[Any, ...]]:
     return sorted(found, key=str)
 
 
+@thorough(
+    "loaders/test_matrix_deletes.py, loaders/test_truncates.py, "
+    "loaders/test_killed_at_each_commit.py: orders, repetitions and interruptions by themselves"
+)
 @pytest.mark.parametrize(("seed", "write"), [(0, Merge()), (1, SCD2())], ids=["state", "history"])
 def test_any_order_repetition_and_interruption_ends_in_the_same_table(
     place: Place, seed: int, write: WriteStrategy, monkeypatch: pytest.MonkeyPatch

@@ -20,6 +20,7 @@ from incremental_assets.loaders import (
 from incremental_assets.writes import SCD2
 from incremental_assets_tests.event_log import EventLog, jobs, records_read
 from incremental_assets_tests.loaders.conftest import NOON, Place
+from incremental_assets_tests.thorough import thorough
 
 SCHEMA = {
     "id": pl.Int64,
@@ -86,7 +87,16 @@ JOBS: Mapping[str, tuple[Callable[[Place], object], tuple[int, int, int]]] = {
 }
 
 
-@pytest.mark.parametrize("name", JOBS)
+HELD = "loaders/test_cost.py: history, merge and snapshot diff, which do more"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=thorough(HELD) if name in ("append", "change log") else ())
+        for name in JOBS
+    ],
+)
 def test_a_load_takes_this_many_jobs_and_reads_its_source_once(
     place: Place, spark: SparkSession, event_log: Path, name: str
 ) -> None:

@@ -8,11 +8,14 @@ from typing import Any
 
 import polars as pl
 import pytest
+from deltalake import DeltaTable
 
 from incremental_assets.errors import SourceError
 from incremental_assets.loaders import CDCLoader, LoadResult
+from incremental_assets.query import query
 from incremental_assets.writes import SCD2
 from incremental_assets_tests.loaders.conftest import Place
+from incremental_assets_tests.thorough import thorough
 
 Json = Mapping[str, Any]
 ANNE = {"id": 1004, "first_name": "Anne", "email": "annek@noanswer.org"}
@@ -58,14 +61,10 @@ def test_the_tutorials_customers_come_change_and_go_in_the_order_of_the_log(plac
 
     late = postgres("u", 25, ANNE, {**ANNE, "first_name": "older"}) | {"ts_ms": 9999999999999}
     moved = postgres("u", 35, {**ANNE, "id": 1001}, {**MARIE, "id": 7})
-    place.land_lines([wrap(late), wrap(moved)])
-    process(place)
-    assert names(place) == [(1004, "Anne Marie"), (7, "Anne Marie")]
-
-    place.land_lines([wrap(postgres("d", 40, MARIE)), "null"])
+    place.land_lines([wrap(late), wrap(moved), wrap(postgres("d", 40, MARIE)), "null"])
     result = process(place)
     assert names(place) == [(7, "Anne Marie")]
-    assert (result.records_deleted, result.watermark_after) == (1, "40")
+    assert (result.records_deleted, result.watermark_after) == (2, "40")
     assert [c for c in place.columns() if not c.startswith("_")] == ["email", "first_name", "id"]
 
     truncate = wrap(postgres("t", 50))
@@ -98,24 +97,42 @@ def test_a_log_that_holds_no_event_is_refused(place: Place) -> None:
         process(place)
 
 
-def test_lines_that_are_no_event_and_tombstones_alone_are_read_once(place: Place) -> None:
-    place.land_lines([postgres("c", 10, after=ANNE), '{"cut": ', {"hello": "world"}])
-    first = process(place)
+def test_lines_that_are_no_event_and_tombstones_alone_are_read_once_and_hold_up_no_load(
+    place: Place,
+) -> None:
+    """A row may have columns of the names that a message has."""
+    named = {"payload": '{"x":1}', "key": "k", "op": "o"}
+    place.land_lines(["null", "null"])
+    place.land_lines([postgres("c", 10, after=ANNE | named), '{"cut": ', {"op": "?"}])
+    for _ in range(2):
+        process(place, max_records=1)
     assert place.quarantined() == [["line_unreadable"], ["no_envelope"]]
-    assert (first.records_quarantined, names(place)) == (2, [(1004, "Anne")])
-    assert process(place).records_read == 0
+    assert place.rows("id", *named) == [(1004, *named.values())]
 
     place.land_lines(["{broken", json.dumps(ANNE)])
     assert process(place).records_quarantined == 2
     assert process(place).records_read == 0
+    assert place.rows("id") == [(1004,)]
+    quarantined = query(DeltaTable(str(place.target / "_quarantine")))["row"].to_list()
+    assert '{"op":"?"}' in quarantined
+    place.land_lines([postgres("c", 20, after=ANNE | {"_key": "k"})])
+    with pytest.raises(SourceError, match="_key"):
+        process(place)
 
-    place.land_lines(["null", "null"])
-    process(place)
-    assert process(place).records_read == 0
-    assert names(place) == [(1004, "Anne")]
 
-
-@pytest.mark.parametrize("binary", [False, True], ids=["text", "bytes"])
+@pytest.mark.parametrize(
+    "binary",
+    [
+        pytest.param(False, id="text"),
+        pytest.param(
+            True,
+            id="bytes",
+            marks=thorough(
+                "loaders/test_debezium_log.py, sources/test_stored_parquet.py: text, and bytes"
+            ),
+        ),
+    ],
+)
 def test_a_topic_dumped_as_key_and_value_is_read_with_deletes_that_only_the_key_names(
     place: Place, *, binary: bool
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tempfile
 from pathlib import Path
@@ -11,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from incremental_assets import loaders
 from incremental_assets.settings import PROJECT_ROOT
+from incremental_assets_tests.thorough import thorough
 
 DOCS = PROJECT_ROOT / "docs"
 PAGES = [
@@ -29,16 +31,63 @@ def blocks(page: Path) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
+DEFINED = (
+    "loaders/test_examples.py, feeds/test_live_source.py: what these pages import and define "
+    "stands, other pages run, and so does a source of one's own"
+)
+LONG = ("add-a-source", "combining", "feeds", "lake-sources")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=page.stem, marks=thorough(DEFINED) if page.stem in LONG else ())
+        for page in PAGES
+    ],
+)
 def test_the_examples_of_a_page_run_as_they_stand(
     page: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loaders, "local_session", lambda: spark)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    names: dict[str, object] = {"__name__": "example"}
 
-    for block in blocks(page):
-        exec(compile(block, str(page), "exec", dont_inherit=True), names)
+    run(page, *blocks(page))
+
+
+def test_a_loader_reads_the_source_that_a_page_adds(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loaders, "local_session", lambda: spark)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    page = DOCS / "add-a-source.md"
+    source, loader, feed = blocks(page)
+
+    run(page, source, loader, _definitions(feed))
+
+
+def run(page: Path, *examples: str | ast.Module) -> None:
+    names: dict[str, object] = {"__name__": "example"}
+    for example in examples:
+        exec(compile(example, str(page), "exec", dont_inherit=True), names)
+
+
+@pytest.mark.parametrize("name", ["combining", "feeds", "lake-sources"])
+def test_what_a_long_page_imports_and_defines_stands(name: str) -> None:
+    page = next(page for page in PAGES if page.stem == name)
+    run(page, *(_definitions(block) for block in blocks(page)))
+
+
+def _definitions(block: str) -> ast.Module:
+    """What of it needs no Spark: imports, functions, classes, and tables, named in capitals."""
+    defines = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
+    tree = ast.parse(block)
+    tree.body = [
+        each
+        for each in tree.body
+        if isinstance(each, defines)
+        or (isinstance(each, ast.Assign) and ast.unparse(each.targets[0]).isupper())
+    ]
+    return tree
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])

@@ -12,6 +12,7 @@ from incremental_assets.errors import DefinitionError
 from incremental_assets.loaders import CDCLoader, DeltaDiffLoader, TimestampBasedLoader
 from incremental_assets.writes import SCD2, Append, OverwriteDays
 from incremental_assets_tests.loaders.conftest import NOON, Place
+from incremental_assets_tests.thorough import thorough
 
 PEOPLE = {"id": pl.Int64, "email": pl.String, "at": pl.Datetime("us", "UTC")}
 KEY = "incremental_assets.key"
@@ -59,7 +60,15 @@ def test_a_loader_with_another_key_is_refused_and_nothing_is_loaded(place: Place
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"write": OverwriteDays("email"), "partition_by": "email"}], ids=str
+    "options",
+    [
+        {},
+        pytest.param(
+            {"write": OverwriteDays("email"), "partition_by": "email"},
+            marks=thorough("loaders/test_keys.py: a target that was appended to"),
+        ),
+    ],
+    ids=str,
 )
 def test_a_target_that_is_filled_by_no_key_is_not_loaded_by_one_for_it_may_hold_it_twice(
     place: Place, options: dict[str, Any]

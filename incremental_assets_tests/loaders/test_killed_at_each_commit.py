@@ -21,6 +21,7 @@ from incremental_assets_tests.feeds.test_unchanged import LOG as UNCHANGED
 from incremental_assets_tests.loaders.conftest import Place
 from incremental_assets_tests.loaders.stories import MAY_1, MAY_2, NULL, SCHEMA, row
 from incremental_assets_tests.loaders.test_matrix import by_timestamp
+from incremental_assets_tests.thorough import thorough
 
 LOG = {"id": pl.Int64, "name": pl.String, "operation": pl.String, "sequence_num": pl.Int64}
 COPY = {"id": pl.Int64, "name": pl.String}
@@ -118,15 +119,20 @@ def landing(rows: Sequence[tuple[Any, ...]], schema: dict[str, Any]) -> Callable
     return lambda place: place.land(named, schema)
 
 
+LOGGED = (
+    "loaders/test_killed_at_each_commit.py, loaders/test_matrix.py: "
+    "unchanged columns, merge; a history that dies at three moments"
+)
+COPIED = "loaders/test_killed_at_each_commit.py: copies, merge"
 # Of the writes by a timestamp or a sequence, that which writes all that the others do.
-STORIES = {
-    "log, merge": of_log(Merge()),
-    "log, history": of_log(SCD2()),
-    "unchanged columns, merge": of_unchanged_columns(),
-    "copies, merge": of_copies(Merge()),
-    "copies, history": of_copies(SCD2()),
-    "timestamp, merge": of_rows(by_timestamp, Merge()),
-}
+STORIES = [
+    pytest.param(of_log(Merge()), id="log, merge", marks=thorough(LOGGED)),
+    pytest.param(of_log(SCD2()), id="log, history", marks=thorough(LOGGED)),
+    pytest.param(of_unchanged_columns(), id="unchanged columns, merge"),
+    pytest.param(of_copies(Merge()), id="copies, merge"),
+    pytest.param(of_copies(SCD2()), id="copies, history", marks=thorough(COPIED)),
+    pytest.param(of_rows(by_timestamp, Merge()), id="timestamp, merge", marks=thorough(COPIED)),
+]
 
 
 def everything(place: Place) -> dict[str, list[Any]]:
@@ -141,11 +147,10 @@ def everything(place: Place) -> dict[str, list[Any]]:
     return found
 
 
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("story", STORIES)
 def test_a_load_that_dies_after_any_commit_goes_on_and_ends_as_if_it_had_not(
-    spark: SparkSession, tmp_path: Path, name: str
+    spark: SparkSession, tmp_path: Path, story: Story
 ) -> None:
-    story = STORIES[name]
     calm, killed = Place(spark, tmp_path / "calm"), Place(spark, tmp_path / "killed")
     calm.folder.mkdir()
     killed.folder.mkdir()

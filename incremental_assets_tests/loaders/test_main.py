@@ -18,6 +18,7 @@ from incremental_assets.loaders import __main__ as demo
 from incremental_assets.screen import Screen
 from incremental_assets.settings import PROJECT_ROOT
 from incremental_assets_tests.end_to_end.shop import log_without_a_jvm
+from incremental_assets_tests.thorough import thorough
 
 Demonstrated = tuple[subprocess.CompletedProcess[str], Path]
 TABLES = ("orders", "payments", "customers", "products")
@@ -57,6 +58,7 @@ def test_the_command_removes_its_folder(demonstrated: Demonstrated) -> None:
     assert list(folder.glob("incremental-assets-*")) == []
 
 
+@thorough("loaders/test_main.py, spark/test_start.py: the same in the process of the tests")
 def test_the_command_runs_in_a_process_of_its_own(tmp_path: Path) -> None:
     done = in_a_process(TMPDIR=str(tmp_path))
 

@@ -16,12 +16,14 @@ from incremental_assets_tests.loaders.crashes import CRASHES
 from incremental_assets_tests.loaders.stories import (
     BY_SEQUENCE,
     BY_TIMESTAMP,
+    DYING,
     SCHEMA,
     WRITES,
     Model,
     Step,
     columns_of,
 )
+from incremental_assets_tests.thorough import thorough
 
 Load = Callable[[Place, WriteStrategy], LoadResult]
 
@@ -57,19 +59,30 @@ def _partitions(write: WriteStrategy) -> Sequence[str]:
 
 # For a sequence, the writes whose facts ask more of a detector than those of the first ones do.
 BY_NUMBER = ("append", "merge", "history", "replace whole days")
-COMBINATIONS = [
-    *(
-        pytest.param(by_timestamp, "at", BY_TIMESTAMP, write, id=f"timestamp, {name}")
-        for name, write in WRITES.items()
-    ),
-    *(
-        pytest.param(by_sequence, "seq", BY_SEQUENCE, WRITES[name], id=f"sequence, {name}")
-        for name in BY_NUMBER
-    ),
+COMBINATIONS = {
+    **{f"timestamp, {name}": (by_timestamp, "at", BY_TIMESTAMP, WRITES[name]) for name in WRITES},
+    **{f"sequence, {name}": (by_sequence, "seq", BY_SEQUENCE, WRITES[name]) for name in BY_NUMBER},
+}
+# Each detector through all that can happen to its source; each write with a load that dies.
+WHOLE = ("timestamp, history", "sequence, append")
+SHORT = (
+    *("timestamp, delete then insert", "timestamp, overwrite the batch's days"),
+    "timestamp, replace whole days",
+)
+HELD = (
+    "loaders/test_matrix.py, loaders/test_killed_at_each_commit.py: each detector with one write, "
+    "each write with the first steps, a merge that is killed"
+)
+CASES = [
+    pytest.param(*case, id=name, marks=() if name in WHOLE else thorough(HELD))
+    for name, case in COMBINATIONS.items()
+] + [
+    pytest.param(*COMBINATIONS[name][:2], DYING, COMBINATIONS[name][3], id=f"{name}, dying")
+    for name in SHORT
 ]
 
 
-@pytest.mark.parametrize(("load", "cursor", "story", "write"), COMBINATIONS)
+@pytest.mark.parametrize(("load", "cursor", "story", "write"), CASES)
 def test_each_step_changes_just_what_it_should_also_where_a_load_before_it_died(
     place: Place,
     load: Load,

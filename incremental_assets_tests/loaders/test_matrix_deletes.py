@@ -16,6 +16,7 @@ from incremental_assets.testing import Killed
 from incremental_assets.writes import SCD2, Merge, WriteStrategy
 from incremental_assets_tests.loaders.conftest import NOON, Place
 from incremental_assets_tests.loaders.crashes import CRASHES
+from incremental_assets_tests.thorough import thorough
 
 EVENTS = {"id": pl.Int64, "amount": pl.Int64, "operation": pl.String, "seq": pl.Int64}
 COPY = {"id": pl.Int64, "amount": pl.Int64}
@@ -185,10 +186,18 @@ DETECTORS: Mapping[str, tuple[Load, Sequence[Step]]] = {
     "change log": (load_log, BY_LOG),
     "snapshot diff": (load_copy, BY_COPY),
 }
+HELD = (
+    "loaders/test_matrix_deletes.py, loaders/test_snapshots.py, "
+    "loaders/test_killed_at_each_commit.py: a history of a log, snapshots, and loads that are killed"
+)
+ALIVE = [replace(step, dies="") for step in BY_LOG]
 COMBINATIONS = [
-    pytest.param(*DETECTORS[name], write, id=f"{name}, {write.mode}")
-    for name in DETECTORS
-    for write in (Merge(), SCD2())
+    pytest.param(load_log, ALIVE, SCD2(), id="change log, history, alive"),
+    *(
+        pytest.param(load, story, write, id=f"{name}, {write.mode}", marks=thorough(HELD))
+        for name, (load, story) in DETECTORS.items()
+        for write in (Merge(), SCD2())
+    ),
 ]
 
 

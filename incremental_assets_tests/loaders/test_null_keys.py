@@ -9,6 +9,7 @@ import pytest
 
 from incremental_assets.loaders import CDCLoader, DeltaDiffLoader, TimestampBasedLoader
 from incremental_assets_tests.loaders.conftest import NOON, Place
+from incremental_assets_tests.thorough import thorough
 
 KEY = ["id", "part"]
 SCHEMA = {
@@ -35,7 +36,15 @@ def take(place: Place, kind: str) -> Any:
     )
 
 
-@pytest.mark.parametrize("kind", ["rows", "log", "copy"])
+OTHERS = thorough(
+    "loaders/test_null_keys.py, loaders/test_bad_input.py, loaders/test_cdc.py: a copy"
+)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param("rows", marks=OTHERS), pytest.param("log", marks=OTHERS), "copy"],
+)
 def test_rows_with_a_null_in_their_key_are_quarantined(place: Place, kind: str) -> None:
     keys = [(1, "x", "INSERT"), (1, None, "INSERT"), (None, "x", "DELETE")]
     place.land([(*key[:2], NOON, key[2], at) for at, key in enumerate(keys)], SCHEMA)

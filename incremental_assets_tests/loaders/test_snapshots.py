@@ -13,11 +13,12 @@ from pyspark.sql import DataFrame
 from incremental_assets.changes import snapshot_changes as snapshot_module
 from incremental_assets.engine import target_steps as load_module
 from incremental_assets.errors import SnapshotError, SourceError
-from incremental_assets.loaders import DeltaDiffLoader, DetectedChanges
+from incremental_assets.loaders import DeltaDiffLoader, DetectedChanges, Target
 from incremental_assets.quality.rules import at_least, quarantine
 from incremental_assets.testing import Killed
 from incremental_assets.writes import SCD2, Merge, WriteStrategy
 from incremental_assets_tests.loaders.conftest import Place
+from incremental_assets_tests.thorough import thorough
 
 SCHEMA = {"sku": pl.String, "name": pl.String, "price": pl.Int64, "checked": pl.Int64}
 Product = tuple[str | None, str | None, int | None]
@@ -54,6 +55,7 @@ def kinds(found: DetectedChanges) -> tuple[list[Any], list[Any], list[Any]]:
     return skus(found["inserts"]), skus(found["updates"]), skus(found["deletes"])
 
 
+@thorough("loaders/test_snapshots.py: inserts, updates and deletes of a large one; the other tests")
 @pytest.mark.parametrize("large_from", [0, snapshot_module.LARGE_BYTES])
 def test_what_differs_is_the_same_in_a_large_snapshot(
     place: Place, monkeypatch: pytest.MonkeyPatch, large_from: int
@@ -72,7 +74,11 @@ def test_what_differs_is_the_same_in_a_large_snapshot(
     assert place.rows("sku", path=place.snapshot) == [("a",), ("b",), ("c",), ("e",)]
 
 
-def test_inserts_updates_and_deletes_are_reported_apart(place: Place) -> None:
+def test_inserts_updates_and_deletes_are_reported_apart(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a large snapshot: its rows are compared by their hash, the others as they are."""
+    monkeypatch.setattr(snapshot_module, "LARGE_BYTES", 0)
     first = copy(place, FIRST, checked=1, ignore="checked")
     assert kinds(first) == (["a", "b", "c", "d"], [], [])
     assert place.rows("sku", "name", "price") == sorted(FIRST, key=str)
@@ -111,19 +117,35 @@ def test_what_is_wrong_with_a_copy_deletes_nothing(place: Place) -> None:
     found = copy(place, keyless, max_deleted_share=1.0)
     assert kinds(found) == ([], [], [])
     assert found["result"].records_quarantined == 1
-    assert copy(place, keyless, max_deleted_share=1.0)["result"].records_quarantined == 0
     assert place.rows("sku") == [("a",), ("b",), ("c",), ("d",)]
 
     assert kinds(copy(place, FIRST[:2], max_deleted_share=0.5)) == ([], [], ["c", "d"])
 
 
 def test_rows_that_differ_are_never_taken_for_equal(place: Place) -> None:
-    """Null and an empty text; a value in another column; a separator in a text."""
-    copy(place, (("a", None, 1), ("b", "1", None), ("c", "b,c", 1)))
+    """Null and an empty text; a value in another column; a separator in a text.
 
-    found = copy(place, (("a", "", 1), ("b", None, 1), ("c", "b", 1)))
+    The columns begin with an underscore, as those of the project do, and are the source's own.
+    """
 
-    assert kinds(found) == ([], ["a", "b", "c"], [])
+    def take(*products: Product, **more: Any) -> DetectedChanges:
+        place.source.mkdir(exist_ok=True)
+        names = ["_sku", "_v", "price"]
+        frame = pl.DataFrame(products, schema=names, orient="row")
+        frame.with_columns(**more).write_parquet(place.source / "all.parquet")
+        return DeltaDiffLoader(place.spark, place.clock).detect_changes(
+            place.source, place.target, place.snapshot, "_sku", "products"
+        )
+
+    take(("a", None, 1), ("b", "1", None), ("c", "b,c", 1), ("d", "same", 1))
+    changed: Sequence[Product] = (("a", "", 1), ("b", None, 1), ("c", "b", 1), ("d", "same", 1))
+    found = take(*changed)
+
+    assert sorted(row["_sku"] for row in found["updates"].collect()) == ["a", "b", "c"]
+    assert (found["result"].records_loaded, found["result"].records_deleted) == (3, 0)
+    assert place.rows("_sku", "_v", "price") == sorted(changed, key=str)
+    with pytest.raises(SourceError, match="'_wins'"):
+        take(*changed, _wins=pl.lit(1))
 
 
 def test_copies_in_a_delta_table_are_its_versions(place: Place) -> None:
@@ -137,33 +159,28 @@ def test_copies_in_a_delta_table_are_its_versions(place: Place) -> None:
     assert kinds(detect(place)) == ([], [], [])
 
 
-def test_a_clock_that_goes_back_makes_no_copy_late(place: Place) -> None:
-    copy(place, FIRST, write=SCD2())
-    place.now -= timedelta(days=1)
-
-    found = copy(place, (("a", "Apple", 9), *FIRST[1:]), write=SCD2())
-
-    assert kinds(found) == ([], ["a"], [])
-    current = [r for r in place.rows("sku", "price", "is_current") if r[2]]
-    assert current == [("a", 9, True), ("b", 2, True), ("c", 3, True), ("d", 4, True)]
-
-
 DAY = timedelta(days=1)
 T1 = datetime(2024, 5, 1, tzinfo=UTC)
 
 
-def take(place: Place, products: Sequence[Product], at: datetime) -> int:
+def take(place: Place, products: Sequence[Product], at: datetime | None, share: float = 1.0) -> int:
     """A copy of that moment for a history; how many rows of it were quarantined."""
     found = copy(
         place,
         products,
         write=SCD2(),
         snapshot_at=at,
-        max_deleted_share=1.0,
+        max_deleted_share=share,
         rules=quarantine(at_least("price", 0)),
     )
     aside: int = found["result"].records_quarantined
     return aside
+
+
+def history(place: Place) -> Target:
+    return DeltaDiffLoader(place.spark, place.clock).target(
+        place.source, place.target, place.snapshot, "sku", "products", write=SCD2()
+    )
 
 
 def test_a_copy_that_comes_late_is_put_in_its_place_and_its_bad_rows_delete_nothing(
@@ -171,49 +188,46 @@ def test_a_copy_that_comes_late_is_put_in_its_place_and_its_bad_rows_delete_noth
 ) -> None:
     one = (("a", "A", 1), ("b", "B", 1), ("c", "C", 1), ("e", "E", 1), ("f", "F", 1))
     two = (("a", "X", 1), ("b", "B", 2), ("d", "D", 1), ("e", "E", 1), ("f", "F", -1))
-    three = (("a", "A", 1), ("b", "B", 2), ("c", "C", 1), ("e", "E", 1), ("f", "F", 1))
-    t2, t3 = T1 + DAY, T1 + 2 * DAY
-
+    three = (("a", "X", 1), (None, "B", 2))  # the row without a key may be any
+    four = (("a", "A", 1), ("b", "B", 2), ("c", "C", 1), ("e", "E", 1), ("f", "F", 1))
+    t2, t3, t4 = T1 + DAY, T1 + 2 * DAY, T1 + 3 * DAY
     take(place, one, T1)
-    take(place, three, t3)
+    take(place, four, t4)
+    with pytest.raises(SnapshotError, match="3 of 5"):
+        take(place, one[:2], t2, share=0.1)
+
     assert take(place, two, t2) == 1
+    assert take(place, three, t3) == 1
 
-    assert place.rows("sku", "name", "price", "valid_from", "valid_to", "is_current") == sorted(
+    assert history(place).plan().status == "unknown"  # it is not the last one
+    last = [
+        ("a", "A", 1, t4, None, True),
+        ("b", "B", 2, t2, None, True),
+        ("c", "C", 1, t4, None, True),
+        ("e", "E", 1, T1, None, True),
+        ("f", "F", 1, T1, None, True),
+    ]
+    assert versions(place) == sorted(
         [
+            *last,
             ("a", "A", 1, T1, t2, False),
-            ("a", "X", 1, t2, t3, False),
-            ("a", "A", 1, t3, None, True),
+            ("a", "X", 1, t2, t4, False),
             ("b", "B", 1, T1, t2, False),
-            ("b", "B", 2, t2, None, True),
             ("c", "C", 1, T1, t2, False),
-            ("c", "C", 1, t3, None, True),
-            ("d", "D", 1, t2, t3, False),
-            ("e", "E", 1, T1, None, True),
-            ("f", "F", 1, T1, None, True),
+            ("d", "D", 1, t2, t4, False),
         ],
         key=str,
     )
+    place.now = T1  # a clock that goes back makes no copy late
+    take(place, (("a", "A", 9), *four[1:]), None)
+    assert [row[:3] for row in versions(place) if row[5]] == [
+        ("a", "A", 9),
+        *(row[:3] for row in last[1:]),
+    ]
 
 
-def test_a_row_without_a_key_of_a_copy_that_comes_late_may_be_any_and_deletes_nothing(
-    place: Place,
-) -> None:
-    t2, t3 = T1 + DAY, T1 + 2 * DAY
-    take(place, (("a", "A", 1), ("b", "B", 1), ("c", "C", 1)), T1)
-    take(place, (("a", "A", 1), ("b", "B", 1)), t3)
-
-    assert take(place, (("a", "X", 1), (None, "B", 1)), t2) == 1
-
-    assert place.rows("sku", "name", "valid_from", "valid_to") == sorted(
-        [
-            ("a", "A", T1, t2),
-            ("a", "X", t2, t3),
-            ("a", "A", t3, None),
-            ("b", "B", T1, None),
-            ("c", "C", T1, t3),
-        ],
-        key=str,
-    )
+def versions(place: Place) -> list[tuple[Any, ...]]:
+    return place.rows("sku", "name", "price", "valid_from", "valid_to", "is_current")
 
 
 def _killed(*_: object, **__: object) -> None:
@@ -222,7 +236,15 @@ def _killed(*_: object, **__: object) -> None:
 
 @pytest.mark.parametrize(
     ("where", "write"),
-    [("prepare", SCD2()), ("publish", Merge())],
+    [
+        pytest.param(
+            *("prepare", SCD2()),
+            marks=thorough(
+                "loaders/test_snapshots.py: a load that dies when its snapshot is there"
+            ),
+        ),
+        ("publish", Merge()),
+    ],
 )
 def test_a_load_that_dies_and_runs_on_another_copy_misses_nothing(
     place: Place, where: str, write: WriteStrategy, monkeypatch: pytest.MonkeyPatch

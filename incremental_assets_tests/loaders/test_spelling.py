@@ -19,6 +19,7 @@ from incremental_assets.loaders import (
 )
 from incremental_assets.writes import SCD2
 from incremental_assets_tests.loaders.conftest import Place
+from incremental_assets_tests.thorough import thorough
 
 AT = datetime(2024, 5, 10, 11, tzinfo=UTC)
 
@@ -48,7 +49,13 @@ def with_history(place: Place) -> LoadResult:
     )
 
 
-@pytest.mark.parametrize("load", [by_sequence, with_history])
+@pytest.mark.parametrize(
+    "load",
+    [
+        by_sequence,
+        pytest.param(with_history, marks=thorough("loaders/test_spelling.py: by sequence")),
+    ],
+)
 def test_a_column_that_changes_its_case_is_read_as_before_by_every_reader(
     place: Place, load: Callable[[Place], LoadResult]
 ) -> None:
@@ -89,7 +96,13 @@ def test_a_snapshot_whose_column_changes_its_case_holds_no_change(place: Place) 
     assert place.rows("id", "Amount") == [(1, 10)]
 
 
-@pytest.mark.parametrize("envelope", ["flat", "debezium"])
+@pytest.mark.parametrize(
+    "envelope",
+    [
+        pytest.param("flat", marks=thorough("loaders/test_spelling.py: Debezium's; by sequence")),
+        "debezium",
+    ],
+)
 def test_a_change_log_whose_column_changes_its_case_goes_on(
     place: Place, envelope: Literal["flat", "debezium"]
 ) -> None:

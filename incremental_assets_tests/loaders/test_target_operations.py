@@ -13,9 +13,9 @@ import pytest
 from deltalake import DeltaTable
 
 from incremental_assets.engine import target_steps as load_module
-from incremental_assets.errors import DefinitionError, LakeError
+from incremental_assets.errors import DefinitionError, GateError, LakeError
 from incremental_assets.loaders import CDCLoader, ReplaceDay, Target
-from incremental_assets.quality.rules import between, quarantine, satisfies
+from incremental_assets.quality.rules import between, fail, quarantine, satisfies
 from incremental_assets.sources.stored_delta import FixedDelta
 from incremental_assets.testing import Killed
 from incremental_assets.writes import SCD2, Merge, WriteStrategy
@@ -30,8 +30,8 @@ from incremental_assets_tests.loaders.test_target_plans import (
     by_snapshot,
     by_timestamp,
     land,
-    plan,
 )
+from incremental_assets_tests.thorough import thorough
 
 NO_SPARK: Any = NoSpark()
 START = NOON - timedelta(minutes=40)  # of the row 20
@@ -67,27 +67,24 @@ def write_log(place: Place, *rows: Any, mode: Any = "append") -> None:
 # What a sequence reads
 
 
-def test_rows_without_a_number_are_loaded_once_also_before_there_is_a_number(place: Place) -> None:
+def test_rows_without_a_number_are_loaded_once_and_those_that_share_one_together(
+    place: Place,
+) -> None:
+    def take(**options: Any) -> int:
+        return by_sequence(place, place.spark, nulls="include", **options).load().records_read
+
     land_rows(place, (1, None), (2, None))
-    options = {"nulls": "include"}
-    by_sequence(place, place.spark, **options).load()
-    assert by_sequence(place, place.spark, **options).load().records_read == 0
-    land_rows(place, (3, 3))
-    by_sequence(place, place.spark, **options).load()
-    assert place.rows("id") == [(1,), (2,), (3,)]
+    assert take() == 2
+    land_rows(place, (3, 1), (4, 2), (5, 2), (6, 2), (7, 3))
 
-
-def test_rows_that_share_a_number_are_loaded_together_whatever_the_bound(place: Place) -> None:
-    land_rows(place, (1, 1), (2, 2), (3, 2), (4, 2), (5, 3))
-
-    taken = [by_sequence(place, place.spark, max_records=2).load().records_read for _ in range(3)]
-
-    assert (taken, place.rows("id")) == ([4, 1, 0], [(1,), (2,), (3,), (4,), (5,)])
+    assert [take(max_records=2) for _ in range(2)] == [4, 1]
+    assert place.rows("id") == [(1,), (2,), (3,), (4,), (5,), (6,), (7,)]
 
 
 # A target that was filled by other means
 
 
+@thorough("loaders/test_target_rewinds.py: a lookback and a rewind by timestamp")
 @pytest.mark.parametrize(
     ("of", "options", "start"),
     [
@@ -108,9 +105,7 @@ def test_a_lookback_and_a_rewind_do_not_reach_below_the_start(
     assert place.rows("id") == [(10,), (20,), (30,), (40,)]
     target = of(place, place.spark, **options)
 
-    assert target.verify().equal
     target.rewind(0, "to see")
-    target.replay()
     target.load()
 
     assert place.rows("id") == [(10,), (20,), (30,), (40,)]
@@ -132,21 +127,12 @@ def test_the_watermark_returns_after_rewinds_replays_and_bounded_loads(place: Pl
     assert target.replay().records_loaded == 1
     with pytest.raises(DefinitionError, match="rewound"):
         target.verify()
-    assert [target.load().records_loaded for _ in range(3)] == [1, 1, 0]
+    assert target.load().records_loaded == 1
+    assert by_timestamp(place, place.spark).load().records_loaded == 1
 
     assert target.plan().watermark == before
     assert target.verify().equal
     assert place.rows("id") == [(10,), (20,), (30,), (5,), (6,)]
-
-
-def test_a_quarantined_row_that_came_twice_is_replayed_once(place: Place) -> None:
-    land(place, 10, 20)
-    by_timestamp(place, place.spark, rules=NOT_20).load()
-    land(place, 20, 30)  # delivered again
-    by_timestamp(place, place.spark, rules=NOT_20).load()
-
-    assert by_timestamp(place, place.spark).replay().records_loaded == 1
-    assert place.rows("id") == [(10,), (20,), (30,)]
 
 
 # Days that are read whole
@@ -167,83 +153,45 @@ def land_day(place: Place, *rows: tuple[int, int | None]) -> None:
     place.land([dict(zip(DAYS, row, strict=True)) for row in named], DAYS)
 
 
-def test_a_row_that_was_quarantined_is_not_loaded_with_its_day(place: Place) -> None:
-    land_day(place, (1, 1), (2, None))
+def test_a_day_that_is_read_again_is_judged_with_all_its_rows(place: Place) -> None:
+    land_day(place, (1, 1), (20, 2), (2, None))
     by_day(place, nulls="quarantine").load()
-    land_day(place, (3, 3))
+    land_day(place, (3, 30), (5, 0), (4, 1))  # two came late
+    strict = satisfies("no_late_5", "id != 5")
 
-    by_day(place, nulls="raise").load()
+    with pytest.raises(GateError, match="no_late_5"):
+        by_day(place, nulls="raise", rules=fail(strict)).load()
+    assert place.rows("id") == [(1,), (20,)]
+    rules = (*NOT_20, *quarantine(strict))
+    by_day(place, nulls="raise", rules=rules).load()
 
-    assert place.rows("id") == [(1,), (3,)]
-    assert place.quarantined() == [["at_null"]]
-
-
-def test_a_loaded_row_that_breaks_a_new_rule_goes_to_quarantine_with_its_day(place: Place) -> None:
-    land_day(place, (1, 1), (20, 2))
-    by_day(place).load()
-    land_day(place, (3, 3))
-
-    result = by_day(place, rules=NOT_20).load()
-
-    assert place.rows("id") == [(1,), (3,)]
-    assert (result.records_read, result.records_quarantined) == (2, 1)
-    assert len(place.quarantined()) == 1
-    assert by_day(place).replay().records_quarantined == 0
-    assert place.rows("id") == [(1,), (20,), (3,)]
+    # Neither the row that was quarantined before nor a loaded one that breaks a new rule.
+    assert place.rows("id") == [(1,), (3,), (4,)]
+    assert place.quarantined() == [["at_null"], ["no_late_5"], ["not_20"]]
+    assert by_day(place, nulls="quarantine", rules=quarantine(strict)).replay().records_read == 3
+    assert place.rows("id") == [(1,), (20,), (3,), (4,)]
 
 
 # Logs
 
 
-def test_files_without_an_event_do_not_stop_a_bounded_load(place: Place) -> None:
+def test_files_and_lines_that_are_no_event_hold_up_no_log(place: Place) -> None:
     place.land_lines([], "0.json")
     place.land_lines([])
-    place.land_lines(events((1, "a", "INSERT", 1), (2, "b", "INSERT", 2)))
-
-    taken = [log(place, max_records=1).load().records_read for _ in range(2)]
-
-    assert (taken, place.rows("id")) == ([2, 0], [(1,), (2,)])
-
-
-def test_a_log_file_of_lines_that_are_no_event_holds_up_no_log(place: Place) -> None:
     place.land_lines(events((1, "a", "INSERT", 1)))
-    log(place).load()
-    for rows, lines in ((1, "torn {"), (0, "\n"), (0, "")):
+    assert log(place, max_records=1).load().records_read == 1
+    place.land_lines(["torn {"])
+    assert log(place).load().records_read == 1
+    for lines in ("\n", ""):
         place.land_lines([]).write_text(lines)
+    assert log(place).load().records_read == 0
 
-        assert log(place).load().records_read == rows
-
-        assert log(place).plan().status == "nothing"
+    assert log(place).plan().status == "nothing"
     assert log(place).verify().equal
     assert place.quarantined() == [["line_unreadable"]]
     place.land_lines(events((1, "b", "UPDATE", 2)))
     log(place).load()
     assert place.rows("id", "name") == [(1, "b")]
-
-
-def test_tombstones_alone_do_not_stop_a_bounded_load(place: Place) -> None:
-    place.land_lines(["null", "null"])
-    place.land_lines([{"op": "c", "after": {"id": 1}, "source": {"lsn": 5}}])
-    options: Any = {"cdc_format": "debezium", "max_records": 1}
-
-    log(place, **options).load()
-    log(place, **options).load()
-
-    assert place.rows("id") == [(1,)]
-
-
-def test_a_delta_log_that_another_table_replaced_is_read_from_its_beginning(place: Place) -> None:
-    write_log(place, (1, "a", "INSERT", 1))
-    write_log(place, (2, "b", "INSERT", 2))
-    log(place).load()
-    shutil.rmtree(place.source)
-    for at in (3, 4, 5):
-        write_log(place, (at, "new", "INSERT", at))
-
-    assert log(place).plan().status == "new"
-    log(place).load()
-
-    assert place.rows("id") == [(1,), (2,), (3,), (4,), (5,)]
 
 
 def test_a_delta_log_of_another_kind_of_fingerprint_is_another_table() -> None:
@@ -252,6 +200,7 @@ def test_a_delta_log_of_another_kind_of_fingerprint_is_another_table() -> None:
     assert fixed.is_same_table("")
 
 
+@thorough("loaders/test_target_operations.py: Debezium's log with history, in Delta")
 @pytest.mark.parametrize("write", [Merge(), SCD2()], ids=["merge", "history"])
 def test_a_delta_log_is_verified_replayed_and_rewound(place: Place, write: WriteStrategy) -> None:
     strict: Any = {"write": write, "rules": quarantine(between("id", 0, 5))}
@@ -303,7 +252,13 @@ ENVELOPES = (
 
 @pytest.mark.parametrize(
     ("stored", "write"),
-    [("files", Merge()), ("delta", SCD2())],
+    [
+        pytest.param(
+            *("files", Merge()),
+            marks=thorough("loaders/test_target_operations.py: the same with history, in Delta"),
+        ),
+        ("delta", SCD2()),
+    ],
     ids=["merge-files", "history-delta"],
 )
 def test_a_debezium_log_is_verified_replayed_and_rewound(
@@ -324,7 +279,6 @@ def test_a_debezium_log_is_verified_replayed_and_rewound(
     assert log(place, rules=rules, **options).verify().equal
     assert today.replay().records_read == 3
     assert (9, "y") in place.rows("id", "name")
-    assert today.verify().equal
     before = place.rows("id", "name")
     today.rewind(0, "to see")
     assert (today.load().records_loaded, place.rows("id", "name")) == (0, before)
@@ -336,26 +290,20 @@ def test_a_debezium_log_is_verified_replayed_and_rewound(
 
 
 def test_a_snapshot_that_another_target_keeps_is_refused(place: Place) -> None:
-    land(place, 1, 2)
-    by_snapshot(place, place.spark).load()
-    target: Any = {"target": place.folder / "second", "name": "second"}
-
-    with pytest.raises(LakeError, match="snapshot"):
-        other_snapshot(place, **target).load()
-    with pytest.raises(LakeError, match="snapshot"):
-        other_snapshot(place, **target).plan()
-    assert not target["target"].exists()
-
-
-def test_new_watermarks_do_not_take_the_kept_snapshot_for_the_target(place: Place) -> None:
     first = {"target": place.target, "name": "orders", "watermarks": place.watermarks}
+    second: Any = {"target": place.folder / "second", "name": "second"}
     land(place, 1, 2)
     other_snapshot(place, **first).load()
+
+    with pytest.raises(LakeError, match="snapshot"):
+        other_snapshot(place, **second).load()
+    with pytest.raises(LakeError, match="snapshot"):
+        other_snapshot(place, **second).plan()
+    assert not second["target"].exists()
     shutil.rmtree(place.watermarks)
     assert other_snapshot(place, **first).load().records_read == 0  # they go together
     shutil.rmtree(place.target)
     shutil.rmtree(place.watermarks, ignore_errors=True)
-
     with pytest.raises(LakeError, match="snapshot"):
         other_snapshot(place, **first).load()
 
@@ -379,19 +327,6 @@ def other_snapshot(place: Place, target: Path, name: str, watermarks: Path | Non
     return DeltaDiffLoader(place.spark, place.clock).target(
         place.source, target, place.snapshot, "id", name, watermarks or place.folder / "others"
     )
-
-
-def test_a_late_snapshot_is_not_taken_for_the_last_one(place: Place) -> None:
-    options = {"write": SCD2()}
-    land(place, 1, 2)
-    by_snapshot(place, place.spark, **options).load()
-    land(place, 3)
-    at = NOON - timedelta(days=1)
-    by_snapshot(place, place.spark, snapshot_at=at, **options).load()
-
-    assert plan(place, by_snapshot, **options)[0] == "unknown"
-    (place.source / "part-0002.parquet").unlink()
-    assert by_snapshot(place, place.spark, **options).verify().equal
 
 
 # Paths

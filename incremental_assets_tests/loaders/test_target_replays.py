@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
-from pyspark.sql import SparkSession
 
 from incremental_assets.errors import DefinitionError
 from incremental_assets.ledger.ledger import Ledger
@@ -23,7 +22,6 @@ from incremental_assets.loaders import (
     TimestampBasedLoader,
 )
 from incremental_assets.quality.rules import (
-    at_least,
     between,
     fail,
     quarantine,
@@ -35,7 +33,6 @@ from incremental_assets.testing import kill_after_each_write
 from incremental_assets.writes import SCD2
 from incremental_assets_tests.loaders.conftest import Place
 from incremental_assets_tests.loaders.test_cdc import events
-from incremental_assets_tests.loaders.test_killed_at_each_commit import everything
 from incremental_assets_tests.loaders.test_target_plans import (
     Of,
     by_log,
@@ -45,6 +42,7 @@ from incremental_assets_tests.loaders.test_target_plans import (
     land,
     plan,
 )
+from incremental_assets_tests.thorough import thorough
 
 STRICT = quarantine(satisfies("fine", "id NOT IN (15, 20, 30, 45, 55, 60)"))
 MILDER = quarantine(satisfies("fine", "id NOT IN (15, 45, 55, 60)"))
@@ -57,41 +55,55 @@ def load(place: Place, of: Of, *numbers: int, **options: Any) -> None:
 
 
 def judged(place: Place) -> list[Any]:
-    """What lies in quarantine: the batch that put it there, and its reasons."""
-    return place.rows("_batch", "reasons", path=place.target / "_quarantine")
+    """What lies in quarantine: the batch that put it there, and its loader."""
+    return place.rows("_batch", "_table", path=place.target / "_quarantine")
+
+
+HELD = "loaders/test_target_replays.py: by timestamp, and a log's event in its place"
 
 
 @pytest.mark.parametrize(
     ("of", "options"),
     [
-        (by_timestamp, {}),
-        (by_sequence, {"primary_key": "id"}),
-        (by_log, {"write": SCD2()}),
+        pytest.param(by_timestamp, {}, id="timestamp"),
+        pytest.param(
+            by_sequence, {"primary_key": "id"}, id="sequence, merge", marks=thorough(HELD)
+        ),
+        pytest.param(by_log, {"write": SCD2()}, id="history of a log", marks=thorough(HELD)),
     ],
-    ids=["timestamp", "sequence, merge", "history of a log"],
 )
 def test_rows_that_pass_the_rules_of_today_are_loaded_and_leave_quarantine(
     place: Place, of: Of, options: Any
 ) -> None:
     load(place, of, 1, 15, 20, rules=STRICT, **options)
+    land(place, 20)  # once more, in a file of its own
     load(place, of, 30, 40, 45, rules=STRICT, **options)
+    quarantined_by_another_loader(place)
     watermark = of(place, place.spark, rules=STRICT, **options).plan().watermark
 
-    result = of(place, place.spark, rules=MILDER, **options).replay()
+    # A share of rows that fail does not hold a replay.
+    rules = [MILDER, fail(quarantined_share(at_most=0.1))]
+    result = of(place, place.spark, rules=rules, **options).replay()
 
-    assert (result.records_read, result.records_inserted, result.records_quarantined) == (4, 2, 2)
+    assert (result.records_inserted, result.records_quarantined) == (2, 2)
     assert (result.watermark_before, result.watermark_after) == (watermark, watermark)
     assert place.rows("id") == [(1,), (20,), (30,), (40,)]
-    assert [number for number, _ in judged(place)] == [3, 3]
-    assert plan(place, of, rules=MILDER, **options)[0] == "nothing"
-    again = of(place, place.spark, rules=MILDER, **options).replay()
+    assert judged(place) == [(3, "orders"), (3, "orders"), *[(9, "other")] * 4]
+    assert plan(place, of, rules=rules, **options)[0] == "nothing"
+    again = of(place, place.spark, rules=rules, **options).replay()
     assert (again.records_read, again.target_version) == (0, result.target_version)
-    load(place, of, 50, rules=MILDER, **options)
-    assert len(place.rows("id")) == 5
     last = Ledger(str(place.watermarks)).view().table("orders").committed
-    assert [entry.kind for entry in last] == ["advance", "advance", "replay", "advance"]
+    assert [entry.kind for entry in last] == ["advance", "advance", "replay"]
 
 
+def quarantined_by_another_loader(place: Place) -> None:
+    """The same rows, as a loader of the same target by another name had quarantined them."""
+    path = str(place.target / "_quarantine")
+    batch, table = pl.lit(9).cast(pl.Int64).alias("_batch"), pl.lit("other").alias("_table")
+    query(DeltaTable(path)).with_columns(batch, table).write_delta(path, mode="append")
+
+
+@thorough("loaders/test_target_replays.py: only a row that is tried")
 def test_a_row_that_is_repaired_or_gone_at_the_source_stays_in_quarantine(place: Place) -> None:
     load(place, by_timestamp, 1, 20, rules=STRICT)
     load(place, by_timestamp, 30, rules=STRICT)
@@ -101,7 +113,7 @@ def test_a_row_that_is_repaired_or_gone_at_the_source_stays_in_quarantine(place:
 
     assert (result.records_read, result.records_loaded) == (1, 1)
     assert place.rows("id") == [(1,), (30,)]
-    assert [(number, len(reasons)) for number, reasons in judged(place)] == [(3, 1)]
+    assert judged(place) == [(3, "orders")]
 
 
 def trials(place: Place) -> list[Any]:
@@ -110,6 +122,10 @@ def trials(place: Place) -> list[Any]:
     return sorted((json.loads(row)["id"], since, tried) for row, since, tried in rows)
 
 
+@thorough(
+    "loaders/test_target_replays.py: a quarantine of an older version, of which some rows are "
+    "tried; a log's event that passes"
+)
 @pytest.mark.parametrize("of", [by_timestamp, by_log])
 def test_only_a_row_that_is_tried_counts_on_and_each_keeps_the_moment_it_was_first_seen(
     place: Place, of: Of
@@ -141,6 +157,7 @@ def as_an_older_version_left_it(path: Path) -> None:
 def test_a_quarantine_of_an_older_version_is_read_added_to_counted_on_and_tidied(
     place: Place,
 ) -> None:
+    land(place, 55)
     load(place, by_timestamp, 1, 15, 20, 300, rules=STRICT)  # one is ahead of the clock
     as_an_older_version_left_it(place.target / "_quarantine")
     assert plan(place, by_timestamp, rules=STRICT)[1].startswith("1 row in quarantine")
@@ -149,70 +166,42 @@ def test_a_quarantine_of_an_older_version_is_read_added_to_counted_on_and_tidied
     added = place.now
     load(place, by_timestamp, 30, 45, rules=STRICT)
     old, new = [(15, None, None), (20, None, None)], [(30, added, 1), (45, added, 1)]
-    assert trials(place) == [*old, *new, (300, None, None)]
+    unseen = (55, None, None)
+    assert trials(place) == [*old, *new, unseen, (300, None, None)]
     place.now += timedelta(minutes=1)
-    (place.source / "part-0002.parquet").unlink()
+    for gone in (1, 3):
+        (place.source / f"part-000{gone}.parquet").unlink()
     result = by_timestamp(place, place.spark, rules=MILDER).replay()
 
     assert (result.records_loaded, result.records_quarantined) == (1, 2)
     assert place.rows("id") == [(1,), (20,)]
-    assert trials(place) == [(15, place.now, 1), *new, (300, place.now, 1)]
-    assert {number for number, _ in judged(place)} == {3}
+    assert trials(place) == [(15, place.now, 1), *new, unseen, (300, place.now, 1)]
+    assert judged(place) == [(3, "orders")] * 5
 
 
-def test_a_row_that_an_older_version_quarantined_stays_where_it_is_not_read_again(
+def test_a_value_that_could_not_be_read_is_not_loaded_as_null_until_it_is_repaired_to_null(
     place: Place,
 ) -> None:
-    load(place, by_timestamp, 1, 15, rules=STRICT)
-    load(place, by_timestamp, 20, rules=STRICT)
-    as_an_older_version_left_it(place.target / "_quarantine")
-    (place.source / "part-0001.parquet").unlink()
-
-    assert by_timestamp(place, place.spark, rules=MILDER).replay().records_loaded == 1
-
-    assert trials(place) == [(15, None, None)]
-
-
-def test_a_value_that_could_not_be_read_is_not_loaded_as_null(place: Place) -> None:
-    def target(rules: Any) -> Target:
+    def target(rules: Any = ()) -> Target:
         return TimestampBasedLoader(place.spark, place.clock).target(
             **place.paths, timestamp_column="at", table_name="orders", rules=rules
         )
 
-    first = {"id": 1, "price": 5, "at": "2024-05-10T11:00:00Z"}
-    place.land_lines([first, {**first, "id": 2, "price": 6}])
-    target(()).load()
-    place.land_lines([{**first, "id": 3, "price": "dear"}, {**first, "id": 4, "price": 90}])
+    def land_rows(name: str, **prices: Any) -> None:
+        rows = [{"id": id_, "price": price} for id_, price in prices.items()]
+        place.land_lines([{**row, "at": f"2024-05-10T11:00:0{len(name)}Z"} for row in rows], name)
+
+    land_rows("1.json", a=5, b=6)
+    target().load()
+    land_rows("late.json", c="dear", d=90, e=2.5)
     target(quarantine(between("price", 0, 50))).load()
+    assert place.quarantined() == [["price_between"], ["price_unreadable"], ["price_unreadable"]]
 
-    assert target(()).replay().records_loaded == 1
-    assert place.rows("id", "price") == [(1, 5), (2, 6), (4, 90)]
-    assert place.quarantined() == [["price_unreadable"]]
-
-
-def test_a_row_that_a_later_load_takes_leaves_quarantine(place: Place) -> None:
-    load(place, by_timestamp, 1, 20, 120, 300, rules=STRICT)  # two are ahead of the clock
-    assert len(judged(place)) == 3
-    place.now += timedelta(hours=2)
-
-    load(place, by_timestamp, rules=quarantine(at_least("id", 100)))
-
-    assert place.rows("id") == [(1,), (120,)]
-    assert [number for number, _ in judged(place)] == [2, 2]
-
-
-def test_a_row_whose_time_has_come_and_that_is_bad_by_now_is_in_quarantine_once(
-    place: Place,
-) -> None:
-    load(place, by_timestamp, 1, 90, 120)  # two are ahead of the clock
-    seen = place.now
-    place.now += timedelta(hours=2)
-
-    load(place, by_timestamp, rules=quarantine(satisfies("fine", "id <> 90")))
-
-    assert place.rows("id") == [(1,), (120,)]
-    assert place.quarantined() == [["fine"]]
-    assert trials(place) == [(90, seen, 2)]
+    assert target().replay().records_loaded == 1
+    assert place.rows("id", "price") == [("a", 5), ("b", 6), ("d", 90)]
+    land_rows("late.json", c=None)
+    assert target().load().records_loaded == 1
+    assert place.rows("id", "price") == [("a", 5), ("b", 6), ("c", None), ("d", 90)]
 
 
 def test_an_old_event_that_passes_is_put_in_its_place(place: Place) -> None:
@@ -250,15 +239,6 @@ def test_a_snapshot_is_judged_again_by_each_load_and_its_quarantine_tidied(place
     assert len(place.quarantined()) == 1
 
 
-def test_shares_do_not_hold_a_replay_and_rules_on_values_do(place: Place) -> None:
-    load(place, by_timestamp, 1, 2, 3, 4, 20, 60, rules=STRICT)
-    shares = fail(quarantined_share(at_most=0.4))
-
-    result = by_timestamp(place, place.spark, rules=[MILDER, shares]).replay()
-
-    assert (result.records_loaded, result.records_quarantined) == (1, 1)
-
-
 @pytest.mark.parametrize("write", [DeleteInsert(), OverwriteDays("seq")])
 def test_a_target_that_would_lose_rows_by_a_replay_is_refused(place: Place, write: Any) -> None:
     options = {"primary_key": "id", "write": write, "partition_by": "seq"}
@@ -266,41 +246,28 @@ def test_a_target_that_would_lose_rows_by_a_replay_is_refused(place: Place, writ
         by_timestamp(place, place.spark, **options).replay()
 
 
-def test_the_quarantine_of_another_loader_of_the_target_stays(place: Place) -> None:
-    def other() -> Target:
-        return TimestampBasedLoader(place.spark, place.clock).target(
-            **place.paths, timestamp_column="at", table_name="other", primary_key="id", rules=STRICT
-        )
-
-    load(place, by_timestamp, 1, 20, primary_key="id", rules=STRICT)
-    other().load()
-
-    by_timestamp(place, place.spark, primary_key="id", rules=MILDER).replay()
-
-    assert place.rows("_table", path=place.target / "_quarantine") == [("other",)]
-
-
 @pytest.mark.parametrize(
     ("of", "options"),
-    [(by_timestamp, {}), (by_log, {"write": SCD2()})],
-    ids=["append", "log, history"],
+    [
+        pytest.param(by_timestamp, {}, id="append"),
+        pytest.param(
+            *(by_log, {"write": SCD2()}),
+            id="log, history",
+            marks=thorough(
+                "loaders/test_target_replays.py, loaders/test_killed_at_each_commit.py: "
+                "appended rows"
+            ),
+        ),
+    ],
 )
 def test_a_replay_that_dies_after_any_commit_goes_on_and_ends_as_if_it_had_not(
-    spark: SparkSession,
-    tmp_path: Path,
-    of: Callable[..., Target],
-    options: Any,
+    place: Place, of: Of, options: Any
 ) -> None:
-    places: Sequence[Place] = [Place(spark, tmp_path / name) for name in ("calm", "killed")]
-    for place in places:
-        place.folder.mkdir()
-        load(place, of, 1, 20, 55, rules=STRICT, **options)
-        load(place, of, 2, 30, rules=STRICT, **options)
-    calm, killed = places
-    of(calm, spark, rules=MILDER, **options).replay()
+    load(place, of, 1, 20, 30, 55, rules=STRICT, **options)
+    seen = place.now
 
-    kills = kill_after_each_write(lambda: of(killed, spark, rules=MILDER, **options).replay())
+    kills = kill_after_each_write(lambda: of(place, place.spark, rules=MILDER, **options).replay())
 
     assert kills >= 4  # it claims, puts what stays into quarantine, publishes and records
-    assert everything(killed) == everything(calm)
-    assert len(killed.quarantined()) == 1
+    assert place.rows("id") == [(1,), (20,), (30,)]
+    assert trials(place) == [(55, seen, 2)]

@@ -11,7 +11,6 @@ import pytest
 from incremental_assets.errors import DefinitionError, SourceError, WatermarkError
 from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.loaders import (
-    CDCLoader,
     DeleteInsert,
     SequenceBasedLoader,
     read_watermarks,
@@ -19,9 +18,8 @@ from incremental_assets.loaders import (
 from incremental_assets.testing import kill_after_each_write
 from incremental_assets.writes import SCD2
 from incremental_assets_tests.loaders.conftest import NOON, Place
-from incremental_assets_tests.loaders.test_cdc import SCHEMA as LOG
-from incremental_assets_tests.loaders.test_cdc import events
 from incremental_assets_tests.loaders.test_target_plans import (
+    SCHEMA,
     Of,
     by_log,
     by_sequence,
@@ -30,6 +28,7 @@ from incremental_assets_tests.loaders.test_target_plans import (
     land,
     plan,
 )
+from incremental_assets_tests.thorough import thorough
 
 NO_SPARK: Any = None
 
@@ -41,6 +40,10 @@ def load(place: Place, of: Of, *numbers: int, **options: Any) -> int:
     return of(place, place.spark, **options).load().records_loaded
 
 
+@thorough(
+    "loaders/test_target_operations.py, loaders/test_target_rewinds.py: "
+    "the watermark that returns, and loads that are bounded"
+)
 @pytest.mark.parametrize(("of", "to"), [(by_timestamp, 0), (by_sequence, 1)])
 def test_an_append_target_that_is_rewound_gets_what_it_missed_and_nothing_twice(
     place: Place, of: Of, to: int
@@ -61,7 +64,10 @@ def test_an_append_target_that_is_rewound_gets_what_it_missed_and_nothing_twice(
     assert place.rows("id") == sorted([(10,), (20,), (30,), (40,), (50,), *late], key=str)
 
 
-@pytest.mark.parametrize("of", [by_timestamp, by_sequence])
+NUMBERS = thorough("loaders/test_target_rewinds.py: by timestamp, and loads that are bounded")
+
+
+@pytest.mark.parametrize("of", [by_timestamp, pytest.param(by_sequence, marks=NUMBERS)])
 def test_a_load_that_finds_nothing_missing_ends_the_rewind(place: Place, of: Of) -> None:
     load(place, of, 10, 20)
     before = of(place, NO_SPARK).plan().watermark
@@ -72,38 +78,42 @@ def test_a_load_that_finds_nothing_missing_ends_the_rewind(place: Place, of: Of)
     assert (again.records_loaded, again.watermark_after) == (0, before)
     assert plan(place, of)[0] == "nothing"
     assert of(place, place.spark).verify().equal
-    assert of(place, place.spark).load().watermark_after == before
     assert place.rows("id") == [(10,), (20,)]
-
-
-def test_the_watermark_returns_when_a_rewind_has_brought_an_older_row(place: Place) -> None:
-    load(place, by_timestamp, 10, 20)
-    before = by_timestamp(place, NO_SPARK).plan().watermark
-    load(place, by_timestamp, 5)
-    by_timestamp(place, NO_SPARK).rewind(0, "a row came late")
-
-    again = by_timestamp(place, place.spark).load()
-
-    assert (again.records_loaded, again.watermark_after) == (1, before)
 
 
 def test_loads_that_are_bounded_bring_every_row_that_was_missed(place: Place) -> None:
     load(place, by_sequence, 10, 20, 30, most_gaps=1)
-    assert load(place, by_sequence, 12, 13, 14, most_gaps=1) == 0  # their gap is given up
+    assert load(place, by_sequence, 12, 13, most_gaps=1) == 0  # their gap is given up
     by_sequence(place, NO_SPARK).rewind(0, "rows came late")
 
-    for number in (12, 13, 14):
+    for number in (12, 13):
         assert load(place, by_sequence, most_gaps=1, max_records=1) == 1, number
     last = by_sequence(place, place.spark, most_gaps=1, max_records=1).load()
 
     assert (last.records_loaded, last.watermark_after) == (0, "30")
+    assert place.rows("id") == [(10,), (12,), (13,), (20,), (30,)]
 
 
-def test_gaps_that_were_filled_or_reported_are_none_after_a_rewind(place: Place) -> None:
+def test_a_rewind_to_a_moment_stands_in_the_ledger_and_makes_no_gaps(place: Place) -> None:
     load(place, by_sequence, 1, 2, 3)
+    place.now += timedelta(hours=1)
     load(place, by_sequence, 4, 5)
-    by_sequence(place, NO_SPARK).rewind(1, "to see")
+    place.now += timedelta(hours=1)
 
+    by_sequence(place, NO_SPARK).rewind(NOON + timedelta(minutes=1), "half of it was late")
+
+    marks = read_watermarks(place.spark, place.watermarks).collect()
+    assert [row["watermark_value"] for row in marks] == ["3"]
+    last = Ledger(str(place.watermarks)).tail("orders").last
+    assert last is not None
+    assert (last.kind, last.why, last.low, last.day) == (
+        "rewind",
+        "half of it was late",
+        "5",
+        date(2024, 5, 10),
+    )
+    assert last.recorded_at == datetime(2024, 5, 10, 14, tzinfo=UTC)
+    # The numbers that were loaded are no gaps, though the watermark is below them.
     assert load(place, by_sequence, 6, on_gap="fail") == 1
     assert place.rows("id") == [(n,) for n in (1, 2, 3, 4, 5, 6)]
 
@@ -113,12 +123,14 @@ def test_a_target_that_was_filled_by_other_means_is_not_read_below_its_start(pla
     filled = pl.DataFrame({"id": [10], "seq": [10], "operation": ["x"], "at": [start]})
     filled.with_columns(pl.col("at").cast(pl.Datetime("us", "UTC"))).write_delta(place.target)
     load(place, by_timestamp, 10, 20, start_from=start)
+    # A lookback stops there, too, also when the ledger knows a watermark.
+    assert load(place, by_timestamp, 30, lookback=timedelta(hours=1)) == 1
 
     rewound = by_timestamp(place, NO_SPARK, start_from=start).rewind(0, "to see")
 
     assert rewound.watermark == "2024-05-10T11:10:00.000000Z"
     assert load(place, by_timestamp, start_from=start) == 0
-    assert place.rows("id") == [(10,), (20,)]
+    assert place.rows("id") == [(10,), (20,), (30,)]
 
 
 def test_a_sequence_whose_own_watermark_stays_empty_loads_no_row_twice(place: Place) -> None:
@@ -139,58 +151,28 @@ def test_a_sequence_whose_own_watermark_stays_empty_loads_no_row_twice(place: Pl
 
 
 def test_a_log_is_read_again_from_the_files_of_later_batches(place: Place) -> None:
-    load(place, by_log, 1)
-    load(place, by_log, 4)
+    """They hold a truncate, which stays known."""
+    history: Any = {"write": SCD2()}
+    load(place, by_log, 1, **history)
+    place.land([{"id": None, "seq": 5, "operation": "TRUNCATE", "at": NOON}], SCHEMA)
+    by_log(place, place.spark, **history).load()
+    log = by_log(place, NO_SPARK, **history)
 
-    rewound = by_log(place, NO_SPARK).rewind(1, "the file was repaired in place")
+    assert log.rewind(1, "the file was repaired in place").files == ("part-0002.parquet",)
 
-    assert rewound.files == ("part-0002.parquet",)
-    assert plan(place, by_log)[0] == "new"
-    before = place.rows("id")
-    again = by_log(place, place.spark).load()
-    assert (again.records_read, again.records_loaded) == (1, 0)
-    assert place.rows("id") == before
-    assert plan(place, by_log)[0] == "nothing"
-
-
-def test_a_log_that_lacks_a_file_that_is_to_be_read_again_is_refused(place: Place) -> None:
-    load(place, by_log, 1)
-    load(place, by_log, 2)
-    (place.source / "part-0002.parquet").unlink()
-
-    with pytest.raises(SourceError, match=r"1 of the 1 files .* missing .*part-0002"):
-        by_log(place, NO_SPARK).rewind(1, "to see")
-    assert Ledger(str(place.watermarks)).tail("orders").last_batch == 2
-
-
-def test_a_target_that_holds_versions_stays_one_when_it_is_rewound_as_another(place: Place) -> None:
-    load(place, by_log, 1, write=SCD2())
-    load(place, by_log, 2, write=SCD2())
-
-    by_log(place, NO_SPARK).rewind(1, "to see")
-
+    assert plan(place, by_log, **history)[0] == "new"
     with pytest.raises(DefinitionError, match="holds versions of each key"):
         load(place, by_log)
-    assert load(place, by_log, write=SCD2()) == 0
+    land(place, 3)  # older than the truncate
+    assert by_log(place, place.spark, **history).load().records_read == 2
+    assert place.rows("id", "valid_from", "valid_to") == [(1, 1, 5), (3, 3, 5)]
+    assert plan(place, by_log, **history)[0] == "nothing"
 
-
-def test_a_truncate_stays_known_when_its_log_is_rewound(place: Place) -> None:
-    def take(*rows: Any) -> None:
-        if rows:
-            place.land(events(*rows), LOG)
-        log(place.spark).load()
-
-    def log(spark: Any) -> Any:
-        return CDCLoader(spark, place.clock).target(
-            place.source, place.target, place.watermarks, "id", "orders"
-        )
-
-    take((1, "a", "INSERT", 1))
-    take((None, None, "TRUNCATE", 5))
-    log(NO_SPARK).rewind(1, "to see")
-    take((2, "older than the truncate", "INSERT", 3))
-
-    assert place.rows("id") == []
+    before = Ledger(str(place.watermarks)).tail("orders").last_batch
+    (place.source / "part-0002.parquet").unlink()
+    with pytest.raises(SourceError, match=r"1 of the 2 files .* missing .*part-0002"):
+        log.rewind(1, "to see")
+    assert Ledger(str(place.watermarks)).tail("orders").last_batch == before
 
 
 def test_what_cannot_be_rewound_is_refused(place: Place) -> None:
@@ -213,31 +195,9 @@ def test_what_cannot_be_rewound_is_refused(place: Place) -> None:
         by_sequence(place, NO_SPARK).rewind(NOON + timedelta(days=1), "to see")
 
 
-def test_a_rewind_to_a_moment_and_its_watermark_stand_in_the_ledger(place: Place) -> None:
-    load(place, by_sequence, 1, 2)
-    place.now += timedelta(hours=1)
-    load(place, by_sequence, 3)
-    place.now += timedelta(hours=1)
-
-    by_sequence(place, NO_SPARK).rewind(NOON + timedelta(minutes=1), "half of it was late")
-
-    marks = read_watermarks(place.spark, place.watermarks).collect()
-    assert [row["watermark_value"] for row in marks] == ["2"]
-    last = Ledger(str(place.watermarks)).tail("orders").last
-    assert last is not None
-    assert (last.kind, last.why, last.low, last.day) == (
-        "rewind",
-        "half of it was late",
-        "3",
-        date(2024, 5, 10),
-    )
-    assert last.recorded_at == datetime(2024, 5, 10, 14, tzinfo=UTC)
-
-
 def test_a_rewind_and_the_load_after_it_may_die_anywhere(place: Place) -> None:
-    load(place, by_sequence, 10)
-    load(place, by_sequence, 20)
-    load(place, by_sequence, 5)
+    load(place, by_sequence, 10, 20)
+    land(place, 5)
 
     def both() -> None:
         target = by_sequence(place, place.spark)

@@ -23,14 +23,27 @@ from incremental_assets_tests.loaders.test_target_plans import (
     by_timestamp,
     land,
 )
+from incremental_assets_tests.thorough import thorough
 
 KEYED = {"primary_key": "id"}
-CASES: dict[str, tuple[Of, dict[str, Any]]] = {
-    "timestamp": (by_timestamp, {}),
-    "sequence, merge": (by_sequence, KEYED),
-    "log, history": (by_log, {"write": SCD2()}),
-    "snapshot": (by_snapshot, {}),
-}
+HELD = (
+    "loaders/test_target_verified.py, loaders/test_target_operations.py, "
+    "loaders/test_target_rewinds.py, loaders/test_snapshots.py: "
+)
+CASES = [
+    pytest.param(by_timestamp, {}, id="timestamp"),
+    pytest.param(
+        *(by_sequence, KEYED), id="sequence, merge", marks=thorough(HELD + "what differs by number")
+    ),
+    pytest.param(
+        *(by_log, {"write": SCD2()}),
+        id="log, history",
+        marks=thorough(HELD + "Debezium's log with history, in Delta"),
+    ),
+    pytest.param(
+        *(by_snapshot, {}), id="snapshot", marks=thorough(HELD + "a history of snapshots is equal")
+    ),
+]
 
 
 def take(place: Place, of: Of, *numbers: int, **options: Any) -> None:
@@ -49,9 +62,10 @@ def changed(place: Place, *rows: tuple[int, int, str]) -> Path:
     return place.land(named, SCHEMA)
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_a_target_is_equal_until_somebody_changes_it(place: Place, name: str) -> None:
-    of, options = CASES[name]
+@pytest.mark.parametrize(("of", "options"), CASES)
+def test_a_target_is_equal_until_somebody_changes_it(
+    place: Place, of: Of, options: dict[str, Any]
+) -> None:
     take(place, of, 1, 2, **options)
     take(place, of, 3, 4, **options)
     before, files = place.version(), sorted(place.folder.rglob("*"))
@@ -82,33 +96,22 @@ def test_a_row_that_came_below_the_watermark_is_missing_and_the_remedy_is_named(
 
     assert [day.missing for day in found.rows.days] == [1]
     assert any("rewind" in note for note in found.notes)
-    by_timestamp(place, place.spark).rewind(0, "a row came late")
-    take(place, by_timestamp)
-    assert by_timestamp(place, place.spark).verify().equal
 
 
-def test_rows_that_the_source_has_no_more_or_has_newer_are_counted_and_not_judged(
+def test_what_changed_in_place_is_reported_and_newer_or_removed_rows_are_not_judged(
     place: Place,
 ) -> None:
-    take(place, by_sequence, 1, 2, 3, **KEYED)
+    take(place, by_sequence, 1, 2, 3, 4, **KEYED)
     (place.source / "part-0001.parquet").unlink()
-    changed(place, (1, 1, "INSERT"), (2, 9, "UPDATE"))  # 2 has a newer row, 3 is gone
+    # 2 has a newer row, 3 is gone, and 4 changed without another number.
+    changed(place, (1, 1, "INSERT"), (2, 9, "UPDATE"), (4, 4, "CHANGED"))
 
     found = by_sequence(place, place.spark, **KEYED).verify()
 
-    assert (found.equal, found.rows.rows, found.rows.not_judged) == (True, 1, 1)
+    assert (found.differences, found.rows.columns) == (1, {"operation": 1})
+    assert (found.rows.rows, found.rows.not_judged) == (2, 1)
     assert "not compared: 1 row of the source not loaded yet" in found.notes
     assert "not compared: 1 row no longer at the source" in found.notes
-
-
-def test_a_value_that_changed_in_place_without_its_timestamp_is_reported(place: Place) -> None:
-    take(place, by_timestamp, 1, 2, **KEYED)
-    (place.source / "part-0001.parquet").unlink()
-    changed(place, (1, 1, "INSERT"), (2, 2, "CHANGED"))
-
-    found = by_timestamp(place, place.spark, **KEYED).verify()
-
-    assert (found.differences, found.rows.columns) == (1, {"operation": 1})
 
 
 def test_rows_that_others_wrote_are_left_out(place: Place) -> None:
@@ -123,19 +126,29 @@ def test_rows_that_others_wrote_are_left_out(place: Place) -> None:
     assert "not written by this load" in found.notes[0]
 
 
-def test_what_the_source_lost_refuses_a_verification(place: Place) -> None:
+def test_a_log_is_verified_once_it_is_read_and_only_while_it_has_its_files(place: Place) -> None:
     take(place, by_log, 1)
-    take(place, by_log, 2)
+    land(place, 2)
+    with pytest.raises(SourceError, match="not read yet"):
+        by_log(place, place.spark).verify()
+    take(place, by_log)
+
+    found = by_log(place, place.spark).verify(scratch=place.folder / "elsewhere")
+
+    assert (found.equal, found.rows.rows) == (True, 2)
+    assert not list((place.folder / "elsewhere").glob("*"))
     (place.source / "part-0001.parquet").unlink()
     with pytest.raises(SourceError, match=r"1 of the 2 files of the log .* part-0001"):
         by_log(place, place.spark).verify()
 
-    other = Place(place.spark, place.folder / "other")
-    other.folder.mkdir()
-    take(other, by_snapshot, 1)
-    land(other, 2)
+
+def test_a_snapshot_is_verified_only_while_it_is_the_last_one(place: Place) -> None:
+    take(place, by_snapshot, 1)
+    assert by_snapshot(place, place.spark).verify().equal
+    land(place, 2)
+
     with pytest.raises(SourceError, match="not as the last load read it"):
-        by_snapshot(other, other.spark).verify()
+        by_snapshot(place, place.spark).verify()
 
 
 def test_a_file_that_the_target_lost_is_an_error_and_no_difference(place: Place) -> None:
@@ -156,16 +169,3 @@ def test_what_cannot_be_built_again_is_refused(place: Place) -> None:
     by_timestamp(place, place.spark).rewind(0, "to see")
     with pytest.raises(DefinitionError, match="was rewound by batch 2"):
         by_timestamp(place, place.spark).verify()
-
-
-def test_a_log_with_events_that_were_not_read_yet_is_loaded_first(place: Place) -> None:
-    take(place, by_log, 1)
-    land(place, 2)
-    with pytest.raises(SourceError, match="not read yet"):
-        by_log(place, place.spark).verify()
-    take(place, by_log)
-
-    found = by_log(place, place.spark).verify(scratch=place.folder / "elsewhere")
-
-    assert (found.equal, found.rows.rows) == (True, 2)
-    assert not list((place.folder / "elsewhere").glob("*"))

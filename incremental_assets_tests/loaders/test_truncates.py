@@ -15,6 +15,7 @@ from incremental_assets.writes import SCD2, Merge, WriteStrategy
 from incremental_assets_tests.event_log import EventLog, operators
 from incremental_assets_tests.loaders.conftest import Place
 from incremental_assets_tests.loaders.test_cdc import Event, live, load, versions
+from incremental_assets_tests.thorough import thorough
 
 
 def truncates(first: int, last: int) -> list[Event]:
@@ -28,7 +29,15 @@ def position(place: Place) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("write", [Merge(), SCD2()], ids=["merge", "history"])
+@pytest.mark.parametrize(
+    "write",
+    [
+        pytest.param(
+            Merge(), id="merge", marks=thorough("loaders/test_truncates.py: with history")
+        ),
+        pytest.param(SCD2(), id="history"),
+    ],
+)
 def test_a_load_after_many_truncates_is_planned_as_one_after_few(
     place: Place, spark: SparkSession, event_log: Path, write: WriteStrategy
 ) -> None:
@@ -59,9 +68,9 @@ def test_a_load_after_many_truncates_is_planned_as_one_after_few(
 
 def test_each_truncate_ends_what_there_was_in_whatever_order_they_come(place: Place) -> None:
     load(place, (1, "A", "INSERT", 1), (1, "A", "UPDATE", 25), write=SCD2())
-    load(place, *truncates(10, 50), (2, "B", "INSERT", 35), write=SCD2())
     late: list[Event] = [(1, "C", "UPDATE", 12), (3, "D", "INSERT", 45), (4, "E", "INSERT", 2)]
-    load(place, *late, *truncates(5, 6), write=SCD2())
+    rest = [*truncates(10, 50), (2, "B", "INSERT", 35), *late, *truncates(5, 6)]
+    load(place, *rest, write=SCD2())
 
     assert versions(place) == [
         (1, "A", 1, 5, False),
@@ -73,7 +82,13 @@ def test_each_truncate_ends_what_there_was_in_whatever_order_they_come(place: Pl
     ]
 
 
-@pytest.mark.parametrize("write", [Merge(), SCD2()], ids=["merge", "history"])
+@pytest.mark.parametrize(
+    "write",
+    [
+        pytest.param(Merge(), id="merge"),
+        pytest.param(SCD2(), id="history", marks=thorough("loaders/test_truncates.py: merge")),
+    ],
+)
 def test_truncates_that_an_earlier_version_kept_in_the_ledger_go_on(
     place: Place, write: WriteStrategy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,7 @@ from incremental_assets_tests.feeds.test_unchanged import (
     user,
 )
 from incremental_assets_tests.loaders.conftest import Place
+from incremental_assets_tests.thorough import thorough
 
 
 def process(place: Place, **options: Any) -> LoadResult:
@@ -36,6 +37,7 @@ def users(place: Place) -> list[tuple[Any, ...]]:
     return place.rows("id", "name", "notes")
 
 
+@thorough("loaders/test_unchanged.py, feeds/test_unchanged.py: with history, and merged")
 @pytest.mark.parametrize("order", [(0, 1, 2, 3, 4, 5, 6, 7), (3, 7, 1, 0, 5, 6, 2, 4)])
 def test_an_unchanged_column_keeps_its_value_in_whatever_order_events_come(
     place: Place, order: tuple[int, ...]
@@ -47,7 +49,7 @@ def test_an_unchanged_column_keeps_its_value_in_whatever_order_events_come(
 
 
 def test_history_has_the_value_at_each_version(place: Place) -> None:
-    for some in ((3, 7, 1), (0, 5, 6), (2, 4)):
+    for some in ((3, 7, 1, 6), (0, 5, 2, 4)):
         place.land_lines([LOG[at] for at in some])
         process(place, no_earlier="null", write=SCD2())
     rows = place.rows("id", "name", "notes", "valid_from", "valid_to")
@@ -55,15 +57,10 @@ def test_history_has_the_value_at_each_version(place: Place) -> None:
 
 
 def test_without_an_earlier_version_an_event_waits_in_quarantine(place: Place) -> None:
-    place.land_lines([event("u", 20, user(1, "Anna", MARKED)), event("c", 5, user(2, "Bob", "x"))])
-    assert process(place).records_quarantined == 1
-    assert users(place) == [(2, "Bob", "x")]
-
-
-def test_what_a_first_load_left_that_was_killed_is_in_nobodys_way(place: Place) -> None:
+    """What a first load left that was killed is in nobody's way."""
     left = Path(place.target) / f"{INTERMEDIATE}0a1b2c3d" / "part-0.parquet"
     left.parent.mkdir(parents=True)
     left.write_bytes(b"PAR1")
-    place.land_lines(LOG[:2])
-    process(place)
+    place.land_lines([event("u", 20, user(3, "Cy", MARKED)), *LOG[:2]])
+    assert process(place).records_quarantined == 1
     assert users(place) == [(1, "Anna", "long")]
