@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import incremental_assets
@@ -50,9 +51,15 @@ def flags_of_one_kind() -> set[str]:
     }
 
 
+@cache
+def nodes(file: Path) -> list[ast.AST]:
+    """All that a file says, parsed once for all tests."""
+    return list(ast.walk(ast.parse(file.read_text())))
+
+
 def named(file: Path) -> Iterator[str]:
     """The flags that a file reads, declares or passes on."""
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in nodes(file):
         for field in ("attr", "id", "arg", "name"):
             text = getattr(node, field, None)
             if isinstance(text, str):
@@ -61,7 +68,7 @@ def named(file: Path) -> Iterator[str]:
 
 def compared(file: Path) -> Iterator[str]:
     """The texts that a file compares with the `name` of something, or with a `detector`."""
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in nodes(file):
         if isinstance(node, ast.Compare):
             first, others = node.left, node.comparators
         elif isinstance(node, ast.Match):
@@ -79,15 +86,14 @@ def compared(file: Path) -> Iterator[str]:
 
 def asked(file: Path) -> Iterator[str]:
     """The types that a file asks for, by `isinstance`, `type(…) is` or `case`."""
-    found = ast.parse(file.read_text())
     renamed = {
         alias.asname: alias.name
-        for node in ast.walk(found)
+        for node in nodes(file)
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
         if alias.asname
     }
-    for node in ast.walk(found):
+    for node in nodes(file):
         parts: list[ast.AST] = []
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") in (
             "isinstance",
@@ -106,11 +112,10 @@ def asked(file: Path) -> Iterator[str]:
 
 
 def test_nobody_asks_which_detector_write_or_source_it_is() -> None:
-    found = {}
+    found, kinds_of_all = {}, names()
     for file in sorted(ROOT.rglob("*.py")):
-        tree = ast.walk(ast.parse(file.read_text()))
-        own = {node.name for node in tree if isinstance(node, ast.ClassDef)}
-        found[str(file.relative_to(ROOT))] = (set(asked(file)) & names()) - own
+        own = {node.name for node in nodes(file) if isinstance(node, ast.ClassDef)}
+        found[str(file.relative_to(ROOT))] = (set(asked(file)) & kinds_of_all) - own
 
     assert {name for name, some in found.items() if some} <= DEFINITIONS
 
@@ -130,7 +135,7 @@ def test_nobody_compares_the_name_of_a_detector() -> None:
 def test_each_class_has_a_name_of_its_own() -> None:
     files: dict[str, list[str]] = {}
     for file in sorted(ROOT.rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in nodes(file):
             if isinstance(node, ast.ClassDef):
                 files.setdefault(node.name.lstrip("_"), []).append(file.name)
 
