@@ -14,7 +14,9 @@ from incremental_assets.errors import INTERRUPTED, STOPPED
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.settings import PREFIX, Settings
 from incremental_assets_tests.plan.ledgers import EVENTS, did
+from incremental_assets_tests.thorough import thorough
 
+OTHER_OUTPUT = "test_ends_plainly.py: a table that cannot be written, JSON that nobody reads"
 BATCHES = (sys.executable, "-m", "incremental_assets", "batches")
 # A command amid a call of a library that logs a traceback wherever it is interrupted.
 WAITING = """
@@ -64,7 +66,9 @@ def test_an_interrupted_command_stops_spark_and_says_one_sentence(then: str) -> 
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
-@pytest.mark.parametrize("words", [(), ("--json",)], ids=str)
+@pytest.mark.parametrize(
+    "words", [(), pytest.param(("--json",), marks=thorough(OTHER_OUTPUT))], ids=str
+)
 def test_output_that_cannot_be_written_is_reported(
     environment: dict[str, str], words: tuple[str, ...]
 ) -> None:
@@ -82,7 +86,9 @@ def test_output_that_cannot_be_written_is_reported(
     assert done.stderr == "Error: cannot write the output: No space left on device\n"
 
 
-@pytest.mark.parametrize("words", [(), ("--json",)], ids=str)
+@pytest.mark.parametrize(
+    "words", [pytest.param((), marks=thorough(OTHER_OUTPUT)), ("--json",)], ids=str
+)
 def test_a_reader_that_has_read_enough_hears_nothing(
     environment: dict[str, str], words: tuple[str, ...]
 ) -> None:
