@@ -16,6 +16,7 @@ from incremental_assets_tests.feeds.test_sequence import movements
 from incremental_assets_tests.feeds.test_snapshots import copy
 from incremental_assets_tests.feeds.test_timestamp import orders
 from incremental_assets_tests.feeds.world import Lake
+from incremental_assets_tests.thorough import thorough
 
 PACKAGE = "incremental_assets_tests.end_to_end.corner_shop"
 
@@ -93,6 +94,7 @@ def test_tables_of_every_kind_are_materialized_and_then_brought_up_to_date_on_a_
     assert corner.ask("run").stdout.strip() == "Nothing is new or stale."
 
 
+@thorough("feeds/test_interrupted.py: in the process of the tests")
 @pytest.mark.parametrize("seed", [20170107])
 def test_kills_at_random_moments_leave_the_tables_of_an_undisturbed_run(
     corner: Shop, spark: SparkSession, seed: int
