@@ -16,6 +16,7 @@ from incremental_assets.sources.delta_commits import delta_files_since
 from incremental_assets.sources.stored_delta import delta_rows
 from incremental_assets.spark import load_session
 from incremental_assets.spark.load_session import SMALL_ROWS, batch_frames, size_of
+from incremental_assets_tests.thorough import thorough
 
 
 @pytest.mark.parametrize("few", [0, FEW_VALUES], ids=["many", "few"])
@@ -40,7 +41,13 @@ def test_a_value_is_found_among_few_and_among_many(
     ]
 
 
-@pytest.mark.parametrize("few", [0, FEW_VALUES], ids=["many", "few"])
+@pytest.mark.parametrize(
+    "few",
+    [
+        pytest.param(0, id="many"),
+        pytest.param(FEW_VALUES, id="few", marks=thorough("test_frames.py: among many")),
+    ],
+)
 def test_files_of_a_source_are_chosen_among_many_by_deltas_own_reader(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
