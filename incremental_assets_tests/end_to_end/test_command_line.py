@@ -251,13 +251,13 @@ def test_a_plan_of_a_fresh_project_leaves_no_trace(shop: Shop) -> None:
 
 
 def test_lake_that_cannot_be_written_is_an_error_with_the_remedy(
-    shop: Shop, tmp_path: Path, spark: SparkSession
+    till: Shop, tmp_path: Path, spark: SparkSession
 ) -> None:
-    shop.world(spark).land("events", "2017-01-05", "a.jsonl", sales("a", "2017-01-05", 3))
+    till.world(spark).land("events", "2017-01-05", "a.jsonl", sales("a", "2017-01-05", 3))
     in_the_way = tmp_path / "file"
     in_the_way.write_text("a file where the lake should be")
 
-    done = shop.ask("run", INCREMENTAL_ASSETS_LAKE=str(in_the_way / "lake"))
+    done = till.ask("run", "bronze/events", INCREMENTAL_ASSETS_LAKE=str(in_the_way / "lake"))
 
     assert done.returncode == 1
     assert "lake is not writable" in done.stderr
