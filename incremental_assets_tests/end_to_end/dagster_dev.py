@@ -22,8 +22,15 @@ from incremental_assets_tests.end_to_end.shop import BIN, Shop
 QUICK = {
     "poll_interval_seconds: 30": "poll_interval_seconds: 3",
     "start_timeout_seconds: 180": "start_timeout_seconds: 45",
-    "incremental_assets.orchestration.launcher": "incremental_assets_tests.end_to_end.quick_daemon",
 }
+# An instance loads its scheduler before the daemon begins.
+QUICKER = """
+run_queue:
+  dequeue_interval_seconds: 1
+scheduler:
+  module: incremental_assets_tests.end_to_end.quick_daemon
+  class: DagsterDaemonScheduler
+"""
 LAUNCH_BACKFILL = """
 mutation($p: LaunchBackfillParams!) { launchPartitionBackfill(backfillParams: $p) {
   __typename ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message } } }
@@ -142,7 +149,7 @@ class Dev:
         for usual, quick in QUICK.items():
             assert usual in text
             text = text.replace(usual, quick)
-        config.write_text(text)
+        config.write_text(text + QUICKER)
         shop.env |= {"INCREMENTAL_ASSETS_SENSOR_SECONDS": "2", "PYTHONPATH": str(PROJECT_ROOT)}
         self._shop = shop
         self._words = words
