@@ -18,6 +18,7 @@ import pytest
 
 from incremental_assets.settings import PROJECT_ROOT, Settings
 from incremental_assets_tests.pages import written
+from incremental_assets_tests.thorough import thorough
 
 BESIDE_CODE = {
     "incremental_assets/orchestration/dagster.yaml",
@@ -111,6 +112,10 @@ def project(wheel: Path, settings: Settings, tmp_path: Path) -> Project:
     return theirs
 
 
+@thorough(
+    "test_wheel.py, settings/test_settings.py, testing/test_page.py, end_to_end/test_add_a_table.py: "
+    "what the wheel holds, the cache, and a project of somebody else's over the code itself"
+)
 def test_another_project_installs_the_wheel_sets_up_tests_its_tables_and_loads_them(
     project: Project,
 ) -> None:
