@@ -16,6 +16,7 @@ from incremental_assets.settings import PREFIX, Settings
 from incremental_assets_tests.plan.ledgers import EVENTS, did
 from incremental_assets_tests.thorough import thorough
 
+OTHER_OUTPUT = "test_ends_plainly.py: a table that cannot be written, JSON that nobody reads"
 BATCHES = (sys.executable, "-m", "incremental_assets", "batches")
 # A command amid a call of a library that logs a traceback wherever it is interrupted.
 WAITING = """
@@ -66,11 +67,7 @@ def test_an_interrupted_command_stops_spark_and_says_one_sentence(then: str) -> 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 @pytest.mark.parametrize(
-    "words",
-    [
-        pytest.param((), marks=thorough("test_ends_plainly.py: as JSON"), id="as text"),
-        pytest.param(("--json",), id="as JSON"),
-    ],
+    "words", [(), pytest.param(("--json",), marks=thorough(OTHER_OUTPUT))], ids=str
 )
 def test_output_that_cannot_be_written_is_reported(
     environment: dict[str, str], words: tuple[str, ...]
@@ -90,11 +87,7 @@ def test_output_that_cannot_be_written_is_reported(
 
 
 @pytest.mark.parametrize(
-    "words",
-    [
-        pytest.param((), marks=thorough("test_ends_plainly.py: as JSON"), id="as text"),
-        pytest.param(("--json",), id="as JSON"),
-    ],
+    "words", [pytest.param((), marks=thorough(OTHER_OUTPUT)), ("--json",)], ids=str
 )
 def test_a_reader_that_has_read_enough_hears_nothing(
     environment: dict[str, str], words: tuple[str, ...]

@@ -45,11 +45,7 @@ def test_a_value_is_found_among_few_and_among_many(
     "few",
     [
         pytest.param(0, id="many"),
-        pytest.param(
-            FEW_VALUES,
-            id="few",
-            marks=thorough("test_frames.py: files among many, and values among few"),
-        ),
+        pytest.param(FEW_VALUES, id="few", marks=thorough("test_frames.py: among many")),
     ],
 )
 def test_files_of_a_source_are_chosen_among_many_by_deltas_own_reader(

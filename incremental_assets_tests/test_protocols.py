@@ -19,11 +19,6 @@ ROOT = Path(incremental_assets.__file__).parent
 DEFINITIONS = {"table.py", "table_checks.py"}
 
 
-@cache
-def tree_of(file: Path) -> ast.Module:
-    return ast.parse(file.read_text())
-
-
 def kinds(base: type) -> Iterator[type]:
     for kind in base.__subclasses__():
         if kind.__module__.startswith("incremental_assets."):
@@ -56,9 +51,15 @@ def flags_of_one_kind() -> set[str]:
     }
 
 
+@cache
+def nodes(file: Path) -> list[ast.AST]:
+    """All that a file says, parsed once for all tests."""
+    return list(ast.walk(ast.parse(file.read_text())))
+
+
 def named(file: Path) -> Iterator[str]:
     """The flags that a file reads, declares or passes on."""
-    for node in ast.walk(tree_of(file)):
+    for node in nodes(file):
         for field in ("attr", "id", "arg", "name"):
             text = getattr(node, field, None)
             if isinstance(text, str):
@@ -67,7 +68,7 @@ def named(file: Path) -> Iterator[str]:
 
 def compared(file: Path) -> Iterator[str]:
     """The texts that a file compares with the `name` of something, or with a `detector`."""
-    for node in ast.walk(tree_of(file)):
+    for node in nodes(file):
         if isinstance(node, ast.Compare):
             first, others = node.left, node.comparators
         elif isinstance(node, ast.Match):
@@ -85,15 +86,14 @@ def compared(file: Path) -> Iterator[str]:
 
 def asked(file: Path) -> Iterator[str]:
     """The types that a file asks for, by `isinstance`, `type(…) is` or `case`."""
-    found = tree_of(file)
     renamed = {
         alias.asname: alias.name
-        for node in ast.walk(found)
+        for node in nodes(file)
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
         if alias.asname
     }
-    for node in ast.walk(found):
+    for node in nodes(file):
         parts: list[ast.AST] = []
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") in (
             "isinstance",
@@ -112,11 +112,10 @@ def asked(file: Path) -> Iterator[str]:
 
 
 def test_nobody_asks_which_detector_write_or_source_it_is() -> None:
-    found = {}
+    found, kinds_of_all = {}, names()
     for file in sorted(ROOT.rglob("*.py")):
-        tree = ast.walk(tree_of(file))
-        own = {node.name for node in tree if isinstance(node, ast.ClassDef)}
-        found[str(file.relative_to(ROOT))] = (set(asked(file)) & names()) - own
+        own = {node.name for node in nodes(file) if isinstance(node, ast.ClassDef)}
+        found[str(file.relative_to(ROOT))] = (set(asked(file)) & kinds_of_all) - own
 
     assert {name for name, some in found.items() if some} <= DEFINITIONS
 
@@ -136,7 +135,7 @@ def test_nobody_compares_the_name_of_a_detector() -> None:
 def test_each_class_has_a_name_of_its_own() -> None:
     files: dict[str, list[str]] = {}
     for file in sorted(ROOT.rglob("*.py")):
-        for node in ast.walk(tree_of(file)):
+        for node in nodes(file):
             if isinstance(node, ast.ClassDef):
                 files.setdefault(node.name.lstrip("_"), []).append(file.name)
 

@@ -113,8 +113,8 @@ def project(wheel: Path, settings: Settings, tmp_path: Path) -> Project:
 
 
 @thorough(
-    "test_wheel.py, settings/test_settings.py, testing/test_page.py, "
-    "end_to_end/test_add_a_table.py: what the wheel holds, the cache, and a further table"
+    "test_wheel.py, settings/test_settings.py, testing/test_page.py, end_to_end/test_add_a_table.py: "
+    "what the wheel holds, the cache, and a project of somebody else's over the code itself"
 )
 def test_another_project_installs_the_wheel_sets_up_tests_its_tables_and_loads_them(
     project: Project,

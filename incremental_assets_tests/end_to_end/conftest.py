@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from incremental_assets.orchestration.resources import SparkResource
 from incremental_assets.settings import Settings
-from incremental_assets_tests.end_to_end.shop import Shop
+from incremental_assets_tests.end_to_end.shop import TILL, Shop
 
 
 @pytest.fixture
@@ -21,6 +21,12 @@ def here(shop: Shop, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Sh
     """A shop whose runs that are asked for in this process load with its Spark."""
     monkeypatch.setattr(SparkResource, "session", lambda *_: spark)
     return shop
+
+
+@pytest.fixture
+def till(here: Shop) -> Shop:
+    """The same with one table of each layer."""
+    return here.of(TILL)
 
 
 @pytest.fixture

@@ -16,8 +16,21 @@ from pathlib import Path
 from typing import Any
 
 from incremental_assets.days import parse_days
+from incremental_assets.settings import PROJECT_ROOT
 from incremental_assets_tests.end_to_end.shop import BIN, Shop
 
+QUICK = {
+    "poll_interval_seconds: 30": "poll_interval_seconds: 3",
+    "start_timeout_seconds: 180": "start_timeout_seconds: 45",
+}
+# An instance loads its scheduler before the daemon begins.
+QUICKER = """
+run_queue:
+  dequeue_interval_seconds: 1
+scheduler:
+  module: incremental_assets_tests.end_to_end.quick_daemon
+  class: DagsterDaemonScheduler
+"""
 LAUNCH_BACKFILL = """
 mutation($p: LaunchBackfillParams!) { launchPartitionBackfill(backfillParams: $p) {
   __typename ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message } } }
@@ -125,9 +138,19 @@ class Web:
 
 
 class Dev:
-    """`dagster dev …` that can be killed, whole or in part, and started again."""
+    """`dagster dev …` that can be killed, whole or in part, and started again.
+
+    Its daemon looks every few seconds for what it looks for; only how often it looks is changed.
+    """
 
     def __init__(self, shop: Shop, *words: str) -> None:
+        config = shop.home / "dagster.yaml"
+        text = config.read_text()
+        for usual, quick in QUICK.items():
+            assert usual in text
+            text = text.replace(usual, quick)
+        config.write_text(text + QUICKER)
+        shop.env |= {"INCREMENTAL_ASSETS_SENSOR_SECONDS": "2", "PYTHONPATH": str(PROJECT_ROOT)}
         self._shop = shop
         self._words = words
         self._process: subprocess.Popen[bytes] | None = None

@@ -10,14 +10,19 @@ import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
-from incremental_assets_tests.end_to_end.shop import SILVER_SALES, Shop, log_without_a_jvm, over
+from incremental_assets_tests.end_to_end.shop import (
+    OF_THE_TILL,
+    SILVER_SALES,
+    TILL,
+    Shop,
+    log_without_a_jvm,
+    over,
+)
 from incremental_assets_tests.scenarios.world import sale, sales
+from incremental_assets_tests.thorough import thorough
 
 EVERYTHING = ("--select", "*")
-OF_THE_EVENTS = (
-    *("bronze/events", "silver/sales", "gold/sales_mart"),
-    *("gold/daily_product_sales", "gold/latest_user_events"),
-)
+GOLD, DAILY = "gold/latest_user_events", "gold/daily_product_sales"
 
 
 def materialized(shop: Shop, key: dg.AssetKey) -> set[str]:
@@ -38,18 +43,23 @@ def checks(shop: Shop, name: str) -> dict[str, bool]:
     return found
 
 
+def of_as_many_users(prefix: str, day: str, number: int) -> list[dict[str, object]]:
+    """Sales of a day, each of a user of its own: gold has a row of each."""
+    return [sale(f"{prefix}{n}", day, user_id=f"{prefix}{n}") for n in range(number)]
+
+
 def test_range_with_a_held_day_publishes_the_others_and_goes_through_once_repaired(
-    here: Shop, spark: SparkSession, server: str
+    till: Shop, spark: SparkSession, server: str
 ) -> None:
-    shop = here
-    world = shop.world(spark)
-    world.land("events", "2017-01-04", "a.jsonl", sales("a", "2017-01-04", 20))
-    bad = [*sales("b", "2017-01-05", 18), sale(None, "2017-01-05"), sale(None, "2017-01-05")]
+    shop = till
+    world = shop.world(spark, *OF_THE_TILL)
+    world.land("events", "2017-01-04", "a.jsonl", of_as_many_users("a", "2017-01-04", 20))
+    broken = [sale(None, "2017-01-05"), sale(None, "2017-01-05")]
+    bad = [*of_as_many_users("b", "2017-01-05", 18), *broken]
     world.land("events", "2017-01-05", "a.jsonl", bad)
 
-    selected = ("--select", ",".join(OF_THE_EVENTS))
     days = ("--partition-range", "2017-01-04...2017-01-05")
-    held = shop.materialize(*selected, *days, **over(server))
+    held = shop.materialize(*EVERYTHING, *days, **over(server))
 
     assert held.returncode != 0
     assert "silver/sales: 2017-01-05 not published. 2017-01-05: quarantined_share: 2 of 20" in (
@@ -61,7 +71,7 @@ def test_range_with_a_held_day_publishes_the_others_and_goes_through_once_repair
     assert materialized(shop, SILVER_SALES) == {"2017-01-04"}
     assert checks(shop, "quarantined_share") == {"2017-01-04": True, "2017-01-05": False}
     assert world.orders() == {f"a{i}" for i in range(20)}
-    assert world.orders("gold/sales_mart") == set()
+    assert world.orders(GOLD) == set()
 
     listed = shop.ask("quarantine", "list", "silver/sales", "--json")
     (only,) = json.loads(listed.stdout)
@@ -83,10 +93,8 @@ def test_range_with_a_held_day_publishes_the_others_and_goes_through_once_repair
     assert "quarantined_share: 2 of 20 rows" in due.stderr
     assert "accept it: `incremental-assets gate accept silver/sales 2017-01-05" in due.stderr
     assert json.loads(due.stdout)["held"][0]["table"] == "silver/sales"
-    assert {name for name, day in skipped if day == "2017-01-05"} >= {
-        *("silver/sales", "gold/sales_mart", "gold/daily_product_sales")
-    }
-    assert len(world.orders("gold/sales_mart")) == 20
+    assert {name for name, day in skipped if day == "2017-01-05"} == {"silver/sales", GOLD}
+    assert len(world.orders(GOLD)) == 20
 
     accept = ("gate", "accept", "silver/sales", "2017-01-05", "--reason")
     accepted = shop.ask(*accept, "two tills were broken", "--json")
@@ -100,13 +108,13 @@ def test_range_with_a_held_day_publishes_the_others_and_goes_through_once_repair
     assert (twice.returncode, "(two tills were broken); run it" in twice.stderr) == (1, True)
     let_through, skipped = run_as_planned(shop)
     assert (let_through.returncode, skipped) == (0, set()), let_through.stderr
-    assert len(world.orders("gold/sales_mart")) == 38
+    assert len(world.orders(GOLD)) == 38
 
-    world.land("events", "2017-01-05", "a.jsonl", sales("b", "2017-01-05", 20))
-    repaired = shop.materialize(*selected, "--partition", "2017-01-05", **over(server))
+    world.land("events", "2017-01-05", "a.jsonl", of_as_many_users("b", "2017-01-05", 20))
+    repaired = shop.ask("run")
     assert repaired.returncode == 0, repaired.stderr
     assert checks(shop, "quarantined_share")["2017-01-05"]
-    assert len(world.orders("gold/sales_mart")) == 40
+    assert len(world.orders(GOLD)) == 40
 
 
 def run_as_planned(
@@ -137,10 +145,7 @@ def what_the_ledger_tells(shop: Shop) -> None:
         return found
 
     stale = {(row["table"], row["day"]): row["why"] for row in told("stale")}
-    assert stale == {
-        ("gold/sales_mart", "2017-01-04"): "silver/sales batch 1",
-        ("gold/latest_user_events", "2017-01-04"): "silver/sales batch 1",
-    }
+    assert stale == {(GOLD, "2017-01-04"): "silver/sales batch 1"}
     newest, *_ = told("batches", "silver/sales", "--day", "2017-01-05")
     assert (newest["batch"], newest["state"], newest["read"]) == (1, "held", 20)
     assert "quarantined_share: 2 of 20 rows" in str(newest["why"])
@@ -151,7 +156,7 @@ def what_the_ledger_tells(shop: Shop) -> None:
     assert events["watermark"] == "landing day 2017-01-05"
     said = shop.ask("stale").stdout
     assert "silver/sales 2017-01-05 is held since batch 1: quarantined_share: 2 of 20 rows" in said
-    assert "--reason …`, and run it again. Until then gold/sales_mart, " in said
+    assert f"--reason …`, and run it again. Until then {GOLD} waits." in said
     (window,) = told("watermarks", "history", "silver/sales")
     assert (window["upstream"], window["low"], window["high"]) == ("bronze/events", "0", "1")
     for words in (("stale",), ("batches", "--limit", "3"), ("watermarks", "show")):
@@ -163,10 +168,9 @@ def what_the_ledger_tells(shop: Shop) -> None:
 def test_run_with_nothing_new_starts_no_jvm_and_one_with_something_new_needs_it(
     shop: Shop, spark: SparkSession, tmp_path: Path
 ) -> None:
-    world = shop.world(spark)
+    world = shop.of(TILL).world(spark, *OF_THE_TILL)
     world.land("events", "2017-01-05", "a.jsonl", sales("a", "2017-01-05", 3))
     world.load("2017-01-05")
-    world.load_stale()
     java_home, calls = log_without_a_jvm(tmp_path)
     no_java = {"JAVA_HOME": str(java_home), "PATH": f"{java_home}/bin"}
 
@@ -190,6 +194,7 @@ def test_run_with_nothing_new_starts_no_jvm_and_one_with_something_new_needs_it(
     assert world.lakehouse.ledger.view().table("bronze/events").unsettled
 
 
+@thorough("orchestration/test_metadata.py: in the process of the tests")
 def test_reversed_range_is_an_error_with_the_remedy(shop: Shop) -> None:
     done = shop.materialize(*EVERYTHING, "--partition-range", "2017-01-05...2017-01-04")
 
@@ -246,13 +251,13 @@ def test_a_plan_of_a_fresh_project_leaves_no_trace(shop: Shop) -> None:
 
 
 def test_lake_that_cannot_be_written_is_an_error_with_the_remedy(
-    shop: Shop, tmp_path: Path, spark: SparkSession
+    till: Shop, tmp_path: Path, spark: SparkSession
 ) -> None:
-    shop.world(spark).land("events", "2017-01-05", "a.jsonl", sales("a", "2017-01-05", 3))
+    till.world(spark).land("events", "2017-01-05", "a.jsonl", sales("a", "2017-01-05", 3))
     in_the_way = tmp_path / "file"
     in_the_way.write_text("a file where the lake should be")
 
-    done = shop.ask("run", INCREMENTAL_ASSETS_LAKE=str(in_the_way / "lake"))
+    done = till.ask("run", "bronze/events", INCREMENTAL_ASSETS_LAKE=str(in_the_way / "lake"))
 
     assert done.returncode == 1
     assert "lake is not writable" in done.stderr
@@ -274,9 +279,8 @@ def test_bad_setting_is_named(shop: Shop, name: str, value: str, message: str) -
     assert message in done.stderr
 
 
-def test_paths_may_hold_spaces_and_signs(
-    shop: Shop, spark: SparkSession, server: str, tmp_path: Path
-) -> None:
+def test_paths_may_hold_spaces_and_signs(here: Shop, spark: SparkSession, tmp_path: Path) -> None:
+    shop = here
     folder = tmp_path / "my shop's 100% {new} lake #1"
     folder.mkdir()
     landing = f"{folder}/[landing]*"
@@ -285,7 +289,7 @@ def test_paths_may_hold_spaces_and_signs(
     rows = [*sales("a", "2017-01-05", 20), sale(None, "2017-01-05")]
     odd.world(spark).land("events", "2017-01-05", "a file.jsonl", rows)
 
-    done = odd.command("run", **over(server))
+    done = odd.ask("run", "bronze/events", "silver/sales", "gold/sales_mart", DAILY)
 
     assert done.returncode == 0, done.stderr
     assert "p1" in odd.ask("demo", "show").stdout

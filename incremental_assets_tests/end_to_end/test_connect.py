@@ -28,13 +28,16 @@ except Exception as error:
     stranger = "refused" if "UNAUTHENTICATED" in str(error) else str(error)
 os.environ["SPARK_CONNECT_AUTHENTICATE_TOKEN"] = token
 count = SparkSession.builder.remote(server).create().range(3).count()
-Path(sys.argv[1]).write_text(f"{count} {server.rpartition(':')[2]} {stranger}")
-sys.exit(7)
+Path(sys.argv[1]).write_text(f"{server.rpartition(':')[2]} {count} {stranger}\\n")
+try:
+    time.sleep(240)
+except KeyboardInterrupt:
+    sys.exit(7)
 """
 SLEEPS = """
 import os, sys, time
 from pathlib import Path
-Path(sys.argv[1]).write_text(os.environ["SPARK_REMOTE"].rpartition(":")[2])
+Path(sys.argv[1]).write_text(os.environ["SPARK_REMOTE"].rpartition(":")[2] + "\\n")
 time.sleep(240)
 """
 LONG = 240
@@ -55,41 +58,49 @@ def listens(port: str) -> bool:
         return probe.connect_ex(("127.0.0.1", int(port))) == 0
 
 
+@pytest.mark.parametrize(
+    ("ends", "status"),
+    [("sys.exit(7)", 7), ("os.kill(os.getpid(), signal.SIGINT); time.sleep(9)", 130)],
+    ids=["by itself", "by a signal"],
+)
 def test_when_the_command_has_ended_signals_mean_what_they_did(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, ends: str, status: int
 ) -> None:
     nowhere = {"SPARK_REMOTE": "sc://127.0.0.1:1"}
     server = "incremental_assets.spark.server.connect_server"
     monkeypatch.setattr(server, lambda _: nullcontext(nowhere))
     before = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
 
-    done = shop.ask("connect", sys.executable, "-c", "import sys; sys.exit(7)")
+    done = shop.ask("connect", sys.executable, "-c", f"import os, signal, sys, time; {ends}")
 
-    assert done.returncode == 7
+    assert done.returncode == status
     assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)] == before
 
 
-def test_a_command_alone_is_served_by_a_spark_and_its_status_is_given_back(
+def test_a_command_alone_is_served_and_a_ctrl_c_is_its_own_whose_status_is_given_back(
     shop: Shop, tmp_path: Path
 ) -> None:
-    written = tmp_path / "written"
+    process, (port, count, stranger) = under_way(shop, COUNTS, tmp_path / "written")
+    assert (count, stranger) == ("3", "refused")
 
-    status = start(shop, COUNTS, written).wait(timeout=LONG)
+    os.killpg(process.pid, signal.SIGINT)  # the terminal's group: the command and its starter
 
-    count, port, stranger = written.read_text().split()
-    assert (status, count, stranger) == (7, "3", "refused")
+    assert process.wait(timeout=60) == 7
     assert not listens(port)
 
 
-@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "kill -9"])
-def test_no_spark_is_left_behind(shop: Shop, tmp_path: Path, by: signal.Signals) -> None:
-    written = tmp_path / "written"
-    process = start(shop, SLEEPS, written)
-    until(lambda: written.exists() and bool(written.read_text()), LONG)
-    port = written.read_text()
+def test_a_kill_leaves_no_spark_behind(shop: Shop, tmp_path: Path) -> None:
+    process, (port,) = under_way(shop, SLEEPS, tmp_path / "written")
     assert listens(port)
 
-    os.killpg(process.pid, by)  # the terminal's own group: the command and its starter
+    os.killpg(process.pid, signal.SIGKILL)
 
-    assert process.wait(timeout=60) == (130 if by is signal.SIGINT else -by)
+    assert process.wait(timeout=60) == -signal.SIGKILL
     until(lambda: not listens(port), 60)
+
+
+def under_way(shop: Shop, script: str, written: Path) -> tuple[subprocess.Popen[bytes], list[str]]:
+    """A command that has written what it found, and that."""
+    process = start(shop, script, written)
+    until(lambda: written.exists() and written.read_text().endswith("\n"), LONG)
+    return process, written.read_text().split()

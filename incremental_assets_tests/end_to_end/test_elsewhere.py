@@ -11,8 +11,9 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from incremental_assets_tests.end_to_end.cluster import cluster
-from incremental_assets_tests.end_to_end.shop import Shop
+from incremental_assets_tests.end_to_end.shop import TILL, Shop
 from incremental_assets_tests.scenarios.world import World, sale, sales
+from incremental_assets_tests.thorough import thorough
 
 
 def land_two_days(world: World) -> None:
@@ -46,12 +47,14 @@ def runs_like_an_embedded_spark(shop: Shop, spark: SparkSession, **where: str) -
     assert shop.command("run", **where).stdout.strip() == "Nothing is new or stale."
 
 
+@thorough("end_to_end/test_own_tables.py: all kinds of tables, on a Connect server")
 def test_a_run_on_a_connect_server_makes_the_same_tables(
     shop: Shop, spark: SparkSession, server: str
 ) -> None:
     runs_like_an_embedded_spark(shop, spark, SPARK_REMOTE=server)
 
 
+@thorough("end_to_end/test_elsewhere.py: the loaders, on a Connect server")
 def test_a_run_on_a_cluster_makes_the_same_tables(
     shop: Shop, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -62,7 +65,7 @@ def test_a_run_on_a_cluster_makes_the_same_tables(
 def test_a_server_that_is_not_there_is_reported_at_once(shop: Shop, spark: SparkSession) -> None:
     land_two_days(shop.world(spark))
 
-    done = shop.over("sc://127.0.0.1:1").ask("run")
+    done = shop.of(TILL).over("sc://127.0.0.1:1").ask("run", "bronze/events")
 
     assert done.returncode == 1
     assert "Spark cannot be reached at sc://127.0.0.1:1" in done.stderr

@@ -35,6 +35,7 @@ from incremental_assets.settings import PROJECT_ROOT, Settings
 from incremental_assets.table import Layer
 from incremental_assets_tests.end_to_end.dagster_dev import Web, dagster_dev, until
 from incremental_assets_tests.end_to_end.shop import Shop
+from incremental_assets_tests.thorough import thorough
 
 PACKAGE = "incremental_assets_tests.end_to_end.gated_shop"
 MODULE = f"{PACKAGE}.definitions"
@@ -44,6 +45,11 @@ LAYERS: tuple[Layer, ...] = ("bronze", "silver", "gold")
 PARTITION = "dagster/partition"
 WARNING = "warn"
 LONG = 600  # seconds
+
+pytestmark = thorough(
+    "scenarios/test_gate.py, feeds/test_rules.py, feeds/test_gate_of_other_days.py, "
+    "end_to_end/test_command_line.py: a range with a held day"
+)
 
 Rows = Mapping[str, Mapping[str, Sequence[tuple[str, int]]]]
 """Table → day → the orders that can be read, with their amounts."""

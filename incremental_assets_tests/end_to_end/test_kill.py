@@ -25,10 +25,16 @@ from incremental_assets_tests.end_to_end.shop import BIN, Shop, kill_group
 from incremental_assets_tests.retail_truth import assert_tables_are_the_truth, retail_truth
 from incremental_assets_tests.scenarios.test_order_free import land_week
 from incremental_assets_tests.scenarios.world import World
+from incremental_assets_tests.thorough import thorough
 
 KILLS = 2
 SOON = 20
 LONG = 200
+
+pytestmark = thorough(
+    "scenarios/test_interrupted.py, feeds/test_interrupted.py, orchestration/test_executor.py, "
+    "end_to_end/test_sensors.py: a run that was stopped, and a backfill that was killed"
+)
 
 
 def batches_claimed(world: World) -> int:

@@ -17,8 +17,11 @@ from incremental_assets.query import query
 from incremental_assets.settings import PROJECT_ROOT
 from incremental_assets_tests.end_to_end import loaders_rounds as rounds
 from incremental_assets_tests.end_to_end.shop import kill_group
+from incremental_assets_tests.thorough import thorough
 
 KILLS = 3
+
+pytestmark = thorough("loaders/test_killed_at_each_commit.py: in the process of the tests")
 
 
 def start(folder: Path) -> subprocess.Popen[bytes]:

@@ -9,21 +9,20 @@ import pytest
 from pyspark.sql import SparkSession
 
 from incremental_assets.catalog import tables_of
-from incremental_assets.settings import PROJECT_ROOT
-from incremental_assets_tests.end_to_end.shop import Shop, kill_group
+from incremental_assets_tests.end_to_end.shop import Shop, kill_group, over
 from incremental_assets_tests.feeds.test_change_log import envelope
 from incremental_assets_tests.feeds.test_sequence import movements
 from incremental_assets_tests.feeds.test_snapshots import copy
 from incremental_assets_tests.feeds.test_timestamp import orders
 from incremental_assets_tests.feeds.world import Lake
+from incremental_assets_tests.thorough import thorough
 
 PACKAGE = "incremental_assets_tests.end_to_end.corner_shop"
 
 
 @pytest.fixture
-def corner(shop: Shop) -> Shop:
-    shop.env |= {"INCREMENTAL_ASSETS_TABLES": PACKAGE, "PYTHONPATH": str(PROJECT_ROOT)}
-    return shop
+def corner(here: Shop) -> Shop:
+    return here.of(PACKAGE)
 
 
 def order(number: int, now: int) -> tuple[str, str, str]:
@@ -62,21 +61,21 @@ def contents(lake: Lake) -> dict[str, list[tuple[object, ...]]]:
     return found
 
 
-def test_tables_of_every_kind_are_materialized_and_then_brought_up_to_date_on_a_connect_server(
+def test_tables_of_every_kind_are_loaded_and_then_brought_up_to_date_on_a_connect_server(
     corner: Shop, spark: SparkSession, server: str
 ) -> None:
-    corner.env["SPARK_REMOTE"] = server
     lake = Lake(spark, corner.settings, *tables_of(PACKAGE))
     deliver(lake, 0)
 
-    first = corner.materialize("--select", "*", "--partition-range", "2017-01-05...2017-01-06")
+    first = corner.ask("run")
     assert first.returncode == 0, first.stderr
     assert lake.rows("gold/daily_orders", "dt", "status", "orders") == [("2017-01-05", "paid", 3)]
     idle = corner.ask("run")
     assert (idle.returncode, idle.stdout.strip()) == (0, "Nothing is new or stale."), idle.stdout
 
     deliver(lake, 1)
-    due = corner.over(server).command("run")
+    days = ("--partition-range", "2017-01-05...2017-01-06")
+    due = corner.materialize("--select", "*", *days, **over(server))
 
     assert due.returncode == 0, due.stderr
     assert lake.rows("gold/daily_orders", "dt", "status", "orders") == [
@@ -93,6 +92,7 @@ def test_tables_of_every_kind_are_materialized_and_then_brought_up_to_date_on_a_
     assert corner.ask("run").stdout.strip() == "Nothing is new or stale."
 
 
+@thorough("feeds/test_interrupted.py: in the process of the tests")
 @pytest.mark.parametrize("seed", [20170107])
 def test_kills_at_random_moments_leave_the_tables_of_an_undisturbed_run(
     corner: Shop, spark: SparkSession, seed: int

@@ -1,4 +1,4 @@
-"""Four days of deliveries through the sensors of a real daemon, which is killed again and again."""
+"""Runs, backfills and sensors of a real `dagster dev` that is stopped in part or killed as a whole."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ import dagster as dg
 import pytest
 from pyspark.sql import SparkSession
 
-from incremental_assets.catalog import tables
 from incremental_assets.days import DayRange
 from incremental_assets.orchestration.requests import ASKED_FOR, MOST_ATTEMPTS
 from incremental_assets.plan import why_pending
 from incremental_assets.plan.due import stale_tables
 from incremental_assets.settings import PROJECT_ROOT
 from incremental_assets_tests.end_to_end.dagster_dev import Dev, Web, until
-from incremental_assets_tests.end_to_end.shop import SILVER_SALES, Shop
+from incremental_assets_tests.end_to_end.shop import OF_THE_TILL, SILVER_SALES, TILL, Shop
 from incremental_assets_tests.scenarios.test_order_free import land_day
 from incremental_assets_tests.scenarios.world import TABLES, World, sales
+from incremental_assets_tests.thorough import thorough
 
 LOCATION = "incremental_assets"
 SENSORS = [
@@ -38,16 +38,16 @@ SENSORS = [
 DAYS = [f"2017-01-{day:02d}" for day in range(2, 6)]
 RUN_KEY = "dagster/run_key"
 USERS_COME = 2  # after sales that they belong to, and before others; each delivery is a run more
-PATIENCE = 900  # seconds
+SOON, LONG, PATIENCE = 20, 200, 900  # seconds
+TERMINATE = """
+mutation($id: String!) { terminateRun(runId: $id) {
+  __typename ... on TerminateRunFailure { message } ... on PythonError { message } } }
+"""
 
 
 @pytest.fixture
 def dev(shop: Shop) -> Iterator[Dev]:
-    """Not started yet; all its daemon looks for, it looks for every few seconds."""
-    config = shop.home / "dagster.yaml"
-    quick = config.read_text().replace("poll_interval_seconds: 30", "poll_interval_seconds: 3")
-    config.write_text(quick.replace("start_timeout_seconds: 180", "start_timeout_seconds: 45"))
-    shop.env["INCREMENTAL_ASSETS_SENSOR_SECONDS"] = "2"
+    """Not started yet."""
     dev = Dev(shop, "-w", str(PROJECT_ROOT / "workspace.yaml"))
     try:
         yield dev
@@ -105,15 +105,19 @@ def nothing_is_left(world: World, instance: dg.DagsterInstance) -> bool:
     if any(not run.is_finished for run in instance.get_runs()):
         return False
     view, start, today = world.lakehouse.ledger.view(), world.settings.start_date, datetime.now(UTC)
-    span = DayRange(start, today.date())
+    span, tables = DayRange(start, today.date()), tuple(world.tables.values())
     news = (
         why_pending(table, view, world.settings, start, span.last)
-        for table in tables()
+        for table in tables
         if table.layer == "bronze"
     )
-    return not any(news) and not any(stale_tables(tables(), view, start, span.last, span))
+    return not any(news) and not any(stale_tables(tables, view, start, span.last, span))
 
 
+@thorough(
+    "orchestration/test_sensors.py, orchestration/test_source_sensors.py, "
+    "end_to_end/test_sensors.py: a run that was stopped, and a backfill that was killed"
+)
 @pytest.mark.parametrize("seed", [20170102])
 def test_days_of_deliveries_reach_gold_through_kills_of_the_daemon_its_runs_and_spark(
     shop: Shop, dev: Dev, spark: SparkSession, seed: int
@@ -144,29 +148,46 @@ def test_days_of_deliveries_reach_gold_through_kills_of_the_daemon_its_runs_and_
     assert max(attempt(run) for run in runs) <= MOST_ATTEMPTS
 
 
-def test_a_backfill_loads_its_days_in_one_run_and_shows_them_green_though_all_was_killed(
+def test_a_run_that_was_stopped_and_a_backfill_that_was_killed_end_green_in_one_run(
     shop: Shop, dev: Dev, spark: SparkSession, server: str
 ) -> None:
-    shop.over(server)
-    world = shop.world(spark)
+    world = shop.of(TILL).world(spark, *OF_THE_TILL)
     for day in DAYS[:2]:
         world.land("events", day, "a.jsonl", sales(day, day, 10))
     web = dev.start()
 
-    backfill = web.backfill(list(TABLES), DAYS[0], DAYS[1])
-    dev.kill()
-    again = dev.start()
-    seen = again.ended(backfill, PATIENCE)
-
-    assert seen["status"] == "COMPLETED_SUCCESS", seen
-    assert [run["status"] for run in seen["runs"]] == ["SUCCESS"]
-    counts = seen["assetBackfillData"]["assetBackfillStatuses"]
-    targeted = {"/".join(c["assetKey"]["path"]): c["numPartitionsTargeted"] for c in counts}
-    assert targeted == dict.fromkeys(TABLES, 2)
-    assert len(world.orders("gold/sales_mart")) == 20
     with shop.instance() as instance:
+        a_run_that_is_stopped_as_its_spark_starts_is_cancelled_soon(web, world, instance)
+        backfill = web.backfill(OF_THE_TILL, DAYS[0], DAYS[1])
+        dev.kill()
+        shop.over(server)
+        again = dev.start()
+        seen = again.ended(backfill, PATIENCE)
+
+        assert seen["status"] == "COMPLETED_SUCCESS", seen
+        assert [run["status"] for run in seen["runs"]] == ["SUCCESS"]
+        counts = seen["assetBackfillData"]["assetBackfillStatuses"]
+        targeted = {"/".join(c["assetKey"]["path"]): c["numPartitionsTargeted"] for c in counts}
+        assert targeted == dict.fromkeys(OF_THE_TILL, 2)
+        assert len(world.orders()) == 20
         assert instance.get_materialized_partitions(SILVER_SALES) == set(DAYS[:2])
         a_day_beyond_those_that_dagster_knows_is_loaded(again, world, instance)
+
+
+def a_run_that_is_stopped_as_its_spark_starts_is_cancelled_soon(
+    web: Web, world: World, instance: dg.DagsterInstance
+) -> None:
+    run_id = web.materialize(LOCATION, ["bronze/events"], DAYS[0])
+    until(lambda: bool(world.lakehouse.ledger.view_if_any().table("bronze/events").unsettled), LONG)
+
+    answer = web.ask(TERMINATE, id=run_id)["terminateRun"]
+    assert answer["__typename"] == "TerminateRunSuccess", answer
+
+    def cancelled() -> bool:
+        run = instance.get_run_by_id(run_id)
+        return run is not None and run.status is dg.DagsterRunStatus.CANCELED
+
+    until(cancelled, SOON)
 
 
 def a_day_beyond_those_that_dagster_knows_is_loaded(
@@ -176,13 +197,15 @@ def a_day_beyond_those_that_dagster_knows_is_loaded(
     assert web.partitions("silver/sales")[-1] == DAYS[1]
     world.land("events", DAYS[2], "a.jsonl", sales(DAYS[2], DAYS[2], 10))
     web.start_sensor(LOCATION, "new_in_events")
-    until(lambda: len(world.orders("gold/sales_mart")) == 30, PATIENCE)
+    until(lambda: len(world.orders(OF_THE_TILL[-1])) == 3, PATIENCE)
     until(lambda: nothing_is_left(world, instance), PATIENCE)
 
-    assert {run.status for run in instance.get_runs()} == {dg.DagsterRunStatus.SUCCESS}
+    found = [run.status for run in instance.get_runs()]
+    assert found == [dg.DagsterRunStatus.SUCCESS] * 2 + [dg.DagsterRunStatus.CANCELED]
     assert instance.get_materialized_partitions(SILVER_SALES) == set(DAYS[:3])
 
 
+@thorough("end_to_end/test_sensors.py: a backfill that was killed before it had a run")
 def test_what_a_backfill_did_not_load_before_it_was_killed_is_asked_for_by_the_sensors(
     shop: Shop, dev: Dev, spark: SparkSession
 ) -> None:

@@ -14,7 +14,7 @@ import dagster as dg
 from pyspark.sql import SparkSession
 
 from incremental_assets_tests.end_to_end.dagster_dev import started_by, until
-from incremental_assets_tests.end_to_end.shop import Shop, over
+from incremental_assets_tests.end_to_end.shop import OF_THE_TILL, TILL, Shop, over
 from incremental_assets_tests.scenarios.world import sales
 
 DAY = "2017-01-05"
@@ -24,18 +24,18 @@ LONG = 300  # seconds
 def test_a_run_from_dagster_waits_for_one_of_the_command_line_and_names_it(
     shop: Shop, spark: SparkSession, server: str
 ) -> None:
-    world = shop.world(spark)
+    world = shop.of(TILL).world(spark, *OF_THE_TILL)
     world.land("events", DAY, "a.jsonl", sales("a", DAY, 10))
     lock = Path(shop.settings.lake) / "_locks" / "bronze_events.lock"
     ended: list[CompletedProcess[str]] = []
 
-    first = shop.start("run")
+    first = shop.start("run", "bronze/events")
     # While Java starts, and nothing else happens: stopped amid a write, it would keep SQLite's lock.
     until(lambda: any("java" in words for words in started_by(first.pid).values()), LONG)
     os.killpg(first.pid, signal.SIGSTOP)  # as it is, with the lock of bronze in its hand
     owner = json.loads(lock.read_text())
     assert owner["pid"] == first.pid
-    words = ("--select", "*", "--partition", DAY)
+    words = ("--select", "bronze/events", "--partition", DAY)
     second = threading.Thread(target=lambda: ended.append(shop.materialize(*words, **over(server))))
     second.start()
     waits = f"bronze/events: waiting for {owner['owner']} (process {first.pid}) to finish"
@@ -48,7 +48,7 @@ def test_a_run_from_dagster_waits_for_one_of_the_command_line_and_names_it(
 
     assert first.wait(LONG) == 0
     assert ended[0].returncode == 0
-    assert len(world.orders("gold/sales_mart")) == 10
+    assert spark.read.format("delta").load(world.path("bronze/events")).count() == 10
     assert world.lakehouse.ledger.view().table("bronze/events").last_batch == 1
 
 

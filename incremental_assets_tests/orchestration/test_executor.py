@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import threading
 import time
@@ -20,6 +21,7 @@ from incremental_assets.orchestration.executor import executor_for
 from incremental_assets.orchestration.runs import run_here
 from incremental_assets.settings import Settings
 from incremental_assets_tests.end_to_end.dagster_dev import started_by
+from incremental_assets_tests.thorough import thorough
 
 EMBEDDED = Settings.from_environment({})
 CONNECT = Settings.from_environment({"SPARK_REMOTE": "sc://nowhere"})
@@ -27,9 +29,10 @@ SECONDS = 20
 LOGGERS = {"console": console}
 
 
-@pytest.fixture
-def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
-    with dg.DagsterInstance.local_temp(str(tmp_path)) as made:
+@pytest.fixture(scope="module")
+def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dg.DagsterInstance]:
+    """One for all tests: to make its databases takes longer than most of them."""
+    with dg.DagsterInstance.local_temp(str(tmp_path_factory.mktemp("instance"))) as made:
         yield made
 
 
@@ -49,6 +52,7 @@ class Meeting:
 @pytest.fixture(autouse=True)
 def meeting(instance: dg.DagsterInstance) -> Meeting:
     made = _meeting(instance)
+    shutil.rmtree(made.folder, ignore_errors=True)
     made.folder.mkdir()
     return made
 
@@ -196,7 +200,14 @@ def test_over_an_embedded_spark_all_steps_run_in_the_process_of_the_run(
     ("job", "config", "apart"),
     [
         (two_apart_over_a_server, {}, False),
-        (two_apart_over_a_server, {"max_concurrent": 2}, True),
+        pytest.param(
+            two_apart_over_a_server,
+            {"max_concurrent": 2},
+            True,
+            marks=thorough(
+                "orchestration/test_executor.py: by the run's config, and steps that run at once"
+            ),
+        ),
         (two_apart_in_processes, {"max_concurrent": 1}, False),
     ],
     ids=["by the setting", "a run decides otherwise", "by the run's config"],
@@ -239,7 +250,7 @@ def test_an_interruption_ends_a_run_amid_a_step(
         run_here(interrupted_in_its_process, instance)
 
     assert meeting.others("") == ["hangs"]
-    (run,) = instance.get_runs()
+    (run,) = instance.get_runs(limit=1)
     assert run.status is dg.DagsterRunStatus.FAILURE
 
 
@@ -256,7 +267,7 @@ def test_an_interruption_ends_a_run_amid_a_step_of_another_process(
         run_here(interrupted_in_processes, instance)
 
     assert meeting.others("") == ["hangs"]
-    (run,) = instance.get_runs()
+    (run,) = instance.get_runs(limit=1)
     assert run.status is dg.DagsterRunStatus.FAILURE
 
 

@@ -72,7 +72,7 @@ def project(root: Settings) -> dg.Definitions:
         assets=[export, report],
         jobs=[verify],
         resources={"spark": "their own"},
-        executor=dg.multiprocess_executor,
+        executor=dg.in_process_executor,
         loggers={"console": dg.json_console_logger},
     )
     ours = (
@@ -148,7 +148,7 @@ def test_a_run_goes_from_an_export_through_each_lake_to_a_report(
 def test_names_are_apart_and_the_executor_and_log_of_the_project_stay(root: Settings) -> None:
     made = project(root)
 
-    assert made.executor is dg.multiprocess_executor
+    assert made.executor is dg.in_process_executor
     assert made.loggers == {"console": dg.json_console_logger}
     nodes = {node.key.to_user_string(): node for node in made.resolve_asset_graph().asset_nodes}
     assert {name: node.group_name for name, node in nodes.items()} == {

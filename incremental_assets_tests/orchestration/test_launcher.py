@@ -27,10 +27,11 @@ from incremental_assets.settings import Settings
 from incremental_assets_tests.end_to_end.dagster_dev import until
 
 
-@pytest.fixture
-def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
-    (tmp_path / "dagster.yaml").write_text(CONFIG.read_text())
-    with dg.DagsterInstance.from_config(str(tmp_path)) as made:
+@pytest.fixture(scope="module")
+def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dg.DagsterInstance]:
+    home = tmp_path_factory.mktemp("home")
+    (home / "dagster.yaml").write_text(CONFIG.read_text())
+    with dg.DagsterInstance.from_config(str(home)) as made:
         yield made
 
 

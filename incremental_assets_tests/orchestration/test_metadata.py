@@ -259,6 +259,14 @@ def test_a_load_with_nothing_to_do_logs_that_and_how_far_the_table_is(runs: Runs
     assert f"silver/users: nothing new for {D5}; the table has no day yet" in logged
 
 
+def test_a_range_that_ends_before_it_begins_fails_the_run_with_the_remedy(runs: Runs) -> None:
+    assert not runs.load(["bronze/events"], D6, D5)
+
+    run = runs.instance.get_runs(limit=1)[0]
+    logged = [str(entry.dagster_event) for entry in runs.instance.all_logs(run.run_id)]
+    assert any(f"did you mean {D5}...{D6}?" in event for event in logged)
+
+
 def test_a_moment_is_shown_as_one_and_a_number_as_one() -> None:
     from incremental_assets.orchestration.metadata import _position
 

@@ -13,6 +13,7 @@ import pytest
 from incremental_assets.errors import INTERRUPTED, STOPPED
 from incremental_assets.spark.session import LOGGING
 from incremental_assets.spark.start import as_properties
+from incremental_assets_tests.thorough import thorough
 
 GATEWAY = "org.apache.spark.api.python.PythonGatewayServer"
 PRELUDE = """
@@ -34,13 +35,14 @@ own = {"spark.app.name": "one", "spark.shop.secret": "hush # = hush"}
 first = start_session(Settings.from_environment(), own)
 java = javas()
 print("hush" in words(), first.conf.get("spark.shop.secret"))
-print(first.range(7).count(), first.conf.get("spark.sql.ansi.enabled"))
+print(first.conf.get("spark.sql.ansi.enabled"))
 print(first.sparkContext.master, first.conf.get("spark.sql.extensions"))
 print(first.range(1).select(udf(lambda x: x + 41, "long")("id")).collect()[0][0])
-print(first.conf.get("spark.shop.word", "none"), first.conf.get("spark.app.name"))
+print(first.conf.get("spark.shop.word"), first.conf.get("spark.app.name"))
+print("-Dshop=1" in words())
 first.stop()
 second = start_session(Settings.from_environment(), {"spark.app.name": "two"})
-print(second.range(8).count(), second.conf.get("spark.app.name"), javas() == java)
+print(len(second.range(8).collect()), second.conf.get("spark.app.name"), javas() == java)
 print(os.environ["PYSPARK_SUBMIT_ARGS"], "PYSPARK_PYTHON" in os.environ)
 print(*java)
 """
@@ -52,10 +54,11 @@ theirs = SparkSession.builder.config(map=delta).getOrCreate()
 if STOPPED:
     theirs.stop()
 ours = start_session(Settings.from_environment(), {"spark.shop.secret": "hush"})
-print(ours.range(7).count(), ours.sparkContext.master, ours.sparkContext.appName)
+print(ours.sql("SELECT 7").first()[0], ours.sparkContext.master, ours.sparkContext.appName)
 print(ours.conf.get("spark.sql.session.timeZone"), ours.conf.get("spark.shop.secret"))
 print("hush" in words())
 """
+AS_IT_IS = thorough("spark/test_start.py: a session as it is")
 # A command that starts Spark in its main thread, or in another as the tables of a run do.
 STARTING = """
 from incremental_assets.cli import main
@@ -106,25 +109,35 @@ def is_running(pid: int) -> bool:
 @pytest.mark.parametrize(
     ("arguments", "word"),
     [
-        pytest.param("pyspark-shell", "none", id="as it is"),
+        pytest.param("pyspark-shell", "default", id="as it is"),
         pytest.param(
             "--master local[1] --conf spark.sql.extensions=a.b --conf spark.shop.word=told "
             "pyspark-shell",
             "told",
             id="submitted",
+            marks=AS_IT_IS,
         ),
-        pytest.param("--properties-file own.conf pyspark-shell", "told", id="of a file"),
+        pytest.param(
+            "--properties-file own.conf pyspark-shell", "told", id="of a file", marks=AS_IT_IS
+        ),
     ],
 )
-def test_sessions_of_a_process_share_a_java_that_ends_with_it(
+def test_sessions_of_a_process_share_a_java_that_ends_with_it_and_keep_the_defaults_of_others(
     tmp_path: Path, arguments: str, word: str
 ) -> None:
     (tmp_path / "own.conf").write_text("spark.shop.word told\nspark.shop.secret theirs")
+    (tmp_path / "spark-defaults.conf").write_text(
+        "spark.shop.word default\nspark.app.name theirs\nspark.driver.defaultJavaOptions -Dshop=1\n"
+    )
     path = os.environ["PATH"].split(os.pathsep)
     path = [p for p in path if p != str(Path(sys.executable).parent)]  # as if not activated
 
     program = python(
-        TWO_SESSIONS, tmp_path, PYSPARK_SUBMIT_ARGS=arguments, PATH=os.pathsep.join(path)
+        TWO_SESSIONS,
+        tmp_path,
+        PYSPARK_SUBMIT_ARGS=arguments,
+        PATH=os.pathsep.join(path),
+        SPARK_CONF_DIR=str(tmp_path),
     )
 
     out, err = program.communicate(timeout=300)
@@ -132,31 +145,16 @@ def test_sessions_of_a_process_share_a_java_that_ends_with_it(
     *lines, java = out.splitlines()
     assert lines == [
         "False hush # = hush",
-        "7 true",
+        "true",
         "local[*] io.delta.sql.DeltaSparkSessionExtension",
         "41",
         f"{word} one",
+        "True",
         "8 two True",
         f"{arguments} False",
     ]
     assert not is_running(int(java))
     assert not list(tmp_path.rglob("spark.conf"))
-
-
-def test_the_defaults_of_a_spark_that_somebody_has_set_up_hold_where_we_say_nothing(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "spark-defaults.conf").write_text(
-        "spark.shop.word told\nspark.app.name theirs\nspark.driver.defaultJavaOptions -Dshop=1\n"
-    )
-    text = """
-session = start_session(Settings.from_environment())
-print(session.conf.get("spark.shop.word"), session.sparkContext.appName, "-Dshop=1" in words())
-"""
-    program = python(text, tmp_path, SPARK_CONF_DIR=str(tmp_path))
-
-    out, err = program.communicate(timeout=300)
-    assert out == "told incremental_assets True\n", err
 
 
 def test_a_session_of_the_user_is_taken_as_it_is(tmp_path: Path) -> None:
@@ -166,6 +164,7 @@ def test_a_session_of_the_user_is_taken_as_it_is(tmp_path: Path) -> None:
     assert out == "7 local[1] theirs\nUTC hush\nFalse\n", err
 
 
+@thorough("spark/test_start.py: a session as it is")
 def test_a_java_that_is_left_of_the_user_gets_our_settings(tmp_path: Path) -> None:
     program = python(ITS_OWN.replace("STOPPED", "True"), tmp_path)
 
@@ -195,7 +194,10 @@ print("PYSPARK_SUBMIT_ARGS" in os.environ, os.environ["JAVA_HOME"])
     assert not list(tmp_path.glob("incremental-assets-*"))
 
 
-@pytest.mark.parametrize("own_thread", [False, True])
+@pytest.mark.parametrize(
+    "own_thread",
+    [pytest.param(False, marks=thorough("spark/test_start.py: in a thread of its own")), True],
+)
 def test_an_interrupt_while_spark_starts_leaves_one_sentence_and_no_java(
     tmp_path: Path, own_thread: bool
 ) -> None:

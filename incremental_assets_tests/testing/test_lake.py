@@ -48,13 +48,13 @@ def test_a_file_that_lands_again_is_repaired_and_late_rows_reach_their_day(lake:
 
 def test_a_copy_holds_the_same_and_is_loaded_by_itself(lake: Lake) -> None:
     lake.land("events", "2017-01-05", sales("a", "2017-01-05", 2))
-    lake.load(SALES, "2017-01-05")
+    lake.load(EVENTS, "2017-01-05")
     lake.land("events", "2017-01-06", sales("b", "2017-01-06", 1))
 
     copy = lake.copy()
-    copy.run(SALES)
+    copy.run(EVENTS)
 
-    assert (len(lake.rows(SALES)), len(copy.rows(SALES))) == (2, 3)
+    assert (len(lake.rows(EVENTS)), len(copy.rows(EVENTS))) == (2, 3)
 
 
 def test_a_table_that_was_never_loaded_has_no_rows(lake: Lake) -> None:

@@ -17,8 +17,9 @@ from deltalake import DeltaTable
 
 from incremental_assets import loaders
 from incremental_assets.settings import PROJECT_ROOT
-from incremental_assets.testing import Lake
+from incremental_assets.testing import Lake, any_order
 from incremental_assets_tests.pages import written
+from incremental_assets_tests.thorough import thorough
 
 TESTS = (
     "test_pieces_are_counted_on_the_day_they_came_back",
@@ -54,8 +55,22 @@ def test_the_page_has_these_tests(page: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("name", TESTS)
-def test_a_test_of_the_page_passes(page: ModuleType, lake: Lake, name: str) -> None:
+def test_a_test_of_the_page_passes(
+    page: ModuleType, lake: Lake, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(any_order, "orders", one_order)
     getattr(page, name)(lake)
+
+
+@thorough("testing/test_page.py, testing/test_any_order.py: in one order")
+def test_the_returns_of_the_page_end_the_same_in_all_orders(page: ModuleType, lake: Lake) -> None:
+    page.test_returns_end_the_same_in_any_order(lake)
+
+
+def one_order(batches: int, most: int, seed: int) -> list[tuple[int, ...]]:
+    """The batches backwards, and one of them again: of the orders that a table must bear the hardest."""
+    del most, seed
+    return [(*reversed(range(batches)), batches - 1)]
 
 
 def test_a_table_is_read_as_docs_read_the_lake_shows(

@@ -1,0 +1,3 @@
+from incremental_assets.retail.bronze.users import USERS
+
+__all__ = ["USERS"]

@@ -1,0 +1,3 @@
+from incremental_assets.retail.silver.products import PRODUCTS
+
+__all__ = ["PRODUCTS"]

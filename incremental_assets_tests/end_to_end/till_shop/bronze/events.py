@@ -1,0 +1,3 @@
+from incremental_assets.retail.bronze.events import EVENTS
+
+__all__ = ["EVENTS"]
