@@ -277,7 +277,7 @@ class Table:
         """Every check of the table by its name."""
         found = {r.name: Check(r.description, r.severity, r.owner) for r in self.rules}
         if self.is_typed:
-            structural = structural_rules(self.schema)
+            structural = structural_rules(self.of_payload)
             found |= {name: Check(*fields) for name, fields in structural.items()}
         if self.layer == "bronze" and self.snapshots is not None:
             most = f"{self.snapshots.max_deleted_share:.0%} of the rows before it"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from incremental_assets.changes.by_log import ChangeLog
 from incremental_assets.changes.by_snapshot import DELETED_SHARE, SnapshotDiff
+from incremental_assets.changes.by_upserts import Upserts
 from incremental_assets.changes.detector import Detector
 from incremental_assets.changes.files import Files
 from incremental_assets.choices import did_you_mean
@@ -49,7 +50,7 @@ def check_table(table: Table) -> None:
     names = [rule.name for rule in table.rules]
     if len(set(names)) != len(names):
         raise DefinitionError(f"{table.name}: two rules have the same name: {sorted(names)}.")
-    structural = set(structural_rules(table.schema)) if table.is_typed else set()
+    structural = set(structural_rules(table.of_payload)) if table.is_typed else set()
     if isinstance(table.changes, SnapshotDiff):
         structural = {DELETED_SHARE}
     taken = sorted(set(names) & structural)
@@ -142,7 +143,7 @@ def _check_source(table: Table) -> None:
         raise DefinitionError(
             f"{name}: a snapshot is of one moment and has no day column; leave `day` out."
         )
-    if isinstance(changes, SnapshotDiff | ChangeLog) and table.day is not None:
+    if isinstance(changes, SnapshotDiff | ChangeLog | Upserts) and table.day is not None:
         raise DefinitionError(
             f"{name}: what a log or a snapshot changes may change for ever, so it has no business "
             "day; leave `day` out."
@@ -276,6 +277,11 @@ def _check_bronze(table: Table) -> None:
     if len({each.name for each in bronze}) != len(bronze):
         raise DefinitionError(f"{name}: it reads a table twice; each of its rows is read once.")
     events = [each.name for each in bronze if each.changes.finds_deletes]
+    if events and any(read.values for read in table.same_days):
+        raise DefinitionError(
+            f"{name}: values= is for rows, and {events[0]} has changes or snapshots, whose keys "
+            "are in the events. Leave values out; add the column in gold."
+        )
     if events and len(bronze) > 1:
         raise DefinitionError(
             f"{name}: {events[0]} has changes or snapshots, whose order with the rows of other "

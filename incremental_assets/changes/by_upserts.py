@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from incremental_assets.changes.bronze_events import EVENT, REASON, Events
 from incremental_assets.changes.debezium import NO_ROW
 from incremental_assets.changes.detector import Detector
+from incremental_assets.changes.unchanged import DEBEZIUM, marked
 from incremental_assets.delta.columns import CHANGED_AT, DELETED, OPERATION, ORDER
 from incremental_assets.frames import Frames
 from incremental_assets.sources.payloads import MESSAGE
@@ -19,6 +20,7 @@ from incremental_assets.sources.source import Source
 
 _FIELDS = "map<string,variant>"
 _WRAPPER = "struct<`schema`:variant,`payload`:variant>"
+UNCHANGED = "field_unchanged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,8 @@ class Upserts(Detector):
     For compacted topics, tables of Kafka Streams and ksqlDB, and rows that Debezium flattened and
     whose deletes are tombstones. The row has the fields of the value, and those of the key that the
     value lacks; a key that is no object is the one column of the table's key. Either may be in
-    Kafka Connect's `{"schema": …, "payload": …}`.
+    Kafka Connect's `{"schema": …, "payload": …}`. A row with `"__deleted": "true"` is a delete,
+    too; one in which Debezium marks a field as unchanged is quarantined: it lacks what it keeps.
 
     Messages are ordered by their offsets, which is an order of a key only as long as the key stays
     in its partition: a topic that was given more partitions is refused.
@@ -59,26 +62,33 @@ def _changes(rows: DataFrame, key: Sequence[str]) -> DataFrame:
         alone = F.when(~F.is_variant_null("_named"), F.create_map(F.lit(key[0]), F.col("_named")))
         named = F.coalesce(named, alone)
     rows = rows.withColumns({"_fields": F.col("_value").try_cast(_FIELDS), "_named": named})
-    is_delete = F.col("_raw").isNull() & F.is_variant_null("_value")
     own, named = F.col("_fields"), F.col("_named")
+    flag = F.lower(F.try_element_at(own, F.lit("__deleted")).try_cast("string"))
+    is_delete = F.col("_raw").isNull() & (
+        F.is_variant_null("_value") | F.coalesce(flag == "true", F.lit(False))
+    )
     rest = F.map_filter(named, lambda name, _: ~F.array_contains(F.map_keys(own), name))
-    row = F.when(is_delete, named).otherwise(F.coalesce(F.map_concat(rest, own), own))
+    both = F.coalesce(F.map_concat(rest, own), own, named)
+    row = F.when(is_delete, both).otherwise(F.when(own.isNotNull(), both))
     rows = rows.withColumn("_row", row)
     missing = F.col("_raw").isNull() & F.col("_row").isNull()
+    lacks = F.size(marked(F.col("_value"), DEBEZIUM)) > 0
     return rows.withColumns(
         {
             OPERATION: F.when(is_delete, F.lit("delete")).otherwise(F.lit("upsert")),
             DELETED: is_delete,
             ORDER: F.try_variant_get(MESSAGE, "$.offset", "bigint").cast("decimal(38,0)"),
             CHANGED_AT: F.try_variant_get(MESSAGE, "$.timestamp", "timestamp"),
-            REASON: F.when(missing, F.lit(NO_ROW)),
+            REASON: F.when(missing, F.lit(NO_ROW)).when(lacks, F.lit(UNCHANGED)),
             "payload": F.to_variant_object("_row"),
         }
     ).drop("_value", "_named", "_fields", "_row")
 
 
 def _unwrapped(value: Column) -> Column:
-    """What Kafka Connect's wrapper holds; anything else as it is."""
-    parts = value.try_cast(_WRAPPER)
-    is_wrapper = parts["schema"].isNotNull() & parts["payload"].isNotNull()
+    """What Kafka Connect's wrapper holds; anything else as it is, also a row with such columns."""
+    parts, fields = value.try_cast(_WRAPPER), value.try_cast(_FIELDS)
+    schema = parts["schema"]
+    of_connect = F.is_variant_null(schema) | schema.try_cast(_FIELDS).isNotNull()
+    is_wrapper = (F.size(fields) == 2) & of_connect & parts["payload"].isNotNull()
     return F.when(is_wrapper, parts["payload"]).otherwise(value)

@@ -129,6 +129,9 @@ def _read(session: SparkSession, batch: Batch, some_of: Callable[[str], _Some]) 
             for column, value in read.values.items()
             if schema is not None
         }
+        if read.table.feed is None and len(batch.table.same_days) > 1:
+            # The paths of a stored source are its own, and a row is found again by its file.
+            values["_file"] = F.concat_ws(": ", F.lit(name), "_file")
         found.append(with_columns(rows, values))
     return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), found)
 
@@ -140,7 +143,8 @@ def _loaded(batch: Batch) -> Sequence[SameDay]:
 def _windows(batch: Batch, upstream: str) -> Iterator[tuple[date, Window]]:
     """What each day of the batch reads of an upstream."""
     for day, work in batch.work.days.items():
-        yield day, next(window for window in work.windows if window.upstream == upstream)
+        found = (window for window in work.windows if window.upstream == upstream)
+        yield day, next(found, Window(upstream, 0, 0))  # nothing, if it was added since
 
 
 def _judged_up_to(batch: Batch, upstream: str, published: Collection[date]) -> dict[date, int]:

@@ -70,10 +70,9 @@ def upstream_held(table: Table, day: date, view: LedgerView) -> str:
     Any upstream counts, also one further up: the tables between have not read the held day. So
     does a table that a transform needs a frame of, and that has no columns: it was never loaded.
     """
-    if not table.is_typed:
-        for other in table.same_days[1:]:
-            if not view.table(other.table.name).high:
-                return f"it also reads {other.table.name}, which was never loaded; load that first"
+    missing = never_loaded(table, view)
+    if missing:
+        return f"{table.name} also reads {missing}, which was never loaded; load that first"
     for read in table.upstreams:
         held = view.table(read.table.name).held.get(day)
         if held is not None:
@@ -85,6 +84,12 @@ def upstream_held(table: Table, day: date, view: LedgerView) -> str:
         if above:
             return above
     return ""
+
+
+def never_loaded(table: Table, view: LedgerView) -> str:
+    """The table without which no day can be built: its transform needs a frame of it; else ""."""
+    needed = () if table.is_typed else table.same_days[1:]
+    return next((r.table.name for r in needed if not view.table(r.table.name).high), "")
 
 
 def not_read(table: Table, day: date, view: LedgerView) -> str:
@@ -108,7 +113,9 @@ def plan_derived(table: Table, days: Sequence[date], view: LedgerView) -> Plan:
         else:
             mode, kind, because = _way(table, work, view)
             why = f"{work.why}; {because}" if because else work.why
-            by_way.setdefault((mode, kind), {})[day] = replace(work, why=why)
+            left = () if mode == "rebuild" else _no_longer_read(table, day, view)
+            work = replace(work, why=why, windows=(*work.windows, *left))
+            by_way.setdefault((mode, kind), {})[day] = work
     works = [
         Work(mode, kind, by_way[mode, kind]) for mode, kind in _ORDER if (mode, kind) in by_way
     ]
@@ -145,6 +152,20 @@ def _day_work(table: Table, day: date, view: LedgerView) -> DayWork | None:
         return None
     rows = sum(_rows_to_read(table, window, day, view) for window in windows)
     return DayWork(day, ", ".join(reasons), tuple(windows), rows=rows)
+
+
+def _no_longer_read(table: Table, day: date, view: LedgerView) -> tuple[Window, ...]:
+    """How far a silver table has read what is no longer among its `reads`: its rows stay.
+
+    So they are not read twice once it is there again.
+    """
+    last = view.table(table.name).last_committed.get(day)
+    if last is None or not table.is_typed:
+        return ()
+    there = {read.table.name for read in table.same_days}
+    return tuple(
+        Window(w.upstream, w.high, w.high) for w in last.windows if w.upstream not in there
+    )
 
 
 def _rows_to_read(table: Table, window: Window, day: date, view: LedgerView) -> int:

@@ -10,7 +10,7 @@ from incremental_assets.days import DayRange, contiguous
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.code import days_of_other_code
-from incremental_assets.plan.derived import upstream_held
+from incremental_assets.plan.derived import never_loaded, upstream_held
 from incremental_assets.plan.due import with_downstream
 from incremental_assets.plan.retract import gone_below, retract_hint
 from incremental_assets.settings import Settings
@@ -112,8 +112,10 @@ def _below_held(table: Table, view: LedgerView, span: DayRange) -> Iterator[Skip
 
 
 def _held_above(table: Table, view: LedgerView) -> set[date]:
-    """The days that are held in any upstream, direct or not."""
-    days: set[date] = set()
+    """The days that are held in any upstream, direct or not, or wait for one never loaded."""
+    facts = table.facts
+    waits = facts is not None and never_loaded(table, view)
+    days = set(view.table(facts.name).touching) if facts is not None and waits else set()
     for read in table.upstreams:
         days |= set(view.table(read.table.name).held) | _held_above(read.table, view)
     return days

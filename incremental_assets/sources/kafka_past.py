@@ -85,13 +85,11 @@ class TopicPast:
     def is_same(self, version: Version) -> bool:
         """Whether a version is of this topic. Raises SourceError where it has to be, or is cut."""
         if not self._is_of(version):
-            if self.accepts_gaps:
+            if self.accepts_gaps and not self.fixed_partitions:
                 return False
             raise SourceError(
                 f"{self.path} was deleted and created again since it was read: it counts from 0 "
-                "again. Nothing was loaded. To read the new topic from its beginning into the same "
-                "table, and do without what the old one had left, set on_gap='accept'; or give "
-                "the source a table of another name."
+                f"again. Nothing was loaded. {self._if_another()}"
             )
         ends, read = self.now.end, offsets_of(version)
         cut = {p: (ends.get(p, 0), o) for p, o in read.items() if o > ends.get(p, 0)}
@@ -116,6 +114,18 @@ class TopicPast:
                 "table of another name; or order the rows by a column: ChangeLog(deleted=…, "
                 "sequence=…)."
             )
+
+    def _if_another(self) -> str:
+        """What to do about a topic that is another one now."""
+        if self.fixed_partitions:
+            return (
+                "Rows are ordered by their offsets, so those of the old topic would win: give the "
+                "source a table of another name."
+            )
+        return (
+            "To read the new topic from its beginning into the same table, and do without what the "
+            "old one had left, set on_gap='accept'; or give the source a table of another name."
+        )
 
     def has_expired(self, messages: ByDay) -> bool:
         """Whether some ranges of messages begin before the topic does."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
@@ -9,9 +10,11 @@ import polars as pl
 import pytest
 
 from incremental_assets.changes import ChangeLog, Sequence
+from incremental_assets.days import DayRange
 from incremental_assets.errors import DefinitionError
 from incremental_assets.operations.quarantined import QuarantineFilter, quarantined_rows
 from incremental_assets.operations.restate import restate
+from incremental_assets.plan.skipped import skipped
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import Rule, one_of, quarantine
 from incremental_assets.quality.types import Integer, Text
@@ -144,8 +147,16 @@ def test_the_same_sale_of_both_is_there_twice_where_the_key_says_so(
     shop.land("live", DAY, "1.jsonl", [sale(1)])
     shop.load(DAY)
 
-    assert sold(shop) == [(1, "tea", "archive"), (1, "tea", "live"), (2, "tea", "archive")]
+    every = [(1, "tea", "archive"), (1, "tea", "live"), (2, "tea", "archive")]
+    assert sold(shop) == every
     all_equal(shop)
+
+    silver = shop.tables["silver/sales"]
+    alone = shop.with_tables(LIVE, ARCHIVE, replace(silver, reads=silver.reads[:1]))
+    alone.land("live", DAY, "2.jsonl", [sale(7)])
+    alone.load(DAY)
+    assert shop.stale() == {}  # what is no longer read, and then again, is read once
+    assert sold(shop) == [*every, (7, "tea", "live")]
 
 
 def test_a_gold_table_waits_for_a_table_that_was_never_loaded(lake: Lakes) -> None:
@@ -164,6 +175,10 @@ def test_a_gold_table_waits_for_a_table_that_was_never_loaded(lake: Lakes) -> No
     waiting = shop.load(DAY)["gold/both"].days[date(2017, 1, 5)]
 
     assert (waiting.state, shop.stale()) == ("refused", {})
+    view = shop.lakehouse.ledger.view()
+    span = DayRange(date(2017, 1, 5), date(2017, 1, 5))
+    (left_out,) = skipped([together], view, shop.settings, span, span.last, ())
+    assert "gold/both also reads silver/returns" in left_out.reason
     assert "silver/returns, which was never loaded" in waiting.reason
     archive(shop, sale(7))
     shop.load(DAY)
@@ -180,6 +195,7 @@ GOLD = {"write": ReplaceDay(), "sums": Sums(), "transform": lambda a, b: a}
     [
         ("silver/x", (SameDay(LIVE), SameDay(LIVE)), OWN, "reads a table twice"),
         ("silver/x", (SameDay(LIVE), SameDay(CHANGES)), OWN, "bronze/log has changes or snapsh"),
+        ("silver/x", (SameDay(CHANGES, values={"origin": "a"}),), OWN, "values= is for rows"),
         (
             "silver/x",
             (SameDay(LIVE, values={"origin": "a"}), SameDay(ARCHIVE)),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from incremental_assets.changes import Upserts
+from incremental_assets.changes.unchanged import DEBEZIUM
 from incremental_assets.errors import DefinitionError, SourceError
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.types import Integer, Text
@@ -72,16 +73,23 @@ def test_the_last_message_of_a_key_is_its_row_and_one_without_a_value_ends_it(
             plain(None, "05 13"),  # neither key nor value
             plain("{cut", "05 13", json.dumps("g")),
             row("h", "05 13", name="H", price="dear"),
+            row("i", "05 13", name="I"),
+            row("i", "05 14", name="I", __deleted="true"),  # as Debezium rewrites a delete
+            row("j", "05 13", name="J"),
+            row("j", "05 14", name=DEBEZIUM, price=3),
+            row("k", "05 13", name="K", schema="x", payload=None),  # two columns of a row
         ],
     )
     shop.load(DAYS)
 
-    first = [("a", "A", 1), ("b", "BB", None), ("d", "D", None), ("other", "E", None)]
-    assert shop.rows(NOW, "sku", "name", "price") == first
+    first = [("a", "A", 1), ("b", "BB", None), ("d", "D", None)]
+    more = [("j", "J", None), ("k", "K", None), ("other", "E", None)]
+    assert shop.rows(NOW, "sku", "name", "price") == first + more
     assert quarantined(shop, NOW) == [
         ("5", ["no_row"]),
         ("null", ["no_row"]),
         ('{"name":"H","price":"dear"}', ["price_unreadable"]),
+        (json.dumps({"name": DEBEZIUM, "price": 3}, separators=(",", ":")), ["field_unchanged"]),
         ("{cut", ["line_unreadable"]),
     ]
 
@@ -131,6 +139,12 @@ def test_a_topic_that_was_given_more_partitions_is_refused_and_nothing_is_loaded
     with pytest.raises(SourceError, match="had 1 partition when it was read, and has 2 now"):
         shop.load(DAYS)
     assert shop.rows(NOW, "name") == [("A",)]
+
+    broker.delete(topic)
+    broker.create(topic)
+    landed = bronze(broker, topic, Upserts(), on_gap="accept")
+    with pytest.raises(SourceError, match="those of the old topic would win"):
+        shop.with_tables(landed).load(DAYS)
 
 
 @pytest.mark.parametrize("read", [LandedFiles("x"), Stored("x")])
