@@ -23,13 +23,9 @@ QUICK = {
     "poll_interval_seconds: 30": "poll_interval_seconds: 3",
     "start_timeout_seconds: 180": "start_timeout_seconds: 45",
 }
-# An instance loads its scheduler before the daemon begins.
 QUICKER = """
 run_queue:
   dequeue_interval_seconds: 1
-scheduler:
-  module: incremental_assets_tests.end_to_end.quick_daemon
-  class: DagsterDaemonScheduler
 """
 LAUNCH_BACKFILL = """
 mutation($p: LaunchBackfillParams!) { launchPartitionBackfill(backfillParams: $p) {
