@@ -55,34 +55,34 @@ class Upserts(Detector):
 def _changes(rows: DataFrame, key: Sequence[str]) -> DataFrame:
     of_message = _unwrapped(F.try_variant_get(MESSAGE, "$.key", "variant"))
     rows = rows.withColumns(
-        {EVENT: F.col("payload"), "_value": _unwrapped(F.col("payload")), "_named": of_message}
+        {EVENT: F.col("payload"), "_of_value": _unwrapped(F.col("payload")), "_of_key": of_message}
     )
-    named = F.col("_named").try_cast(_FIELDS)
+    named = F.col("_of_key").try_cast(_FIELDS)
     if len(key) == 1:
-        alone = F.when(~F.is_variant_null("_named"), F.create_map(F.lit(key[0]), F.col("_named")))
+        alone = F.when(~F.is_variant_null("_of_key"), F.create_map(F.lit(key[0]), F.col("_of_key")))
         named = F.coalesce(named, alone)
-    rows = rows.withColumns({"_fields": F.col("_value").try_cast(_FIELDS), "_named": named})
-    own, named = F.col("_fields"), F.col("_named")
+    rows = rows.withColumns({"_of_row": F.col("_of_value").try_cast(_FIELDS), "_of_key": named})
+    own, named = F.col("_of_row"), F.col("_of_key")
     flag = F.lower(F.try_element_at(own, F.lit("__deleted")).try_cast("string"))
-    is_delete = F.col("_raw").isNull() & (
-        F.is_variant_null("_value") | F.coalesce(flag == "true", F.lit(False))
+    ends = F.col("_raw").isNull() & (
+        F.is_variant_null("_of_value") | F.coalesce(flag == "true", F.lit(False))
     )
     rest = F.map_filter(named, lambda name, _: ~F.array_contains(F.map_keys(own), name))
     both = F.coalesce(F.map_concat(rest, own), own, named)
-    row = F.when(is_delete, both).otherwise(F.when(own.isNotNull(), both))
+    row = F.when(ends, both).otherwise(F.when(own.isNotNull(), both))
     rows = rows.withColumn("_row", row)
     missing = F.col("_raw").isNull() & F.col("_row").isNull()
-    lacks = F.size(marked(F.col("_value"), DEBEZIUM)) > 0
+    lacks = F.size(marked(F.col("_of_value"), DEBEZIUM)) > 0
     return rows.withColumns(
         {
-            OPERATION: F.when(is_delete, F.lit("delete")).otherwise(F.lit("upsert")),
-            DELETED: is_delete,
+            OPERATION: F.when(ends, F.lit("delete")).otherwise(F.lit("upsert")),
+            DELETED: ends,
             ORDER: F.try_variant_get(MESSAGE, "$.offset", "bigint").cast("decimal(38,0)"),
             CHANGED_AT: F.try_variant_get(MESSAGE, "$.timestamp", "timestamp"),
             REASON: F.when(missing, F.lit(NO_ROW)).when(lacks, F.lit(UNCHANGED)),
             "payload": F.to_variant_object("_row"),
         }
-    ).drop("_value", "_named", "_fields", "_row")
+    ).drop("_of_value", "_of_key", "_of_row", "_row")
 
 
 def _unwrapped(value: Column) -> Column:
