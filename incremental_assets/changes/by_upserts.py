@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from incremental_assets.changes.bronze_events import EVENT, REASON, Events
 from incremental_assets.changes.debezium import NO_ROW
+from incremental_assets.changes.debezium_message import connect_payload
 from incremental_assets.changes.detector import Detector
 from incremental_assets.changes.unchanged import DEBEZIUM, marked
 from incremental_assets.delta.columns import CHANGED_AT, DELETED, OPERATION, ORDER
@@ -19,7 +20,6 @@ from incremental_assets.sources.payloads import MESSAGE
 from incremental_assets.sources.source import Source
 
 _FIELDS = "map<string,variant>"
-_WRAPPER = "struct<`schema`:variant,`payload`:variant>"
 UNCHANGED = "field_unchanged"
 
 
@@ -53,9 +53,13 @@ class Upserts(Detector):
 
 
 def _changes(rows: DataFrame, key: Sequence[str]) -> DataFrame:
-    of_message = _unwrapped(F.try_variant_get(MESSAGE, "$.key", "variant"))
+    of_message = connect_payload(F.try_variant_get(MESSAGE, "$.key", "variant"))
     rows = rows.withColumns(
-        {EVENT: F.col("payload"), "_of_value": _unwrapped(F.col("payload")), "_of_key": of_message}
+        {
+            EVENT: F.col("payload"),
+            "_of_value": connect_payload(F.col("payload")),
+            "_of_key": of_message,
+        }
     )
     named = F.col("_of_key").try_cast(_FIELDS)
     if len(key) == 1:
@@ -83,12 +87,3 @@ def _changes(rows: DataFrame, key: Sequence[str]) -> DataFrame:
             "payload": F.to_variant_object("_row"),
         }
     ).drop("_of_value", "_of_key", "_of_row", "_row")
-
-
-def _unwrapped(value: Column) -> Column:
-    """What Kafka Connect's wrapper holds; anything else as it is, also a row with such columns."""
-    parts, fields = value.try_cast(_WRAPPER), value.try_cast(_FIELDS)
-    schema = parts["schema"]
-    of_connect = F.is_variant_null(schema) | schema.try_cast(_FIELDS).isNotNull()
-    is_wrapper = (F.size(fields) == 2) & of_connect & parts["payload"].isNotNull()
-    return F.when(is_wrapper, parts["payload"]).otherwise(value)

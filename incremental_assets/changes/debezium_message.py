@@ -49,10 +49,7 @@ def unwrapped_events(rows: DataFrame, time: str) -> DataFrame:
     # Of a topic that was dumped as a table, the key is a column of its own.
     has_key = "_key" in rows.columns
     rows = rows.withColumn("_dbz_key", F.coalesce(F.col("_key"), named) if has_key else named)
-    of_connect = F.col("_dbz_key").try_cast(_WRAPPER)
-    is_wrapper = of_connect["schema"].isNotNull() & of_connect["payload"].isNotNull()
-    unwrapped = F.when(is_wrapper, of_connect["payload"]).otherwise(F.col("_dbz_key"))
-    rows = rows.withColumn("_dbz_key", unwrapped)
+    rows = rows.withColumn("_dbz_key", connect_payload(F.col("_dbz_key")))
     # Kafka's message around Connect's wrapper around the event: at most two to take off.
     for _ in range(2):
         inside = event["value"].isNotNull() & (
@@ -73,6 +70,15 @@ def unwrapped_events(rows: DataFrame, time: str) -> DataFrame:
         {"_dbz_known": _is_event(), "_dbz_flat": F.coalesce(flat, F.lit(False))}
     )
     return rows.withColumn("_dbz_meta", F.when(F.col("_dbz_flat"), value.try_cast(_FLAT)))
+
+
+def connect_payload(value: Column) -> Column:
+    """What Kafka Connect's wrapper holds; anything else as it is, also a row with such columns."""
+    parts, fields = value.try_cast(_WRAPPER), value.try_cast("map<string,variant>")
+    schema = parts["schema"]
+    of_connect = F.is_variant_null(schema) | schema.try_cast("map<string,variant>").isNotNull()
+    is_wrapper = (F.size(fields) == 2) & of_connect & parts["payload"].isNotNull()
+    return F.when(is_wrapper, parts["payload"]).otherwise(value)
 
 
 def _with_envelope(time: str) -> Column:

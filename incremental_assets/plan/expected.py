@@ -148,10 +148,10 @@ def _derived(
     facts = todo.windows[0]
     upstream = view.table(facts.upstream)
     whole = table.is_typed and work.mode == "rebuild"
-    windows = todo.windows if table.is_typed else (facts,)
+    read = {each.table.name for each in table.same_days} if table.is_typed else {facts.upstream}
     new: list[Entry] = []
     is_estimate = False
-    for window in windows:
+    for window in (each for each in todo.windows if each.upstream in read):
         changes = view.table(window.upstream).changes(todo.day, 0 if whole else window.low)
         is_estimate |= any(e.batch > known.table(window.upstream).high for e in changes)
         new.extend(changes)

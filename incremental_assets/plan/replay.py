@@ -26,6 +26,7 @@ def plan_replay(table: Table, days: Sequence[date], view: LedgerView) -> Plan:
     refused: dict[date, str] = {}
     works: dict[date, DayWork] = {}
     history = view.table(table.name)
+    read = {each.table.name for each in table.same_days}
     for day in days:
         held, last = history.held.get(day), history.last_committed.get(day)
         if held is not None:
@@ -40,6 +41,7 @@ def plan_replay(table: Table, days: Sequence[date], view: LedgerView) -> Plan:
         elif any(
             entry.replaces_rows
             for window in last.windows
+            if window.upstream in read
             for entry in view.table(window.upstream).changes(day, window.high)
         ):
             refused[day] = "its input was repaired since; run it, which judges all of it again"

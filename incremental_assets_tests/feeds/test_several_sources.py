@@ -1,4 +1,4 @@
-"""Several bronze tables that one silver table types: regions, an archive beside the live feed."""
+"""Several bronze tables that one silver table types: regions, an archive and the live feed."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from incremental_assets.quality.types import Integer, Text
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.stored import Stored
 from incremental_assets.table import SameDay, Sums, Table
+from incremental_assets.testing import kill_after_each_write
 from incremental_assets.writes import Append, Merge, ReplaceDay
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_retract import all_equal, retracted
@@ -157,6 +158,33 @@ def test_the_same_sale_of_both_is_there_twice_where_the_key_says_so(
     alone.load(DAY)
     assert shop.stale() == {}  # what is no longer read, and then again, is read once
     assert sold(shop) == [*every, (7, "tea", "live")]
+
+
+def test_of_equal_rows_in_files_of_one_name_the_quarantined_one_is_replayed_wherever_it_is_killed(
+    lake: Lakes,
+) -> None:
+    both = [replace(ARCHIVE, name=f"bronze/{n}", reads=(Stored(n, day="sold_at"),)) for n in "ab"]
+    reads = tuple(SameDay(each, values={"origin": each.name}) for each in both)
+
+    def silver(*origins: str) -> Table:
+        rules = quarantine(one_of("origin", origins))
+        schema = Contract(id=Integer(), origin=Text())
+        return Table("silver/sales", "", reads, Append(), schema=schema, rules=rules)
+
+    shop = lake(*both, silver("bronze/b"))
+    for name in "ab":
+        row = pl.DataFrame({"number": [1], "id": [7], "sold_at": [at("05 10:00")]})
+        shop.put_parquet(name, "1.parquet", row)
+    shop.load(DAY)
+    assert shop.rows("silver/sales", "id", "origin") == [(7, "bronze/b")]
+
+    shop = shop.with_tables(*both, silver("bronze/a", "bronze/b"))
+    kills = kill_after_each_write(
+        lambda: shop.lakehouse.replay(shop.tables["silver/sales"], [date(2017, 1, 5)], "")
+    )
+
+    assert kills
+    assert shop.rows("silver/sales", "id", "origin") == [(7, "bronze/a"), (7, "bronze/b")]
 
 
 def test_a_gold_table_waits_for_a_table_that_was_never_loaded(lake: Lakes) -> None:

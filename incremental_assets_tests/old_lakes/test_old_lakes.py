@@ -34,13 +34,18 @@ def old(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_lake_of_an_older_version_is_loaded_on_and_is_what_a_new_one_would_be(
-    old: Path, spark: SparkSession
-) -> None:
+def loaded_on(old: Path, spark: SparkSession) -> Lake:
     lake = lake_in(old, spark)
     deliver(lake, 3)
     lake.load(DAYS)
     lake.load_stale()
+    return lake
+
+
+def test_a_lake_of_an_older_version_is_loaded_on_and_is_what_a_new_one_would_be(
+    old: Path, spark: SparkSession
+) -> None:
+    lake = loaded_on(old, spark)
 
     fresh = lake.another("fresh")
     fresh.load(DAYS)
@@ -55,10 +60,7 @@ def test_a_lake_of_an_older_version_is_loaded_on_and_is_what_a_new_one_would_be(
 def test_bronze_of_a_lake_of_an_older_version_is_what_a_rebuild_makes_of_it(
     old: Path, spark: SparkSession
 ) -> None:
-    lake = lake_in(old, spark)
-    deliver(lake, 3)
-    lake.load(DAYS)
-    lake.load_stale()
+    lake = loaded_on(old, spark)
 
     assert lake.load(DAYS).keys() == lake.tables.keys()
     for table in (t for t in lake.tables.values() if t.layer == "bronze"):
