@@ -33,9 +33,10 @@ _NAME = re.compile(r"(bronze|silver|gold)/[a-z][a-z0-9_]*")
 class SameDay:
     """Read the rows of the same day of an upstream table.
 
-    A silver table may read several bronze tables so, such as regions, or a backfill alongside the live
-    feed. `values` are then columns of its contract, Text or Integer, that tell which one a row is
-    of: `SameDay(bronze_eu, values={"region": "eu"})`. They replace a field of that name in the row.
+    A silver table may read several bronze tables so, such as regions, or a backfill alongside the
+    live feed. `values` are then columns of its contract, Text or Integer, that say which one a row
+    is of: `SameDay(bronze_eu, values={"region": "eu"})`. They replace a field of that name in the
+    row.
     """
 
     table: Table

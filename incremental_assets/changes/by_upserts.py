@@ -54,12 +54,9 @@ class Upserts(Detector):
 
 def _changes(rows: DataFrame, key: Sequence[str]) -> DataFrame:
     of_message = connect_payload(F.try_variant_get(MESSAGE, "$.key", "variant"))
+    value = F.col("payload")
     rows = rows.withColumns(
-        {
-            EVENT: F.col("payload"),
-            "_of_value": connect_payload(F.col("payload")),
-            "_of_key": of_message,
-        }
+        {EVENT: value, "_of_value": connect_payload(value), "_of_key": of_message}
     )
     named = F.col("_of_key").try_cast(_FIELDS)
     if len(key) == 1:

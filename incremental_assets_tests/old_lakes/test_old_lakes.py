@@ -19,6 +19,7 @@ from incremental_assets_tests.end_to_end.loaders_rounds import (
     load_all,
 )
 from incremental_assets_tests.end_to_end.test_own_tables import contents, deliver
+from incremental_assets_tests.feeds.world import Lake
 from incremental_assets_tests.old_lakes.make import DAYS, HERE, lake_in
 from incremental_assets_tests.thorough import thorough
 
