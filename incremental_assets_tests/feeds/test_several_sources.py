@@ -194,6 +194,21 @@ def test_of_equal_rows_in_files_of_one_name_the_quarantined_one_is_replayed_wher
     assert shop.rows("silver/sales", "id", "origin") == [(7, "bronze/a"), (7, "bronze/b")]
 
 
+def test_a_quarantined_row_is_replayed_also_where_a_source_was_added_since(lake: Lakes) -> None:
+    strict, loose = (sales(rules) for rules in (STRICT, LOOSE))
+    shop = lake(LIVE, ARCHIVE, replace(strict, reads=strict.reads[:1]))
+    shop.land("live", DAY, "1.jsonl", [sale(8, "gin")])
+    archive(shop, sale(1))
+    shop.load(DAY)
+    shop = shop.with_tables(LIVE, ARCHIVE, loose)
+
+    shop.lakehouse.replay(shop.tables["silver/sales"], [date(2017, 1, 5)], "")
+
+    assert sold(shop) == [(8, "gin", "live")]  # and nothing of what it has not read yet
+    shop.load_stale()
+    assert sold(shop) == [(1, "tea", "archive"), (8, "gin", "live")]
+
+
 def test_a_gold_table_waits_for_a_table_that_was_never_loaded(lake: Lakes) -> None:
     first = sales()
     other = Table("silver/returns", "", (SameDay(ARCHIVE),), Append(), schema=SALES)
