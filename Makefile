@@ -1,5 +1,7 @@
 # Everything is run in .venv, made from the lock file. `make help` explains.
 SHELL := /bin/bash
+# Two at once: the tools of the tests are installed while Spark is prepared.
+MAKEFLAGS += --jobs=2
 PYTHON ?= python3
 BIN := .venv/bin
 export INCREMENTAL_ASSETS_LAKE ?= $(CURDIR)/lake

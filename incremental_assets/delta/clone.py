@@ -23,8 +23,8 @@ from incremental_assets.locations import local_path
 _BATCH = "_batch"
 
 
-def clone(path: str, version: int, to: str) -> None:
-    """Create a table at `to` with the rows of a version of the table at `path`.
+def clone(path: str, version: int, to: str, *, rows: bool = True) -> None:
+    """Create a table at `to` with the columns of a version of the table at `path`, and its `rows`.
 
     Raises LakeError if the version is no longer there, or if its files cannot be read as they are.
     """
@@ -35,7 +35,7 @@ def clone(path: str, version: int, to: str) -> None:
         table = DeltaTable(path, version=version)
         names = table.metadata().partition_columns
         active = pa.table(table.get_add_actions(flatten=True))
-        rows = active["num_records"].to_pylist()
+        counts = active["num_records"].to_pylist()
         adds = [
             AddAction(
                 path=f"{root}/{file.path}",
@@ -45,7 +45,7 @@ def clone(path: str, version: int, to: str) -> None:
                 data_change=True,
                 stats=_statistics(count, file.first_batch, file.last_batch),
             )
-            for file, count in zip(files.values(), rows, strict=True)
+            for file, count in zip(files.values(), counts, strict=True)
         ]
         folder = local_path(to)
         if folder is not None:
@@ -53,7 +53,7 @@ def clone(path: str, version: int, to: str) -> None:
         created = DeltaTable.create(
             to, table.schema(), partition_by=names, configuration=PROPERTIES
         )
-        if adds:
+        if adds and rows:
             commit_files(created, adds)
     except (DeltaError, OSError) as error:
         raise LakeError(f"{path} at version {version} cannot be read from {to}: {error}") from error

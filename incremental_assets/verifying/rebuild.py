@@ -89,7 +89,7 @@ class LakeRebuild(Rebuild):
         self._asked, self._scope, self._method = asked, scope, method
         self._versions = {
             each.name: _known_version(f"{lake}/{each.name}", view.table(each.name))
-            for each in (*scope.bronze, table)
+            for each in (*scope.bronze, *scope.empty, table)
             if view.table(each.name).committed
         }
         quarantine = open_table(quarantine_of(asked.lakehouse.settings, table).path)
@@ -111,15 +111,21 @@ class LakeRebuild(Rebuild):
 
     def build(self, folder: str) -> tuple[str, Callable[[SparkSession], Verified]]:
         scratch = self._asked.lakehouse.in_lake(folder, self.now)
-        self._clone_bronze(scratch)
+        self._clone(scratch)
         notes = [note for part in self._scope.parts for note in self._load_again(scratch, part)]
         return f"{folder}/{self.found.table}", partial(self._compared, scratch, notes)
 
-    def _clone_bronze(self, scratch: Lakehouse) -> None:
-        """Clone bronze into the scratch lake, with its entries in the ledger."""
+    def _clone(self, scratch: Lakehouse) -> None:
+        """Clone what is not rebuilt into the scratch lake, with its entries in the ledger: bronze
+        with its rows, other tables without, for transforms that need their columns."""
         lake, entries = self._asked.lakehouse.settings.lake, []
-        for name in [each.name for each in self._scope.bronze if each.name in self._versions]:
-            clone(f"{lake}/{name}", self._versions[name], f"{scratch.settings.lake}/{name}")
+        empty = {each.name for each in self._scope.empty}
+        for each in (*self._scope.bronze, *self._scope.empty):
+            name = each.name
+            if name not in self._versions:
+                continue
+            to = f"{scratch.settings.lake}/{name}"
+            clone(f"{lake}/{name}", self._versions[name], to, rows=name not in empty)
             # A repaired file needs no restatement where nothing was read yet.
             entries += [
                 replace(entry, kind="advance", files=())

@@ -32,13 +32,15 @@ class TableDays:
 class VerifyScope:
     """What is rebuilt, upstreams first, from which bronze tables, and what is compared.
 
-    `left_out` are the days that are not compared, with why; of a table whose rows belong to keys
-    it may be that none can be. `before` bounds what is compared from above, where a later day
+    `empty` are tables of which no day is rebuilt, and only the columns are needed. `left_out` are
+    the days that are not compared, with why; of a table whose rows belong to keys it may be that
+    none can be. `before` bounds what is compared from above, where a later day
     spoils all that follow it.
     """
 
     parts: tuple[TableDays, ...] = ()
     bronze: tuple[Table, ...] = ()
+    empty: tuple[Table, ...] = ()
     left_out: Reasons = field(default_factory=dict)
     before: date | None = None
 
@@ -59,7 +61,7 @@ def scope_of(
     needed: dict[str, DayRange | None] = {}
     _need(table, asked, named, needed)
     wanted = [each for each in tables if each.name in needed]
-    parts = []
+    parts, empty = [], []
     for each in wanted:
         if each.layer == "bronze":
             continue
@@ -70,8 +72,10 @@ def scope_of(
         days = [d for d in loaded if (span is None or d in span) and d not in bad]
         if days:
             parts.append(TableDays(each, tuple(sorted(days))))
+        elif loaded:
+            empty.append(each)
     bronze = tuple(each for each in wanted if each.layer == "bronze")
-    return VerifyScope(tuple(parts), bronze, left_out, before)
+    return VerifyScope(tuple(parts), bronze, tuple(empty), left_out, before)
 
 
 def stands_alone(table: Table) -> bool:

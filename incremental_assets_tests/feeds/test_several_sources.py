@@ -22,6 +22,7 @@ from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.stored import Stored
 from incremental_assets.table import SameDay, Sums, Table
 from incremental_assets.testing import kill_after_each_write
+from incremental_assets.verifying.verify import verify
 from incremental_assets.writes import Append, Merge, ReplaceDay
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_retract import all_equal, retracted
@@ -233,6 +234,12 @@ def test_a_gold_table_waits_for_a_table_that_was_never_loaded(lake: Lakes) -> No
     archive(shop, sale(7))
     shop.load(DAY)
     assert shop.rows("gold/both", "id") == [(1,), (7,), (7,)]
+
+    # A day of which one of the two has nothing is verified alone, too.
+    shop.land("live", "2017-01-06", "2.jsonl", [sale(2)])
+    shop.load("2017-01-06")
+    verified = verify(shop.lakehouse, together, DayRange(date(2017, 1, 6), date(2017, 1, 6)))
+    assert (verified.equal, verified.rows.rows) == (True, 1)
 
 
 CHANGES = Table("bronze/log", "", (LandedFiles("log"),), Append(), changes=ChangeLog())

@@ -71,6 +71,7 @@ def test_the_last_message_of_a_key_is_its_row_and_one_without_a_value_ends_it(
             row("e", "05 13", sku="other", name="E"),  # the value counts
             plain("5", "05 13", json.dumps("f")),  # no row
             plain(None, "05 13"),  # neither key nor value
+            row({"no": "b"}, "05 13"),  # another key
             plain("{cut", "05 13", json.dumps("g")),
             row("h", "05 13", name="H", price="dear"),
             row("i", "05 13", name="I"),
@@ -88,6 +89,7 @@ def test_the_last_message_of_a_key_is_its_row_and_one_without_a_value_ends_it(
     assert quarantined(shop, NOW) == [
         ("5", ["no_row"]),
         ("null", ["no_row"]),
+        ('{"key":{"no":"b"}}', ["sku_missing"]),
         ('{"name":"H","price":"dear"}', ["price_unreadable"]),
         (json.dumps({"name": DEBEZIUM, "price": 3}, separators=(",", ":")), ["field_unchanged"]),
         ("{cut", ["line_unreadable"]),
