@@ -50,7 +50,7 @@ from incremental_assets.engine.snapshot_diff import (
 from incremental_assets.engine.volume import RowsBefore, judges_volume, last_ones
 from incremental_assets.errors import IncrementalAssetsError, SourceError
 from incremental_assets.frames import Frames
-from incremental_assets.ledger.entry import Entry
+from incremental_assets.ledger.entry import WITHOUT_DAYS, Entry
 from incremental_assets.ledger.lazy_mapping import LazyMapping
 from incremental_assets.quality.judge import RuleResult, judge_day
 from incremental_assets.quality.rules import DayCounts
@@ -258,7 +258,7 @@ def _position(batch: Batch, counted: SnapshotCounts, units: Units) -> str:
         "keyless": counted.keyless,
     }
     if fixed is not None:
-        state["source"] = fixed.fingerprint
+        state |= {"source": fixed.fingerprint, WITHOUT_DAYS: True}
     if units.scope:
         state[UNITS] = units.texts
     return json.dumps(state)

@@ -33,7 +33,7 @@ from incremental_assets.engine.stored_new_rows import (
 from incremental_assets.engine.volume import RowsBefore, added_up, judges_volume
 from incremental_assets.errors import IncrementalAssetsError, SourceError, WatermarkError
 from incremental_assets.frames import Frames
-from incremental_assets.ledger.entry import Entry
+from incremental_assets.ledger.entry import WITHOUT_DAYS, Entry
 from incremental_assets.plurals import counted
 from incremental_assets.quality.judge import RuleResult, judge_day
 from incremental_assets.quality.rules import DayCounts
@@ -225,6 +225,7 @@ def _position(
         "detector": batch.claims[0].detector,
         "column": batch.table.changes.positioned_by,
         "source": fixed.fingerprint,
+        **({WITHOUT_DAYS: True} if batch.table.landing_column is None else {}),
     }
     if work.seen:
         state["seen"] = work.seen

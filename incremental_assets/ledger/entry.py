@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, datetime
@@ -13,6 +14,8 @@ State = Literal["claimed", "committed", "held", "abandoned", "accepted", "droppe
 Kind = Literal["advance", "restate", "rewind", "replay", "retract"]
 Mode = Literal["append", "merge", "rebuild", "history", "replace"]
 FORMAT_VERSION = 5  # since 5 there are retractions; no column was added
+WITHOUT_DAYS = "without_days"
+"""Under this name a position keeps that its source has no days: any load reads all that is new."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +107,12 @@ class Entry:
     def replaces_rows(self) -> bool:
         """Whether it replaced or removed rows that others may have read, so that they rebuild."""
         return self.kind in ("restate", "retract")
+
+    @property
+    def is_of_whole_source(self) -> bool:
+        """Whether it was judged by all that was new in its source, which has no days."""
+        state = json.loads(self.position or "{}")
+        return isinstance(state, dict) and WITHOUT_DAYS in state
 
 
 def is_of_a_load(entry: Entry) -> bool:

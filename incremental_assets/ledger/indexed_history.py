@@ -100,12 +100,17 @@ class IndexedHistory(TableHistory):
     @cached_property
     def held(self) -> Mapping[date, Entry]:
         days = self._later_than("held", "committed")
-        return LazyMapping(days, lambda day: self._of(day).held[day])
+        held = LazyMapping(days, lambda day: self._of(day).held[day])
+        newest = max(days, key=lambda day: days[day], default=None)
+        if newest is None or not held[newest].is_of_whole_source:
+            return held
+        last = {day: batch for day, batch in days.items() if batch > self.high}
+        return LazyMapping(last, held.__getitem__)
 
     @cached_property
     def accepted(self) -> Mapping[date, Entry]:
-        held = self._later_than("held", "committed")
-        days = {day: n for day, n in self._later_than("accepted", "held").items() if day in held}
+        accepted = self._later_than("accepted", "held").items()
+        days = {day: n for day, n in accepted if day in self.held}
         return LazyMapping(days, lambda day: self._of(day).accepted[day])
 
     @cached_property

@@ -104,9 +104,13 @@ class TableHistory:
 
     @cached_property
     def held(self) -> Mapping[date, Entry]:
-        """The days whose last outcome is a failed gate, with that outcome."""
+        """The days whose last outcome is a failed gate, with that outcome.
+
+        What a source without days had new on a day is part of what it has new on the next one, so
+        such a hold ends with the next published batch, whatever its day.
+        """
         last = {e.day: e for e in self.outcomes if e.state in ("committed", "held")}
-        return {day: e for day, e in last.items() if e.state == "held"}
+        return _still_held({day: e for day, e in last.items() if e.state == "held"}, self.high)
 
     @cached_property
     def accepted(self) -> Mapping[date, Entry]:
@@ -257,6 +261,7 @@ class TableHistory:
         published = tuple(e for e in outcomes if e.state == "committed")
         days = {e.day for e in outcomes if e.state in ("committed", "held")}
         held = {e.day: e for e in outcomes if e.state == "held"}
+        after_high = published[-1].batch if published else self.high
         files: dict[date, Mapping[str, FileEntry]] = {}
         for entry in published:
             if entry.files:
@@ -266,7 +271,9 @@ class TableHistory:
             outcomes=(*self.outcomes, *outcomes),
             committed=(*self.committed, *published),
             last_committed={**self.last_committed, **{e.day: e for e in published}},
-            held={d: e for d, e in self.held.items() if d not in days} | held,
+            held=_still_held(
+                {d: e for d, e in self.held.items() if d not in days} | held, after_high
+            ),
             accepted={d: e for d, e in self.accepted.items() if d not in days},
             to_load_again=_to_load_again(self.to_load_again, published),
             published_days=self.published_days | {t.day for e in published for t in e.touched},
@@ -276,6 +283,11 @@ class TableHistory:
             _files={**self._files, **files},
         )
         return after
+
+
+def _still_held(held: Mapping[date, Entry], high: int) -> dict[date, Entry]:
+    """Without the days whose input was part of that of a later batch, up to the published `high`."""
+    return {d: e for d, e in held.items() if e.batch > high or not e.is_of_whole_source}
 
 
 def _high(entry: Entry | None, upstream: str) -> int:

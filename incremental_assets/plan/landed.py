@@ -43,10 +43,10 @@ def plan_landed(
     by_day = inspection.listed(feed, settings.landing, days, history.landing_days)
     for day, there in by_day.items():
         listed: Sequence[SourceFile] = there
-        if history.has_exactly(day, there.fingerprint):
+        held = history.held.get(day)
+        if held is None and history.has_exactly(day, there.fingerprint):
             idle.append(day)
             continue
-        held = history.held.get(day)
         judged = {file.path for file in held.files} if held is not None else ()
         waiting = [f for f in listed if f.waits and not _is_loaded(f, history.files(day))]
         waits += waiting
@@ -62,8 +62,12 @@ def plan_landed(
         back = _retracted_again(listed, changed, history, day)
         returned += back
         if not (new or changed):
-            idle.append(day)
-            continue
+            whole = [tagged(f) for f in listed if f.path not in back]
+            is_snapshot = table.changes.compares_days
+            if held is None or waiting or (is_snapshot and not whole):
+                idle.append(day)
+                continue
+            new, why = whole if is_snapshot else [], "what was held is no longer there"
         files = (*new, *changed)
         if table.changes.compares_days:  # a snapshot is all files of its folder
             read = {file.path: file for file in files}

@@ -88,8 +88,11 @@ def _planned(
     now: datetime | None,
 ) -> tuple[Plan, tuple[date, ...]]:
     """What there is to do up to the last day of the span, and the days outside it."""
-    there = table.landed_days(settings.landing, view.table(table.name).landing_days)
-    days = list(span) if there is None else [day for day in there if day in span]
+    history = view.table(table.name)
+    there = table.landed_days(settings.landing, history.landing_days)
+    # The files of a held day may all be gone.
+    landed = span if there is None else sorted({*there, *history.held})
+    days = [day for day in landed if day in span]
     plan = plan_undecided(table, days, view, settings, span.last, inspection, now)
     return plan, tuple(day for day in there or () if day not in span)
 
@@ -101,9 +104,11 @@ def _days(plan: Plan) -> Iterator[DayWork]:
 
 def _judged(table: Table, view: LedgerView, todo: DayWork, now: datetime | None) -> bool:
     """Whether the day is held, and what there is to do for it is what was judged."""
-    history = view.table(table.name)
-    held = history.held.get(todo.day)
-    if held is None or todo.day in history.accepted:
+    history, day = view.table(table.name), todo.day
+    if table.source is not None and table.landing_column is None:  # whatever day it was
+        day = max(history.held, default=day)
+    held = history.held.get(day)
+    if held is None or day in history.accepted:
         return False
     if todo.source is not None and table.changes.has_come(state_of(held), now):
         return False

@@ -15,6 +15,7 @@ from datetime import date, datetime
 from typing import Any
 
 from incremental_assets.changes.position import FINGERPRINT, parsed, state_of, version_read
+from incremental_assets.days import named
 from incremental_assets.errors import NothingThereError
 from incremental_assets.ledger.entry import Entry, Window
 from incremental_assets.ledger.table_history import TableHistory
@@ -61,7 +62,12 @@ def plan_stored(
         return Plan(idle=tuple(days), notes=(note,))
     own = table.landing_column is not None
     states = _last_states(table, history, days)
-    wait = {day for day, state in states.items() if table.changes.waits(state, now)}
+    # What was judged may be gone, and the source as it was before: then the load ends the hold.
+    wait = {
+        day
+        for day, state in states.items()
+        if table.changes.waits(state, now) or _has_held(table, history, day)
+    }
     due = [day for day in days if (day <= today if own else day == today)]
     as_read = fixed.fingerprint if due else ""
     due = [day for day in due if day in wait or states[day].get(FINGERPRINT) != as_read]
@@ -85,7 +91,21 @@ def plan_stored(
         works = [snapshot_work(history, work) for work in found.values()]
     else:
         works = [Work("append", "advance", found)] if found else []
-    return Plan(tuple(works), {}, idle, notes=fixed.notes)
+    notes = [*fixed.notes, *(_by_another_day(table, history, idle, today))]
+    return Plan(tuple(works), {}, idle, notes=tuple(notes))
+
+
+def _by_another_day(
+    table: Table, history: TableHistory, idle: Collection[date], today: date
+) -> list[str]:
+    """A note on held days that are asked for, and that no load of theirs can end."""
+    held = sorted(day for day in idle if day in history.held and day != today)
+    if not held or table.landing_column is not None:
+        return []
+    return [
+        f"{named(held)}: held, and the source has no days: what was judged is judged again by the "
+        f"load of {today}, which ends this when it is published"
+    ]
 
 
 def _since(
@@ -182,11 +202,16 @@ def _day_work(
     files: tuple[SourceFile, ...] = ()
     if table.changes.reads_once and fixed.version is None:
         files = _unread(table, history, fixed, day, inspection)
-        if not files:
+        if not (files or _has_held(table, history, day)):
             return None
         why = counted(len(files), "new file")
     since = version_read(fixed, state_of(last))
     return DayWork(day, why, windows, files, source=fixed, since=since)
+
+
+def _has_held(table: Table, history: TableHistory, day: date) -> bool:
+    """Whether something that a load of the day reads, if it is still there, is held."""
+    return day in history.held if table.landing_column is not None else bool(history.held)
 
 
 def _unread(

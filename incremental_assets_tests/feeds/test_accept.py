@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 
+import polars as pl
 import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -22,12 +25,13 @@ from incremental_assets.quality.rules import (
     rows_delivered,
 )
 from incremental_assets.quality.types import Instant, Integer, Text
+from incremental_assets.sources.stored import Stored
 from incremental_assets.writes import Merge, RecomputeKeys
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_rules import DAY, booking, bookings, landed, per_train
 from incremental_assets_tests.feeds.test_snapshots import copy, operations
 from incremental_assets_tests.feeds.test_snapshots import tables as copies
-from incremental_assets_tests.feeds.world import Lake, states
+from incremental_assets_tests.feeds.world import NOON, Lake, states
 
 THE_DAY = date(2017, 1, 5)
 RULES = (*quarantine(one_of("train", ("t1", "t2"))), *fail(quarantined_share(0.1)))
@@ -105,6 +109,59 @@ def test_a_delivery_that_was_held_in_its_landing_is_accepted(lake: Lakes) -> Non
     station.land("bookings", DAY, "2.jsonl", [booking("a", "1")])
     station.load(DAY)
     assert station.bronze("bronze/bookings", "id") == [(DAY, "a")]
+
+    # What should not have come is held, and taken away again.
+    empty = station.land("bookings", DAY, "3.jsonl", [])
+    assert states(station.load(DAY), "bronze/bookings") == ["held"]
+    empty.unlink()
+    assert station.pending_days("bronze/bookings") == [DAY]
+    assert states(station.load(DAY), "bronze/bookings") == ["committed"]
+    assert station.lakehouse.ledger.view().table("bronze/bookings").held == {}
+    assert station.bronze("bronze/bookings", "id") == [(DAY, "a")]
+
+
+def test_what_a_source_without_days_had_is_judged_again_on_the_next_day(lake: Lakes) -> None:
+    shop = lake(*copies(Merge(), Stored("products", format="parquet")))
+
+    def shows(day: int, *skus: str) -> None:
+        shop.now = NOON.replace(day=day)
+        rows = [{"sku": sku, "name": sku.upper()} for sku in skus]
+        shop.put_parquet("products", "all.parquet", pl.DataFrame(rows))
+
+    def loaded(day: int) -> Sequence[str]:
+        return states(shop.load(f"2017-01-{day}"), "bronze/products")
+
+    def held() -> list[int]:
+        view = shop.lakehouse.ledger.view()
+        return [day.day for day in view.table("bronze/products").held]
+
+    shows(10, "a", "b", "c")
+    assert loaded(10) == ["committed"]
+    shows(11, "a")
+    assert (loaded(11), held()) == (["held"], [11])
+    shop.now = NOON.replace(day=12)
+    assert shop.pending_days("bronze/products") == []
+    shows(12, "a", "b", "c", "d")
+    assert shop.pending_days("bronze/products") == ["2017-01-12"]
+    assert (loaded(12), held(), shop.stale()) == (["committed"], [], {})
+    assert [sku for (sku,) in shop.rows("silver/products", "sku")] == ["a", "b", "c", "d"]
+
+    # Also where it is as it was before, and where it is accepted a day later.
+    there = shop.source("products") / "all.parquet"
+    before = there.read_bytes(), there.stat()
+    shows(13, "d")
+    assert (loaded(13), held()) == (["held"], [13])
+    there.write_bytes(before[0])
+    os.utime(there, ns=(before[1].st_atime_ns, before[1].st_mtime_ns))
+    assert (loaded(13), held()) == (["committed"], [])
+    shows(14, "d")
+    assert loaded(14) == ["held"]
+    shop.now = NOON.replace(day=15)
+    accepted(shop, "bronze/products", date(2017, 1, 14))
+    assert loaded(14) == ["idle"]
+    assert any("is judged again by the load of 2017-01-15" in line for line in shop.logged)
+    assert (loaded(15), held()) == (["committed"], [])
+    assert shop.rows("silver/products", "sku") == [("d",)]
 
 
 def test_a_snapshot_that_deletes_much_is_accepted(lake: Lakes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -16,6 +17,7 @@ from incremental_assets.file_identity import fingerprint
 from incremental_assets.ledger import day_index, reader
 from incremental_assets.ledger.day_index import index_at, read_index
 from incremental_assets.ledger.entry import (
+    WITHOUT_DAYS,
     Entry,
     FileEntry,
     Kind,
@@ -53,6 +55,7 @@ def jan(day: int) -> date:
 
 def invented(chance: random.Random, batches: int) -> Iterator[list[Entry]]:
     """Batches of every sort, each with its claim; the last one may lack its outcome."""
+    positions = chance.choice(((), (json.dumps({WITHOUT_DAYS: True}),)))
     for batch in range(1, batches + 1):
         days = sorted(chance.sample(DAYS, chance.randint(1, 3)))
         state: State = chance.choice(("committed", "committed", "held", "abandoned"))
@@ -78,7 +81,7 @@ def invented(chance: random.Random, batches: int) -> Iterator[list[Entry]]:
                 affects=chance.choice((None, (), tuple(map(jan, chance.sample(DAYS, 2))))),
                 rows_quarantined=chance.choice((0, 0, 3)),
                 code_version=chance.choice("12"),
-                position=chance.choice(("", f"{batch}")),
+                position=chance.choice(positions or ("", f"{batch}")),
             )
             for claim in claims
         ]

@@ -154,6 +154,28 @@ def test_a_held_landing_day_is_new_only_when_its_files_change(settings: Settings
     assert (before, after) == ({}, {jan(1): "1 new file"})
 
 
+def test_a_held_landing_day_whose_files_are_gone_or_as_before_is_loaded_without_them(
+    settings: Settings,
+) -> None:
+    kept, bad = land(settings, 1, "a.jsonl"), land(settings, 1, "bad.jsonl", "")
+    _, judged = planned(EVENTS, [1], EMPTY, settings).work[0].days[jan(1)].files
+    bad.unlink()
+    before = loaded(settings, EMPTY, 1).table(EVENTS.name).entries
+    view = ledger(*before, replace(did(EVENTS, 2, 1, state="held"), files=file_entries([judged])))
+    kept.unlink()
+    kept.parent.rmdir()
+
+    assert why_pending(EVENTS, view, settings, jan(1), jan(31)) == {
+        jan(1): "what was held is no longer there"
+    }
+    (work,) = planned(EVENTS, [1], view, settings).work
+    assert work.days[jan(1)].files == ()
+
+    # A rule that holds the day also without them is not asked again.
+    still = ledger(*view.table(EVENTS.name).entries, did(EVENTS, 3, 1, state="held"))
+    assert why_pending(EVENTS, still, settings, jan(1), jan(31)) == {}
+
+
 class Announced(Files):
     """A file counts once a second one in its folder announces it."""
 
