@@ -14,11 +14,11 @@ from deltalake import DeltaTable, Schema
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyspark.sql.types import StructField
 
+from incremental_assets.delta.writable import CHANGE_FEED, require_plain_writes
 from incremental_assets.errors import LakeError
 from incremental_assets.locations import local_path
 
-_CHANGE_FEED = "delta.enableChangeDataFeed"
-PROPERTIES = {"delta.enableDeletionVectors": "false", _CHANGE_FEED: "false"}
+PROPERTIES = {"delta.enableDeletionVectors": "false", CHANGE_FEED: "false"}
 
 
 def open_table(path: str) -> DeltaTable | None:
@@ -133,24 +133,6 @@ def ensure_table(
             "INCREMENTAL_ASSETS_LAKE to a path that this user may write."
         ) from error
     return None
-
-
-def require_plain_writes(table: DeltaTable, path: str) -> None:
-    """Raise LakeError for a table with Delta's change data feed, which needs files of its own.
-
-    Without them (Delta's protocol, "Change Data Files") a reader of the feed takes all rows of a
-    file that was rewritten for deleted and inserted.
-    """
-    settings = {name.lower(): v for name, v in table.metadata().configuration.items()}
-    if (settings.get(_CHANGE_FEED.lower()) or "").lower() != "true":
-        return
-    raise LakeError(
-        f"{path} has Delta's change data feed switched on ({_CHANGE_FEED}), by hand or by a "
-        "default of the Spark that created it. Its commits would give wrong change rows. Nothing "
-        f"was published. Switch it off, and run again: ALTER TABLE delta.`{path}` SET "
-        f"TBLPROPERTIES ({_CHANGE_FEED} = false). What a batch changed are the rows with its "
-        "number in _batch."
-    )
 
 
 def field_of(column: StructField) -> Mapping[str, Any]:

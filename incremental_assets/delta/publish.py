@@ -17,11 +17,16 @@ import pyarrow as pa
 from deltalake import DeltaTable, Field, Schema
 from deltalake.transaction import RemoveAction
 
-from incremental_assets.delta.delta_table import active_paths, require_plain_writes
+from incremental_assets.delta.delta_table import active_paths
 from incremental_assets.delta.stage import Staged
 from incremental_assets.delta.transaction import Transaction
+from incremental_assets.delta.writable import (
+    fields_of,
+    require_plain_writes,
+    require_whole_files,
+)
 from incremental_assets.delta_commit import commit_files, retried_commit
-from incremental_assets.errors import ConflictError, DefinitionError
+from incremental_assets.errors import ConflictError, DefinitionError, LakeError
 
 
 def publish(
@@ -40,7 +45,7 @@ def publish(
     are all the files in which keys were looked up: a file that is not among them may hold one of
     the keys. New columns are added to the table. Raises ConflictError, and publishes nothing, if
     the transaction number was used or fenced meanwhile, or if another program replaced such a file;
-    LakeError for a table with Delta's change data feed.
+    LakeError for a table to which plain files cannot be written, or with a column that is NOT NULL.
     """
 
     def attempt() -> None:
@@ -51,6 +56,7 @@ def publish(
                 "while this one was writing. Nothing of it was published; run again."
             )
         require_plain_writes(table, staged.table_path)
+        _require_values(table, staged)
         new = _new_columns(staged, table)
         if new:
             table.alter.add_columns(new)
@@ -96,6 +102,27 @@ def _require_known(
         )
 
 
+def _require_values(table: DeltaTable, staged: Staged) -> None:
+    """Raise LakeError where a file has a null in a column that is NOT NULL in the table.
+
+    As far as the statistics of the files tell: of the first 32 columns, and of no nested ones.
+    """
+    needed = {f["name"] for f in fields_of(table) if not f["nullable"]}
+    needed -= set(table.metadata().partition_columns)
+    lacking = needed - {field["name"] for field in staged.fields}
+    for file in staged.files if needed else ():
+        nulls = json.loads(file.statistics).get("nullCount", {})
+        for name in sorted(needed):
+            rows = file.rows if name in lacking else nulls.get(name, 0)
+            if rows:
+                raise LakeError(
+                    f"{staged.table_path}: {name} is NOT NULL in the table, and {rows:,} of the "
+                    "rows that were to be written have no value. Nothing was published. "
+                    "Quarantine them by a rule, or ALTER TABLE "
+                    f"delta.`{staged.table_path}` ALTER COLUMN {name} DROP NOT NULL, and run again."
+                )
+
+
 def _removed(
     table: DeltaTable, column: str, values: Collection[Any], files: Collection[str]
 ) -> list[RemoveAction]:
@@ -119,6 +146,8 @@ def _removed(
         if path in files or (column in partition and partition[column] in values):
             texts = {n: None if v is None else partition_text(v) for n, v in partition.items()}
             found.append(RemoveAction(path, True, now, sizes[at], texts))
+    if found:
+        require_whole_files(table, table.table_uri)
     return found
 
 

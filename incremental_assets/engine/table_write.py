@@ -33,13 +33,13 @@ from incremental_assets.delta.delta_table import (
     columns_of,
     field_of,
     open_table,
-    require_plain_writes,
     version_of,
 )
 from incremental_assets.delta.literals import sql_days
 from incremental_assets.delta.merge import join_by_key
 from incremental_assets.delta.read import DataFile, read_version
 from incremental_assets.delta.staged_write import StagedWrite
+from incremental_assets.delta.writable import require_plain_writes
 from incremental_assets.engine.batch import Batch
 from incremental_assets.engine.bronze_rows import all_rows, contract_of, days_as_shown
 from incremental_assets.engine.typed import Typed, typed

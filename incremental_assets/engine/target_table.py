@@ -15,9 +15,9 @@ from incremental_assets.delta.delta_table import (
     ensure_table,
     field_of,
     open_table,
-    require_plain_writes,
 )
 from incremental_assets.delta.table_key import key_properties, record_key
+from incremental_assets.delta.writable import require_plain_writes
 from incremental_assets.engine.target import TargetTable
 from incremental_assets.errors import LakeError
 from incremental_assets.ledger.ledger import Ledger

@@ -286,7 +286,7 @@ class TableHistory:
 
 
 def _still_held(held: Mapping[date, Entry], high: int) -> dict[date, Entry]:
-    """Without the days whose input was part of that of a later batch, up to the published `high`."""
+    """Without the days whose input was part of that of a later batch, up to `high`."""
     return {d: e for d, e in held.items() if e.batch > high or not e.is_of_whole_source}
 
 

@@ -22,6 +22,7 @@ from incremental_assets.sources.source_file import SourceFile, with_content_tag
 from incremental_assets.table import Table
 
 _NAMED = 3
+_HELD_IS_GONE = "what was held is no longer there"
 
 
 def plan_landed(
@@ -42,32 +43,28 @@ def plan_landed(
     tag = partial(with_content_tag, settings.landing)
     by_day = inspection.listed(feed, settings.landing, days, history.landing_days)
     for day, there in by_day.items():
-        listed: Sequence[SourceFile] = there
         held = history.held.get(day)
         if held is None and history.has_exactly(day, there.fingerprint):
             idle.append(day)
             continue
         judged = {file.path for file in held.files} if held is not None else ()
-        waiting = [f for f in listed if f.waits and not _is_loaded(f, history.files(day))]
+        waiting = [f for f in there if f.waits and not _is_loaded(f, history.files(day))]
         waits += waiting
         if waiting and table.changes.compares_days:  # without them it is another snapshot
             idle.append(day)
             continue
-        if waiting:
-            paths = {file.path for file in waiting}
-            listed = [file for file in listed if file.path not in paths]
+        listed = _without(there, waiting)
         tagged = inspection.tags(tag, history.files(day), judged)
         new, changed, why = _pending(table, listed, history, day, tagged)
         _require_same_layout(table, feed, new, history, day)
         back = _retracted_again(listed, changed, history, day)
         returned += back
         if not (new or changed):
-            whole = [tagged(f) for f in listed if f.path not in back]
-            is_snapshot = table.changes.compares_days
-            if held is None or waiting or (is_snapshot and not whole):
+            rest = [tagged(f) for f in listed if f.path not in back]
+            if held is None or waiting or not _ends_hold(table, rest):
                 idle.append(day)
                 continue
-            new, why = whole if is_snapshot else [], "what was held is no longer there"
+            new, why = rest if table.changes.compares_days else [], _HELD_IS_GONE
         files = (*new, *changed)
         if table.changes.compares_days:  # a snapshot is all files of its folder
             read = {file.path: file for file in files}
@@ -93,6 +90,16 @@ def plan_landed(
             f"read: {', '.join(returned[:_NAMED])}. To load it, land it under another name"
         )
     return Plan(tuple(w for w in works if w.days), {}, tuple(idle), tuple(notes))
+
+
+def _without(there: Sequence[SourceFile], waiting: Sequence[SourceFile]) -> Sequence[SourceFile]:
+    paths = {file.path for file in waiting}
+    return [file for file in there if file.path not in paths] if paths else there
+
+
+def _ends_hold(table: Table, rest: Sequence[SourceFile]) -> bool:
+    """Whether a held day is loaded without what was held: a snapshot has to be there."""
+    return bool(rest) or not table.changes.compares_days
 
 
 def _is_loaded(file: SourceFile, known: Mapping[str, FileEntry]) -> bool:

@@ -102,10 +102,11 @@ def _by_another_day(
     held = sorted(day for day in idle if day in history.held and day != today)
     if not held or table.landing_column is not None:
         return []
-    return [
+    note = (
         f"{named(held)}: held, and the source has no days: what was judged is judged again by the "
         f"load of {today}, which ends this when it is published"
-    ]
+    )
+    return [note]
 
 
 def _since(

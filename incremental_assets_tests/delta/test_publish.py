@@ -260,3 +260,42 @@ def test_a_table_with_a_change_data_feed_is_refused_with_what_to_do(
     small.session.sql(sql)
     publish(staged, small.transaction(1))
     assert small.rows() == [("a", "2017-01-01", 1)]
+
+
+def test_what_a_commit_of_plain_files_would_break_is_refused(small: Small, tmp_path: Path) -> None:
+    small.append(1, ("a", JAN_1, 1))
+    table = f"delta.`{small.path}`"
+    small.session.sql(
+        f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+    )
+    small.session.sql(f"DELETE FROM {table} WHERE id = 'nobody'")
+    staged = stage(small.frame(2, ("b", JAN_1, 2)), small.path, small.folder(2), ("dt",))
+    with pytest.raises(LakeError, match=r"uses deletion vectors.*APPLY \(PURGE\)"):
+        publish(staged, small.transaction(2), replaced_days=[JAN_1])
+    publish(staged, small.transaction(2))  # which removes nothing
+    assert small.rows() == [("a", "2017-01-01", 1), ("b", "2017-01-01", 2)]
+
+    checked = Small(small.session, f"{tmp_path}/checked")
+    checked.append(1, ("a", JAN_1, 1))
+    DeltaTable(checked.path).alter.add_constraint({"positive": "amount > 0"})
+    with pytest.raises(LakeError, match=r"delta\.constraints\.positive.*checks no constraint"):
+        checked.append(2, ("b", JAN_1, -2))
+
+    renamed = Small(small.session, f"{tmp_path}/renamed")
+    renamed.append(1, ("a", JAN_1, 1))
+    mapping = "'delta.columnMapping.mode' = 'name'"
+    small.session.sql(f"ALTER TABLE delta.`{renamed.path}` SET TBLPROPERTIES ({mapping})")
+    with pytest.raises(LakeError, match="column mapping switched on"):
+        renamed.append(2, ("b", JAN_1, 2))
+
+
+def test_no_null_is_published_into_a_column_that_is_not_null(small: Small, tmp_path: Path) -> None:
+    path = f"{tmp_path}/whole"
+    columns = "id STRING NOT NULL, amount INT, _batch LONG, dt DATE"
+    small.session.sql(f"CREATE TABLE delta.`{path}` ({columns}) USING delta PARTITIONED BY (dt)")
+    whole = Small(small.session, path)
+    whole.append(1, ("a", JAN_1, None))
+    with pytest.raises(LakeError, match="id is NOT NULL in the table, and 1 of the rows"):
+        whole.append(2, ("b", JAN_1, 2), (None, JAN_1, 3))
+
+    assert [row[0] for row in whole.rows()] == ["a"]
