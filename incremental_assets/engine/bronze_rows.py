@@ -20,7 +20,7 @@ from incremental_assets.delta.literals import sql_days
 from incremental_assets.delta.read import DataFile, data_files, read_version
 from incremental_assets.engine.batch import Batch
 from incremental_assets.errors import DefinitionError
-from incremental_assets.frames import Frames, with_columns
+from incremental_assets.frames import Frames, quoted, with_columns
 from incremental_assets.ledger.entry import Window
 from incremental_assets.quality.contract import Contract
 from incremental_assets.table import SameDay, Table
@@ -60,7 +60,8 @@ def window_rows(session: SparkSession, batch: Batch) -> DataFrame:
 def replayed_rows(frames: Frames, batch: Batch, lines: DataFrame) -> tuple[DataFrame, DataFrame]:
     """The upstream's rows that are some lines of the batch's days, and the lines that are there.
 
-    `lines` have `_day`, `_landing_day`, `_file` and `row`; rows that were never read stay out.
+    `lines` have `_day`, `_landing_day`, `_file` and `row`; rows that were never read stay out. Of
+    equal lines of a file there are as many as in `lines`: the others were published.
     """
 
     def as_far_as_read(upstream: str) -> _Some:
@@ -70,9 +71,14 @@ def replayed_rows(frames: Frames, batch: Batch, lines: DataFrame) -> tuple[DataF
 
     rows = _read(frames.session, batch, as_far_as_read)
     rows = rows.withColumn("row", decodable_stored(line_of(F.col("payload"))))
-    same = [F.col(f"a.{n}").eqNullSafe(F.col(f"b.{n}")) for n in lines.columns]
-    landed = frames.cache(rows.alias("a").join(lines.alias("b"), same, "left_semi"))
-    return landed.drop("row"), landed.select(*lines.columns).distinct()
+    names = lines.columns
+    times = lines.groupBy(*names).agg(F.count(F.lit(1)).alias("_of_times"))
+    same = [F.col(f"a.{n}").eqNullSafe(F.col(f"b.{n}")) for n in names]
+    found = rows.alias("a").join(times.alias("b"), same).select("a.*", "_of_times")
+    nth = f"row_number() OVER (PARTITION BY {', '.join(map(quoted, names))} ORDER BY _batch)"
+    found = found.withColumn("_of_nth", F.expr(nth)).where("_of_nth <= _of_times")
+    landed = frames.cache(found.drop("_of_times", "_of_nth"))
+    return landed.drop("row"), landed.select(*names).distinct()
 
 
 def all_rows(session: SparkSession, batch: Batch, published: Collection[date]) -> DataFrame:

@@ -127,7 +127,7 @@ def _touched(frames: Frames, batch: Batch) -> _ChangedKeys:
 def _changed(session: SparkSession, batch: Batch) -> DataFrame:
     """Key and day of the upstream's rows that came, changed or went since the batch's windows.
 
-    Of days that are restated, of all rows that the upstream has of them, or that the table has.
+    Of days that are restated, also of all rows that the upstream has of them, or the table has.
     """
     facts = _facts(batch)
     # An interval that ends, by a delete or a later version, is another row of the same hash.
@@ -135,13 +135,8 @@ def _changed(session: SparkSession, batch: Batch) -> DataFrame:
     columns = list(dict.fromkeys((*batch.table.key, "dt", *facts.key, *shown, HASH)))
     path = f"{batch.settings.lake}/{facts.name}"
     after = plain_files(path, batch.versions[facts.name])
-    if batch.work.kind == "restate":
-        return _of_these_days(session, batch, after)
-    by_low: dict[int, set[date]] = {}
-    for work in batch.work.days.values():
-        by_low.setdefault(work.windows[0].low, set()).add(work.day)
-    found = []
-    for low, days in by_low.items():
+    found = [_of_these_days(session, batch, after)] if batch.work.kind == "restate" else []
+    for low, days in _lows(batch, facts.name).items():
 
         def of_these(file: DataFile, days: set[date] = days) -> bool:
             return file.partition["dt"] in days
@@ -159,6 +154,22 @@ def _changed(session: SparkSession, batch: Batch) -> DataFrame:
             rows = differing_rows(session, before, after, columns, of_these)
         found.append(rows.select(*_names(batch.table.key), "dt"))
     return reduce(DataFrame.unionByName, found)
+
+
+def _lows(batch: Batch, facts: str) -> dict[int, set[date]]:
+    """The batches of the upstream after which its days are compared.
+
+    A day that is restated is compared with what was published of it, whether or not its watermark
+    was rewound since: its window is read by this batch, and so is what has gone in it.
+    """
+    history, restated = batch.view.table(batch.table.name), batch.work.kind == "restate"
+    found: dict[int, set[date]] = {}
+    for day, work in batch.work.days.items():
+        window = work.windows[0]
+        low = history.published_up_to(facts, day) if restated else window.low
+        if not restated or 0 < low < window.high:
+            found.setdefault(low, set()).add(day)
+    return found
 
 
 def _of_these_days(session: SparkSession, batch: Batch, upstream: TableFiles) -> DataFrame:

@@ -62,7 +62,7 @@ class ReplayBatch(DayBatch[tuple[_Tried, ...]]):
             return ()
         there = frames.cache(found)
         chosen = F.array_contains("reasons", self.reason) if self.reason else F.lit(1) == F.lit(1)
-        lines = there.where(chosen).select(*IDENTITY).distinct()
+        lines = there.where(chosen).select(*IDENTITY)
         landed, known = replayed_rows(frames, batch, lines)
         read = typed(frames, landed, batch)
         # A row that bronze no longer holds was repaired: the batch of its day judges it.

@@ -8,6 +8,7 @@ from datetime import date
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from incremental_assets.days import parse_days
 from incremental_assets.errors import DefinitionError
@@ -23,6 +24,7 @@ from incremental_assets.writes import SCD2, Append, Merge, RecomputeKeys
 from incremental_assets_tests.feeds import test_keys as keys
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_rewind import DAY, NEXT, content, station
+from incremental_assets_tests.feeds.test_rules import booking, bookings, landed, per_train
 from incremental_assets_tests.feeds.world import Lake, states
 
 __all__ = ["station"]
@@ -83,6 +85,27 @@ def test_a_row_that_the_code_no_longer_makes_goes(lake: Lakes) -> None:
     again(later, "2017-01-05", "gold/inventory_levels")
 
     assert {row[0] for row in made.rows("gold/inventory_levels", "dt")} == {NEXT, "2017-01-07"}
+
+
+def test_keys_that_left_a_restated_day_are_computed_again(lake: Lakes) -> None:
+    def seats(rows: DataFrame) -> DataFrame:
+        return rows.groupBy("train").agg(F.max("dt").alias("dt"), F.count(F.lit(1)).alias("seats"))
+
+    of_all_days = replace(per_train(), write=RecomputeKeys(), transform=seats)
+    station = lake(landed("bookings"), bookings(), of_all_days)
+    station.land("bookings", DAY, "1.jsonl", [booking("a", "1", "t1"), booking("b", "2", "t2")])
+    station.land("bookings", NEXT, "1.jsonl", [booking("c", "3", "t1", at=f"{NEXT}T10:00")])
+    station.load(f"{DAY}...{NEXT}")
+    found = station.rows("gold/per_train", "train", "dt", "seats")
+    assert found == [("t1", NEXT, 2), ("t2", DAY, 1)]
+
+    # The row of t1 is on the next day, and nothing of the day is of t1 any more.
+    station.land("bookings", DAY, "1.jsonl", [booking("a", "1", "t2"), booking("b", "2", "t2")])
+    station.load(DAY, "bronze/bookings", "silver/bookings")
+    again(station, DAY, "gold/per_train")
+
+    assert station.stale() == {}
+    assert station.rows("gold/per_train", "train", "seats") == [("t1", 1), ("t2", 2)]
 
 
 def test_a_day_whose_bronze_is_gone_is_not_emptied(station: Lake) -> None:

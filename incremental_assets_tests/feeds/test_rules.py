@@ -348,6 +348,17 @@ def test_of_equal_rows_without_a_key_one_stays(lake: Lakes) -> None:
     assert trains.rows("silver/bookings", "seat") == [("1",), ("2",), ("3",)]
     assert trains.reasons("silver/bookings") == [("seat_unique",), ("seat_unique",)]
 
+    # A replay tries as many of equal lines as are in quarantine; the others are in the table.
+    day = parse_day(DAY)
+    trains.lakehouse.replay(every, [day], "")
+    assert trains.reasons("silver/bookings") == [("seat_unique",), ("seat_unique",)]
+    without = replace(every, rules=())
+    trains.with_tables(trains.tables["bronze/bookings"], without).lakehouse.replay(
+        without, [day], ""
+    )
+    assert trains.rows("silver/bookings", "id") == [("a",), ("a",), ("b",), ("c",), ("d",)]
+    assert trains.reasons("silver/bookings") == []
+
 
 def test_a_frozen_contract_holds_a_day_with_other_fields_until_they_are_declared(
     lake: Lakes,
