@@ -279,6 +279,7 @@ def test_bad_setting_is_named(shop: Shop, name: str, value: str, message: str) -
     assert message in done.stderr
 
 
+@thorough("delta/test_read.py, end_to_end/test_command_line.py: paths with signs in the process")
 def test_paths_may_hold_spaces_and_signs(here: Shop, spark: SparkSession, tmp_path: Path) -> None:
     shop = here
     folder = tmp_path / "my shop's 100% {new} lake #1"

@@ -14,6 +14,7 @@ import pytest
 
 from incremental_assets_tests.end_to_end.dagster_dev import until
 from incremental_assets_tests.end_to_end.shop import BIN, Shop
+from incremental_assets_tests.thorough import thorough
 
 COUNTS = """
 import os, sys, time
@@ -89,6 +90,9 @@ def test_a_command_alone_is_served_and_a_ctrl_c_is_its_own_whose_status_is_given
     assert not listens(port)
 
 
+@thorough(
+    "end_to_end/test_connect.py, spark/test_start.py: Ctrl-C, and Java that ends with its process"
+)
 def test_a_kill_leaves_no_spark_behind(shop: Shop, tmp_path: Path) -> None:
     process, (port,) = under_way(shop, SLEEPS, tmp_path / "written")
     assert listens(port)

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from incremental_assets_tests.end_to_end.shop import OF_THE_TILL, Shop
 from incremental_assets_tests.scenarios.world import World, sales
+from incremental_assets_tests.thorough import thorough
 
 GOLD = "gold/latest_user_events"
 WHY = ("--reason", "the till sent yesterday's file")
@@ -23,6 +24,9 @@ ASKED = [
 ]
 
 
+@thorough(
+    "verifying/test_retail.py, cli/test_restate.py, feeds/test_rewind.py: the same in the process"
+)
 def test_a_table_is_compared_with_its_source_rewound_and_restated_also_in_a_moved_lake(
     till: Shop, spark: SparkSession, server: str, tmp_path: Path
 ) -> None:

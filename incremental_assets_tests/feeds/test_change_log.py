@@ -333,6 +333,7 @@ def test_a_log_of_files_without_day_folders_is_read_by_its_files(lake: Lakes) ->
     assert users.bronze("bronze/users", "operation", "id") == [ann, *rest]
 
 
+@thorough("loaders/test_debezium_log.py: the same by the loader")
 def test_a_topic_that_was_dumped_as_keys_and_values_tells_its_deletes(lake: Lakes) -> None:
     users = lake(*tables(Merge(), ChangeLog.debezium(), Stored("topic")))
 

@@ -115,6 +115,7 @@ def test_rows_of_a_damaged_line_are_not_taken_for_deleted(lake: Lakes) -> None:
     assert shop.reasons("silver/products") == [("line_unreadable",)]
 
 
+@thorough("old_lakes/test_old_lakes.py, delta/test_legacy_text.py: older lakes, and the text alone")
 def test_a_lake_that_kept_bytes_as_text_is_shown_replayed_repaired_and_dropped_from(
     lake: Lakes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,6 +63,7 @@ def test_a_day_whose_repaired_file_is_held_keeps_what_it_shows(lake: Lakes, kind
 @pytest.mark.parametrize(
     "kind", [pytest.param(ORDERS, marks=MERGED), VERSIONS], ids=lambda kind: kind.name
 )
+@thorough("feeds/test_rebuild_ledger.py: a ledger that is rebuilt")
 def test_a_ledger_made_from_the_logs_loses_no_held_day(lake: Lakes, kind: Kind) -> None:
     stock = lake.copy_of(three_days, kind)
     stock.land("stock", LAST, "2.jsonl", [row(30, amount=-1)])

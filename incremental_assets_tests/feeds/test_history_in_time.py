@@ -141,6 +141,9 @@ def sold(sale: str, user: int, at: str) -> dict[str, Any]:
     return {"sale": sale, "id": user, "at": f"2017-01-{at[:2]}T{at[3:]}:30:00Z"}
 
 
+@thorough(
+    "scenarios/test_advance.py, feeds/test_history_in_time.py: versions that come late, and the intervals"
+)
 def test_a_fact_looks_up_the_version_of_its_time_also_if_that_comes_late_or_is_deleted_late(
     lake: Lakes,
 ) -> None:

@@ -146,6 +146,9 @@ def test_totals_that_do_not_agree_with_the_orders_are_held(customers: Lake) -> N
     assert totals(made) == before
 
 
+@thorough(
+    "feeds/test_keys.py, feeds/test_rebuild_ledger.py: files that are there, tables that are gone"
+)
 def test_an_upstream_whose_old_files_are_gone_is_read_whole(customers: Lake) -> None:
     put_orders(customers, order("bb", "u2", "07 09:00", amount="2.50"))
     customers.load("2017-01-07", "bronze/orders", "silver/orders")
@@ -275,6 +278,7 @@ def counts_of(silver: Table, key: str, **counted: str) -> Table:
     )
 
 
+@thorough("feeds/test_keys.py: rows that go from a merged table")
 def test_a_delete_and_an_interval_that_ends_are_found_over_scd2(lake: Lakes) -> None:
     landed, kept = logs.tables(SCD2(), ChangeLog())
     gold = counts_of(kept, "name", current="is_current")
@@ -304,6 +308,7 @@ def land(web: Lake, *pages: str) -> None:
     web.load("2017-01-05")
 
 
+@thorough("feeds/test_keys.py: rows that differ")
 def test_a_changed_number_of_equal_rows_is_heard_of(lake: Lakes) -> None:
     web = lake.copy_of(counted, "a", "a", "b")
 

@@ -101,6 +101,9 @@ def test_a_snapshot_of_a_region_ends_its_own_rows_alone_also_one_that_comes_late
     assert all(verify(shop.lakehouse, table).equal for table in shop.tables.values())
 
 
+@thorough(
+    "verifying/test_kinds.py, feeds/test_partial_snapshots.py: whole snapshots, of which one is gone"
+)
 def test_snapshots_of_parts_after_one_that_is_gone_are_not_compared(lake: Lakes) -> None:
     shop = lake.copy_of(of_regions)
     (shop.source("stock") / "2017-01-04" / "north.jsonl").unlink()
@@ -143,6 +146,9 @@ def test_snapshots_of_regions_give_one_history_in_any_order(lake: Lakes, seed: i
     assert other.rows("silver/stock", *columns) == shop.rows("silver/stock", *columns)
 
 
+@thorough(
+    "feeds/test_partial_snapshots.py, loaders/test_snapshots.py: regions in the lake, whole copies by the loader"
+)
 def test_the_loader_ends_rows_of_the_regions_that_a_snapshot_has(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -200,6 +206,7 @@ def test_a_snapshot_without_a_column_of_the_scope_is_an_error(lake: Lakes) -> No
     assert found == [("08", "insert", "h"), ("08", "update", "g")]
 
 
+@thorough("feeds/test_partial_snapshots.py: regions of several days, also late ones")
 def test_regions_that_come_one_after_the_other_on_a_day_are_all_there(lake: Lakes) -> None:
     shop = lake(tables(Merge(), read=Stored("stock", format="json"))[0])
 
@@ -224,6 +231,7 @@ def test_regions_that_come_one_after_the_other_on_a_day_are_all_there(lake: Lake
     assert found == [("03", "carried", "a"), *bad, ("03", "insert", "f")]
 
 
+@thorough("feeds/test_snapshot_base.py: the base of whole snapshots")
 def test_a_snapshot_of_a_small_part_does_not_write_the_base_of_the_whole_again(
     lake: Lakes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

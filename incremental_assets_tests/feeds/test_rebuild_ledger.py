@@ -136,6 +136,7 @@ def test_after_a_lost_ledger_nothing_is_lost_and_nothing_doubled(
     assert (shop.versions(), shop.stale()) == (versions, {})
 
 
+@thorough("feeds/test_rebuild_ledger.py: a ledger that is lost")
 def test_after_an_older_ledger_only_the_tables_that_are_named_are_rebuilt(lake: Lakes) -> None:
     shop = lake.copy_of(loaded, trains)
     before = of_trains(shop)
@@ -158,6 +159,7 @@ def test_after_an_older_ledger_only_the_tables_that_are_named_are_rebuilt(lake: 
     assert of_trains(shop) == before
 
 
+@thorough("feeds/test_rebuild_ledger.py, ledger/test_consistency.py: a table that is gone; numbers")
 def test_after_an_older_table_its_numbers_go_on_above_those_that_others_have_read(
     lake: Lakes,
 ) -> None:

@@ -175,6 +175,7 @@ def replayed_log(lake: Lakes, table: Table, bronze: Table) -> Lake:
     return new
 
 
+@thorough("feeds/test_replay.py, loaders/test_target_replays.py: rows, and events of a loader")
 def test_changes_of_a_log_are_put_in_their_place(lake: Lakes) -> None:
     bronze, _, kept = logs.both_ways(ChangeLog.debezium())
 
@@ -223,6 +224,9 @@ def test_a_replay_that_dies_before_its_commit_is_not_done(
         assert len(quarantined(new)) == 5, step
 
 
+@thorough(
+    "loaders/test_target_replays.py, feeds/test_interrupted.py: a loader's replay, and loads that die"
+)
 def test_a_replay_that_dies_after_its_commit_is_done_once(
     lake: Lakes, dies: Callable[[Lake, Any, str], None]
 ) -> None:

@@ -26,6 +26,7 @@ from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_rewind import DAY, NEXT, content, station
 from incremental_assets_tests.feeds.test_rules import booking, bookings, landed, per_train
 from incremental_assets_tests.feeds.world import Lake, states
+from incremental_assets_tests.thorough import thorough
 
 __all__ = ["station"]
 
@@ -153,6 +154,9 @@ def _without_the_fifth(rows: DataFrame, opening: DataFrame) -> DataFrame:
     return INVENTORY_LEVELS.transform(rows, opening).where("dt <> '2017-01-05'")
 
 
+@thorough(
+    "feeds/test_restate.py, feeds/test_gate_of_other_days.py: one day, and the gates of others"
+)
 def test_what_another_day_has_published_stays_whatever_the_rules_of_today_say(
     lake: Lakes,
 ) -> None:

@@ -25,6 +25,7 @@ from incremental_assets_tests.feeds.test_accept import RULES, THE_DAY
 from incremental_assets_tests.feeds.test_rebuild_ledger import LEDGER, rebuilt
 from incremental_assets_tests.feeds.test_rules import DAY, booking, bookings, landed, per_train
 from incremental_assets_tests.feeds.world import Lake, states
+from incremental_assets_tests.thorough import thorough
 
 FIRST, BEFORE, AFTER, LAST = "2017-01-03", "2017-01-04", "2017-01-06", "2017-01-07"
 WRONG = f"bookings/{DAY}/wrong.jsonl"
@@ -127,6 +128,9 @@ def test_it_is_not_read_again_unless_it_has_changed_not_even_by_a_ledger_from_th
     assert shop.bronze(bronze, "id") == [(BEFORE, "a"), (DAY, "b"), (DAY, "c"), (DAY, "d")]
 
 
+@thorough(
+    "feeds/test_interrupted.py, feeds/test_retract.py: loads that die, retractions that do not"
+)
 def test_a_retraction_that_is_killed_anywhere_goes_on_and_two_at_once_wait(lake: Lakes) -> None:
     shop = lake.copy_of(trains)
 
@@ -158,6 +162,9 @@ def test_a_retraction_that_is_killed_anywhere_goes_on_and_two_at_once_wait(lake:
     assert shop.rows("silver/bookings", "id") == [("a",), ("c",)]
 
 
+@thorough(
+    "feeds/test_retract.py, feeds/test_change_log.py: files of rows, and a log's repaired files"
+)
 def test_a_retracted_file_of_a_log_takes_its_events_out_of_the_versions(lake: Lakes) -> None:
     users = lake(*log.both_ways(ChangeLog()))
     first = [log.event("INSERT", 1, 1, name="A"), log.event("INSERT", 2, 2, name="B")]
@@ -178,6 +185,7 @@ def test_a_retracted_file_of_a_log_takes_its_events_out_of_the_versions(lake: La
     assert users.stale() == {}
 
 
+@thorough("feeds/test_retract.py: files of rows")
 def test_a_retracted_snapshot_counts_as_one_that_never_came_also_a_part_of_one(
     lake: Lakes,
 ) -> None:

@@ -172,6 +172,9 @@ def test_a_sequence_goes_on_from_the_gaps_it_knew(lake: Lakes) -> None:
     assert made.pending_days("bronze/movements") == []
 
 
+@thorough(
+    "feeds/test_rewind.py, feeds/test_snapshots.py: files that are rewound, damaged snapshots"
+)
 def test_a_snapshot_is_compared_again_and_what_a_damaged_one_lacked_is_still_known(
     lake: Lakes,
 ) -> None:

@@ -168,6 +168,9 @@ def test_the_same_sale_of_both_is_there_twice_where_the_key_says_so(
     assert sold(shop) == [*every, (7, "tea", "live")]
 
 
+@thorough(
+    "feeds/test_rules.py, feeds/test_several_sources.py: equal rows of one source, replays of both"
+)
 def test_of_equal_rows_in_files_of_one_name_the_quarantined_one_is_replayed_wherever_it_is_killed(
     lake: Lakes,
 ) -> None:
@@ -195,6 +198,7 @@ def test_of_equal_rows_in_files_of_one_name_the_quarantined_one_is_replayed_wher
     assert shop.rows("silver/sales", "id", "origin") == [(7, "bronze/a"), (7, "bronze/b")]
 
 
+@thorough("feeds/test_several_sources.py, feeds/test_replay.py: replays of both, and of one source")
 def test_a_quarantined_row_is_replayed_also_where_a_source_was_added_since(lake: Lakes) -> None:
     strict, loose = (sales(rules) for rules in (STRICT, LOOSE))
     shop = lake(LIVE, ARCHIVE, replace(strict, reads=strict.reads[:1]))

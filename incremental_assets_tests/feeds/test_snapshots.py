@@ -207,6 +207,7 @@ def test_snapshots_in_any_order_damaged_and_repaired_ones_end_in_the_same_produc
         assert now == sorted((r["sku"], r["name"]) for r in last if isinstance(r, dict))
 
 
+@thorough("feeds/test_snapshots.py: damaged, late and repaired ones, each alone")
 def test_a_damaged_snapshot_that_comes_late_and_is_repaired_deletes_what_it_lacks(
     lake: Lakes,
 ) -> None:

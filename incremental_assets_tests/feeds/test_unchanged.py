@@ -166,6 +166,7 @@ def in_quarantine(users: Lake, name: str, *numbers: int) -> list[tuple[Any, ...]
     return sorted(each for each in every if each[0] in numbers)
 
 
+@thorough("feeds/test_unchanged.py: the same events in whatever order, in more loads")
 def test_an_unchanged_field_keeps_its_value_in_one_load(lake: Lakes) -> None:
     users = lake.copy_of(two_loads)
     assert of(users, "silver/users", 1, 2) == ENDS
@@ -318,6 +319,7 @@ def test_a_late_truncate_takes_the_values_before_it_away(lake: Lakes) -> None:
     assert of(users, HISTORY, 6) == [(6, "Ann", "long"), (6, "Anna", None)]
 
 
+@thorough("feeds/test_unchanged.py: declared fields")
 def test_an_undeclared_field_keeps_its_value_and_a_rebuild_gives_the_same(lake: Lakes) -> None:
     users = lake.copy_of(out_of_order)
     assert of(users, "silver/users", 5, also=("city",)) == [(5, "Anne", "longer", "Rome")]
@@ -351,6 +353,9 @@ def test_an_unchanged_field_keeps_its_value_in_three_loads(
     assert not [*Path(users.lakehouse.settings.lake).rglob(f"{INTERMEDIATE}*")]
 
 
+@thorough(
+    "feeds/test_unchanged.py, scenarios/test_advance.py: late values, and facts that look versions up"
+)
 def test_facts_that_look_up_a_version_see_the_value_that_comes_late(lake: Lakes) -> None:
     bronze, _, versions = tables(ChangeLog.debezium())
     versions = replace(versions, write=SCD2(valid_time="event"))

@@ -10,6 +10,7 @@ from incremental_assets.settings import Settings
 from incremental_assets.spark.load_session import INTERMEDIATE
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.test_unchanged import DAYS, LOG, MARKED, debezium
+from incremental_assets_tests.thorough import thorough
 
 # In a process of its own: one that has a Spark takes no other.
 REMOTE = """
@@ -38,6 +39,9 @@ print(found)
 """
 
 
+@thorough(
+    "feeds/test_unchanged.py, end_to_end/test_own_tables.py: the same embedded, and other tables over a server"
+)
 def test_a_connect_server_gives_the_same(lake: Lakes, server: str, settings: Settings) -> None:
     users = debezium(lake)
     users.land("users", DAYS[0], "1.jsonl", LOG[:4])

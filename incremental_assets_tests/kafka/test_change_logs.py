@@ -22,6 +22,7 @@ from incremental_assets.writes import SCD2, Merge
 from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.kafka.broker import Broker, Message
 from incremental_assets_tests.kafka.world import DAYS, bronze, plain, quarantined
+from incremental_assets_tests.thorough import thorough
 
 
 def debezium(
@@ -135,6 +136,9 @@ class Target:
         return sorted(pl.read_delta(str(self.folder / "target")).select("id", "name").rows())
 
 
+@thorough(
+    "kafka/test_interrupted.py, loaders/test_debezium_log.py: a lake that dies, and the loader over files"
+)
 def test_the_loader_follows_a_topic_of_debezium_and_dies_and_goes_on(
     spark: SparkSession,
     broker: Broker,
@@ -169,6 +173,7 @@ def test_the_loader_follows_a_topic_of_debezium_and_dies_and_goes_on(
     assert people.rows == [(1, "Anna")]
 
 
+@thorough("kafka/test_kafka.py, loaders/test_cdc.py: topics in the lake, flat logs in files")
 def test_the_loader_reads_a_flat_topic_some_messages_at_a_time(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path
 ) -> None:

@@ -26,6 +26,7 @@ from incremental_assets_tests.feeds.conftest import Lakes
 from incremental_assets_tests.feeds.world import Lake
 from incremental_assets_tests.kafka.broker import PASSWORD, Broker
 from incremental_assets_tests.kafka.world import BRONZE, DAYS, REMOTE, bronze, event, landed
+from incremental_assets_tests.thorough import thorough
 
 PAGE = PROJECT_ROOT / "docs/kafka.md"
 
@@ -193,6 +194,7 @@ def test_the_tables_of_the_page_are_tables() -> None:
 LOAD_AND_PRINT = "shop.load(DAYS); print(landed(shop))"
 
 
+@thorough("kafka/test_kafka.py, spark/test_start.py: the jars of an embedded Spark")
 def test_a_connect_server_gets_the_jars_of_kafka(
     server: str, settings: Settings, broker: Broker, topic: str
 ) -> None:

@@ -22,6 +22,7 @@ from incremental_assets_tests.feeds.test_retract import all_equal
 from incremental_assets_tests.feeds.world import Lake
 from incremental_assets_tests.kafka.broker import Broker, Message
 from incremental_assets_tests.kafka.world import DAYS, bronze, plain, quarantined
+from incremental_assets_tests.thorough import thorough
 
 NOW, PAST = "silver/products", "silver/past"
 
@@ -112,6 +113,7 @@ def test_the_last_message_of_a_key_is_its_row_and_one_without_a_value_ends_it(
     all_equal(shop)
 
 
+@thorough("kafka/test_upserts.py: the last message of each key")
 def test_versions_of_a_key_last_from_message_to_message(
     lake: Lakes, broker: Broker, topic: str
 ) -> None:

@@ -94,6 +94,7 @@ def test_files_are_read_whole_by_their_names_once_but_where_they_grew_and_may_be
     assert live(place) == list(enumerate(names, 1))
 
 
+@thorough("feeds/test_change_log.py, loaders/test_cdc.py: logs in files")
 def test_a_log_in_a_delta_table_is_read_by_its_commits_and_another_one_from_its_beginning(
     place: Place,
 ) -> None:

@@ -77,6 +77,7 @@ def test_the_tutorials_customers_come_change_and_go_in_the_order_of_the_log(plac
         process(place)
 
 
+@thorough("loaders/test_debezium_log.py, feeds/test_change_log.py: the history by times")
 def test_a_history_counts_in_the_logs_positions(place: Place) -> None:
     place.land_lines([postgres("c", 10, after=ANNE), postgres("d", 40, MARIE)])
     process(place, write=SCD2())

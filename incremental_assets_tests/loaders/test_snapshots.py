@@ -148,6 +148,9 @@ def test_rows_that_differ_are_never_taken_for_equal(place: Place) -> None:
         take(*changed, _wins=pl.lit(1))
 
 
+@thorough(
+    "feeds/test_snapshots.py, loaders/test_snapshots.py: a table that is overwritten, copies in files"
+)
 def test_copies_in_a_delta_table_are_its_versions(place: Place) -> None:
     def overwrite(products: Sequence[Product]) -> DetectedChanges:
         frame = pl.DataFrame(rows(products), schema=SCHEMA, orient="row")
@@ -183,6 +186,7 @@ def history(place: Place) -> Target:
     )
 
 
+@thorough("feeds/test_snapshots.py, loaders/test_snapshots.py: late snapshots in the lake")
 def test_a_copy_that_comes_late_is_put_in_its_place_and_its_bad_rows_delete_nothing(
     place: Place,
 ) -> None:

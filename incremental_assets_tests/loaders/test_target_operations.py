@@ -175,6 +175,7 @@ def test_a_day_that_is_read_again_is_judged_with_all_its_rows(place: Place) -> N
 # Logs
 
 
+@thorough("loaders/test_debezium_log.py: a loader's log")
 def test_files_and_lines_that_are_no_event_hold_up_no_log(place: Place) -> None:
     place.land_lines([], "0.json")
     place.land_lines([])

@@ -154,6 +154,7 @@ def as_an_older_version_left_it(path: Path) -> None:
     write_deltalake(str(path), rows, commit_properties=number)
 
 
+@thorough("old_lakes/test_old_lakes.py: targets of an older version")
 def test_a_quarantine_of_an_older_version_is_read_added_to_counted_on_and_tidied(
     place: Place,
 ) -> None:
@@ -179,6 +180,7 @@ def test_a_quarantine_of_an_older_version_is_read_added_to_counted_on_and_tidied
     assert judged(place) == [(3, "orders")] * 5
 
 
+@thorough("loaders/test_target_replays.py, loaders/test_bad_input.py: other rows that are repaired")
 def test_a_value_that_could_not_be_read_is_not_loaded_as_null_until_it_is_repaired_to_null(
     place: Place,
 ) -> None:

@@ -150,6 +150,7 @@ def test_a_sequence_whose_own_watermark_stays_empty_loads_no_row_twice(place: Pl
     assert place.rows("id") == [(1,), (2,)]
 
 
+@thorough("feeds/test_rewind.py, loaders/test_target_rewinds.py: other sources")
 def test_a_log_is_read_again_from_the_files_of_later_batches(place: Place) -> None:
     """They hold a truncate, which stays known."""
     history: Any = {"write": SCD2()}
@@ -195,6 +196,7 @@ def test_what_cannot_be_rewound_is_refused(place: Place) -> None:
         by_sequence(place, NO_SPARK).rewind(NOON + timedelta(days=1), "to see")
 
 
+@thorough("feeds/test_interrupted.py, loaders/test_target_rewinds.py: loads that die")
 def test_a_rewind_and_the_load_after_it_may_die_anywhere(place: Place) -> None:
     load(place, by_sequence, 10, 20)
     land(place, 5)

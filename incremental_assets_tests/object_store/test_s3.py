@@ -394,6 +394,9 @@ def test_a_scratch_folder_is_gone_at_the_end_and_an_old_one_is_removed(bucket: s
     ]
 
 
+@thorough(
+    "object_store/test_s3.py, retail/reports/test_charts.py: the store, and the reports on a disk"
+)
 def test_reports_are_read_stored_and_drawn_in_the_store(bucket: str, settings: Settings) -> None:
     settings = settings.replace(lake=f"{bucket}/a lake", end_date=date(2017, 1, 31))
     gold = {"dt": [DAY] * 2, "product_id": ["a", "b"], "store_id": "s", "units": 1, "orders": 2}

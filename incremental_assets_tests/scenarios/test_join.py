@@ -62,6 +62,7 @@ def loaded(world: World, made_once: MadeOnce) -> World:
     return world.of(*WITH_USERS).as_after(five_days, made_once)
 
 
+@thorough("scenarios/test_join.py, scenarios/test_late.py: what is late among other changes")
 def test_a_late_sale_is_joined_alone(loaded: World, spark: SparkSession, event_log: Path) -> None:
     before = loaded.day_files(MART)
     loaded.land("events", "2017-01-05", "late.jsonl", [sale("late", "2017-01-04", user_id="u2")])

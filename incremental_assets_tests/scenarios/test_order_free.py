@@ -82,6 +82,7 @@ def test_single_days_in_a_random_order_equal_one_range(world: World) -> None:
     shuffled.same_tables_as(world)
 
 
+@thorough("scenarios/test_order_free.py, feeds/test_append.py: repairs in any order")
 def test_a_repair_replaces_the_rows_of_its_file_and_no_others(world: World) -> None:
     world = world.of(*OF_SALES, "gold/daily_product_sales")
     kept = world.land("events", "2017-01-05", "kept.jsonl", sales("kept", "2017-01-05", 10))

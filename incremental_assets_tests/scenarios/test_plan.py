@@ -9,6 +9,7 @@ import pytest
 from incremental_assets_tests.made_once import MadeOnce
 from incremental_assets_tests.planning import Compared, plan_and_run
 from incremental_assets_tests.scenarios.world import OF_SALES, TABLES, World, sale, sales
+from incremental_assets_tests.thorough import thorough
 
 NOW = datetime(2017, 1, 20, 12, tzinfo=UTC)
 BRONZE, SILVER, MART = OF_SALES
@@ -74,6 +75,7 @@ def test_what_is_new_stale_or_named_is_planned_as_it_is_run_and_late_rows_were_s
     assert landed.seconds
 
 
+@thorough("scenarios/test_plan.py, scenarios/test_gate.py: the plan, and held days")
 def test_a_repaired_day_is_rebuilt_and_a_held_one_skipped_with_what_to_do_or_held_again(
     shop: World,
 ) -> None:

@@ -157,6 +157,7 @@ def test_sessions_of_a_process_share_a_java_that_ends_with_it_and_keep_the_defau
     assert not list(tmp_path.rglob("spark.conf"))
 
 
+@thorough("loaders/test_main.py, spark/test_start.py: the sessions of loaders")
 def test_a_session_of_the_user_is_taken_as_it_is(tmp_path: Path) -> None:
     program = python(ITS_OWN.replace("STOPPED", "False"), tmp_path)
 

@@ -52,6 +52,7 @@ def all_equal(lake: Lake) -> dict[str, Verified]:
     return all_found
 
 
+@thorough("verifying/test_kinds.py, feeds/test_keys.py: other tables, and the totals themselves")
 def test_totals_by_key_over_a_source_that_overwrites_its_rows(lake: Lakes) -> None:
     shop = lake(*tables_of(CUSTOMER_ORDERS))
     first = [
@@ -181,6 +182,7 @@ def test_snapshots_of_a_catalogue_of_which_one_is_missing(lake: Lakes) -> None:
     assert found_by_day(found.rows) == {"2017-01-08": (1, 0, 0)}
 
 
+@thorough("verifying/test_kinds.py: a snapshot that is missing")
 def test_one_snapshot_that_is_overwritten_cannot_be_rebuilt(lake: Lakes) -> None:
     shop = lake(*copies.tables(SCD2(), Stored("products")))
     shop.put_delta("products", pl.DataFrame({"sku": ["a"], "name": ["A"], "price": [1.5]}))
