@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 from incremental_assets.changes.position import is_as_read, state_of
 from incremental_assets.ledger.entry import Entry
@@ -60,10 +61,12 @@ def changed_since(judged: Entry, table: Table, view: LedgerView) -> bool:
     """Whether an upstream, or a table that a rule reads, has changed since then."""
     windows = {window.upstream: window.high for window in judged.windows}
     of_rules = [last for name in table.rule_tables if (last := view.table(name).last)]
+    # The load read these tables after it began, not when its outcome was recorded.
+    began = judged.recorded_at - timedelta(seconds=judged.seconds)
     return any(
         upstream.looked_up_changes(judged.day, high)
         if isinstance(read, AsOf)
         else upstream.changes(judged.day, high)
         for read in table.upstreams
         for upstream, high in [(view.table(read.table.name), windows.get(read.table.name, 0))]
-    ) or any(entry.recorded_at > judged.recorded_at for entry in of_rules)
+    ) or any(entry.recorded_at > began for entry in of_rules)

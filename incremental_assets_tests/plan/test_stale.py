@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
+
 from incremental_assets.plan import (
     stale_days,
 )
+from incremental_assets.quality.rules import references
 from incremental_assets_tests.plan.ledgers import (
     EMPTY,
     EVENTS,
@@ -86,6 +90,17 @@ def test_a_held_day_is_not_asked_for_again_until_its_input_changes() -> None:
 
     assert stale(SALES, ledger(*held)) == {}
     assert stale(SALES, ledger(*held, repaired)) == {1: "bronze/events 2 batches up to 2"}
+
+    # A table that a rule reads counts from when the load began, which recorded its outcome later.
+    known = replace(SALES, rules=(references("id", USERS.name),))
+    read, judged = held
+    judged = replace(judged, seconds=600.0)
+    meanwhile, before = (
+        replace(did(USERS, 1, 1), recorded_at=judged.recorded_at - timedelta(seconds=ago))
+        for ago in (300, 900)
+    )
+    assert list(stale(known, ledger(read, judged, meanwhile))) == [1]
+    assert stale(known, ledger(read, judged, before)) == {}
 
 
 def test_a_day_whose_upstream_is_held_is_not_stale() -> None:
