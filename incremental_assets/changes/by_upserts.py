@@ -56,7 +56,9 @@ def _changes(rows: DataFrame, key: Sequence[str]) -> DataFrame:
     value, of_message = F.col("payload"), F.try_variant_get(MESSAGE, "$.key", "variant")
     # Of a delete without a value the key is all that the quarantine could show.
     only_key = F.is_variant_null(value) & ~F.is_variant_null(of_message)
-    event = F.when(only_key, F.to_variant_object(F.struct(of_message.alias("key")))).otherwise(value)
+    event = F.when(only_key, F.to_variant_object(F.struct(of_message.alias("key")))).otherwise(
+        value
+    )
     rows = rows.withColumns(
         {EVENT: event, "_of_value": connect_payload(value), "_of_key": connect_payload(of_message)}
     )

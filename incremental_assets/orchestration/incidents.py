@@ -19,7 +19,12 @@ from incremental_assets.operations import retract as retracting
 from incremental_assets.operations.quarantined import QuarantineFilter, days_in_quarantine
 from incremental_assets.operations.rewind import TableRewind
 from incremental_assets.orchestration.events import days_alone, evaluations, still_held
-from incremental_assets.orchestration.failures import failure, failure_in_brief, failure_text
+from incremental_assets.orchestration.failures import (
+    failure,
+    failure_in_brief,
+    failure_text,
+    why_step_failed,
+)
 from incremental_assets.orchestration.instance import open_instance
 from incremental_assets.orchestration.manual_jobs import JobStep, ManualJob
 from incremental_assets.orchestration.metadata import shown
@@ -204,9 +209,10 @@ def _run(job: RunnableJob, settings: Settings, step: str, config: Mapping[str, A
     op = Naming.of(settings).own(step)
     result = run_here(job, open_instance(settings), {"ops": {op: {"config": config}}})
     for event in result.get_step_failure_events():
-        failure = event.step_failure_data.user_failure_data
-        return (failure.description if failure else None) or "the run failed; see its log"
-    return "" if result.success else "the run ended before any of its steps failed; see its log"
+        return why_step_failed(event, result.run_id)
+    if result.success:
+        return ""
+    return f"run {result.run_id} ended before any of its steps failed; see its log"
 
 
 def report(step: JobStep, done: Iterable[TableLoadResult]) -> Iterator[Any]:

@@ -14,7 +14,7 @@ from incremental_assets.days import DayRange
 from incremental_assets.errors import SourceError
 from incremental_assets.ledger.entry import Entry, is_of_a_load
 from incremental_assets.ledger.ledger import Ledger, ledger_path
-from incremental_assets.orchestration.failures import says_only_what_is_held
+from incremental_assets.orchestration.failures import says_only_what_is_held, why_step_failed
 from incremental_assets.orchestration.instance import open_instance
 from incremental_assets.orchestration.naming import Naming
 from incremental_assets.orchestration.partitions import tags_of
@@ -161,8 +161,7 @@ def _failures(result: dg.JobExecutionResult) -> Iterator[tuple[str, bool]]:
     some = False
     for event in result.get_step_failure_events():
         some, failure = True, event.step_failure_data.user_failure_data
-        said = failure.description if failure else None
-        message = said or event.step_failure_data.error_display_string.splitlines()[0]
+        message = why_step_failed(event, result.run_id)
         yield message, bool(failure and says_only_what_is_held(failure.metadata))
     if not result.success and not some:
         yield f"run {result.run_id} ended before any of its steps failed; see its log", False

@@ -116,8 +116,10 @@ class LakeRebuild(Rebuild):
         return f"{folder}/{self.found.table}", partial(self._compared, scratch, notes)
 
     def _clone(self, scratch: Lakehouse) -> None:
-        """Clone what is not rebuilt into the scratch lake, with its entries in the ledger: bronze
-        with its rows, other tables without, for transforms that need their columns."""
+        """Clone what is not rebuilt into the scratch lake, with its entries in the ledger.
+
+        Bronze is cloned with its rows, other tables without: for transforms that need columns.
+        """
         lake, entries = self._asked.lakehouse.settings.lake, []
         empty = {each.name for each in self._scope.empty}
         for each in (*self._scope.bronze, *self._scope.empty):

@@ -1,7 +1,8 @@
-"""A run that ends before any of its steps is a failure, and the command says so."""
+"""A run that ends before its steps, or by an unforeseen error: the command says so, and why."""
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -62,6 +63,37 @@ def broken_restate() -> dg.JobDefinition:
     return restate
 
 
+def raising_assets() -> dg.JobDefinition:
+    """A job of one table whose code raises what nobody foresaw."""
+
+    @dg.asset(key=["bronze", "events"], partitions_def=daily(Settings.from_environment()))
+    def events() -> None:
+        raise KeyError("colour")
+
+    made = dg.Definitions(
+        [events],
+        jobs=[dg.define_asset_job("everything")],
+        executor=executor_for(Settings.from_environment()),
+        loggers={"console": console},
+    )
+    return made.resolve_job_def("everything")
+
+
+def raising_restate() -> dg.JobDefinition:
+    @dg.op(config_schema=dict)
+    def restate_days() -> None:
+        raise KeyError("colour")
+
+    @dg.job(
+        logger_defs={"console": console},
+        executor_def=executor_for(Settings.from_environment()),
+    )
+    def restate() -> None:
+        restate_days()
+
+    return restate
+
+
 @pytest.fixture
 def lake(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     folder = Path(settings.landing) / "events" / "2017-01-05"
@@ -87,4 +119,18 @@ def test_a_restatement_that_ends_before_its_steps_has_failed(lake: Settings) -> 
 
     failed = run_restate(broken_restate, lake, ["silver/sales"], "", "a repair")
 
-    assert failed == "the run ended before any of its steps failed; see its log"
+    assert "ended before any of its steps failed; see its log" in failed
+
+
+def test_an_unforeseen_error_is_reported_with_its_message_its_line_and_the_run(
+    lake: Settings,
+) -> None:
+    Ledger(ledger_path(lake.lake)).transact_on(SALES.name, lambda _: [did(SALES, 1, 5)])
+
+    report = run_what_is_due(raising_assets, lake, ["bronze/events"], None, NOW, lambda _: None)
+    restated = run_restate(raising_restate, lake, ["silver/sales"], "", "a repair")
+
+    (ran,), (message,) = report.runs, report.failed
+    told = rf"KeyError: 'colour' \({re.escape(__file__)}, line \d+\)\. The log of run"
+    assert re.match(f"bronze/events: {told} {ran.run_id} has", message)
+    assert re.match(f"restate_days: {told}", restated)
