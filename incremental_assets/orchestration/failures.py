@@ -35,9 +35,19 @@ def failure(text: str, brief: str, **metadata: list[str]) -> dg.Failure:
 
 def failure_of(error: IncrementalAssetsError) -> dg.Failure:
     """An error that the project raised on purpose; in brief it is what its kind means."""
+    return failure(str(error), error_in_brief(error))
+
+
+def error_in_brief(error: IncrementalAssetsError) -> str:
+    """What an alert may contain of an error: what its kind means."""
     kind = type(error)
     meaning = (kind.__doc__ or "").partition("\n")[0]
-    return failure(str(error), f"{kind.__name__}: {meaning}".strip())
+    return f"{kind.__name__}: {meaning}".strip()
+
+
+def error_of(table: Table, error: IncrementalAssetsError) -> str:
+    """The message of an error, which names the table that it is about."""
+    return str(error) if table.name in str(error) else f"{table.name}: {error}"
 
 
 def why_step_failed(event: dg.DagsterEvent, run_id: str) -> str:

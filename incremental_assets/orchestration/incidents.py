@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import dagster as dg
 from pydantic import Field
 
 from incremental_assets.catalog import table_named, tables
 from incremental_assets.days import DayRange, batch_or_moment, named, parse_day, parse_days
+from incremental_assets.errors import IncrementalAssetsError
 from incremental_assets.lakehouse import Lakehouse, TableLoadResult
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.view import LedgerView
@@ -20,6 +21,8 @@ from incremental_assets.operations.quarantined import QuarantineFilter, days_in_
 from incremental_assets.operations.rewind import TableRewind
 from incremental_assets.orchestration.events import days_alone, evaluations, still_held
 from incremental_assets.orchestration.failures import (
+    error_in_brief,
+    error_of,
     failure,
     failure_in_brief,
     failure_text,
@@ -34,6 +37,8 @@ from incremental_assets.plan.retract import gone_below
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
+# A table that could not be loaded, and why.
+TableError: TypeAlias = tuple[Table, IncrementalAssetsError]
 _TABLE = "A table, such as silver/sales."
 DAYS = "A day or a range, such as 2017-01-01...2017-01-31; all days if it is empty."
 _REASON = "The reason; the ledger records it."
@@ -215,8 +220,13 @@ def _run(job: RunnableJob, settings: Settings, step: str, config: Mapping[str, A
     return f"run {result.run_id} ended before any of its steps failed; see its log"
 
 
-def report(step: JobStep, done: Iterable[TableLoadResult]) -> Iterator[Any]:
-    """Yield the events of the assets; raise a Failure that names the days that failed."""
+def report(
+    step: JobStep, done: Iterable[TableLoadResult], errors: Sequence[TableError] = ()
+) -> Iterator[Any]:
+    """Yield the events of the assets; raise a Failure that names the days that failed.
+
+    `errors` are those of tables that could not be loaded; more may be added while loads are `done`.
+    """
     lakehouse, naming = step.lakehouse, step.naming
     failed, briefs = [], []
     for result in done:
@@ -231,6 +241,8 @@ def report(step: JobStep, done: Iterable[TableLoadResult]) -> Iterator[Any]:
             gone_of = partial(_gone, lakehouse, table, view)
             failed.append(failure_text(table, result.failed, lakehouse.tables, gone_of))
             briefs.append(failure_in_brief(table, result.failed))
+    failed += dict.fromkeys(error_of(table, error) for table, error in errors)
+    briefs += [f"{table.name}: {error_in_brief(error)}" for table, error in errors]
     if failed:
         raise failure(" ".join(failed), " ".join(briefs))
 
