@@ -119,6 +119,14 @@ def test_what_a_tables_file_raises_is_reported_with_its_line(
 BRONZE = (
     'Table(name="bronze/orders", description="", reads=(LandedFiles("orders"),), write=Append())'
 )
+
+
+def test_a_table_may_import_all_that_tables_are_written_with(package: Package) -> None:
+    package.write("bronze/orders.py", f"from incremental_assets import *\nT = {BRONZE}")
+
+    assert [table.name for table in tables_of(package.name)] == ["bronze/orders"]
+
+
 WITHOUT_A_KEY = "write=Append(), schema=Contract(id=Text())"
 
 
