@@ -81,7 +81,7 @@ def runs_for(
         for day, position in positions.items()
         if day not in busy
     }
-    tried = _Tried()
+    tried = _Attempts()
     tried.add(_failed(instance, asset, single))
     tried.add(_ended(instance, [*single.values()]))
     exhausted = [day for day in single if tried.times(day) >= MOST_ATTEMPTS]
@@ -103,7 +103,7 @@ def runs_for(
 
 
 @dataclass(frozen=True, slots=True)
-class _Tried:
+class _Attempts:
     """The runs that have ended without loading a day, by the day."""
 
     runs: dict[date, set[str]] = field(default_factory=lambda: defaultdict(set))
