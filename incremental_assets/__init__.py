@@ -22,7 +22,6 @@ if TYPE_CHECKING:
         Timestamp,
         Upserts,
     )
-    from incremental_assets.definitions import defs
     from incremental_assets.lakehouse import Lakehouse
     from incremental_assets.loaders import (
         CDCLoader,
@@ -123,6 +122,7 @@ _MODULES = {
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
+# Without `defs`, which are of all tables: a file of a table may import what is here.
 __all__ = [
     "SCD2",
     "Append",
@@ -170,7 +170,6 @@ __all__ = [
     "between",
     "build_definitions",
     "check",
-    "defs",
     "distinct_count",
     "fail",
     "fresh",

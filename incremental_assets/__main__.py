@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import signal
 import sys
 
@@ -16,6 +17,8 @@ def start() -> None:
     except KeyboardInterrupt:
         sys.stderr.write(f"\n{STOPPED}\n")
         sys.exit(INTERRUPTED)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # an encoding may lack a sign, such as `…`
+        sys.stdout.reconfigure(errors="replace")
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # a script may ignore it
         end_quietly()
     main()

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
-import os
 import pkgutil
-import traceback
 from collections.abc import Iterable, Sequence
 from functools import cache
 from types import ModuleType
@@ -14,7 +11,7 @@ from types import ModuleType
 from incremental_assets.errors import DefinitionError, IncrementalAssetsError
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
-from incremental_assets.table_names import LAYERS, no_such_table, require_package
+from incremental_assets.table_names import layers_of, line_that_raised, no_such_table
 
 
 def tables() -> tuple[Table, ...]:
@@ -26,12 +23,9 @@ def tables() -> tuple[Table, ...]:
 def tables_of(package: str) -> tuple[Table, ...]:
     """The tables in the layers of a package.
 
-    Raises DefinitionError if it has none, and SettingsError if there is no such package.
+    Raises DefinitionError if it has none, and SettingsError if it or a layer is no package.
     """
-    require_package(package)
-    names = [f"{package}.{layer}" for layer in LAYERS]
-    layers = [_imported(n) for n in names if importlib.util.find_spec(n)]
-    made = find_tables(layers)
+    made = find_tables(_imported(f"{package}.{layer}") for layer in layers_of(package))
     if not made:
         raise DefinitionError(
             f"The package {package!r} defines no table: it needs packages named bronze, silver and "
@@ -53,6 +47,10 @@ def find_tables(packages: Iterable[ModuleType]) -> tuple[Table, ...]:
             module = _imported(f"{package.__name__}.{info.name}")
             name = f"{layer}/{info.name}"
             own = [v for v in vars(module).values() if isinstance(v, Table) and v.name == name]
+            if len({id(table) for table in own}) > 1:
+                raise DefinitionError(
+                    f"{module.__name__} defines more than one Table named {name!r}; keep one."
+                )
             if not own:
                 raise DefinitionError(
                     f"{module.__name__} defines no Table named {name!r}; name the table after its "
@@ -72,22 +70,18 @@ def _imported(name: str) -> ModuleType:
     except IncrementalAssetsError:
         raise
     except Exception as error:  # a module may raise anything
-        where = f"{name}: "
-        if isinstance(error, SyntaxError):
-            where = f"{error.filename}, line {error.lineno}: "
-        else:
-            own = f"{os.sep}{name.replace('.', os.sep)}"
-            for frame in traceback.extract_tb(error.__traceback__):
-                if own in frame.filename:
-                    where = f"{frame.filename}, line {frame.lineno}: "
+        where = line_that_raised(error, name) or name
         what = error.msg if isinstance(error, SyntaxError) else str(error)
-        raise DefinitionError(f"{where}{type(error).__name__}: {what}") from error
+        raise DefinitionError(f"{where}: {type(error).__name__}: {what}") from error
 
 
 def _visit(
     table: Table, found: dict[str, Table], ordered: dict[str, Table], below: tuple[str, ...]
 ) -> None:
-    """Put a table after those that it reads and that its rules read."""
+    """Put a table after those that it reads and that its rules read.
+
+    Raises DefinitionError for a table that reads another one of the name of a found one.
+    """
     if table.name in below:
         circle = " → ".join((*below[below.index(table.name) :], table.name))
         raise DefinitionError(
@@ -100,6 +94,12 @@ def _visit(
                 f"{table.name}: a rule reads {name!r}, which is no table of the lakehouse."
             )
     needed = [read.table for read in table.upstreams]
+    for other in needed:
+        if (found | ordered).get(other.name, other) is not other:
+            raise DefinitionError(
+                f"{table.name} reads another Table named {other.name!r} than the one of that "
+                "name's own module; import that one."
+            )
     for other in (*needed, *(found[name] for name in sorted(table.rule_tables))):
         if other.name not in ordered:
             _visit(other, found, ordered, (*below, table.name))

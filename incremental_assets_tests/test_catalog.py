@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from incremental_assets.catalog import table_named, tables, tables_of
-from incremental_assets.errors import DefinitionError
+from incremental_assets.errors import DefinitionError, SettingsError
 from incremental_assets.retail.silver.sales import SALES
+from incremental_assets.table_names import table_names
 
 HEAD = """
 from incremental_assets.writes import Append, Merge
@@ -29,14 +30,14 @@ class Package:
     def __init__(self, folder: Path, name: str) -> None:
         self.name = name
         self.folder = folder / name
-        self._write("__init__.py", "")
+        self.write("__init__.py", "")
         for layer in ("bronze", "silver"):
-            self._write(f"{layer}/__init__.py", "")
+            self.write(f"{layer}/__init__.py", "")
 
     def table(self, name: str, reads: str) -> None:
         """A bronze table and the silver table over it, one of whose rules reads another."""
         bronze = f'Table(name="bronze/{name}", description="", reads=(LandedFiles("{name}"),), '
-        self._write(f"bronze/{name}.py", f"{HEAD}\nT = {bronze}write=Append())\n")
+        self.write(f"bronze/{name}.py", f"{HEAD}\nT = {bronze}write=Append())\n")
         silver = f"""
             from {self.name}.bronze.{name} import T as LANDED
             {HEAD.strip()}
@@ -47,9 +48,10 @@ class Package:
             )
         """
         lines = [line.strip() for line in silver.splitlines()]
-        self._write(f"silver/{name}.py", "\n".join(lines))
+        self.write(f"silver/{name}.py", "\n".join(lines))
 
-    def _write(self, name: str, text: str) -> None:
+    def write(self, name: str, text: str) -> None:
+        """A file of the package."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(textwrap.dedent(text), encoding="utf-8")
@@ -60,7 +62,7 @@ def package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> Package:
     monkeypatch.syspath_prepend(str(tmp_path))
-    return Package(tmp_path, f"shop_{request.node.name}")
+    return Package(tmp_path, f"shop_{abs(hash(request.node.name))}")
 
 
 def test_a_table_that_a_rule_reads_comes_first(package: Package) -> None:
@@ -112,6 +114,87 @@ def test_what_a_tables_file_raises_is_reported_with_its_line(
 
     with pytest.raises(DefinitionError, match=told):
         tables_of(name)
+
+
+BRONZE = (
+    'Table(name="bronze/orders", description="", reads=(LandedFiles("orders"),), write=Append())'
+)
+
+
+def test_a_table_may_import_all_that_tables_are_written_with(package: Package) -> None:
+    package.write("bronze/orders.py", f"from incremental_assets import *\nT = {BRONZE}")
+
+    assert [table.name for table in tables_of(package.name)] == ["bronze/orders"]
+
+
+WITHOUT_A_KEY = "write=Append(), schema=Contract(id=Text())"
+
+
+@pytest.mark.parametrize(
+    ("files", "named", "told"),
+    [
+        (
+            {"__init__.py": "x = 1\nx = = 2"},
+            "",
+            r"cannot be imported: /.*__init__\.py, line 2: SyntaxError: invalid syntax\.$",
+        ),
+        (
+            {"__init__.py": "import os\nos.environ['SHOP_URL']"},
+            "",
+            r"cannot be imported: /.*__init__\.py, line 2: KeyError: 'SHOP_URL'\.$",
+        ),
+        (
+            {"tables.py": ""},
+            ".tables",
+            r"\.tables', which is a module \(.*tables\.py\); expected a",
+        ),
+        ({}, ".tables", r"\.tables', which .* names, cannot be imported\. Install it"),
+        (
+            {"gold.py": ""},
+            "",
+            r"\.gold is a file \(.*gold\.py\); a layer is a package, in which a module defines one",
+        ),
+    ],
+    ids=["no Python", "raises", "a module", "none", "a layer that is a file"],
+)
+def test_a_package_that_is_none_is_refused_before_and_after_its_tables_are_imported(
+    package: Package, files: dict[str, str], named: str, told: str
+) -> None:
+    for name, text in files.items():
+        package.write(name, text)
+
+    for look in (table_names, tables_of):
+        with pytest.raises(SettingsError, match=told):
+            look(package.name + named)
+
+
+@pytest.mark.parametrize(
+    ("files", "told"),
+    [
+        (
+            {"bronze/orders.py": f"{HEAD}\nT = {BRONZE}\nU = {BRONZE}"},
+            r"bronze\.orders defines more than one Table named 'bronze/orders'; keep one",
+        ),
+        (
+            {
+                "bronze/orders.py": f"{HEAD}\nT = {BRONZE}",
+                "silver/orders.py": f"{HEAD}\nT = {BRONZE}\n"
+                f'S = Table(name="silver/orders", description="", reads=(SameDay(T),), '
+                f"{WITHOUT_A_KEY})",
+            },
+            r"silver/orders reads another Table named 'bronze/orders' than the one of that name's",
+        ),
+    ],
+    ids=["in a module", "in two modules"],
+)
+def test_two_tables_of_one_name_are_refused(
+    package: Package, files: dict[str, str], told: str
+) -> None:
+    for name, text in files.items():
+        package.write(name, text)
+
+    with pytest.raises(DefinitionError, match=told):
+        tables_of(package.name)
 
 
 @pytest.mark.parametrize(

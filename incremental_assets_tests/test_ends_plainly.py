@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -16,6 +17,20 @@ from incremental_assets.settings import PREFIX, Settings
 from incremental_assets_tests.plan.ledgers import EVENTS, did
 from incremental_assets_tests.thorough import thorough
 
+ONE_LINE = """
+import sys
+from incremental_assets.cli import output
+from incremental_assets.cli.group import main
+
+@main.command()
+def say():
+    output.OUT.print("… and more")
+    output.write('{"town": "Köln 🏰"}')
+
+from incremental_assets.__main__ import start
+sys.argv = ["incremental-assets", "say"]
+start()
+"""
 OTHER_OUTPUT = "test_ends_plainly.py: a table that cannot be written, JSON that nobody reads"
 BATCHES = (sys.executable, "-m", "incremental_assets", "batches")
 # A command amid a call of a library that logs a traceback wherever it is interrupted.
@@ -63,6 +78,34 @@ def test_an_interrupted_command_stops_spark_and_says_one_sentence(then: str) -> 
     assert at.returncode == INTERRUPTED
     assert out == "Java is gone\n"
     assert err.strip() == STOPPED
+
+
+def test_what_an_encoding_lacks_is_printed_as_a_question_mark_and_in_json_as_an_escape() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ONE_LINE],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    told, written = done.stdout.splitlines()
+    assert told == "? and more"
+    assert json.loads(written) == {"town": "Köln 🏰"}
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_help_that_cannot_be_written_is_reported() -> None:
+    for words in (["--help"], ["run", "--help"]):
+        with Path("/dev/full").open("w") as full:
+            command = [sys.executable, "-m", "incremental_assets", *words]
+            done = subprocess.run(
+                command, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+            )
+
+        told = "Error: cannot write the output: No space left on device\n"
+        assert (done.returncode, done.stderr) == (1, told)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import pkgutil
 import sys
@@ -15,7 +16,7 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 from incremental_assets.cli.interrupts import was_interrupted
-from incremental_assets.cli.output import bad, log
+from incremental_assets.cli.output import bad, log, not_written
 from incremental_assets.errors import (
     INTERRUPTED,
     STOPPED,
@@ -63,6 +64,11 @@ class _Group(click.Group):
         except click.ClickException as error:
             bad("Error:", _in_a_line(error))
             sys.exit(error.exit_code)
+        except OSError as error:  # of a help text: what a command prints has its own error
+            if error.errno != errno.ENOSPC:
+                raise
+            bad("Error:", str(not_written(error)))
+            sys.exit(FAILED)
         except click.Abort:  # a question was answered with no
             if was_interrupted():
                 _end_stopped()

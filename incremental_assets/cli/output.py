@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 _SHORT = 28  # characters that are never folded: a day, a name, a number
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 _FOLDED = 20  # characters that a column of longer text has at least
 
 
@@ -39,10 +41,14 @@ def _refused_if_full() -> Iterator[None]:
     except BrokenPipeError:  # the reader has read enough
         raise
     except OSError as error:
-        # Python would try once more when it ends.
-        with suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise OutputError(f"cannot write the output: {error.strerror or error}") from error
+        raise not_written(error) from error
+
+
+def not_written(error: OSError) -> OutputError:
+    """The error for output that cannot be written; what is printed from now on is discarded."""
+    with suppress(OSError):  # Python would try once more when it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return OutputError(f"cannot write the output: {error.strerror or error}")
 
 
 OUT = _Output()
@@ -137,7 +143,8 @@ def show_object(content: Mapping[str, Any]) -> None:
 
 
 def write(line: str) -> None:
-    """A line for a program. Raises OutputError."""
+    """A line of JSON for a program, in ASCII whatever the encoding is. Raises OutputError."""
+    line = _BEYOND_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], line)
     with _refused_if_full():
         sys.stdout.write(f"{line}\n")
         sys.stdout.flush()

@@ -35,9 +35,9 @@ def run(names: tuple[str, ...], days: DayRange | None, *, held_ok: bool, as_json
     """Load whatever is new or stale: what a cron line needs.
 
     It does what `plan` lists. The runs go to the instance of DAGSTER_HOME (default ./.dagster).
-    The exit status is 1 if a run failed, a gate has held a day, or something that was run is still
-    due; 3 if nothing is wrong but days that were held before. What landed meanwhile is named, and
-    left to the next run.
+    The exit status is 1 if a run failed, a source cannot be inspected (the other tables are loaded
+    then), a gate has held a day, or something that was run is still due; 3 if nothing is wrong but
+    days that were held before. What landed meanwhile is named, and left to the next run.
     """
     settings, now = Settings.from_environment(), datetime.now(UTC)
     require_partitions(days, settings)
@@ -54,7 +54,7 @@ def run(names: tuple[str, ...], days: DayRange | None, *, held_ok: bool, as_json
     report = run_what_is_due(load_days, settings, names, days, now, announce, log)
     if as_json:
         show_object(_as_json(report))
-    elif not report.runs and not report.held:
+    elif not (report.runs or report.held or report.failed):
         OUT.print(NOTHING_DUE)
     for note in () if report.runs else unread(tables(), settings):
         ERR.print(f"- {note}", soft_wrap=True)

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from incremental_assets.catalog import tables_of
 from incremental_assets.components.scaffold import IncrementalTablesScaffolder
+from incremental_assets.errors import SettingsError
 from incremental_assets.orchestration.build import build_definitions
 from incremental_assets.settings import Settings
 
@@ -83,6 +84,12 @@ class IncrementalTables(dg.Component, dg.Model, dg.Resolvable):
             "start_date": self.start_date,
             "end_date": self.end_date,
         }
+        for name in ("tables", *given):
+            if name in self.settings:
+                raise SettingsError(
+                    f"settings: {name} is an attribute of its own; write it once, as {name}: …, "
+                    "above settings."
+                )
         own = {name: value for name, value in given.items() if value is not None}
         return Settings.from_environment().replace(tables=package, **own, **self.settings)
 

@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field
 from incremental_assets.errors import DefinitionError
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
+_OPTIONS = ("self", "on_new_column")
 
 _BRONZE = Template('''\
 """Lines of the feed $feed as they landed."""
@@ -143,6 +144,23 @@ def _files_of(
             raise ScaffoldError(
                 f"--{what} is {name!r}; expected letters in lower case, digits and '_', a "
                 "letter first, and no keyword of Python."
+            )
+    if names["key"] == names["day"]:
+        raise ScaffoldError(
+            f"--key and --day are both {names['key']!r}; expected the field that identifies a row "
+            "and the field of when it happened."
+        )
+    for what in ("key", "day"):
+        if names[what] in _OPTIONS:
+            raise ScaffoldError(
+                f"--{what} is {names[what]!r}, which is an argument of Contract and no name for a "
+                "column; choose another field."
+            )
+    for part in _package(request.target_path, request.project_root).split("."):
+        if not part.isidentifier() or iskeyword(part):
+            raise ScaffoldError(
+                f"The folder {part!r} cannot be imported by that name; expected letters, digits "
+                "and '_', a letter first, and no keyword of Python. Choose another name."
             )
     files = _files(request, names)
     there = [path for path in files if path.exists()]

@@ -26,8 +26,7 @@ def restate(
     """
     if not why.strip():
         raise DefinitionError("A restatement needs a reason, which stays in the ledger: give one.")
-    if not tables:
-        raise DefinitionError("A restatement needs a table: name one or more.")
+    _require_any(tables)
     before = lakehouse.ledger.view()
     chosen = {table.name for table in tables}
     below = {t.name for table in tables for t in with_downstream(table, lakehouse.tables)}
@@ -42,10 +41,11 @@ def restate(
 
 
 def require_loaded(tables: Sequence[Table], days: DayRange | None, view: LedgerView) -> None:
-    """Raises DefinitionError for a bronze table, and where none of the days was ever loaded.
+    """Raises DefinitionError for no or a bronze table, and where no day was ever loaded.
 
     A day that could not be loaded because its upstream is held is refused for that reason.
     """
+    _require_any(tables)
     for table in tables:
         require_restatable(table)
     for table in tables:
@@ -60,6 +60,11 @@ def require_loaded(tables: Sequence[Table], days: DayRange | None, view: LedgerV
         f"{what} was never loaded, so there is nothing to restate; `incremental-assets run` "
         "loads what is due."
     )
+
+
+def _require_any(tables: Sequence[Table]) -> None:
+    if not tables:
+        raise DefinitionError("A restatement needs a table: name one or more.")
 
 
 def _loaded(table: Table, days: Sequence[date], lakehouse: Lakehouse) -> Sequence[date]:

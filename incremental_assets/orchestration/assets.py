@@ -2,16 +2,17 @@
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import date, timedelta
+from datetime import timedelta
 from typing import Any, TypeAlias
 
 import dagster as dg
 
 from incremental_assets.catalog import table_named
-from incremental_assets.days import named
+from incremental_assets.days import named, utc_today
 from incremental_assets.errors import IncrementalAssetsError
 from incremental_assets.lakehouse import Lakehouse, TableLoadResult
 from incremental_assets.ledger.table_history import TableHistory
+from incremental_assets.ledger.view import LedgerView
 from incremental_assets.orchestration.events import (
     days_alone,
     evaluations,
@@ -140,7 +141,7 @@ def _load(
     after = shown(table, lakehouse.settings.lake, history, naming)
     if all(day.state == "idle" for day in result.days.values()):
         context.log.info(_nothing_new(table, result, history))
-    _log_stale(context, lakehouse.settings, table, view)
+    _log_stale(context, lakehouse, table, view)
     if result.failed:
         yield from judged_before_the_last_day(naming.key(table), table, result, history)
         yield from days_alone(naming.key(table), table, result, after)
@@ -170,19 +171,17 @@ def _nothing_new(table: Table, result: TableLoadResult, history: TableHistory) -
 
 
 def _log_stale(
-    context: dg.AssetExecutionContext, settings: Settings, table: Table, view: Any
+    context: dg.AssetExecutionContext, lakehouse: Lakehouse, table: Table, view: LedgerView
 ) -> None:
     """Log the other stale days of the table; the run loads only its own."""
-    last = _last(context.partition_keys)
-    own = set(context.partition_keys)
-    stale = [d for d in stale_days(table, view, settings.start_date, last) if str(d) not in own]
+    own, start = set(context.partition_keys), lakehouse.settings.start_date
+    stale = [
+        day
+        for day in stale_days(table, view, start, utc_today(lakehouse.now()))
+        if str(day) not in own
+    ]
     if stale:
         context.log.info(
             f"{table.name}: stale, and not in this run: {named(stale)}; `incremental-assets run` "
             "brings all that is stale up to date"
         )
-
-
-def _last(keys: Sequence[str]) -> date:
-    """The last of the partition keys as a day."""
-    return date.fromisoformat(max(keys))

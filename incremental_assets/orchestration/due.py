@@ -8,12 +8,13 @@ from pydantic import Field
 
 from incremental_assets.catalog import tables_named
 from incremental_assets.days import DayRange
+from incremental_assets.errors import IncrementalAssetsError
 from incremental_assets.lakehouse import Lakehouse, TableLoadResult
-from incremental_assets.orchestration.incidents import DAYS, days_asked_for, report
+from incremental_assets.orchestration.incidents import DAYS, TableError, days_asked_for, report
 from incremental_assets.orchestration.manual_jobs import JobStep, ManualJob
 from incremental_assets.orchestration.red_days import RedDays
 from incremental_assets.plan.consistent import require_all_consistent
-from incremental_assets.plan.rounds import due_runs
+from incremental_assets.plan.rounds import Unreadable, due_runs
 from incremental_assets.table import Table
 
 
@@ -27,8 +28,9 @@ class DueConfig(dg.Config):
 def _load_due(step: JobStep) -> Iterator[Any]:
     chosen = tables_named(step.config.tables, step.lakehouse.tables)
     days = days_asked_for(step.config.days)
-    loaded = _loaded(step.lakehouse, chosen, days, step.run_id)
-    yield from report(step, _and_cleared(loaded, step, chosen))
+    errors: list[TableError] = []
+    loaded = _loaded(step.lakehouse, chosen, days, step.run_id, errors)
+    yield from report(step, _and_cleared(loaded, step, chosen), errors)
 
 
 LOAD_DUE = ManualJob(
@@ -44,21 +46,42 @@ LOAD_DUE = ManualJob(
 
 
 def _loaded(
-    lakehouse: Lakehouse, chosen: Sequence[Table], days: DayRange | None, run_id: str
+    lakehouse: Lakehouse,
+    chosen: Sequence[Table],
+    days: DayRange | None,
+    run_id: str,
+    errors: list[TableError],
 ) -> Iterator[TableLoadResult]:
     """Each load, until nothing is due. What is built on a day that failed is left to a later run.
 
-    Raises an IncrementalAssetsError where a table cannot be loaded at all.
+    The errors of tables that cannot be loaded at all are added to `errors`; the others are loaded.
     """
     require_all_consistent(lakehouse.ledger, lakehouse.settings, chosen)
     ledger, now = lakehouse.ledger.view_if_any, lakehouse.now()
-    for due in due_runs(chosen, lakehouse.settings, days, now, ledger, log=lakehouse.log):
+
+    def unreadable(each: Unreadable) -> None:
+        errors.append((each.table, each.error))
+
+    for due in due_runs(
+        chosen,
+        lakehouse.settings,
+        days,
+        now,
+        ledger,
+        log=lakehouse.log,
+        unreadable=unreadable,
+    ):
         failed: set[str] = set()
         for table in due.tables:
             if failed & ({read.table.name for read in table.upstreams} | table.rule_tables):
                 failed.add(table.name)
                 continue
-            result = lakehouse.load(table, list(due.days), run_id)
+            try:
+                result = lakehouse.load(table, list(due.days), run_id)
+            except IncrementalAssetsError as error:
+                errors.append((table, error))
+                failed.add(table.name)
+                continue
             failed |= {table.name} if result.failed else set()
             yield result
 

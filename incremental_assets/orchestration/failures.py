@@ -7,6 +7,8 @@ counts, and what a kind of error means.
 
 from __future__ import annotations
 
+import re
+import sysconfig
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 
@@ -22,6 +24,8 @@ from incremental_assets.table import Table
 BRIEF = "incremental_assets/in_brief"
 HELD, REFUSED = "held", "refused"
 _MOST_DAYS = 5
+_FRAME = re.compile(r'File "(.+)", line (\d+)')
+_OF_OTHERS = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
 
 
 def failure(text: str, brief: str, **metadata: list[str]) -> dg.Failure:
@@ -31,9 +35,47 @@ def failure(text: str, brief: str, **metadata: list[str]) -> dg.Failure:
 
 def failure_of(error: IncrementalAssetsError) -> dg.Failure:
     """An error that the project raised on purpose; in brief it is what its kind means."""
+    return failure(str(error), error_in_brief(error))
+
+
+def error_in_brief(error: IncrementalAssetsError) -> str:
+    """What an alert may contain of an error: what its kind means."""
     kind = type(error)
     meaning = (kind.__doc__ or "").partition("\n")[0]
-    return failure(str(error), f"{kind.__name__}: {meaning}".strip())
+    return f"{kind.__name__}: {meaning}".strip()
+
+
+def error_of(table: Table, error: IncrementalAssetsError) -> str:
+    """The message of an error, which names the table that it is about."""
+    return str(error) if table.name in str(error) else f"{table.name}: {error}"
+
+
+def why_step_failed(event: dg.DagsterEvent, run_id: str) -> str:
+    """The message of a step's failure; of an unforeseen error its class, message and line."""
+    data = event.step_failure_data
+    if data.user_failure_data and data.user_failure_data.description:
+        return data.user_failure_data.description
+    if data.error is None:
+        return f"{_step(event)} failed; the log of run {run_id} shows why."
+    error = data.error.cause or data.error  # Dagster wraps what a step raises
+    what = (line for line in error.message.splitlines() if line and not line.startswith(" "))
+    where = _line_of_code(error.stack)
+    return (
+        f"{_step(event)}: {next(what, error.cls_name)}{f' ({where})' if where else ''}. The log of "
+        f"run {run_id} has the traceback."
+    )
+
+
+def _step(event: dg.DagsterEvent) -> str:
+    """The name of a step; of an asset that is its table."""
+    return (event.step_key or "").replace("__", "/")
+
+
+def _line_of_code(stack: Sequence[str]) -> str:
+    """The innermost line of a traceback that is not of Python or an installed package."""
+    frames = [found.groups() for found in map(_FRAME.search, stack) if found]
+    own = [frame for frame in frames if not frame[0].startswith(_OF_OTHERS)]
+    return next((f"{file}, line {line}" for file, line in reversed(own or frames)), "")
 
 
 def failure_text(

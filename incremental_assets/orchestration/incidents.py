@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import dagster as dg
 from pydantic import Field
 
 from incremental_assets.catalog import table_named, tables
 from incremental_assets.days import DayRange, batch_or_moment, named, parse_day, parse_days
+from incremental_assets.errors import IncrementalAssetsError
 from incremental_assets.lakehouse import Lakehouse, TableLoadResult
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.view import LedgerView
@@ -19,7 +20,14 @@ from incremental_assets.operations import retract as retracting
 from incremental_assets.operations.quarantined import QuarantineFilter, days_in_quarantine
 from incremental_assets.operations.rewind import TableRewind
 from incremental_assets.orchestration.events import days_alone, evaluations, still_held
-from incremental_assets.orchestration.failures import failure, failure_in_brief, failure_text
+from incremental_assets.orchestration.failures import (
+    error_in_brief,
+    error_of,
+    failure,
+    failure_in_brief,
+    failure_text,
+    why_step_failed,
+)
 from incremental_assets.orchestration.instance import open_instance
 from incremental_assets.orchestration.manual_jobs import JobStep, ManualJob
 from incremental_assets.orchestration.metadata import shown
@@ -29,6 +37,8 @@ from incremental_assets.plan.retract import gone_below
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
 
+# A table that could not be loaded, and why.
+TableError: TypeAlias = tuple[Table, IncrementalAssetsError]
 _TABLE = "A table, such as silver/sales."
 DAYS = "A day or a range, such as 2017-01-01...2017-01-31; all days if it is empty."
 _REASON = "The reason; the ledger records it."
@@ -204,13 +214,19 @@ def _run(job: RunnableJob, settings: Settings, step: str, config: Mapping[str, A
     op = Naming.of(settings).own(step)
     result = run_here(job, open_instance(settings), {"ops": {op: {"config": config}}})
     for event in result.get_step_failure_events():
-        failure = event.step_failure_data.user_failure_data
-        return (failure.description if failure else None) or "the run failed; see its log"
-    return "" if result.success else "the run ended before any of its steps failed; see its log"
+        return why_step_failed(event, result.run_id)
+    if result.success:
+        return ""
+    return f"run {result.run_id} ended before any of its steps failed; see its log"
 
 
-def report(step: JobStep, done: Iterable[TableLoadResult]) -> Iterator[Any]:
-    """Yield the events of the assets; raise a Failure that names the days that failed."""
+def report(
+    step: JobStep, done: Iterable[TableLoadResult], errors: Sequence[TableError] = ()
+) -> Iterator[Any]:
+    """Yield the events of the assets; raise a Failure that names the days that failed.
+
+    `errors` are those of tables that could not be loaded; more may be added while loads are `done`.
+    """
     lakehouse, naming = step.lakehouse, step.naming
     failed, briefs = [], []
     for result in done:
@@ -225,6 +241,8 @@ def report(step: JobStep, done: Iterable[TableLoadResult]) -> Iterator[Any]:
             gone_of = partial(_gone, lakehouse, table, view)
             failed.append(failure_text(table, result.failed, lakehouse.tables, gone_of))
             briefs.append(failure_in_brief(table, result.failed))
+    failed += dict.fromkeys(error_of(table, error) for table, error in errors)
+    briefs += [f"{table.name}: {error_in_brief(error)}" for table, error in errors]
     if failed:
         raise failure(" ".join(failed), " ".join(briefs))
 

@@ -14,6 +14,7 @@ from incremental_assets.settings import Settings
 DEFAULT_HOME = ".dagster"
 CONFIG = Path(__file__).with_name("dagster.yaml")
 """The settings of a new instance."""
+_LONGEST = 300  # characters of an error: Dagster's list all settings that there are
 # A setting of the project's former dagster.yaml, whose module no longer exists.
 _FORMER_HISTORY = re.compile(
     r"^instance_class:\n(?:  +#.*\n)*  +module: incremental_assets\.orchestration\.history\n"
@@ -26,7 +27,8 @@ def open_instance(settings: Settings) -> dg.DagsterInstance:
     """The instance of DAGSTER_HOME; of `./.dagster` where that is not set.
 
     A new home gets the project's dagster.yaml; from an older one the former setting is removed.
-    Raises SettingsError for a home that is not absolute or cannot be made.
+    Raises SettingsError for a home that is not absolute or cannot be made, or whose dagster.yaml
+    cannot be used.
     """
     home = settings.dagster_home or Path(DEFAULT_HOME).absolute()
     if not home.is_absolute():
@@ -43,4 +45,12 @@ def open_instance(settings: Settings) -> dg.DagsterInstance:
             f"DAGSTER_HOME {home} is not writable ({error.strerror}); set it to a folder that is."
         ) from error
     os.environ["DAGSTER_HOME"] = str(home)
-    return dg.DagsterInstance.get()
+    try:
+        return dg.DagsterInstance.get()
+    except Exception as error:  # of YAML, of a storage that is not installed or not reachable
+        found = " ".join(str(error).split())
+        raise SettingsError(
+            f"The Dagster instance of {config} cannot be opened: {type(error).__name__}: "
+            f"{found[:_LONGEST]}{'…' if len(found) > _LONGEST else '.'} Correct that file, or set "
+            "DAGSTER_HOME to another folder."
+        ) from error

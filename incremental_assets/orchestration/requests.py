@@ -7,8 +7,8 @@ So it does not matter when a daemon was killed.
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
@@ -25,6 +25,13 @@ ASKED_FOR = ".dagster/incremental_assets_asked_for"
 MOST_ATTEMPTS = 3
 DAYS_PER_RUN = 31
 _KEYS_PER_QUERY = 500
+# Which asset a run was requested for, and the digest of the position of each of its days.
+_ASSET = ".dagster/incremental_assets_asked_for_asset"
+_POSITIONS = ".dagster/incremental_assets_positions"
+_ENDED_BADLY = (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
+# The last ones of an asset that are read: a day that failed before these is tried once more alone.
+_MOST_FAILED = 1_000
+_TOGETHER = MOST_ATTEMPTS - 1  # how many attempts a day has in a range
 
 
 @dataclass(frozen=True)
@@ -46,8 +53,7 @@ class _Want:
     @property
     def asked(self) -> str:
         """What all attempts have in common."""
-        digest = hashlib.blake2b(self.position.encode(), digest_size=8).hexdigest()
-        return f"{self.asset} {self.days}:{digest}"
+        return f"{self.asset} {self.days}:{_digest(self.position)}"
 
 
 def runs_for(
@@ -60,8 +66,9 @@ def runs_for(
 
     A day's position identifies what is to be read: while it stays, the day is requested until a
     run has loaded it, `MOST_ATTEMPTS` times at most. A day of a run in progress is left to that
-    run. Days are requested in contiguous ranges of at most `DAYS_PER_RUN`; the last attempt takes
-    each day by itself, so that one bad day does not block its neighbours.
+    run. Days are requested in contiguous ranges of at most `DAYS_PER_RUN`. Where a day needs its
+    last attempt, each day of its range is requested by itself, so that one bad day does not block
+    its neighbours, whatever happens to their positions.
     """
     name, asset = tables[0].name, naming.key(tables[0]).to_user_string()
     left: list[str] = []
@@ -74,20 +81,45 @@ def runs_for(
         for day, position in positions.items()
         if day not in busy
     }
-    tried = _attempts(instance, [want.asked for want in single.values()])
-    exhausted = [day for day, want in single.items() if tried[want.asked] >= MOST_ATTEMPTS]
+    tried = _Attempts()
+    tried.add(_failed(instance, asset, single))
+    tried.add(_ended(instance, [*single.values()]))
+    exhausted = [day for day in single if tried.times(day) >= MOST_ATTEMPTS]
     if exhausted:
         left.append(
             f"{name} {named(exhausted)} was tried {MOST_ATTEMPTS} times and is not done; check "
             "its last run. When its input changes it is requested again"
         )
     wanted = _ranges(asset, {day: positions[day] for day in single.keys() - set(exhausted)})
-    tried |= _attempts(instance, [want.asked for want in wanted if len(want.days) > 1])
-    apart = [want for want in wanted if len(want.days) > 1 and tried[want.asked] >= 2]
-    wanted = [want for want in wanted if want not in apart]
-    wanted += [single[day] for want in apart for day in want.days]
+    tried.add(_ended(instance, [want for want in wanted if len(want.days) > 1]))
+    runs = []
     keys = [naming.key(table) for table in tables]
-    return RunRequests([_request(keys, want, tried[want.asked] + 1) for want in wanted], left)
+    for want in wanted:
+        apart = len(want.days) > 1 and tried.times(*want.days) >= _TOGETHER
+        for each in (single[day] for day in want.days) if apart else (want,):
+            attempt = tried.times(*each.days) + 1
+            runs.append(_request(keys, each, attempt, [positions[day] for day in each.days]))
+    return RunRequests(runs, left)
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempts:
+    """The runs that have ended without loading a day, by the day."""
+
+    runs: dict[date, set[str]] = field(default_factory=lambda: defaultdict(set))
+
+    def add(self, found: Iterable[tuple[date, str]]) -> None:
+        """Add days, each with a run that was to load it."""
+        for day, run_id in found:
+            self.runs[day].add(run_id)
+
+    def times(self, *days: date) -> int:
+        """How often that one of the days was tried which was tried most often."""
+        return max(len(self.runs[day]) for day in days)
+
+
+def _digest(position: str) -> str:
+    return hashlib.blake2b(position.encode(), digest_size=8).hexdigest()
 
 
 def _ranges(asset: str, positions: Mapping[date, str]) -> list[_Want]:
@@ -106,21 +138,44 @@ def _ranges(asset: str, positions: Mapping[date, str]) -> list[_Want]:
     ]
 
 
-def _request(keys: Sequence[dg.AssetKey], want: _Want, attempt: int) -> dg.RunRequest:
+def _request(
+    keys: Sequence[dg.AssetKey], want: _Want, attempt: int, positions: Sequence[str]
+) -> dg.RunRequest:
+    tags = {
+        ASKED_FOR: want.asked,
+        _ASSET: want.asset,
+        _POSITIONS: " ".join(map(_digest, positions)),
+    }
     return dg.RunRequest(
         run_key=f"{want.asked}:{attempt}",
         asset_selection=keys,
-        tags={ASKED_FOR: want.asked, **tags_of(want.days)},
+        tags={**tags, **tags_of(want.days)},
     )
 
 
-def _attempts(instance: dg.DagsterInstance, asked: Sequence[str]) -> Counter[str]:
-    """How many runs that were requested by these keys have ended."""
-    found: Counter[str] = Counter()
-    for some in _parts(asked):
-        runs = instance.get_runs(dg.RunsFilter(tags={ASKED_FOR: some}))
-        found.update(run.tags[ASKED_FOR] for run in runs if run.is_finished)
-    return found
+def _failed(
+    instance: dg.DagsterInstance, asset: str, wanted: Mapping[date, _Want]
+) -> Iterator[tuple[date, str]]:
+    """The days that are wanted and the runs that failed to load them at that position.
+
+    Other days of these runs may have been at other positions.
+    """
+    if not wanted:
+        return
+    failed = dg.RunsFilter(tags={_ASSET: asset}, statuses=_ENDED_BADLY)
+    for run in instance.get_runs(failed, limit=_MOST_FAILED):
+        digests = run.tags.get(_POSITIONS, "").split()
+        for day, digest in zip(days_of_run(run) or (), digests, strict=False):
+            if day in wanted and _digest(wanted[day].position) == digest:
+                yield day, run.run_id
+
+
+def _ended(instance: dg.DagsterInstance, wanted: Sequence[_Want]) -> Iterator[tuple[date, str]]:
+    """The days of what is wanted and the runs that were requested for just that and have ended."""
+    for some in _parts([want.asked for want in wanted]):
+        for run in instance.get_runs(dg.RunsFilter(tags={ASKED_FOR: some})):
+            if run.is_finished:
+                yield from ((day, run.run_id) for day in days_of_run(run) or ())
 
 
 def _parts(asked: Sequence[str]) -> Iterable[Sequence[str]]:

@@ -14,7 +14,11 @@ from incremental_assets.days import DayRange
 from incremental_assets.errors import SourceError
 from incremental_assets.ledger.entry import Entry, is_of_a_load
 from incremental_assets.ledger.ledger import Ledger, ledger_path
-from incremental_assets.orchestration.failures import says_only_what_is_held
+from incremental_assets.orchestration.failures import (
+    error_of,
+    says_only_what_is_held,
+    why_step_failed,
+)
 from incremental_assets.orchestration.instance import open_instance
 from incremental_assets.orchestration.naming import Naming
 from incremental_assets.orchestration.partitions import tags_of
@@ -22,7 +26,7 @@ from incremental_assets.orchestration.recording import told_of_recording
 from incremental_assets.orchestration.red_days import RedDays
 from incremental_assets.plan.consistent import require_all_consistent
 from incremental_assets.plan.due import Due
-from incremental_assets.plan.rounds import Left, due_runs
+from incremental_assets.plan.rounds import Left, Unreadable, due_runs
 from incremental_assets.settings import Settings
 
 # A function of a module that gives a job: its steps may run in other processes, which call it too.
@@ -87,9 +91,10 @@ def run_what_is_due(
     """Run what is new, then what that made stale, until nothing is due: what `forecast` plans.
 
     `job` holds every asset. Each run takes a contiguous range of days. A range that failed is not
-    tried again within this call. `announce` is called with each run before it starts, and `tell`
-    with lines of progress while Dagster records days. Raises an IncrementalAssetsError if the
-    landing or the ledger cannot be read, the ledger and any of the tables are not of the same time,
+    tried again within this call. A table whose source cannot be inspected has failed; the others
+    are loaded. `announce` is called with each run before it starts, and `tell` with lines of
+    progress while Dagster records days. Raises an IncrementalAssetsError if no source can be
+    inspected, the ledger cannot be read, the ledger and any of the tables are not of the same time,
     or a table or day is not there; KeyboardInterrupt if a run was interrupted.
     """
     chosen = tables_named(names)
@@ -99,7 +104,13 @@ def run_what_is_due(
     naming = Naming.of(settings)
     report, before = RunReport(), ledger.view_if_any()
     left: list[Left] = []
-    for due in due_runs(chosen, settings, days, now, ledger.view_if_any, left=left.append):
+
+    def unreadable(each: Unreadable) -> None:
+        report.failed.append(error_of(each.table, each.error))
+
+    for due in due_runs(
+        chosen, settings, days, now, ledger.view_if_any, left=left.append, unreadable=unreadable
+    ):
         announce(due)
         keys = [naming.key(table) for table in due.tables]
         with told_of_recording(instance, keys, due.days, tell):
@@ -161,8 +172,7 @@ def _failures(result: dg.JobExecutionResult) -> Iterator[tuple[str, bool]]:
     some = False
     for event in result.get_step_failure_events():
         some, failure = True, event.step_failure_data.user_failure_data
-        said = failure.description if failure else None
-        message = said or event.step_failure_data.error_display_string.splitlines()[0]
+        message = why_step_failed(event, result.run_id)
         yield message, bool(failure and says_only_what_is_held(failure.metadata))
     if not result.success and not some:
         yield f"run {result.run_id} ended before any of its steps failed; see its log", False

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 
 from incremental_assets.days import DayRange, contiguous, utc_today, within_partitions
+from incremental_assets.errors import SourceError
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.due import Due, stale_tables, with_downstream
 from incremental_assets.plan.inspector import INSPECTOR, Inspector
@@ -30,6 +31,18 @@ class Left:
     came_later: bool
 
 
+@dataclass(frozen=True)
+class Unreadable:
+    """A table whose source cannot be inspected, so that it is not known whether it is due."""
+
+    table: Table
+    error: SourceError
+
+
+def _refuse(unreadable: Unreadable) -> None:
+    raise unreadable.error
+
+
 def due_runs(
     chosen: Sequence[Table],
     settings: Settings,
@@ -39,25 +52,28 @@ def due_runs(
     inspection: Inspector = INSPECTOR,
     log: Callable[[str], None] = lambda _: None,
     left: Callable[[Left], None] = lambda _: None,
+    unreadable: Callable[[Unreadable], None] = _refuse,
 ) -> Iterator[Due]:
     """What to run next: landing days with something new, with all the tables; else stale days.
 
     `ledger` is called again after each round, when all given runs have ended. A range that was
     given once is not given again, so the rounds end; `left` is called then with each range that is
-    still due. Raises DayError for days outside the partitions and SourceError if a source cannot be
-    listed. `log` takes one line for each source that is inspected.
+    still due. So is `unreadable`, with each table whose source cannot be inspected: the others are
+    given without it; by default its error is raised then. Raises DayError for days outside the
+    partitions, and SourceError if none of the sources can be inspected. `log` takes one line for
+    each source that is inspected.
     """
     today = utc_today(now)
     span = within_partitions(days, settings.start_date, today)
     tried: dict[_Key, str] = {}
     while True:
         view = ledger()
-        landed = _landed(chosen, settings, span, now, view, inspection, log)
+        landed, refused = _landed(chosen, settings, span, now, view, inspection, log)
         due = [(each, seen) for each, seen in landed if _key(each) not in tried]
         stale: list[_Fingerprinted] = []
-        for of_table in () if due else _stale(chosen, settings.start_date, today, span, view):
-            stale += of_table
-            due = [(each, seen) for each, seen in of_table if _key(each) not in tried]
+        for some in () if due else _stale(chosen, settings.start_date, today, span, view):
+            stale += some
+            due = [(each, seen) for each, seen in some if _key(each) not in tried]
             if due:
                 break  # what is stale further down is due after that
         if not due:
@@ -67,6 +83,8 @@ def due_runs(
             yield each
     for each, seen in (*landed, *stale):
         left(Left(each, tried[_key(each)] != seen))
+    for missing in refused:
+        unreadable(missing)
 
 
 def _landed(
@@ -77,21 +95,32 @@ def _landed(
     view: LedgerView,
     inspection: Inspector,
     log: Callable[[str], None],
-) -> list[_Fingerprinted]:
+) -> tuple[list[_Fingerprinted], list[Unreadable]]:
+    """The landing days with something new, with all tables but those that are unreadable."""
     pending: dict[date, str] = {}
     fingerprints: dict[date, str] = {}
-    for table in chosen:
-        if table.layer == "bronze":
-            log(f"Inspecting the source of {table.name}")
+    refused: list[Unreadable] = []
+    sources = [table for table in chosen if table.layer == "bronze"]
+    for table in sources:
+        log(f"Inspecting the source of {table.name}")
+        try:
             found = pending_days(table, view, settings, now, inspection)
-            for day, todo in found.days.items():
-                if day in span:
-                    pending.setdefault(day, f"{table.name}: {todo.why}")
-                    fingerprints[day] = f"{fingerprints.get(day, '')} {found.position(day)}"
-    return [
-        (Due(tuple(chosen), some, pending[some.first]), str([fingerprints[day] for day in some]))
+        except SourceError as error:
+            refused.append(Unreadable(table, error))
+            continue
+        for day, todo in found.days.items():
+            if day in span:
+                pending.setdefault(day, f"{table.name}: {todo.why}")
+                fingerprints[day] = f"{fingerprints.get(day, '')} {found.position(day)}"
+    if refused and len(refused) == len(sources):
+        raise refused[0].error
+    without = {each.table.name for each in refused}
+    readable = tuple(table for table in chosen if table.name not in without)
+    landed = [
+        (Due(readable, some, pending[some.first]), str([fingerprints[day] for day in some]))
         for some in contiguous(pending)
     ]
+    return landed, refused
 
 
 def _stale(

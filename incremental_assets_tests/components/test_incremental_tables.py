@@ -93,6 +93,11 @@ def test_components_of_a_defs_folder_are_lakes_of_their_own(project: DefsFolderS
     [
         ({"tables": "no_such.package"}, "'no_such.package'.* cannot be imported"),
         ({"settings": "{lateness: 3}"}, r"no setting 'lateness'; did you mean lateness_days\?"),
+        (
+            {"lake": "here", "settings": "{lake: there}"},
+            r"settings: lake is an attribute of its own; write it once, as lake: …",
+        ),
+        ({"settings": "{tables: a.b}"}, "settings: tables is an attribute of its own; write it on"),
         ({"settings": "{tables_at_once: -1}"}, "TABLES_AT_ONCE is -1; expected a whole number"),
         ({"lake": '""'}, "LAKE is ''; expected a path"),
         ({"landing": '" "'}, "LANDING is ''; expected a path"),
@@ -111,6 +116,25 @@ def test_an_attribute_that_cannot_be_used_is_named(
 
     causes = traceback.format_exception(raised.value, limit=0)
     assert re.search(message, "".join(causes))
+
+
+@pytest.mark.parametrize(
+    ("folder", "names", "message"),
+    [
+        ("retail-lake", {}, "The folder 'retail-lake' cannot be imported by that name; expected"),
+        ("2024lake", {}, "The folder '2024lake' cannot be imported by that name; expected letters"),
+        ("shop/class", {}, "The folder 'class' cannot be imported by that name; expected letters"),
+        ("shop", {"key": "id", "day": "id"}, "--key and --day are both 'id'; expected the field"),
+        ("shop", {"key": "on_new_column"}, "--key is 'on_new_column', which is an argument of"),
+    ],
+)
+def test_names_of_which_python_makes_no_tables_are_refused(
+    project: DefsFolderSandbox, folder: str, names: Mapping[str, str], message: str
+) -> None:
+    with pytest.raises(ScaffoldError, match=message):
+        project.scaffold_component(IncrementalTables, folder, {**RETURNS, **names})
+
+    assert not (project.defs_folder_path / folder).exists()
 
 
 def test_a_name_that_is_none_and_a_file_that_is_there_are_refused(

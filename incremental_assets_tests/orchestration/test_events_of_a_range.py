@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -12,6 +12,7 @@ import dagster as dg
 
 from incremental_assets.catalog import table_named, tables
 from incremental_assets.lakehouse import DayResult, Lakehouse, TableLoadResult
+from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.orchestration.assets import incremental_assets
 from incremental_assets.orchestration.events import (
@@ -25,7 +26,7 @@ from incremental_assets.orchestration.resources import SparkResource
 from incremental_assets.quality.judge import RuleResult
 from incremental_assets.settings import Settings
 from incremental_assets.table import Table
-from incremental_assets_tests.plan.ledgers import did
+from incremental_assets_tests.plan.ledgers import EVENTS, did
 
 SALES = table_named(tables(), "silver/sales")
 DAYS = [date(2017, 1, 1) + timedelta(days=n) for n in range(30)]
@@ -153,8 +154,8 @@ def _no_spark() -> Any:
     raise AssertionError("no Spark is asked for")
 
 
-def events_of(settings: Settings) -> Mapping[str, int]:
-    """How many events of each kind a run over thirty good days of sales leaves behind."""
+def logged(settings: Settings) -> list[dg.EventLogEntry]:
+    """What a run over thirty good days of sales leaves behind."""
     resources = {ALONE.spark: SparkResource(), ALONE.lakehouse: _Resource(settings)}
     made = dg.Definitions(
         incremental_assets(tables(), settings),
@@ -169,18 +170,27 @@ def events_of(settings: Settings) -> Mapping[str, int]:
         )
         days = instance.get_materialized_partitions(dg.AssetKey(SALES.name.split("/")))
         assert days == set(map(str, DAYS))
-        return Counter(
-            entry.dagster_event.event_type_value if entry.dagster_event else "a line of the log"
-            for entry in instance.all_logs(run.run_id)
-        )
+        return list(instance.all_logs(run.run_id))
 
 
 def test_thirty_good_days_are_a_materialization_each_and_one_evaluation_of_each_rule(
     settings: Settings,
 ) -> None:
-    events = events_of(settings)
+    events = Counter(
+        entry.dagster_event.event_type_value if entry.dagster_event else "a line of the log"
+        for entry in logged(settings)
+    )
 
     assert events["ASSET_MATERIALIZATION"] == len(DAYS)
     assert events["ASSET_CHECK_EVALUATION"] == len(SALES.checks()) == 10
     assert events["ASSET_OBSERVATION"] == events["a line of the log"] == 0
     assert sum(events.values()) <= 100, events
+
+
+def test_a_day_after_those_of_a_run_that_is_stale_is_named_in_its_log(settings: Settings) -> None:
+    late = did(EVENTS, 1, 1, touched=[1, 31])
+    Ledger(ledger_path(settings.lake)).transact_on(EVENTS.name, lambda _: [late])
+
+    (line,) = [entry.user_message for entry in logged(settings) if not entry.dagster_event]
+
+    assert line.startswith("silver/sales: stale, and not in this run: 2017-01-31; ")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dagster as dg
@@ -12,16 +13,24 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from incremental_assets.catalog import tables_of
+from incremental_assets.days import DayRange
+from incremental_assets.errors import DefinitionError
+from incremental_assets.lakehouse import Lakehouse
+from incremental_assets.orchestration import verification
 from incremental_assets.orchestration.due import LOAD_DUE
 from incremental_assets.orchestration.incidents import INCIDENT_JOBS
+from incremental_assets.orchestration.manual_jobs import JobStep
 from incremental_assets.orchestration.naming import ALONE
 from incremental_assets.orchestration.resources import LakehouseResource, SparkResource
-from incremental_assets.orchestration.verification import VERIFY
+from incremental_assets.orchestration.verification import VERIFY, VerifyConfig
 from incremental_assets.settings import PREFIX, Settings
+from incremental_assets.table import Table
+from incremental_assets.verifying import Verified
 from incremental_assets_tests.end_to_end.test_own_tables import PACKAGE, deliver
 from incremental_assets_tests.feeds.test_snapshots import copy
 from incremental_assets_tests.feeds.world import Lake
 from incremental_assets_tests.made_once import MadeOnce
+from incremental_assets_tests.plan.ledgers import SALES, USERS
 
 DAILY = "gold/daily_orders"
 JOBS = (*INCIDENT_JOBS, LOAD_DUE, VERIFY)
@@ -187,6 +196,31 @@ def test_a_proof_shows_on_the_asset_and_a_difference_fails_the_run(
     assert words in message(broken)
 
 
+def test_tables_that_were_never_loaded_are_left_out_of_a_proof_unless_they_are_named(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def verified(_: Lakehouse, table: Table, days: DayRange | None) -> Verified:
+        if table is SALES:
+            raise DefinitionError(f"{SALES.name} was never loaded")
+        return Verified(table.name, 1, 1)
+
+    monkeypatch.setattr(verification, "verify", verified)
+    lines: list[str] = []
+    context = SimpleNamespace(log=SimpleNamespace(info=lines.append))
+
+    def proof(*tables: Table, named: Sequence[str] = ()) -> list[str]:
+        lakehouse = SimpleNamespace(tables=tables)
+        step = JobStep(context, VerifyConfig(tables=list(named)), lakehouse, ALONE)  # type: ignore[arg-type]
+        return [event.asset_key.to_user_string() for event in VERIFY.run(step)]
+
+    assert proof(SALES, USERS) == [USERS.name]
+    assert lines[0] == f"Left out: {SALES.name} was never loaded"
+    with pytest.raises(DefinitionError, match="was never loaded"):
+        proof(SALES, USERS, named=[SALES.name])
+    with pytest.raises(DefinitionError, match="There is nothing to verify"):
+        proof(SALES)
+
+
 BAD_CONFIG: list[tuple[str, dict[str, Any], str]] = [
     ("load_due", {"tables": ["silver/none"]}, "There is no table 'silver/none'"),
     ("load_due", {"days": "2016-01-05"}, "2016-01-05 is outside the partitions 2017-01-01..."),
@@ -202,6 +236,7 @@ BAD_CONFIG: list[tuple[str, dict[str, Any], str]] = [
         {"tables": ["silver/orders"], "days": "2017-01-09...2017-01-01", "why": "x"},
         "ends before it begins",
     ),
+    ("restate", {"tables": [], "why": "x"}, "A restatement needs a table: name one or more."),
     ("retract", {"files": ["users/5/1.jsonl"], "why": "x"}, "is no file of a landing day"),
     ("verify", {"tables": ["silver/none"]}, "There is no table 'silver/none'"),
     ("replay", {"table": "gold/daily_orders", "days": "soon"}, "'soon' is not a day"),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from incremental_assets.errors import SettingsError
 from incremental_assets.orchestration.instance import CONFIG, open_instance
 from incremental_assets.settings import Settings
 
@@ -50,3 +51,23 @@ def test_a_home_loses_only_the_history_that_is_no_more(
         assert instance.run_storage.get_runs() == []
 
     assert (home / "dagster.yaml").read_text() == after
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "storage: [",
+            r"ParserError: .*dagster\.yaml\", line 1, column 11\. Correct that file, or",
+        ),
+        ("storag: 1\n", r"DagsterInvalidConfigError: .*entry \"storag\".*… Corr"),
+        ("storage: postgres\n", r"DagsterInvalidConfigError: .*'sqlite', 'custom'\]\. C"),
+    ],
+)
+def test_a_file_of_settings_that_cannot_be_used_is_named(
+    settings: Settings, home: Path, text: str, told: str
+) -> None:
+    (home / "dagster.yaml").write_text(text)
+
+    with pytest.raises(SettingsError, match=rf"{home}/dagster\.yaml cannot be opened: {told}"):
+        open_instance(settings.replace(dagster_home=home))

@@ -1,21 +1,31 @@
-"""A run that ends before any of its steps is a failure, and the command says so."""
+"""A run that ends before its steps, or by an unforeseen error: the command says so, and why."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import dagster as dg
 import pytest
+from pyspark.sql import SparkSession
 
+from incremental_assets.errors import SparkUnavailableError
+from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.orchestration.console import console
+from incremental_assets.orchestration.due import LOAD_DUE, DueConfig
 from incremental_assets.orchestration.executor import executor_for
 from incremental_assets.orchestration.incidents import run_restate
+from incremental_assets.orchestration.manual_jobs import JobStep
+from incremental_assets.orchestration.naming import ALONE
 from incremental_assets.orchestration.partitions import daily
-from incremental_assets.orchestration.runs import run_what_is_due
+from incremental_assets.orchestration.runs import FAILED, run_what_is_due
 from incremental_assets.settings import PREFIX, Settings
-from incremental_assets_tests.plan.ledgers import SALES, did
+from incremental_assets.sources.landed_files import LandedFiles
+from incremental_assets_tests.plan.ledgers import EVENTS, SALES, did
 
 NOW = datetime(2017, 1, 9, 12, tzinfo=UTC)
 
@@ -62,6 +72,37 @@ def broken_restate() -> dg.JobDefinition:
     return restate
 
 
+def raising_assets() -> dg.JobDefinition:
+    """A job of one table whose code raises what nobody foresaw."""
+
+    @dg.asset(key=["bronze", "events"], partitions_def=daily(Settings.from_environment()))
+    def events() -> None:
+        raise KeyError("colour")
+
+    made = dg.Definitions(
+        [events],
+        jobs=[dg.define_asset_job("everything")],
+        executor=executor_for(Settings.from_environment()),
+        loggers={"console": console},
+    )
+    return made.resolve_job_def("everything")
+
+
+def raising_restate() -> dg.JobDefinition:
+    @dg.op(config_schema=dict)
+    def restate_days() -> None:
+        raise KeyError("colour")
+
+    @dg.job(
+        logger_defs={"console": console},
+        executor_def=executor_for(Settings.from_environment()),
+    )
+    def restate() -> None:
+        restate_days()
+
+    return restate
+
+
 @pytest.fixture
 def lake(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     folder = Path(settings.landing) / "events" / "2017-01-05"
@@ -87,4 +128,48 @@ def test_a_restatement_that_ends_before_its_steps_has_failed(lake: Settings) -> 
 
     failed = run_restate(broken_restate, lake, ["silver/sales"], "", "a repair")
 
-    assert failed == "the run ended before any of its steps failed; see its log"
+    assert "ended before any of its steps failed; see its log" in failed
+
+
+def test_what_failed_is_reported_a_source_and_an_unforeseen_error_with_its_line_and_run(
+    lake: Settings,
+) -> None:
+    Ledger(ledger_path(lake.lake)).transact_on(SALES.name, lambda _: [did(SALES, 1, 5)])
+
+    broken = Path(lake.landing) / "orders" / "_delta_log" / f"{0:020}.json"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("no commit")
+
+    report = run_what_is_due(
+        raising_assets, lake, ["bronze/events", "bronze/orders"], None, NOW, lambda _: None
+    )
+    restated = run_restate(raising_restate, lake, ["silver/sales"], "", "a repair")
+
+    (ran,), (message, unreadable) = report.runs, report.failed
+    told = rf"KeyError: 'colour' \({re.escape(__file__)}, line \d+\)\. The log of run"
+    assert re.match(f"bronze/events: {told} {ran.run_id} has", message)
+    assert re.match(f"restate_days: {told}", restated)
+    assert unreadable.startswith("bronze/orders: ")
+    assert report.status == FAILED
+
+
+def test_a_table_that_cannot_be_loaded_does_not_keep_the_others_of_the_job_back(
+    settings: Settings, instance: dg.DagsterInstance
+) -> None:
+    users = replace(EVENTS, name="bronze/users", reads=(LandedFiles("users"),))
+    for feed in ("events", "users"):
+        folder = Path(settings.landing) / feed / "2017-01-05"
+        folder.mkdir(parents=True)
+        (folder / "a.jsonl").write_text("{}\n")
+
+    def no_spark() -> SparkSession:
+        raise SparkUnavailableError("no Java")
+
+    lakehouse = Lakehouse(settings, [EVENTS, users, SALES], no_spark, lambda: NOW)
+    context = SimpleNamespace(instance=instance, run_id="a run")
+    step = JobStep(context, DueConfig(), lakehouse, ALONE)  # type: ignore[arg-type]
+
+    with pytest.raises(dg.Failure) as failed:
+        list(LOAD_DUE.run(step))
+
+    assert failed.value.description == "bronze/events: no Java bronze/users: no Java"

@@ -185,16 +185,37 @@ def test_the_last_attempt_takes_the_days_apart_so_that_one_keeps_no_other_back(
         assert spans([request]) == ["2017-01-02...2017-01-04"]
         events.ran(request)
 
-    assert spans(events.requests()) == ["2017-01-02", "2017-01-03", "2017-01-04"]
+    apart = events.requests()
+    assert spans(apart) == ["2017-01-02", "2017-01-03", "2017-01-04"]
     events.load(2, 4)
-    for _ in range(3):
-        (request,) = events.requests()
-        assert spans([request]) == ["2017-01-03"]
-        events.ran(request)
+    events.ran(apart[1])
 
     assert "2017-01-03 was tried 3 times" in events.skipped()
     land(events.settings, jan(4), "b.jsonl")
     assert spans(events.requests()) == ["2017-01-04"]
+
+
+def test_a_bad_day_is_tried_three_times_though_files_of_the_day_after_it_keep_landing(
+    events: Ticks,
+) -> None:
+    land(events.settings, jan(2))
+    keys = set()
+    for number in range(2):
+        land(events.settings, jan(3), f"{number}.jsonl")
+        (request,) = events.requests()
+        assert spans([request]) == ["2017-01-02...2017-01-03"]
+        keys.add(request.run_key)
+        events.ran(request)
+    land(events.settings, jan(3), "2.jsonl")
+
+    bad, good = events.requests()
+
+    assert spans([bad, good]) == ["2017-01-02", "2017-01-03"]
+    assert len({*keys, bad.run_key, good.run_key}) == 4
+    events.ran(bad)
+    events.load(3)
+    land(events.settings, jan(3), "3.jsonl")
+    assert spans(events.requests()) == ["2017-01-03"]
 
 
 def test_many_days_become_ranges_of_a_set_size(events: Ticks) -> None:

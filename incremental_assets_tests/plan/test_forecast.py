@@ -8,18 +8,22 @@ from pathlib import Path
 
 import pytest
 
+from incremental_assets.changes import Timestamp
 from incremental_assets.days import DayRange
 from incremental_assets.errors import DayError, SourceError
 from incremental_assets.ledger.entry import Entry, FileEntry, Window
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import batches as batches_of_days
+from incremental_assets.plan.due import Due
 from incremental_assets.plan.forecast import Forecast, PlannedDay, forecast
 from incremental_assets.plan.plan import plan_table
 from incremental_assets.plan.plan_inspector import PlanInspector
-from incremental_assets.plan.rounds import Left, due_runs
+from incremental_assets.plan.rounds import Left, Unreadable, due_runs
 from incremental_assets.settings import Settings
-from incremental_assets.table import SameDay
+from incremental_assets.sources.stored import Stored
+from incremental_assets.table import SameDay, Table
+from incremental_assets.writes import Append
 from incremental_assets_tests.plan.ledgers import (
     EMPTY,
     EVENTS,
@@ -245,3 +249,28 @@ def test_what_stays_due_after_it_was_tried_is_reported_at_the_end(settings: Sett
 
     told = [(each.due.tables[0].name, each.due.days.first.day, each.came_later) for each in left]
     assert told == [(EVENTS.name, 1, True), (USERS.name, 5, False), (SALES.name, 5, False)]
+
+
+def test_a_source_that_cannot_be_inspected_does_not_keep_the_others_back(
+    settings: Settings,
+) -> None:
+    stock = Table(
+        "bronze/stock", "", (Stored("stock"),), changes=Timestamp("counted_at"), write=Append()
+    )
+    broken = Path(settings.landing) / "stock" / "_delta_log" / f"{0:020}.json"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("no commit")
+    deliver(settings, jan(1))
+    told: list[Unreadable] = []
+
+    def due(*tables: Table) -> list[Due]:
+        rounds = due_runs(tables, settings, None, NOW, lambda: EMPTY, unreadable=told.append)
+        return list(rounds)
+
+    (events,) = due(stock, EVENTS)
+    assert (events.tables, events.days) == ((EVENTS,), DayRange(jan(1), jan(1)))
+    assert [each.table for each in told] == [stock]
+    with pytest.raises(SourceError, match="stock"):
+        due(stock)
+    with pytest.raises(SourceError, match="stock"):
+        forecast([stock, EVENTS], EMPTY, settings, None, NOW)
