@@ -6,7 +6,7 @@ import errno
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from operator import attrgetter
@@ -16,12 +16,15 @@ from urllib.parse import urlsplit
 
 from incremental_assets.errors import SettingsError
 from incremental_assets.locations import local_path
+from incremental_assets.retries import retried
 
 # The names under which stores give what changes with a file's content.
 _TAGS = ("ETag", "etag", "md5Hash", "content_md5", "checksum", "generation", "versionId")
 # The names of the time of its last change; last, that of a file which is only ever replaced.
 _TIMES = ("LastModified", "last_modified", "mtime", "updated", "modified", "created")
-_GLOB = str.maketrans({c: f"\\{c}" for c in "{}[]*?\\"})
+_SIGNS = "{}[]*?\\"
+_GLOB = str.maketrans({c: f"\\{c}" for c in _SIGNS})
+_LISTINGS = 3
 
 
 class StoredFile(NamedTuple):
@@ -71,18 +74,37 @@ def spark_path(root: str, relative: str) -> str:
     return f"{prefix}/{relative}".translate(_GLOB)
 
 
+def why_unfindable(path: str) -> str:
+    """Why no reader finds a file, whatever it holds; "" where one does."""
+    if not path.isascii() and not _is_text(path):
+        return "the name is not UTF-8, so no reader finds the file"
+    names = path.partition("://")[2] or path
+    if ":" not in names:
+        return ""
+    if any(sign in names for sign in _SIGNS):
+        return f"Spark reads no path that holds a colon and one of the signs {_SIGNS}"
+    if ":" in names.rpartition("/")[2] and local_path(path) is not None:
+        return "from a disk Spark reads no file with a colon in its name"
+    return ""
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def files_below(folder: str, skip: Callable[[str], bool] = _nothing) -> list[StoredFile]:
     """Every file below a folder, without files and folders whose name is to be skipped.
 
     None where there is no folder. Raises OSError for what cannot be listed.
     """
     local = local_path(folder)
-    found: Iterable[StoredFile]
     if local is None:
-        found = _find(folder, skip)
-    else:
-        found = _walk(str(local), "", skip) if local.is_dir() else ()
-    return sorted(found, key=_PATH)
+        return sorted(_find(folder, skip), key=_PATH)
+    return _listed(lambda: _walk(str(local), "", skip) if local.is_dir() else [])
 
 
 def files_at(folder: str, path: str, skip: Callable[[str], bool] = _nothing) -> list[StoredFile]:
@@ -96,13 +118,7 @@ def files_at(folder: str, path: str, skip: Callable[[str], bool] = _nothing) -> 
         found = files_below(f"{folder}/{path}", skip)
         return [file._replace(path=f"{path}/{file.path}") for file in found]
     where = f"{local}/{path}"
-    try:
-        stat = os.stat(where)  # noqa: PTH116 - as in `_walk`, no Path objects
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    if not S_ISDIR(stat.st_mode):
-        return [StoredFile(path, stat.st_size, stat.st_mtime_ns)]
-    return sorted(_walk(where, f"{path}/", skip), key=_PATH)
+    return _listed(lambda: _at(where, path, skip))
 
 
 def file_at(root: str, path: str) -> StoredFile | None:
@@ -199,6 +215,25 @@ def copy_file(path: str, to: str) -> None:
         return
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy2(local, target)
+
+
+def _listed(listing: Callable[[], list[StoredFile]]) -> list[StoredFile]:
+    """What a disk holds, sorted; it is listed again where something was renamed meanwhile.
+
+    To leave out what is gone would also leave out what it is called now. A link to a file that is
+    not there stays an error.
+    """
+    return sorted(retried(listing, on=FileNotFoundError, tries=_LISTINGS), key=_PATH)
+
+
+def _at(where: str, path: str, skip: Callable[[str], bool]) -> list[StoredFile]:
+    try:
+        stat = os.stat(where)  # noqa: PTH116 - as in `_walk`, no Path objects
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    if not S_ISDIR(stat.st_mode):
+        return [StoredFile(path, stat.st_size, stat.st_mtime_ns)]
+    return _walk(where, f"{path}/", skip)
 
 
 def _walk(folder: str, prefix: str, skip: Callable[[str], bool]) -> list[StoredFile]:

@@ -62,17 +62,19 @@ def settle_sequence_kind(
 ) -> SequenceKind | None:
     """The kind by which a column is read, from then on; None as long as no value was seen.
 
-    `found` are the kinds of a batch, `remembered` is what earlier loads settled on. Raises
-    SourceError where there are two: values of different kinds have no order between them.
+    `found` are the kinds of a batch, `remembered` is what earlier loads settled on: values of
+    another kind cannot be read as it (`sequence_number` is null), so one of them stops no load.
+    Raises SourceError where nothing was settled and there are two: values of different kinds have
+    no order between them.
     """
-    kinds = set(found) | ({remembered} if remembered else set())
-    settled = [kind for kind in SEQUENCE_KINDS if kind in kinds]
+    if remembered:
+        return remembered
+    settled = [kind for kind in SEQUENCE_KINDS if kind in set(found)]
     if len(settled) > 1:
-        earlier = f" (earlier loads settled on {remembered})" if remembered else ""
         raise SourceError(
-            f"Sequence column {name!r} holds values of kinds {settled}{earlier}, which have no "
-            "order between them: name a column that counts in one way, or land the rows of each "
-            "way as a log of their own."
+            f"Sequence column {name!r} holds values of kinds {settled}, which have no order "
+            "between them: name a column that counts in one way, or land the rows of each way as a "
+            "log of their own."
         )
     return settled[0] if settled else None
 

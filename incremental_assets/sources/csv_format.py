@@ -90,9 +90,10 @@ class Csv:
     def is_read_whole(self) -> bool:
         """Whether Spark reads a file in one piece, though it has no quotes.
 
-        Of lines, it drops those that are blank, which a record of empty fields may be.
+        Of lines, it drops those that are blank to Java, which trims all signs up to the space. A
+        record of empty fields may be such a line.
         """
-        return not self.is_split_by_line or self.delimiter.isspace()
+        return not self.is_split_by_line or self.delimiter <= " "
 
     def dialect(self) -> Mapping[str, Any]:
         """The arguments of Python's `csv.reader`."""

@@ -8,10 +8,13 @@ import csv
 import gzip
 import io
 import re
-from collections.abc import Iterator, Sequence
+import shutil
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from tempfile import NamedTemporaryFile
 from typing import IO, Any
 
 import pyarrow as pa
@@ -20,13 +23,15 @@ from incremental_assets.errors import SourceError
 from incremental_assets.locations import local_path
 from incremental_assets.sources.csv_format import Csv
 from incremental_assets.sources.source_file import not_readable
-from incremental_assets.storage import open_file
+from incremental_assets.storage import answering, open_file
 
 _AT_ONCE = 8
+_DAMAGED = (EOFError, csv.Error, gzip.BadGzipFile, zlib.error, pa.ArrowException, ValueError)
 _CHUNK = 1 << 20
 _LONGEST_VALUE = 2**31 - 1
 csv.field_size_limit(_LONGEST_VALUE)  # of the process; what a quote swallows may be all of a file
 _AFTER = "x"  # a record that follows the last one, unless that swallows it
+_ESCAPED = "xx"
 _SEPARATORS = ",;\t|"
 _VALUE = re.compile(
     r"[+-]?[0-9]+([.,][0-9]+)?([eE][+-]?[0-9]+)?|[0-9]{4}-[0-9]{2}-[0-9]{2}([T ].*)?|true|false",
@@ -46,12 +51,23 @@ class CsvFile:
     quoted: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _OnDisk:
+    """A file by its location, and where its bytes are: a copy, if that is an object store."""
+
+    where: str
+    path: str
+
+    def __str__(self) -> str:
+        return self.where
+
+
 def csv_files(root: str, paths: Sequence[str], form: Csv) -> list[CsvFile]:
     """The files with their headers, or the names that stand for them, in the order of the paths.
 
-    Files on a local disk are read through, at the speed of the disk; from an object store only
-    the header comes. Raises SourceError for a file without a header, with a quotation that never
-    ends, that is not of its encoding or cannot be read.
+    Files are read through, at the speed of the disk; those of an object store are fetched for it,
+    since Spark itself notices none of this. Raises SourceError for a file without a header, with a
+    quotation that never ends, that is not of its encoding or cannot be read.
     """
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return list(pool.map(lambda path: _csv_file(root, path, form), paths))
@@ -60,63 +76,68 @@ def csv_files(root: str, paths: Sequence[str], form: Csv) -> list[CsvFile]:
 def _csv_file(root: str, path: str, form: Csv) -> CsvFile:
     where = f"{root}/{path}"
     try:
-        names = _header(where, form)
-        quotes = _quotes(where, form) if names and local_path(root) is not None else None
-        if quotes or (quotes is not None and form.is_read_whole):
-            _require_closed(where, form)
+        with _on_disk(where) as file:
+            names = _header(file, form)
+            quotes = _quotes(file, form) if names else 0
+            if quotes or (names and form.is_read_whole):
+                _require_closed(file, form)
     except UnicodeError as error:
         raise SourceError(
             f"{where} is not {form.encoding.upper()} ({error}). Nothing was loaded; name the "
             "encoding that it has (Csv(encoding=…)), or convert it, for example with "
             "`iconv -f latin1 -t utf-8`, and run again."
         ) from error
-    except (EOFError, csv.Error, gzip.BadGzipFile, pa.ArrowException, ValueError) as error:
-        raise SourceError(
-            f"{where} cannot be read as CSV: {error}. Nothing was loaded; repair the file or "
-            "remove it, and run again."
-        ) from error
-    except OSError as error:
-        raise not_readable(where, error) from error
-    return CsvFile(path, names, quoted=quotes is None or quotes > 0)
+    except _DAMAGED as error:
+        raise _damaged(where, error) from error
+    except OSError as error:  # of damaged .bz2 and .zst, too, as one that is none of the system
+        raise (not_readable if error.errno else _damaged)(where, error) from error
+    return CsvFile(path, names, quoted=quotes > 0)
 
 
-def _header(where: str, form: Csv) -> tuple[str, ...]:
-    with _open(where) as stream, _text(stream, form) as text:
+def _damaged(where: str, error: Exception) -> SourceError:
+    return SourceError(
+        f"{where} cannot be read as CSV: {error}. Nothing was loaded; repair the file or remove "
+        "it, and run again."
+    )
+
+
+def _header(file: _OnDisk, form: Csv) -> tuple[str, ...]:
+    with _open(file) as stream, _text(stream, form) as text:
         first = next((record for record in csv.reader(text, **form.dialect()) if record), None)
     if first is None:
         return ()
     if first[0].startswith("\ufeff"):
         raise SourceError(
-            f"{where} begins with a byte order mark, which {form.encoding.upper()} has not. "
+            f"{file} begins with a byte order mark, which {form.encoding.upper()} has not. "
             "Nothing was loaded; name the encoding utf-16, and run again."
         )
     if form.columns:
-        _require_records(where, first, form)
+        _require_records(file, first, form)
         return form.columns
     names = tuple(name.strip() for name in first)
-    _require_header(where, names, form)
+    _require_header(file, names, form)
     # Spark's names for columns that have none, such as the index that pandas writes.
     names = tuple(name or f"_c{at}" for at, name in enumerate(names))
-    _require_once(where, names)
+    _require_once(file, names)
     return names
 
 
-def _require_records(where: str, first: Sequence[str], form: Csv) -> None:
+def _require_records(file: _OnDisk, first: Sequence[str], form: Csv) -> None:
     """Raise SourceError if the first line is a header, or not as many fields as are named."""
     if [name.strip().lower() for name in first] == [name.lower() for name in form.columns]:
         raise SourceError(
-            f"{where}: the first line is a header, and the feed names its columns, as for files "
+            f"{file}: the first line is a header, and the feed names its columns, as for files "
             "without one. Nothing was loaded; leave the columns out, or remove the line."
         )
     if len(first) != len(form.columns):
         raise SourceError(
-            f"{where}: the first line has {len(first)} fields between {form.delimiter!r}, and "
+            f"{file}: the first line has {len(first)} fields between {form.delimiter!r}, and "
             f"{len(form.columns)} columns are named: {', '.join(form.columns)}. Nothing was "
             "loaded; correct the columns or the delimiter of the feed, or repair the file."
         )
 
 
-def _require_header(where: str, names: Sequence[str], form: Csv) -> None:
+def _require_header(file: _OnDisk, names: Sequence[str], form: Csv) -> None:
     start = ",".join(names)[:80]
     if not any(names):
         wrong = "is empty"
@@ -127,35 +148,35 @@ def _require_header(where: str, names: Sequence[str], form: Csv) -> None:
     else:
         return
     raise SourceError(
-        f"{where}: the first line ({start!r}) {wrong}. A CSV source needs a header line, names "
+        f"{file}: the first line ({start!r}) {wrong}. A CSV source needs a header line, names "
         f"with {form.separators} between them. Nothing was loaded; repair the file, or say how it "
         "is written: Csv(delimiter=…, columns=…)."
     )
 
 
-def _require_once(where: str, names: Sequence[str]) -> None:
+def _require_once(file: _OnDisk, names: Sequence[str]) -> None:
     """Raise SourceError for a header that has a name twice."""
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         start = ",".join(names)[:80]
         raise SourceError(
-            f"{where}: the first line ({start!r}) has the name {twice[0]!r} twice. Nothing was "
+            f"{file}: the first line ({start!r}) has the name {twice[0]!r} twice. Nothing was "
             "loaded; repair the file, and run again."
         )
 
 
-def _quotes(where: str, form: Csv) -> int:
+def _quotes(file: _OnDisk, form: Csv) -> int:
     """How many quotes a file holds, all of which is known to be of its encoding."""
     decoder = codecs.getincrementaldecoder(form.encoding)()
     quotes = 0
-    with _open(where) as stream:
+    with _open(file) as stream:
         while chunk := stream.read(_CHUNK):
             quotes += decoder.decode(chunk).count(form.quote)
     decoder.decode(b"", final=True)
     return quotes
 
 
-def _require_closed(where: str, form: Csv) -> None:
+def _require_closed(file: _OnDisk, form: Csv) -> None:
     """Raise SourceError if the last record ends inside a quotation, or line ends are of two kinds.
 
     Spark would take all that follows the quote, line after line, for one value, and lose those
@@ -165,32 +186,47 @@ def _require_closed(where: str, form: Csv) -> None:
     record: list[str] = []
     ends: set[str] = set()
 
-    def remembered(lines: Iterator[str]) -> Iterator[str]:
-        for line in lines:
+    def remembered(lines: Iterable[str]) -> Iterator[str]:
+        for line in _without_escapes(lines, form):
             if not ends:
                 ends.add(_end_of(line))
             record.append(line)
             yield line
 
-    with _open(where) as stream, _text(stream, form) as text:
-        reader = csv.reader(remembered(text), **form.dialect())
+    dialect = {**form.dialect(), "escapechar": None}
+    with _open(file) as stream, _text(stream, form) as text:
+        reader = csv.reader(remembered(text), **dialect)
         last: list[str] = []
         for _ in reader:
             ends.add(_end_of(record[-1]))
             last = list(record)
             record.clear()
-    after = list(csv.reader([*last[:-1], last[-1].rstrip("\r\n") + "\n", _AFTER], **form.dialect()))
+    after = list(csv.reader([*last[:-1], last[-1].rstrip("\r\n") + "\n", _AFTER], **dialect))
     if after[-1] != [_AFTER]:
         line = reader.line_num - len(last) + 1
         raise SourceError(
-            f"{where}: a quote in the record that begins on line {line} is never closed. "
+            f"{file}: a quote in the record that begins on line {line} is never closed. "
             "Nothing was loaded; repair the file (it may be cut off) and run again."
         )
     if len(ends - {""}) > 1:
         raise SourceError(
-            f"{where}: its lines end in more than one way ({', '.join(map(repr, sorted(ends)))}). "
+            f"{file}: its lines end in more than one way ({', '.join(map(repr, sorted(ends)))}). "
             "Nothing was loaded; convert the file, for example with `dos2unix`, and run again."
         )
+
+
+def _without_escapes(lines: Iterable[str], form: Csv) -> Iterable[str]:
+    """Lines whose quotes are all that ends or begins a quotation; the values are others.
+
+    Outside of quotes Spark takes an escape for itself, and Python would take what follows it, a
+    delimiter or a line end, for part of the value. Inside of them it counts before a quote or
+    another escape alone, and those may go in any place: neither begins a value.
+    """
+    if form.escape == form.quote:
+        return lines
+    escape, quote = re.escape(form.escape), re.escape(form.quote)
+    escaped = re.compile(f"{escape}(?:{escape}|{quote})")
+    return (escaped.sub(_ESCAPED, line) for line in lines)
 
 
 def _end_of(line: str) -> str:
@@ -203,11 +239,24 @@ def _text(stream: IO[bytes], form: Csv) -> io.TextIOWrapper:
 
 
 @contextmanager
-def _open(where: str) -> Iterator[IO[bytes]]:
+def _on_disk(where: str) -> Iterator[_OnDisk]:
+    """A file that is read several times: from an object store it comes once."""
+    if local_path(where) is not None:
+        yield _OnDisk(where, where)
+        return
+    with NamedTemporaryFile() as copy, open_file(where) as stream:
+        with answering(where):
+            shutil.copyfileobj(stream, copy, _CHUNK)
+        copy.flush()
+        yield _OnDisk(where, copy.name)
+
+
+@contextmanager
+def _open(file: _OnDisk) -> Iterator[IO[bytes]]:
     """The content of a file, without its compression."""
-    with open_file(where) as stream:
+    with open_file(file.path) as stream:
         unpacked: Any = stream
-        match where.lower().rpartition(".")[2]:
+        match file.where.lower().rpartition(".")[2]:
             case "gz":
                 unpacked = gzip.GzipFile(fileobj=stream)
             case "bz2":

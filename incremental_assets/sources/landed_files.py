@@ -21,7 +21,7 @@ from incremental_assets.sources.day_files import DayFiles
 from incremental_assets.sources.layout import DAY_FOLDERS, Layout, is_hidden
 from incremental_assets.sources.lines import read_lines
 from incremental_assets.sources.payloads import line_objects
-from incremental_assets.sources.source_file import SourceFile, not_readable
+from incremental_assets.sources.source_file import SourceFile, not_readable, require_findable
 from incremental_assets.sources.stored import FixedFiles
 from incremental_assets.sources.stored_files import (
     COMPRESSED,
@@ -131,7 +131,7 @@ class LandedFiles:
         require_root(landing)
         found: dict[date, list[StoredFile]] = {day: [] for day in days}
         waits: dict[str, str] = {}
-        may_wait = self._needs_unpacking or bool(self.marker or self.quiet_for)
+        may_wait = self.kind in TEXT_FORMATS or bool(self.marker or self.quiet_for)
         now = time.time_ns()  # as the disk has it, whatever moment the load is for
         with _listing(landing):
             for day, files, is_marked in self._listed(landing, days, loaded):
@@ -141,20 +141,19 @@ class LandedFiles:
                 for file in files if may_wait else ():
                     waits[file.path] = self._waits(file, now, is_marked=is_marked)
         for of_day in found.values():
-            self._require_readable(landing, of_day)
+            require_findable(landing, [f"{self.feed}/{file.path}" for file in of_day])
         return {day: DayFiles(self.feed, files, waits) for day, files in found.items()}
 
-    @property
-    def _needs_unpacking(self) -> bool:
-        """Whether an archive would be taken for text; lines of JSON land whatever they are."""
-        return self.kind in TEXT_FORMATS and self.kind != "json"
+    def _is_packed(self, path: str) -> bool:
+        """Whether it is an archive that is taken for text; lines of JSON land as the bytes are."""
+        return self.kind in TEXT_FORMATS and is_unreadable(path, as_bytes=self.kind == "json")
 
     def _waits(self, file: StoredFile, now: int, *, is_marked: bool) -> str:
         """Why a file is not to be read yet; "" where it is.
 
         One that Spark cannot unpack waits for somebody who does.
         """
-        if self._needs_unpacking and is_unreadable(file.path):
+        if self._is_packed(file.path):
             return f"Spark cannot unpack it; store it plain, or as {', '.join(COMPRESSED)}"
         if not is_marked:
             return f"there is no {self.marker} in its folder"
@@ -166,16 +165,6 @@ class LandedFiles:
         if ago < self.quiet_for.total_seconds():
             return f"it was modified less than {self.quiet_for} ago"
         return ""
-
-    def _require_readable(self, landing: str, files: Sequence[StoredFile]) -> None:
-        """Raise SourceError for a file that Spark could never read, whatever it holds."""
-        for file in files:
-            if not file.path.isascii() and not _is_text(file.path):
-                path = f"{self.feed}/{file.path}"
-                raise SourceError(
-                    f"{landing}/{path!a}: the name is not UTF-8, so no reader finds the file. "
-                    "Nothing was loaded; rename it, and run again."
-                )
 
     def passed_over(self, landing: str) -> list[str]:
         """The paths below the feed's folder that no load reads, though they are not hidden."""
@@ -290,14 +279,6 @@ def _modified(file: StoredFile) -> datetime:
         return datetime.fromtimestamp(file.modified / _NANOSECONDS, UTC)
     except (ValueError, OverflowError, OSError):
         return datetime.max.replace(tzinfo=UTC)
-
-
-def _is_text(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 @cache

@@ -15,6 +15,8 @@ from pyspark.sql import functions as F
 from incremental_assets.errors import DefinitionError
 
 DAY_FOLDERS: Final = "%Y-%m-%d/"
+COPYING: Final = "._COPYING_"
+"""How a name ends while `hadoop fs -put` writes the file; Spark reads none of these."""
 _DIGITS = {"%Y": 4, "%m": 2, "%d": 2, "%H": 2}
 _DAY_OF = ("%Y", "%m", "%d")
 _PART = re.compile(r"%.?|\*|[^%*]+")
@@ -23,8 +25,8 @@ _Names = Callable[[str], Collection[str]]
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a file or folder of that name is no data."""
-    return name.startswith((".", "_"))
+    """Whether a file or folder of that name is no data; Hadoop copies under the name `COPYING`."""
+    return name.startswith((".", "_")) or name.endswith(COPYING)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from incremental_assets.errors import SourceError
-from incremental_assets.storage import StoredFile, open_file
+from incremental_assets.storage import StoredFile, open_file, why_unfindable
 
 _CHUNK = 1 << 20
 
@@ -56,8 +58,23 @@ def with_content_tag(root: str, file: SourceFile) -> SourceFile:
     return replace(file, tag=digest.hexdigest())
 
 
+def require_findable(root: str, paths: Iterable[str]) -> None:
+    """Raise SourceError for a file, relative to the root, that no reader finds by its path."""
+    for path in paths:
+        where = f"{root}/{path}"
+        why = why_unfindable(where)
+        if why:
+            shown = where.encode(errors="backslashreplace").decode()
+            raise SourceError(f"{shown}: {why}. Nothing was loaded; rename it, and run again.")
+
+
 def not_readable(where: str, error: OSError) -> SourceError:
     """The error for something that the system does not let us read."""
+    if isinstance(error, FileNotFoundError) and Path(where).is_symlink():
+        return SourceError(
+            f"{where} is a link to a file that is not there. Nothing was loaded; remove the link "
+            "or restore the file, and run again."
+        )
     return SourceError(
         f"{where} cannot be read: {error.strerror or error}. Nothing was loaded; give this user "
         "the right to read it, or correct the path, and run again."

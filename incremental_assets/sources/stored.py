@@ -31,7 +31,7 @@ from incremental_assets.sources.payloads import (
 )
 from incremental_assets.sources.rows import Reading, no_rows, spelled
 from incremental_assets.sources.source import NO_TYPES, FixedSource, Source
-from incremental_assets.sources.source_file import SourceFile, with_content_tag
+from incremental_assets.sources.source_file import SourceFile, require_findable, with_content_tag
 from incremental_assets.sources.stored_delta import FixedDelta
 from incremental_assets.sources.stored_files import (
     FORMATS,
@@ -104,6 +104,7 @@ def fixed_at(path: str, wanted: Format | Csv | None = None) -> FixedDelta | Fixe
     kind, data = of_format(path, path_contents(path), of)
     if kind == "delta":
         return FixedDelta.newest(path, data.root)
+    require_findable(data.root, [file.path for file in data.files])
     return FixedFiles(path, kind, data.files, data.root, csv)
 
 

@@ -11,6 +11,7 @@ from typing import Literal, get_args
 from incremental_assets.delta_log_files import DELTA_LOG
 from incremental_assets.errors import NothingThereError, SourceError
 from incremental_assets.locations import local_path
+from incremental_assets.sources.layout import COPYING
 from incremental_assets.sources.source_file import SourceFile, not_readable
 from incremental_assets.storage import answering, file_at, files_below, open_store, spark_path
 
@@ -32,9 +33,10 @@ _EXTENSIONS: dict[str, Format] = {
     ".csv": "csv",
 }
 COMPRESSED = (".gz", ".bz2", ".zst")
-# Spark does not know the first ones, and takes the last ones only as Hadoop frames them: any other
-# Snappy file made it ask for all memory there is.
-_UNKNOWN_COMPRESSED = (".zip", ".xz", ".7z", ".z", ".br", ".lzo", ".deflate", ".lz4", ".snappy")
+# Spark takes these only as Hadoop frames them: any other Snappy file made it ask for all memory
+# there is, or gave no row.
+_FRAMED_BY_HADOOP = (".deflate", ".lz4", ".snappy")
+_UNKNOWN_COMPRESSED = (".zip", ".xz", ".7z", ".z", ".br", ".lzo", *_FRAMED_BY_HADOOP)
 _EXAMPLES = 5
 
 
@@ -136,8 +138,8 @@ def _list_on_disk(path: Path) -> PathContents:
         if _hidden(path.name):
             # Spark would read it as if it were empty.
             raise SourceError(
-                f"{path}: Spark takes a file whose name begins with '.' or '_' for no data. "
-                "Rename it, and run again."
+                f"{path}: Spark takes a file whose name begins with '.' or '_', or ends with "
+                f"'{COPYING}', for no data. Rename it, and run again."
             )
         file = _on_disk(path.parent, path.name)
         return PathContents(DataFiles(str(path.parent), (file,) if file else ()))
@@ -182,7 +184,7 @@ def _folder(path: str) -> PathContents:
 def _hidden(name: str) -> bool:
     """What Spark skips silently: but for `_a=b`, a partition column's folder."""
     begins = name.startswith(".") or (name.startswith("_") and "=" not in name)
-    return begins or name.endswith("._COPYING_")
+    return begins or name.endswith(COPYING)
 
 
 def _listed(folder: str, skip: Callable[[str], bool] = _hidden) -> tuple[SourceFile, ...]:
@@ -240,9 +242,13 @@ def _format_of_names(path: str, names: Sequence[str]) -> Format | None:
     )
 
 
-def is_unreadable(name: str) -> bool:
-    """Whether a file's name shows a compression that Spark cannot read."""
-    return name.lower().endswith(_UNKNOWN_COMPRESSED)
+def is_unreadable(name: str, *, as_bytes: bool = False) -> bool:
+    """Whether a file's name shows a compression that Spark cannot read.
+
+    With `as_bytes`, only one that Spark would try to unpack: what it does not know, it reads as it
+    is.
+    """
+    return name.lower().endswith(_FRAMED_BY_HADOOP if as_bytes else _UNKNOWN_COMPRESSED)
 
 
 def _require_known_compression(path: str, names: Sequence[str]) -> None:

@@ -230,6 +230,11 @@ KEPT: dict[str, tuple[Any, bytes, list[Any]]] = {
         b"id\tname\n1\tx\n\t\n2\ty\n",
         [{"id": "1", "name": "x"}, {"id": None, "name": None}, {"id": "2", "name": "y"}],
     ),
+    "a record of empty fields of Hive": (
+        Csv(delimiter="\x01"),
+        b"id\x01name\n\x01\n2\x01y\n",
+        [{"id": None, "name": None}, {"id": "2", "name": "y"}],
+    ),
     "a doubled quote of another kind": (
         Csv(quote="'"),
         b"id,name\n1,'it''s'\n2,5\"\n",
@@ -250,8 +255,13 @@ KEPT: dict[str, tuple[Any, bytes, list[Any]]] = {
     "no row": ("json_document", b"[]", []),
     "a last backslash": (
         Csv(escape="\\"),
-        b"id,b\n1,q\n2,C:\\\n",
-        [{"id": "1", "b": "q"}, {"id": "2", "b": "C:\\"}],
+        b'id,b\n1,"q"\n2,C:\\\n3,"a\\\\"\n4,D:\\',
+        [
+            {"id": "1", "b": "q"},
+            {"id": "2", "b": "C:\\"},
+            {"id": "3", "b": "a\\"},
+            {"id": "4", "b": "D:\\"},
+        ],
     ),
 }
 

@@ -60,6 +60,12 @@ NOT_THAT: dict[str, tuple[Any, str, bytes, str]] = {
         b'id,size,name\n1,"5" disk,"x\n2,y,z\n3,u,v\n',
         "a quote in the record that begins on line 2 is never closed",
     ),
+    "an open quote behind an escape": (
+        Csv(escape="\\"),
+        "a.csv",
+        b'id,name,z\n1\\,"x\n2,y,z\n',
+        "a quote in the record that begins on line 2 is never closed",
+    ),
     "two line ends of tabs": (
         Csv(delimiter="\t"),
         "a.csv",

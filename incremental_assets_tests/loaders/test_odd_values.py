@@ -241,10 +241,11 @@ def test_a_log_goes_on_with_numbers_as_texts_and_with_truncates_alone(place: Pla
 
     place.land_lines([event(1, "a", "INSERT")])
     by_log(place)
-    place.land_lines([event("2", "b"), event("99999999999999999999", "c")])
+    others = [event("99999999999999999999", "c"), event("2024-05-10", "d"), event("0/1", "e")]
+    place.land_lines([event("2", "b"), *others])
     by_log(place)
     assert place.rows("id", "n") == [(1, "b")]
-    assert place.quarantined() == [["sequence_num_unreadable"]]
+    assert place.quarantined() == [["sequence_num_unreadable"]] * 3
     place.land_lines([{"operation": "TRUNCATE", "sequence_num": 3}])
     by_log(place)
 

@@ -16,6 +16,7 @@ import pytest
 from incremental_assets.errors import DefinitionError, SettingsError, SourceError
 from incremental_assets.sources.landed_files import LandedFiles, missing_or_changed
 from incremental_assets.sources.source_file import SourceFile, with_content_tag
+from incremental_assets.storage import files_below
 
 DAY = date(2017, 1, 2)
 EVENTS = LandedFiles("events")
@@ -122,11 +123,35 @@ def test_files_are_listed_by_path_with_size_and_modification_mark(tmp_path: Path
     assert files[1].size == 0
 
 
-def test_names_that_begin_with_a_dot_or_an_underscore_are_not_data(tmp_path: Path) -> None:
-    for name in ("_SUCCESS", ".a.jsonl.crc", "_temporary/0/b.jsonl", ".git/c", "data_.jsonl"):
+def test_names_that_begin_with_a_dot_or_an_underscore_or_are_being_copied_are_not_data(
+    tmp_path: Path,
+) -> None:
+    hidden = ("_SUCCESS", ".a.jsonl.crc", "_temporary/0/b.jsonl", ".git/c", "b.jsonl._COPYING_")
+    for name in (*hidden, "data_.jsonl"):
         put(tmp_path, f"events/2017-01-02/{name}")
 
     assert paths(EVENTS.files(str(tmp_path), DAY)) == ["events/2017-01-02/data_.jsonl"]
+
+
+def test_a_link_to_nothing_is_named_with_the_remedy(tmp_path: Path) -> None:
+    link = put(tmp_path, "events/2017-01-02/a.jsonl").with_name("b.jsonl")
+    link.symlink_to(tmp_path / "nowhere")
+
+    with pytest.raises(
+        SourceError, match=r"b\.jsonl is a link to a file that is not there.*remove"
+    ):
+        EVENTS.files(str(tmp_path), DAY)
+
+
+def test_what_is_renamed_while_it_is_listed_is_found_under_its_new_name(tmp_path: Path) -> None:
+    file = put(tmp_path, "deep/a.jsonl")
+
+    def skip(name: str) -> bool:
+        if name == "a.jsonl":
+            file.rename(file.with_name("b.jsonl"))
+        return False
+
+    assert [found.path for found in files_below(str(tmp_path), skip)] == ["deep/b.jsonl"]
 
 
 def test_nested_folders_belong_to_the_day(tmp_path: Path) -> None:

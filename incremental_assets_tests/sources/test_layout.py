@@ -15,6 +15,7 @@ from incremental_assets.errors import DefinitionError, SourceError
 from incremental_assets.sources.csv_format import Csv
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.layout import Layout
+from incremental_assets.sources.stored import fixed_at
 
 FIRST, SECOND = date(2024, 5, 1), date(2024, 5, 2)
 
@@ -212,14 +213,36 @@ def test_a_file_that_spark_cannot_unpack_waits_and_no_other_does(tmp_path: Path)
     ]
 
 
-def test_a_file_whose_name_no_reader_finds_is_told_by_its_name(tmp_path: Path) -> None:
-    put(tmp_path, "2024-05-01/a.json")
-    file = tmp_path / "sales/2024-05-01/a.json"
-    file.rename(file.with_name(os.fsdecode(b"\xff")))
+def test_lines_that_spark_would_unpack_in_a_way_of_its_own_wait(tmp_path: Path) -> None:
+    """It asks for all memory there is, or finds no row."""
+    endings = ("SNAPPY", "deflate", "gz", "lz4", "zip")
+    put(tmp_path, *(f"2024-05-01/a.json.{ending}" for ending in endings))
 
-    with pytest.raises(SourceError, match="the name is not UTF-8") as refused:
+    found = LandedFiles("sales").files(str(tmp_path), FIRST)
+
+    waiting = [name for name, file in zip(endings, found, strict=True) if file.waits]
+    assert waiting == ["SNAPPY", "deflate", "lz4"]
+
+
+NOT_FOUND = {
+    os.fsdecode(b"\xff"): "\\udcff: the name is not UTF-8",
+    "a:b.json": "a:b.json: from a disk Spark reads no file with a colon",
+    "a:b/c[1].json": "c[1].json: Spark reads no path that holds a colon and one of the signs",
+}
+
+
+@pytest.mark.parametrize("name", NOT_FOUND, ids=ascii)
+def test_a_file_whose_name_no_reader_finds_is_told_by_its_name(tmp_path: Path, name: str) -> None:
+    put(tmp_path, f"2024-05-01/{name}")
+
+    with pytest.raises(SourceError) as of_a_feed:
         LandedFiles("sales").files(str(tmp_path), FIRST)
-    assert "2024-05-01/\\udcff" in str(refused.value)
+    with pytest.raises(SourceError) as of_a_folder:
+        fixed_at(str(tmp_path / "sales"), "json")
+
+    for refused in (of_a_feed, of_a_folder):
+        assert NOT_FOUND[name] in str(refused.value)
+        assert "rename it, and run again" in str(refused.value)
 
 
 def test_an_example_is_a_path_of_the_layout(layout: str) -> None:
