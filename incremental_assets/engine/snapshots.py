@@ -19,15 +19,18 @@ from functools import reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from incremental_assets.changes.by_snapshot import DELETED_SHARE, SnapshotDiff
+from incremental_assets.changes.position import parsed
 from incremental_assets.changes.watermark import Seen, as_text, instant
 from incremental_assets.delta.delta_log import Commit, partition_day
+from incremental_assets.delta.read import no_rows
 from incremental_assets.delta.stage import stage
 from incremental_assets.delta.staged_write import StagedWrite
 from incremental_assets.engine.batch import Batch, BatchKind, Outcome, from_commit, verdict
 from incremental_assets.engine.bronze import COLUMNS, PARTITIONS, landed_rows
-from incremental_assets.engine.snapshot_base import loaded_days
+from incremental_assets.engine.snapshot_base import RETRACTED, loaded_days
 from incremental_assets.engine.snapshot_diff import (
     ALL_UNITS,
     HASH,
@@ -54,6 +57,7 @@ from incremental_assets.ledger.entry import WITHOUT_DAYS, Entry
 from incremental_assets.ledger.lazy_mapping import LazyMapping
 from incremental_assets.quality.judge import RuleResult, judge_day
 from incremental_assets.quality.rules import DayCounts
+from incremental_assets.sources.source_file import SourceFile
 from incremental_assets.table import Table
 
 _OWN = ((HASH, "string"), (KEY, "string"), (OPERATION, "string"))
@@ -84,6 +88,9 @@ class SnapshotBatch(BatchKind[SnapshotChanges]):
 
     def read(self, batch: Batch, frames: Frames) -> SnapshotChanges:
         (day,) = batch.work.days
+        if batch.work.source is None and not _files(batch):  # a hold ends without what was held
+            nothing = SnapshotCounts(0, 0, 0, 0, 0, 0, 0)
+            return SnapshotChanges(no_rows(frames.session, StructType([])), (), nothing)
         session, snapshot = frames.session, _snapshot(frames, batch)
         keep_base(session, batch, day)
         before = state_before(session, batch, day)
@@ -104,18 +111,13 @@ class SnapshotBatch(BatchKind[SnapshotChanges]):
         (day,) = batch.work.days
         counted = read.counted
         entry, results = _judge(batch, day, counted, read.units)
-        notes = (
-            ()
-            if not counted.keyless
-            else (f"{day}: {counted.keyless} rows have no readable key: nothing is deleted",)
-        )
-        return Outcome([entry], {day: results}, notes)
+        return Outcome([entry], {day: results}, _notes(day, counted))
 
     def stage(
         self, batch: Batch, frames: Frames, read: SnapshotChanges, outcome: Outcome
     ) -> StagedWrite | None:
         (day,) = batch.work.days
-        if not outcome.published:
+        if not (outcome.published and read.counted.snapshot):
             return None
         replaced = tuple(d for d in (day, *read.later) if d in loaded_days(batch))
         if not (read.counted.rows or replaced):
@@ -147,14 +149,22 @@ class SnapshotCounts:
     deleted: int
 
 
+def _notes(day: date, counted: SnapshotCounts) -> tuple[str, ...]:
+    if not counted.snapshot:
+        return (f"{day}: the snapshot has no row, so it changes nothing",)
+    if counted.keyless:
+        return (f"{day}: {counted.keyless} rows have no readable key: nothing is deleted",)
+    return ()
+
+
+def _files(batch: Batch) -> list[SourceFile]:
+    return [file for work in batch.work.days.values() for file in work.files]
+
+
 def _snapshot(frames: Frames, batch: Batch) -> DataFrame:
     """The snapshot's rows: `payload`, `_raw`, `_file`, `_key` (null if unreadable) and `_hash`."""
     fixed = batch.work.source
-    if fixed is None:
-        files = [file for work in batch.work.days.values() for file in work.files]
-        rows = landed_rows(frames, batch, files)
-    else:
-        rows = fixed.objects(frames)
+    rows = landed_rows(frames, batch, _files(batch)) if fixed is None else fixed.objects(frames)
     return frames.cache(identified(rows, batch))
 
 
@@ -224,11 +234,11 @@ def _judge(
         rows_read=counted.snapshot,
         rows_inserted=counted.inserted,
         rows_updated=counted.updated,
-        rows_deleted=counted.deleted,
+        rows_deleted=counted.deleted if counted.snapshot else 0,
         bytes=sum(file.size for file in claim.files),
         low=low,
         high=low if outcome["held_by"] else as_text(changes.advanced(instant(low), seen)),
-        position=_position(batch, counted, units),
+        position=_position(batch, day, counted, units),
     )
     return entry, results
 
@@ -249,8 +259,11 @@ def _deletes(changes: SnapshotDiff, counted: SnapshotCounts) -> RuleResult:
     )
 
 
-def _position(batch: Batch, counted: SnapshotCounts, units: Units) -> str:
+def _position(batch: Batch, day: date, counted: SnapshotCounts, units: Units) -> str:
     fixed = batch.work.source
+    if not counted.snapshot and day in loaded_days(batch):  # the day keeps what it had
+        before = parsed(batch.view.table(batch.table.name).position(day))
+        return json.dumps(before if fixed is None else {**before, "source": fixed.fingerprint})
     state = {
         "detector": batch.claims[0].detector,
         "column": changes_of(batch).positioned_by,
@@ -261,4 +274,6 @@ def _position(batch: Batch, counted: SnapshotCounts, units: Units) -> str:
         state |= {"source": fixed.fingerprint, WITHOUT_DAYS: True}
     if units.scope:
         state[UNITS] = units.texts
+    if not counted.snapshot:
+        state[RETRACTED] = True  # the day has no snapshot
     return json.dumps(state)

@@ -61,7 +61,7 @@ def plan_landed(
         returned += back
         if not (new or changed):
             rest = [tagged(f) for f in listed if f.path not in back]
-            if held is None or waiting or not _ends_hold(table, rest):
+            if held is None or waiting:
                 idle.append(day)
                 continue
             new, why = rest if table.changes.compares_days else [], _HELD_IS_GONE
@@ -95,11 +95,6 @@ def plan_landed(
 def _without(there: Sequence[SourceFile], waiting: Sequence[SourceFile]) -> Sequence[SourceFile]:
     paths = {file.path for file in waiting}
     return [file for file in there if file.path not in paths] if paths else there
-
-
-def _ends_hold(table: Table, rest: Sequence[SourceFile]) -> bool:
-    """Whether a held day is loaded without what was held: a snapshot has to be there."""
-    return bool(rest) or not table.changes.compares_days
 
 
 def _is_loaded(file: SourceFile, known: Mapping[str, FileEntry]) -> bool:

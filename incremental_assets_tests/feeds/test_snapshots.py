@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 
 from incremental_assets.changes import SnapshotDiff
 from incremental_assets.errors import SourceError
+from incremental_assets.operations.accept import accept
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.rules import fail, rows_delivered
 from incremental_assets.quality.types import Decimal, Text
@@ -110,7 +111,8 @@ def test_a_snapshot_that_would_delete_too_much_is_held_and_the_next_one_is_compa
     shop.land("products", "2017-01-05", "1.jsonl", copy(a="A", b="B", c="C"))
     half = shop.land("products", "2017-01-06", "1.jsonl", copy(a="A"))
     shop.land("products", "2017-01-07", "1.jsonl", copy(a="A", b="B", d="D"))
-    shop.land("products", "2017-01-08", "1.jsonl", [])  # nor does an empty one delete, or none
+    # Nor does an empty one delete, or none.
+    empty = shop.land("products", "2017-01-08", "1.jsonl", [])
 
     results = shop.load("2017-01-05...2017-01-10")
 
@@ -130,6 +132,20 @@ def test_a_snapshot_that_would_delete_too_much_is_held_and_the_next_one_is_compa
         ("07", "insert", '["b"]'),
         ("07", "insert", '["d"]'),
     ]
+
+    # The hold ends with the file. An empty one that is accepted deletes nothing, and is no state.
+    there = operations(shop)
+    empty.unlink()
+    shop.land("products", "2017-01-09", "1.jsonl", [])
+    assert shop.pending_days("bronze/products") == ["2017-01-08", "2017-01-09"]
+    gone = shop.load("2017-01-08...2017-01-09", "bronze/products")
+    assert states(gone, "bronze/products") == ["committed", "held"]
+    accept(shop.lakehouse, shop.tables["bronze/products"], date(2017, 1, 9), "closed that day")
+    assert states(shop.load("2017-01-09"), "bronze/products") == ["committed"]
+    assert (operations(shop), shop.pending_days("bronze/products")) == (there, [])
+    shop.land("products", "2017-01-08", "1.jsonl", copy(a="A", b="B", d="D", e="E"))
+    shop.load("2017-01-08")
+    assert operations(shop) == [*there, ("08", "insert", '["e"]')]
 
 
 def test_a_snapshot_with_a_key_twice_is_refused_and_nothing_is_loaded(lake: Lakes) -> None:

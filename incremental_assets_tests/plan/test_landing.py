@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from incremental_assets.changes import SnapshotDiff
 from incremental_assets.changes.files import F, Files
 from incremental_assets.errors import SourceError
 from incremental_assets.file_identity import FileLike
@@ -171,10 +170,6 @@ def test_a_held_landing_day_whose_files_are_gone_or_as_before_is_loaded_without_
     }
     (work,) = planned(EVENTS, [1], view, settings).work
     assert work.days[jan(1)].files == ()
-
-    # A snapshot that is gone is none without rows.
-    snapshots = replace(EVENTS, changes=SnapshotDiff(("id",)), day=None)
-    assert planned(snapshots, [1], view, settings).idle == (jan(1),)
 
     # A rule that holds the day also without them is not asked again.
     still = ledger(*view.table(EVENTS.name).entries, did(EVENTS, 3, 1, state="held"))
