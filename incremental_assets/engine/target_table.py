@@ -9,7 +9,7 @@ from pyspark.sql.types import BooleanType, LongType, StructField
 from incremental_assets.changes.detector import NewRows
 from incremental_assets.changes.target_state import TargetState
 from incremental_assets.delta.columns import BATCH
-from incremental_assets.delta.delta_log import transaction
+from incremental_assets.delta.delta_log import last_transaction, transaction
 from incremental_assets.delta.delta_table import (
     add_columns,
     ensure_table,
@@ -36,6 +36,7 @@ def loadable_state(target: TargetTable, ledger: Ledger, tail: TableTail) -> Targ
     _refuse_filled(target, state)
     if not tail.unsettled:  # a load that died may have moved the snapshot on
         _refuse_other_snapshot(target, state)
+        _refuse_lost_snapshot(target, state, ledger)
     state.require_key()
     state.require_same_write()
     state.require_same_marks(target.changes.order, target.changes.positioned_by)
@@ -74,6 +75,34 @@ def _refuse_other_snapshot(target: TargetTable, state: TargetState) -> None:
         "snapshot_path of its own; to load one again, take an empty target_path, snapshot_path "
         "and watermark_path."
     )
+
+
+def _refuse_lost_snapshot(target: TargetTable, state: TargetState, ledger: Ledger) -> None:
+    """Raise LakeError where the stored snapshot is missing, or older than what the target holds.
+
+    What was deleted since would be found in no comparison with it. A snapshot that came late moves
+    no watermark, and is not stored.
+    """
+    if not target.snapshot or state.last is None:
+        return
+    there, stored = last_transaction(target.snapshot, target.name)
+    stored = stored if there else 0
+    if stored is None or stored >= transaction(target.path, target.name):
+        return
+    view = ledger.view_if_any()
+    later = [
+        entry.batch
+        for entry in (view.table(target.name).committed if view else ())
+        if entry.batch > stored and entry.target_version is not None and entry.high != entry.low
+    ]
+    if later:
+        found = f"is of batch {stored}" if stored else "is missing or of another target"
+        raise LakeError(
+            f"{target.name}: the snapshot stored at {target.snapshot} {found}, and the target "
+            f"{target.path} holds one of batch {later[-1]}: rows deleted since would stay for "
+            "ever. Nothing was loaded. Correct the snapshot_path, or restore that folder; if it is "
+            "lost, take an empty target_path, snapshot_path and watermark_path."
+        )
 
 
 def _refuse_other_files(target: TargetTable, state: TargetState) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -12,7 +14,7 @@ from pyspark.sql import DataFrame
 
 from incremental_assets.changes import snapshot_changes as snapshot_module
 from incremental_assets.engine import target_steps as load_module
-from incremental_assets.errors import SnapshotError, SourceError
+from incremental_assets.errors import LakeError, SnapshotError, SourceError
 from incremental_assets.loaders import DeltaDiffLoader, DetectedChanges, Target
 from incremental_assets.quality.rules import at_least, quarantine
 from incremental_assets.testing import Killed
@@ -75,9 +77,12 @@ def test_what_differs_is_the_same_in_a_large_snapshot(
 
 
 def test_inserts_updates_and_deletes_are_reported_apart(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """As in a large snapshot: its rows are compared by their hash, the others as they are."""
+    """As in a large snapshot: its rows are compared by their hash, the others as they are.
+
+    And a snapshot that was lost or restored from a backup is refused: it would lack deletes.
+    """
     monkeypatch.setattr(snapshot_module, "LARGE_BYTES", 0)
     first = copy(place, FIRST, checked=1, ignore="checked")
     assert kinds(first) == (["a", "b", "c", "d"], [], [])
@@ -85,6 +90,8 @@ def test_inserts_updates_and_deletes_are_reported_apart(
     assert place.rows("sku", path=place.snapshot) == [("a",), ("b",), ("c",), ("d",)]
     assert first["result"].records_inserted == 4
 
+    log = place.snapshot / "_delta_log"
+    backup = shutil.copytree(log, tmp_path / "backup")
     before = place.version()
     equal = copy(place, tuple(reversed(FIRST)), checked=2, ignore="checked")
     assert kinds(equal) == ([], [], [])
@@ -98,6 +105,13 @@ def test_inserts_updates_and_deletes_are_reported_apart(
     assert place.rows("sku", "price") == [("a", 9), ("b", 2), ("c", 3), ("e", 5)]
     result = found["result"]
     assert (result.records_inserted, result.records_updated, result.records_deleted) == (1, 1, 1)
+
+    shutil.rmtree(log)
+    with pytest.raises(LakeError, match=r"is missing or of another target.*restore that folder"):
+        copy(place, FIRST, ignore="checked")
+    shutil.copytree(backup, log)
+    with pytest.raises(LakeError, match=r"is of batch 1, and the target .* holds one of batch \d"):
+        copy(place, FIRST, ignore="checked")
 
 
 def test_what_is_wrong_with_a_copy_deletes_nothing(place: Place) -> None:
