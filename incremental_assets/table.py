@@ -139,7 +139,7 @@ class Table:
         check_lineage(self)
 
     def _required(self) -> Sequence[Rule]:
-        """The rules that required columns and the key are not null, where none is declared.
+        """The rules that required columns, key and day are not null, where none is declared.
 
         The events of a log are checked for their key anyway. A gold table has no rows to
         quarantine: where it is looked up by its key, an incomplete key holds the day.
@@ -153,7 +153,8 @@ class Table:
             f"{column}_not_null" for column in self.key if self.log is not None
         }
         known = self.schema.columns.items()
-        columns = [name for name, kind in known if kind.required or name in self.key]
+        needed = {*self.key, self.day}
+        columns = [name for name, kind in known if kind.required or name in needed]
         return [required(name) for name in columns if f"{name}_not_null" not in named]
 
     @property

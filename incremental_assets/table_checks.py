@@ -199,6 +199,12 @@ def _check_derived(table: Table) -> None:
             f"{name}: values= tells rows of bronze tables apart; here the transform gets a frame "
             "of each table, and can add the column."
         )
+    for other in (read.table for read in table.upstreams if read not in table.same_days):
+        if other.layer != "silver" and not other.write.recomputes_keys:
+            raise DefinitionError(
+                f"{name}: AsOf() finds the days that look up a changed row by its row hash, and "
+                f"{other.name} has none. Look up a silver table, or one with RecomputeKeys()."
+            )
     _check_sums(table, facts)
     row_by_row = isinstance(facts.write, Merge) and facts.day is not None and facts.log is None
     if isinstance(table.write, Merge) and not (row_by_row and table.key == facts.key):

@@ -92,9 +92,10 @@ def _changed_facts(session: SparkSession, batch: Batch) -> DataFrame:
         f"(dt IN ({sql_days(days)}) AND _batch > {low})" for low, days in by_low.items()
     )
     lookups = [
-        (index, read, days)
+        (read, low, days)
         for index, read in enumerate(table.upstreams)
-        if isinstance(read, AsOf) and (days := _days_that_look_up(batch, index))
+        if isinstance(read, AsOf)
+        for low, days in _days_that_look_up(batch, index).items()
     ]
     changed = {day for _, _, days in lookups for day in days}
 
@@ -109,33 +110,40 @@ def _changed_facts(session: SparkSession, batch: Batch) -> DataFrame:
     if not lookups:
         return rows.where(new)
     conditions = []
-    for index, read, days in lookups:
+    for at, (read, low, days) in enumerate(lookups):
         of_these = f"dt IN ({sql_days(days)})"
-        keys = _changed_keys(session, batch, index, read)
+        keys = _changed_keys(session, batch, read, low)
         if keys is None:  # it is unknown which, so all of them
             conditions.append(of_these)
             continue
-        flag = f"_changed_{index}"
+        flag = f"_changed_{at}"
         rows = rows.join(keys.withColumn(flag, F.lit(True)), read.key, "left")
         conditions.append(f"({of_these} AND {flag} IS NOT NULL)")
     rows = rows.where(f"{new} OR {' OR '.join(conditions)}")
-    return rows.drop(*(f"_changed_{index}" for index, _, _ in lookups))
+    return rows.drop(*(f"_changed_{at}" for at in range(len(lookups))))
 
 
-def _days_that_look_up(batch: Batch, index: int) -> list[date]:
-    """The days whose facts may look up another version in an upstream than before."""
+def _days_that_look_up(batch: Batch, index: int) -> dict[int, list[date]]:
+    """The days whose facts may look up another version in an upstream than before.
+
+    By the batch up to which each has read it: what came and went since an earlier one is a change
+    for the days in between alone.
+    """
     upstream = batch.view.table(batch.table.upstreams[index].table.name)
-    days = batch.work.days.values()
-    return [w.day for w in days if upstream.looked_up_changes(w.day, w.windows[index].low)]
+    found: dict[int, list[date]] = {}
+    for work in batch.work.days.values():
+        low = work.windows[index].low
+        if upstream.looked_up_changes(work.day, low):
+            found.setdefault(low, []).append(work.day)
+    return found
 
 
-def _changed_keys(session: SparkSession, batch: Batch, index: int, read: AsOf) -> DataFrame | None:
-    """The keys whose version differs from the one that the table last looked up.
+def _changed_keys(session: SparkSession, batch: Batch, read: AsOf, low: int) -> DataFrame | None:
+    """The keys whose version differs from the one of the upstream's batch `low`.
 
     None where that is no longer known.
     """
     name = read.table.name
-    low = min(work.windows[index].low for work in batch.work.days.values())
     after = plain_files(f"{batch.settings.lake}/{name}", batch.versions[name])
     before = as_it_was_read(batch, name, low, after)
     if before is None:

@@ -151,12 +151,13 @@ def _kind_before(batch: Batch) -> str | None:
 
 
 def _key_reasons(table: Table) -> list[Column]:
-    """Why a row cannot be looked up by its key, whatever severity a rule of that name has.
+    """Why a row has no key or no day, whatever severity a rule of that name has.
 
-    An event of a log is asked for its key by `reasons_of`.
+    An event of a log is asked for its key by `reasons_of`, and has no day.
     """
     key = () if table.log is not None else table.key
-    return [F.when(F.col(quoted(n)).isNull(), F.lit(f"{n}_not_null")) for n in key]
+    needed = dict.fromkeys((*key, *([table.day] if table.day else [])))
+    return [F.when(F.col(quoted(n)).isNull(), F.lit(f"{n}_not_null")) for n in needed]
 
 
 def _time_reasons(batch: Batch) -> list[Column]:

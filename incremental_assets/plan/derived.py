@@ -206,6 +206,8 @@ def _joined(table: Table, work: DayWork, view: LedgerView) -> tuple[Mode, Kind, 
     there = rows_before(table, work.day, view)
     if not table.write.keeps_latest or not there:
         return "rebuild", "advance", ""
+    if len(table.same_days) > 1:  # a changed row of the second may belong to any of the first
+        return "rebuild", "advance", "it reads the day of several tables"
     way, because = merge_or_rebuild(changed_rows(work, view), there)
     return way, "advance", because
 

@@ -93,6 +93,28 @@ def test_rows_with_a_null_in_their_key_are_quarantined_also_when_they_come_again
         assert shop.rows(name, *KEY) == []
 
 
+def test_rows_without_their_day_are_quarantined_and_there_once_when_they_are_corrected(
+    lake: Lakes,
+) -> None:
+    contract = Contract(id=Integer(), part=Text(), at=Instant(on_type_error="discard"))
+    bronze = landed("rows", day="at")
+    tables = (
+        silver("strict", bronze, day="at"),
+        silver("loose", bronze, day="at", schema=contract),
+    )
+    shop = lake(bronze, *tables)
+    without, odd = ({"id": n, "part": "x", "name": "N"} for n in (2, 3))
+    shop.land("rows", NEXT, "1.jsonl", [row(1, "x", "good"), without, {**odd, "at": "soon"}])
+    shop.load(f"{DAY}...{NEXT}")
+
+    assert shop.reasons("silver/strict") == [("at_not_null",), ("at_unreadable",)]
+    assert shop.reasons("silver/loose") == [("at_not_null",), ("at_not_null",)]
+    shop.land("rows", NEXT, "2.jsonl", [row(2, "x", "good")])
+    shop.load(f"{DAY}...{NEXT}")
+    for table in tables:
+        assert shop.rows(table.name, "id", "dt") == [(1, DAY), (2, DAY)]
+
+
 @thorough(
     "feeds/test_null_keys.py, feeds/test_change_log.py, feeds/test_snapshots.py: "
     "a null in a part of the key of rows, in the key of events and of snapshots"

@@ -15,7 +15,7 @@ from incremental_assets.quality.types import Text
 from incremental_assets.retail.silver.sales import SALES
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets.sources.stored import Stored
-from incremental_assets.table import SameDay, Table
+from incremental_assets.table import AsOf, SameDay, Table
 from incremental_assets.writes import SCD2, Append, Merge, ReplaceDay
 from incremental_assets_tests.plan.ledgers import EVENTS, MART, USERS
 
@@ -61,6 +61,11 @@ LOG = Table("bronze/l", "", reads=LANDED, write=Append(), changes=ChangeLog())
         ),
         (MART, {"write": Merge()}, r"joins only the rows that changed, so it needs the key"),
         (MART, {"transform": None}, r"first read has to be SameDay"),
+        (
+            MART,
+            {"reads": (SameDay(SALES), AsOf(MART, key="id", at="at", valid_from="at"))},
+            r"by its row hash, and gold/\w+ has none\. Look up a silver table",
+        ),
         (
             USERS,
             {"write": SCD2(), "version_by": ("at",), "day": "at"},

@@ -79,6 +79,25 @@ def test_a_late_sale_is_joined_alone(loaded: World, spark: SparkSession, event_l
     assert before["dt=2017-01-05"] == after["dt=2017-01-05"]
 
 
+def test_a_version_that_came_and_went_is_taken_back_on_the_days_that_looked_it_up(
+    loaded: World,
+) -> None:
+    loaded.land("users", "2017-01-05", "wrong.jsonl", [user("u2", "2017-01-02", "wrong")])
+    loaded.load("2017-01-05", "bronze/users", "silver/users")
+    loaded.load("2017-01-06", MART)
+    assert incomes(loaded)["2017-01-06-other"] == "wrong"
+
+    # The other days have not read it, and all are merged together.
+    loaded.land("users", "2017-01-05", "wrong.jsonl", [user("u9", "2017-01-02", "high")])
+    loaded.load("2017-01-05", "bronze/users", "silver/users")
+    loaded.land("events", "2017-01-06", "late.jsonl", [sale("late", "2017-01-04")])
+    loaded.load("2017-01-04...2017-01-06", "bronze/events", "silver/sales")
+    result = loaded.load(ALL, MART)
+
+    assert did(result)["2017-01-06"] == ("merge", 1, 0, 1)
+    assert incomes(loaded)["2017-01-06-other"] == "middle"
+
+
 def land_changes(world: World) -> None:
     """A late sale, a corrected one, a user's version, a repaired file, and a further sale."""
     again = sale("2017-01-03-1", "2017-01-03", qty=9, user_id="u1", arrival_ts="2017-01-07")
