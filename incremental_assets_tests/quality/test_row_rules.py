@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import date
+from decimal import Decimal
+from math import inf, nan
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from pyspark.sql import functions as F
 from incremental_assets.errors import DefinitionError
 from incremental_assets.quality.rules import (
     RowRule,
+    at_least,
     between,
     check,
     fail,
@@ -40,6 +43,18 @@ def met(spark: SparkSession, rule: RowRule, kind: str, *values: Any) -> list[boo
             [False, True, True],
         ),
         (between("v", 1, 3), "string", ("2.5", "4", "two"), [True, False, None]),
+        (at_least("v", 0), "double", (0.0, -0.1, nan, inf, 1e35), [True, False, False, True, True]),
+        (at_least("v", 0), "string", ("1.5", "-1e-12", "n/a", "NaN"), [True, False, None, False]),
+        (at_least("v", 2**53 + 1), "bigint", (2**53, 2**53 + 1), [False, True]),
+        (one_of("v", [1, 2]), "string", ("1", "1.5", "n/a"), [True, False, None]),
+        (one_of("v", [True, 2]), "string", ("true", "2", "n/a"), [True, True, None]),
+        (
+            one_of("v", [Decimal("1E-12"), Decimal(10**35)]),
+            "decimal(38,0)",
+            (Decimal(10**35), Decimal(1)),
+            [True, False],
+        ),
+        (one_of("v", [date(2017, 1, 1)]), "string", ("2017-01-01", "soon"), [True, None]),
         (one_of("v", ["a", "b"]), "string", ("a", "A", "", None), [True, False, False, True]),
         (
             matches("v", "[A-Z]{2}|none"),
