@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import reduce
 from operator import and_, or_
@@ -89,8 +89,10 @@ def at_least(column: str, least: int) -> RowRule:
 def between(column: str, low: Bound, high: Bound) -> RowRule:
     """The column is neither below `low` nor above `high`; null is the business of `not_null`.
 
-    Text is read as the type of the bounds; text that cannot be read breaks the rule.
+    Text is read as the type of the bounds; text that cannot be read breaks the rule. Times without
+    a zone are UTC.
     """
+    low, high = _in_utc(low), _in_utc(high)
     if type(low) not in _READ_AS:
         raise DefinitionError(
             f"between({column!r}, {low!r}, …): give numbers, texts, days or times."
@@ -114,14 +116,15 @@ def between(column: str, low: Bound, high: Bound) -> RowRule:
 def one_of(column: str, values: Sequence[Any]) -> RowRule:
     """The column is one of the values; null is the business of `not_null`.
 
-    Text is read as the type of the values; text that cannot be read breaks the rule.
+    Text is read as the type of the values; text that cannot be read breaks the rule. Times without
+    a zone are UTC.
     """
     if not values or None in values:
         raise DefinitionError(f"one_of({column!r}, …): name at least one value, and not None.")
     shown = ", ".join(str(value) for value in values)
     by_type: dict[type, list[Any]] = {}
     for value in values:
-        by_type.setdefault(type(value), []).append(value)
+        by_type.setdefault(type(value), []).append(_in_utc(value))
     return RowRule(
         f"{column}_one_of",
         f"{column} is one of: {shown}.",
@@ -179,6 +182,12 @@ def check(
 ) -> RowRule:
     """Any condition as a function that gives a Column; `columns` are those that it reads."""
     return RowRule(name, description or f"{name} is met.", condition, columns=tuple(columns))
+
+
+def _in_utc(value: Any) -> Any:
+    """A time without a zone as one of UTC, which PySpark takes for the machine's time."""
+    bare = isinstance(value, datetime) and value.tzinfo is None
+    return value.replace(tzinfo=UTC) if bare else value
 
 
 def _is_among(column: str, kind: type, values: Sequence[Any]) -> Column:
