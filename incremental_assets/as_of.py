@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from incremental_assets.delta.columns import HASH
 from incremental_assets.delta.scd2 import VALIDITY
 from incremental_assets.frames import quoted
 from incremental_assets.table import AsOf
@@ -37,9 +38,11 @@ def validity(versions: DataFrame, read: AsOf) -> DataFrame:
     """The versions with the half-open interval [`_from`, `_to`) in which each is looked up.
 
     Null is without end: the first version of a key holds before it, too. A version that a delete
-    ended holds no longer than that.
+    ended holds no longer than that. Of versions that begin at one instant, the one with the
+    greatest `_hash` holds from then on, so that every load finds the same one.
     """
-    order = Window.partitionBy(quoted(read.key)).orderBy(quoted(read.valid_from))
+    own = [HASH] if HASH in versions.columns else []
+    order = Window.partitionBy(quoted(read.key)).orderBy(quoted(read.valid_from), *own)
     begins = F.when(F.row_number().over(order) > 1, F.col(quoted(read.valid_from)))
     ends = F.col(read.valid_to) if read.valid_to else F.lead(read.valid_from).over(order)
     return versions.withColumns({"_from": begins, "_to": ends})

@@ -9,10 +9,12 @@ from typing import Literal
 
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.hold_reason import rules_in
+from incremental_assets.ledger.shares import rows_in_shares
 from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan import stale_days
 from incremental_assets.plan.derived import unread
+from incremental_assets.quality.rule import APART
 from incremental_assets.table import Table
 
 ConditionKind = Literal["held", "stale", "quarantined", "late"]
@@ -99,9 +101,7 @@ def _shares(
 ) -> Iterator[Condition]:
     for day, entries in _since_rebuilt(history).items():
         fingerprint = str(entries[-1].batch)
-        rows = sum(e.rows_counted for e in entries)
-        dropped = sum(e.rows_deleted for e in entries if e.state == "dropped")
-        bad = sum(e.rows_counted_quarantined for e in entries) - dropped
+        rows, bad = rows_in_shares(entries, APART)
         if bad >= MIN_ROWS and bad > thresholds.quarantined * rows:
             found = _share("are in quarantine", bad, rows, thresholds.quarantined)
             yield Condition("quarantined", table.name, day, fingerprint, found, bad / max(rows, 1))

@@ -26,11 +26,11 @@ from incremental_assets.engine.typed import Typed, typed
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.quality.gate import (
-    APART,
     Counted,
     DayGate,
 )
 from incremental_assets.quality.judge import RuleResult, judge_rows, not_named, require_passed
+from incremental_assets.quality.rule import APART
 
 REPLAYED = "replayed"
 

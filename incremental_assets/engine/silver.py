@@ -23,6 +23,7 @@ from incremental_assets.engine.typed import Typed, typed
 from incremental_assets.engine.volume import RowsBefore, added_up, judges_volume
 from incremental_assets.frames import Frames
 from incremental_assets.ledger.entry import Entry
+from incremental_assets.ledger.shares import rows_in_shares
 from incremental_assets.quality.contract import SHAPE, Contract
 from incremental_assets.quality.examples import Examples, examples
 from incremental_assets.quality.fields import Names
@@ -40,6 +41,7 @@ from incremental_assets.quality.judge import (
     judge_rows,
     not_named,
 )
+from incremental_assets.quality.rule import APART
 from incremental_assets.quality.rules import DayCounts
 
 
@@ -120,13 +122,14 @@ def _judge(batch: Batch, counted: Counted, read: Typed, examples_of: Examples) -
     contract, columns = contract_of(batch.table), _asked(batch)
     for claim in batch.claims:
         gate = counted.days.get(claim.day) or DayGate(claim.day)
-        earlier = [] if batch.work.mode == "rebuild" else list(history.since_rebuilt(claim.day))
+        rebuilds = batch.work.mode == "rebuild"
+        earlier = () if rebuilds else history.since_rebuilt_with_drops(claim.day)
+        rows, quarantined = rows_in_shares(earlier, APART)
         counts = DayCounts(
             rows=gate.rows,
             quarantined=gate.quarantined,
-            total_rows=gate.counted + sum(e.rows_counted for e in earlier),
-            total_quarantined=gate.counted_quarantined
-            + sum(e.rows_counted_quarantined for e in earlier),
+            total_rows=gate.counted + rows,
+            total_quarantined=gate.counted_quarantined + quarantined,
             measured=gate.measured,
             measured_rows=gate.measured_rows,
             trailing=RowsBefore(volume, claim.day),

@@ -22,10 +22,13 @@ def judges_volume(rules: Iterable[Rule]) -> bool:
 
 
 def added_up(history: TableHistory, counted: Callable[[Entry], int]) -> Rows:
-    """Per day: the sum of the rows of its published batches from its last rebuild on."""
+    """Per day: the sum of the rows of its published batches from its last rebuild on.
+
+    Rows that were dropped from quarantine since are taken off.
+    """
 
     def of_day(day: date) -> int:
-        return sum(map(counted, history.since_rebuilt(day)))
+        return sum(map(counted, history.since_rebuilt_with_drops(day)))
 
     return LazyMapping(history.by_day.keys(), of_day)
 

@@ -58,7 +58,8 @@ class Entry:
 
     `touched` are the days whose rows the batch changed (for a bronze table the business days);
     `affects` the fact days that look these rows up, None when that is not known and every day may
-    be. `rows_counted` and `rows_counted_quarantined` leave out rows that only came at a wrong time.
+    be. `rows_counted` and `rows_counted_quarantined` leave out rows that only came at a wrong time;
+    a drop or a replay that takes such rows out of quarantine has a negative number.
     `bytes` are those of the files read, `seconds` the load's wall time, `held_by` the reason why a
     day was held, or the rules that were accepted.
 

@@ -245,6 +245,14 @@ class TableHistory:
         rebuilt = [at for at, entry in enumerate(entries) if entry.mode == "rebuild"]
         return entries[rebuilt[-1] :] if rebuilt else entries
 
+    def since_rebuilt_with_drops(self, day: date) -> Sequence[Entry]:
+        """As `since_rebuilt`, with the drops of the day's rows from quarantine since then."""
+        first = next((entry.batch for entry in self.since_rebuilt(day)), None)
+        if first is None:
+            return ()
+        kept = ("committed", "dropped")
+        return [e for e in self.of_day(day) if e.batch >= first and e.state in kept]
+
     def codes(self, day: date) -> Iterable[str]:
         """The code versions of a day's batches since it was last rebuilt or restated."""
         entries = list(self.since_rebuilt(day))

@@ -21,6 +21,8 @@ from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.lock import table_lock
 from incremental_assets.ledger.settle import record_decision
+from incremental_assets.ledger.table_history import TableHistory
+from incremental_assets.quality.rule import APART
 from incremental_assets.query import query
 from incremental_assets.settings import Settings, user_name
 from incremental_assets.table import Table
@@ -87,8 +89,18 @@ def days_in_quarantine(
     settings: Settings, table: Table, which: QuarantineFilter
 ) -> Mapping[date, int]:
     """How many such rows of a table are in quarantine, by day. Raises LakeError."""
-    rows = quarantined_rows(settings, table, which, _COUNTED).group_by("_day").len().sort("_day")
-    return dict(rows.iter_rows())
+    return _by_day(quarantined_rows(settings, table, which, _COUNTED))
+
+
+def _by_day(rows: pl.DataFrame) -> Mapping[date, int]:
+    return dict(rows.group_by("_day").len().sort("_day").iter_rows())
+
+
+def _in_shares(rows: pl.DataFrame, history: TableHistory) -> pl.DataFrame:
+    """Those of the rows that count to the share of their day, which has only published batches."""
+    published = {entry.batch for entry in history.committed}
+    apart = pl.col("reasons").list.eval(pl.element().is_in(APART)).list.all()
+    return rows.filter(pl.col("_batch").is_in(published) & ~apart)
 
 
 def quarantined_rows(
@@ -153,8 +165,10 @@ def drop(
         raise DefinitionError("Dropping rows needs a reason, which stays in the ledger: give one.")
     settings = lakehouse.settings
     with table_lock(settings.lake, table.name, "a drop from quarantine", lakehouse.log):
-        last = lakehouse.settle(table).table(table.name).last_batch
-        counts = days_in_quarantine(settings, table, which)
+        history = lakehouse.settle(table).table(table.name)
+        last = history.last_batch
+        rows = quarantined_rows(settings, table, which, _COUNTED)
+        counts, counted = _by_day(rows), _by_day(_in_shares(rows, history))
         if not counts:
             return counts
         entries = [
@@ -168,6 +182,8 @@ def drop(
                 detector="",
                 recorded_at=lakehouse.now(),
                 rows_deleted=count,
+                rows_counted=-counted.get(day, 0),
+                rows_counted_quarantined=-counted.get(day, 0),
                 held_by=which.reason,
                 who=user_name(),
                 why=reason.strip(),

@@ -6,11 +6,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from incremental_assets.quality.contract import PAYLOAD, Contract
-from incremental_assets.quality.reasons import LINE
+from incremental_assets.quality.rule import LINE, UNREADABLE
 
 DETAILS = "_details"
 _LONGEST = 40
-_UNREADABLE = "_unreadable"
 _TWICE = "a name occurs twice in one object, so it is undefined which value is right"
 _FOLLOWED = "something follows the first JSON value of the line, which must be its only one"
 _HALF_A_SURROGATE = r"\\u[dD][89a-fA-F]"
@@ -23,14 +22,14 @@ def with_details(rows: DataFrame, contract: Contract) -> DataFrame:
     Takes `_reasons`, `_line` and the fields that the contract read. For rows that are quarantined
     only: the values are looked up by name, which costs more than the gate itself does.
     """
-    unread = F.filter("_reasons", lambda reason: reason.endswith(_UNREADABLE))
+    unread = F.filter("_reasons", lambda reason: reason.endswith(UNREADABLE))
     kinds = [part for n, t in contract.columns.items() for part in (F.lit(n), F.lit(t.sql))]
     types = F.create_map(*kinds) if kinds else F.lit(None).cast("map<string,string>")
 
     fields = F.col(PAYLOAD).try_cast("map<string,variant>")
 
     def detail(reason: Column) -> Column:
-        field = F.regexp_replace(reason, f"{_UNREADABLE}$", "")
+        field = F.regexp_replace(reason, f"{UNREADABLE}$", "")
         text = F.to_json(F.try_element_at(fields, field))
         more = F.when(F.length(text) > _LONGEST, "…").otherwise("")
         value = F.concat(F.substring(text, 1, _LONGEST), more)

@@ -9,9 +9,9 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from incremental_assets.frames import quoted
-from incremental_assets.quality.gate import APART, IN_TIME, READABLE, watched_rules
-from incremental_assets.quality.reasons import LINE, is_good
-from incremental_assets.quality.rule import Rule
+from incremental_assets.quality.gate import IN_TIME, READABLE, watched_rules
+from incremental_assets.quality.reasons import is_good
+from incremental_assets.quality.rule import APART, UNREADABLE, Rule
 
 MOST = 5
 FEW = 1_000
@@ -64,7 +64,7 @@ def _in_order(found: Iterable[Row]) -> Examples:
 
 def _rule(reason: str) -> str:
     """The rule of a reason; some rules have several."""
-    if reason.endswith("_unreadable") or reason == LINE:
+    if reason.endswith(UNREADABLE):
         return READABLE
     return IN_TIME if reason in APART else reason
 

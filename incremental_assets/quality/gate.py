@@ -13,16 +13,17 @@ from pyspark.sql import functions as F
 
 from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.fields import MOST_NEW_FIELDS, Names, unknown_names
-from incremental_assets.quality.reasons import LINE, is_good, naming_one
+from incremental_assets.quality.reasons import is_good, naming_one
 from incremental_assets.quality.rule import (
+    APART,
+    LINE,
+    UNREADABLE,
     DayRule,
     RowRule,
     Rule,
     Severity,
 )
 
-# Reasons of rows that only came at the wrong time: they do not count to the share that holds a day.
-APART = ("too_late", "too_early", "before_start")
 READABLE = "values_readable"
 IN_TIME = "business_day_in_time"
 DECLARED = "fields_declared"
@@ -219,7 +220,7 @@ def _with_rows(gate: DayGate, reasons: Sequence[str], rows: int, late: int) -> D
     """The counts of a day with further rows, which have the same reasons."""
     rejected = rows if reasons else 0
     apart = rows if reasons and set(reasons) <= set(APART) else 0
-    unreadable = any(reason.endswith("_unreadable") for reason in reasons)
+    unreadable = any(reason.endswith(UNREADABLE) for reason in reasons)
     by_reason = dict(gate.reasons)
     for reason in set(reasons):
         by_reason[reason] = by_reason.get(reason, 0) + rows

@@ -10,7 +10,6 @@ from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.examples import Examples
 from incremental_assets.quality.fields import MOST_NEW_FIELDS
 from incremental_assets.quality.gate import (
-    APART,
     DECLARED,
     FIT,
     IN_TIME,
@@ -19,7 +18,15 @@ from incremental_assets.quality.gate import (
     Counted,
     DayGate,
 )
-from incremental_assets.quality.rule import DayCounts, DayRule, RowRule, Rule, Severity, Verdict
+from incremental_assets.quality.rule import (
+    APART,
+    DayCounts,
+    DayRule,
+    RowRule,
+    Rule,
+    Severity,
+    Verdict,
+)
 
 MOST_NAMED = 20
 

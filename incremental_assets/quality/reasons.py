@@ -13,12 +13,12 @@ from incremental_assets.errors import DefinitionError
 from incremental_assets.quality.contract import UNDECLARED
 from incremental_assets.quality.rule import (
     HELPER,
+    LINE,
     RowRule,
     Rule,
     Scope,
 )
 
-LINE = "line_unreadable"
 _BROKEN = f"{HELPER}broken_"  # no rule is called so
 # Nearly every row is good, and none of its columns needs to be looked into. What cannot be read is
 # null as well; one reason is enough for that. As one text it is one call to the JVM.

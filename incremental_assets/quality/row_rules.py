@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import reduce
-from operator import and_
+from operator import and_, or_
 from typing import Any
 
 from pyspark.sql import Column
@@ -66,12 +66,22 @@ def key_complete(*columns: str) -> RowRule:
 
 
 def at_least(column: str, least: int) -> RowRule:
-    """The column is not below `least`; null is the business of `not_null`."""
+    """The column is not below `least`; null is the business of `not_null`.
+
+    Text is read as a number; text that is none breaks the rule, and so does NaN.
+    """
     sign = "minus_" if least < 0 else ""
     return RowRule(
         f"{column}_at_least_{sign}{abs(least)}",
         f"{column} is not below {least}.",
-        lambda: F.col(column).isNull() | (F.col(column) >= F.lit(least)),
+        lambda: (
+            F.col(column).isNull()
+            # Spark orders NaN above every number.
+            | (
+                _holds(column, int, lambda value: value >= F.lit(least))
+                & ~F.isnan(F.col(column).try_cast("double"))
+            )
+        ),
         columns=(column,),
     )
 
@@ -79,8 +89,10 @@ def at_least(column: str, least: int) -> RowRule:
 def between(column: str, low: Bound, high: Bound) -> RowRule:
     """The column is neither below `low` nor above `high`; null is the business of `not_null`.
 
-    Text is read as the type of the bounds; text that cannot be read breaks the rule.
+    Text is read as the type of the bounds; text that cannot be read breaks the rule. Times without
+    a zone are UTC.
     """
+    low, high = _in_utc(low), _in_utc(high)
     if type(low) not in _READ_AS:
         raise DefinitionError(
             f"between({column!r}, {low!r}, …): give numbers, texts, days or times."
@@ -90,30 +102,36 @@ def between(column: str, low: Bound, high: Bound) -> RowRule:
             f"between({column!r}, {low!r}, {high!r}): give two bounds of one type, the lower one "
             "first."
         )
-    kinds = _READ_AS[type(low)]
     return RowRule(
         f"{column}_between",
         f"{column} is between {low} and {high}, both included.",
         lambda: (
             F.col(column).isNull()
-            | reduce(
-                and_,
-                (F.col(column).try_cast(k).between(F.lit(low), F.lit(high)) for k in kinds),
-            )
+            | _holds(column, type(low), lambda value: value.between(F.lit(low), F.lit(high)))
         ),
         columns=(column,),
     )
 
 
 def one_of(column: str, values: Sequence[Any]) -> RowRule:
-    """The column is one of the values; null is the business of `not_null`."""
+    """The column is one of the values; null is the business of `not_null`.
+
+    Text is read as the type of the values; text that cannot be read breaks the rule. Times without
+    a zone are UTC.
+    """
     if not values or None in values:
         raise DefinitionError(f"one_of({column!r}, …): name at least one value, and not None.")
     shown = ", ".join(str(value) for value in values)
+    by_type: dict[type, list[Any]] = {}
+    for value in values:
+        by_type.setdefault(type(value), []).append(_in_utc(value))
     return RowRule(
         f"{column}_one_of",
         f"{column} is one of: {shown}.",
-        lambda: F.col(column).isNull() | F.col(column).isin(list(values)),
+        lambda: (
+            F.col(column).isNull()
+            | reduce(or_, (_is_among(column, kind, of_kind) for kind, of_kind in by_type.items()))
+        ),
         columns=(column,),
     )
 
@@ -164,3 +182,27 @@ def check(
 ) -> RowRule:
     """Any condition as a function that gives a Column; `columns` are those that it reads."""
     return RowRule(name, description or f"{name} is met.", condition, columns=tuple(columns))
+
+
+def _in_utc(value: Any) -> Any:
+    """A time without a zone as one of UTC, which PySpark takes for the machine's time."""
+    bare = isinstance(value, datetime) and value.tzinfo is None
+    return value.replace(tzinfo=UTC) if bare else value
+
+
+def _is_among(column: str, kind: type, values: Sequence[Any]) -> Column:
+    """Whether the column is one of the values, which are of one type; text is compared as it is."""
+    if kind is str or kind not in (*_READ_AS, bool):
+        return F.col(column).isin(list(values))
+    return _holds(column, kind, lambda value: value.isin(list(values)))
+
+
+def _holds(column: str, kind: type, condition: Callable[[Column], Column]) -> Column:
+    """Whether the column, read as the type of Python values, meets a condition; else null.
+
+    A number has to meet it as a decimal and as a double, or as a double where no decimal holds it.
+    """
+    *exact, read = (
+        condition(F.col(column).try_cast(name)) for name in _READ_AS.get(kind, ("boolean",))
+    )
+    return reduce(and_, (F.coalesce(each, F.lit(True)) for each in exact), read)

@@ -22,6 +22,10 @@ Severity = Literal["warn", "quarantine", "fail"]
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 HELPER = "_rule_"
 """The prefix of the columns that a rule adds for itself."""
+# Reasons of rows that only came at the wrong time: they do not count to the share that holds a day.
+APART = ("too_late", "too_early", "before_start")
+LINE = "line_unreadable"
+UNREADABLE = "_unreadable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +113,11 @@ class RowRule:
 
     def __post_init__(self) -> None:
         _check_name(self.name)
+        if self.name in APART or self.name.endswith(UNREADABLE):
+            raise DefinitionError(
+                f"Rule name {self.name!r}: the project itself gives the reason {self.name!r}, and "
+                "rows with it are counted as such. Give the rule another name."
+            )
 
     def allowing(self, rows: int = 0, share: float = 0.0) -> RowRule:
         """The rule, passed as long as at most so many rows, or that share of a day's, fail it.

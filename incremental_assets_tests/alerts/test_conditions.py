@@ -139,6 +139,18 @@ def test_what_was_rebuilt_replayed_or_dropped_counts_no_more() -> None:
     assert len(conditions_of(bad, replace(dropped, rows_deleted=40))) == 1
 
 
+def test_rows_that_never_counted_take_none_off_when_they_are_dropped() -> None:
+    bad = counted(1, 1000, 40)
+    late = with_rows(did(JUDGED, 2, 5, state="dropped"), rows_deleted=50, held_by="too_late")
+    some = replace(late, held_by="x", rows_counted=-10, rows_counted_quarantined=-10)
+    every = replace(late, held_by="", rows_deleted=90)
+
+    assert [text.split(" (")[0] for *_, text in conditions_of(bad, late)] == ["40 of 1000 rows"]
+    assert [text.split(" (")[0] for *_, text in conditions_of(bad, some)] == ["30 of 990 rows"]
+    again = conditions_of(bad, every, counted(3, 40, 40))
+    assert [text.split(" (")[0] for *_, text in again] == ["40 of 1000 rows"]
+
+
 def test_late_rows_are_a_share_of_all_that_came_for_the_day() -> None:
     on_time = with_rows(did(EVENTS, 1, 5), rows_read=80)
     late = with_rows(did(EVENTS, 2, 5), rows_read=20, rows_late=20)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from incremental_assets.as_of import join_as_of
 from incremental_assets.changes import ChangeLog
@@ -41,6 +42,18 @@ SALES = Table(
 )
 
 
+PRICES = Table(
+    name="silver/prices",
+    description="Prices, each under a key of its own.",
+    reads=(SameDay(replace(LANDED_SALES, name="bronze/prices", reads=(LandedFiles("prices"),))),),
+    key=("price",),
+    day="at",
+    schema=Contract(price=Text(required=True), id=Integer(), since=Instant(), at=Instant()),
+    write=Merge(),
+)
+VERSIONED = "id int, since string, price string, _hash string"
+
+
 def mart(users: Table) -> Table:
     then = AsOf(users, key="id", at="at")
 
@@ -54,6 +67,19 @@ def mart(users: Table) -> Table:
         write=ReplaceDay(),
         transform=transform,
     )
+
+
+def test_of_versions_that_begin_together_every_load_finds_the_same(spark: SparkSession) -> None:
+    then = AsOf(PRICES, key="id", at="at", valid_from="since")
+    sales = spark.createDataFrame([(1, "2017-01-07")], "id int, at string")
+    prices = [(1, "2017-01-05", name, name) for name in ("a", "b", "c")]
+
+    found = [
+        join_as_of(sales, spark.createDataFrame(rows, VERSIONED).coalesce(1), then, "").head()
+        for rows in (prices, prices[::-1])
+    ]
+
+    assert [row["price"] for row in found if row] == ["c", "c"]
 
 
 def change(op: str, lsn: int, at: str, id_: int, name: str | None = None) -> dict[str, Any]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import date
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from math import inf, nan
 from typing import Any
 
 import pytest
@@ -13,6 +16,7 @@ from pyspark.sql import functions as F
 from incremental_assets.errors import DefinitionError
 from incremental_assets.quality.rules import (
     RowRule,
+    at_least,
     between,
     check,
     fail,
@@ -40,6 +44,18 @@ def met(spark: SparkSession, rule: RowRule, kind: str, *values: Any) -> list[boo
             [False, True, True],
         ),
         (between("v", 1, 3), "string", ("2.5", "4", "two"), [True, False, None]),
+        (at_least("v", 0), "double", (0.0, -0.1, nan, inf, 1e35), [True, False, False, True, True]),
+        (at_least("v", 0), "string", ("1.5", "-1e-12", "n/a", "NaN"), [True, False, None, False]),
+        (at_least("v", 2**53 + 1), "bigint", (2**53, 2**53 + 1), [False, True]),
+        (one_of("v", [1, 2]), "string", ("1", "1.5", "n/a"), [True, False, None]),
+        (one_of("v", [True, 2]), "string", ("true", "2", "n/a"), [True, True, None]),
+        (
+            one_of("v", [Decimal("1E-12"), Decimal(10**35)]),
+            "decimal(38,0)",
+            (Decimal(10**35), Decimal(1)),
+            [True, False],
+        ),
+        (one_of("v", [date(2017, 1, 1)]), "string", ("2017-01-01", "soon"), [True, None]),
         (one_of("v", ["a", "b"]), "string", ("a", "A", "", None), [True, False, False, True]),
         (
             matches("v", "[A-Z]{2}|none"),
@@ -57,6 +73,25 @@ def test_a_rule_says_of_each_value(
 ) -> None:
     assert met(spark, rule, kind, *values) == expected
     assert rule.columns == ("v",)
+
+
+@pytest.fixture
+def far_from_utc() -> Iterator[None]:
+    """A machine whose clock is five hours behind UTC."""
+    with pytest.MonkeyPatch.context() as machine:
+        machine.setenv("TZ", "EST5")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("far_from_utc")
+def test_times_without_a_zone_are_utc(spark: SparkSession) -> None:
+    noon, one = datetime(2017, 1, 1, 12), datetime(2017, 1, 1, 13, tzinfo=UTC)
+    times = ("2017-01-01T12:30:00Z", "2017-01-01T17:30:00Z", "2017-01-01T12:00:00Z")
+
+    assert met(spark, between("v", noon, one), "string", *times) == [True, False, True]
+    assert met(spark, one_of("v", [noon, one]), "string", *times) == [False, False, True]
 
 
 def test_sql_names_the_columns_that_it_reads() -> None:
@@ -77,6 +112,10 @@ def test_sql_names_the_columns_that_it_reads() -> None:
         (lambda: between("v", 1, "3"), "two bounds of one type"),
         (lambda: one_of("v", []), "at least one value"),
         (lambda: one_of("v", ["a", None]), "not None"),
+        (lambda: between("v", datetime(2017, 1, 2), datetime(2017, 1, 1, tzinfo=UTC)), "lower one"),
+        (lambda: satisfies("too_late", "v > 1"), "the project itself gives the reason 'too_late'"),
+        (lambda: satisfies("line_unreadable", "v > 1"), "gives the reason 'line_unreadable'"),
+        (lambda: check("v_unreadable", lambda: F.lit(True)), "Give the rule another name"),
         (lambda: matches("v", "["), "no regular expression"),
         (lambda: one_of("v", ["a"]).allowing(share=1), "to below 1"),
         (lambda: one_of("v", ["a"]).allowing(rows=-1), "give a count from 0"),
