@@ -139,7 +139,10 @@ class TargetTable:
 
 
 def request_of(target: TargetTable, state: TargetState, now: datetime) -> ReadRequest:
-    """The request to the detector, of the source as it is now. Raises SourceError."""
+    """The request to the detector, of the source as it is now. Raises SourceError.
+
+    What the target is to start from counts for its first load: later ones have the watermark.
+    """
     return ReadRequest(
         target.name,
         target.fixed or target.changes.reading(target.source).fix(),
@@ -149,7 +152,7 @@ def request_of(target: TargetTable, state: TargetState, now: datetime) -> ReadRe
         target.partition_by,
         target.rules,
         target.max_records,
-        state.start or target.start,
+        state.start or ("" if state.last else target.start),
         target.at,
         target.snapshot,
     )

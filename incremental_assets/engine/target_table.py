@@ -7,7 +7,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import BooleanType, LongType, StructField
 
 from incremental_assets.changes.detector import NewRows
-from incremental_assets.changes.target_state import TargetState
+from incremental_assets.changes.position import state_of
+from incremental_assets.changes.target_state import START, TargetState
 from incremental_assets.delta.columns import BATCH
 from incremental_assets.delta.delta_log import last_transaction, transaction
 from incremental_assets.delta.delta_table import (
@@ -29,7 +30,7 @@ from incremental_assets.storage import files_below
 
 def loadable_state(target: TargetTable, ledger: Ledger, tail: TableTail) -> TargetState:
     """The target, and what the ledger knows of it. Raises for what a load refuses unread."""
-    view = ledger.view_if_any() if target.changes.needs_history else None
+    view = ledger.view_if_any() if _needs_history(target, tail) else None
     history = view.table(target.name) if view else None
     state = target.state.with_table().with_ledger(tail.last, history)
     _refuse_other_files(target, state)
@@ -41,6 +42,12 @@ def loadable_state(target: TargetTable, ledger: Ledger, tail: TableTail) -> Targ
     state.require_same_write()
     state.require_same_marks(target.changes.order, target.changes.positioned_by)
     return state
+
+
+def _needs_history(target: TargetTable, tail: TableTail) -> bool:
+    """Whether the last batch does not tell all; older versions did not record a start in it."""
+    unknown = bool(target.start) and tail.last is not None and START not in state_of(tail.last)
+    return target.changes.needs_history or unknown
 
 
 def _refuse_filled(target: TargetTable, state: TargetState) -> None:
