@@ -53,6 +53,7 @@ class TargetTable:
             )
         self._require_own_paths()
         self._require_write()
+        self._require_key()
         self._require_bound()
         odd = [name for name in self.partition_by if not _PARTITION.fullmatch(name)]
         if odd:
@@ -108,6 +109,15 @@ class TargetTable:
             raise DefinitionError(
                 f"{self.name}: {type(self.changes).__name__} brings deletes, so it needs "
                 f"Merge() or SCD2(); {self.write} cannot delete."
+            )
+
+    def _require_key(self) -> None:
+        left_out = {name.lower() for name in self.changes.left_out}
+        odd = [name for name in self.key if name.lower() in left_out]
+        if odd:
+            raise DefinitionError(
+                f"{self.name}: primary_key names {odd}, columns of the log that do not come into "
+                "the target; name the key of the rows."
             )
 
     def _require_bound(self) -> None:
