@@ -29,7 +29,7 @@ from incremental_assets.changes.log_events import (
 )
 from incremental_assets.changes.log_truncates import Truncated, truncate_values, with_truncates
 from incremental_assets.changes.new_files import LogFiles, bounded, new_files
-from incremental_assets.changes.operations import Operation
+from incremental_assets.changes.operations import Operation, folded_words
 from incremental_assets.changes.position import FINGERPRINT, Position, version_read
 from incremental_assets.changes.request import ReadRequest
 from incremental_assets.changes.soft_deletes import require_own_column
@@ -123,6 +123,7 @@ class ChangeLog(Detector):
 
     def __post_init__(self) -> None:
         require_unchanged("ChangeLog", self.unchanged, self.no_earlier)
+        folded_words(self.operations)
         if not self.deleted:
             return
         if self.is_debezium or self.operations or self.operation not in ("", _OPERATION):
@@ -177,9 +178,12 @@ class ChangeLog(Detector):
 
     @property
     def named_columns(self) -> tuple[str, ...]:
-        if self.is_debezium:
-            return ()
-        return tuple(filter(None, (self.deleted or self.operation, self.sequence, self.time)))
+        own = (self.deleted or self.operation, self.sequence, self.time)
+        return () if self.is_debezium else tuple(filter(None, own))
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        return () if self.is_debezium or self.deleted else (self.operation, self.sequence)
 
     @property
     def positioned_by(self) -> str:
@@ -386,9 +390,8 @@ class ChangeLog(Detector):
     ) -> str:
         """The highest log position that was ever read, for people: it decides nothing."""
         highest, rows = counted.values["highest"], counted.whole.rows
-        top: Any = None
-        if highest is not None:
-            top = instant_at(int(highest)) if timed else int(highest)
+        top: Any = None if highest is None else int(highest)
+        top = instant_at(top) if timed and top is not None else top
         known = instant(before) if timed else number(before)
         return as_text(self.advanced(known, Seen(top, top, rows, request.now)))
 

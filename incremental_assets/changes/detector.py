@@ -97,6 +97,11 @@ class Detector(DayReading):
         """The total order between versions of a key that it finds; the row hash is last."""
         return (ORDER, HASH)
 
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Columns of the source that say how it is read, and do not come into a target."""
+        return ()
+
     def position(self, request: ReadRequest) -> Position:
         """Where the last load left off. Raises WatermarkError if another detector left it."""
         return request.state.position(Position(self.name, self.positioned_by, request.start))

@@ -82,8 +82,8 @@ def settle_sequence_kind(
 def sequence_number(column: Column, kind: SequenceKind, data_type: DataType = _TEXT) -> Column:
     """A value of the sequence column as something that orders; null where it cannot be read.
 
-    - `number`: integers and decimals without a fraction as they are; text of digits as
-      decimal(38,0), because as text "10" would come before "9".
+    - `number`: integers as bigint, so that later files may count on in a wider type; decimals
+      without a fraction, and text of digits, as decimal(38,0): as text "10" comes before "9".
     - `wal_lsn`: Postgres' "16/B374D848" as decimal(38,0), high part * 2^32 + low part.
     - `cdc_lsn`: SQL Server's and Db2's log sequence numbers as decimal(38,0), from binary(10),
       "0x…" or "00000027:00000758:0005"; a number to compare, not to compute with.
@@ -98,7 +98,7 @@ def sequence_number(column: Column, kind: SequenceKind, data_type: DataType = _T
                 f"to be read as {kind!r}: the source changed its type; rebuild the table from it."
             )
         if kind == "number":
-            return column
+            return column.cast("bigint" if isinstance(data_type, IntegralType) else "decimal(38,0)")
         return (
             column.cast("timestamp_ltz")
             if kind == "time"

@@ -73,21 +73,22 @@ def operation_of(column: Column, own: Mapping[str, Operation] = _NO_WORDS) -> Co
     A Snowflake stream writes an update as a DELETE and an INSERT with the same key and
     METADATA$ISUPDATE true: such a DELETE is the image before, and the caller leaves it out.
     """
-    meanings = {**WORDS, **_folded(own)}
+    meanings = {**WORDS, **folded_words(own)}
     # One literal: a list of words for each operation is a hundred expressions to plan, and
     # `str_to_map` loads all of ICU.
     known = F.from_json(F.lit(json.dumps(meanings)), "map<string,string>")
     return F.try_element_at(known, F.lower(F.trim(column.cast("string"))))
 
 
-def _folded(own: Mapping[str, Operation]) -> dict[str, Operation]:
+def folded_words(own: Mapping[str, Operation]) -> dict[str, Operation]:
+    """One feed's own words as they are compared. Raises DefinitionError."""
     folded: dict[str, Operation] = {}
     for word, operation in own.items():
         if operation not in OPERATIONS:
             raise DefinitionError(
                 f"Operation word {word!r} means {operation!r}: use one of {list(OPERATIONS)}."
             )
-        if folded.setdefault(word.strip().lower(), operation) != operation:
+        if folded.setdefault(str(word).strip().lower(), operation) != operation:
             raise DefinitionError(
                 f"Operation word {word!r} is declared twice, in another case or with other white "
                 "space, and means two things: declare it once."

@@ -55,7 +55,8 @@ class TargetState:
         """With the last batch of the ledger and, where the history is given, all of them."""
         committed = history.committed if history else ()
         files = history.files_read if history else {}
-        start = state_of(last).get(START) or (committed[0].low if committed else "")
+        # Older versions recorded no start, or one that was named in a later call.
+        start = committed[0].low if committed else state_of(last).get(START, "")
         moments = tuple(e.high for e in committed)
         return replace(self, last=last, moments=moments, files=files, start=start)
 

@@ -39,18 +39,30 @@ def furthest(before: Any, seen: Seen) -> Any:
 def checked(column: str, before: Any, after: Any, seen: Seen) -> Any:
     """A watermark that a user's function gave. Raises WatermarkError if it breaks a promise.
 
-    It never claims more than was read, and never goes back.
+    It never claims more than was read, and never goes back. An instant without a zone is in UTC.
     """
     most = furthest(before, seen)
     if after is None and before is None:
         return None
-    if after is None or (before is not None and after < before) or after > most:
+    if isinstance(after, datetime) and after.tzinfo is None:
+        after = after.replace(tzinfo=UTC)
+    if after is None or most is None or not _is_between(before, after, most):
         raise WatermarkError(
             f"The watermark of {column} was {before} and the highest value read is {most}; its own "
-            f"function gave {after}. It may be anything from {before} to {most}. Nothing was "
-            "loaded; correct the function."
+            f"function gave {after} ({type(after).__name__}). It may be anything from {before} to "
+            f"{most}, as such a value. Nothing was loaded; correct the function."
         )
     return after
+
+
+def _is_between(before: Any, after: Any, most: Any) -> bool:
+    """Whether it lies from one to the other, and is a value such as they are."""
+    if isinstance(after, float):  # its text would be no watermark
+        return False
+    try:
+        return (before is None or bool(before <= after)) and bool(after <= most)
+    except TypeError:
+        return False
 
 
 def as_text(value: Any) -> str:

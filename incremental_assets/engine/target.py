@@ -53,6 +53,7 @@ class TargetTable:
             )
         self._require_own_paths()
         self._require_write()
+        self._require_key()
         self._require_bound()
         odd = [name for name in self.partition_by if not _PARTITION.fullmatch(name)]
         if odd:
@@ -110,6 +111,15 @@ class TargetTable:
                 f"Merge() or SCD2(); {self.write} cannot delete."
             )
 
+    def _require_key(self) -> None:
+        left_out = {name.lower() for name in self.changes.left_out}
+        odd = [name for name in self.key if name.lower() in left_out]
+        if odd:
+            raise DefinitionError(
+                f"{self.name}: primary_key names {odd}, columns of the log that do not come into "
+                "the target; name the key of the rows."
+            )
+
     def _require_bound(self) -> None:
         most = self.max_records
         if most is not None and (not isinstance(most, int) or most < 1):
@@ -139,7 +149,10 @@ class TargetTable:
 
 
 def request_of(target: TargetTable, state: TargetState, now: datetime) -> ReadRequest:
-    """The request to the detector, of the source as it is now. Raises SourceError."""
+    """The request to the detector, of the source as it is now. Raises SourceError.
+
+    What the target is to start from counts for its first load: later ones have the watermark.
+    """
     return ReadRequest(
         target.name,
         target.fixed or target.changes.reading(target.source).fix(),
@@ -149,7 +162,7 @@ def request_of(target: TargetTable, state: TargetState, now: datetime) -> ReadRe
         target.partition_by,
         target.rules,
         target.max_records,
-        state.start or target.start,
+        state.start or ("" if state.last else target.start),
         target.at,
         target.snapshot,
     )

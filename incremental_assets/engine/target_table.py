@@ -7,7 +7,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import BooleanType, LongType, StructField
 
 from incremental_assets.changes.detector import NewRows
-from incremental_assets.changes.target_state import TargetState
+from incremental_assets.changes.position import state_of
+from incremental_assets.changes.target_state import START, TargetState
 from incremental_assets.delta.columns import BATCH
 from incremental_assets.delta.delta_log import last_transaction, transaction
 from incremental_assets.delta.delta_table import (
@@ -29,12 +30,13 @@ from incremental_assets.storage import files_below
 
 def loadable_state(target: TargetTable, ledger: Ledger, tail: TableTail) -> TargetState:
     """The target, and what the ledger knows of it. Raises for what a load refuses unread."""
-    view = ledger.view_if_any() if target.changes.needs_history else None
+    view = ledger.view_if_any() if _needs_history(target, tail) else None
     history = view.table(target.name) if view else None
     state = target.state.with_table().with_ledger(tail.last, history)
     _refuse_other_files(target, state)
     _refuse_filled(target, state)
     if not tail.unsettled:  # a load that died may have moved the snapshot on
+        _refuse_filled_by_others(target, state)
         _refuse_other_snapshot(target, state)
         _refuse_lost_snapshot(target, state, ledger)
     state.require_key()
@@ -43,17 +45,40 @@ def loadable_state(target: TargetTable, ledger: Ledger, tail: TableTail) -> Targ
     return state
 
 
+def _needs_history(target: TargetTable, tail: TableTail) -> bool:
+    """Whether the last batch does not tell all; older versions did not record a start in it."""
+    unknown = bool(target.start) and tail.last is not None and START not in state_of(tail.last)
+    return target.changes.needs_history or unknown
+
+
 def _refuse_filled(target: TargetTable, state: TargetState) -> None:
     """Raise LakeError where appending could double rows of unknown origin."""
     if not target.write.appends or state.last or target.start or state.version is None:
         return
-    table = open_table(target.path)
-    if table is not None and table.file_uris():
+    if _has_files(target.path):
         raise LakeError(
             f"{target.name}: the target {target.path} holds rows already, but the ledger "
             f"{target.ledger} knows no load of it; appending could double them. Nothing was "
             "loaded. Give a primary_key, so that rows are merged; or start_from, the watermark "
             "up to which the rows were loaded; or another target."
+        )
+
+
+def _has_files(path: str) -> bool:
+    table = open_table(path)
+    return table is not None and bool(table.file_uris())
+
+
+def _refuse_filled_by_others(target: TargetTable, state: TargetState) -> None:
+    """Raise LakeError where a first snapshot would not delete the rows that it lacks."""
+    if not target.snapshot or state.last or _has_files(target.snapshot):
+        return
+    if state.version is not None and _has_files(target.path):
+        raise LakeError(
+            f"{target.name}: the target {target.path} holds rows already, but the ledger "
+            f"{target.ledger} knows no load of it: those that the snapshot lacks would stay for "
+            "ever, as no snapshot before it had them. Nothing was loaded. Take an empty "
+            "target_path, snapshot_path and watermark_path; the first load fills them."
         )
 
 

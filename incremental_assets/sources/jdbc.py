@@ -324,6 +324,8 @@ class FixedJdbc(FixedSource):
         if not cuts:
             return [_ALL]
         at = of.dialect.quoted(column.name)
+        if column.kind == "number" and column.value != at:  # read as text
+            at = f"CAST({at} AS numeric)"
         between = [f"{at} >= {low} AND {at} < {high}" for low, high in pairwise(cuts)]
         return [f"{at} < {cuts[0]} OR {at} IS NULL", *between, f"{at} >= {cuts[-1]}"]
 

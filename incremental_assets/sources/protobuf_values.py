@@ -1,8 +1,8 @@
 """Messages of Protobuf as JSON, by the descriptors of the schema that each was written with.
 
 It runs in Spark's Python workers. Names are those of the schema; numbers stay numbers, also those
-of 64 bits; bytes are base64, enums the names of their values, times ISO 8601. A field without a
-value that can be told from its default is null.
+of 64 bits; bytes are base64, enums the names of their values, times ISO 8601, and an Any its
+`type_url` and its bytes. A field without a value that can be told from its default is null.
 """
 
 from __future__ import annotations
@@ -22,13 +22,16 @@ _WELL_KNOWN = (  # each behind those that it imports
     *("any", "source_context", "type", "api", "duration", "empty", "field_mask", "struct"),
     *("timestamp", "wrappers"),
 )
+# By Protobuf's own JSON, the numbers of 64 bits would be texts; of an Any, it wants the schema.
+_LONG = {"google.protobuf.Int64Value", "google.protobuf.UInt64Value"}
+_ANY = "google.protobuf.Any"
 
 
 class ProtobufReader:
     """Reads messages in a registry's wire format: a zero, the schema's number, which message of it.
 
     `schemas` are the descriptors of the files of each number, its own last. A message that cannot
-    be read, or has fields that its schema has not, is None.
+    be read, has fields that its schema has not, or a value that JSON cannot have, is None.
     """
 
     def __init__(self, schemas: Mapping[int, tuple[bytes, ...]]) -> None:
@@ -48,6 +51,7 @@ class ProtobufReader:
         number = int.from_bytes(content[1:_PREFIX], "big")
         if number not in self._schemas:
             return None
+        from google.protobuf.json_format import Error
         from google.protobuf.message import DecodeError
         from google.protobuf.message_factory import GetMessageClass
         from google.protobuf.unknown_fields import UnknownFieldSet
@@ -56,11 +60,12 @@ class ProtobufReader:
             path, at = _indexes(bytes(content), _PREFIX)
             message = GetMessageClass(self._descriptor(number, path))()
             message.ParseFromString(bytes(content[at:]))
-        except (DecodeError, IndexError):
+            if len(UnknownFieldSet(message)):
+                return None
+            return json.dumps(_plain(message), ensure_ascii=False)
+        # Beyond those of the parse: a time after the year 9999, a number of a Struct that is NaN.
+        except (DecodeError, IndexError, Error, ValueError, TypeError, KeyError):
             return None
-        if len(UnknownFieldSet(message)):
-            return None
-        return json.dumps(_plain(message), ensure_ascii=False)
 
     def _descriptor(self, number: int, path: list[int]) -> Descriptor:
         if number not in self._files:
@@ -127,7 +132,10 @@ def _varint(content: bytes, at: int) -> tuple[int, int]:
 
 
 def _plain(message: Message) -> Any:
-    if message.DESCRIPTOR.full_name.startswith("google.protobuf."):
+    name = message.DESCRIPTOR.full_name
+    if name in _LONG:
+        return message.value
+    if name.startswith("google.protobuf.") and name != _ANY:
         from google.protobuf.json_format import MessageToDict
 
         return MessageToDict(message)

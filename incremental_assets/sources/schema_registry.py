@@ -16,6 +16,7 @@ from incremental_assets.errors import DefinitionError, SourceError
 
 SECONDS = 20.0
 _NOT_FOUND = 404
+_LACKING = (40401, 40402, 40403)
 _KINDS = ("AVRO", "PROTOBUF", "JSON")
 _VARIABLES = re.compile(r"[A-Z][A-Z0-9_]*")
 # The schema of a number never changes.
@@ -82,7 +83,6 @@ class SchemaRegistry:
             return WireSchema(kind, json.dumps(self._inlined(found["schema"], references)))
         if kind == "PROTOBUF":
             own = self._ask(f"/schemas/ids/{number}?format=serialized")
-            assert own is not None
             return WireSchema(kind, files=(*self._files(references), self._descriptor(own)))
         return WireSchema(kind)
 
@@ -110,14 +110,17 @@ class SchemaRegistry:
             found.setdefault(base64.b64encode(file).decode(), file)
         return tuple(found.values())
 
-    def _descriptor(self, found: dict[str, Any]) -> bytes:
+    def _descriptor(self, found: dict[str, Any] | None) -> bytes:
         try:
-            return base64.b64decode(found["schema"], validate=True)
+            content = base64.b64decode(found["schema"] if found else "", validate=True)
         except ValueError:
-            raise SourceError(
-                f"{self.url} gives no descriptors of Protobuf (?format=serialized), so messages "
-                "cannot be read. Nothing was loaded; use a registry that does, or value='text'."
-            ) from None
+            content = b""
+        if content:
+            return content
+        raise SourceError(
+            f"{self.url} gives no descriptors of Protobuf (?format=serialized), so messages "
+            "cannot be read. Nothing was loaded; use a registry that does, or value='text'."
+        )
 
     def _version(self, reference: dict[str, Any], options: str = "") -> dict[str, Any]:
         subject, version = quote(reference["subject"], safe=""), reference["version"]
@@ -130,13 +133,14 @@ class SchemaRegistry:
         return found
 
     def _ask(self, path: str) -> dict[str, Any] | None:
+        """What the registry has at a path; None where it says itself that there is nothing."""
         request = Request(self.url.rstrip("/") + path, headers=self._headers())  # noqa: S310 - checked
         try:
             with urlopen(request, timeout=SECONDS) as answer:  # noqa: S310 - checked
                 found: dict[str, Any] = json.load(answer)
                 return found
         except HTTPError as error:
-            if error.code == _NOT_FOUND:
+            if error.code == _NOT_FOUND and _is_own(error):
                 return None
             why = f"{error.code} {error.reason}"
         except (URLError, OSError, ValueError) as error:
@@ -159,6 +163,18 @@ class SchemaRegistry:
         password = os.environ.get(f"{self.credentials}_PASSWORD", "")
         login = base64.b64encode(f"{user}:{password}".encode()).decode()
         return accept | {"Authorization": f"Basic {login}"}
+
+
+def _is_own(answer: HTTPError) -> bool:
+    """Whether a 404 says that a subject, a version or a schema is missing (40401 to 40403).
+
+    404 alone, or another page, is of a path that the server does not know.
+    """
+    try:
+        code = json.load(answer)["error_code"]
+    except (OSError, ValueError, TypeError, LookupError):
+        return False
+    return code in _LACKING
 
 
 def _with_types(schema: Any, types: dict[str, Any], written: set[str], space: str) -> Any:

@@ -16,6 +16,7 @@ from pyspark.sql.types import (
     DateType,
     DecimalType,
     DoubleType,
+    IntegerType,
     LongType,
     StringType,
     TimestampType,
@@ -184,13 +185,15 @@ def test_a_typed_column_is_taken_as_its_type_says(spark: SparkSession) -> None:
     assert nothing == (None,) * 10
 
 
-def test_an_integer_column_stays_an_integer(spark: SparkSession) -> None:
-    frame = spark.createDataFrame([(9,)], "v bigint")
-
-    assert (
-        frame.select(sequence_number(F.col("v"), "number", LongType())).schema[0].dataType
-        == LongType()
-    )
+def test_a_typed_number_has_the_widest_type_of_its_kind(spark: SparkSession) -> None:
+    kinds = {
+        LongType(): LongType(),
+        IntegerType(): LongType(),
+        DecimalType(5, 0): DecimalType(38, 0),
+    }
+    for of, expected in kinds.items():
+        number = sequence_number(F.lit(9).cast(of), "number", of)
+        assert spark.range(1).select(number).schema[0].dataType == expected
 
 
 @pytest.mark.parametrize("data_type", [DoubleType(), DecimalType(10, 2)], ids=str)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from incremental_assets.changes import ChangeLog
 from incremental_assets.changes.operations import SQL_SERVER_CDC, operation_of
 from incremental_assets.errors import DefinitionError
 
@@ -90,9 +93,13 @@ def test_a_feed_s_own_words_come_before_the_common_ones(spark: SparkSession) -> 
 
 
 def test_sql_server_numbers_its_operations(spark: SparkSession) -> None:
-    frame = spark.range(7).select("id", operation_of(F.col("id"), SQL_SERVER_CDC).alias("meant"))
+    numbers: Any = {int(word): meant for word, meant in SQL_SERVER_CDC.items()}
+    as_texts, as_numbers = (operation_of(F.col("id"), own) for own in (SQL_SERVER_CDC, numbers))
+    frame = spark.range(7).select("id", as_texts.alias("meant"), as_numbers.alias("same"))
 
-    assert {row["id"]: row["meant"] for row in frame.collect()} == {
+    found = frame.collect()
+    assert [row["meant"] for row in found] == [row["same"] for row in found]
+    assert {row["id"]: row["meant"] for row in found} == {
         0: None,
         1: "delete",
         2: "upsert",
@@ -106,6 +113,8 @@ def test_sql_server_numbers_its_operations(spark: SparkSession) -> None:
 def test_a_word_that_means_no_operation_is_refused() -> None:
     with pytest.raises(DefinitionError, match="'gone' means 'remove'"):
         operation_of(F.lit("x"), {"gone": "remove"})  # type: ignore[dict-item]
+    with pytest.raises(DefinitionError, match="'gone' means 'remove'"):
+        ChangeLog(operations={"gone": "remove"})  # type: ignore[dict-item]
 
 
 def test_a_word_that_means_two_things_is_refused() -> None:

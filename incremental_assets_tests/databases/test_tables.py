@@ -211,16 +211,17 @@ def test_each_type_of_value_is_read_without_loss(spark: SparkSession, database: 
 def test_partitions_hold_each_row_once_and_are_of_one_moment(
     spark: SparkSession, database: Database
 ) -> None:
-    database.execute("CREATE TABLE numbers (n bigint, at date)")
+    database.execute("CREATE TABLE numbers (n bigint, at date, exact numeric)")
     database.execute(
-        "INSERT INTO numbers SELECT n, date '2017-01-01' + n::int FROM generate_series(-50, 50) n"
+        "INSERT INTO numbers SELECT n, date '2017-01-01' + n::int, n / 4.0 "
+        "FROM generate_series(-50, 50) n"
     )
-    database.execute("INSERT INTO numbers VALUES (NULL, NULL)")
-    for column in ("n", "at"):
+    database.execute("INSERT INTO numbers VALUES (NULL, NULL, NULL)")
+    for column in ("n", "at", "exact"):
         fixed = Jdbc(database.url, "numbers", partition_by=column, partitions=4).fix()
         with Frames.over(spark) as frames:
             rows = fixed.rows(frames)
-            database.execute("INSERT INTO numbers VALUES (0, '2017-01-01')")  # after the moment
+            database.execute("INSERT INTO numbers VALUES (0, '2017-01-01', 0)")  # after the moment
             assert rows.rdd.getNumPartitions() == 4
             assert rows.count() == rows.select("n").distinct().count() == 102
         database.execute("DELETE FROM numbers WHERE ctid IN (SELECT max(ctid) FROM numbers)")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
@@ -17,6 +18,7 @@ from incremental_assets.quality.contract import Contract
 from incremental_assets.quality.types import Integer, Text
 from incremental_assets.sources import schema_registry
 from incremental_assets.sources.kafka import Kafka
+from incremental_assets.sources.schema_registry import SchemaRegistry
 from incremental_assets.table import SameDay, Table
 from incremental_assets.writes import Merge
 from incremental_assets_tests.feeds.conftest import Lakes
@@ -292,6 +294,32 @@ def test_a_registry_that_does_not_answer_fails_the_load_and_tells_no_password(
     shop.load(DAYS)
 
     assert kept(shop, "to_json(payload)") == [('{"id":1,"name":"Ann"}',)]
+
+
+@pytest.mark.parametrize("body", [{"error_code": 404, "message": "HTTP 404 Not Found"}, "<html>"])
+def test_an_answer_404_that_is_not_the_registrys_own_is_no_unknown_schema(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch, body: Any
+) -> None:
+    asked = SchemaRegistry(registry.url)
+    assert asked.schema(5) is None
+    monkeypatch.setattr(registry, "answer", lambda path, login: (404, body))
+
+    with pytest.raises(SourceError, match=r"does not answer /schemas/ids/5: 404 .*Nothing"):
+        asked.schema(5)
+
+
+def test_a_registry_without_serialized_descriptors_is_named(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry.protobuf(5, proto_files()[0])
+    own = registry.answer
+    lacking = 404, {"error_code": 40403}
+    monkeypatch.setattr(
+        registry, "answer", lambda path, login: lacking if "?" in path else own(path, login)
+    )
+
+    with pytest.raises(SourceError, match="gives no descriptors of Protobuf"):
+        SchemaRegistry(registry.url).schema(5)
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,11 @@ def test_of_a_loader_by_sequence_and_of_a_log(tmp_path: Path) -> None:
         sequence.target(*places, "seq", "orders").rewind(0, NO_SPARK)
     with pytest.raises(DefinitionError, match="cdc_format is 'flat' or 'debezium', not 'avro'"):
         CDCLoader(NO_SPARK).target(*places, "id", "orders", cdc_format="avro")
+    for own in ("operation", "sequence_num"):
+        with pytest.raises(
+            DefinitionError, match=rf"primary_key names \['{own}'\], columns of the"
+        ):
+            CDCLoader(NO_SPARK).target(*places, ["id", own], "orders")
 
 
 def test_history_is_a_deprecated_way_to_write_scd2(tmp_path: Path) -> None:

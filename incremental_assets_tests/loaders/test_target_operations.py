@@ -303,8 +303,12 @@ def test_a_snapshot_that_another_target_keeps_is_refused(place: Place) -> None:
     assert not second["target"].exists()
     shutil.rmtree(place.watermarks)
     assert other_snapshot(place, **first).load().records_read == 0  # they go together
-    shutil.rmtree(place.target)
     shutil.rmtree(place.watermarks, ignore_errors=True)
+    place.snapshot.rename(place.folder / "kept")
+    with pytest.raises(LakeError, match=r"holds rows already.*would stay for ever"):
+        other_snapshot(place, **first).load()
+    (place.folder / "kept").rename(place.snapshot)
+    shutil.rmtree(place.target)
     with pytest.raises(LakeError, match="snapshot"):
         other_snapshot(place, **first).load()
 

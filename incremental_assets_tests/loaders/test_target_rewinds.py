@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
 import pytest
 
+from incremental_assets.changes.target_state import TargetState
+from incremental_assets.engine import target_steps
 from incremental_assets.errors import DefinitionError, SourceError, WatermarkError
 from incremental_assets.ledger.ledger import Ledger
 from incremental_assets.loaders import (
@@ -16,7 +19,7 @@ from incremental_assets.loaders import (
     read_watermarks,
 )
 from incremental_assets.testing import kill_after_each_write
-from incremental_assets.writes import SCD2
+from incremental_assets.writes import SCD2, Append
 from incremental_assets_tests.loaders.conftest import NOON, Place
 from incremental_assets_tests.loaders.test_target_plans import (
     SCHEMA,
@@ -115,7 +118,9 @@ def test_a_rewind_to_a_moment_stands_in_the_ledger_and_makes_no_gaps(place: Plac
     assert last.recorded_at == datetime(2024, 5, 10, 14, tzinfo=UTC)
     # The numbers that were loaded are no gaps, though the watermark is below them.
     assert load(place, by_sequence, 6, on_gap="fail") == 1
-    assert place.rows("id") == [(n,) for n in (1, 2, 3, 4, 5, 6)]
+    # Nor does a start that is named later move it.
+    assert load(place, by_sequence, 7, start_from=9) == 1
+    assert place.rows("id") == [(n,) for n in (1, 2, 3, 4, 5, 6, 7)]
 
 
 def test_a_target_that_was_filled_by_other_means_is_not_read_below_its_start(place: Place) -> None:
@@ -131,6 +136,28 @@ def test_a_target_that_was_filled_by_other_means_is_not_read_below_its_start(pla
     assert rewound.watermark == "2024-05-10T11:10:00.000000Z"
     assert load(place, by_timestamp, start_from=start) == 0
     assert place.rows("id") == [(10,), (20,), (30,)]
+
+
+def test_a_start_that_an_older_version_did_not_record_is_taken_from_the_first_batch(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = NOON - timedelta(minutes=50)
+    with monkeypatch.context() as older:
+        older.setattr(target_steps, "START", "not_recorded")
+        load(place, by_timestamp, 10, 20, start_from=start)
+
+    assert load(place, by_timestamp, lookback=timedelta(hours=1), start_from=start) == 0
+    assert place.rows("id") == [(20,)]
+
+
+def test_the_start_is_that_of_the_first_batch_whatever_a_later_one_recorded() -> None:
+    first: Any = SimpleNamespace(low="", high="5", position="")
+    later: Any = SimpleNamespace(low="5", high="9", position='{"start": "7"}')
+    history: Any = SimpleNamespace(committed=(first, later), files_read={})
+    target = TargetState("orders", "target", Append())
+
+    assert target.with_ledger(later, None).start == "7"
+    assert target.with_ledger(later, history).start == ""
 
 
 def test_a_sequence_whose_own_watermark_stays_empty_loads_no_row_twice(place: Place) -> None:
