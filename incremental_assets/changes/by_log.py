@@ -15,10 +15,7 @@ from incremental_assets.changes.debezium import UNKNOWN_OPERATION
 from incremental_assets.changes.detector import Detector, NewRows, SourceWindow
 from incremental_assets.changes.event_identity import EVENT, not_yet_quarantined, with_identity
 from incremental_assets.changes.inspection import Inspection
-from incremental_assets.changes.lacking import (
-    with_partial,
-    with_reasons_of_lacking,
-)
+from incremental_assets.changes.lacking import with_partial, with_reasons_of_lacking
 from incremental_assets.changes.log_events import (
     MOST_SHOWN,
     OP_WORD,
