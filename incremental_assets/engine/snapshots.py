@@ -248,7 +248,12 @@ def _deletes(changes: SnapshotDiff, counted: SnapshotCounts) -> RuleResult:
     share = counted.deleted / counted.before if counted.before else 0.0
     passed = share <= changes.max_deleted_share
     found = f"the snapshot deletes {counted.deleted} of {counted.before} rows ({share:.1%})"
-    if not passed:
+    if not passed and not counted.snapshot:
+        found = (
+            f"the snapshot has no row, and {counted.before} were there: deliver it whole, or take "
+            "its file away; if it is accepted, nothing changes"
+        )
+    elif not passed:
         found = (
             f"the snapshot would delete {counted.deleted} of {counted.before} rows ({share:.1%}), "
             f"and at most {changes.max_deleted_share:.1%} may go at once: look whether it is "

@@ -111,7 +111,7 @@ class Entry:
 
     @property
     def is_of_whole_source(self) -> bool:
-        """Whether it was judged by all that was new in its source, which has no days."""
+        """Whether it read all that was new in its source, which has no days."""
         state = json.loads(self.position or "{}")
         return isinstance(state, dict) and WITHOUT_DAYS in state
 

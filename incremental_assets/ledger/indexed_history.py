@@ -101,11 +101,10 @@ class IndexedHistory(TableHistory):
     def held(self) -> Mapping[date, Entry]:
         days = self._later_than("held", "committed")
         held = LazyMapping(days, lambda day: self._of(day).held[day])
-        newest = max(days, key=lambda day: days[day], default=None)
-        if newest is None or not held[newest].is_of_whole_source:
+        if not days or self.last is None or not self.last.is_of_whole_source:
             return held
-        last = {day: batch for day, batch in days.items() if batch > self.high}
-        return LazyMapping(last, held.__getitem__)
+        since = {day: batch for day, batch in days.items() if batch > self.high}
+        return LazyMapping(since, held.__getitem__)
 
     @cached_property
     def accepted(self) -> Mapping[date, Entry]:

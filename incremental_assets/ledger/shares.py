@@ -6,6 +6,9 @@ from collections.abc import Collection, Iterable
 
 from incremental_assets.ledger.entry import Entry
 
+IN_COUNTS = '{"in_counts": true}'
+"""The position of a drop whose counts are those of the rows that counted."""
+
 
 def rows_in_shares(entries: Iterable[Entry], apart: Collection[str]) -> tuple[int, int]:
     """How many rows of a day count to its shares, and how many of them are in quarantine.
@@ -30,6 +33,6 @@ def _dropped(entry: Entry, apart: Collection[str]) -> int:
     Older versions did not record it. Then rows that were dropped for a reason that is `apart` did
     not count, and all others did; of a drop of all reasons no row is left that counts.
     """
-    if entry.rows_counted_quarantined:
+    if entry.position == IN_COUNTS:
         return -entry.rows_counted_quarantined
     return 0 if entry.held_by in apart else entry.rows_deleted

@@ -110,7 +110,7 @@ class TableHistory:
         such a hold ends with the next published batch, whatever its day.
         """
         last = {e.day: e for e in self.outcomes if e.state in ("committed", "held")}
-        return _still_held({day: e for day, e in last.items() if e.state == "held"}, self.high)
+        return _still_held({day: e for day, e in last.items() if e.state == "held"}, self.last)
 
     @cached_property
     def accepted(self) -> Mapping[date, Entry]:
@@ -269,7 +269,8 @@ class TableHistory:
         published = tuple(e for e in outcomes if e.state == "committed")
         days = {e.day for e in outcomes if e.state in ("committed", "held")}
         held = {e.day: e for e in outcomes if e.state == "held"}
-        after_high = published[-1].batch if published else self.high
+        held = {d: e for d, e in self.held.items() if d not in days} | held
+        held = _still_held(held, published[-1] if published else self.last)
         files: dict[date, Mapping[str, FileEntry]] = {}
         for entry in published:
             if entry.files:
@@ -279,10 +280,8 @@ class TableHistory:
             outcomes=(*self.outcomes, *outcomes),
             committed=(*self.committed, *published),
             last_committed={**self.last_committed, **{e.day: e for e in published}},
-            held=_still_held(
-                {d: e for d, e in self.held.items() if d not in days} | held, after_high
-            ),
-            accepted={d: e for d, e in self.accepted.items() if d not in days},
+            held=held,
+            accepted={d: e for d, e in self.accepted.items() if d in held and d not in days},
             to_load_again=_to_load_again(self.to_load_again, published),
             published_days=self.published_days | {t.day for e in published for t in e.touched},
             touching=_more(self.touching, published, _touched),
@@ -293,9 +292,11 @@ class TableHistory:
         return after
 
 
-def _still_held(held: Mapping[date, Entry], high: int) -> dict[date, Entry]:
-    """Without the days whose input was part of that of a later batch, up to `high`."""
-    return {d: e for d, e in held.items() if e.batch > high or not e.is_of_whole_source}
+def _still_held(held: dict[date, Entry], last: Entry | None) -> dict[date, Entry]:
+    """Without the days whose input was part of that of the `last` published batch."""
+    if last is None or not last.is_of_whole_source:
+        return held
+    return {day: entry for day, entry in held.items() if entry.batch > last.batch}
 
 
 def _high(entry: Entry | None, upstream: str) -> int:

@@ -21,6 +21,7 @@ from incremental_assets.ledger.entry import Entry
 from incremental_assets.ledger.ledger import Ledger, ledger_path
 from incremental_assets.ledger.lock import table_lock
 from incremental_assets.ledger.settle import record_decision
+from incremental_assets.ledger.shares import IN_COUNTS
 from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.quality.rule import APART
 from incremental_assets.query import query
@@ -184,6 +185,7 @@ def drop(
                 rows_deleted=count,
                 rows_counted=-counted.get(day, 0),
                 rows_counted_quarantined=-counted.get(day, 0),
+                position=IN_COUNTS,
                 held_by=which.reason,
                 who=user_name(),
                 why=reason.strip(),

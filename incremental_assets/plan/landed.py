@@ -60,11 +60,11 @@ def plan_landed(
         back = _retracted_again(listed, changed, history, day)
         returned += back
         if not (new or changed):
-            rest = [tagged(f) for f in listed if f.path not in back]
             if held is None or waiting:
                 idle.append(day)
                 continue
-            new, why = rest if table.changes.compares_days else [], _HELD_IS_GONE
+            rest = listed if table.changes.compares_days else ()
+            new, why = [tagged(f) for f in rest if f.path not in back], _HELD_IS_GONE
         files = (*new, *changed)
         if table.changes.compares_days:  # a snapshot is all files of its folder
             read = {file.path: file for file in files}

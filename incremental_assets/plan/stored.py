@@ -212,7 +212,9 @@ def _day_work(
 
 def _has_held(table: Table, history: TableHistory, day: date) -> bool:
     """Whether something that a load of the day reads, if it is still there, is held."""
-    return day in history.held if table.landing_column is not None else bool(history.held)
+    if table.landing_column is not None:
+        return day in history.held
+    return any(entry.batch > history.high for entry in history.held.values())
 
 
 def _unread(

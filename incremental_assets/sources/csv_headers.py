@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import codecs
 import csv
+import errno
 import gzip
 import io
 import re
@@ -14,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from tempfile import NamedTemporaryFile
+from tempfile import NamedTemporaryFile, gettempdir
 from typing import IO, Any
 
 import pyarrow as pa
@@ -244,10 +245,18 @@ def _on_disk(where: str) -> Iterator[_OnDisk]:
     if local_path(where) is not None:
         yield _OnDisk(where, where)
         return
-    with NamedTemporaryFile() as copy, open_file(where) as stream:
-        with answering(where):
-            shutil.copyfileobj(stream, copy, _CHUNK)
-        copy.flush()
+    with NamedTemporaryFile() as copy:
+        try:
+            with open_file(where) as stream, answering(where):
+                shutil.copyfileobj(stream, copy, _CHUNK)
+            copy.flush()
+        except OSError as error:  # of a store without a number, so that it seems damaged
+            if error.errno != errno.ENOSPC:
+                raise not_readable(where, error) from error
+            raise SourceError(
+                f"{where} cannot be checked: {gettempdir()} has no room for a copy of it. Nothing "
+                "was loaded; make room, or set TMPDIR to a folder that has some, and run again."
+            ) from error
         yield _OnDisk(where, copy.name)
 
 

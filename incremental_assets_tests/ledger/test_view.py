@@ -236,3 +236,20 @@ def test_what_is_only_expected_stands_ahead_of_what_the_ledger_has() -> None:
 
     assert [ahead.table(t).high for t in ("silver/sales", "silver/users", "gold/mart")] == [2, 1, 0]
     assert view.table("silver/sales").high == 1
+
+
+def test_a_hold_of_a_source_without_days_ends_with_the_next_published_batch() -> None:
+    whole = '{"without_days": true}'
+    of_old = entry(1, 5, HELD)  # older versions did not say that the source has no days
+    of_whole = replace(entry(2, 6, HELD), position=whole)
+    before = TableHistory("silver/sales", (of_old, of_whole))
+
+    published = replace(entry(3, 7), position=whole)
+    later = TableHistory("silver/sales", (of_old, of_whole, published, entry(4, 8, HELD)))
+    by_days = TableHistory("silver/sales", (of_old, entry(3, 7)))
+
+    assert [sorted(each.held) for each in (before, later, by_days)] == [
+        [jan(5), jan(6)],
+        [jan(8)],
+        [jan(5)],
+    ]
