@@ -36,10 +36,11 @@ def loadable_state(target: TargetTable, ledger: Ledger, tail: TableTail) -> Targ
     _refuse_other_files(target, state)
     _refuse_filled(target, state)
     if not tail.unsettled:  # a load that died may have moved the snapshot on
-        _refuse_filled_by_others(target, state)
         _refuse_other_snapshot(target, state)
         _refuse_lost_snapshot(target, state, ledger)
     state.require_key()
+    if not tail.unsettled:
+        _refuse_filled_by_others(target, state)
     state.require_same_write()
     state.require_same_marks(target.changes.order, target.changes.positioned_by)
     return state

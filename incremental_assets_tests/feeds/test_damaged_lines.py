@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -80,7 +81,7 @@ def landed_bytes(kept: str) -> bytes:
 
 
 def test_what_is_not_exactly_one_object_is_quarantined_as_it_landed(lake: Lakes) -> None:
-    station = lake(landed("bookings"), bookings())
+    station = lake(landed("bookings"), replace(bookings(), day=None, rules=()))
     land(station, "bookings", DAY, "1.jsonl", *ONE, b"", *NOT_ONE, b" \t ", *NO_OBJECT)
 
     results = station.load(DAY)

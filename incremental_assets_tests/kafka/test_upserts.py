@@ -90,7 +90,7 @@ def test_the_last_message_of_a_key_is_its_row_and_one_without_a_value_ends_it(
     assert quarantined(shop, NOW) == [
         ("5", ["no_row"]),
         ("null", ["no_row"]),
-        ('{"key":{"no":"b"}}', ["sku_missing"]),
+        ('{"key":{"no":"b"}}', ["sku_null"]),
         ('{"name":"H","price":"dear"}', ["price_unreadable"]),
         (json.dumps({"name": DEBEZIUM, "price": 3}, separators=(",", ":")), ["field_unchanged"]),
         ("{cut", ["line_unreadable"]),
