@@ -203,6 +203,11 @@ class Table:
         return self.source.day or self.changes.landing_column
 
     @property
+    def reads_whole_source(self) -> bool:
+        """Whether a load of any day reads all that is new: its source has no days of its own."""
+        return self.source is not None and self.landing_column is None
+
+    @property
     def files(self) -> Files:
         """How files are compared, where the source is files."""
         return self.changes if isinstance(self.changes, Files) else Files()

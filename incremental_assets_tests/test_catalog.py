@@ -90,7 +90,7 @@ def test_rules_whose_tables_read_each_other_are_refused(package: Package) -> Non
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ('os.environ["SHOP_URL"]', r"bronze/orders\.py, line 2: KeyError: 'SHOP_URL'$"),
         ("from incremental_assets import at_leest", r"orders\.py, line 2: ImportError: .*at_leest"),
@@ -99,7 +99,7 @@ def test_rules_whose_tables_read_each_other_are_refused(package: Package) -> Non
     ],
 )
 def test_what_a_tables_file_raises_is_reported_with_its_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, told: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, message: str
 ) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     name = f"shop_{abs(hash(line))}"
@@ -112,7 +112,7 @@ def test_what_a_tables_file_raises_is_reported_with_its_line(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
 
-    with pytest.raises(DefinitionError, match=told):
+    with pytest.raises(DefinitionError, match=message):
         tables_of(name)
 
 
@@ -131,7 +131,7 @@ WITHOUT_A_KEY = "write=Append(), schema=Contract(id=Text())"
 
 
 @pytest.mark.parametrize(
-    ("files", "named", "told"),
+    ("files", "named", "message"),
     [
         (
             {"__init__.py": "x = 1\nx = = 2"},
@@ -158,18 +158,18 @@ WITHOUT_A_KEY = "write=Append(), schema=Contract(id=Text())"
     ids=["no Python", "raises", "a module", "none", "a layer that is a file"],
 )
 def test_a_package_that_is_none_is_refused_before_and_after_its_tables_are_imported(
-    package: Package, files: dict[str, str], named: str, told: str
+    package: Package, files: dict[str, str], named: str, message: str
 ) -> None:
     for name, text in files.items():
         package.write(name, text)
 
     for look in (table_names, tables_of):
-        with pytest.raises(SettingsError, match=told):
+        with pytest.raises(SettingsError, match=message):
             look(package.name + named)
 
 
 @pytest.mark.parametrize(
-    ("files", "told"),
+    ("files", "message"),
     [
         (
             {"bronze/orders.py": f"{HEAD}\nT = {BRONZE}\nU = {BRONZE}"},
@@ -188,17 +188,17 @@ def test_a_package_that_is_none_is_refused_before_and_after_its_tables_are_impor
     ids=["in a module", "in two modules"],
 )
 def test_two_tables_of_one_name_are_refused(
-    package: Package, files: dict[str, str], told: str
+    package: Package, files: dict[str, str], message: str
 ) -> None:
     for name, text in files.items():
         package.write(name, text)
 
-    with pytest.raises(DefinitionError, match=told):
+    with pytest.raises(DefinitionError, match=message):
         tables_of(package.name)
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("silver/sale", r"did you mean silver/sales\?$"),
         ("Silver/sales", r"did you mean silver/sales\?$"),
@@ -206,19 +206,21 @@ def test_two_tables_of_one_name_are_refused(
         ("xyz", r"'xyz'; expected one of bronze/"),
     ],
 )
-def test_an_unknown_table_is_reported_the_name_that_comes_near(name: str, told: str) -> None:
-    with pytest.raises(DefinitionError, match=told):
+def test_an_unknown_table_is_reported_the_name_that_comes_near(name: str, message: str) -> None:
+    with pytest.raises(DefinitionError, match=message):
         table_named(tables(), name)
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ({"key": "order_id"}, r"key is 'order_id'; expected a tuple of columns: \('order_id',\)"),
         ({"version_by": "at"}, r"version_by is 'at'; expected a tuple of columns: \('at',\)"),
         ({"allowed_lateness": 7}, "allowed_lateness is 7; expected a timedelta"),
     ],
 )
-def test_a_value_of_another_kind_is_refused_by_its_name(given: dict[str, Any], told: str) -> None:
-    with pytest.raises(DefinitionError, match=told):
+def test_a_value_of_another_kind_is_refused_by_its_name(
+    given: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(DefinitionError, match=message):
         replace(SALES, **given)

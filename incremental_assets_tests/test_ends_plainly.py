@@ -90,8 +90,8 @@ def test_what_an_encoding_lacks_is_printed_as_a_question_mark_and_in_json_as_an_
     )
 
     assert (done.returncode, done.stderr) == (0, "")
-    told, written = done.stdout.splitlines()
-    assert told == "? and more"
+    printed, written = done.stdout.splitlines()
+    assert printed == "? and more"
     assert json.loads(written) == {"town": "Köln 🏰"}
 
 
@@ -104,8 +104,8 @@ def test_help_that_cannot_be_written_is_reported() -> None:
                 command, stdout=full, stderr=subprocess.PIPE, text=True, check=False
             )
 
-        told = "Error: cannot write the output: No space left on device\n"
-        assert (done.returncode, done.stderr) == (1, told)
+        message = "Error: cannot write the output: No space left on device\n"
+        assert (done.returncode, done.stderr) == (1, message)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")

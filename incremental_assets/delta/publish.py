@@ -162,7 +162,7 @@ def partition_text(value: Any) -> str:
 
 def _new_columns(staged: Staged, table: DeltaTable) -> list[Field]:
     """The columns that the table lacks. Raises DefinitionError for a column of another type."""
-    have = {f["name"].lower(): f for f in json.loads(table.schema().to_json())["fields"]}
+    have = {f["name"].lower(): f for f in fields_of(table)}
     new: list[Mapping[str, Any]] = []
     for field in staged.fields:
         known = have.get(field["name"].lower())

@@ -61,7 +61,7 @@ class LandingBatch(BatchKind[_LandedRows]):
         return PARTITIONS
 
     def read(self, batch: Batch, frames: Frames) -> _LandedRows:
-        files = _files(batch)
+        files = batch.work.files
         # Empty files bring nothing, but one that was repaired to nothing takes its old rows away.
         restated = batch.work.mode == "rebuild"
         if not (restated or any(file.size for file in files)):
@@ -77,7 +77,7 @@ class LandingBatch(BatchKind[_LandedRows]):
 
     def incoming(self, batch: Batch, frames: Frames) -> DataFrame:
         """The lines of the batch's files."""
-        return landed_rows(frames, batch, _files(batch))
+        return landed_rows(frames, batch, batch.work.files)
 
     def gate(self, batch: Batch, frames: Frames, read: _LandedRows) -> Outcome:
         return Outcome(*_judge(batch, read.came, read.write))
@@ -112,14 +112,10 @@ class LandingBatch(BatchKind[_LandedRows]):
         ]
 
     def explained(self, batch: Batch, error: Exception) -> IncrementalAssetsError | None:
-        missing = missing_or_changed(batch.settings.landing, _files(batch))
+        missing = missing_or_changed(batch.settings.landing, batch.work.files)
         if missing or "FAILED_READ_FILE" in str(error):
             return SourceError(_unreadable(batch, missing, error))
         return None
-
-
-def _files(batch: Batch) -> list[SourceFile]:
-    return [file for work in batch.work.days.values() for file in work.files]
 
 
 def _replacing(

@@ -57,7 +57,6 @@ from incremental_assets.ledger.entry import WITHOUT_DAYS, Entry
 from incremental_assets.ledger.lazy_mapping import LazyMapping
 from incremental_assets.quality.judge import RuleResult, judge_day
 from incremental_assets.quality.rules import DayCounts
-from incremental_assets.sources.source_file import SourceFile
 from incremental_assets.table import Table
 
 _OWN = ((HASH, "string"), (KEY, "string"), (OPERATION, "string"))
@@ -88,7 +87,7 @@ class SnapshotBatch(BatchKind[SnapshotChanges]):
 
     def read(self, batch: Batch, frames: Frames) -> SnapshotChanges:
         (day,) = batch.work.days
-        if batch.work.source is None and not _files(batch):  # a hold ends without what was held
+        if batch.work.source is None and not batch.work.files:  # a hold ends without what was held
             nothing = SnapshotCounts(0, 0, 0, 0, 0, 0, 0)
             return SnapshotChanges(no_rows(frames.session, StructType([])), (), nothing)
         session, snapshot = frames.session, _snapshot(frames, batch)
@@ -157,14 +156,10 @@ def _notes(day: date, counted: SnapshotCounts) -> tuple[str, ...]:
     return ()
 
 
-def _files(batch: Batch) -> list[SourceFile]:
-    return [file for work in batch.work.days.values() for file in work.files]
-
-
 def _snapshot(frames: Frames, batch: Batch) -> DataFrame:
     """The snapshot's rows: `payload`, `_raw`, `_file`, `_key` (null if unreadable) and `_hash`."""
     fixed = batch.work.source
-    rows = landed_rows(frames, batch, _files(batch)) if fixed is None else fixed.objects(frames)
+    rows = landed_rows(frames, batch, batch.work.files) if fixed is None else fixed.objects(frames)
     return frames.cache(identified(rows, batch))
 
 

@@ -225,7 +225,7 @@ def _position(
         "detector": batch.claims[0].detector,
         "column": batch.table.changes.positioned_by,
         "source": fixed.fingerprint,
-        **({WITHOUT_DAYS: True} if batch.table.landing_column is None else {}),
+        **({WITHOUT_DAYS: True} if batch.table.reads_whole_source else {}),
     }
     if work.seen:
         state["seen"] = work.seen

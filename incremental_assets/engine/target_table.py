@@ -35,12 +35,9 @@ def loadable_state(target: TargetTable, ledger: Ledger, tail: TableTail) -> Targ
     state = target.state.with_table().with_ledger(tail.last, history)
     _refuse_other_files(target, state)
     _refuse_filled(target, state)
-    if not tail.unsettled:  # a load that died may have moved the snapshot on
-        _refuse_other_snapshot(target, state)
-        _refuse_lost_snapshot(target, state, ledger)
     state.require_key()
-    if not tail.unsettled:
-        _refuse_filled_by_others(target, state)
+    if target.snapshot and not tail.unsettled:  # a load that died may have moved it on
+        _refuse_snapshot(target, state, ledger)
     state.require_same_write()
     state.require_same_marks(target.changes.order, target.changes.positioned_by)
     return state
@@ -70,11 +67,13 @@ def _has_files(path: str) -> bool:
     return table is not None and bool(table.file_uris())
 
 
-def _refuse_filled_by_others(target: TargetTable, state: TargetState) -> None:
-    """Raise LakeError where a first snapshot would not delete the rows that it lacks."""
-    if not target.snapshot or state.last or _has_files(target.snapshot):
-        return
-    if state.version is not None and _has_files(target.path):
+def _refuse_snapshot(target: TargetTable, state: TargetState, ledger: Ledger) -> None:
+    """Raise LakeError where the stored snapshot is not the one that the target holds."""
+    if state.last is not None:
+        _refuse_lost_snapshot(target, ledger)
+    elif _has_files(target.snapshot):
+        _refuse_other_snapshot(target)
+    elif _has_files(target.path):
         raise LakeError(
             f"{target.name}: the target {target.path} holds rows already, but the ledger "
             f"{target.ledger} knows no load of it: those that the snapshot lacks would stay for "
@@ -83,15 +82,12 @@ def _refuse_filled_by_others(target: TargetTable, state: TargetState) -> None:
         )
 
 
-def _refuse_other_snapshot(target: TargetTable, state: TargetState) -> None:
-    """Raise LakeError where the stored snapshot is not the one that the target holds.
+def _refuse_other_snapshot(target: TargetTable) -> None:
+    """Raise LakeError where a snapshot that the ledger does not know is not the target's.
 
     Nothing would differ from it, and the target would lack what it never got.
     """
-    table = open_table(target.snapshot) if target.snapshot and state.last is None else None
-    if table is None or not table.file_uris():
-        return
-    stored = table.transaction_version(target.name)
+    stored = transaction(target.snapshot, target.name)
     if stored and stored == transaction(target.path, target.name):
         return
     raise LakeError(
@@ -103,14 +99,12 @@ def _refuse_other_snapshot(target: TargetTable, state: TargetState) -> None:
     )
 
 
-def _refuse_lost_snapshot(target: TargetTable, state: TargetState, ledger: Ledger) -> None:
+def _refuse_lost_snapshot(target: TargetTable, ledger: Ledger) -> None:
     """Raise LakeError where the stored snapshot is missing, or older than what the target holds.
 
     What was deleted since would be found in no comparison with it. A snapshot that came late moves
     no watermark, and is not stored.
     """
-    if not target.snapshot or state.last is None:
-        return
     there, stored = last_transaction(target.snapshot, target.name)
     stored = stored if there else 0
     if stored is None or stored >= transaction(target.path, target.name):
@@ -118,7 +112,7 @@ def _refuse_lost_snapshot(target: TargetTable, state: TargetState, ledger: Ledge
     view = ledger.view_if_any()
     later = [
         entry.batch
-        for entry in (view.table(target.name).committed if view else ())
+        for entry in view.table(target.name).committed
         if entry.batch > stored and entry.target_version is not None and entry.high != entry.low
     ]
     if later:

@@ -17,15 +17,15 @@ def with_accepted(plan: Plan, table: Table, view: LedgerView) -> Plan:
     accepted = view.table(table.name).accepted
     if not accepted:
         return plan
-    # Of a source without days, any load reads what was judged and accepted.
-    newest = max(accepted.values(), key=lambda entry: entry.batch)
-    of_all = newest if table.source is not None and table.landing_column is None else None
+    of_any_day = None
+    if table.reads_whole_source:  # so any load reads what was judged and accepted
+        of_any_day = max(accepted.values(), key=lambda entry: entry.batch)
     notes = list(plan.notes)
     works = []
     for work in plan.work:
         days = dict(work.days)
         for day, todo in work.days.items():
-            entry = accepted.get(day, of_all)
+            entry = accepted.get(day, of_any_day)
             if entry is None:
                 continue
             if not same_input(entry, todo, table, view):

@@ -22,7 +22,7 @@ from incremental_assets.sources.source_file import SourceFile, with_content_tag
 from incremental_assets.table import Table
 
 _NAMED = 3
-_HELD_IS_GONE = "what was held is no longer there"
+HELD_IS_GONE = "what was held is no longer there"
 
 
 def plan_landed(
@@ -64,7 +64,7 @@ def plan_landed(
                 idle.append(day)
                 continue
             rest = listed if table.changes.compares_days else ()
-            new, why = [tagged(f) for f in rest if f.path not in back], _HELD_IS_GONE
+            new, why = [tagged(f) for f in rest if f.path not in back], HELD_IS_GONE
         files = (*new, *changed)
         if table.changes.compares_days:  # a snapshot is all files of its folder
             read = {file.path: file for file in files}
@@ -75,9 +75,7 @@ def plan_landed(
         works = [snapshot_work(history, work) for _, work in sorted((fresh | repaired).items())]
     else:
         works = [Work("append", "advance", fresh), Work("rebuild", "restate", repaired)]
-    note = other_format(
-        feed, [f for work in works for todo in work.days.values() for f in todo.files]
-    )
+    note = other_format(feed, [file for work in works for file in work.files])
     notes = [note] if note else []
     if waits:
         notes.append(

@@ -105,7 +105,7 @@ def _days(plan: Plan) -> Iterator[DayWork]:
 def _judged(table: Table, view: LedgerView, todo: DayWork, now: datetime | None) -> bool:
     """Whether the day is held, and what there is to do for it is what was judged."""
     history, day = view.table(table.name), todo.day
-    if table.source is not None and table.landing_column is None:  # whatever day it was
+    if table.reads_whole_source:  # whatever day it was
         if any(same_input(entry, todo, table, view) for entry in history.accepted.values()):
             return False
         day = max(history.held, default=day)

@@ -21,7 +21,7 @@ from incremental_assets.ledger.entry import Entry, Window
 from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.ledger.view import LedgerView
 from incremental_assets.plan.inspector import INSPECTOR, Inspector
-from incremental_assets.plan.landed import snapshot_work
+from incremental_assets.plan.landed import HELD_IS_GONE, snapshot_work
 from incremental_assets.plan.work import DayWork, Plan, Work
 from incremental_assets.plurals import counted
 from incremental_assets.settings import Settings
@@ -60,15 +60,14 @@ def plan_stored(
             raise
         note = f"nothing has landed at {there.path} yet"
         return Plan(idle=tuple(days), notes=(note,))
-    own = table.landing_column is not None
-    states = _last_states(table, history, days)
+    due = [d for d in days if (d == today if table.reads_whole_source else d <= today)]
+    states = _last_states(table, history, due)
     # What was judged may be gone, and the source as it was before: then the load ends the hold.
     wait = {
         day
         for day, state in states.items()
         if table.changes.waits(state, now) or _has_held(table, history, day)
     }
-    due = [day for day in days if (day <= today if own else day == today)]
     as_read = fixed.fingerprint if due else ""
     due = [day for day in due if day in wait or states[day].get(FINGERPRINT) != as_read]
     fixed = _since(fixed, due, history, settings.start_date, today)
@@ -91,22 +90,21 @@ def plan_stored(
         works = [snapshot_work(history, work) for work in found.values()]
     else:
         works = [Work("append", "advance", found)] if found else []
-    notes = [*fixed.notes, *(_by_another_day(table, history, idle, today))]
-    return Plan(tuple(works), {}, idle, notes=tuple(notes))
+    other = _ended_by_another_day(table, history, idle, today)
+    return Plan(tuple(works), {}, idle, notes=tuple(filter(None, (*fixed.notes, other))))
 
 
-def _by_another_day(
+def _ended_by_another_day(
     table: Table, history: TableHistory, idle: Collection[date], today: date
-) -> list[str]:
-    """A note on held days that are asked for, and that no load of theirs can end."""
-    held = sorted(day for day in idle if day in history.held and day != today)
-    if not held or table.landing_column is not None:
-        return []
-    note = (
+) -> str:
+    """A note on held days that are asked for and that no load of theirs can end; "" for none."""
+    held = [day for day in idle if day in history.held and day != today]
+    if not held or not table.reads_whole_source:
+        return ""
+    return (
         f"{named(held)}: held, and the source has no days: what was judged is judged again by the "
         f"load of {today}, which ends this when it is published"
     )
-    return [note]
 
 
 def _since(
@@ -205,16 +203,16 @@ def _day_work(
         files = _unread(table, history, fixed, day, inspection)
         if not (files or _has_held(table, history, day)):
             return None
-        why = counted(len(files), "new file")
+        why = counted(len(files), "new file") if files else HELD_IS_GONE
     since = version_read(fixed, state_of(last))
     return DayWork(day, why, windows, files, source=fixed, since=since)
 
 
 def _has_held(table: Table, history: TableHistory, day: date) -> bool:
     """Whether something that a load of the day reads, if it is still there, is held."""
-    if table.landing_column is not None:
-        return day in history.held
-    return any(entry.batch > history.high for entry in history.held.values())
+    if table.reads_whole_source:
+        return any(entry.batch > history.high for entry in history.held.values())
+    return day in history.held
 
 
 def _unread(

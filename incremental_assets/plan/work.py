@@ -48,6 +48,11 @@ class Work:
         return next((day.source for day in self.days.values()), None)
 
     @property
+    def files(self) -> list[SourceFile]:
+        """The landed files that are read, of all days."""
+        return [file for day in self.days.values() for file in day.files]
+
+    @property
     def rows(self) -> int:
         """The estimated number of rows to read; 0 where `bytes` has the size."""
         return sum(day.rows for day in self.days.values())
@@ -57,7 +62,7 @@ class Work:
         """How many bytes of a source will be read; 0 where `rows` has the size."""
         if self.source is not None:
             return self.source.size()
-        return sum(file.size for day in self.days.values() for file in day.files)
+        return sum(file.size for file in self.files)
 
 
 @dataclass(frozen=True, slots=True)

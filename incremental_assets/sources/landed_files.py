@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -26,10 +26,11 @@ from incremental_assets.sources.stored import FixedFiles
 from incremental_assets.sources.stored_files import (
     COMPRESSED,
     FILE_FORMATS,
+    FRAMED_BY_HADOOP,
     TEXT_FORMATS,
+    UNKNOWN_COMPRESSED,
     DataFiles,
     FileFormat,
-    is_unreadable,
 )
 from incremental_assets.storage import StoredFile, files_at, files_below, names_in, open_store
 
@@ -131,29 +132,32 @@ class LandedFiles:
         require_root(landing)
         found: dict[date, list[StoredFile]] = {day: [] for day in days}
         waits: dict[str, str] = {}
-        may_wait = self.kind in TEXT_FORMATS or bool(self.marker or self.quiet_for)
+        may_wait = bool(self.marker or self.quiet_for)
         now = time.time_ns()  # as the disk has it, whatever moment the load is for
         with _listing(landing):
             for day, files, is_marked in self._listed(landing, days, loaded):
                 if day is None or day not in found:
                     continue
                 found[day] += files
-                for file in files if may_wait else ():
+                for file in files if may_wait else self._packed(files):
                     waits[file.path] = self._waits(file, now, is_marked=is_marked)
         for of_day in found.values():
-            require_findable(landing, [f"{self.feed}/{file.path}" for file in of_day])
+            require_findable(f"{landing}/{self.feed}", (file.path for file in of_day))
         return {day: DayFiles(self.feed, files, waits) for day, files in found.items()}
 
-    def _is_packed(self, path: str) -> bool:
-        """Whether it is an archive that is taken for text; lines of JSON land as the bytes are."""
-        return self.kind in TEXT_FORMATS and is_unreadable(path, as_bytes=self.kind == "json")
+    def _packed(self, files: Iterable[StoredFile]) -> list[StoredFile]:
+        """The archives that are taken for text; lines of JSON land as the bytes are."""
+        if self.kind not in TEXT_FORMATS:
+            return []
+        endings = FRAMED_BY_HADOOP if self.kind == "json" else UNKNOWN_COMPRESSED
+        return [file for file in files if file.path.lower().endswith(endings)]
 
     def _waits(self, file: StoredFile, now: int, *, is_marked: bool) -> str:
         """Why a file is not to be read yet; "" where it is.
 
         One that Spark cannot unpack waits for somebody who does.
         """
-        if self._is_packed(file.path):
+        if self._packed([file]):
             return f"Spark cannot unpack it; store it plain, or as {', '.join(COMPRESSED)}"
         if not is_marked:
             return f"there is no {self.marker} in its folder"

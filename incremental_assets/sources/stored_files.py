@@ -35,8 +35,8 @@ _EXTENSIONS: dict[str, Format] = {
 COMPRESSED = (".gz", ".bz2", ".zst")
 # Spark takes these only as Hadoop frames them: any other Snappy file made it ask for all memory
 # there is, or gave no row.
-_FRAMED_BY_HADOOP = (".deflate", ".lz4", ".snappy")
-_UNKNOWN_COMPRESSED = (".zip", ".xz", ".7z", ".z", ".br", ".lzo", *_FRAMED_BY_HADOOP)
+FRAMED_BY_HADOOP = (".deflate", ".lz4", ".snappy")
+UNKNOWN_COMPRESSED = (".zip", ".xz", ".7z", ".z", ".br", ".lzo", *FRAMED_BY_HADOOP)
 _EXAMPLES = 5
 
 
@@ -115,7 +115,7 @@ def of_format(
 def format_of(name: str) -> Format | None:
     """The format that a file's name shows; None if it shows none."""
     stem = name.lower()
-    for ending in (*COMPRESSED, *_UNKNOWN_COMPRESSED):
+    for ending in (*COMPRESSED, *UNKNOWN_COMPRESSED):
         stem = stem.removesuffix(ending)
     return next((kind for ending, kind in _EXTENSIONS.items() if stem.endswith(ending)), None)
 
@@ -242,18 +242,9 @@ def _format_of_names(path: str, names: Sequence[str]) -> Format | None:
     )
 
 
-def is_unreadable(name: str, *, as_bytes: bool = False) -> bool:
-    """Whether a file's name shows a compression that Spark cannot read.
-
-    With `as_bytes`, only one that Spark would try to unpack: what it does not know, it reads as it
-    is.
-    """
-    return name.lower().endswith(_FRAMED_BY_HADOOP if as_bytes else _UNKNOWN_COMPRESSED)
-
-
 def _require_known_compression(path: str, names: Sequence[str]) -> None:
     for name in names:
-        if is_unreadable(name):
+        if name.lower().endswith(UNKNOWN_COMPRESSED):
             raise SourceError(
                 f"{path}: {name} is compressed in a way that Spark cannot read here. Store it "
                 f"plain or as one of {', '.join(COMPRESSED)}."

@@ -143,14 +143,14 @@ def test_what_was_rebuilt_replayed_or_dropped_counts_no_more() -> None:
 def test_rows_that_never_counted_take_none_off_when_they_are_dropped() -> None:
     bad = counted(1, 1000, 40)
     late = with_rows(did(JUDGED, 2, 5, state="dropped"), rows_deleted=50, held_by="too_late")
-    told = replace(late, held_by="x", position=IN_COUNTS)
-    some = replace(told, rows_counted=-10, rows_counted_quarantined=-10)
+    recorded = replace(late, held_by="x", position=IN_COUNTS)
+    some = replace(recorded, rows_counted=-10, rows_counted_quarantined=-10)
     every = replace(late, held_by="", rows_deleted=90)
 
     assert [text.split(" (")[0] for *_, text in conditions_of(bad, late)] == ["40 of 1000 rows"]
     assert [text.split(" (")[0] for *_, text in conditions_of(bad, some)] == ["30 of 990 rows"]
     # Rows that only a held batch had put there.
-    assert [text.split(" (")[0] for *_, text in conditions_of(bad, told)] == ["40 of 1000 rows"]
+    assert [text.split(" (")[0] for *_, text in conditions_of(bad, recorded)] == ["40 of 1000 rows"]
     again = conditions_of(bad, every, counted(3, 40, 40))
     assert [text.split(" (")[0] for *_, text in again] == ["40 of 1000 rows"]
 

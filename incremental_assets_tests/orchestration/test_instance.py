@@ -54,7 +54,7 @@ def test_a_home_loses_only_the_history_that_is_no_more(
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         (
             "storage: [",
@@ -65,9 +65,9 @@ def test_a_home_loses_only_the_history_that_is_no_more(
     ],
 )
 def test_a_file_of_settings_that_cannot_be_used_is_named(
-    settings: Settings, home: Path, text: str, told: str
+    settings: Settings, home: Path, text: str, message: str
 ) -> None:
     (home / "dagster.yaml").write_text(text)
 
-    with pytest.raises(SettingsError, match=rf"{home}/dagster\.yaml cannot be opened: {told}"):
+    with pytest.raises(SettingsError, match=rf"{home}/dagster\.yaml cannot be opened: {message}"):
         open_instance(settings.replace(dagster_home=home))

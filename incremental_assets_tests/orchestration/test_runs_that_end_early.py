@@ -146,9 +146,9 @@ def test_what_failed_is_reported_a_source_and_an_unforeseen_error_with_its_line_
     restated = run_restate(raising_restate, lake, ["silver/sales"], "", "a repair")
 
     (ran,), (message, unreadable) = report.runs, report.failed
-    told = rf"KeyError: 'colour' \({re.escape(__file__)}, line \d+\)\. The log of run"
-    assert re.match(f"bronze/events: {told} {ran.run_id} has", message)
-    assert re.match(f"restate_days: {told}", restated)
+    error = rf"KeyError: 'colour' \({re.escape(__file__)}, line \d+\)\. The log of run"
+    assert re.match(f"bronze/events: {error} {ran.run_id} has", message)
+    assert re.match(f"restate_days: {error}", restated)
     assert unreadable.startswith("bronze/orders: ")
     assert report.status == FAILED
 

@@ -164,9 +164,8 @@ def test_a_run_that_died_is_asked_for_three_times_and_then_when_its_input_change
     land(events.settings, jan(2))
     keys = []
     for _ in range(3):
-        (request,) = events.requests()
+        request = events.ran_only()
         keys.append(request.run_key)
-        events.ran(request)
 
     assert [key[-2:] for key in keys if key] == [":1", ":2", ":3"]
     assert "bronze/events 2017-01-02 was tried 3 times and is not done" in events.skipped()
@@ -181,9 +180,7 @@ def test_the_last_attempt_takes_the_days_apart_so_that_one_keeps_no_other_back(
     for day in (2, 3, 4):
         land(events.settings, jan(day))
     for _ in range(2):
-        (request,) = events.requests()
-        assert spans([request]) == ["2017-01-02...2017-01-04"]
-        events.ran(request)
+        assert spans([events.ran_only()]) == ["2017-01-02...2017-01-04"]
 
     apart = events.requests()
     assert spans(apart) == ["2017-01-02", "2017-01-03", "2017-01-04"]
@@ -202,10 +199,9 @@ def test_a_bad_day_is_tried_three_times_though_files_of_the_day_after_it_keep_la
     keys = set()
     for number in range(2):
         land(events.settings, jan(3), f"{number}.jsonl")
-        (request,) = events.requests()
+        request = events.ran_only()
         assert spans([request]) == ["2017-01-02...2017-01-03"]
         keys.add(request.run_key)
-        events.ran(request)
     land(events.settings, jan(3), "2.jsonl")
 
     bad, good = events.requests()
@@ -257,9 +253,7 @@ def test_a_day_that_is_rewound_again_and_again_has_a_key_of_its_own_each_time(
     land(events.settings, jan(2))
     keys = set()
     for _ in range(6):
-        (request,) = events.requests()
-        keys.add(request.run_key)
-        events.ran(request, dg.DagsterRunStatus.SUCCESS)
+        keys.add(events.ran_only(dg.DagsterRunStatus.SUCCESS).run_key)
         events.load(2)
         assert events.skipped() == "Nothing is new."
         history = Ledger(ledger_path(events.settings.lake)).view().table(EVENTS.name)

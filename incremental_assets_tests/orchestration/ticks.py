@@ -64,6 +64,12 @@ class Ticks:
         )
         return self.instance.add_run(run)
 
+    def ran_only(self, status: dg.DagsterRunStatus = dg.DagsterRunStatus.FAILURE) -> dg.RunRequest:
+        """The only run that a tick requests, which then ends."""
+        (request,) = self.requests()
+        self.ran(request, status)
+        return request
+
     def write(self, *entries: Entry) -> None:
         Ledger(ledger_path(self.settings.lake)).transact_on(self.table.name, lambda _: entries)
 

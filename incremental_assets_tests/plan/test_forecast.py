@@ -261,15 +261,15 @@ def test_a_source_that_cannot_be_inspected_does_not_keep_the_others_back(
     broken.parent.mkdir(parents=True)
     broken.write_text("no commit")
     deliver(settings, jan(1))
-    told: list[Unreadable] = []
+    refused: list[Unreadable] = []
 
     def due(*tables: Table) -> list[Due]:
-        rounds = due_runs(tables, settings, None, NOW, lambda: EMPTY, unreadable=told.append)
+        rounds = due_runs(tables, settings, None, NOW, lambda: EMPTY, unreadable=refused.append)
         return list(rounds)
 
     (events,) = due(stock, EVENTS)
     assert (events.tables, events.days) == ((EVENTS,), DayRange(jan(1), jan(1)))
-    assert [each.table for each in told] == [stock]
+    assert [each.table for each in refused] == [stock]
     with pytest.raises(SourceError, match="stock"):
         due(stock)
     with pytest.raises(SourceError, match="stock"):

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import bz2
 import gzip
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
-import fsspec
 import pyarrow as pa
 import pytest
-from fsspec import AbstractFileSystem
 from pyspark.sql import SparkSession
 from pyspark.sql.types import (
     BooleanType,
@@ -30,10 +27,6 @@ from pyspark.sql.types import (
 
 from incremental_assets.errors import SourceError
 from incremental_assets.frames import Frames
-from incremental_assets.sources import csv_headers
-from incremental_assets.sources.csv_format import RFC_4180
-from incremental_assets.sources.csv_headers import CsvFile, csv_files
-from incremental_assets.storage import open_file
 from incremental_assets_tests.sources.reading import Table, fix, payloads, put, read
 from incremental_assets_tests.thorough import thorough
 
@@ -272,75 +265,6 @@ def test_a_file_that_is_not_utf8_is_refused(tmp_path: Path, spark: SparkSession,
 
     with pytest.raises(SourceError, match=r"a\.csv is not UTF-8 .*iconv"):
         read(spark, tmp_path)
-
-
-TEXT = b"a,b\n" + b"1,2\n" * 1000
-
-
-def damaged(packed: bytes) -> bytes:
-    middle = len(packed) // 2
-    return packed[:middle] + bytes(255 - byte for byte in packed[middle:])
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "expected"),
-    [
-        ("a.csv.gz", gzip.compress(TEXT)[:-12], "Compressed file ended"),
-        ("a.csv.gz", damaged(gzip.compress(TEXT)), "Error -3"),
-        ("a.csv.bz2", damaged(bz2.compress(TEXT)), "Invalid data stream"),
-        ("a.csv.zst", damaged(pa.compress(TEXT, codec="zstd", asbytes=True)), "ZSTD"),
-    ],
-)
-def test_a_file_that_was_cut_off_or_damaged_is_refused(
-    tmp_path: Path, name: str, content: bytes, expected: str
-) -> None:
-    put(tmp_path / name, content)
-
-    with pytest.raises(SourceError, match=f"{name} cannot be read as CSV: {expected}.*repair"):
-        csv_files(str(tmp_path), [name], RFC_4180)
-
-
-@pytest.fixture
-def store() -> Iterator[tuple[str, AbstractFileSystem]]:
-    root = f"/{uuid4().hex}"
-    memory = fsspec.filesystem("memory")
-    memory.mkdir(root)
-    yield f"memory:/{root}", memory
-    memory.rm(root, recursive=True)
-
-
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        (b'id,note\n1,"abc\n2,x\n3,y\n', "record that begins on line 2 is never closed"),
-        ("id,note\n1,öl\n".encode("latin-1"), "is not UTF-8"),
-        (b'id,note\n1,"x"\r\n2,y\n', "its lines end in more than one way"),
-    ],
-)
-def test_a_file_of_a_store_is_checked_as_on_a_disk(
-    store: tuple[str, AbstractFileSystem], content: bytes, expected: str
-) -> None:
-    root, memory = store
-    memory.pipe_file(f"{root}/a.csv", content)
-
-    with pytest.raises(SourceError, match=f"{root}/a.csv.*{expected}"):
-        csv_files(root, ["a.csv"], RFC_4180)
-
-
-def test_a_file_of_a_store_is_fetched_once(
-    store: tuple[str, AbstractFileSystem], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    root, memory = store
-    memory.pipe_file(f"{root}/a.csv.gz", gzip.compress(b'id,note\n1,"a\nb"\n'))
-    opened: list[str] = []
-    monkeypatch.setattr(
-        csv_headers, "open_file", lambda path: opened.append(path) or open_file(path)
-    )
-
-    found = csv_files(root, ["a.csv.gz"], RFC_4180)
-
-    assert found == [CsvFile("a.csv.gz", ("id", "note"), quoted=True)]
-    assert [path for path in opened if path.startswith(root)] == [f"{root}/a.csv.gz"]
 
 
 UNREADABLE = object()
