@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from incremental_assets.changes.by_snapshot import DELETED_SHARE, SnapshotDiff
-from incremental_assets.changes.position import parsed
+from incremental_assets.changes.position import FINGERPRINT, parsed
 from incremental_assets.changes.watermark import Seen, as_text, instant
 from incremental_assets.delta.delta_log import Commit, partition_day
 from incremental_assets.delta.read import no_rows
@@ -64,12 +64,16 @@ _OWN = ((HASH, "string"), (KEY, "string"), (OPERATION, "string"))
 
 @dataclass(frozen=True)
 class SnapshotChanges:
-    """What differs from the snapshot before: the rows to write, of this one and of `later` ones."""
+    """What differs from the snapshot before: the rows to write, of this one and of `later` ones.
+
+    A snapshot that `says_nothing` has no row: nothing is written, and its day stays as it was.
+    """
 
     rows: DataFrame
     later: Collection[date]
     counted: SnapshotCounts
     units: Units = ALL_UNITS
+    says_nothing: bool = False
 
 
 class SnapshotBatch(BatchKind[SnapshotChanges]):
@@ -88,8 +92,8 @@ class SnapshotBatch(BatchKind[SnapshotChanges]):
     def read(self, batch: Batch, frames: Frames) -> SnapshotChanges:
         (day,) = batch.work.days
         if batch.work.source is None and not batch.work.files:  # a hold ends without what was held
-            nothing = SnapshotCounts(0, 0, 0, 0, 0, 0, 0)
-            return SnapshotChanges(no_rows(frames.session, StructType([])), (), nothing)
+            none, nothing = no_rows(frames.session, StructType([])), SnapshotCounts(*[0] * 7)
+            return SnapshotChanges(none, (), nothing, says_nothing=True)
         session, snapshot = frames.session, _snapshot(frames, batch)
         keep_base(session, batch, day)
         before = state_before(session, batch, day)
@@ -104,19 +108,29 @@ class SnapshotBatch(BatchKind[SnapshotChanges]):
         later = changes_after(frames, batch, before, held, day, damaged=damaged, units=units)
         every = frames.cache(reduce(DataFrame.unionByName, later.values(), rows))
         counted = _count(snapshot, units.covered(before), every, day)
-        return SnapshotChanges(every, tuple(later), counted, units)
+        return SnapshotChanges(
+            every, tuple(later), counted, units, says_nothing=not counted.snapshot
+        )
 
     def gate(self, batch: Batch, frames: Frames, read: SnapshotChanges) -> Outcome:
         (day,) = batch.work.days
         counted = read.counted
         entry, results = _judge(batch, day, counted, read.units)
-        return Outcome([entry], {day: results}, _notes(day, counted))
+        if read.says_nothing:
+            note = f"{day}: the snapshot has no row, so it changes nothing"
+            return Outcome([_as_it_was(batch, day, entry)], {day: results}, (note,))
+        notes = (
+            ()
+            if not counted.keyless
+            else (f"{day}: {counted.keyless} rows have no readable key: nothing is deleted",)
+        )
+        return Outcome([entry], {day: results}, notes)
 
     def stage(
         self, batch: Batch, frames: Frames, read: SnapshotChanges, outcome: Outcome
     ) -> StagedWrite | None:
         (day,) = batch.work.days
-        if not (outcome.published and read.counted.snapshot):
+        if read.says_nothing or not outcome.published:
             return None
         replaced = tuple(d for d in (day, *read.later) if d in loaded_days(batch))
         if not (read.counted.rows or replaced):
@@ -148,12 +162,15 @@ class SnapshotCounts:
     deleted: int
 
 
-def _notes(day: date, counted: SnapshotCounts) -> tuple[str, ...]:
-    if not counted.snapshot:
-        return (f"{day}: the snapshot has no row, so it changes nothing",)
-    if counted.keyless:
-        return (f"{day}: {counted.keyless} rows have no readable key: nothing is deleted",)
-    return ()
+def _as_it_was(batch: Batch, day: date, entry: Entry) -> Entry:
+    """The outcome of a snapshot that says nothing: its day has the one before it, or none."""
+    state = json.loads(entry.position)
+    if day in loaded_days(batch):
+        of_source = {name: state[name] for name in (FINGERPRINT, WITHOUT_DAYS) if name in state}
+        state = {**parsed(batch.view.table(batch.table.name).position(day)), **of_source}
+    else:
+        state[RETRACTED] = True
+    return replace(entry, rows_deleted=0, high=entry.low, position=json.dumps(state))
 
 
 def _snapshot(frames: Frames, batch: Batch) -> DataFrame:
@@ -229,11 +246,11 @@ def _judge(
         rows_read=counted.snapshot,
         rows_inserted=counted.inserted,
         rows_updated=counted.updated,
-        rows_deleted=counted.deleted if counted.snapshot else 0,
+        rows_deleted=counted.deleted,
         bytes=sum(file.size for file in claim.files),
         low=low,
         high=low if outcome["held_by"] else as_text(changes.advanced(instant(low), seen)),
-        position=_position(batch, day, counted, units),
+        position=_position(batch, counted, units),
     )
     return entry, results
 
@@ -259,11 +276,8 @@ def _deletes(changes: SnapshotDiff, counted: SnapshotCounts) -> RuleResult:
     )
 
 
-def _position(batch: Batch, day: date, counted: SnapshotCounts, units: Units) -> str:
+def _position(batch: Batch, counted: SnapshotCounts, units: Units) -> str:
     fixed = batch.work.source
-    if not counted.snapshot and day in loaded_days(batch):  # the day keeps what it had
-        before = parsed(batch.view.table(batch.table.name).position(day))
-        return json.dumps(before if fixed is None else {**before, "source": fixed.fingerprint})
     state = {
         "detector": batch.claims[0].detector,
         "column": changes_of(batch).positioned_by,
@@ -271,9 +285,7 @@ def _position(batch: Batch, day: date, counted: SnapshotCounts, units: Units) ->
         "keyless": counted.keyless,
     }
     if fixed is not None:
-        state |= {"source": fixed.fingerprint, WITHOUT_DAYS: True}
+        state |= {FINGERPRINT: fixed.fingerprint, WITHOUT_DAYS: True}
     if units.scope:
         state[UNITS] = units.texts
-    if not counted.snapshot:
-        state[RETRACTED] = True  # the day has no snapshot
     return json.dumps(state)

@@ -247,7 +247,6 @@ def test_a_key_of_a_log_widens_with_what_lies_next_to_the_table(
     assert grown.rows(name, "id", "name") == rows
 
 
-@thorough("feeds/test_contracts.py: other changes of a contract")
 def test_a_declared_type_that_shrank_is_refused_and_nothing_is_lost(lake: Lakes) -> None:
     old: dict[str, FieldType] = {
         "pieces": Integer(wide=True),

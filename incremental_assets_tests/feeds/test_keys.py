@@ -146,9 +146,6 @@ def test_totals_that_do_not_agree_with_the_orders_are_held(customers: Lake) -> N
     assert totals(made) == before
 
 
-@thorough(
-    "feeds/test_keys.py, feeds/test_rebuild_ledger.py: files that are there, tables that are gone"
-)
 def test_an_upstream_whose_old_files_are_gone_is_read_whole(customers: Lake) -> None:
     put_orders(customers, order("bb", "u2", "07 09:00", amount="2.50"))
     customers.load("2017-01-07", "bronze/orders", "silver/orders")

@@ -159,7 +159,6 @@ def test_after_an_older_ledger_only_the_tables_that_are_named_are_rebuilt(lake: 
     assert of_trains(shop) == before
 
 
-@thorough("feeds/test_rebuild_ledger.py, ledger/test_consistency.py: a table that is gone; numbers")
 def test_after_an_older_table_its_numbers_go_on_above_those_that_others_have_read(
     lake: Lakes,
 ) -> None:

@@ -224,9 +224,6 @@ def test_a_replay_that_dies_before_its_commit_is_not_done(
         assert len(quarantined(new)) == 5, step
 
 
-@thorough(
-    "loaders/test_target_replays.py, feeds/test_interrupted.py: a loader's replay, and loads that die"
-)
 def test_a_replay_that_dies_after_its_commit_is_done_once(
     lake: Lakes, dies: Callable[[Lake, Any, str], None]
 ) -> None:

@@ -128,9 +128,6 @@ def test_it_is_not_read_again_unless_it_has_changed_not_even_by_a_ledger_from_th
     assert shop.bronze(bronze, "id") == [(BEFORE, "a"), (DAY, "b"), (DAY, "c"), (DAY, "d")]
 
 
-@thorough(
-    "feeds/test_interrupted.py, feeds/test_retract.py: loads that die, retractions that do not"
-)
 def test_a_retraction_that_is_killed_anywhere_goes_on_and_two_at_once_wait(lake: Lakes) -> None:
     shop = lake.copy_of(trains)
 
@@ -185,7 +182,6 @@ def test_a_retracted_file_of_a_log_takes_its_events_out_of_the_versions(lake: La
     assert users.stale() == {}
 
 
-@thorough("feeds/test_retract.py: files of rows")
 def test_a_retracted_snapshot_counts_as_one_that_never_came_also_a_part_of_one(
     lake: Lakes,
 ) -> None:

@@ -165,9 +165,6 @@ def _keys(shop: Lake, base: Path) -> list[str]:
     return sorted(row[0] for row in rows)
 
 
-@thorough(
-    "maintenance/test_while_loads_go_on.py, feeds/test_snapshot_base.py: maintenance of other tables"
-)
 def test_maintenance_knows_the_base(lake: Lakes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot_base, "MOST_FILES", 0)
     shop = lake(*tables(Merge()))

@@ -223,7 +223,6 @@ def test_what_cannot_be_rewound_is_refused(place: Place) -> None:
         by_sequence(place, NO_SPARK).rewind(NOON + timedelta(days=1), "to see")
 
 
-@thorough("feeds/test_interrupted.py, loaders/test_target_rewinds.py: loads that die")
 def test_a_rewind_and_the_load_after_it_may_die_anywhere(place: Place) -> None:
     load(place, by_sequence, 10, 20)
     land(place, 5)
