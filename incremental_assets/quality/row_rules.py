@@ -77,10 +77,7 @@ def at_least(column: str, least: int) -> RowRule:
         lambda: (
             F.col(column).isNull()
             # Spark orders NaN above every number.
-            | (
-                _holds(column, int, lambda value: value >= F.lit(least))
-                & ~F.isnan(F.col(column).try_cast("double"))
-            )
+            | (_meets(column, int, lambda value: value >= F.lit(least)) & ~_is_nan(column))
         ),
         columns=(column,),
     )
@@ -194,7 +191,26 @@ def _is_among(column: str, kind: type, values: Sequence[Any]) -> Column:
     """Whether the column is one of the values, which are of one type; text is compared as it is."""
     if kind is str or kind not in (*_READ_AS, bool):
         return F.col(column).isin(list(values))
-    return _holds(column, kind, lambda value: value.isin(list(values)))
+    return _meets(column, kind, lambda value: value.isin(list(values)))
+
+
+def _meets(column: str, kind: type, condition: Callable[[Column], Column]) -> Column:
+    """Whether the column meets a condition on values of a type: as it is, or text that is read.
+
+    Which of the two is known when the query is planned; a row pays for one of them.
+    """
+    own = F.col(column)
+    return F.when(_is_of(own, "string"), _holds(column, kind, condition)).otherwise(condition(own))
+
+
+def _is_nan(column: str) -> Column:
+    own = F.col(column)
+    may_be = _is_of(own, "double", "float", "string")
+    return F.when(may_be, F.isnan(own.try_cast("double"))).otherwise(F.lit(False))
+
+
+def _is_of(column: Column, *types: str) -> Column:
+    return F.typeof(column).isin(*types)
 
 
 def _holds(column: str, kind: type, condition: Callable[[Column], Column]) -> Column:
