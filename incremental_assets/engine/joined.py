@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -29,6 +30,9 @@ from incremental_assets.engine.since import as_it_was_read
 from incremental_assets.frames import Frames, quoted
 from incremental_assets.ledger.entry import Entry
 from incremental_assets.table import AsOf
+
+# Each is a comparison of two versions; beyond these, the days are joined whole.
+_MOST_COMPARED = 8
 
 
 @dataclass(frozen=True)
@@ -92,10 +96,9 @@ def _changed_facts(session: SparkSession, batch: Batch) -> DataFrame:
         f"(dt IN ({sql_days(days)}) AND _batch > {low})" for low, days in by_low.items()
     )
     lookups = [
-        (read, low, days)
+        (index, read, days)
         for index, read in enumerate(table.upstreams)
-        if isinstance(read, AsOf)
-        for low, days in _days_that_look_up(batch, index).items()
+        if isinstance(read, AsOf) and (days := _days_that_look_up(batch, index))
     ]
     changed = {day for _, _, days in lookups for day in days}
 
@@ -110,47 +113,50 @@ def _changed_facts(session: SparkSession, batch: Batch) -> DataFrame:
     if not lookups:
         return rows.where(new)
     conditions = []
-    for at, (read, low, days) in enumerate(lookups):
+    for index, read, days in lookups:
         of_these = f"dt IN ({sql_days(days)})"
-        keys = _changed_keys(session, batch, read, low)
+        keys = _changed_keys(session, batch, read, set(days.values()))
         if keys is None:  # it is unknown which, so all of them
             conditions.append(of_these)
             continue
-        flag = f"_changed_{at}"
+        flag = f"_changed_{index}"
         rows = rows.join(keys.withColumn(flag, F.lit(True)), read.key, "left")
         conditions.append(f"({of_these} AND {flag} IS NOT NULL)")
     rows = rows.where(f"{new} OR {' OR '.join(conditions)}")
-    return rows.drop(*(f"_changed_{at}" for at in range(len(lookups))))
+    return rows.drop(*(f"_changed_{index}" for index, _, _ in lookups))
 
 
-def _days_that_look_up(batch: Batch, index: int) -> dict[int, list[date]]:
+def _days_that_look_up(batch: Batch, index: int) -> dict[date, int]:
     """The days whose facts may look up another version in an upstream than before.
 
-    By the batch up to which each has read it: what came and went since an earlier one is a change
-    for the days in between alone.
+    Each with the upstream's batch up to which it has read.
     """
     upstream = batch.view.table(batch.table.upstreams[index].table.name)
-    found: dict[int, list[date]] = {}
-    for work in batch.work.days.values():
-        low = work.windows[index].low
-        if upstream.looked_up_changes(work.day, low):
-            found.setdefault(low, []).append(work.day)
-    return found
+    lows = {work.day: work.windows[index].low for work in batch.work.days.values()}
+    return {day: low for day, low in lows.items() if upstream.looked_up_changes(day, low)}
 
 
-def _changed_keys(session: SparkSession, batch: Batch, read: AsOf, low: int) -> DataFrame | None:
-    """The keys whose version differs from the one of the upstream's batch `low`.
+def _changed_keys(
+    session: SparkSession, batch: Batch, read: AsOf, lows: Collection[int]
+) -> DataFrame | None:
+    """The keys whose version differs from the one of any of the upstream's batches `lows`.
 
-    None where that is no longer known.
+    A version that came and went is another one for the days alone that have read in between. None
+    where a version is no longer known, or they are too many to be compared.
     """
+    if len(lows) > _MOST_COMPARED:
+        return None
     name = read.table.name
     after = plain_files(f"{batch.settings.lake}/{name}", batch.versions[name])
-    before = as_it_was_read(batch, name, low, after)
-    if before is None:
-        return None
     ends = [read.valid_to] if read.valid_to else []
     columns = [read.key, read.valid_from, *ends, HASH]
-    return differing_rows(session, before, after, columns).select(quoted(read.key)).distinct()
+    found = []
+    for low in lows:
+        before = as_it_was_read(batch, name, low, after)
+        if before is None:
+            return None
+        found.append(differing_rows(session, before, after, columns).select(quoted(read.key)))
+    return reduce(DataFrame.unionByName, found).distinct()
 
 
 def _days_after(session: SparkSession, batch: Batch, write: StagedWrite) -> DataFrame:
