@@ -82,6 +82,7 @@ SMOKE = {
 }
 
 
+@thorough("end_to_end/test_own_tables.py: tables on a Connect server, by the same engine")
 def test_the_loaders_do_the_same_on_a_connect_server(server: str, tmp_path: Path) -> None:
     smoke = "incremental_assets_tests.end_to_end.loaders_smoke"
     done = subprocess.run(

@@ -183,6 +183,7 @@ def test_a_rebuild_publishes_nothing_of_days_that_were_held_or_not_judged(
         assert found == kind.visible(1, 2, 3, 30, 40, 50, 90), kind.name
 
 
+@thorough("feeds/test_gate_of_other_days.py: a rebuild")
 @pytest.mark.parametrize("write", [pytest.param(Merge(), marks=VERSIONS), SCD2()])
 def test_a_late_snapshot_publishes_nothing_of_a_snapshot_that_was_held(
     lake: Lakes, write: Merge | SCD2

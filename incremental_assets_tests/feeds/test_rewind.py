@@ -132,6 +132,7 @@ def test_the_old_record_stays_and_says_who_lowered_the_watermark_and_why(station
     assert history.loads[-1].batch == 2  # it is no load
 
 
+@thorough("loaders/test_target_rewinds.py: a loader's, by the same detector")
 def test_rows_that_a_timestamp_passed_over_are_read_from_the_lower_watermark(lake: Lakes) -> None:
     made = lake(*stamps.tables())
     first = stamps.orders(("a", "new", "05 10:00"), ("b", "new", "05 12:00"))
@@ -154,6 +155,7 @@ def test_rows_that_a_timestamp_passed_over_are_read_from_the_lower_watermark(lak
     assert made.pending_days("bronze/orders") == []
 
 
+@thorough("loaders/test_target_rewinds.py, feeds/test_sequence.py: gaps, and rewinds")
 def test_a_sequence_goes_on_from_the_gaps_it_knew(lake: Lakes) -> None:
     made = lake(*sequences.tables())
     made.put_parquet(

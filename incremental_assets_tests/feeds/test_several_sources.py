@@ -109,6 +109,7 @@ def test_rows_say_where_they_are_from_and_of_equal_versions_the_higher_rank_stay
     all_equal(shop)
 
 
+@thorough("feeds/test_retract.py, feeds/test_replay.py: the same of one source")
 def test_what_one_of_them_repairs_retracts_or_replays_leaves_the_other_as_it_was(
     lake: Lakes,
 ) -> None:

@@ -140,6 +140,7 @@ def test_a_load_that_dies_while_it_writes_the_base_leaves_nothing_wrong(
     assert operations(shop) == operations(whole)
 
 
+@thorough("feeds/test_snapshot_base.py: what is read instead of the history")
 def test_what_somebody_deleted_by_hand_is_not_kept_in_the_base(
     lake: Lakes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,6 +166,9 @@ def _keys(shop: Lake, base: Path) -> list[str]:
     return sorted(row[0] for row in rows)
 
 
+@thorough(
+    "feeds/test_snapshot_base.py, maintenance/test_while_loads_go_on.py: the base, and maintenance"
+)
 def test_maintenance_knows_the_base(lake: Lakes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot_base, "MOST_FILES", 0)
     shop = lake(*tables(Merge()))

@@ -156,6 +156,7 @@ def test_landed_rows_are_a_log_by_their_time_and_their_mark(lake: Lakes) -> None
     ]
 
 
+@thorough("feeds/test_soft_deletes.py: a lake's tables, by the same engine")
 def test_loaders_delete_what_is_marked(spark: SparkSession, tmp_path: Path) -> None:
     def put(*rows: tuple[int, str | None, str, Any]) -> None:
         users(*rows).write_parquet(tmp_path / "users" / "1.parquet")

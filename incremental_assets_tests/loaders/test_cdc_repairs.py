@@ -14,6 +14,7 @@ from incremental_assets.row_hash import row_hash
 from incremental_assets.writes import SCD2
 from incremental_assets_tests.loaders.conftest import Place
 from incremental_assets_tests.loaders.test_cdc import events, live, load, process
+from incremental_assets_tests.thorough import thorough
 
 
 def envelope(
@@ -53,6 +54,7 @@ def test_a_bad_event_is_quarantined_once_and_what_only_looks_like_it_is_applied(
     assert [row[:2] for row in shown if row[2]] == [(1, "Ann"), (3, "Cy")]
 
 
+@thorough("changes/test_debezium.py, loaders/test_debezium_log.py: each kind of message")
 def test_debezium_events_without_a_row_or_a_position_hide_no_others(place: Place) -> None:
     ann, bob = {"id": 1, "name": "Ann"}, {"id": 2, "name": "Bob"}
     first = debezium(
@@ -78,6 +80,7 @@ def test_debezium_events_without_a_row_or_a_position_hide_no_others(place: Place
     assert place.quarantined() == [["log_position_missing"], ["no_row"], ["no_row"]]
 
 
+@thorough("loaders/test_cdc_repairs.py: a target of this version")
 def test_a_target_that_an_earlier_version_filled_goes_on(place: Place) -> None:
     load(place, (1, "Ann", "INSERT", None), (2, "Bob", "INSERT", 1), (2, None, "DELETE", None))
     _as_it_was_hashed(place)

@@ -128,7 +128,11 @@ COPIED = "loaders/test_killed_at_each_commit.py: copies, merge"
 STORIES = [
     pytest.param(of_log(Merge()), id="log, merge", marks=thorough(LOGGED)),
     pytest.param(of_log(SCD2()), id="log, history", marks=thorough(LOGGED)),
-    pytest.param(of_unchanged_columns(), id="unchanged columns, merge"),
+    pytest.param(
+        of_unchanged_columns(),
+        id="unchanged columns, merge",
+        marks=thorough("loaders/test_killed_at_each_commit.py, loaders/test_unchanged.py: apart"),
+    ),
     pytest.param(of_copies(Merge()), id="copies, merge"),
     pytest.param(of_copies(SCD2()), id="copies, history", marks=thorough(COPIED)),
     pytest.param(of_rows(by_timestamp, Merge()), id="timestamp, merge", marks=thorough(COPIED)),
@@ -169,6 +173,7 @@ def test_a_load_that_dies_after_any_commit_goes_on_and_ends_as_if_it_had_not(
         assert everything(killed) == everything(calm)
 
 
+@thorough("loaders/test_killed_at_each_commit.py: loads of this version")
 @pytest.mark.parametrize("make", [of_log, of_copies])
 def test_a_table_next_to_a_target_that_an_older_version_left_half_made_is_completed(
     place: Place, make: Callable[..., Story]

@@ -77,6 +77,7 @@ def test_a_column_that_changes_its_case_is_read_as_before_by_every_reader(
     assert "AMOUNT" not in place.columns()
 
 
+@thorough("loaders/test_spelling.py: by sequence")
 def test_a_snapshot_whose_column_changes_its_case_holds_no_change(place: Place) -> None:
     def load() -> LoadResult:
         detected = DeltaDiffLoader(place.spark, place.clock).detect_changes(
@@ -96,6 +97,7 @@ def test_a_snapshot_whose_column_changes_its_case_holds_no_change(place: Place) 
     assert place.rows("id", "Amount") == [(1, 10)]
 
 
+@thorough("loaders/test_spelling.py: by sequence")
 @pytest.mark.parametrize(
     "envelope",
     [

@@ -251,6 +251,7 @@ ENVELOPES = (
 )
 
 
+@thorough("feeds/test_rewind.py, feeds/test_replay.py, loaders/test_target_verified.py: one by one")
 @pytest.mark.parametrize(
     ("stored", "write"),
     [

@@ -29,6 +29,7 @@ def position(place: Place) -> dict[str, Any]:
     return found
 
 
+@thorough("loaders/test_truncates.py: few truncates, in whatever order")
 @pytest.mark.parametrize(
     "write",
     [
@@ -82,6 +83,7 @@ def test_each_truncate_ends_what_there_was_in_whatever_order_they_come(place: Pl
     ]
 
 
+@thorough("loaders/test_truncates.py: truncates of this version")
 @pytest.mark.parametrize(
     "write",
     [

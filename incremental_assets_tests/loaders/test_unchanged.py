@@ -48,6 +48,7 @@ def test_an_unchanged_column_keeps_its_value_in_whatever_order_events_come(
     assert users(place) == ENDS
 
 
+@thorough("feeds/test_unchanged.py: a lake's tables, by the same engine")
 def test_history_has_the_value_at_each_version(place: Place) -> None:
     for some in ((3, 7, 1, 6), (0, 5, 2, 4)):
         place.land_lines([LOG[at] for at in some])

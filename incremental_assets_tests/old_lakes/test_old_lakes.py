@@ -69,6 +69,7 @@ def test_bronze_of_a_lake_of_an_older_version_is_what_a_rebuild_makes_of_it(
         assert found.equal, (table.name, found.rows.examples)
 
 
+@thorough("old_lakes/test_old_lakes.py: tables of a lake, by the same engine")
 def test_the_loaders_go_on_in_targets_of_an_older_version(old: Path, spark: SparkSession) -> None:
     files = sorted((old / "feed").iterdir())
     for file in files[2:]:

@@ -79,6 +79,7 @@ def land_shop(world: World) -> None:
     world.land("users", "2017-01-06", "right.jsonl", [user("u2", "04T00:00:00", "high")])
 
 
+@thorough("scenarios/test_join.py, scenarios/test_looked_up_meanwhile.py: days that it makes stale")
 def test_a_sale_looks_up_the_user_version_of_its_time_and_a_new_one_makes_stale_just_its_days(
     world: World,
 ) -> None:

@@ -79,6 +79,7 @@ def test_a_late_sale_is_joined_alone(loaded: World, spark: SparkSession, event_l
     assert before["dt=2017-01-05"] == after["dt=2017-01-05"]
 
 
+@thorough("scenarios/test_join.py: one other version")
 def test_a_version_that_came_and_went_is_taken_back_on_the_days_that_looked_it_up(
     loaded: World,
 ) -> None:
@@ -159,6 +160,7 @@ def _without(day: str) -> Any:
     return lambda *args: _days_after(*args).where(f"dt != DATE'{day}'")
 
 
+@thorough("feeds/test_keys.py: an upstream whose old files are gone")
 def test_users_whose_old_files_are_gone_are_looked_up_for_the_whole_day(loaded: World) -> None:
     loaded.land("users", "2017-01-06", "u.jsonl", [user("u2", "2017-01-06", "high")])
     loaded.load("2017-01-06", "bronze/users", "silver/users")

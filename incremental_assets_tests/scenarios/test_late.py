@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from incremental_assets_tests.scenarios.world import OF_SALES, World, sale, sales
+from incremental_assets_tests.thorough import thorough
 
 SALES_TABLES = (
     "silver/sales",
@@ -43,6 +44,7 @@ def test_one_late_sale_changes_its_own_day_of_the_tables_of_sales_and_no_other_f
     assert world.stale() == {}
 
 
+@thorough("feeds/test_replay.py, feeds/test_contracts.py: rows that were too late, and new columns")
 def test_a_sale_that_is_too_late_is_let_in_by_landing_it_on_a_day_in_time_with_new_columns(
     world: World,
 ) -> None:

@@ -11,6 +11,7 @@ from incremental_assets.engine import table_load as load_module
 from incremental_assets.engine.daily import DailyBatch
 from incremental_assets_tests.made_once import MadeOnce
 from incremental_assets_tests.scenarios.world import WITH_USERS, World, sale
+from incremental_assets_tests.thorough import thorough
 
 DAY, MART, USERS = "2017-01-05", "gold/sales_mart", "silver/users"
 
@@ -67,6 +68,7 @@ def test_a_batch_that_is_published_while_the_mart_reads_makes_its_day_stale(
     assert income(sold) == ["high"]
 
 
+@thorough("scenarios/test_looked_up_meanwhile.py: a batch that is published meanwhile")
 def test_a_first_batch_that_is_not_recorded_yet_is_read(
     sold: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

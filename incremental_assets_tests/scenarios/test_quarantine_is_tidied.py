@@ -119,6 +119,7 @@ def after_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Quarantine, "remove_outdated", die)
 
 
+@thorough("feeds/test_interrupted.py, feeds/test_replay.py: loads and replays that die")
 @pytest.mark.parametrize(
     "dies",
     [
@@ -150,6 +151,7 @@ def test_a_load_that_dies_before_it_has_tidied_leaves_nothing_that_counts(
     assert bad.quarantine() == []
 
 
+@thorough("feeds/test_replay.py: rows that are dropped")
 def test_dropping_rows_that_cannot_be_taken_away_is_on_record_and_done_later(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

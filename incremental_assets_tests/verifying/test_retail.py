@@ -11,6 +11,7 @@ from incremental_assets.days import DayRange, parse_days
 from incremental_assets.errors import DefinitionError
 from incremental_assets.verifying import Verified, verify
 from incremental_assets_tests.scenarios.world import TABLES, World, sale, sales
+from incremental_assets_tests.thorough import thorough
 from incremental_assets_tests.verifying.lakes import (
     change,
     days_of,
@@ -63,6 +64,7 @@ def spoil_sales(world: World) -> None:
     remove(world.path("quarantine/silver_sales"), "_day = '2017-01-04'")
 
 
+@thorough("verifying/test_kinds.py, scenarios/test_order_free.py: kind by kind, and any order")
 def test_what_was_loaded_in_any_order_is_equal_but_for_each_thing_that_is_spoilt(
     world: World,
 ) -> None:
