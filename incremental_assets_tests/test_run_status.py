@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 
 from incremental_assets.cli import main
 from incremental_assets.days import DayRange
+from incremental_assets.operations.run_report import Ran, RunReport
 from incremental_assets.orchestration import runs
-from incremental_assets.orchestration.runs import Ran, RunReport
 from incremental_assets.plan.due import Due
 from incremental_assets.plan.rounds import Left
 from incremental_assets_tests.plan.ledgers import SALES, did

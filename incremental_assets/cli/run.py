@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from incremental_assets.cli.context import table_named, tables
+from incremental_assets.cli.context import open_lakehouse, table_named, tables, tables_named
 from incremental_assets.cli.group import main
 from incremental_assets.cli.options import DAYS, JSON_OBJECT, NAMES, require_partitions
 from incremental_assets.cli.output import ERR, OUT, bad, log, show_object
@@ -19,7 +19,7 @@ from incremental_assets.settings import Settings
 
 if TYPE_CHECKING:
     from incremental_assets.ledger.entry import Entry
-    from incremental_assets.orchestration.runs import RunReport
+    from incremental_assets.operations.run_report import RunReport
     from incremental_assets.plan.due import Due
 
 _NAMED = 3
@@ -30,19 +30,30 @@ NOTHING_DUE = "Nothing is new or stale."
 @NAMES
 @DAYS
 @click.option("--held-ok", is_flag=True, help="Exit status 0 also if gates hold days.")
+@click.option(
+    "--no-dagster",
+    is_flag=True,
+    help="Load in this process; Dagster is not imported, and its UI shows nothing of it.",
+)
 @JSON_OBJECT
-def run(names: tuple[str, ...], days: DayRange | None, *, held_ok: bool, as_json: bool) -> None:
+def run(
+    names: tuple[str, ...],
+    days: DayRange | None,
+    *,
+    held_ok: bool,
+    no_dagster: bool,
+    as_json: bool,
+) -> None:
     """Load whatever is new or stale: what a cron line needs.
 
-    It does what `plan` lists. The runs go to the instance of DAGSTER_HOME (default ./.dagster).
+    It does what `plan` lists. The runs go to the instance of DAGSTER_HOME (default ./.dagster), or
+    with --no-dagster to the lake's ledger alone.
     The exit status is 1 if a run failed, a source cannot be inspected (the other tables are loaded
     then), a gate has held a day, or something that was run is still due; 3 if nothing is wrong but
     days that were held before. What landed meanwhile is named, and left to the next run.
     """
     settings, now = Settings.from_environment(), datetime.now(UTC)
     require_partitions(days, settings)
-    from incremental_assets.orchestration.jobs import load_days
-    from incremental_assets.orchestration.runs import run_what_is_due
     from incremental_assets.plan.unread import unread
 
     console = ERR if as_json else OUT
@@ -51,7 +62,15 @@ def run(names: tuple[str, ...], days: DayRange | None, *, held_ok: bool, as_json
         what = tables_in_brief([table.name for table in due.tables], len(tables()))
         console.print(labelled(f"{due.days}:", "bold", what), soft_wrap=True)
 
-    report = run_what_is_due(load_days, settings, names, days, now, announce, log)
+    if no_dagster:
+        from incremental_assets.operations.load_due import run_in_this_process
+
+        report = run_in_this_process(open_lakehouse(), tables_named(names), days, announce)
+    else:
+        from incremental_assets.orchestration.jobs import load_days
+        from incremental_assets.orchestration.runs import run_what_is_due
+
+        report = run_what_is_due(load_days, settings, names, days, now, announce, log)
     if as_json:
         show_object(_as_json(report))
     elif not (report.runs or report.held or report.failed):

@@ -13,19 +13,18 @@ from incremental_assets.errors import IncrementalAssetsError
 from incremental_assets.lakehouse import Lakehouse, TableLoadResult
 from incremental_assets.ledger.table_history import TableHistory
 from incremental_assets.ledger.view import LedgerView
+from incremental_assets.operations.failure_texts import (
+    days_by_state,
+    failure_in_brief,
+    failure_text,
+)
 from incremental_assets.orchestration.events import (
     days_alone,
     evaluations,
     judged_before_the_last_day,
     still_held,
 )
-from incremental_assets.orchestration.failures import (
-    days_by_state,
-    failure,
-    failure_in_brief,
-    failure_of,
-    failure_text,
-)
+from incremental_assets.orchestration.failures import failure, failure_of
 from incremental_assets.orchestration.metadata import (
     STORAGE,
     definition_metadata,

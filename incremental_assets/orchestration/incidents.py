@@ -17,17 +17,16 @@ from incremental_assets.ledger.view import LedgerView
 from incremental_assets.operations import accept as accepting
 from incremental_assets.operations import restate as restating
 from incremental_assets.operations import retract as retracting
+from incremental_assets.operations.failure_texts import (
+    error_in_brief,
+    error_of,
+    failure_in_brief,
+    failure_text,
+)
 from incremental_assets.operations.quarantined import QuarantineFilter, days_in_quarantine
 from incremental_assets.operations.rewind import TableRewind
 from incremental_assets.orchestration.events import days_alone, evaluations, still_held
-from incremental_assets.orchestration.failures import (
-    error_in_brief,
-    error_of,
-    failure,
-    failure_in_brief,
-    failure_text,
-    why_step_failed,
-)
+from incremental_assets.orchestration.failures import failure, why_step_failed
 from incremental_assets.orchestration.instance import open_instance
 from incremental_assets.orchestration.manual_jobs import JobStep, ManualJob
 from incremental_assets.orchestration.metadata import shown

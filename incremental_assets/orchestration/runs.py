@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -12,13 +11,10 @@ import dagster as dg
 from incremental_assets.catalog import tables_named
 from incremental_assets.days import DayRange
 from incremental_assets.errors import SourceError
-from incremental_assets.ledger.entry import Entry, is_of_a_load
 from incremental_assets.ledger.ledger import Ledger, ledger_path
-from incremental_assets.orchestration.failures import (
-    error_of,
-    says_only_what_is_held,
-    why_step_failed,
-)
+from incremental_assets.operations.failure_texts import error_of
+from incremental_assets.operations.run_report import Ran, RunReport, reported
+from incremental_assets.orchestration.failures import says_only_what_is_held, why_step_failed
 from incremental_assets.orchestration.instance import open_instance
 from incremental_assets.orchestration.naming import Naming
 from incremental_assets.orchestration.partitions import tags_of
@@ -31,52 +27,8 @@ from incremental_assets.settings import Settings
 
 # A function of a module that gives a job: its steps may run in other processes, which call it too.
 RunnableJob = Callable[[], dg.JobDefinition]
-FAILED, HELD_BEFORE = 1, 3
 _INTERRUPTED = (dg.DagsterExecutionInterruptedError.__name__, KeyboardInterrupt.__name__)
 _CONSOLE = {"loggers": {"console": {"config": {"log_level": "INFO", "brief": True}}}}
-
-
-@dataclass(frozen=True)
-class Ran:
-    """One Dagster run: what it loads, and whether all of it succeeded."""
-
-    run_id: str
-    due: Due
-    success: bool
-
-
-@dataclass
-class RunReport:
-    """What was run, the batches of these runs, what failed, which days are held, what is left.
-
-    `by_gates` are those of the failures that say no more than that a gate holds a day of `held`.
-    `left` is still due, though no run of its days has failed.
-    """
-
-    runs: list[Ran] = field(default_factory=list)
-    loaded: list[Entry] = field(default_factory=list)
-    failed: list[str] = field(default_factory=list)
-    by_gates: set[str] = field(default_factory=set)
-    held: list[Entry] = field(default_factory=list)
-    left: list[Left] = field(default_factory=list)
-
-    @property
-    def in_vain(self) -> list[Due]:
-        """What was run and is still due, though nothing came meanwhile."""
-        return [each.due for each in self.left if not each.came_later]
-
-    @property
-    def only_held(self) -> bool:
-        """Whether nothing is wrong but days that a gate holds."""
-        return not self.in_vain and set(self.failed) <= self.by_gates
-
-    @property
-    def status(self) -> int:
-        """The exit status: 0, `FAILED`, or `HELD_BEFORE` where nothing is wrong but old holds."""
-        ours = {run.run_id for run in self.runs}
-        if self.failed or self.in_vain or any(entry.run_id in ours for entry in self.held):
-            return FAILED
-        return HELD_BEFORE if self.held else 0
 
 
 def run_what_is_due(
@@ -124,15 +76,7 @@ def run_what_is_due(
         for message, of_held in _failures(result):
             report.failed.append(message)
             report.by_gates |= {message} if of_held else set()
-    failed = [run.due for run in report.runs if not run.success]
-    report.left = [each for each in left if not any(_covers(due, each.due) for due in failed)]
-    view = ledger.view_if_any()
-    ours = {run.run_id for run in report.runs}
-    for table in chosen:
-        history = view.table(table.name)
-        new = history.above(before.table(table.name).last_batch)
-        report.loaded += [entry for entry in new if is_of_a_load(entry) and entry.run_id in ours]
-        report.held += [e for day, e in sorted(history.held.items()) if days is None or day in days]
+    view = reported(report, chosen, left, before, ledger, days)
     try:
         RedDays(instance, view, settings, now, naming).clear(chosen, tell)
     except SourceError as error:  # the next run clears them
@@ -159,12 +103,6 @@ def run_here(
         if stopped or event.event_type is dg.DagsterEventType.RUN_CANCELED:
             raise KeyboardInterrupt
     return result
-
-
-def _covers(run: Due, due: Due) -> bool:
-    """Whether a run loaded the first table of what is due, on some of its days."""
-    same_days = run.days.first <= due.days.last and due.days.first <= run.days.last
-    return same_days and due.tables[0] in run.tables
 
 
 def _failures(result: dg.JobExecutionResult) -> Iterator[tuple[str, bool]]:

@@ -68,6 +68,10 @@ class Shop:
         """`incremental-assets …`"""
         return self._finished([str(BIN / "incremental-assets"), *words], env)
 
+    def python(self, code: str, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+        """`python -c … …`"""
+        return self._finished([sys.executable, "-c", code, *words], env)
+
     def commands(self, *each: Sequence[str]) -> list[subprocess.CompletedProcess[str]]:
         """Several of them, one after the other, in one process that has imported nothing yet."""
         done = self._finished([sys.executable, "-c", SEVERAL, json.dumps(each)], {})

@@ -23,6 +23,12 @@ from incremental_assets_tests.thorough import thorough
 
 EVERYTHING = ("--select", "*")
 GOLD, DAILY = "gold/latest_user_events", "gold/daily_product_sales"
+WITHOUT_DAGSTER = """
+import sys
+sys.modules["dagster"] = None  # so importing it fails
+from incremental_assets.__main__ import start
+start()
+"""
 
 
 def materialized(shop: Shop, key: dg.AssetKey) -> set[str]:
@@ -115,6 +121,20 @@ def test_range_with_a_held_day_publishes_the_others_and_goes_through_once_repair
     assert repaired.returncode == 0, repaired.stderr
     assert checks(shop, "quarantined_share")["2017-01-05"]
     assert len(world.orders(GOLD)) == 40
+
+
+def test_a_run_without_dagster_imports_none_of_it(
+    till: Shop, spark: SparkSession, server: str
+) -> None:
+    world = till.world(spark, *OF_THE_TILL)
+    world.land("events", "2017-01-04", "a.jsonl", [sale("a", "2017-01-04")])
+
+    done = till.python(WITHOUT_DAGSTER, "run", "--no-dagster", **over(server))
+
+    assert done.returncode == 0, done.stderr
+    assert world.orders(GOLD) == {"a"}
+    assert till.ask("run", "--no-dagster").stdout == "Nothing is new or stale.\n"
+    assert [path.name for path in till.home.iterdir()] == ["dagster.yaml"]
 
 
 def run_as_planned(

@@ -6,12 +6,8 @@ from datetime import date
 
 from incremental_assets.catalog import tables
 from incremental_assets.lakehouse import DayResult
-from incremental_assets.orchestration.failures import (
-    days_by_state,
-    failure,
-    failure_text,
-    says_only_what_is_held,
-)
+from incremental_assets.operations.failure_texts import days_by_state, failure_text
+from incremental_assets.orchestration.failures import failure, says_only_what_is_held
 from incremental_assets_tests.ledger.entries import entry
 from incremental_assets_tests.plan.ledgers import SALES
 

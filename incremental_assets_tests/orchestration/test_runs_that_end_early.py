@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from incremental_assets.errors import SparkUnavailableError
 from incremental_assets.lakehouse import Lakehouse
 from incremental_assets.ledger.ledger import Ledger, ledger_path
+from incremental_assets.operations.run_report import FAILED
 from incremental_assets.orchestration.console import console
 from incremental_assets.orchestration.due import LOAD_DUE, DueConfig
 from incremental_assets.orchestration.executor import executor_for
@@ -22,7 +23,7 @@ from incremental_assets.orchestration.incidents import run_restate
 from incremental_assets.orchestration.manual_jobs import JobStep
 from incremental_assets.orchestration.naming import ALONE
 from incremental_assets.orchestration.partitions import daily
-from incremental_assets.orchestration.runs import FAILED, run_what_is_due
+from incremental_assets.orchestration.runs import run_what_is_due
 from incremental_assets.settings import PREFIX, Settings
 from incremental_assets.sources.landed_files import LandedFiles
 from incremental_assets_tests.plan.ledgers import EVENTS, SALES, did

@@ -12,7 +12,7 @@ from incremental_assets.errors import DefinitionError
 from incremental_assets.lakehouse import DayResult
 from incremental_assets.ledger.entry import Entry, FileEntry, Kind
 from incremental_assets.ledger.view import LedgerView
-from incremental_assets.orchestration.failures import failure_text
+from incremental_assets.operations.failure_texts import failure_text
 from incremental_assets.plan.landed import plan_landed
 from incremental_assets.plan.retract import gone_below, plan_retraction, retract_hint
 from incremental_assets.plan.skipped import skipped
