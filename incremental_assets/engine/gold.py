@@ -10,12 +10,11 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from incremental_assets.days import named
 from incremental_assets.delta.delta_table import version_of
 from incremental_assets.delta.literals import sql_days
-from incremental_assets.delta.read import DataFile, no_rows, read_version
+from incremental_assets.delta.read import DataFile, read_version
 from incremental_assets.engine.batch import Batch, verdict
 from incremental_assets.engine.scope import scope_of
 from incremental_assets.engine.totals import NOTHING, differences, totals
@@ -38,9 +37,7 @@ def upstream_rows(session: SparkSession, batch: Batch, read: SameDay | AsOf) -> 
     name = read.table.name
     path = f"{batch.settings.lake}/{name}"
     if isinstance(read, AsOf) and name not in batch.versions:  # it was never loaded
-        key = StructField(read.key, StringType())
-        ends = filter(None, (read.valid_from, read.valid_to))
-        return no_rows(session, StructType([key, *(StructField(n, TimestampType()) for n in ends)]))
+        return _never_loaded(session, read)
     if isinstance(read, AsOf):
         return read_version(session, path, batch.versions[name])
 
@@ -49,6 +46,18 @@ def upstream_rows(session: SparkSession, batch: Batch, read: SameDay | AsOf) -> 
 
     days = sql_days(batch.work.days)
     return read_version(session, path, batch.versions[name], of_these_days).where(f"dt IN ({days})")
+
+
+def _never_loaded(session: SparkSession, read: AsOf) -> DataFrame:
+    """No version of a table that is looked up, with the columns that are known of it."""
+    ends = [name for name in (read.valid_from, read.valid_to) if name]
+    types = {read.key: "string", **dict.fromkeys(ends, "timestamp"), "dt": "date"}
+    if read.table.write.keeps_versions:
+        types["is_current"] = "boolean"
+    if read.table.has_declared_columns and read.table.schema is not None:
+        types |= {name: kind.sql for name, kind in read.table.schema.columns.items()}
+    columns = (F.lit(None).cast(kind).alias(name) for name, kind in types.items())
+    return session.range(0).select(*columns)
 
 
 def made_rows(batch: Batch, frames: Sequence[DataFrame]) -> DataFrame:
